@@ -13,43 +13,46 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// A region, or a platform, that fails most calls is left alone for a moment.
+// A breaker opens if at least half of the calls in a window fail. It then rejects calls for breakFor and lets
+// breakProbes calls try.
 const (
 	breakWindow = 10 * time.Second
-	breakFrom   = 20
+	breakFrom   = 20 // calls in the window; with fewer the breaker stays closed
 	breakFor    = 5 * time.Second
 	breakProbes = 3
-	// breakAccounts is how many accounts must have met with failures: the trouble of one or two says nothing about the others.
+	// breakAccounts is how many accounts must have failed calls. Failures of one or two accounts say nothing about
+	// the others.
 	breakAccounts = 3
 )
 
-// ways are how calls leave. They are made as platforms and regions are met; there are few.
-type ways struct {
+// routes holds one route per platform and region. They are created on first use; there are few.
+type routes struct {
 	now       func() time.Time
 	mu        sync.RWMutex
-	all       map[wayKey]*way
+	all       map[routeKey]*route
 	platforms map[org.Environment]*breaker
 }
 
-type wayKey struct {
+type routeKey struct {
 	platform org.Environment
 	region   string
 }
 
-// way is one from a region to a platform, with what keeps it from being overrun and from being tried in vain.
-type way struct {
+// route leads from a region to a platform. It has a breaker of its own, the breaker that it shares with all routes to
+// the platform, and a limit of concurrent calls.
+type route struct {
 	name             string
 	platform, region *breaker
-	valve            valve
+	limit            adaptiveLimit
 }
 
-func newWays(now func() time.Time) *ways {
-	return &ways{now: now, all: map[wayKey]*way{}, platforms: map[org.Environment]*breaker{}}
+func newRoutes(now func() time.Time) *routes {
+	return &routes{now: now, all: map[routeKey]*route{}, platforms: map[org.Environment]*breaker{}}
 }
 
-// of is the way that an account's calls take.
-func (w *ways) of(a account.Account) *way {
-	key := wayKey{a.Environment, a.Region}
+// of returns the route of an account's calls.
+func (w *routes) of(a account.Account) *route {
+	key := routeKey{a.Environment, a.Region}
 	w.mu.RLock()
 	one := w.all[key]
 	w.mu.RUnlock()
@@ -58,121 +61,124 @@ func (w *ways) of(a account.Account) *way {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if one = w.all[key]; one != nil {
+	if one = w.all[key]; one != nil { // another call was faster
 		return one
 	}
 	if w.platforms[a.Environment] == nil {
 		w.platforms[a.Environment] = newBreaker(w.now)
 	}
-	one = &way{name: a.Region, platform: w.platforms[a.Environment], region: newBreaker(w.now), valve: valve{now: w.now, limit: valveFirst}}
+	one = &route{name: a.Region, platform: w.platforms[a.Environment], region: newBreaker(w.now), limit: adaptiveLimit{now: w.now, limit: initialLimit}}
 	w.all[key] = one
 	return one
 }
 
-// closed says why no call can leave now, and what is to blame; nil if one can.
-func (w *way) closed() (reason string, err error) {
+// refusal returns the problem for a new call if the route is down or full, and a label for metrics. It returns nil if a
+// call can be sent.
+func (w *route) refusal() (reason string, err error) {
 	switch {
 	case w.platform.State() == gobreaker.StateOpen:
-		return "platform", w.broken(w.platform)
+		return "platform", w.brokenProblem(w.platform)
 	case w.region.State() == gobreaker.StateOpen:
-		return "region", w.broken(w.region)
-	case w.valve.full():
-		return "full", problem.ServiceUnavailable.Newf("As many calls as the region %s can take are under way.", w.name).After(overloadWait)
+		return "region", w.brokenProblem(w.region)
+	case w.limit.isFull():
+		return "full", problem.ServiceUnavailable.Newf("The region %s has as many calls in progress as it can take.", w.name).After(overloadWait)
 	}
 	return "", nil
 }
 
-func (w *way) broken(which *breaker) error {
-	what := "The platform fails most calls right now, and is left alone for a moment. Nothing was sent."
+// brokenProblem returns the problem for an open breaker.
+func (w *route) brokenProblem(which *breaker) error {
+	what := "Most calls to the platform are failing, so calls are paused for a moment. Nothing was sent."
 	if which == w.region {
-		what = "Most calls through the region " + w.name + " fail right now, so none is tried for a moment. Nothing was sent."
+		what = "Most calls through the region " + w.name + " are failing, so calls are paused for a moment. Nothing was sent."
 	}
 	return problem.UpstreamUnavailable.New(what).After(int(breakFor.Seconds()))
 }
 
-// passage is a call on its way.
-type passage struct {
-	way              *way
+// permit allows one call on a route. It must be released.
+type permit struct {
+	route            *route
 	platform, region func(error)
 }
 
-// enter lets a call pass, unless the way is broken.
-func (w *way) enter() (passage, error) {
-	p := passage{way: w}
+// acquire returns a permit, unless a breaker is open.
+func (w *route) acquire() (permit, error) {
+	p := permit{route: w}
 	var err error
 	if p.platform, err = w.platform.Allow(); err != nil {
-		return p, w.broken(w.platform)
+		return p, w.brokenProblem(w.platform)
 	}
 	if p.region, err = w.region.Allow(); err != nil {
-		p.platform(errNothing)
-		return p, w.broken(w.region)
+		p.platform(errInconclusive) // every allowed call must be reported
+		return p, w.brokenProblem(w.region)
 	}
-	w.valve.enter()
+	w.limit.acquire()
 	return p, nil
 }
 
-// leave takes in how the call ended: with or without trouble, or given up, which says nothing.
-func (p passage) leave(at id.Account, err error, gone bool) {
-	p.way.valve.leave(!gone && unanswered(err))
+// release records the result of the call. gone means that its caller went away, which says nothing about the route.
+func (p permit) release(at id.Account, err error, gone bool) {
+	p.route.limit.release(!gone && isOverload(err))
 	var outcome error
 	switch {
 	case gone:
-		outcome = errNothing
-	case trouble(err):
-		outcome = errTrouble
-		p.way.platform.blame(at)
-		p.way.region.blame(at)
+		outcome = errInconclusive
+	case isPlatformFailure(err):
+		outcome = errFailed
+		p.route.platform.recordFailure(at)
+		p.route.region.recordFailure(at)
 	}
 	p.platform(outcome)
 	p.region(outcome)
 }
 
-// How a call ended, for a breaker: in trouble, or in a way that says nothing.
+// Results of a call for a breaker. Inconclusive ones are not counted.
 var (
-	errTrouble = errors.New("trouble")
-	errNothing = errors.New("nothing is known")
+	errFailed       = errors.New("failed")
+	errInconclusive = errors.New("inconclusive")
 )
 
-// breaker opens when most calls of several accounts fail.
+// breaker is a circuit breaker that opens only if calls of several accounts fail.
 type breaker struct {
 	*gobreaker.TwoStepCircuitBreaker[struct{}]
 	now func() time.Time
 
-	mu     sync.Mutex
-	since  time.Time
-	blamed [breakAccounts]id.Account
+	mu      sync.Mutex
+	since   time.Time
+	failing [breakAccounts]id.Account
 }
 
 func newBreaker(now func() time.Time) *breaker {
 	b := &breaker{now: now}
 	b.TwoStepCircuitBreaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		MaxRequests: breakProbes, Interval: breakWindow, Timeout: breakFor,
-		IsExcluded: func(err error) bool { return errors.Is(err, errNothing) },
+		IsExcluded: func(err error) bool { return errors.Is(err, errInconclusive) },
 		ReadyToTrip: func(c gobreaker.Counts) bool {
-			return c.Requests >= breakFrom && c.TotalFailures*2 >= c.Requests && b.common()
+			return c.Requests >= breakFrom && c.TotalFailures*2 >= c.Requests && b.affectsSeveral()
 		},
 	})
 	return b
 }
 
-// blame notes whose call failed.
-func (b *breaker) blame(at id.Account) {
+// recordFailure records that a call of an account failed.
+func (b *breaker) recordFailure(at id.Account) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if now := b.now(); now.Sub(b.since) > breakWindow {
-		b.since, b.blamed = now, [breakAccounts]id.Account{}
+		b.since, b.failing = now, [breakAccounts]id.Account{}
 	}
-	for i := range b.blamed {
-		if b.blamed[i] == at || b.blamed[i] == "" {
-			b.blamed[i] = at
+	// Keep the first accounts that failed. Further ones do not matter.
+	for i := range b.failing {
+		if b.failing[i] == at || b.failing[i] == "" {
+			b.failing[i] = at
 			return
 		}
 	}
 }
 
-// common says whether the failures were those of several accounts.
-func (b *breaker) common() bool {
+// affectsSeveral reports whether calls of at least breakAccounts accounts failed in the window.
+func (b *breaker) affectsSeveral() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.blamed[breakAccounts-1] != ""
+	return b.failing[breakAccounts-1] != ""
 }

@@ -2,30 +2,31 @@ package invoke
 
 import "sync/atomic"
 
-// budget keeps repetitions to a tenth of the calls, so that a platform in trouble does not get twice the load. It is counted in tenths.
+// budget limits retries to a tenth of the calls, so that a failing platform does not get twice the load. It counts in
+// tenths of a retry.
 type budget struct{ tenths atomic.Int64 }
 
 const (
-	// perCall is what a call puts in, perRetry what a repetition takes out.
+	// perCall is what a call deposits, perRetry what a retry costs.
 	perCall, perRetry = 1, 10
-	// mostSaved bounds what quiet times save up.
-	mostSaved = 100 * perRetry
-	// lent is what there is at first, so that the first calls may be repeated too.
-	lent = 10 * perRetry
+	// maxSaved bounds the balance.
+	maxSaved = 100 * perRetry
+	// initialCredit is how far the balance may go below zero, so that the first calls can be retried too.
+	initialCredit = 10 * perRetry
 )
 
-// put counts a call.
-func (b *budget) put() {
-	if b.tenths.Load() < mostSaved {
+// deposit counts a call.
+func (b *budget) deposit() {
+	if b.tenths.Load() < maxSaved {
 		b.tenths.Add(perCall)
 	}
 }
 
-// take says whether a call may be repeated, and takes from the budget if so.
-func (b *budget) take() bool {
+// withdraw reports whether a retry is allowed, and deducts its cost if so.
+func (b *budget) withdraw() bool {
 	for {
 		have := b.tenths.Load()
-		if have+lent < perRetry {
+		if have+initialCredit < perRetry {
 			return false
 		}
 		if b.tenths.CompareAndSwap(have, have-perRetry) {

@@ -14,33 +14,37 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// How much may be under way on one node.
+// Limits of concurrent calls on one node.
 const (
-	// perAccount calls of one account run at once; queueAtMost more wait for a place, in the order in which they came, for queueFor.
-	perAccount  = 8
-	queueAtMost = 16
-	queueFor    = time.Second
-	// An org may have a tenth of its calls per minute under way, within these bounds.
-	orgLeast, orgMost = 64, 512
-	// perNode is for all calls; others than these have places of their own. Close to it long lists are turned away first, then all
-	// reads: somebody waits for a write, and it may be half of something.
+	// perAccount calls of one account run concurrently. maxQueue more wait for a place, in order of arrival, for at
+	// most queueTimeout.
+	perAccount   = 8
+	maxQueue     = 16
+	queueTimeout = time.Second
+	// An org may have a tenth of its calls per minute in progress, within these bounds.
+	orgMin, orgMax = 64, 512
+	// perNode bounds the method calls of the node; other requests have limits of their own. Near this limit, lists are
+	// refused first and then all reads. Writes come last, because a write may be one step of a larger change.
 	perNode      = 1800
-	listsUpTo    = perNode * 80 / 100
-	readsUpTo    = perNode * 90 / 100
+	maxLists     = perNode * 80 / 100
+	maxReads     = perNode * 90 / 100
 	overloadWait = 1
 )
 
-// gates keep accounts, orgs, regions and the node from being flooded. All of it is this node's own.
+// gates counts the calls in progress of the node, of orgs and of accounts. The counts are local to this node.
 type gates struct {
 	node     atomic.Int64
-	accounts *lanes[id.Account]
-	orgs     *lanes[id.Org]
+	accounts *callQueues[id.Account]
+	orgs     *callQueues[id.Org]
 }
 
-func newGates() gates { return gates{accounts: newLanes[id.Account](), orgs: newLanes[id.Org]()} }
+func newGates() gates {
+	return gates{accounts: newCallQueues[id.Account](), orgs: newCallQueues[id.Org]()}
+}
 
-// Enter gives a call its place before it is admitted, so that who is turned away has used nothing up. What it returns gives the place
-// back. A read that will probably share another one's answer needs none.
+// Enter reserves a place for a call before admission, so that a refused call uses no quota. The caller must call
+// leave when the call has ended. A read that will probably join a flight needs no place. Enter also refuses calls
+// whose route is known to be down, and writes that operators have switched off.
 func (i *Invoker) Enter(ctx context.Context, c *Call, limits *org.Limits) (leave func(), err error) {
 	if c.Method.Access == catalog.Write {
 		if err := i.Switches.Refuse(switches.Writes); err != nil {
@@ -48,50 +52,52 @@ func (i *Invoker) Enter(ctx context.Context, c *Call, limits *org.Limits) (leave
 			return nil, err
 		}
 	}
+	// Only an account in the cache has a known route here; for others, sendOnce asks the breakers.
 	if a, ok := i.Accounts.Remembered(c.Org, c.Account); ok {
-		if reason, err := i.ways.of(a).closed(); err != nil {
+		if reason, err := i.routes.of(a).refusal(); err != nil {
 			i.metrics.refused.WithLabelValues(reason).Inc()
 			return nil, err
 		}
 	}
 	if c.Method.Access == catalog.Read && !c.Fresh {
 		c.key = flightKey{c.Account, c.Method, string(c.Args.JSON())}
-		if i.flights.flying(c.key) {
+		if i.flights.hasFlight(c.key) {
 			return func() {}, nil
 		}
 	}
+	// Reserve from the widest limit to the narrowest, and undo in reverse. Only the account has a queue.
 	g := &i.gates
 	if n := g.node.Add(1); n > nodeLimit(c.Method) {
 		g.node.Add(-1)
 		i.metrics.refused.WithLabelValues("node").Inc()
-		return nil, problem.ServiceUnavailable.New("This server has more calls under way than it can take.").After(overloadWait)
+		return nil, problem.ServiceUnavailable.New("This server has too many calls in progress.").After(overloadWait)
 	}
-	if most := orgLimit(limits); !g.orgs.try(c.Org, most) {
+	if most := orgLimit(limits); !g.orgs.tryAcquire(c.Org, most) {
 		g.node.Add(-1)
 		i.metrics.refused.WithLabelValues("org").Inc()
 		return nil, tooMany("org_concurrency", "the organisation", most)
 	}
-	if err := g.accounts.enter(ctx, c.Account, perAccount, queueAtMost, queueFor); err != nil {
-		g.orgs.leave(c.Org)
+	if err := g.accounts.acquire(ctx, c.Account, perAccount, maxQueue, queueTimeout); err != nil {
+		g.orgs.release(c.Org)
 		g.node.Add(-1)
 		i.metrics.refused.WithLabelValues("account").Inc()
 		return nil, err
 	}
-	c.held = true
+	c.hasPlace = true
 	owner, at := c.Org, c.Account
 	return func() {
-		g.accounts.leave(at)
-		g.orgs.leave(owner)
+		g.accounts.release(at)
+		g.orgs.release(owner)
 		g.node.Add(-1)
 	}, nil
 }
 
-// wait gives a call its place among the account's, however long that takes.
-func (g *gates) wait(ctx context.Context, at id.Account) (leave func(), err error) {
-	if err := g.accounts.enter(ctx, at, perAccount, 1<<30, callAtMost); err != nil {
+// acquireAccount waits for a place of the account, up to callTimeout and regardless of the length of the queue.
+func (g *gates) acquireAccount(ctx context.Context, at id.Account) (leave func(), err error) {
+	if err := g.accounts.acquire(ctx, at, perAccount, 1<<30, callTimeout); err != nil {
 		return nil, err
 	}
-	return func() { g.accounts.leave(at) }, nil
+	return func() { g.accounts.release(at) }, nil
 }
 
 func nodeLimit(m *catalog.Method) int64 {
@@ -99,58 +105,60 @@ func nodeLimit(m *catalog.Method) int64 {
 	case m.Access == catalog.Write:
 		return perNode
 	case m.Paginated:
-		return listsUpTo
+		return maxLists
 	}
-	return readsUpTo
+	return maxReads
 }
 
 func orgLimit(l *org.Limits) int {
 	if l.CallsPerMinute < 0 {
-		return orgMost
+		return orgMax
 	}
-	return min(max(l.CallsPerMinute/10, orgLeast), orgMost)
+	return min(max(l.CallsPerMinute/10, orgMin), orgMax)
 }
 
-// tooMany refuses a call because others of the same caller are under way.
+// tooMany returns the problem for a call that exceeds a limit of concurrent calls.
 func tooMany(reason, whose string, most int) error {
-	return problem.QuotaExceeded.Newf("%d calls of %s are under way at once, as many as there may be. Wait until some have ended; this one was not counted.",
+	return problem.QuotaExceeded.Newf("%d calls of %s are in progress, which is the limit. Wait until some have ended; this call was not counted.",
 		most, whose).After(1).With("reason", reason).With("limit", most).With("current", most)
 }
 
-// lanes count what is under way, by key. A key that nothing is under way for takes no room.
-type lanes[K ~string] struct {
-	shards [64]shard[K]
+// callQueues counts the calls in progress by key and queues calls that wait for a place. Keys without calls use no
+// memory. The map is split into stripes to reduce lock contention.
+type callQueues[K ~string] struct {
+	stripes [64]stripe[K]
 }
 
-type shard[K ~string] struct {
+type stripe[K ~string] struct {
 	mu sync.Mutex
-	// running are those under way, by key; waiting those who wait for a place, which are few.
+	// running counts the calls in progress. waiting holds the waiting calls, the longest waiting first.
 	running map[K]int
 	waiting map[K][]*waiter
 }
 
+// waiter is a waiting call. ready is closed when it gets a place.
 type waiter struct{ ready chan struct{} }
 
-func newLanes[K ~string]() *lanes[K] {
-	l := &lanes[K]{}
-	for i := range l.shards {
-		l.shards[i].running, l.shards[i].waiting = map[K]int{}, map[K][]*waiter{}
+func newCallQueues[K ~string]() *callQueues[K] {
+	l := &callQueues[K]{}
+	for i := range l.stripes {
+		l.stripes[i].running, l.stripes[i].waiting = map[K]int{}, map[K][]*waiter{}
 	}
 	return l
 }
 
-// shard spreads keys by their last characters, which are random in every id.
-func (l *lanes[K]) shard(key K) *shard[K] {
+// stripe returns the stripe of a key, by its last characters, which are random in every id.
+func (l *callQueues[K]) stripe(key K) *stripe[K] {
 	h := uint32(0)
 	for i := max(len(key)-4, 0); i < len(key); i++ {
 		h = h*31 + uint32(key[i])
 	}
-	return &l.shards[h%uint32(len(l.shards))]
+	return &l.stripes[h%uint32(len(l.stripes))]
 }
 
-// try takes a place if there is one.
-func (l *lanes[K]) try(key K, most int) bool {
-	s := l.shard(key)
+// tryAcquire takes a place if one is free.
+func (l *callQueues[K]) tryAcquire(key K, most int) bool {
+	s := l.stripe(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := s.running[key]
@@ -161,9 +169,10 @@ func (l *lanes[K]) try(key K, most int) bool {
 	return true
 }
 
-// enter takes a place, or waits for one behind those who came before.
-func (l *lanes[K]) enter(ctx context.Context, key K, most, queue int, patience time.Duration) error {
-	s := l.shard(key)
+// acquire takes a place, or waits for one in order of arrival. It fails if the queue is full, patience runs out or the
+// context ends.
+func (l *callQueues[K]) acquire(ctx context.Context, key K, most, queue int, patience time.Duration) error {
+	s := l.stripe(key)
 	s.mu.Lock()
 	n := s.running[key]
 	if n < most {
@@ -185,30 +194,31 @@ func (l *lanes[K]) enter(ctx context.Context, key K, most, queue int, patience t
 	case <-w.ready:
 		return nil
 	case <-ctx.Done():
-		if s.giveUp(key, w) {
+		if s.abandon(key, w) {
 			return context.Cause(ctx)
 		}
 	case <-timer.C:
-		if s.giveUp(key, w) {
+		if s.abandon(key, w) {
 			return tooMany("account_concurrency", "the account", most)
 		}
 	}
-	return nil // the place came at the last moment
+	return nil // a place became free at the last moment
 }
 
-// giveUp takes a waiter off the queue; false if it has been given a place.
-func (s *shard[K]) giveUp(key K, w *waiter) bool {
+// abandon removes a waiter from the queue. It returns false if the waiter already has a place.
+func (s *stripe[K]) abandon(key K, w *waiter) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := slices.Index(s.waiting[key], w)
 	if at < 0 {
 		return false
 	}
-	s.keep(key, slices.Delete(s.waiting[key], at, at+1))
+	s.setQueue(key, slices.Delete(s.waiting[key], at, at+1))
 	return true
 }
 
-func (s *shard[K]) keep(key K, queue []*waiter) {
+// setQueue stores the queue of a key, or removes the key if the queue is empty.
+func (s *stripe[K]) setQueue(key K, queue []*waiter) {
 	if len(queue) == 0 {
 		delete(s.waiting, key)
 		return
@@ -216,14 +226,14 @@ func (s *shard[K]) keep(key K, queue []*waiter) {
 	s.waiting[key] = queue
 }
 
-// leave gives a place back, to who has waited longest.
-func (l *lanes[K]) leave(key K) {
-	s := l.shard(key)
+// release frees a place. If calls are waiting, the one that has waited longest gets it.
+func (l *callQueues[K]) release(key K) {
+	s := l.stripe(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if queue := s.waiting[key]; len(queue) > 0 {
+	if queue := s.waiting[key]; len(queue) > 0 { // running stays the same: the place changes hands
 		close(queue[0].ready)
-		s.keep(key, queue[1:])
+		s.setQueue(key, queue[1:])
 		return
 	}
 	if n := s.running[key]; n > 1 {
@@ -233,9 +243,9 @@ func (l *lanes[K]) leave(key K) {
 	}
 }
 
-// valve bounds what is under way through one region, by how it fares: a little more with every success, a third less when calls fail for
-// want of an answer.
-type valve struct {
+// adaptiveLimit bounds the calls in progress of one route. The limit grows slowly with successes and shrinks by a
+// third when calls get no response (AIMD).
+type adaptiveLimit struct {
 	now     func() time.Time
 	mu      sync.Mutex
 	limit   float64
@@ -244,35 +254,36 @@ type valve struct {
 }
 
 const (
-	valveFirst = 256
-	valveLeast = 32
-	valveMost  = 1024
-	// cutEvery is how often a valve is turned down: calls that fail together failed for one reason.
+	initialLimit = 256
+	minLimit     = 32
+	maxLimit     = 1024
+	// cutEvery is the minimum interval between cuts, because calls that fail together have one cause.
 	cutEvery = time.Second
 )
 
-func (v *valve) full() bool {
+func (v *adaptiveLimit) isFull() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.running >= int(v.limit)
 }
 
-// enter lets a call in. One that has come so far is billed, and not turned away any more.
-func (v *valve) enter() {
+// acquire counts a call without checking the limit: a call that has come this far was billed and is not refused any
+// more.
+func (v *adaptiveLimit) acquire() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.running++
 }
 
-// leave takes in how the call ended.
-func (v *valve) leave(overloaded bool) {
+// release counts the end of a call and adapts the limit to its result.
+func (v *adaptiveLimit) release(overloaded bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.running--
 	switch {
-	case !overloaded:
-		v.limit = min(v.limit+1/v.limit, valveMost)
+	case !overloaded: // about one more after as many successes as the limit
+		v.limit = min(v.limit+1/v.limit, maxLimit)
 	case v.now().Sub(v.cutAt) >= cutEvery:
-		v.limit, v.cutAt = max(v.limit*2/3, valveLeast), v.now()
+		v.limit, v.cutAt = max(v.limit*2/3, minLimit), v.now()
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// enter takes a place and gives the reason if there is none.
-func enter(ctx context.Context, r *rig, c invoke.Call, limits org.Limits) (leave func(), code string) {
+// enterGate calls Enter and returns the code of the problem if it is refused.
+func enterGate(ctx context.Context, r *fixture, c invoke.Call, limits org.Limits) (leave func(), code string) {
 	leave, err := r.Enter(ctx, &c, &limits)
 	if err != nil {
 		return func() {}, problem.Of(err).Kind.Code
@@ -27,15 +27,16 @@ func enter(ctx context.Context, r *rig, c invoke.Call, limits org.Limits) (leave
 	return leave, ""
 }
 
-// One account has eight places and a queue; who waits gets the next place in order, and not for longer than a second.
+// An account has eight places and a queue of 16. Waiting calls get places in order of arrival, and wait for at most a
+// second.
 func TestAnAccountHasEightPlaces(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	synctest.Test(t, func(t *testing.T) {
-		c, limits := call(t, writes, sends), org.Limits{CallsPerMinute: 6000}
+		c, limits := call(t, writeMethod, sendArgs), org.Limits{CallsPerMinute: 6000}
 		var leaves []func()
 		for i := range 8 {
-			leave, code := enter(t.Context(), r, c, limits)
+			leave, code := enterGate(t.Context(), r, c, limits)
 			if code != "" {
 				t.Fatalf("place %d: %s", i, code)
 			}
@@ -49,7 +50,7 @@ func TestAnAccountHasEightPlaces(t *testing.T) {
 		)
 		for i := range 20 {
 			wait.Go(func() {
-				leave, code := enter(t.Context(), r, c, limits)
+				leave, code := enterGate(t.Context(), r, c, limits)
 				mu.Lock()
 				if code == "" {
 					order = append(order, i)
@@ -62,9 +63,9 @@ func TestAnAccountHasEightPlaces(t *testing.T) {
 			synctest.Wait()
 		}
 		if late["quota-exceeded"] != 4 {
-			t.Errorf("%v were turned away at once, want 4 beyond the queue of 16", late)
+			t.Errorf("%v were refused immediately, want 4 beyond the queue of 16", late)
 		}
-		leaves[0]() // each passes its place on
+		leaves[0]() // each waiting call passes this place on
 		synctest.Wait()
 		for i := range order {
 			if order[i] != i {
@@ -75,14 +76,14 @@ func TestAnAccountHasEightPlaces(t *testing.T) {
 			t.Errorf("%d got a place", len(order))
 		}
 		wait.Wait()
-		free, _ := enter(t.Context(), r, c, limits) // the one that was given back
+		free, _ := enterGate(t.Context(), r, c, limits) // takes the place that is free again
 		began := time.Now()
-		_, code := enter(t.Context(), r, c, limits)
+		_, code := enterGate(t.Context(), r, c, limits)
 		if waited := time.Since(began); code != "quota-exceeded" || waited != time.Second {
 			t.Errorf("%q after %s", code, waited)
 		}
-		other := call(t, writes, sends)
-		if _, code := enter(t.Context(), r, other, limits); code != "" {
+		other := call(t, writeMethod, sendArgs)
+		if _, code := enterGate(t.Context(), r, other, limits); code != "" {
 			t.Errorf("another account: %s", code)
 		}
 		free()
@@ -92,31 +93,31 @@ func TestAnAccountHasEightPlaces(t *testing.T) {
 	})
 }
 
-// An org has its share of a node, and near the node's limit lists go first, then reads, then writes.
-func TestWhoIsTurnedAwayFirst(t *testing.T) {
+// An org has a limited share of a node. Near the node's limit, lists are refused first, then reads, then writes.
+func TestListsAreRefusedBeforeReadsAndWrites(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	small := org.Limits{CallsPerMinute: 600}
-	c := call(t, writes, sends)
+	c := call(t, writeMethod, sendArgs)
 	for i := range 64 {
 		c.Account = id.New[id.Account]()
-		if _, code := enter(t.Context(), r, c, small); code != "" {
+		if _, code := enterGate(t.Context(), r, c, small); code != "" {
 			t.Fatalf("place %d of the org: %s", i, code)
 		}
 	}
 	c.Account = id.New[id.Account]()
-	if _, code := enter(t.Context(), r, c, small); code != "quota-exceeded" {
+	if _, code := enterGate(t.Context(), r, c, small); code != "quota-exceeded" {
 		t.Errorf("the org's 65th: %q", code)
 	}
 	counts := map[string]int{}
-	for _, name := range []string{lists, reads, writes} {
+	for _, name := range []string{listMethod, readMethod, writeMethod} {
 		args := ""
-		if name == writes {
-			args = sends
+		if name == writeMethod {
+			args = sendArgs
 		}
 		for {
 			one := call(t, name, args)
-			if _, code := enter(t.Context(), r, one, org.Limits{CallsPerMinute: -1}); code != "" {
+			if _, code := enterGate(t.Context(), r, one, org.Limits{CallsPerMinute: -1}); code != "" {
 				if code != "service-unavailable" {
 					t.Fatalf("%s: %s", name, code)
 				}
@@ -125,16 +126,16 @@ func TestWhoIsTurnedAwayFirst(t *testing.T) {
 			counts[name]++
 		}
 	}
-	if counts[lists] != 1440-64 || counts[reads] != 180 || counts[writes] != 180 {
+	if counts[listMethod] != 1440-64 || counts[readMethod] != 180 || counts[writeMethod] != 180 {
 		t.Errorf("places %v", counts)
 	}
 }
 
-// Places are never given to more than there are, and all come back.
+// There are never more calls than places, and all places are returned.
 func TestPlacesAreNeverLost(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		r, c := newRig(t), call(t, writes, sends)
+		r, c := newFixture(t), call(t, writeMethod, sendArgs)
 		limits := org.Limits{CallsPerMinute: 6000}
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -142,12 +143,12 @@ func TestPlacesAreNeverLost(t *testing.T) {
 		for _, in := range rapid.SliceOfN(rapid.Bool(), 1, 200).Draw(rt, "steps") {
 			switch {
 			case in && len(held) < 8:
-				leave, code := enter(t.Context(), r, c, limits)
+				leave, code := enterGate(t.Context(), r, c, limits)
 				if code != "" {
 					rt.Fatalf("no place although %d are taken: %s", len(held), code)
 				}
 				held = append(held, leave)
-			case in: // full: somebody who does not wait
+			case in: // full: a caller who has already gone away
 				own := c
 				if _, err := r.Enter(gone, &own, &limits); !errors.Is(err, context.Canceled) {
 					rt.Fatalf("a ninth place: %v", err)
@@ -161,17 +162,18 @@ func TestPlacesAreNeverLost(t *testing.T) {
 			leave()
 		}
 		for i := range 8 {
-			if _, code := enter(t.Context(), r, c, limits); code != "" {
+			if _, code := enterGate(t.Context(), r, c, limits); code != "" {
 				rt.Fatalf("place %d is lost: %s", i, code)
 			}
 		}
 	})
 }
 
-// A platform that fails for many is left alone for a moment, and tried again; the trouble of one account is its own.
-func TestABrokenPlatformIsLeftAlone(t *testing.T) {
+// A breaker opens if calls of several accounts fail, and closes again after a while. Failures of one account do not
+// open it.
+func TestBreakerOpensForFailuresOfSeveralAccounts(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	synctest.Test(t, func(t *testing.T) {
 		down := true
 		r.answer = func(context.Context, int, *catalog.Method) (driver.Answer, error) {
@@ -180,28 +182,28 @@ func TestABrokenPlatformIsLeftAlone(t *testing.T) {
 			}
 			return driver.Answer{Result: []byte("1")}, nil
 		}
-		one := call(t, writes, sends)
+		one := call(t, writeMethod, sendArgs)
 		for range 100 {
 			_, _ = r.do(t.Context(), one)
 		}
 		if r.requests() != 100 {
-			t.Fatalf("%d of 100 requests were sent: one account's trouble broke the way of all", r.requests())
+			t.Fatalf("%d of 100 requests were sent: failures of one account opened the breaker", r.requests())
 		}
 		time.Sleep(11 * time.Second)
-		accounts := []invoke.Call{one, call(t, writes, sends), call(t, writes, sends)}
+		accounts := []invoke.Call{one, call(t, writeMethod, sendArgs), call(t, writeMethod, sendArgs)}
 		for i := range 30 {
 			_, _ = r.do(t.Context(), accounts[i%3])
 		}
 		before := r.requests()
-		_, err := r.do(t.Context(), call(t, writes, sends))
+		_, err := r.do(t.Context(), call(t, writeMethod, sendArgs))
 		if p := problem.Of(err); r.requests() != before || p.Kind.Code != "upstream/unavailable" || !p.Retryable() || p.RetryAfter == 0 || p.Unknown() {
 			t.Errorf("%v, and %d requests", err, r.requests()-before)
 		}
 		down = false
 		time.Sleep(6 * time.Second)
 		for range 10 {
-			if _, err := r.do(t.Context(), call(t, writes, sends)); err != nil {
-				t.Errorf("after it came back: %v", err)
+			if _, err := r.do(t.Context(), call(t, writeMethod, sendArgs)); err != nil {
+				t.Errorf("after the platform recovered: %v", err)
 			}
 		}
 	})

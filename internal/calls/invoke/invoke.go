@@ -1,9 +1,10 @@
-// Package invoke carries one call of a method to the account's platform and its answer back.
+// Package invoke calls a method on the platform of an account and returns the result.
 //
-// Start reading at Do. Around the driver's call it does what a caller of a platform must not be left alone with: it keeps an account, an
-// org, a region and the node from being flooded (gate.go), leaves alone what is down (breaker.go), lets identical reads share one call
-// (share.go), tries again what is safe to try again (try.go), stores cookies that the platform changed, and passes on a pause that the
-// platform asked for. Who calls and whether they may is decided before; what the answer looks like is the catalog's.
+// Start reading at Enter and Do. Around the driver's call, the package bounds the concurrent calls of an account, an
+// org, a region and the node (gate.go), stops calling platforms and regions that are down (breaker.go), lets
+// identical reads share one call (share.go), retries what is safe to retry (try.go), stores cookies that the platform
+// changed, and pauses an account if the platform asks for it. It does not authenticate or authorise callers, and the
+// catalog defines the form of results.
 package invoke
 
 import (
@@ -23,100 +24,101 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// accounts is where sessions come from; *account.Accounts has it.
+// accounts provides sessions. *account.Accounts implements it.
 type accounts interface {
 	Ready(ctx context.Context, owner id.Org, at id.Account, d admission.Decision) (account.Account, driver.Session, error)
 	Remembered(owner id.Org, at id.Account) (account.Account, bool)
 	Rotate(ctx context.Context, a account.Account, names []string, session driver.Session) (account.Account, error)
 }
 
-// watcher takes note of how accounts fare; *health.Health does.
+// watcher tracks the health of accounts. *health.Health implements it.
 type watcher interface {
 	Learn(ctx context.Context, a account.Account, err error)
 	Confirm(ctx context.Context, a account.Account) (alive bool, err error)
 	Gone(ctx context.Context, owner id.Org, at id.Account) error
 }
 
-// limiter passes a pause on to every node; *admission.Limiter does.
+// limiter announces a pause to all nodes. *admission.Limiter implements it.
 type limiter interface {
 	Cool(ctx context.Context, org id.Org, account id.Account, pause time.Duration) error
 }
 
-// meter counts bytes; *usage.Usage does.
+// meter counts bytes. *usage.Usage implements it.
 type meter interface {
 	Carried(org id.Org, region string, sent, received int64)
 }
 
-// Deps is what the flow needs.
+// Deps are the dependencies of an Invoker.
 type Deps struct {
 	Accounts accounts
 	Health   watcher
 	Limits   limiter
 	Meter    meter
-	// Switches say whether calls that change something are taken; nil for always.
+	// Switches decides whether writes are accepted. If it is nil, they always are.
 	Switches *switches.Control
-	// Drivers are the platform of an environment.
+	// Drivers returns the driver for the platform of an environment.
 	Drivers func(org.Environment) (driver.Driver, bool)
 	Log     *slog.Logger
 	Now     func() time.Time
 }
 
-// Invoker is the flow.
+// Invoker calls methods. It is safe for concurrent use.
 type Invoker struct {
 	Deps
 	gates   gates
-	ways    *ways
+	routes  *routes
 	flights flights
 	budget  budget
-	// paces are how often in a row a platform asked an account to pause without saying for how long.
-	paces   cache.Cache[id.Account, int]
-	metrics metrics
+	// pauseCounts holds how many consecutive times a platform asked an account to pause without saying for how long.
+	pauseCounts cache.Cache[id.Account, int]
+	metrics     metrics
 }
 
-// New makes the flow.
+// New returns an Invoker.
 func New(d Deps) *Invoker {
 	return &Invoker{
-		Deps: d, gates: newGates(), ways: newWays(d.Now), flights: newFlights(), metrics: newMetrics(),
-		paces: cache.NewFor[id.Account, int](100_000, paceForgotten),
+		Deps: d, gates: newGates(), routes: newRoutes(d.Now), flights: newFlights(), metrics: newMetrics(),
+		pauseCounts: cache.NewFor[id.Account, int](100_000, pauseMemory),
 	}
 }
 
-// Call is what is to be called.
+// Call is one call of a method.
 type Call struct {
 	Org     id.Org
 	Account id.Account
-	// Admission is what the limiter said of it.
+	// Admission is the decision of the limiter.
 	Admission admission.Decision
 	Method    *catalog.Method
 	Args      catalog.Args
-	// Fresh means that the caller does not want to share another one's answer.
+	// Fresh means that the call must not share the result of another one.
 	Fresh bool
 
-	// held means that the call has its place among those of the account and the org.
-	held bool
-	// key says which reads are identical; of others it is empty.
+	// hasPlace means that Enter has reserved a place of the account, the org and the node.
+	hasPlace bool
+	// key identifies identical reads. It is empty for writes and fresh reads.
 	key flightKey
 }
 
-// Answer is what it brought. Also beside an error it says what is known.
+// Answer is the outcome of a call. On error, it still contains what is known.
 type Answer struct {
-	// Result is JSON, Whole the object that callers are given, with the result in it. Several calls may share them, so they must not be
-	// changed.
+	// Result is JSON. Whole is the response body of the API, {"result": …}. Several calls may share them, so they
+	// must not be modified.
 	Result, Whole []byte
 	State         account.State
-	// Took is how long the platform and the way to it took.
+	// Took is the time that the requests to the platform took, including egress.
 	Took time.Duration
-	// Code is the platform's own if it refused; 0 for none.
+	// Code is the platform's error code if it refused the call, or 0.
 	Code int
-	// Via is how it left.
+	// Via is the identity and region of the traffic.
 	Via driver.Via
 }
 
-// callAtMost bounds a write with everything around it. It goes on for so long after its caller has gone: its outcome must be known, to
-// whoever asks later and to the meter. A read that may be shared ends with its caller, and each request of it within egress' own limits.
-const callAtMost = 60 * time.Second
+// callTimeout bounds a call that is not shared. A write continues for this long even after its caller has gone away,
+// because its outcome must become known and its bytes must be counted. A read that may be shared ends with its caller
+// instead; each of its requests is bounded by the limits of egress.
+const callTimeout = 60 * time.Second
 
-// Do calls a method. Its errors are problems.
+// Do calls a method. Call Enter first. Errors are problems.
 func (i *Invoker) Do(ctx context.Context, c Call) (Answer, error) {
 	began := i.Now()
 	var (
@@ -124,12 +126,12 @@ func (i *Invoker) Do(ctx context.Context, c Call) (Answer, error) {
 		err error
 	)
 	if c.key.method != nil && sharable(c.Admission) {
-		a, err = i.shared(ctx, c)
+		a, err = i.doShared(ctx, c)
 	} else {
 		if c.Method.Access == catalog.Write {
 			ctx = context.WithoutCancel(ctx)
 		}
-		limited, cancel := context.WithTimeout(ctx, callAtMost)
+		limited, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
 		a, err = i.run(limited, c)
 	}
@@ -137,11 +139,11 @@ func (i *Invoker) Do(ctx context.Context, c Call) (Answer, error) {
 	return a, err
 }
 
-// run carries one call out.
+// run carries out one call.
 func (i *Invoker) run(ctx context.Context, c Call) (Answer, error) {
-	if !c.held {
-		// It expected to share another one's answer, and there was none any more. It has been billed, so it is not turned away.
-		leave, err := i.gates.wait(ctx, c.Account)
+	if !c.hasPlace {
+		// Enter expected the call to join a flight, which has ended since. The call was billed, so do not refuse it.
+		leave, err := i.gates.acquireAccount(ctx, c.Account)
 		if err != nil {
 			return Answer{}, err
 		}
@@ -155,25 +157,26 @@ func (i *Invoker) run(ctx context.Context, c Call) (Answer, error) {
 	if !ok {
 		return Answer{State: a.State}, noPlatform()
 	}
-	t := try{Invoker: i, call: c, driver: drv, account: a, session: session}
-	err = t.carry(ctx)
+	// The attempt may replace account and session, if cookies rotate or the session is renewed.
+	t := attempt{Invoker: i, call: c, driver: drv, account: a, session: session}
+	err = t.sendWithRetry(ctx)
 	answer := Answer{Result: t.answer.Result, Whole: t.answer.Whole, State: t.account.State, Took: t.took, Via: t.account.Via()}
 	if refused, ok := errors.AsType[*driver.Refused](err); ok {
 		answer.Code = refused.Code
 	}
 	i.Meter.Carried(c.Org, a.Region, int64(t.sent), int64(t.received))
 	if err != nil {
-		return answer, i.told(ctx, c, t.account, err)
+		return answer, i.callerError(ctx, c, t.account, err)
 	}
 	return answer, nil
 }
 
 func noPlatform() error {
-	return problem.UpstreamUnavailable.New("This server has no way to the account's platform.").After(5)
+	return problem.UpstreamUnavailable.New("This server has no route to the account's platform.").After(5)
 }
 
-// told is what the caller is told of a failure.
-func (i *Invoker) told(ctx context.Context, c Call, a account.Account, err error) error {
+// callerError turns an error into the problem for the caller. It also announces a pause that the platform asked for.
+func (i *Invoker) callerError(ctx context.Context, c Call, a account.Account, err error) error {
 	refused, ok := errors.AsType[*driver.Refused](err)
 	switch {
 	case !ok:
@@ -181,11 +184,11 @@ func (i *Invoker) told(ctx context.Context, c Call, a account.Account, err error
 	case refused.Kind == catalog.RefusedRateLimited:
 		pause := i.pause(a, refused.RetryAfter)
 		if failed := i.Limits.Cool(context.WithoutCancel(ctx), a.Org, a.ID, pause); failed != nil {
-			i.Log.LogAttrs(ctx, slog.LevelWarn, "pause not told to other nodes", slog.String("account", string(a.ID)), slog.Any("error", failed))
+			i.Log.LogAttrs(ctx, slog.LevelWarn, "cannot announce pause to other nodes", slog.String("account", string(a.ID)), slog.Any("error", failed))
 		}
 		return refused.Problem(c.Method).After(seconds(pause))
 	case refused.Kind == catalog.RefusedSession:
-		// The probe says that the session is good, and yet this method is refused.
+		// The session was confirmed as alive, but the platform refuses it for this method.
 		return problem.UpstreamForbidden.New("The platform does not accept the account's session for this method.").From(refused.Code, refused.Message)
 	}
 	return refused.Problem(c.Method)

@@ -9,7 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
-// metrics are how operators see calls: by class of method, never by account.
+// metrics are the metrics of calls, by class of method and never by account.
 type metrics struct {
 	calls    *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -17,7 +17,7 @@ type metrics struct {
 	joined   prometheus.Counter
 	retries  prometheus.Counter
 	lost     prometheus.Counter
-	// good and took are of calls that went well, and of all, by class: what is asked for with every call.
+	// good and took are prefetched by class, because every call needs them: the counter of successes, and the duration.
 	good [classes]prometheus.Counter
 	took [classes]prometheus.Observer
 }
@@ -25,18 +25,18 @@ type metrics struct {
 func newMetrics() metrics {
 	m := metrics{
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "stagedoor_calls_total", Help: "Calls of SDK methods that were admitted, by class and by the problem they ended with.",
+			Name: "stagedoor_calls_total", Help: "Admitted calls of SDK methods, by class and by the problem they ended with.",
 		}, []string{"class", "code"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "stagedoor_call_duration_seconds", Help: "Time that admitted calls of SDK methods took.",
 			Buckets: []float64{.0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 60},
 		}, []string{"class"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "stagedoor_calls_refused_total", Help: "Calls that were turned away before they were admitted, by what was full or broken.",
+			Name: "stagedoor_calls_refused_total", Help: "Calls that were refused before admission, by what was full or down.",
 		}, []string{"by"}),
-		joined:  prometheus.NewCounter(prometheus.CounterOpts{Name: "stagedoor_calls_shared_total", Help: "Reads that shared another one's answer."}),
+		joined:  prometheus.NewCounter(prometheus.CounterOpts{Name: "stagedoor_calls_shared_total", Help: "Reads that shared the result of another call."}),
 		retries: prometheus.NewCounter(prometheus.CounterOpts{Name: "stagedoor_calls_retried_total", Help: "Reads that were sent a second time."}),
-		lost:    prometheus.NewCounter(prometheus.CounterOpts{Name: "stagedoor_rotations_lost_total", Help: "Cookies that a platform changed and that could not be stored."}),
+		lost:    prometheus.NewCounter(prometheus.CounterOpts{Name: "stagedoor_rotations_lost_total", Help: "Cookie changes of a platform that could not be stored."}),
 	}
 	for c, name := range classNames {
 		m.good[c], m.took[c] = m.calls.WithLabelValues(name, "ok"), m.duration.WithLabelValues(name)
@@ -44,20 +44,20 @@ func newMetrics() metrics {
 	return m
 }
 
-// Collectors are to be registered.
+// Collectors returns the metrics to register.
 func (i *Invoker) Collectors() []prometheus.Collector {
 	m := i.metrics
 	return []prometheus.Collector{m.calls, m.duration, m.refused, m.joined, m.retries, m.lost}
 }
 
-// class is what kind of method it is.
+// class is the class of a method in metrics.
 type class int
 
 const (
-	aRead class = iota
-	aList
-	aWrite
-	anIdempotentWrite
+	classRead class = iota
+	classList
+	classWrite
+	classIdempotentWrite
 	classes
 )
 
@@ -66,13 +66,13 @@ var classNames = [classes]string{"read", "list", "write", "write_idempotent"}
 func classOf(m *catalog.Method) class {
 	switch {
 	case m.Access == catalog.Write && m.Idempotent:
-		return anIdempotentWrite
+		return classIdempotentWrite
 	case m.Access == catalog.Write:
-		return aWrite
+		return classWrite
 	case m.Paginated:
-		return aList
+		return classList
 	}
-	return aRead
+	return classRead
 }
 
 func (m *metrics) observe(method *catalog.Method, err error, took time.Duration) {

@@ -11,27 +11,27 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
-// Identical reads that are under way at the same time share one call to the platform. Each of them was admitted and is billed.
+// Concurrent identical reads share one call to the platform, a flight. Each of them is admitted and billed.
 //
-// A read must show what its caller has written before, on whatever node. So nobody joins a call that may have been sent before a write
-// was done: the account must not have been written to for as long as a write can take, before the call that is joined began. The
-// admission of every call says when that was.
+// A read must show everything that was written before it, on any node. So a read must not join a flight that may have
+// been sent before a write was complete: the account's last write must have been admitted at least writeSettleTime
+// before the flight began. Every admission returns the time of the account's last write.
 
-// flightKey says which reads are identical.
+// flightKey identifies identical reads.
 type flightKey struct {
 	account id.Account
 	method  *catalog.Method
 	args    string
 }
 
-// flight is a call that others may join.
+// flight is a call that others can join.
 type flight struct {
 	key flightKey
-	// done is nil until somebody joins.
+	// done is closed when the flight has ended. It is nil until a call joins.
 	done   chan struct{}
 	answer Answer
 	err    error
-	// began is when it was admitted, by the shared server's clock.
+	// began is the time of its admission, by the clock of Redis.
 	began time.Time
 }
 
@@ -42,35 +42,36 @@ type flights struct {
 
 func newFlights() flights { return flights{all: map[flightKey]*flight{}} }
 
-// settled is how long ago the last write must have been admitted to be surely done.
-const settled = callAtMost + 5*time.Second
+// writeSettleTime is the time after its admission when a write has certainly ended.
+const writeSettleTime = callTimeout + 5*time.Second
 
-// sharable says whether an admission says enough of the account's writes.
+// sharable reports whether an admission has the time of the account's last write, without which no call may be shared.
 func sharable(d admission.Decision) bool { return !d.Degraded && !d.At.IsZero() }
 
-// joinable says whether a call may be given the flight's answer.
+// joinable reports whether a call with this admission may use the flight's result.
 func (f *flight) joinable(d admission.Decision) bool {
-	return d.LastWrite.IsZero() || d.LastWrite.Add(settled).Before(f.began)
+	return d.LastWrite.IsZero() || d.LastWrite.Add(writeSettleTime).Before(f.began)
 }
 
-// flying says whether there is a call that may be joined.
-func (f *flights) flying(key flightKey) bool {
+// hasFlight reports whether a flight with this key is in progress.
+func (f *flights) hasFlight(key flightKey) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.all[key] != nil
 }
 
-// shared gives the answer of an identical call that is under way, or makes one that others may join. If whoever made it goes away, it is
-// broken off, and those who have joined begin again: a read does no harm twice.
-func (i *Invoker) shared(ctx context.Context, c Call) (Answer, error) {
+// doShared joins an identical call in progress, or starts one that others can join. If the caller that started a
+// flight goes away, the flight is cancelled, and the calls that joined it start over, which is harmless for reads.
+func (i *Invoker) doShared(ctx context.Context, c Call) (Answer, error) {
 	for {
 		i.flights.mu.Lock()
 		f := i.flights.all[c.key]
+		// A flight that this call must not join is replaced: later calls join the newer one.
 		if f == nil || !f.joinable(c.Admission) {
 			f = &flight{key: c.key, began: c.Admission.At, err: errBrokenOff}
 			i.flights.all[c.key] = f
 			i.flights.mu.Unlock()
-			return i.lead(ctx, c, f)
+			return i.runShared(ctx, c, f)
 		}
 		if f.done == nil {
 			f.done = make(chan struct{})
@@ -82,25 +83,28 @@ func (i *Invoker) shared(ctx context.Context, c Call) (Answer, error) {
 		case <-ctx.Done():
 			return Answer{}, context.Cause(ctx)
 		}
+		// Cancelled means that the first caller went away; start over.
 		if !errors.Is(f.err, context.Canceled) {
 			return f.answer, f.err
 		}
 	}
 }
 
-var errBrokenOff = errors.New("the call that was shared broke off")
+// errBrokenOff is the error of a flight until it has a result. Joined calls get it only after a panic.
+var errBrokenOff = errors.New("the shared call did not finish")
 
-func (i *Invoker) lead(ctx context.Context, c Call, f *flight) (Answer, error) {
-	// Also a panic must not keep those waiting who have joined.
-	defer i.flights.land(f)
+// runShared runs the call of a flight.
+func (i *Invoker) runShared(ctx context.Context, c Call, f *flight) (Answer, error) {
+	// Deferred, so that a panic does not leave joined calls waiting.
+	defer i.flights.finish(f)
 	f.answer, f.err = i.run(ctx, c)
 	return f.answer, f.err
 }
 
-// land gives everybody the answer. Nobody joins any more.
-func (f *flights) land(one *flight) {
+// finish ends a flight: no call can join any more, and the joined calls get its result.
+func (f *flights) finish(one *flight) {
 	f.mu.Lock()
-	if f.all[one.key] == one {
+	if f.all[one.key] == one { // a newer flight may have replaced it
 		delete(f.all, one.key)
 	}
 	done := one.done

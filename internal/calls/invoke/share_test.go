@@ -12,8 +12,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 )
 
-// slowly makes the platform take a second, or until nobody waits.
-func slowly(r *rig) (broken func() int) {
+// answerSlowly makes the platform respond after a second. The returned function counts cancelled requests.
+func answerSlowly(r *fixture) (broken func() int) {
 	var mu sync.Mutex
 	n := 0
 	r.answer = func(ctx context.Context, _ int, _ *catalog.Method) (driver.Answer, error) {
@@ -34,8 +34,8 @@ func slowly(r *rig) (broken func() int) {
 	}
 }
 
-// together makes calls at the same time, each from its own caller, and counts those that went well.
-func together(ctx context.Context, r *rig, calls ...invoke.Call) int {
+// callTogether makes concurrent calls and counts the successful ones.
+func callTogether(ctx context.Context, r *fixture, calls ...invoke.Call) int {
 	var (
 		wait sync.WaitGroup
 		mu   sync.Mutex
@@ -55,7 +55,7 @@ func together(ctx context.Context, r *rig, calls ...invoke.Call) int {
 	return good
 }
 
-func times(n int, c invoke.Call) []invoke.Call {
+func repeatCall(n int, c invoke.Call) []invoke.Call {
 	list := make([]invoke.Call, n)
 	for i := range list {
 		list[i] = c
@@ -63,18 +63,18 @@ func times(n int, c invoke.Call) []invoke.Call {
 	return list
 }
 
-// Which calls share one request, and which must not.
+// Identical reads share one request. Other calls, and reads soon after a write, do not.
 func TestIdenticalReadsShareOneRequest(t *testing.T) {
 	t.Parallel()
-	rigs := make(chan *rig, 8)
+	fixtures := make(chan *fixture, 8)
 	for range 8 {
-		rigs <- newRig(t)
+		fixtures <- newFixture(t)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		base := call(t, lists, `{"limit":5}`)
+		base := call(t, listMethod, `{"limit":5}`)
 		other := base
-		_, other.Args = method(t, lists, `{"limit":6}`)
-		elsewhere := call(t, lists, `{"limit":5}`)
+		_, other.Args = method(t, listMethod, `{"limit":6}`)
+		elsewhere := call(t, listMethod, `{"limit":5}`)
 		fresh := base
 		fresh.Fresh = true
 		alone := base
@@ -83,52 +83,52 @@ func TestIdenticalReadsShareOneRequest(t *testing.T) {
 		lately, longAgo := base, base
 		lately.Admission.LastWrite = now.Add(-10 * time.Second)
 		longAgo.Admission.LastWrite = now.Add(-time.Hour)
-		write := call(t, writes, sends)
+		write := call(t, writeMethod, sendArgs)
 		for name, c := range map[string]struct {
 			calls    []invoke.Call
 			requests int
 		}{
-			"identical":              {times(30, base), 1}, // more than an account has places for
+			"identical":              {repeatCall(30, base), 1}, // more than an account has places
 			"other arguments":        {[]invoke.Call{base, other}, 2},
 			"other accounts":         {[]invoke.Call{base, elsewhere}, 2},
 			"one wants its own":      {[]invoke.Call{base, fresh, base}, 2},
-			"nothing is known":       {times(3, alone), 3},
-			"written to lately":      {times(3, lately), 3},
-			"written to long before": {times(3, longAgo), 1},
-			"writes":                 {times(3, write), 3},
+			"nothing is known":       {repeatCall(3, alone), 3},
+			"written to lately":      {repeatCall(3, lately), 3},
+			"written to long before": {repeatCall(3, longAgo), 1},
+			"writes":                 {repeatCall(3, write), 3},
 		} {
-			r := <-rigs
-			slowly(r)
-			if good := together(t.Context(), r, c.calls...); good != len(c.calls) || r.requests() != c.requests {
+			r := <-fixtures
+			answerSlowly(r)
+			if good := callTogether(t.Context(), r, c.calls...); good != len(c.calls) || r.requests() != c.requests {
 				t.Errorf("%s: %d of %d went well with %d requests, want %d", name, good, len(c.calls), r.requests(), c.requests)
 			}
 		}
 	})
 }
 
-// A write on any node between two reads keeps the second from being given the first one's answer.
+// After a write on any node, a read does not share the result of a read that began before the write.
 func TestAReadShowsWhatWasWrittenBefore(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	synctest.Test(t, func(t *testing.T) {
-		slowly(r)
-		first := call(t, lists, `{"limit":5}`)
+		answerSlowly(r)
+		first := call(t, listMethod, `{"limit":5}`)
 		second := first
 		second.Admission.LastWrite = first.Admission.At.Add(300 * time.Millisecond)
 		second.Admission.At = second.Admission.LastWrite.Add(300 * time.Millisecond)
-		if good := together(t.Context(), r, first, second); good != 2 || r.requests() != 2 {
+		if good := callTogether(t.Context(), r, first, second); good != 2 || r.requests() != 2 {
 			t.Errorf("%d went well with %d requests", good, r.requests())
 		}
 	})
 }
 
-// Who joined a call is answered also if whoever made it goes away, and a call that nobody waits for is broken off.
-func TestWhoJoinedIsAnsweredAlsoIfTheFirstGoes(t *testing.T) {
+// Calls that joined a flight get a result even if its first caller goes away. A call is cancelled when no caller waits.
+func TestJoinedCallsSurviveTheFirstCaller(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	synctest.Test(t, func(t *testing.T) {
-		broken := slowly(r)
-		one := call(t, reads, "")
+		broken := answerSlowly(r)
+		one := call(t, readMethod, "")
 		first, leave := context.WithCancel(t.Context())
 		var wait sync.WaitGroup
 		wait.Go(func() { _, _ = r.do(first, one) })
@@ -139,7 +139,7 @@ func TestWhoJoinedIsAnsweredAlsoIfTheFirstGoes(t *testing.T) {
 		leave()
 		wait.Wait()
 		if err != nil || r.requests() != 2 || broken() != 1 {
-			t.Errorf("%v with %d requests, %d broken off", err, r.requests(), broken())
+			t.Errorf("%v with %d requests, %d cancelled", err, r.requests(), broken())
 		}
 
 		both, leave := context.WithCancel(t.Context())
@@ -150,10 +150,10 @@ func TestWhoJoinedIsAnsweredAlsoIfTheFirstGoes(t *testing.T) {
 		leave()
 		wait.Wait()
 		if r.requests() != 3 || broken() != 2 {
-			t.Errorf("%d requests, %d broken off", r.requests(), broken())
+			t.Errorf("%d requests, %d cancelled", r.requests(), broken())
 		}
 		if _, err := r.do(t.Context(), one); err != nil || r.requests() != 4 {
-			t.Errorf("a call that was broken off was joined: %v", err)
+			t.Errorf("a cancelled call was joined: %v", err)
 		}
 	})
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
-// try is one call on its way, with all the times it is sent.
-type try struct {
+// attempt is one call in progress, with all of its requests.
+type attempt struct {
 	*Invoker
 	call    Call
 	driver  driver.Driver
@@ -26,35 +26,38 @@ type try struct {
 	session driver.Session
 	answer  driver.Answer
 
+	// took, sent and received are the sums over all requests.
 	took           time.Duration
 	sent, received int
 }
 
-// carry sends the call, and once more where that is safe and may help.
-func (t *try) carry(ctx context.Context) error {
-	t.budget.put()
-	err := t.send(ctx)
+// sendWithRetry sends the call, and sends it once more if that is safe and may help.
+func (t *attempt) sendWithRetry(ctx context.Context) error {
+	t.budget.deposit()
+	err := t.sendOnce(ctx)
 	switch {
-	case refusedSession(err):
-		// A platform that refuses the session has done nothing, so this holds for writes too.
-		if err = t.renew(ctx); err == nil {
-			err = t.send(ctx)
+	case isSessionRefused(err):
+		// A platform that refuses the session has not processed the request, so writes may be resent too.
+		if err = t.renewSession(ctx); err == nil {
+			err = t.sendOnce(ctx)
 		}
-	case t.call.Method.Access == catalog.Read && passing(err) && ctx.Err() == nil && t.took < t.call.Method.Timeout && t.budget.take():
+	// Retry a read only while its caller waits, before the method's timeout is used up, and within the budget.
+	case t.call.Method.Access == catalog.Read && isTransient(err) && ctx.Err() == nil && t.took < t.call.Method.Timeout && t.budget.withdraw():
 		t.metrics.retries.Inc()
-		err = t.send(ctx)
+		err = t.sendOnce(ctx)
 	}
 	return err
 }
 
-func refusedSession(err error) bool {
+// isSessionRefused reports whether the platform refused the session.
+func isSessionRefused(err error) bool {
 	refused, ok := errors.AsType[*driver.Refused](err)
 	return ok && refused.Kind == catalog.RefusedSession
 }
 
-// passing says whether a failure may be over in a moment: a broken connection, a gateway without a platform behind it. A platform that
-// says when to come back is not asked before.
-func passing(err error) bool {
+// isTransient reports whether a failure may be over in a moment: a broken connection, or a gateway that has lost the
+// platform. If the platform says when to come back, it is not asked before.
+func isTransient(err error) bool {
 	if refused, ok := errors.AsType[*driver.Refused](err); ok {
 		gateway := refused.Status == http.StatusBadGateway || refused.Status == http.StatusServiceUnavailable || refused.Status == http.StatusGatewayTimeout
 		return gateway && refused.RetryAfter == 0
@@ -62,51 +65,55 @@ func passing(err error) bool {
 	return err != nil && errors.Is(err, problem.UpstreamUnavailable.New(""))
 }
 
-// send sends the call once, unless its way is known to be broken, and takes in what the answer tells.
-func (t *try) send(ctx context.Context) error {
-	passage, err := t.ways.of(t.account).enter()
+// sendOnce sends the call once, unless a breaker of its route is open. It stores changed cookies and reports to the
+// account's health.
+func (t *attempt) sendOnce(ctx context.Context) error {
+	permit, err := t.routes.of(t.account).acquire()
 	if err != nil {
 		return err
 	}
 	answer, err := t.driver.Call(ctx, t.account.Via(), t.session, t.call.Method, t.call.Args)
+	// A deadline of ours counts as a failure of the platform, a caller that went away does not.
 	gone := err != nil && errors.Is(context.Cause(ctx), context.Canceled)
-	passage.leave(t.account.ID, err, gone)
+	permit.release(t.account.ID, err, gone)
 	t.took += answer.Took
 	t.sent += answer.Sent
 	t.received += answer.Received
 	t.answer = answer
-	t.rotate(ctx)
+	t.storeRotation(ctx)
 	if gone {
-		return err // nobody waits for it any more, and nothing is known of the account
+		return err // the caller went away, which says nothing about the account
 	}
-	t.learn(ctx, err)
+	t.reportHealth(ctx, err)
 	return err
 }
 
-// rotate stores the cookies that the answer changed, before anybody sees it: a call that follows must find them.
-func (t *try) rotate(ctx context.Context) {
+// storeRotation stores the cookies that the response changed. This happens before the caller gets the response, so that
+// the next call uses them.
+func (t *attempt) storeRotation(ctx context.Context) {
 	if len(t.answer.Changed) == 0 {
 		return
 	}
 	next, err := t.Accounts.Rotate(context.WithoutCancel(ctx), t.account, t.answer.Changed, t.answer.Session)
 	if err != nil {
-		// The session may end with this; the next call finds out and signs in again.
+		// The stored session may be invalid now. The next call will notice.
 		t.metrics.lost.Inc()
-		t.Log.LogAttrs(ctx, slog.LevelWarn, "rotation not stored", slog.String("account", string(t.account.ID)), slog.Any("error", err))
+		t.Log.LogAttrs(ctx, slog.LevelWarn, "cannot store rotated cookies", slog.String("account", string(t.account.ID)), slog.Any("error", err))
 		return
 	}
 	t.account, t.session = next, t.answer.Session
 }
 
-// learn takes note of what the call tells of the account. What the platform objects to in the call itself proves the session.
-func (t *try) learn(ctx context.Context, err error) {
+// reportHealth reports what the result says about the account. A refusal of the call itself (not found, conflict, …)
+// proves that the session works.
+func (t *attempt) reportHealth(ctx context.Context, err error) {
 	refused, ok := errors.AsType[*driver.Refused](err)
 	if !ok {
 		t.Health.Learn(ctx, t.account, err)
 		return
 	}
 	switch refused.Kind {
-	case catalog.RefusedSession, catalog.RefusedRateLimited: // looked at again; passed on
+	case catalog.RefusedSession, catalog.RefusedRateLimited: // handled by renewSession and callerError
 	case catalog.RefusedForbidden, catalog.RefusedCreatorOnly, catalog.RefusedNotFound, catalog.RefusedConflict, catalog.RefusedRejected:
 		t.Health.Learn(ctx, t.account, nil)
 	case catalog.RefusedRestricted, catalog.RefusedUnavailable, catalog.RefusedError:
@@ -114,8 +121,9 @@ func (t *try) learn(ctx context.Context, err error) {
 	}
 }
 
-// renew finds out whether a session that was refused is dead, and takes the one that there is by now if it is not.
-func (t *try) renew(ctx context.Context) error {
+// renewSession checks whether a refused session has really ended. If it is alive, renewSession loads the current
+// session, past every cache. Otherwise it returns the problem for the account's new state.
+func (t *attempt) renewSession(ctx context.Context) error {
 	alive, err := t.Health.Confirm(ctx, t.account)
 	if err != nil {
 		return err
@@ -123,47 +131,50 @@ func (t *try) renew(ctx context.Context) error {
 	if !alive {
 		return t.Health.Gone(ctx, t.call.Org, t.call.Account)
 	}
+	// A degraded decision makes Ready read the row instead of the cache.
 	t.account, t.session, err = t.Accounts.Ready(ctx, t.call.Org, t.call.Account, admission.Decision{Degraded: true})
 	return err
 }
 
-// trouble says whether a call failed because of the way or the platform, and not because of what was asked for.
-func trouble(err error) bool {
+// isPlatformFailure reports whether a call failed because of the route or the platform, and not because of the request.
+func isPlatformFailure(err error) bool {
 	if refused, ok := errors.AsType[*driver.Refused](err); ok {
 		return refused.Kind == catalog.RefusedUnavailable || refused.Kind == catalog.RefusedError
 	}
 	return err != nil
 }
 
-// unanswered says whether a call failed for want of an answer, as calls do when there are too many of them.
-func unanswered(err error) bool {
+// isOverload reports whether a call got no response, which is typical of too many concurrent calls.
+func isOverload(err error) bool {
 	return err != nil && (errors.Is(err, problem.UpstreamTimeout.New("")) || errors.Is(err, problem.UpstreamUnavailable.New("")) || errors.Is(err, problem.EgressUnavailable.New("")))
 }
 
-// Pauses that a platform asks for.
+// Bounds of the pauses that a platform asks for.
 const (
-	pauseLeast = time.Second
-	pauseMost  = 15 * time.Minute
-	// A platform that does not say how long gets 5 s, and twice as long each time in a row, up to 5 minutes.
-	paceFirst = 5 * time.Second
-	paceMost  = 5 * time.Minute
-	// paceForgotten is after how long without a pause they start again.
-	paceForgotten = 10 * time.Minute
+	minPause = time.Second
+	maxPause = 15 * time.Minute
+	// If the platform does not say how long, the pause starts with firstPause and doubles each time in a row, up to
+	// maxGrownPause.
+	firstPause    = 5 * time.Second
+	maxGrownPause = 5 * time.Minute
+	// After pauseMemory without a pause, the next one starts with firstPause again.
+	pauseMemory = 10 * time.Minute
 )
 
-// pause is how long an account is left alone. A little is added, so that what waits does not come back all at once.
+// pause returns how long to pause an account. It adds up to a tenth at random, so that waiting callers do not all
+// return at the same moment.
 func (i *Invoker) pause(a account.Account, asked time.Duration) time.Duration {
 	if asked == 0 {
 		times := 0
-		i.paces.Change(a.ID, func(n int, _ bool) (int, cache.Outcome) {
+		i.pauseCounts.Change(a.ID, func(n int, _ bool) (int, cache.Outcome) {
 			times = n
 			return n + 1, cache.Replace
 		})
-		asked = min(paceFirst<<min(times, 10), paceMost)
+		asked = min(firstPause<<min(times, 10), maxGrownPause)
 	}
-	asked = min(max(asked, pauseLeast), pauseMost)
+	asked = min(max(asked, minPause), maxPause)
 	return asked + time.Duration(rand.Int64N(int64(asked)/10+1))
 }
 
-// seconds rounds up, so that waiting always suffices.
+// seconds rounds up, so that waiting this long is always enough.
 func seconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }

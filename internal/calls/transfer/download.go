@@ -10,15 +10,16 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 )
 
-// asked are the headers of a caller that go to the platform, answered those of the platform that go to the caller.
+// forwardedHeaders are passed from the caller to the platform, returnedHeaders from the platform to the caller.
 var (
-	asked    = [...]string{"Range", "If-Range", "If-None-Match", "If-Modified-Since"}
-	answered = [...]string{"Content-Type", "Content-Range", "Content-Encoding", "Accept-Ranges", "Etag", "Last-Modified"}
+	forwardedHeaders = [...]string{"Range", "If-Range", "If-None-Match", "If-Modified-Since"}
+	returnedHeaders  = [...]string{"Content-Type", "Content-Range", "Content-Encoding", "Accept-Ranges", "Etag", "Last-Modified"}
 )
 
-// Download answers a GET or HEAD with a file that is known by its id. An error after the answer has begun means that it must be cut off.
+// Download responds to a GET or HEAD with the file of an id. If it returns an error after the response has begun, the
+// handler must abort the response, so that the caller does not take it for complete.
 func (t *Transfers) Download(w http.ResponseWriter, r *http.Request, c Caller, mediaID, quality string) error {
-	p, leave, err := t.enter(r.Context(), c, downloads)
+	p, leave, err := t.admit(r.Context(), c, downloadMethods)
 	if err != nil {
 		return err
 	}
@@ -26,53 +27,53 @@ func (t *Transfers) Download(w http.ResponseWriter, r *http.Request, c Caller, m
 	find := p.platform.Catalog.Files.Download
 	args, err := find.Args(mediaID, quality)
 	if err != nil {
-		return inPath(err, map[string]string{find.ID: "mediaId"})
+		return pointToPath(err, map[string]string{find.ID: "mediaId"})
 	}
-	l := t.line(w)
-	defer l.expectWrite()
-	l.listen()
+	l := t.newCallerConn(w)
+	defer l.extendWrite()
+	l.clearReadDeadline()
 	result, err := p.call(r.Context(), find.Method, args)
 	if err != nil {
 		return err
 	}
 	address, err := find.URL(result)
 	if err == nil {
-		err = p.send(w, r, l, address)
+		err = p.sendFile(w, r, l, address)
 	}
-	return changed(err)
+	return changedProblem(err)
 }
 
-// Fetch answers a GET or HEAD with the file at an address that the platform gave out.
+// Fetch responds to a GET or HEAD with the file at a URL that the platform returned. Errors are as in Download.
 func (t *Transfers) Fetch(w http.ResponseWriter, r *http.Request, c Caller, address string) error {
-	p, leave, err := t.enter(r.Context(), c, downloads)
+	p, leave, err := t.admit(r.Context(), c, downloadMethods)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	l := t.line(w)
-	defer l.expectWrite()
-	l.listen()
-	if err := p.send(w, r, l, address); errors.Is(err, driver.ErrAddress) {
-		const detail = "The platform keeps no files at this address. Use the URL of a field with x-role download, as it is."
-		return problem.UnsafeURL.New(detail).At("query/url", "origin", "must be an address at which the platform keeps files")
+	l := t.newCallerConn(w)
+	defer l.extendWrite()
+	l.clearReadDeadline()
+	if err := p.sendFile(w, r, l, address); errors.Is(err, driver.ErrAddress) {
+		const detail = "The platform keeps no files at this address. Use the URL of a field with x-role download, unchanged."
+		return problem.UnsafeURL.New(detail).At("query/url", "origin", "must be the URL of a file of the platform")
 	} else if err != nil {
 		return err
 	}
 	return nil
 }
 
-// downloads are the methods that a key must be allowed to call if it wants files. Where addresses come from does not matter.
-func downloads(f *catalog.Files) []*catalog.Method {
+// downloadMethods returns the methods that a key must be allowed to call to download files, also by URL.
+func downloadMethods(f *catalog.Files) []*catalog.Method {
 	if f.Download == nil {
 		return nil
 	}
 	return []*catalog.Method{f.Download.Method}
 }
 
-// send passes a file on.
-func (p *passage) send(w http.ResponseWriter, r *http.Request, l *line, address string) error {
+// sendFile requests a file and copies it to the caller.
+func (p *activeTransfer) sendFile(w http.ResponseWriter, r *http.Request, l *callerConn, address string) error {
 	req := driver.FileRequest{Method: r.Method, URL: address, Header: http.Header{}}
-	for _, name := range asked {
+	for _, name := range forwardedHeaders {
 		if values := r.Header.Values(name); len(values) > 0 {
 			req.Header[name] = values
 		}
@@ -83,7 +84,7 @@ func (p *passage) send(w http.ResponseWriter, r *http.Request, l *line, address 
 	}
 	defer file.Body.Close()
 	h := w.Header()
-	for _, name := range answered {
+	for _, name := range returnedHeaders {
 		if values := file.Header.Values(name); len(values) > 0 {
 			h[name] = values
 		}
@@ -94,21 +95,21 @@ func (p *passage) send(w http.ResponseWriter, r *http.Request, l *line, address 
 	if h.Get("Content-Type") == "" && file.Status != http.StatusNotModified {
 		h.Set("Content-Type", "application/octet-stream")
 	}
-	// It is somebody else's content on our host: never to be shown in its name.
+	// This is foreign content on our host, so browsers must never render it under our origin.
 	h.Set("Content-Disposition", "attachment")
-	l.expectWrite()
+	l.extendWrite()
 	w.WriteHeader(file.Status)
 	if r.Method == http.MethodHead || file.Status == http.StatusNotModified {
 		return nil
 	}
-	return p.copy(w, l, file.Body)
+	return p.copyBody(w, l, file.Body)
 }
 
-// meterEvery is how often a transfer that is under way is counted.
+// meterEvery is how many bytes of a transfer in progress are counted at a time.
 const meterEvery = 1 << 20
 
-// copy passes on what comes, and gives up when the caller does not take it.
-func (p *passage) copy(w io.Writer, l *line, body io.Reader) error {
+// copyBody copies a body to the caller. It stops without an error if the caller has gone away or does not read.
+func (p *activeTransfer) copyBody(w io.Writer, l *callerConn, body io.Reader) error {
 	buffer, _ := p.transfers.buffers.Get().(*[chunk]byte)
 	defer p.transfers.buffers.Put(buffer)
 	var received int64
@@ -123,9 +124,9 @@ func (p *passage) copy(w io.Writer, l *line, body io.Reader) error {
 			count()
 		}
 		if n > 0 {
-			l.expectWrite()
+			l.extendWrite()
 			if _, gone := w.Write(buffer[:n]); gone != nil {
-				return nil // the caller has gone, or does not read: there is nobody to tell, and nothing of ours is wrong
+				return nil // no one is left to report to, and it is not our failure
 			}
 		}
 		if errors.Is(err, io.EOF) {

@@ -18,8 +18,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/calls/transfer"
 )
 
-// underWay reads how many transfers there are.
-func underWay(t *testing.T, flow *transfer.Transfers) int {
+// inProgress returns the number of transfers in progress.
+func inProgress(t *testing.T, flow *transfer.Transfers) int {
 	t.Helper()
 	var m dto.Metric
 	for _, c := range flow.Collectors() {
@@ -31,13 +31,13 @@ func underWay(t *testing.T, flow *transfer.Transfers) int {
 	return int(m.GetGauge().GetValue())
 }
 
-// A file arrives as the platform has it, in whole or in the part that is asked for, through the account's region, and without the
+// A download returns the platform's file, whole or the requested range, through the account's region and without the
 // session.
-func TestADownloadIsTheFile(t *testing.T) {
+func TestDownloadReturnsTheFile(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setup{region: "uk"})
-	medium := r.medium()
-	want := r.straight(medium, "full")
+	r := newFixture(t, setup{region: "uk"})
+	medium := r.mediumID()
+	want := r.fetchDirectly(medium, "full")
 	n := len(want)
 	whole := r.do("GET", "/media/"+medium, nil)
 	tag := whole.header.Get("Etag")
@@ -80,7 +80,7 @@ func TestADownloadIsTheFile(t *testing.T) {
 	if head.status != 200 || len(head.body) != 0 || head.header.Get("Content-Length") != fmt.Sprint(n) {
 		t.Errorf("HEAD: %d %v", head.status, head.header)
 	}
-	if small := r.do("GET", "/media/"+medium+"?quality=thumb", nil); !bytes.Equal(small.body, r.straight(medium, "thumb")) || len(small.body) >= n {
+	if small := r.do("GET", "/media/"+medium+"?quality=thumb", nil); !bytes.Equal(small.body, r.fetchDirectly(medium, "thumb")) || len(small.body) >= n {
 		t.Errorf("a thumb of %d bytes", len(small.body))
 	}
 	through := 0
@@ -89,7 +89,7 @@ func TestADownloadIsTheFile(t *testing.T) {
 		case "127.0.2.1":
 			through++
 			if s.header.Get("Cookie") != "" || s.header.Get("X-Device") != "" || !strings.Contains(s.header.Get("User-Agent"), "Mozilla") {
-				t.Errorf("the platform's files were asked with %v", s.header)
+				t.Errorf("a file was requested with %v", s.header)
 			}
 		case "127.0.1.1":
 			t.Error("a file came through another region")
@@ -98,31 +98,31 @@ func TestADownloadIsTheFile(t *testing.T) {
 	if through != 13 {
 		t.Errorf("%d requests came through the region", through)
 	}
-	r.idle()
+	r.awaitIdle()
 	if got := r.received.Load(); got < int64(3*n) {
 		t.Errorf("%d bytes were counted", got)
 	}
 }
 
-// The session goes with a file only where the manifest says so.
-func TestTheSessionGoesWithFilesIfItMust(t *testing.T) {
+// The session is sent with file requests only if the manifest says so.
+func TestSessionIsSentWithFilesIfTheManifestSaysSo(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setup{cookies: true})
-	if got := r.do("GET", "/media/"+r.medium(), nil); got.status != 200 {
+	r := newFixture(t, setup{cookies: true})
+	if got := r.do("GET", "/media/"+r.mediumID(), nil); got.status != 200 {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
 	for _, s := range r.front.requests("/media/") {
 		if !strings.Contains(s.header.Get("Cookie"), "sess=") || s.header.Get("X-Device") == "" {
-			t.Error("a file was asked for without the session")
+			t.Error("a file was requested without the session")
 		}
 	}
 }
 
-// An address that the platform gave out is fetched; any other is refused, and nothing is sent.
-func TestOnlyAddressesOfFilesAreFetched(t *testing.T) {
+// A URL that the platform returned is fetched. Any other URL is rejected, and nothing is sent.
+func TestOnlyURLsOfFilesAreFetched(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setup{})
-	avatar := fmt.Sprint(r.ask("me.get", "{}")["avatarUrl"])
+	r := newFixture(t, setup{})
+	avatar := fmt.Sprint(r.callMethod("me.get", "{}")["avatarUrl"])
 	got := r.do("GET", "/media?url="+url.QueryEscape(avatar), nil, "Range", "bytes=0-3")
 	if got.status != 206 || string(got.body[:2]) != "\xff\xd8" {
 		t.Errorf("%d %q", got.status, got.body)
@@ -143,20 +143,20 @@ func TestOnlyAddressesOfFilesAreFetched(t *testing.T) {
 		}
 	}
 	if after := len(r.front.requests("/")); after != before {
-		t.Errorf("%d requests went out for addresses that were refused", after-before)
+		t.Errorf("%d requests were sent for rejected URLs", after-before)
 	}
 }
 
-// What the platform says instead of a file becomes a problem; that a file's host does not let us in says nothing about the session.
-func TestRefusalsOfFilesAreProblems(t *testing.T) {
+// An error response instead of a file becomes a problem. A 401 of a file host says nothing about the session.
+func TestRefusedFilesBecomeProblems(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setup{})
-	medium := r.medium()
+	r := newFixture(t, setup{})
+	medium := r.mediumID()
 	for status, want := range map[int]problem.Kind{
 		401: problem.UpstreamForbidden, 403: problem.UpstreamForbidden, 404: problem.UpstreamNotFound, 410: problem.UpstreamNotFound, 429: problem.UpstreamRateLimited,
 		500: problem.UpstreamError, 503: problem.UpstreamUnavailable, 302: problem.UpstreamInvalidResponse, 204: problem.UpstreamInvalidResponse,
 	} {
-		r.front.play("/media/", func(w http.ResponseWriter, _ *http.Request) {
+		r.front.handle("/media/", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Location", "http://169.254.169.254/")
 			w.WriteHeader(status)
 			if status != 204 {
@@ -168,10 +168,10 @@ func TestRefusalsOfFilesAreProblems(t *testing.T) {
 			t.Errorf("%d: %d %s", status, got.status, got.body)
 		}
 		if status > 400 && got.json("upstreamCode") != 77.0 {
-			t.Errorf("%d does not say what the platform said: %s", status, got.body)
+			t.Errorf("%d lacks the platform's code: %s", status, got.body)
 		}
 	}
-	r.front.stop("/media/")
+	r.front.unhandle("/media/")
 	for target, want := range map[string]string{
 		"/media/999999999999": problem.UpstreamNotFound.Code, "/media/abc": problem.UpstreamNotFound.Code, "/media/" + medium + "?quality=best": problem.ValidationFailed.Code,
 	} {
@@ -186,10 +186,10 @@ func TestRefusalsOfFilesAreProblems(t *testing.T) {
 	if got := r.do("GET", "/media/"+medium, nil); got.code() != problem.AccountPaused.Code {
 		t.Errorf("a paused account: %d %s", got.status, got.body)
 	}
-	r.idle()
+	r.awaitIdle()
 }
 
-// endless plays a file without end, and tells when it was given up.
+// endless serves an endless file. It closes ended when the request is cancelled.
 func endless(started, ended chan struct{}) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("Content-Type", "video/mp4")
@@ -204,15 +204,15 @@ func endless(started, ended chan struct{}) http.HandlerFunc {
 	}
 }
 
-// When the caller goes away the platform is told so.
-func TestACallerThatGoesAwayEndsItsDownload(t *testing.T) {
+// If the caller goes away, the request to the platform is cancelled.
+func TestDownloadEndsWhenTheCallerGoesAway(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setup{})
+	r := newFixture(t, setup{})
 	started, ended := make(chan struct{}), make(chan struct{})
-	r.front.play("/media/", endless(started, ended))
+	r.front.handle("/media/", endless(started, ended))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.server.URL+"/media/"+r.medium(), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.server.URL+"/media/"+r.mediumID(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,16 +226,16 @@ func TestACallerThatGoesAwayEndsItsDownload(t *testing.T) {
 	}
 	cancel()
 	<-ended
-	r.idle()
+	r.awaitIdle()
 }
 
-// A caller that does not read is cut off, and holds neither a place nor the platform until then for longer than its patience.
-func TestAReaderThatStandsStillIsCutOff(t *testing.T) {
+// A caller that does not read is cut off after Patience, which frees its place and the platform.
+func TestCallerThatStopsReadingIsCutOff(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setup{config: transfer.Config{Patience: 200 * time.Millisecond}})
+	r := newFixture(t, setup{config: transfer.Config{Patience: 200 * time.Millisecond}})
 	started, ended := make(chan struct{}), make(chan struct{})
-	r.front.play("/media/", endless(started, ended))
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.server.URL+"/media/"+r.medium(), nil)
+	r.front.handle("/media/", endless(started, ended))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.server.URL+"/media/"+r.mediumID(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,19 +246,19 @@ func TestAReaderThatStandsStillIsCutOff(t *testing.T) {
 	defer resp.Body.Close()
 	<-started
 	<-ended
-	r.idle()
+	r.awaitIdle()
 	if _, err := io.Copy(io.Discard, resp.Body); err == nil {
-		t.Error("a file that was cut off looks whole")
+		t.Error("a truncated file looks complete")
 	}
 }
 
-// A file that breaks off on the platform's side does not look whole on the caller's.
-func TestAFileThatBreaksOffIsNotWhole(t *testing.T) {
+// A file that the platform truncates does not look complete to the caller.
+func TestTruncatedFileIsNotPassedOnAsComplete(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setup{})
-	medium := r.medium()
+	r := newFixture(t, setup{})
+	medium := r.mediumID()
 	for name, length := range map[string]string{"of known length": "100000", "in chunks": ""} {
-		r.front.play("/media/", func(w http.ResponseWriter, _ *http.Request) {
+		r.front.handle("/media/", func(w http.ResponseWriter, _ *http.Request) {
 			if length != "" {
 				w.Header().Set("Content-Length", length)
 			}
@@ -273,16 +273,16 @@ func TestAFileThatBreaksOffIsNotWhole(t *testing.T) {
 			t.Errorf("%s: %d, %d bytes, %v", name, got.status, len(got.body), got.cut)
 		}
 	}
-	r.idle()
+	r.awaitIdle()
 }
 
-// A transfer lives longer than the server gives a request, in both directions, as long as something moves.
-func TestATransferOutlivesTheServersLimits(t *testing.T) {
+// A transfer may take longer than the server's timeouts, in both directions, as long as it progresses.
+func TestTransferOutlivesTheServersTimeouts(t *testing.T) {
 	t.Parallel()
 	const limit, pieces = 1500 * time.Millisecond, 8
-	r := newRig(t, setup{timeout: limit})
+	r := newFixture(t, setup{timeout: limit})
 	piece := content(20 << 10)
-	r.front.play("/media/", func(w http.ResponseWriter, req *http.Request) {
+	r.front.handle("/media/", func(w http.ResponseWriter, req *http.Request) {
 		tick := time.NewTicker(limit / 3)
 		defer tick.Stop()
 		for range pieces {
@@ -295,10 +295,10 @@ func TestATransferOutlivesTheServersLimits(t *testing.T) {
 			}
 		}
 	})
-	if got := r.do("GET", "/media/"+r.medium(), nil); got.status != 200 || len(got.body) != pieces*len(piece) || got.cut != nil {
+	if got := r.do("GET", "/media/"+r.mediumID(), nil); got.status != 200 || len(got.body) != pieces*len(piece) || got.cut != nil {
 		t.Errorf("down: %d, %d bytes, %v", got.status, len(got.body), got.cut)
 	}
-	r.front.play("/api/v2/vault/", func(w http.ResponseWriter, req *http.Request) {
+	r.front.handle("/api/v2/vault/", func(w http.ResponseWriter, req *http.Request) {
 		select {
 		case <-time.After(2 * limit):
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -324,8 +324,8 @@ func TestATransferOutlivesTheServersLimits(t *testing.T) {
 	}
 }
 
-// There is a place for so many transfers of an account, and for so many in all; who is refused has cost nothing.
-func TestPlacesAreBounded(t *testing.T) {
+// The concurrent transfers of an account and of the node are bounded, and a refused transfer makes no call.
+func TestConcurrentTransfersAreBounded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		config transfer.Config
@@ -338,10 +338,10 @@ func TestPlacesAreBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, setup{config: c.config})
-			medium := r.medium()
+			r := newFixture(t, setup{config: c.config})
+			medium := r.mediumID()
 			hold, arrived := make(chan struct{}), make(chan struct{}, 4)
-			r.front.play("/media/", func(w http.ResponseWriter, _ *http.Request) {
+			r.front.handle("/media/", func(w http.ResponseWriter, _ *http.Request) {
 				arrived <- struct{}{}
 				<-hold
 				_, _ = io.WriteString(w, "done")
@@ -357,7 +357,7 @@ func TestPlacesAreBounded(t *testing.T) {
 				t.Errorf("%d %s", third.status, third.body)
 			}
 			if len(r.calls()) != calls {
-				t.Error("who is refused was let through to the platform")
+				t.Error("a refused transfer made a call")
 			}
 			close(hold)
 			for range 2 {
@@ -365,20 +365,20 @@ func TestPlacesAreBounded(t *testing.T) {
 					t.Errorf("%d %s", got.status, got.body)
 				}
 			}
-			r.idle()
+			r.awaitIdle()
 			if got := r.do("GET", "/media/"+medium, nil); got.status != 200 {
-				t.Errorf("a place that was left is taken: %d %s", got.status, got.body)
+				t.Errorf("a place was not freed: %d %s", got.status, got.body)
 			}
 		})
 	}
 }
 
-// A key must be allowed to call the methods that a transfer takes.
-func TestAKeyMayOnlyMoveFilesByMethodsItMayCall(t *testing.T) {
+// A key must be allowed to call the methods that a transfer uses.
+func TestKeyMustBeAllowedToCallTheMethods(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setup{})
-	avatar := fmt.Sprint(r.ask("me.get", "{}")["avatarUrl"])
-	medium := r.medium()
+	r := newFixture(t, setup{})
+	avatar := fmt.Sprint(r.callMethod("me.get", "{}")["avatarUrl"])
+	medium := r.mediumID()
 	before := len(r.front.requests("/"))
 	for _, c := range []struct{ denied, method, target string }{
 		{"vault.getDownloadUrl", "GET", "/media/" + medium},
@@ -395,16 +395,16 @@ func TestAKeyMayOnlyMoveFilesByMethodsItMayCall(t *testing.T) {
 		}
 	}
 	if after := len(r.front.requests("/")); after != before {
-		t.Errorf("%d requests went out", after-before)
+		t.Errorf("%d requests were sent", after-before)
 	}
 }
 
-// What is no answer of the platform's is told as such.
-func TestTroubleOnTheWayIsAProblem(t *testing.T) {
+// Failures of the connection, of egress and of the configuration become problems.
+func TestTransportFailuresAreProblems(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setup{})
-	medium := r.medium()
-	r.front.play("/media/", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	r := newFixture(t, setup{})
+	medium := r.mediumID()
+	r.front.handle("/media/", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	if got := r.do("GET", "/media/"+medium, nil); got.code() != problem.UpstreamUnavailable.Code || got.json("retryable") != true {
 		t.Errorf("a broken connection: %d %s", got.status, got.body)
 	}

@@ -14,18 +14,18 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
-// Given is what a caller says of a raw file beside its headers.
+// Given holds the query parameters that describe a raw file.
 type Given struct{ FileName, SHA256 string }
 
 const (
-	// maxArgs bounds what is said of a file in a form, maxHead all of the form before the file's first byte, and again after it.
+	// maxArgs bounds the field args, maxHead the form before the file's first byte and again after the file, in bytes.
 	maxArgs = 16 << 10
 	maxHead = 64 << 10
 )
 
-// read finds the file in a request: the body itself, or a field of a form. kept is not nil if the file had to be kept to learn its size;
-// close it.
-func (t *Transfers) read(r *http.Request, s *source, given Given, largest int) (draft catalog.FileDraft, body io.Reader, kept *spooled, err error) {
+// readFile finds the file in a request: the body itself, or a field of a form. kept is not nil if the file was kept
+// on disk to learn its size; the caller must close it. largest is the maximum size, or negative for none.
+func (t *Transfers) readFile(r *http.Request, s *source, given Given, largest int) (draft catalog.FileDraft, body io.Reader, kept *spooled, err error) {
 	if r.Header.Get("Content-Encoding") != "" {
 		return draft, nil, nil, problem.UnsupportedMediaType.New("Send the file as it is, without a Content-Encoding.")
 	}
@@ -37,7 +37,7 @@ func (t *Transfers) read(r *http.Request, s *source, given Given, largest int) (
 	case media == "multipart/form-data":
 		return t.readForm(s, params["boundary"], largest)
 	}
-	size, err := length(r)
+	size, err := contentLength(r)
 	if err != nil {
 		return draft, nil, nil, err
 	}
@@ -47,8 +47,9 @@ func (t *Transfers) read(r *http.Request, s *source, given Given, largest int) (
 	return catalog.FileDraft{Name: given.FileName, Type: media, Size: size, SHA256: given.SHA256}, s, nil, nil
 }
 
-// length is the body's. The platform must be told before the first byte goes out.
-func length(r *http.Request) (int64, error) {
+// contentLength returns the length of the body. It must be known, because platforms require the size before the first
+// byte.
+func contentLength(r *http.Request) (int64, error) {
 	if r.ContentLength > 0 {
 		return r.ContentLength, nil
 	}
@@ -59,11 +60,11 @@ func length(r *http.Request) (int64, error) {
 	return 0, problem.ValidationFailed.New(detail).At("header/Content-Length", "required", "must be the number of bytes in the body")
 }
 
-// readForm reads a form. If args come first and tell the size, it stops at the first byte of the file, which then goes to the platform as it
-// comes. Otherwise the whole form is read, and the file kept.
+// readForm reads a form. If args come first and give the size, it stops at the first byte of the file, which is then
+// streamed to the platform. Otherwise it reads the whole form and keeps the file on disk.
 func (t *Transfers) readForm(s *source, boundary string, largest int) (draft catalog.FileDraft, file io.Reader, kept *spooled, err error) {
-	head := &head{from: s, left: maxHead}
-	form := multipart.NewReader(head, boundary)
+	boundedHead := &boundedHead{from: s, left: maxHead}
+	form := multipart.NewReader(boundedHead, boundary)
 	var args *catalog.FileDraft
 	var name, media string
 	defer func() {
@@ -76,7 +77,7 @@ func (t *Transfers) readForm(s *source, boundary string, largest int) (draft cat
 		if errors.Is(err, io.EOF) && fields > 0 {
 			break
 		} else if err != nil {
-			return draft, nil, kept, broken(err)
+			return draft, nil, kept, brokenForm(err)
 		}
 		switch {
 		case field.FormName() == "args" && args == nil:
@@ -84,20 +85,21 @@ func (t *Transfers) readForm(s *source, boundary string, largest int) (draft cat
 				return draft, nil, kept, err
 			}
 		case field.FormName() != "file" || kept != nil || field.Header.Get("Content-Transfer-Encoding") != "":
-			return draft, nil, kept, problem.ValidationFailed.New("The form must have the field file, with the bytes of the file as they are, and may have the field args.").
-				At("/file", "required", "must be the only field besides args, sent once and not encoded")
+			return draft, nil, kept, problem.ValidationFailed.New("The form must have the field file, with the unencoded bytes of the file, and may have the field args.").
+				At("/file", "required", "must be the only field apart from args, sent once and not encoded")
 		default:
 			name = field.FileName()
-			media, _, _ = mime.ParseMediaType(field.Header.Get("Content-Type")) // none is as good as a wrong one
-			head.open = true
-			if args != nil && args.Size > 0 {
-				draft, err = describe(*args, name, media)
+			// An invalid type counts as missing.
+			media, _, _ = mime.ParseMediaType(field.Header.Get("Content-Type"))
+			boundedHead.open = true
+			if args != nil && args.Size > 0 { // stream it; whatever follows the file is not read
+				draft, err = completeDraft(*args, name, media)
 				return draft, field, nil, err
 			}
-			if kept, err = t.spool.keep(field, largest); err != nil {
+			if kept, err = t.spool.store(field, largest); err != nil {
 				return draft, nil, nil, err
 			}
-			head.open, head.left = false, maxHead
+			boundedHead.open, boundedHead.left = false, maxHead
 		}
 	}
 	switch {
@@ -108,17 +110,17 @@ func (t *Transfers) readForm(s *source, boundary string, largest int) (draft cat
 	case args == nil:
 		args = &catalog.FileDraft{}
 	case args.Size != 0 && args.Size != kept.size:
-		return draft, nil, kept, wrongSize("another number of")
+		return draft, nil, kept, wrongSize("a different number of")
 	}
 	args.Size = kept.size
-	if draft, err = describe(*args, name, media); err == nil {
+	if draft, err = completeDraft(*args, name, media); err == nil {
 		file, err = kept.open()
 	}
 	return draft, file, kept, err
 }
 
-// describe adds what the field of a file says to what args say, which counts more.
-func describe(args catalog.FileDraft, name, media string) (catalog.FileDraft, error) {
+// completeDraft fills in name and type from the file's field. args take precedence.
+func completeDraft(args catalog.FileDraft, name, media string) (catalog.FileDraft, error) {
 	args.Name = cmp.Or(args.Name, name)
 	args.Type = cmp.Or(args.Type, media)
 	if args.Type == "" {
@@ -130,16 +132,17 @@ func describe(args catalog.FileDraft, name, media string) (catalog.FileDraft, er
 	return args, nil
 }
 
-// wrongSize says how many bytes the file has, compared with what args say.
+// wrongSize returns the problem for a file whose size is not that in args: "fewer", "more" or "a different number of"
+// bytes.
 func wrongSize(how string) error {
 	return problem.ValidationFailed.Newf("The file has %s bytes than size says; the upload was not finished.", how).At("/args/size", "range", "must be the number of bytes in the file")
 }
 
-// readArgs reads what a form says of its file. All of it may be left out.
+// readArgs reads the field args. All of its members are optional.
 func readArgs(field io.Reader) (*catalog.FileDraft, error) {
 	text, err := io.ReadAll(io.LimitReader(field, maxArgs+1))
 	if err != nil {
-		return nil, broken(err)
+		return nil, brokenForm(err)
 	}
 	var in struct {
 		FileName string `json:"fileName"`
@@ -156,18 +159,18 @@ func readArgs(field io.Reader) (*catalog.FileDraft, error) {
 	draft := &catalog.FileDraft{Name: in.FileName, Type: in.MIMEType, SHA256: in.SHA256}
 	if in.Size != nil {
 		if draft.Size = *in.Size; draft.Size < 1 {
-			return nil, problem.ValidationFailed.New("The size of the file is at least one byte.").At("/args/size", "range", "must be the number of bytes in the file")
+			return nil, problem.ValidationFailed.New("The size of the file must be at least one byte.").At("/args/size", "range", "must be the number of bytes in the file")
 		}
 	}
 	return draft, nil
 }
 
-func broken(err error) error {
-	return problem.InvalidRequest.New("The form is broken: it does not have its fields between the boundaries that the Content-Type names.").Because(err)
+func brokenForm(err error) error {
+	return problem.InvalidRequest.New("The form is malformed: its fields are not separated by the boundary in the Content-Type.").Because(err)
 }
 
-// ended makes sure that a file has no more bytes than were announced.
-func ended(body io.Reader) error {
+// checkEnd checks that a file does not have more bytes than were announced.
+func checkEnd(body io.Reader) error {
 	var one [1]byte
 	n, err := io.ReadFull(body, one[:])
 	switch {
@@ -176,19 +179,20 @@ func ended(body io.Reader) error {
 	case errors.Is(err, io.EOF):
 		return nil
 	}
-	return broken(err)
+	return brokenForm(err)
 }
 
-// head bounds what comes beside a file: the library would take as much of it as it is sent.
-type head struct {
+// boundedHead bounds the parts of a form around its file, of which the multipart package would read any amount. While
+// open is set, the file itself is read, without a limit.
+type boundedHead struct {
 	from io.Reader
 	left int
 	open bool
 }
 
-var errHead = errors.New("the form has too much beside its file")
+var errHead = errors.New("the form has too much data around its file")
 
-func (h *head) Read(b []byte) (int, error) {
+func (h *boundedHead) Read(b []byte) (int, error) {
 	if h.open {
 		return h.from.Read(b)
 	}

@@ -18,31 +18,31 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// shelf is a platform that notes what it is told and given.
-type shelf struct {
+// fakePlatform is a platform that records uploads.
+type fakePlatform struct {
 	announced, finished int64
 	arrived             bytes.Buffer
 }
 
-func (s *shelf) Ready(context.Context, id.Org, id.Account, admission.Decision) (account.Account, driver.Session, error) {
+func (s *fakePlatform) Ready(context.Context, id.Org, id.Account, admission.Decision) (account.Account, driver.Session, error) {
 	return account.Account{Region: "us"}, driver.Session{}, nil
 }
 
-func (s *shelf) Carried(id.Org, string, int64, int64) {}
+func (s *fakePlatform) Carried(id.Org, string, int64, int64) {}
 
-func (s *shelf) Fetch(context.Context, driver.Via, driver.Session, driver.FileRequest) (*driver.File, error) {
+func (s *fakePlatform) Fetch(context.Context, driver.Via, driver.Session, driver.FileRequest) (*driver.File, error) {
 	return nil, driver.ErrAddress
 }
 
-func (s *shelf) Put(_ context.Context, _ driver.Via, _ driver.Session, p driver.PartRequest) (string, error) {
+func (s *fakePlatform) Put(_ context.Context, _ driver.Via, _ driver.Session, p driver.PartRequest) (string, error) {
 	n, err := io.Copy(&s.arrived, p.Body)
 	if err == nil && n != p.Size {
-		panic("a part has another size than it says")
+		panic("a part does not have its declared size")
 	}
 	return "tag", err
 }
 
-func (s *shelf) call(_ context.Context, _ id.Org, _ id.Account, _ admission.Decision, m *catalog.Method, _ catalog.Args) ([]byte, error) {
+func (s *fakePlatform) call(_ context.Context, _ id.Org, _ id.Account, _ admission.Decision, m *catalog.Method, _ catalog.Args) ([]byte, error) {
 	switch m.Name {
 	case "init":
 		s.announced++
@@ -53,7 +53,7 @@ func (s *shelf) call(_ context.Context, _ id.Org, _ id.Account, _ admission.Deci
 	return []byte(`{"url":"http://x/","headers":{}}`), nil
 }
 
-// Whatever a form is, it either brings the very file that it announces or finishes nothing.
+// Any form either uploads exactly the file that it contains, or finishes no upload.
 func FuzzForm(f *testing.F) {
 	body, _ := form(`{"fileName":"a.mp4","size":10,"mimeType":"video/mp4"}`, "file", content(10))
 	text := bytes.ReplaceAll(body.Bytes(), body.Bytes()[2:bytes.IndexByte(body.Bytes(), '\r')], []byte("b"))
@@ -67,7 +67,7 @@ func FuzzForm(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, body []byte, media string) {
-		s := &shelf{}
+		s := &fakePlatform{}
 		flow := transfer.New(transfer.Deps{
 			Platforms: map[org.Environment]transfer.Platform{org.EnvSandbox: {Catalog: known, Files: s}},
 			Accounts:  s, Call: s.call, Meter: s, Now: time.Now,

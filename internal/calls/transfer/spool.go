@@ -13,15 +13,15 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
-// spool keeps files on the node's disk whose size nobody knows before their end, while they are uploaded. Platforms want to know it before
-// the first byte.
+// spool keeps files of unknown size on the node's disk while they are uploaded. Platforms require the size before the
+// first byte.
 type spool struct {
 	limit int64
 	used  atomic.Int64
 }
 
-// spooled is a file in the spool. It has no name in the file system and is encrypted with a key that only this process has, so that
-// nothing of it outlives the upload or the process.
+// spooled is a file in the spool. It has no name in the file system and is encrypted with a key that only this
+// process has, so that nothing of it outlives the upload or the process.
 type spooled struct {
 	spool *spool
 	file  *os.File
@@ -29,11 +29,11 @@ type spooled struct {
 	size  int64
 }
 
-// keep reads a file to its end. largest bounds it; negative is no bound.
-func (s *spool) keep(from io.Reader, largest int) (_ *spooled, err error) {
+// store reads a file to its end and writes it to disk. largest bounds its size; a negative value means no bound.
+func (s *spool) store(from io.Reader, largest int) (_ *spooled, err error) {
 	file, err := os.CreateTemp("", "stagedoor-upload-")
 	if err != nil {
-		return nil, fmt.Errorf("keep a file for its upload: %w", err)
+		return nil, fmt.Errorf("spool an upload: %w", err)
 	}
 	out := &spooled{spool: s, file: file}
 	defer func() {
@@ -42,7 +42,7 @@ func (s *spool) keep(from io.Reader, largest int) (_ *spooled, err error) {
 		}
 	}()
 	if err := os.Remove(file.Name()); err != nil {
-		return nil, fmt.Errorf("keep a file for its upload: %w", err)
+		return nil, fmt.Errorf("spool an upload: %w", err)
 	}
 	rand.Read(out.key[:]) // never fails; see its documentation
 	stream, err := out.cipher()
@@ -57,40 +57,40 @@ func (s *spool) keep(from io.Reader, largest int) (_ *spooled, err error) {
 		case largest >= 0 && out.size > int64(largest):
 			return nil, tooLarge(largest)
 		case used > s.limit:
-			return nil, problem.ServiceUnavailable.New("This server has no room left for files whose size is not known before they come. " +
+			return nil, problem.ServiceUnavailable.New("This server has no space left for files of unknown size. " +
 				"Send the field args with the size before the field file, or try again later.").After(retryAfter)
 		}
 		stream.XORKeyStream(buffer[:n], buffer[:n])
 		if _, failed := file.Write(buffer[:n]); failed != nil {
-			return nil, fmt.Errorf("keep a file for its upload: %w", failed)
+			return nil, fmt.Errorf("spool an upload: %w", failed)
 		}
 		if errors.Is(err, io.EOF) {
 			return out, nil
 		} else if err != nil {
-			return nil, broken(err)
+			return nil, brokenForm(err)
 		}
 	}
 }
 
-// open gives the file from its first byte.
+// open returns a reader of the decrypted file from its first byte.
 func (f *spooled) open() (io.Reader, error) {
 	if _, err := f.file.Seek(0, io.SeekStart); err != nil {
-		return nil, fmt.Errorf("read a file that was kept for its upload: %w", err)
+		return nil, fmt.Errorf("read a spooled upload: %w", err)
 	}
 	stream, err := f.cipher()
 	return cipher.StreamReader{S: stream, R: f.file}, err
 }
 
-// cipher makes the key stream. A key is used for one file only, so the counter may begin at zero.
+// cipher returns the key stream. Each key is used for one file only, so the counter may start at zero.
 func (f *spooled) cipher() (cipher.Stream, error) {
 	block, err := aes.NewCipher(f.key[:])
 	if err != nil {
-		return nil, fmt.Errorf("encrypt a file that is kept: %w", err)
+		return nil, fmt.Errorf("encrypt a spooled upload: %w", err)
 	}
 	return cipher.NewCTR(block, make([]byte, aes.BlockSize)), nil
 }
 
-// close forgets the file. It may be called twice.
+// close deletes the file and frees its space. It may be called twice.
 func (f *spooled) close() {
 	if f.file.Close() == nil { // fails only if it was closed before
 		f.spool.used.Add(-f.size)

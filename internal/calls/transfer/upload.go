@@ -14,30 +14,32 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 )
 
-// maxParts bounds a file; no platform takes more.
+// maxParts bounds the parts of a file. No platform accepts more.
 const maxParts = 100_000
 
-// Upload gives the platform the file in a request's body, and returns what the platform says of it. An error in the middle is a problem
-// that names the upload (uploadId) and the first part that is missing (nextPart): Part goes on from there.
+// Upload sends the file in a request's body to the platform in parts and returns the platform's result. An error
+// after the upload has begun is a problem with the upload's id (uploadId) and the first missing part (nextPart), so
+// that the caller can continue with Part.
 func (t *Transfers) Upload(w http.ResponseWriter, r *http.Request, c Caller, given Given) (result []byte, err error) {
-	p, leave, err := t.enter(r.Context(), c, uploads)
+	p, leave, err := t.admit(r.Context(), c, uploadMethods)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
 	s := t.source(w, r)
-	defer s.done()
-	file, body, kept, err := t.read(r, s, given, c.MaxBytes)
+	defer s.extendResponse()
+	file, body, kept, err := t.readFile(r, s, given, c.MaxBytes)
 	if err != nil {
-		return nil, s.blame(err)
+		return nil, s.callerError(err)
 	}
-	if kept != nil {
+	if kept != nil { // the whole form was read, so nothing more is expected from the caller
 		defer kept.close()
-		s.rest()
+		s.pauseReading()
 	}
 	if c.MaxBytes >= 0 && file.Size > int64(c.MaxBytes) {
 		return nil, tooLarge(c.MaxBytes)
 	}
+	// Announce the file, send its parts, finish. No method was called before this point.
 	up := p.platform.Catalog.Files.Upload
 	args, err := up.BeginArgs(file)
 	if err != nil {
@@ -48,31 +50,33 @@ func (t *Transfers) Upload(w http.ResponseWriter, r *http.Request, c Caller, giv
 	}
 	upload, partSize, err := up.Begun(result)
 	if err == nil && file.Size/partSize >= maxParts {
-		err = problem.UpstreamRejected.New("The platform wants the file in more parts than can be sent.")
+		err = problem.UpstreamRejected.New("The platform requires more parts for this file than can be sent.")
 	}
 	if err != nil {
-		return nil, changed(err)
+		return nil, changedProblem(err)
 	}
-	parts, err := p.parts(r.Context(), s, body, upload, sizes{whole: file.Size, part: partSize})
+	// The caller may have sent more bytes than it announced, so check the end of the body as well.
+	parts, err := p.sendParts(r.Context(), s, body, upload, sizes{whole: file.Size, part: partSize})
 	if err == nil {
-		err = ended(body)
+		err = checkEnd(body)
 	}
 	if err != nil {
-		return nil, resumable(s.blame(err), upload, len(parts)+1)
+		return nil, resumable(s.callerError(err), upload, len(parts)+1)
 	}
-	s.rest()
-	result, err = p.finish(r.Context(), upload, parts)
+	s.pauseReading()
+	result, err = p.finishUpload(r.Context(), upload, parts)
 	return result, resumable(err, upload, len(parts)+1)
 }
 
-// uploads are the methods that a key must be allowed to call if it wants to give files.
-func uploads(f *catalog.Files) []*catalog.Method {
+// uploadMethods returns the methods that a key must be allowed to call to upload a file.
+func uploadMethods(f *catalog.Files) []*catalog.Method {
 	if f.Upload == nil {
 		return nil
 	}
 	return []*catalog.Method{f.Upload.Begin, f.Upload.Part, f.Upload.Finish}
 }
 
+// partMethod returns the method that a key must be allowed to call to upload a part.
 func partMethod(f *catalog.Files) []*catalog.Method {
 	if f.Upload == nil {
 		return nil
@@ -84,7 +88,7 @@ func tooLarge(limit int) error {
 	return problem.PayloadTooLarge.Newf("The file is larger than %d bytes.", limit).With("limit", limit)
 }
 
-// resumable adds to a problem where to go on.
+// resumable adds the upload's id and the next part to a problem.
 func resumable(err error, upload string, next int) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
@@ -92,14 +96,14 @@ func resumable(err error, upload string, next int) error {
 	return problem.Of(err).With("uploadId", upload).With("nextPart", next)
 }
 
-// sizes are those of a file and of its parts; the last part has what is left.
+// sizes are the sizes of a file and of its parts, in bytes. The last part may be smaller.
 type sizes struct{ whole, part int64 }
 
-// parts sends a file part by part, and returns those that arrived.
-func (p *passage) parts(ctx context.Context, s *source, body io.Reader, upload string, size sizes) (sent []catalog.FilePart, err error) {
+// sendParts sends a file part by part and returns the parts that arrived.
+func (p *activeTransfer) sendParts(ctx context.Context, s *source, body io.Reader, upload string, size sizes) (sent []catalog.FilePart, err error) {
 	for left := size.whole; left > 0; left -= size.part {
 		one := catalog.FilePart{Number: len(sent) + 1}
-		if one.ETag, err = p.put(ctx, upload, one.Number, s.part(body, min(left, size.part))); err != nil {
+		if one.ETag, err = p.putPart(ctx, upload, one.Number, s.part(body, min(left, size.part))); err != nil {
 			return sent, err
 		}
 		sent = append(sent, one)
@@ -107,7 +111,7 @@ func (p *passage) parts(ctx context.Context, s *source, body io.Reader, upload s
 	return sent, nil
 }
 
-func (p *passage) finish(ctx context.Context, upload string, parts []catalog.FilePart) ([]byte, error) {
+func (p *activeTransfer) finishUpload(ctx context.Context, upload string, parts []catalog.FilePart) ([]byte, error) {
 	up := p.platform.Catalog.Files.Upload
 	args, err := up.FinishArgs(upload, parts)
 	if err != nil {
@@ -116,32 +120,32 @@ func (p *passage) finish(ctx context.Context, upload string, parts []catalog.Fil
 	return p.call(ctx, up.Finish, args)
 }
 
-// Part gives the platform one part of an upload that was begun before. Parts may be sent again: the last one counts.
+// Part sends one part of an upload that was begun before. A part may be sent again; the last one counts.
 func (t *Transfers) Part(w http.ResponseWriter, r *http.Request, c Caller, upload string, number int) (etag string, err error) {
-	p, leave, err := t.enter(r.Context(), c, partMethod)
+	p, leave, err := t.admit(r.Context(), c, partMethod)
 	if err != nil {
 		return "", err
 	}
 	defer leave()
 	s := t.source(w, r)
-	defer s.done()
-	size, err := length(r)
+	defer s.extendResponse()
+	size, err := contentLength(r)
 	if err != nil {
 		return "", err
 	}
 	if c.MaxBytes >= 0 && size > int64(c.MaxBytes) {
 		return "", tooLarge(c.MaxBytes)
 	}
-	etag, err = p.put(r.Context(), upload, number, s.part(s, size))
-	return etag, s.blame(err)
+	etag, err = p.putPart(r.Context(), upload, number, s.part(s, size))
+	return etag, s.callerError(err)
 }
 
-// put asks for a part's address and sends the part there.
-func (p *passage) put(ctx context.Context, upload string, number int, body *part) (etag string, err error) {
+// putPart requests the URL of a part and sends the part there.
+func (p *activeTransfer) putPart(ctx context.Context, upload string, number int, body *part) (etag string, err error) {
 	up := p.platform.Catalog.Files.Upload
 	args, err := up.PartArgs(upload, number)
 	if err != nil {
-		return "", inPath(err, map[string]string{up.PartID: "uploadId", up.PartNumber: "number"})
+		return "", pointToPath(err, map[string]string{up.PartID: "uploadId", up.PartNumber: "number"})
 	}
 	result, err := p.call(ctx, up.Part, args)
 	if err != nil {
@@ -149,27 +153,28 @@ func (p *passage) put(ctx context.Context, upload string, number int, body *part
 	}
 	address, header, err := up.Target(result)
 	if err != nil {
-		return "", changed(err)
+		return "", changedProblem(err)
 	}
 	etag, err = p.platform.Files.Put(ctx, p.via, p.session, driver.PartRequest{URL: address, Header: header, Body: body, Size: body.size})
+	// On failure, the count may include bytes that were read but not sent.
 	left := body.left.Load()
 	p.transfers.Meter.Carried(p.caller.Org, p.via.Region, body.size-left, 0)
 	if err == nil && left > 0 {
-		err = problem.UpstreamInvalidResponse.New("The platform took the part before it had all of it.")
+		err = problem.UpstreamInvalidResponse.New("The platform accepted the part before it had received all of it.")
 	}
-	if err != nil {
+	if err != nil { // the transport may still be reading the body
 		body.source.stop()
 	}
-	return etag, changed(err)
+	return etag, changedProblem(err)
 }
 
-// source is the caller's body. It is read by the goroutine that sends a part, and must be let go by it before the caller is answered:
-// the server waits for a body that is being read.
+// source is the caller's body. The transport's goroutine reads it while a part is sent, possibly even after the send
+// has failed. It must be stopped before the handler responds, because the server waits for a body that is being read.
 type source struct {
-	line *line
+	conn *callerConn
 	body io.Reader
 
-	mu      sync.Mutex // guards stopped and failed, and that nothing moves the limit of reading behind a stop
+	mu      sync.Mutex // guards stopped and failed, and makes sure that no read deadline is set after a stop
 	stopped bool
 	failed  error
 	reading sync.Mutex // held by a read
@@ -181,10 +186,10 @@ var (
 )
 
 func (t *Transfers) source(w http.ResponseWriter, r *http.Request) *source {
-	return &source{line: t.line(w), body: r.Body}
+	return &source{conn: t.newCallerConn(w), body: r.Body}
 }
 
-// Read gives the caller its time for the next piece.
+// Read reads the next piece and gives the caller time to send it.
 func (s *source) Read(b []byte) (int, error) {
 	s.reading.Lock()
 	defer s.reading.Unlock()
@@ -193,7 +198,7 @@ func (s *source) Read(b []byte) (int, error) {
 		s.mu.Unlock()
 		return 0, errStopped
 	}
-	s.line.expectRead()
+	s.conn.extendRead()
 	s.mu.Unlock()
 	n, err := s.body.Read(b)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -206,17 +211,17 @@ func (s *source) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// rest lifts the limit of reading, because for now nothing is read.
-func (s *source) rest() {
+// pauseReading removes the read deadline, because nothing is read for now.
+func (s *source) pauseReading() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.stopped {
-		s.line.listen()
+		s.conn.clearReadDeadline()
 	}
 }
 
-// short notes that the caller's file ended too early.
-func (s *source) short() {
+// recordShort records that the caller's file ended too early.
+func (s *source) recordShort() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.stopped && s.failed == nil {
@@ -224,21 +229,22 @@ func (s *source) short() {
 	}
 }
 
-// stop ends a read that is under way and allows no other.
+// stop ends a read in progress, waits for it and allows no other.
 func (s *source) stop() {
 	s.mu.Lock()
 	s.stopped = true
-	s.line.interrupt()
+	s.conn.interruptRead()
 	s.mu.Unlock()
-	s.reading.Lock() // until the read has returned
+	s.reading.Lock() // wait until the read has returned
 	defer s.reading.Unlock()
 }
 
-// done gives the caller its time to take the answer.
-func (s *source) done() { s.line.expectWrite() }
+// extendResponse gives the caller time to read the response.
+func (s *source) extendResponse() { s.conn.extendWrite() }
 
-// blame tells apart whose fault it is that a file did not arrive: if the caller's body broke, it is not the platform's.
-func (s *source) blame(err error) error {
+// callerError returns the problem for a failure of the caller's body. If the body is fine, it returns err, which is
+// then the platform's failure.
+func (s *source) callerError(err error) error {
 	s.mu.Lock()
 	failed := s.failed
 	s.mu.Unlock()
@@ -249,17 +255,17 @@ func (s *source) blame(err error) error {
 		return wrongSize("fewer")
 	}
 	if e, ok := errors.AsType[net.Error](failed); ok && e.Timeout() {
-		return problem.RequestTimeout.New("The body stopped coming.").Because(failed)
+		return problem.RequestTimeout.New("The body stopped arriving.").Because(failed)
 	}
 	return problem.InvalidRequest.New("The body could not be read to its end.").Because(failed)
 }
 
-// part is as much of a body as goes into one part.
+// part is the section of a body that is sent as one part.
 type part struct {
 	source *source
 	from   io.Reader
 	size   int64
-	left   atomic.Int64
+	left   atomic.Int64 // bytes not yet read; atomic because the transport's goroutine may still read after Put
 }
 
 func (s *source) part(from io.Reader, size int64) *part {
@@ -268,7 +274,8 @@ func (s *source) part(from io.Reader, size int64) *part {
 	return p
 }
 
-// Read reads on to the part's end. A body that ends before is broken: the platform must not take it for a whole part.
+// Read reads up to the part's end. A body that ends before is an error, so that the platform does not take it for a
+// complete part.
 func (p *part) Read(b []byte) (int, error) {
 	left := p.left.Load()
 	if left == 0 {
@@ -278,10 +285,10 @@ func (p *part) Read(b []byte) (int, error) {
 	left = p.left.Add(-int64(n))
 	switch {
 	case left == 0:
-		p.source.rest()
+		p.source.pauseReading()
 		return n, nil
 	case errors.Is(err, io.EOF):
-		p.source.short()
+		p.source.recordShort()
 		return n, io.ErrUnexpectedEOF
 	}
 	return n, err

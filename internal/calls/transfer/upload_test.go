@@ -21,31 +21,33 @@ import (
 
 const partSize = 5 << 20 // of the sandbox
 
-// returns waits until the platform has looked at an upload, and compares what it then has with what was sent.
-func (r *rig) returns(got reply, want []byte) {
+// wantStored waits until the platform has processed an upload and compares its file with what was sent.
+func (r *fixture) wantStored(got reply, want []byte) {
 	r.t.Helper()
 	if got.status != http.StatusCreated {
 		r.t.Fatalf("%d %s", got.status, got.body)
 	}
 	upload := fmt.Sprint(got.json("id"))
-	await(r.t, "the platform has the file", func() bool { return r.ask("uploads.get", fmt.Sprintf(`{"uploadId":%q}`, upload))["state"] == "ready" })
+	await(r.t, "the platform has the file", func() bool {
+		return r.callMethod("uploads.get", fmt.Sprintf(`{"uploadId":%q}`, upload))["state"] == "ready"
+	})
 	back := r.do("GET", fmt.Sprintf("/media/%v?quality=source", got.json("mediaId")), nil)
 	if back.status != http.StatusOK || !bytes.Equal(back.body, want) {
-		r.t.Errorf("%d, %d bytes came back of %d", back.status, len(back.body), len(want))
+		r.t.Errorf("%d, got %d bytes of %d", back.status, len(back.body), len(want))
 	}
 }
 
-// A file arrives as it was sent, in parts of the platform's size, through the account's region, and without the session.
-func TestAnUploadArrives(t *testing.T) {
+// A file arrives as it was sent, in parts of the platform's size, through the account's region and without the session.
+func TestUploadArrives(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setup{region: "uk"})
+	r := newFixture(t, setup{region: "uk"})
 	for _, size := range []int{1, 1000, partSize, 2*partSize + 7} {
 		file := content(size)
 		sum := sha256.Sum256(file)
 		before := len(r.front.requests("/upload/"))
 		r.sent.Store(0)
 		got := r.do("POST", "/media?fileName=film.mp4&sha256="+hex.EncodeToString(sum[:]), reader(file), "Content-Type", "video/mp4; codecs=x")
-		r.returns(got, file)
+		r.wantStored(got, file)
 		parts := r.front.requests("/upload/")[before:]
 		for i, p := range parts {
 			want := min(partSize, size-i*partSize)
@@ -54,13 +56,13 @@ func TestAnUploadArrives(t *testing.T) {
 			}
 		}
 		if len(parts) != (size+partSize-1)/partSize || r.sent.Load() != int64(size) {
-			t.Errorf("%d bytes went in %d parts, %d were counted", size, len(parts), r.sent.Load())
+			t.Errorf("%d bytes were sent in %d parts, %d were counted", size, len(parts), r.sent.Load())
 		}
 	}
-	r.idle()
+	r.awaitIdle()
 }
 
-// form writes a form: args, then the file under a name.
+// form builds a form with args and then the file in a field.
 func form(args, field string, file []byte, header ...string) (body *bytes.Buffer, media string) {
 	body = &bytes.Buffer{}
 	w := multipart.NewWriter(body)
@@ -79,25 +81,25 @@ func form(args, field string, file []byte, header ...string) (body *bytes.Buffer
 	return body, w.FormDataContentType()
 }
 
-// A form does as well, and need not have a length itself: it tells the file's.
-func TestAFormIsAnUpload(t *testing.T) {
+// A form is accepted too. It need not have a Content-Length, because args give the size of the file.
+func TestFormIsAccepted(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setup{})
+	r := newFixture(t, setup{})
 	file := content(partSize + 100)
 	body, media := form(fmt.Sprintf(`{"size":%d}`, len(file)), "file", file, "Content-Type", "video/mp4")
-	r.returns(r.do("POST", "/media", io.MultiReader(body), "Content-Type", media), file) // in chunks
+	r.wantStored(r.do("POST", "/media", io.MultiReader(body), "Content-Type", media), file) // in chunks
 	body, media = form(fmt.Sprintf(`{"fileName":"a.mp4","size":%d,"mimeType":"video/mp4"}`, len(file)), "file", file)
-	r.returns(r.do("POST", "/media", body, "Content-Type", media), file)
-	names := fmt.Sprint(r.ask("vault.list", `{"query":"from-form.mp4"}`)["items"])
+	r.wantStored(r.do("POST", "/media", body, "Content-Type", media), file)
+	names := fmt.Sprint(r.callMethod("vault.list", `{"query":"from-form.mp4"}`)["items"])
 	if !strings.Contains(names, "id") {
 		t.Errorf("the form's name was lost: %s", names)
 	}
 }
 
-// The field file may come alone or before args. What args leave out is taken from the field and from the bytes.
-func TestFormTakesTheFileInAnyOrder(t *testing.T) {
+// The field file may come alone or before args. Values missing in args are taken from the field and from the bytes.
+func TestFormAcceptsTheFileInAnyOrder(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setup{})
+	r := newFixture(t, setup{})
 	file := content(2*partSize + 100)
 	for name, build := range map[string]func() (io.Reader, string){
 		"file alone":             formOf("", "file", file, "Content-Type", "video/mp4"),
@@ -108,21 +110,21 @@ func TestFormTakesTheFileInAnyOrder(t *testing.T) {
 	} {
 		body, media := build()
 		t.Log(name)
-		r.returns(r.do("POST", "/media", io.MultiReader(body), "Content-Type", media), file) // in chunks: the form has no length
+		r.wantStored(r.do("POST", "/media", io.MultiReader(body), "Content-Type", media), file) // in chunks: the form has no length
 		body, media = build()
-		r.returns(r.do("POST", "/media", body, "Content-Type", media), file)
+		r.wantStored(r.do("POST", "/media", body, "Content-Type", media), file)
 	}
 	for _, want := range []string{"from-form.mp4", "b.mp4", "c.mp4"} {
-		if names := fmt.Sprint(r.ask("vault.list", `{"query":"`+want+`"}`)["items"]); !strings.Contains(names, "id") {
-			t.Errorf("no medium is called %s: %s", want, names)
+		if names := fmt.Sprint(r.callMethod("vault.list", `{"query":"`+want+`"}`)["items"]); !strings.Contains(names, "id") {
+			t.Errorf("no medium is named %s: %s", want, names)
 		}
 	}
 }
 
-// Files of which the size is not known share a bounded room, which is free again when they are through.
-func TestFilesOfUnknownSizeAreBounded(t *testing.T) {
+// Files of unknown size share bounded disk space, which is freed when their upload has ended.
+func TestFilesOfUnknownSizeShareABoundedSpool(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setup{config: transfer.Config{SpoolBytes: 5000}})
+	r := newFixture(t, setup{config: transfer.Config{SpoolBytes: 5000}})
 	for _, size := range []int{5000, 5001, 4000, 4001} {
 		body, media := form("", "file", content(size), "Content-Type", "video/mp4")
 		got := r.do("POST", "/media", body, "Content-Type", media)
@@ -133,11 +135,11 @@ func TestFilesOfUnknownSizeAreBounded(t *testing.T) {
 	}
 	body, media := form(`{"size":6000}`, "file", content(6000), "Content-Type", "video/mp4")
 	if got := r.do("POST", "/media", body, "Content-Type", media); got.status != 201 {
-		t.Errorf("a known size needs no room: %d %s", got.status, got.body)
+		t.Errorf("a known size needs no disk space: %d %s", got.status, got.body)
 	}
 }
 
-// reversed writes a form with the file before args.
+// reversed builds a form with the file before args.
 func reversed(args string, file []byte) func() (io.Reader, string) {
 	return func() (io.Reader, string) {
 		body := &bytes.Buffer{}
@@ -150,7 +152,7 @@ func reversed(args string, file []byte) func() (io.Reader, string) {
 	}
 }
 
-// twice writes a form that has a field twice.
+// twice builds a form that has a field twice.
 func twice(field string) func() (io.Reader, string) {
 	return func() (io.Reader, string) {
 		body := &bytes.Buffer{}
@@ -163,10 +165,11 @@ func twice(field string) func() (io.Reader, string) {
 	}
 }
 
-// What is wrong with a request is told before anything reaches the platform; what is wrong with the file itself, before it is finished.
-func TestUploadsThatAreRefused(t *testing.T) {
+// Errors in a request are reported before any call to the platform, errors in the file itself before the upload is
+// finished.
+func TestInvalidUploadsAreRejected(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setup{})
+	r := newFixture(t, setup{})
 	r.maxBytes = 1000
 	valid := `{"fileName":"a.mp4","size":10,"mimeType":"video/mp4"}`
 	ten := content(10)
@@ -216,7 +219,7 @@ func TestUploadsThatAreRefused(t *testing.T) {
 		}
 		calls := r.calls()[before:]
 		if (len(calls) > 0) != c.begun || slices.Contains(calls, "uploads.complete") || (got.json("uploadId") != nil) != c.begun {
-			t.Errorf("%s: called %v and answered %s", name, calls, got.body)
+			t.Errorf("%s: called %v and returned %s", name, calls, got.body)
 		}
 	}
 	if got := r.do("POST", "/media?fileName=x", reader(ten), "Content-Type", "video/mp4", "Content-Encoding", "gzip"); got.status != 415 {
@@ -239,17 +242,18 @@ func formOf(args, field string, file []byte, header ...string) func() (io.Reader
 	}
 }
 
-// When the platform refuses a part before it has all of it, the caller knows at once: it has not sent the rest, and need not.
-func TestAnEarlyRefusalIsAnsweredAtOnce(t *testing.T) {
+// If the platform refuses a part before it has received all of it, the caller gets the problem immediately and need not
+// send the rest.
+func TestEarlyRefusalIsReturnedImmediately(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setup{})
-	r.front.play("/upload/", func(w http.ResponseWriter, req *http.Request) {
+	r := newFixture(t, setup{})
+	r.front.handle("/upload/", func(w http.ResponseWriter, req *http.Request) {
 		_, _ = io.CopyN(io.Discard, req.Body, 10_000)
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusRequestEntityTooLarge)
 		_, _ = io.WriteString(w, `{"error":{"code":2006,"message":"Too large."}}`)
 	})
-	// stalls begins to send, and then sends nothing more, but the body is not at its end.
+	// stalls returns a body that stops before its end.
 	stalls := func() io.Reader {
 		rest, write := io.Pipe()
 		t.Cleanup(func() { _ = write.Close() })
@@ -259,20 +263,20 @@ func TestAnEarlyRefusalIsAnsweredAtOnce(t *testing.T) {
 	if got.code() != problem.UpstreamRejected.Code || got.json("upstreamCode") != 2006.0 || got.json("nextPart") != 1.0 || got.json("uploadId") == nil {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	r.idle()
+	r.awaitIdle()
 	part := r.do("PUT", fmt.Sprintf("/media/uploads/%v/parts/1", got.json("uploadId")), stalls(), "Content-Length", fmt.Sprint(partSize))
 	if part.code() != problem.UpstreamRejected.Code {
 		t.Errorf("a part: %d %s", part.status, part.body)
 	}
-	r.idle()
+	r.awaitIdle()
 }
 
-// An upload that failed in the middle is gone on with at the part that is missing.
-func TestAnUploadIsResumed(t *testing.T) {
+// An upload that failed midway can be continued with the missing part.
+func TestFailedUploadCanBeResumed(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setup{})
+	r := newFixture(t, setup{})
 	file := content(2*partSize + 50)
-	r.front.play("/upload/", func(w http.ResponseWriter, req *http.Request) {
+	r.front.handle("/upload/", func(w http.ResponseWriter, req *http.Request) {
 		if strings.HasSuffix(req.URL.Path, "/2") {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
@@ -283,7 +287,7 @@ func TestAnUploadIsResumed(t *testing.T) {
 	if got.code() != problem.UpstreamUnavailable.Code || got.json("nextPart") != 2.0 || got.json("retryable") != true {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
-	r.front.stop("/upload/")
+	r.front.unhandle("/upload/")
 	upload := fmt.Sprint(got.json("uploadId"))
 	for n := 2; n <= 3; n++ {
 		piece := file[(n-1)*partSize : min(n*partSize, len(file))]
@@ -292,8 +296,8 @@ func TestAnUploadIsResumed(t *testing.T) {
 			t.Fatalf("part %d: %d %s", n, part.status, part.body)
 		}
 	}
-	done := r.ask("uploads.complete", fmt.Sprintf(`{"uploadId":%q}`, upload))
-	r.returns(reply{status: 201, body: fmt.Appendf(nil, `{"id":%q,"mediaId":%q}`, upload, done["mediaId"])}, file)
+	done := r.callMethod("uploads.complete", fmt.Sprintf(`{"uploadId":%q}`, upload))
+	r.wantStored(reply{status: 201, body: fmt.Appendf(nil, `{"id":%q,"mediaId":%q}`, upload, done["mediaId"])}, file)
 
 	for what, c := range map[string]struct {
 		target string
@@ -320,11 +324,11 @@ func TestAnUploadIsResumed(t *testing.T) {
 	}
 }
 
-// That the platform finds fault with the whole is told with the upload, of which every part is there.
-func TestAFinishThatFailsCanBeRepeated(t *testing.T) {
+// If finishing fails, the problem has the upload's id, and finishing can be repeated without sending parts again.
+func TestFailedFinishCanBeRepeated(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setup{})
-	r.front.play("/api/v2/uploads/", func(w http.ResponseWriter, req *http.Request) {
+	r := newFixture(t, setup{})
+	r.front.handle("/api/v2/uploads/", func(w http.ResponseWriter, req *http.Request) {
 		if strings.HasSuffix(req.URL.Path, "/complete") {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
@@ -336,16 +340,17 @@ func TestAFinishThatFailsCanBeRepeated(t *testing.T) {
 	if got.code() != problem.UpstreamUnavailable.Code || got.json("nextPart") != 2.0 {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
-	r.front.stop("/api/v2/uploads/")
+	r.front.unhandle("/api/v2/uploads/")
 	upload := fmt.Sprint(got.json("uploadId"))
-	done := r.ask("uploads.complete", fmt.Sprintf(`{"uploadId":%q}`, upload))
-	r.returns(reply{status: 201, body: fmt.Appendf(nil, `{"id":%q,"mediaId":%q}`, upload, done["mediaId"])}, file)
+	done := r.callMethod("uploads.complete", fmt.Sprintf(`{"uploadId":%q}`, upload))
+	r.wantStored(reply{status: 201, body: fmt.Appendf(nil, `{"id":%q,"mediaId":%q}`, upload, done["mediaId"])}, file)
 }
 
-// A caller that stands still in the middle of a file is told so; one that goes away leaves nothing behind. Neither finishes anything.
-func TestABodyThatDoesNotComeEndsTheUpload(t *testing.T) {
+// A caller that stalls in the middle of a file gets a timeout, and one that goes away frees its place. Neither upload
+// is finished.
+func TestStalledBodyEndsTheUpload(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setup{config: transfer.Config{Patience: 200 * time.Millisecond}})
+	r := newFixture(t, setup{config: transfer.Config{Patience: 200 * time.Millisecond}})
 	rest, write := io.Pipe()
 	t.Cleanup(func() { _ = write.Close() })
 	go func() { _, _ = write.Write(content(1000)) }()
@@ -353,7 +358,7 @@ func TestABodyThatDoesNotComeEndsTheUpload(t *testing.T) {
 	if got.code() != problem.RequestTimeout.Code || got.json("nextPart") != 1.0 {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	r.idle()
+	r.awaitIdle()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(r.server.URL, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -364,17 +369,17 @@ func TestABodyThatDoesNotComeEndsTheUpload(t *testing.T) {
 	if err := conn.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r.idle()
+	r.awaitIdle()
 	if slices.Contains(r.calls(), "uploads.complete") {
-		t.Error("an upload was finished that did not arrive")
+		t.Error("an incomplete upload was finished")
 	}
 }
 
-// A platform that answers before it has a whole part has not taken it.
-func TestAPartThatIsTakenTooEarlyIsNotTaken(t *testing.T) {
+// If the platform accepts a part before it has received all of it, the upload fails.
+func TestPartAcceptedTooEarlyIsAnError(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setup{})
-	r.front.play("/upload/", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	r := newFixture(t, setup{})
+	r.front.handle("/upload/", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	rest, write := io.Pipe()
 	t.Cleanup(func() { _ = write.Close() })
 	go func() { _, _ = write.Write(content(1000)) }()
@@ -382,15 +387,15 @@ func TestAPartThatIsTakenTooEarlyIsNotTaken(t *testing.T) {
 	if got.code() != problem.UpstreamInvalidResponse.Code {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	r.idle()
+	r.awaitIdle()
 }
 
-// A transfer that was broken off leaves nothing behind on its connection that the caller's next requests would meet with.
-func TestTheNextRequestIsNotBrokenOffToo(t *testing.T) {
+// After a failed upload, later requests of the same client are not affected.
+func TestFailedUploadDoesNotBreakTheNextRequest(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setup{})
-	r.front.play("/upload/", func(w http.ResponseWriter, req *http.Request) {
-		_, _ = io.Copy(io.Discard, req.Body) // all of it, so that the caller's connection could be used again
+	r := newFixture(t, setup{})
+	r.front.handle("/upload/", func(w http.ResponseWriter, req *http.Request) {
+		_, _ = io.Copy(io.Discard, req.Body) // all of it, so that the caller's connection could be reused
 		w.WriteHeader(http.StatusServiceUnavailable)
 	})
 	for range 20 {

@@ -13,7 +13,7 @@ import (
 
 const callBody = `{"userId":"4242000000000000001","slug":"s","text":"Thank you!","mediaIds":["1","2"],"priceCents":1250}`
 
-// A write with five arguments, from its body to the platform's request.
+// Parses the body of a write with five arguments and builds the request.
 func BenchmarkParseAndBind(b *testing.B) {
 	m := method(b, small(b), "notes", "create")
 	body := []byte(callBody)
@@ -27,7 +27,7 @@ func BenchmarkParseAndBind(b *testing.B) {
 	}
 }
 
-// A read from a query.
+// Parses the query of a read and builds the request.
 func BenchmarkQueryAndBind(b *testing.B) {
 	m := method(b, small(b), "notes", "list")
 	values := url.Values{"order": {"oldest"}, "userIds": {"1,2"}, "limit": {"50"}}
@@ -41,7 +41,7 @@ func BenchmarkQueryAndBind(b *testing.B) {
 	}
 }
 
-// What the validator that the tests compare with takes for the same body, without making anything of it.
+// For comparison: the JSON Schema validator of the tests on the same body, without building a request.
 func BenchmarkValidatorOracle(b *testing.B) {
 	schema := compileSchema(b, method(b, small(b), "notes", "create").ArgsSchema())
 	body := []byte(callBody)
@@ -57,7 +57,7 @@ func BenchmarkValidatorOracle(b *testing.B) {
 	}
 }
 
-// messagePage is a page of the sandbox's messages, one in four with a picture.
+// messagePage returns a page of the sandbox's messages, every fourth with a picture.
 func messagePage(n int) []byte {
 	const message = `{"id":%d,"chat":{"id":3438267820000000001},"author_id":3438267820000000001,"recipient_id":3438267810000000001,` +
 		`"text":"Thank you so much for the lovely message, see you tonight! 😀","attachments":[%s],"price":12.5,"is_locked":false,"is_opened":true,` +
@@ -76,7 +76,7 @@ func messagePage(n int) []byte {
 	return []byte(`{"list":[` + strings.Join(list, ",") + `],"has_more":true}`)
 }
 
-// A page of twenty messages, as the sandbox sends it.
+// Maps a page of twenty messages of the sandbox.
 func BenchmarkResultMessages(b *testing.B) {
 	c, err := catalog.Sandbox()
 	if err != nil {
@@ -93,7 +93,7 @@ func BenchmarkResultMessages(b *testing.B) {
 	}
 }
 
-// A message on its way out, from its body to the platform's request.
+// Parses the body of messages.send and builds the request.
 func BenchmarkParseAndBindMessage(b *testing.B) {
 	c, err := catalog.Sandbox()
 	if err != nil {
@@ -111,7 +111,7 @@ func BenchmarkParseAndBindMessage(b *testing.B) {
 	}
 }
 
-// One frame into one event.
+// Decodes one frame.
 func BenchmarkDecode(b *testing.B) {
 	c := small(b)
 	frame := []byte(`{"id":17,"type":"note.new","ts":1700000000.25,"body":{"note":` + theirNote + `}}`)
@@ -123,7 +123,7 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// The sandbox's manifest, as a node loads it.
+// Loads the sandbox's manifest, as a node does when it starts.
 func BenchmarkLoad(b *testing.B) {
 	for b.Loop() {
 		if _, err := catalog.Load(os.DirFS("manifests/sandbox")); err != nil {

@@ -1,9 +1,10 @@
-// Package catalog knows what a platform can do and how to say it to the platform: methods, types, events, sign-in, refusals.
+// Package catalog describes a platform: its methods, types, events, sign-in, error responses and files.
 //
-// All of it comes from a manifest (docs/manifest.md), a folder of YAML that is checked and compiled once, when a node
-// starts. A Catalog never changes afterwards and is used by all goroutines. It does no I/O: it turns arguments into requests
-// (method.go), answers into results, frames into events (event.go), refusals into kinds (refusal.go) and knows where files are (files.go); sending and
-// receiving is the driver's. Start with Sandbox or Load.
+// The description is a manifest (docs/manifest.md), a folder of YAML files that is validated and compiled once, when
+// a node starts. A Catalog is immutable and safe for concurrent use. It turns arguments into requests and responses
+// into results (method.go), frames into events (event.go) and error responses into kinds (refusal.go), builds the
+// requests of the sign-in (signin.go) and knows where files are (files.go). It does no I/O; the driver sends and
+// receives. Start with Sandbox or Load.
 package catalog
 
 import (
@@ -24,28 +25,28 @@ var manifests embed.FS
 
 // Catalog is one compiled manifest.
 type Catalog struct {
-	// ID is a slug, Name is for people.
+	// ID is a slug. Name is a display name.
 	ID, Name string
-	// Version is the manifest's, such as 2026.11.1.
+	// Version is the version of the manifest, such as 2026.11.1.
 	Version string
-	// Revision is the SHA-256 of its files, as sha256:<hex>.
+	// Revision is the SHA-256 of the manifest's files, as sha256:<hex>.
 	Revision string
 	// Origin is scheme and host, such as https://platform.example. A setting may replace it.
 	Origin string
-	// Isolation says whose calls may share a connection.
+	// Isolation decides which calls may share a connection.
 	Isolation Isolation
-	// ListSince means that frames missed while away can be asked for.
+	// ListSince means that the platform can list frames that a listener missed.
 	ListSince bool
 	// PassUnknown means that a frame without a mapping becomes the event unknown.
 	PassUnknown bool
-	// Verify proves a session; its answer says who signed in.
+	// Verify is the read that checks a session. Its result is the signed-in user.
 	Verify *Method
 
 	Session Session
 	SignIn  SignIn
 	// Socket is nil for a platform without live frames.
 	Socket *Socket
-	// Files is nil for a platform whose files cannot be had.
+	// Files is nil for a platform whose files are not available.
 	Files *Files
 
 	resources []*Resource
@@ -54,15 +55,18 @@ type Catalog struct {
 	types     *shape.Set
 	events    []*EventKind
 	byKind    map[string]*EventKind
-	byFrame   map[string][]*EventKind
-	refusals  refusals
-	base      string
+	// byFrame lists the kinds that a frame may become, those with more conditions first.
+	byFrame  map[string][]*EventKind
+	refusals refusals
+	// base is the prefix of all API paths.
+	base string
 }
 
-// Isolation says whose calls may share a connection to the platform.
+// Isolation decides which calls may share a connection to the platform: calls of one account, or calls through one
+// proxy.
 type Isolation string
 
-// Isolations.
+// The isolations that a manifest can choose.
 const (
 	ByAccount Isolation = "account"
 	ByProxy   Isolation = "proxy"
@@ -75,10 +79,10 @@ type Resource struct {
 	Methods []*Method
 }
 
-// Fault is one thing that is wrong with a manifest, with its file and line.
+// Fault is one error in a manifest, with its file and line.
 type Fault = manifest.Fault
 
-// Faults are everything that is wrong with a manifest.
+// Faults are all errors in a manifest.
 type Faults []Fault
 
 // Error lists the faults, one per line.
@@ -87,21 +91,21 @@ func (f Faults) Error() string {
 	for i, fault := range f {
 		lines[i] = fault.String()
 	}
-	return "the manifest has faults:\n" + strings.Join(lines, "\n")
+	return "the manifest has errors:\n" + strings.Join(lines, "\n")
 }
 
-// Sandbox is the catalog of the sandbox platform. It is loaded once and shared.
+// Sandbox returns the catalog of the sandbox platform. It is loaded once and shared.
 func Sandbox() (*Catalog, error) { return sandbox() }
 
 var sandbox = sync.OnceValues(func() (*Catalog, error) {
 	fsys, err := fs.Sub(manifests, "manifests/sandbox")
 	if err != nil {
-		return nil, fmt.Errorf("open the sandbox's manifest: %w", err)
+		return nil, fmt.Errorf("open the sandbox manifest: %w", err)
 	}
 	return Load(fsys)
 })
 
-// Load reads, checks and compiles a manifest. Its error is Faults.
+// Load reads, validates and compiles a manifest. Its error wraps Faults.
 func Load(fsys fs.FS) (*Catalog, error) {
 	c, faults := Draft(fsys)
 	if len(faults) > 0 {
@@ -110,8 +114,8 @@ func Load(fsys fs.FS) (*Catalog, error) {
 	return c, nil
 }
 
-// Draft compiles what is sound of a manifest that is still being written, and lists what is not. Without a sound
-// upstream.yaml there is no catalog.
+// Draft compiles the valid parts of a manifest that is still being written and lists the faults in the rest. The
+// catalog is nil if upstream.yaml is missing or invalid.
 func Draft(fsys fs.FS) (*Catalog, []Fault) {
 	doc, faults := manifest.Read(fsys)
 	if doc == nil {
@@ -121,10 +125,10 @@ func Draft(fsys fs.FS) (*Catalog, []Fault) {
 	return c, append(faults, more...)
 }
 
-// Resources lists the resources in the order of their names.
+// Resources returns the resources in the order of their names.
 func (c *Catalog) Resources() []*Resource { return c.resources }
 
-// Resource finds a resource.
+// Resource returns a resource by its name.
 func (c *Catalog) Resource(name string) (*Resource, bool) {
 	i := slices.IndexFunc(c.resources, func(r *Resource) bool { return r.Name == name })
 	if i < 0 {
@@ -133,24 +137,24 @@ func (c *Catalog) Resource(name string) (*Resource, bool) {
 	return c.resources[i], true
 }
 
-// Methods lists all methods, resource by resource.
+// Methods returns all methods, grouped by resource.
 func (c *Catalog) Methods() []*Method { return c.methods }
 
-// Method finds a method. Names are case-sensitive.
+// Method returns a method by its name. Names are case-sensitive.
 func (c *Catalog) Method(resource, method string) (*Method, bool) {
-	// The compiler makes no string of it for a lookup of up to 32 bytes; most names are shorter.
+	// The concatenation does not allocate for up to 32 bytes, and most names are shorter.
 	m, ok := c.byName[resource+"."+method]
 	return m, ok
 }
 
-// Type is a shape of answers.
+// Type is a named shape of results.
 type Type struct {
 	Name string
-	// Schema is JSON Schema 2020-12; it refers to other types as #/types/Name.
+	// Schema is a JSON Schema (2020-12). It refers to other types as #/types/Name.
 	Schema json.RawMessage
 }
 
-// Types lists the shapes of answers, in the order of the manifest.
+// Types returns the types in the order of the manifest.
 func (c *Catalog) Types() []Type {
 	list := make([]Type, 0, len(c.types.Names()))
 	for _, name := range c.types.Names() {

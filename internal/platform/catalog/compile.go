@@ -12,30 +12,31 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/shape"
 )
 
-// reserved are words that no resource has: they are, or may become, routes of ours below an account.
+// reserved lists the words that cannot name a resource, because they are or may become API routes below an account.
 var reserved = []string{
 	"webhook", "webhooks", "events", "connect", "session", "sessions", "usage", "deliveries", "audit", "pause", "resume",
 	"reauthenticate", "state", "sandbox", "media",
 }
 
-// Reserved says whether a word is kept for routes of ours below an account, so that no resource has it.
+// Reserved reports whether a word is reserved for API routes below an account, so that no resource has this name.
 func Reserved(word string) bool { return slices.Contains(reserved, word) }
 
-// What a method has unless it says otherwise.
+// Defaults of a method.
 const (
 	defaultTimeout = 15 * time.Second
 	defaultCost    = 1
 )
 
-// compiler turns a document into a catalog and collects what is wrong.
+// compiler turns a document into a catalog and collects faults.
 type compiler struct {
-	doc    *manifest.Document
-	cat    *Catalog
-	usual  string
-	faults []manifest.Fault
+	doc *manifest.Document
+	cat *Catalog
+	// defaultStyle is the paging style of results that name none.
+	defaultStyle string
+	faults       []manifest.Fault
 }
 
-// compile makes the catalog. What has faults is left out of it.
+// compile builds the catalog. Methods, events and types with faults are not in it.
 func compile(doc *manifest.Document) (*Catalog, []manifest.Fault) {
 	u := doc.Upstream
 	c := &compiler{doc: doc, cat: &Catalog{
@@ -43,21 +44,23 @@ func compile(doc *manifest.Document) (*Catalog, []manifest.Fault) {
 		ListSince: u.ListSince, PassUnknown: u.PassUnknown, base: u.Base,
 		byName: map[string]*Method{}, byKind: map[string]*EventKind{}, byFrame: map[string][]*EventKind{},
 	}}
+	// The order matters: events and results refer to types, methods refer to events and paging styles, and the last
+	// three steps refer to methods. Types that nothing has referred to by then are unused.
 	var faults []manifest.Fault
 	c.cat.types, faults = shape.New(doc.Types)
 	c.faults = append(c.faults, faults...)
-	c.pages()
+	c.checkPageStyles()
 	c.compileEvents()
-	c.upstream()
+	c.compileUpstream()
 	for _, r := range doc.Resources {
-		c.resource(r)
+		c.compileResource(r)
 	}
 	slices.SortFunc(c.cat.resources, func(a, b *Resource) int { return strings.Compare(a.Name, b.Name) })
 	for _, r := range c.cat.resources {
 		c.cat.methods = append(c.cat.methods, r.Methods...)
 	}
-	c.verify()
-	c.files()
+	c.resolveVerify()
+	c.compileFiles()
 	c.faults = append(c.faults, c.cat.types.Unused()...)
 	return c.cat, c.faults
 }
@@ -66,32 +69,36 @@ func (c *compiler) fault(pos manifest.Pos, format string, args ...any) {
 	c.faults = append(c.faults, manifest.Fault{Pos: pos, Detail: fmt.Sprintf(format, args...)})
 }
 
-// upstreamFault is one of upstream.yaml, whose lines are not kept.
+// upstreamFault adds a fault of upstream.yaml. The document has no line numbers for this file.
 func (c *compiler) upstreamFault(format string, args ...any) {
 	c.fault(manifest.Pos{File: "upstream.yaml"}, format, args...)
 }
 
-// pages finds the usual style, and checks that each style is one.
-func (c *compiler) pages() {
+// checkPageStyles checks that each paging style is complete, and finds the default style.
+func (c *compiler) checkPageStyles() {
 	for _, name := range slices.Sorted(maps.Keys(c.doc.Pages)) {
 		p := c.doc.Pages[name]
 		if p.Usual {
-			if c.usual != "" {
-				c.upstreamFault("pages: %s and %s are both usual", c.usual, name)
+			if c.defaultStyle != "" {
+				c.upstreamFault("pages: both %s and %s have usual: true", c.defaultStyle, name)
 			}
-			c.usual = name
+			c.defaultStyle = name
 		}
+		// A style either pages (cursor, limit, and a way to find the next cursor) or returns the whole list at once.
+		// The cursor is a member of the page (next), or a member of its last item (nextOfLast), which says nothing
+		// about whether more follows.
 		paged := p.Cursor != ""
 		if paged != (p.Limit != "") || paged != (p.Next != "" || p.NextOfLast != "") || !paged && p.More != "" {
-			c.upstreamFault("pages.%s: cursor, limit and next (or nextOfLast) go together, and more with them", name)
+			c.upstreamFault("pages.%s: cursor, limit and next (or nextOfLast) require each other, and more requires them", name)
 		}
 		if p.Next != "" && p.NextOfLast != "" || p.NextOfLast != "" && p.More == "" {
-			c.upstreamFault("pages.%s: give next, or nextOfLast with more", name)
+			c.upstreamFault("pages.%s: set next, or nextOfLast together with more", name)
 		}
 	}
 }
 
-func (c *compiler) verify() {
+// resolveVerify looks up the method that checks a session.
+func (c *compiler) resolveVerify() {
 	resource, method, _ := strings.Cut(c.doc.Upstream.Verify, ".")
 	m, ok := c.cat.Method(resource, method)
 	switch {
@@ -103,15 +110,16 @@ func (c *compiler) verify() {
 	c.cat.Verify = m
 }
 
-func (c *compiler) resource(r manifest.Resource) {
+func (c *compiler) compileResource(r manifest.Resource) {
 	if Reserved(r.Name) {
-		c.fault(r.Pos, "a resource cannot be called %s: the word is reserved for routes of ours", r.Name)
+		c.fault(r.Pos, "a resource cannot be named %s: the word is reserved for API routes", r.Name)
 		return
 	}
 	compiled := &Resource{Name: r.Name, Summary: r.Summary}
 	for _, m := range r.Methods {
+		// A method with faults is left out, but the others of the resource are compiled.
 		before := len(c.faults)
-		method := c.method(r.Name, m)
+		method := c.compileMethod(r.Name, m)
 		if len(c.faults) > before {
 			continue
 		}
@@ -123,7 +131,7 @@ func (c *compiler) resource(r manifest.Resource) {
 	}
 }
 
-func (c *compiler) method(resource string, m *manifest.Method) *Method {
+func (c *compiler) compileMethod(resource string, m *manifest.Method) *Method {
 	method := &Method{
 		id: resource + "." + m.Name, Resource: resource, Name: m.Name, Summary: m.Summary, Access: Access(m.Access),
 		Idempotent: m.Idempotent || m.Access == "read", Destructive: m.Destructive, Async: m.Async, Sensitive: m.Sensitive, Outbound: m.Outbound,
@@ -140,14 +148,14 @@ func (c *compiler) method(resource string, m *manifest.Method) *Method {
 		method.Since = c.doc.Upstream.Version
 	}
 	if method.Access == Read && (len(m.Emits) > 0 || m.Destructive || m.Outbound) {
-		c.fault(m.Pos, "%s: a read has no emits and is not destructive or outbound", method.ID())
+		c.fault(m.Pos, "%s: a read must not have emits, destructive or outbound", method.ID())
 	}
 	for _, kind := range m.Emits {
 		if c.cat.byKind[kind] == nil {
 			c.fault(m.Pos, "%s: there is no event %s", method.ID(), kind)
 		}
 	}
-	page := c.result(method, m)
+	page := c.compileResult(method, m)
 	method.Paginated = page != nil && page.Cursor != ""
 	spec, faults := call.New(resource, m, c.cat.base, page)
 	c.faults = append(c.faults, faults...)
@@ -155,15 +163,15 @@ func (c *compiler) method(resource string, m *manifest.Method) *Method {
 	return method
 }
 
-// result compiles what an answer becomes, and finds how it is paged.
-func (c *compiler) result(method *Method, m *manifest.Method) *manifest.Page {
+// compileResult compiles the mapping of the response. It returns the paging style, or nil if the result is not a page.
+func (c *compiler) compileResult(method *Method, m *manifest.Method) *manifest.Page {
 	r := m.Result
 	missing := func(name string) { c.fault(r.Pos, "%s: there is no type %s", method.ID(), name) }
 	switch {
 	case r.Page != "":
 		style := r.Style
 		if style == "" {
-			style = c.usual
+			style = c.defaultStyle
 		}
 		page, ok := c.doc.Pages[style]
 		if !ok {
@@ -180,7 +188,7 @@ func (c *compiler) result(method *Method, m *manifest.Method) *manifest.Page {
 			missing(r.Of)
 			return nil
 		}
-		method.result = named.At(r.From)
+		method.result = named.AtPath(r.From)
 	default:
 		var faults []manifest.Fault
 		method.result, faults = c.cat.types.Record(r.Fields, r.From)

@@ -14,26 +14,26 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/tape"
 )
 
-// Class says what is promised for an event.
+// Class is the delivery guarantee of an event.
 type Class string
 
-// Classes.
+// The classes.
 const (
-	// Durable events are stored, replayed and retried.
+	// Durable events are stored, can be replayed, and their delivery is retried.
 	Durable Class = "durable"
-	// Ephemeral events are live only.
+	// Ephemeral events are only delivered live.
 	Ephemeral Class = "ephemeral"
 )
 
-// Unknown is the kind of a frame without a mapping.
+// Unknown is the kind of an event whose frame has no mapping.
 const Unknown = "unknown"
 
-// EventKind is one kind of event.
+// EventKind is a kind of event and the mapping of its frames.
 type EventKind struct {
 	Kind    string
 	Summary string
 	Class   Class
-	// Every is how far apart ephemeral ones are told at least; 0 if the kind does not say.
+	// Every is the minimum interval between two ephemeral events of an account, or 0 if the manifest does not set it.
 	Every time.Duration
 
 	frames []string
@@ -41,13 +41,13 @@ type EventKind struct {
 	data   *shape.Shape
 }
 
-// condition is what a frame must hold to be of a kind.
+// condition requires a value at a path of the frame's body. want is compact JSON.
 type condition struct {
 	path []string
 	want []byte
 }
 
-// Schema is the JSON Schema 2020-12 of the event's data; it refers to types as #/types/Name.
+// Schema returns the JSON Schema (2020-12) of the event's data. It refers to types as #/types/Name.
 func (k *EventKind) Schema() json.RawMessage {
 	if k.data == nil {
 		return json.RawMessage(`{"type":"object","required":["name","raw"],"properties":{"name":{"type":"string"},"raw":{}}}`)
@@ -55,29 +55,29 @@ func (k *EventKind) Schema() json.RawMessage {
 	return k.data.Schema()
 }
 
-// Event is a frame that was understood.
+// Event is a decoded frame.
 type Event struct {
 	Kind  string
 	Class Class
-	// Every is the kind's.
+	// Every is EventKind.Every.
 	Every time.Duration
-	// UpstreamID is the platform's id of the frame, empty if it has none.
+	// UpstreamID is the platform's id of the frame, or empty if it has none.
 	UpstreamID string
-	// At is when it happened by the platform's clock, zero if it does not say.
+	// At is the time of the event by the platform's clock, or zero if the frame has none.
 	At   time.Time
 	Data json.RawMessage
 }
 
-// ErrUnknownFrame means that a frame has no mapping, and the manifest does not want such frames.
+// ErrUnknownFrame means that a frame has no mapping and the manifest does not pass such frames on.
 var ErrUnknownFrame = errors.New("the frame has no mapping")
 
-// frameLimits bound what a frame may be.
+// frameLimits bound a frame, an error response or a response of the sign-in.
 var frameLimits = tape.Limits{Bytes: 1 << 20, Depth: 64, Nodes: 1 << 17}
 
-// Events lists the kinds of events in the order of the manifest; unknown comes last if such frames are passed on.
+// Events returns the kinds of events in the order of the manifest. Unknown comes last if PassUnknown is set.
 func (c *Catalog) Events() []*EventKind { return c.events }
 
-// FrameFor is the name of a frame that becomes an event of this kind, empty if there is none.
+// FrameFor returns the name of a frame that becomes an event of this kind, or an empty string if there is none.
 func (c *Catalog) FrameFor(kind string) string {
 	if k := c.byKind[kind]; k != nil && len(k.frames) > 0 {
 		return k.frames[0]
@@ -85,8 +85,8 @@ func (c *Catalog) FrameFor(kind string) string {
 	return ""
 }
 
-// Decode turns a frame into an event. Errors are ErrInvalid, ErrChanged and ErrUnknownFrame; with ErrChanged the event
-// still says what is known of it, without its data.
+// Decode turns a frame into an event. Errors are ErrInvalid, ErrChanged and ErrUnknownFrame. If only the data cannot be
+// mapped (ErrChanged), the event has all fields but Data.
 func (c *Catalog) Decode(frame []byte) (Event, error) {
 	if c.Socket == nil {
 		return Event{}, ErrUnknownFrame
@@ -105,27 +105,28 @@ func (c *Catalog) Decode(frame []byte) (Event, error) {
 	if at, ok := t.Get(tape.Root, s.id); ok && s.id != nil {
 		e.UpstreamID = scalarText(t, at)
 	}
-	if e.At, ok = s.when(t); !ok {
-		return Event{}, fmt.Errorf("%w: the frame's time is not one", ErrChanged)
+	if e.At, ok = s.frameTime(t); !ok {
+		return Event{}, fmt.Errorf("%w: the frame's time is invalid", ErrChanged)
 	}
+	// The mapping of an event starts at the frame's body.
 	body, ok := t.Get(tape.Root, s.body)
 	if !ok {
 		return Event{}, fmt.Errorf("%w: the frame has no body", ErrChanged)
 	}
 	k := c.kindOf(t, name, body)
 	if k == nil {
-		return c.unknown(e, t, name, body)
+		return c.unknownEvent(e, t, name, body)
 	}
 	e.Kind, e.Class, e.Every = k.Kind, k.Class, k.Every
 	data, err := k.data.Append(make([]byte, 0, len(frame)+len(frame)/4), t, body)
 	if err != nil {
-		return e, fmt.Errorf("frame for %s: %w", k.Kind, answerError(err))
+		return e, fmt.Errorf("frame for %s: %w", k.Kind, mappingError(err))
 	}
 	e.Data = data
 	return e, nil
 }
 
-// kindOf finds what a frame is, nil if nothing fits.
+// kindOf returns the kind that a frame becomes, or nil if there is none.
 func (c *Catalog) kindOf(t *tape.Tape, name, body uint32) *EventKind {
 	for _, k := range c.byFrame[t.Text(name)] {
 		if !slices.ContainsFunc(k.when, func(w condition) bool { return !w.holds(t, body) }) {
@@ -140,12 +141,13 @@ func (w condition) holds(t *tape.Tape, body uint32) bool {
 	if !ok {
 		return false
 	}
+	// Compare in compact form, so that white space and escapes in the frame do not matter.
 	var buf [64]byte
 	return bytes.Equal(t.AppendValue(buf[:0], at), w.want)
 }
 
-// unknown passes a frame on as it is.
-func (c *Catalog) unknown(e Event, t *tape.Tape, name, body uint32) (Event, error) {
+// unknownEvent turns a frame without a mapping into an event that contains the frame's body unchanged.
+func (c *Catalog) unknownEvent(e Event, t *tape.Tape, name, body uint32) (Event, error) {
 	if !c.PassUnknown {
 		return Event{}, ErrUnknownFrame
 	}
@@ -156,8 +158,8 @@ func (c *Catalog) unknown(e Event, t *tape.Tape, name, body uint32) (Event, erro
 	return e, nil
 }
 
-// when is the frame's time, zero if it has none.
-func (s *Socket) when(t *tape.Tape) (time.Time, bool) {
+// frameTime returns the time of a frame, or zero if it has none. It returns false if the time is invalid.
+func (s *Socket) frameTime(t *tape.Tape) (time.Time, bool) {
 	if s.at == nil {
 		return time.Time{}, true
 	}
@@ -168,7 +170,7 @@ func (s *Socket) when(t *tape.Tape) (time.Time, bool) {
 	return timeAt(t, at)
 }
 
-// timeAt reads a time in either of the forms that platforms use.
+// timeAt reads a time that is an RFC 3339 string or seconds since 1970.
 func timeAt(t *tape.Tape, at uint32) (time.Time, bool) {
 	switch t.Kind(at) {
 	case tape.String:
@@ -180,7 +182,7 @@ func timeAt(t *tape.Tape, at uint32) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// scalarText is a text or a number as text, empty for anything else.
+// scalarText returns a string or a number as text, and an empty string for any other value.
 func scalarText(t *tape.Tape, at uint32) string {
 	if k := t.Kind(at); k == tape.String || k == tape.Number {
 		return t.Text(at)
@@ -191,11 +193,11 @@ func scalarText(t *tape.Tape, at uint32) string {
 // compileEvents compiles the kinds of events.
 func (c *compiler) compileEvents() {
 	if len(c.doc.Events) > 0 && c.doc.Socket == nil {
-		c.upstreamFault("there are events, and no socket that they come from")
+		c.upstreamFault("events require socket")
 	}
 	for _, e := range c.doc.Events {
 		before := len(c.faults)
-		k := c.event(e)
+		k := c.compileEvent(e)
 		if len(c.faults) > before {
 			continue
 		}
@@ -206,10 +208,10 @@ func (c *compiler) compileEvents() {
 		}
 	}
 	for frame, kinds := range c.cat.byFrame {
-		// Those with conditions are asked first; the one without takes the rest.
+		// Kinds with more conditions are tried first. The kind without any takes the rest, so there can be only one.
 		slices.SortStableFunc(kinds, func(a, b *EventKind) int { return len(b.when) - len(a.when) })
 		if len(kinds) > 1 && len(kinds[len(kinds)-2].when) == 0 {
-			c.fault(manifest.Pos{File: "events.yaml"}, "the frame %s serves %s and %s, and nothing tells them apart: use when",
+			c.fault(manifest.Pos{File: "events.yaml"}, "the frame %s maps to both %s and %s: distinguish them with when",
 				frame, kinds[len(kinds)-2].Kind, kinds[len(kinds)-1].Kind)
 		}
 	}
@@ -220,16 +222,16 @@ func (c *compiler) compileEvents() {
 	}
 }
 
-func (c *compiler) event(e manifest.Event) *EventKind {
+func (c *compiler) compileEvent(e manifest.Event) *EventKind {
 	k := &EventKind{Kind: e.Kind, Summary: e.Summary, Class: Class(e.Class), Every: time.Duration(e.EverySec) * time.Second, frames: e.Frames}
 	if k.Class == Durable && k.Every > 0 {
-		c.fault(e.Pos, "%s: everySec thins out ephemeral events; durable ones are all told", e.Kind)
+		c.fault(e.Pos, "%s: everySec applies to ephemeral events only; durable events are all sent", e.Kind)
 	}
 	if e.Kind == Unknown {
-		c.fault(e.Pos, "the event %s is made by passUnknown; do not write it down", Unknown)
+		c.fault(e.Pos, "the event %s is created by passUnknown; do not declare it", Unknown)
 	}
 	for _, w := range e.When {
-		k.when = append(k.when, condition{shape.Path(w.Path), w.Want})
+		k.when = append(k.when, condition{shape.SplitPath(w.Path), w.Want})
 	}
 	if e.Of != "" {
 		named, ok := c.cat.types.Named(e.Of)

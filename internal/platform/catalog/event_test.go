@@ -9,7 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
-// A frame becomes the event that the manifest says, with the platform's id and time.
+// A frame becomes the event that the manifest maps it to, with the platform's id and time.
 func TestDecode(t *testing.T) {
 	t.Parallel()
 	c := small(t)
@@ -46,10 +46,10 @@ func TestDecode(t *testing.T) {
 			t.Errorf("%s: %+v %v", name, e, err)
 		}
 		if name == "changed" && (e.Kind != "noteLost" || e.UpstreamID != "9") {
-			t.Errorf("what is known of the event is not told: %+v", e)
+			t.Errorf("the event lacks its known fields: %+v", e)
 		}
 	}
-	quiet, err := catalog.Load(edited(t, "upstream.yaml", "passUnknown: true", "passUnknown: false"))
+	quiet, err := catalog.Load(withEdit(t, "upstream.yaml", "passUnknown: true", "passUnknown: false"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// Each kind knows a frame that makes it, and the frames that were missed can be asked for.
+// FrameFor finds a frame for each kind, and missed frames can be listed.
 func TestFrames(t *testing.T) {
 	t.Parallel()
 	c := small(t)
@@ -79,7 +79,7 @@ func TestFrames(t *testing.T) {
 		t.Errorf("%+v %v", missed, err)
 	}
 	if !c.Socket.Ended(4001) || c.Socket.Ended(4008) {
-		t.Error("a session that is over is told by 4001")
+		t.Error("4001, and only 4001, must mean that the session has ended")
 	}
 	if _, err := c.Socket.Missed([]byte(`{}`)); !errors.Is(err, catalog.ErrChanged) {
 		t.Errorf("%v", err)

@@ -14,57 +14,61 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/manifest"
 )
 
-// Files is where a platform keeps files, and which of its methods hand out their addresses.
+// Files says where a platform keeps files, and which of its methods return their URLs.
 type Files struct {
-	// At are the addresses that files are below: a path on the platform's own origin, or a whole URL. Each ends in a slash.
+	// At lists the folders that contain files: paths on the platform's own origin, or whole URLs. Each ends in a slash.
+	// Nothing outside them is ever fetched.
 	At []string
-	// Cookies means that the session goes with a request for a file.
+	// Cookies means that the session is sent with a request for a file.
 	Cookies bool
 	// Download and Upload are nil for a platform that has no such methods.
 	Download *Download
 	Upload   *Upload
 }
 
-// Download is how a file is found by its id.
+// Download describes the method that returns the URL of a file.
 type Download struct {
 	Method *Method
-	// ID is the argument that the file's id is.
-	ID           string
+	// ID is the name of the argument for the file's id.
+	ID string
+	// quality is the name of an argument, or empty. url is the name of a field of the result.
 	quality, url string
 }
 
-// Upload is how a file is given to the platform, in parts.
+// Upload describes the methods that upload a file in parts.
 type Upload struct {
-	// Begin announces a file, Part asks for the address of a part, Finish hands over what has arrived.
+	// Begin announces a file, Part returns the URL of a part, and Finish completes the upload.
 	Begin, Part, Finish *Method
-	// PartID and PartNumber are the arguments of Part.
+	// PartID and PartNumber are the names of arguments of Part.
 	PartID, PartNumber string
 
+	// The names of arguments and fields of Begin, Part and Finish, as in the section files of the manifest.
 	name, size, media, sha256, id, partSize string
 	partURL, headers                        string
 	finishID, parts, number, etag           string
 }
 
-// FileDraft is a file that is to be uploaded.
+// FileDraft describes a file to upload.
 type FileDraft struct {
 	Name, Type string
-	Size       int64
-	// SHA256 is in hexadecimal digits; empty if it is not known.
+	// Size is in bytes.
+	Size int64
+	// SHA256 is hexadecimal, or empty if it is not known.
 	SHA256 string
 }
 
-// FilePart is a part that has arrived.
+// FilePart is an uploaded part.
 type FilePart struct {
 	Number int
 	ETag   string
 }
 
-// Args are the arguments that ask for a file. An empty quality is the platform's usual one.
+// Args returns the arguments that request a file. An empty quality selects the platform's default.
 func (d *Download) Args(id, quality string) (Args, error) {
 	values := url.Values{d.ID: {id}}
 	if quality != "" {
 		if d.quality == "" {
-			values.Set("quality", quality) // which the method does not know, and says so
+			values.Set("quality", quality) // the method has no such argument, so FromQuery reports it as unknown
 		} else {
 			values.Set(d.quality, quality)
 		}
@@ -72,70 +76,71 @@ func (d *Download) Args(id, quality string) (Args, error) {
 	return d.Method.FromQuery(values, false)
 }
 
-// URL is the file's address in the method's result.
+// URL returns the URL of the file from the method's result.
 func (d *Download) URL(result []byte) (string, error) {
 	var address string
-	err := pick(result, map[string]any{d.url: &address})
+	err := readMembers(result, map[string]any{d.url: &address})
 	return address, err
 }
 
-// BeginArgs announce a file.
+// BeginArgs returns the arguments of Begin. The SHA-256 is omitted if it is not known or the platform does not take it.
 func (u *Upload) BeginArgs(f FileDraft) (Args, error) {
 	members := map[string]any{u.name: f.Name, u.size: f.Size, u.media: f.Type}
 	if f.SHA256 != "" && u.sha256 != "" {
 		members[u.sha256] = f.SHA256
 	}
-	return fromMembers(u.Begin, members)
+	return argsFromMembers(u.Begin, members)
 }
 
-// maxPartSize bounds what is believed of a platform: no part is larger than a file may be.
+// maxPartSize bounds the part size that a platform can ask for, in bytes.
 const maxPartSize = 1 << 40
 
-// Begun reads the upload's id, and how large each of its parts but the last is.
+// Begun reads the id of the upload and the size of its parts, except the last, from the result of Begin.
 func (u *Upload) Begun(result []byte) (id string, partSize int64, err error) {
-	if err := pick(result, map[string]any{u.id: &id, u.partSize: &partSize}); err != nil {
+	if err := readMembers(result, map[string]any{u.id: &id, u.partSize: &partSize}); err != nil {
 		return "", 0, err
 	}
 	if id == "" || partSize < 1 || partSize > maxPartSize {
-		return "", 0, fmt.Errorf("%w: an upload has an id and a size of its parts", ErrChanged)
+		return "", 0, fmt.Errorf("%w: the upload has no id or no valid part size", ErrChanged)
 	}
 	return id, partSize, nil
 }
 
-// PartArgs ask for the address of a part. Parts are counted from 1.
+// PartArgs returns the arguments of Part. Parts are numbered from 1.
 func (u *Upload) PartArgs(id string, number int) (Args, error) {
 	return u.Part.FromQuery(url.Values{u.PartID: {id}, u.PartNumber: {strconv.Itoa(number)}}, false)
 }
 
-// Target reads where a part goes, and the headers that must go with it.
+// Target reads the URL of a part, and the headers to send with it, from the result of Part. Headers that the transport
+// sets, and cookies, are dropped.
 func (u *Upload) Target(result []byte) (address string, header http.Header, err error) {
 	wanted := map[string]any{u.partURL: &address}
 	var given map[string]any
 	if u.headers != "" {
 		wanted[u.headers] = &given
 	}
-	if err := pick(result, wanted); err != nil {
+	if err := readMembers(result, wanted); err != nil {
 		return "", nil, err
 	}
 	header = http.Header{}
 	for name, value := range given {
 		text, ok := value.(string)
 		if !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(text) {
-			return "", nil, fmt.Errorf("%w: the headers of a part are texts", ErrChanged)
+			return "", nil, fmt.Errorf("%w: a header of the part is not valid", ErrChanged)
 		}
-		if !slices.Contains(ownHeaders, strings.ToLower(name)) {
+		if !slices.Contains(reservedHeaders, strings.ToLower(name)) {
 			header.Set(name, text)
 		}
 	}
 	return address, header, nil
 }
 
-// ownHeaders are those that a request has by itself.
-var ownHeaders = []string{
+// reservedHeaders are headers that a platform must not choose for the upload of a part.
+var reservedHeaders = []string{
 	"host", "cookie", "content-length", "transfer-encoding", "connection", "keep-alive", "te", "trailer", "upgrade", "proxy-authorization", "expect",
 }
 
-// FinishArgs hand over an upload. The parts are listed if the platform wants to be told.
+// FinishArgs returns the arguments of Finish. They list the parts if the platform has an argument for them.
 func (u *Upload) FinishArgs(id string, parts []FilePart) (Args, error) {
 	members := map[string]any{u.finishID: id}
 	if u.parts != "" {
@@ -148,10 +153,11 @@ func (u *Upload) FinishArgs(id string, parts []FilePart) (Args, error) {
 		}
 		members[u.parts] = list
 	}
-	return fromMembers(u.Finish, members)
+	return argsFromMembers(u.Finish, members)
 }
 
-func fromMembers(m *Method, members map[string]any) (Args, error) {
+// argsFromMembers builds arguments from Go values.
+func argsFromMembers(m *Method, members map[string]any) (Args, error) {
 	text, err := json.Marshal(members)
 	if err != nil {
 		return Args{}, fmt.Errorf("encode the arguments of %s: %w", m.ID(), err)
@@ -159,22 +165,22 @@ func fromMembers(m *Method, members map[string]any) (Args, error) {
 	return m.FromObject(text, false)
 }
 
-// pick reads members of a result.
-func pick(result []byte, into map[string]any) error {
+// readMembers decodes members of a result into the given pointers. All of them must be present.
+func readMembers(result []byte, into map[string]any) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(result, &members); err != nil {
-		return fmt.Errorf("%w: the result is no object", ErrChanged)
+		return fmt.Errorf("%w: the result is not an object", ErrChanged)
 	}
 	for name, at := range into {
 		if json.Unmarshal(members[name], at) != nil {
-			return fmt.Errorf("%w: %s is not what it was", ErrChanged, name)
+			return fmt.Errorf("%w: %s is missing or of another type", ErrChanged, name)
 		}
 	}
 	return nil
 }
 
-// files compiles where files are. Every name must be one of the method's.
-func (c *compiler) files() {
+// compileFiles compiles the section files. Every name in it must be an argument or a field of its method.
+func (c *compiler) compileFiles() {
 	in := c.doc.Files
 	if in == nil {
 		return
@@ -185,21 +191,21 @@ func (c *compiler) files() {
 		if m.method != nil && m.method.Access != Read {
 			m.fault("must be a read")
 		}
-		m.takes(d.ID, d.Quality)
-		m.gives(d.URL, "download")
+		m.checkArgs(d.ID, d.Quality)
+		m.checkField(d.URL, "download")
 		f.Download = &Download{Method: m.method, ID: d.ID, quality: d.Quality, url: d.URL}
 	}
 	if u := in.Upload; u != nil {
 		begin, part, finish := c.fileMethod("files.upload.begin", u.Begin.Method), c.fileMethod("files.upload.part", u.Part.Method), c.fileMethod("files.upload.finish", u.Finish.Method)
-		begin.takes(u.Begin.Name, u.Begin.Size, u.Begin.Type, u.Begin.SHA256)
-		begin.gives(u.Begin.ID, "")
-		begin.gives(u.Begin.PartSize, "")
-		part.takes(u.Part.ID, u.Part.Number)
-		part.gives(u.Part.URL, "upload")
+		begin.checkArgs(u.Begin.Name, u.Begin.Size, u.Begin.Type, u.Begin.SHA256)
+		begin.checkField(u.Begin.ID, "")
+		begin.checkField(u.Begin.PartSize, "")
+		part.checkArgs(u.Part.ID, u.Part.Number)
+		part.checkField(u.Part.URL, "upload")
 		if u.Part.Headers != "" {
-			part.gives(u.Part.Headers, "")
+			part.checkField(u.Part.Headers, "")
 		}
-		finish.takes(u.Finish.ID, u.Finish.Parts)
+		finish.checkArgs(u.Finish.ID, u.Finish.Parts)
 		f.Upload = &Upload{
 			Begin: begin.method, Part: part.method, Finish: finish.method,
 			name: u.Begin.Name, size: u.Begin.Size, media: u.Begin.Type, sha256: u.Begin.SHA256, id: u.Begin.ID, partSize: u.Begin.PartSize,
@@ -210,11 +216,12 @@ func (c *compiler) files() {
 	c.cat.Files = f
 }
 
-// fileMethod is a method that the section files names, on its way through the checks.
+// fileMethod is a method that the section files refers to, while it is checked.
 type fileMethod struct {
-	compiler    *compiler
+	compiler *compiler
+	// where is the key in the section, name the method's full name.
 	where, name string
-	// method and source are nil if there is none.
+	// method and source are nil if there is no such method.
 	method *Method
 	source *manifest.Method
 }
@@ -225,6 +232,7 @@ func (c *compiler) fileMethod(where, name string) *fileMethod {
 		c.upstreamFault("%s: there is no method %s", where, name)
 		return m
 	}
+	// checkField needs the definition of the result, which the compiled method no longer has.
 	for _, r := range c.doc.Resources {
 		for _, one := range r.Methods {
 			if r.Name == m.method.Resource && one.Name == m.method.Name {
@@ -239,8 +247,8 @@ func (m *fileMethod) fault(format string, args ...any) {
 	m.compiler.upstreamFault("%s: %s %s", m.where, m.name, fmt.Sprintf(format, args...))
 }
 
-// takes checks that the method has these arguments, and needs no other. Empty names are left out.
-func (m *fileMethod) takes(names ...string) {
+// checkArgs checks that the method has these arguments and requires no others. Empty names are ignored.
+func (m *fileMethod) checkArgs(names ...string) {
 	if m.method == nil {
 		return
 	}
@@ -252,16 +260,18 @@ func (m *fileMethod) takes(names ...string) {
 	}
 	for _, name := range m.method.Required() {
 		if !slices.Contains(names, name) {
-			m.fault("needs %s, which nobody gives it", name)
+			m.fault("requires %s, which files does not provide", name)
 		}
 	}
 }
 
-// gives checks that the method's result has a field, which is never null, in its role.
-func (m *fileMethod) gives(name, role string) {
+// checkField checks that the method's result has a field that is never null and has a role. An empty role is not
+// checked.
+func (m *fileMethod) checkField(name, role string) {
 	if m.source == nil {
 		return
 	}
+	// The fields are inline, or those of a type.
 	fields := m.source.Result.Fields
 	for _, t := range m.compiler.doc.Types {
 		if t.Name == m.source.Result.Of {
@@ -271,10 +281,10 @@ func (m *fileMethod) gives(name, role string) {
 	i := slices.IndexFunc(fields, func(f *manifest.Field) bool { return f.Name == name })
 	switch {
 	case i < 0:
-		m.fault("gives no %s", name)
+		m.fault("returns no %s", name)
 	case fields[i].Nullable:
-		m.fault("gives %s, which may be null", name)
+		m.fault("returns %s, which may be null", name)
 	case role != "" && fields[i].Role != role:
-		m.fault("gives %s, which lacks role: %s", name, role)
+		m.fault("returns %s, which lacks role: %s", name, role)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
-// sandboxEdited is the sandbox's manifest with one text of one file replaced.
-func sandboxEdited(t *testing.T, file, from, to string) fstest.MapFS {
+// sandboxWithEdit returns the sandbox's manifest with one text of one file replaced.
+func sandboxWithEdit(t *testing.T, file, from, to string) fstest.MapFS {
 	t.Helper()
 	files := fstest.MapFS{}
 	root := os.DirFS("manifests/sandbox")
@@ -36,8 +36,8 @@ func sandboxEdited(t *testing.T, file, from, to string) fstest.MapFS {
 	return files
 }
 
-// What the section files names must be there, and be what it is taken for.
-func TestFilesRefuses(t *testing.T) {
+// The methods, arguments and fields that the section files names must exist and be suitable.
+func TestFilesSectionIsChecked(t *testing.T) {
 	t.Parallel()
 	const up, vault, uploads = "upstream.yaml", "resources/vault.yaml", "resources/uploads.yaml"
 	for name, c := range map[string]struct{ file, from, to, want string }{
@@ -49,17 +49,17 @@ func TestFilesRefuses(t *testing.T) {
 		"no method":           {up, "method: vault.getDownloadUrl", "method: vault.download", "files.download: there is no method vault.download"},
 		"write":               {up, "method: vault.getDownloadUrl, id: mediaId, quality: quality", "method: vault.delete, id: mediaIds", "must be a read"},
 		"no argument":         {up, "id: mediaId,", "id: media,", "vault.getDownloadUrl has no argument media"},
-		"argument not given":  {up, "number: partNumber, url: url", "number: uploadId, url: url", "uploads.getPartUrl needs partNumber, which nobody gives it"},
-		"no field":            {up, "quality: quality, url: url}", "quality: quality, url: link}", "vault.getDownloadUrl gives no link"},
-		"no role":             {vault, "role: download", "description: an address", "gives url, which lacks role: download"},
+		"argument not given":  {up, "number: partNumber, url: url", "number: uploadId, url: url", "uploads.getPartUrl requires partNumber, which files does not provide"},
+		"no field":            {up, "quality: quality, url: url}", "quality: quality, url: link}", "vault.getDownloadUrl returns no link"},
+		"no role":             {vault, "role: download", "description: an address", "returns url, which lacks role: download"},
 		"role of a part":      {uploads, "role: upload", "role: download", "lacks role: upload"},
-		"may be null":         {up, "id: id, partSize: partSize", "id: mediaId, partSize: partSize", "gives mediaId, which may be null"},
+		"may be null":         {up, "id: id, partSize: partSize", "id: mediaId, partSize: partSize", "returns mediaId, which may be null"},
 		"parts without names": {up, "parts: parts, number: number, etag: etag", "parts: parts", "files.upload.finish"},
 		"unknown key":         {up, "cookies: false", "cookie: false", "files: unknown key \"cookie\""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := catalog.Load(sandboxEdited(t, c.file, c.from, c.to))
+			_, err := catalog.Load(sandboxWithEdit(t, c.file, c.from, c.to))
 			if _, ok := errors.AsType[catalog.Faults](err); !ok || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v\nwant %q", err, c.want)
 			}
@@ -67,13 +67,13 @@ func TestFilesRefuses(t *testing.T) {
 	}
 }
 
-// A manifest may name no methods, or no files at all.
-func TestFilesMayBeFewer(t *testing.T) {
+// The section files, and the methods in it, are optional.
+func TestFilesSectionIsOptional(t *testing.T) {
 	t.Parallel()
 	if small(t).Files != nil {
-		t.Error("a manifest without files has some")
+		t.Error("a manifest without the section has files")
 	}
-	files := sandboxEdited(t, "upstream.yaml", "at: [/media/, /upload/]", `at: ["https://files.platform.example/", "https://cdn.platform.example:8443/public/"]`)
+	files := sandboxWithEdit(t, "upstream.yaml", "at: [/media/, /upload/]", `at: ["https://files.platform.example/", "https://cdn.platform.example:8443/public/"]`)
 	head, _, _ := strings.Cut(string(files["upstream.yaml"].Data), "  download: {")
 	files["upstream.yaml"].Data = []byte(head)
 	c, err := catalog.Load(files)
@@ -94,8 +94,8 @@ func sandboxFiles(t *testing.T) *catalog.Files {
 	return c.Files
 }
 
-// Arguments come from the manifest's names, and are judged by its schemas.
-func TestFilesMakeArguments(t *testing.T) {
+// File arguments use the names from the manifest and are validated by its schemas.
+func TestFileArguments(t *testing.T) {
 	t.Parallel()
 	f := sandboxFiles(t)
 	for name, c := range map[string]struct {
@@ -126,8 +126,8 @@ func TestFilesMakeArguments(t *testing.T) {
 	}
 }
 
-// Results are read by the manifest's names; what is missing means that the platform has changed.
-func TestFilesReadResults(t *testing.T) {
+// File results are read by the names from the manifest. A missing field means that the platform has changed.
+func TestFileResults(t *testing.T) {
 	t.Parallel()
 	f := sandboxFiles(t)
 	if address, err := f.Download.URL([]byte(`{"url":"http://x/media/1","expiresAt":"…"}`)); err != nil || address != "http://x/media/1" {

@@ -19,8 +19,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
-// Arguments that are wrong are pointed at in the form they came in, and no value is told back.
-func TestArgumentsThatAreWrong(t *testing.T) {
+// Errors point at invalid arguments in the form that the caller used, and never repeat a value.
+func TestInvalidArgumentsAreReported(t *testing.T) {
 	t.Parallel()
 	c := small(t)
 	create, list, rename := method(t, c, "notes", "create"), method(t, c, "notes", "list"), method(t, c, "notes", "rename")
@@ -86,7 +86,7 @@ func TestArgumentsThatAreWrong(t *testing.T) {
 		}
 		doc, _ := problem.Of(err).Document(problem.Place{})
 		if strings.Contains(string(doc), "hunter2") {
-			t.Errorf("%s: a value is told back: %s", name, doc)
+			t.Errorf("%s: the problem repeats a value: %s", name, doc)
 		}
 	}
 	for _, body := range []string{`{"userId":"1"`, `{"slug":1,"slug":2}`, `[`, "\xff"} {
@@ -96,7 +96,7 @@ func TestArgumentsThatAreWrong(t *testing.T) {
 	}
 }
 
-// The list of what a method takes is in the message about what it does not take; a lenient call goes on without it.
+// An error about an unknown argument lists the known ones. A lenient call drops unknown arguments.
 func TestUnknownArguments(t *testing.T) {
 	t.Parallel()
 	m := method(t, small(t), "notes", "rename")
@@ -115,7 +115,7 @@ func TestUnknownArguments(t *testing.T) {
 	}
 }
 
-// Parameters of a GET become values of their types.
+// Query parameters become values of their declared types.
 func TestQueryForm(t *testing.T) {
 	t.Parallel()
 	c := small(t)
@@ -163,8 +163,8 @@ func TestQueryForm(t *testing.T) {
 	}
 }
 
-// An integer keeps every digit, whatever form it has.
-func TestBigIntegersSurvive(t *testing.T) {
+// Integers keep every digit on the way to the platform.
+func TestBigIntegersKeepEveryDigit(t *testing.T) {
 	t.Parallel()
 	m := method(t, small(t), "notes", "create")
 	for _, n := range []string{"9007199254740993", "12345678901234567890", "-9223372036854775808"} {
@@ -180,7 +180,7 @@ func TestBigIntegersSurvive(t *testing.T) {
 	}
 }
 
-// random makes arguments that satisfy a schema, from a schema. It knows what the manifest adds: ids, segments, times.
+// random generates values that satisfy a schema. It knows the patterns and formats that manifests use.
 type random struct{ *rand.Rand }
 
 type schemaNode struct {
@@ -254,7 +254,7 @@ func (r random) text(s schemaNode, low, high int) string {
 	case s.Pattern == "^[A-Z]{2}$":
 		return "AB"
 	case s.Pattern != "":
-		return strings.Repeat("a", max(low, 1)) // the sandbox's patterns allow it, or the caller skips the method
+		return strings.Repeat("a", max(low, 1)) // all other patterns of the manifests allow this
 	case s.Format == "date":
 		return fmt.Sprintf("20%02d-0%d-1%d", r.IntN(100), 1+r.IntN(9), r.IntN(10))
 	case s.Format == "date-time":
@@ -275,9 +275,9 @@ func (r random) text(s schemaNode, low, high int) string {
 	return string(out)
 }
 
-// The three forms of one call give the same arguments and the same request, byte for byte, for every method of every
-// manifest; and our check of arguments agrees with a JSON Schema validator about the published schema.
-func TestTheThreeFormsAreOne(t *testing.T) {
+// All forms of a call give the same arguments and the same request, byte for byte, for every method of every manifest.
+// Arguments that satisfy the published schema are accepted.
+func TestAllFormsOfACallGiveTheSameRequest(t *testing.T) {
 	t.Parallel()
 	const rounds = 12
 	r := random{rand.New(rand.NewPCG(1, 2))}
@@ -296,10 +296,10 @@ func TestTheThreeFormsAreOne(t *testing.T) {
 			}
 			args, err := m.Parse(object, false)
 			if valid := oracle.Validate(value(t, object)) == nil; !valid {
-				t.Fatalf("%s: the generator made %s, which the schema refuses", m.ID(), object)
+				t.Fatalf("%s: the generator made %s, which the schema rejects", m.ID(), object)
 			}
 			if err != nil {
-				if onlySafety(t, err) {
+				if onlyPlacement(t, err) {
 					continue
 				}
 				t.Fatalf("%s: %s: %v", m.ID(), object, problem.Of(err).Fields)
@@ -318,9 +318,9 @@ func TestTheThreeFormsAreOne(t *testing.T) {
 	}
 }
 
-// Whatever is put in place of a valid argument, we refuse what the published schema refuses, and nothing else but what is
-// unsafe where it would go, or stricter by intent.
-func TestArgumentsAreCheckedAsTheSchemaSays(t *testing.T) {
+// With any junk in place of a valid argument, Parse rejects what the published schema rejects. It also rejects strings
+// that are unsafe in their place, and nothing else.
+func TestArgumentChecksAgreeWithTheSchema(t *testing.T) {
 	t.Parallel()
 	r := random{rand.New(rand.NewPCG(3, 4))}
 	junk := []string{
@@ -338,7 +338,7 @@ func TestArgumentsAreCheckedAsTheSchemaSays(t *testing.T) {
 		for _, name := range m.Positional() {
 			for i, text := range junk {
 				if long := len(text) > 1000; long && m.Resource != "notes" || m.Resource != "notes" && i%3 != r.IntN(3) {
-					continue // a third of it is enough for methods that have nothing of their own
+					continue // the small manifest uses every feature; for other methods a third is enough
 				}
 				given, _ := r.value(schema).(map[string]any)
 				given[name] = json.RawMessage(text)
@@ -349,10 +349,10 @@ func TestArgumentsAreCheckedAsTheSchemaSays(t *testing.T) {
 				_, err = m.Parse(object, false)
 				valid := oracle.Validate(value(t, object)) == nil
 				if err == nil && !valid {
-					t.Fatalf("%s: %s is accepted, and the schema refuses it", m.ID(), object)
+					t.Fatalf("%s: %s is accepted, but the schema rejects it", m.ID(), object)
 				}
-				if err != nil && valid && !onlySafety(t, err) {
-					t.Fatalf("%s: %s is refused, and the schema allows it: %v", m.ID(), object, problem.Of(err).Fields)
+				if err != nil && valid && !onlyPlacement(t, err) {
+					t.Fatalf("%s: %s is rejected, but the schema allows it: %v", m.ID(), object, problem.Of(err).Fields)
 				}
 				if err != nil {
 					refused++
@@ -361,23 +361,24 @@ func TestArgumentsAreCheckedAsTheSchemaSays(t *testing.T) {
 		}
 	}
 	if refused < 100 {
-		t.Errorf("only %d calls were refused", refused)
+		t.Errorf("only %d calls were rejected", refused)
 	}
 }
 
-// onlySafety says whether arguments were refused only for what the schema cannot say: a segment of a path, a comma, a header.
-func onlySafety(t *testing.T, err error) bool {
+// onlyPlacement reports whether arguments were rejected only for reasons that the schema cannot express: a path
+// segment, a comma or a header.
+func onlyPlacement(t *testing.T, err error) bool {
 	t.Helper()
 	p, ok := errors.AsType[*problem.Error](err)
 	if !ok {
 		return false
 	}
 	return !slices.ContainsFunc(p.Fields, func(f problem.Field) bool {
-		return !strings.HasPrefix(f.Detail, "must be one part of a path") && f.Detail != "must not hold a comma" && f.Detail != "must be printable ASCII"
+		return !strings.HasPrefix(f.Detail, "must be a single path segment") && f.Detail != "must not contain a comma" && f.Detail != "must be printable ASCII"
 	})
 }
 
-// forms gives the same arguments in every way that a caller may.
+// forms parses the same arguments in every form that a caller can use.
 func forms(t *testing.T, m *catalog.Method, given map[string]any) map[string]catalog.Args {
 	t.Helper()
 	found := map[string]catalog.Args{}

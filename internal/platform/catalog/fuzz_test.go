@@ -14,7 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
-// Whatever a manifest holds, loading it ends with a catalog whose methods can be called, or with faults that have places.
+// Loading any manifest gives a catalog whose methods can be called, or faults with positions.
 func FuzzManifest(f *testing.F) {
 	files := smallFiles(f)
 	for _, name := range []string{"upstream.yaml", "types.yaml", "events.yaml", "resources/notes.yaml"} {
@@ -34,7 +34,7 @@ func FuzzManifest(f *testing.F) {
 		c, faults := catalog.Draft(changed)
 		for _, fault := range faults {
 			if fault.File == "" || fault.Detail == "" {
-				t.Fatalf("a fault says nothing: %+v", fault)
+				t.Fatalf("a fault has no file or detail: %+v", fault)
 			}
 		}
 		if c == nil {
@@ -43,7 +43,7 @@ func FuzzManifest(f *testing.F) {
 		for _, m := range c.Methods() {
 			args, err := m.Parse(m.Example, false)
 			if err != nil {
-				t.Fatalf("%s: the example is refused: %v", m.ID(), err)
+				t.Fatalf("%s: the example is rejected: %v", m.ID(), err)
 			}
 			args.Request()
 			if !json.Valid(m.ArgsSchema()) || !json.Valid(m.ResultSchema()) {
@@ -58,7 +58,7 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
-// Whatever a platform answers, the result satisfies its schema or the error says which of the two it is.
+// For any response, the result satisfies its schema, or the error is exactly one of ErrInvalid and ErrChanged.
 func FuzzResult(f *testing.F) {
 	c := small(f)
 	methods := c.Methods()
@@ -68,8 +68,8 @@ func FuzzResult(f *testing.F) {
 			f.Add(uint8(i), []byte(body))
 		}
 	}
-	type judge interface{ Validate(v any) error }
-	schemas := make([]judge, len(methods))
+	type validator interface{ Validate(v any) error }
+	schemas := make([]validator, len(methods))
 	for i, m := range methods {
 		schemas[i] = resultSchema(f, c, m.ResultSchema())
 	}
@@ -78,12 +78,12 @@ func FuzzResult(f *testing.F) {
 		got, err := methods[i].Result(body)
 		if err != nil {
 			if errors.Is(err, catalog.ErrInvalid) == errors.Is(err, catalog.ErrChanged) {
-				t.Fatalf("%v is neither or both", err)
+				t.Fatalf("%v is neither or both of ErrInvalid and ErrChanged", err)
 			}
 			return
 		}
 		if err := schemas[i].Validate(value(t, got)); err != nil {
-			// A platform's address is passed on as it is, whether or not it is one.
+			// URLs of the platform are passed on unchecked.
 			if !strings.Contains(err.Error(), "uri") {
 				t.Fatalf("%s: %v\n%s", methods[i].ID(), err, got)
 			}
@@ -91,7 +91,7 @@ func FuzzResult(f *testing.F) {
 	})
 }
 
-// Whatever comes over the socket, it becomes an event with data that is JSON, or an error.
+// Any frame becomes an event whose data is a JSON object, or an error.
 func FuzzDecode(f *testing.F) {
 	c := small(f)
 	for _, frame := range []string{
@@ -119,7 +119,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// Whatever the arguments, the request stays below its path on the same host, its parts are well-formed, and the forms agree.
+// For any arguments, the request stays on its path and host, its parts are well-formed, and the forms agree.
 func FuzzBind(f *testing.F) {
 	methods := small(f).Methods()
 	for i, m := range methods {
@@ -159,10 +159,10 @@ func checkRequest(t *testing.T, m *catalog.Method, args catalog.Args) {
 	want, req := example.Request(), args.Request()
 	u, err := url.Parse("https://platform.test" + req.Path + "?" + req.Query)
 	if err != nil || u.Host != "platform.test" || u.User != nil || u.Fragment != "" || u.EscapedPath() != req.Path {
-		t.Fatalf("%s: %s?%s is no address below the host: %v", m.ID(), req.Path, req.Query, err)
+		t.Fatalf("%s: %s?%s is not a URL on the host: %v", m.ID(), req.Path, req.Query, err)
 	}
 	if strings.Count(req.Path, "/") != strings.Count(want.Path, "/") {
-		t.Fatalf("%s: %s has other segments than %s", m.ID(), req.Path, want.Path)
+		t.Fatalf("%s: %s does not have as many segments as %s", m.ID(), req.Path, want.Path)
 	}
 	for part := range strings.SplitSeq(u.Path, "/") {
 		if part == "." || part == ".." {
@@ -173,16 +173,16 @@ func checkRequest(t *testing.T, m *catalog.Method, args catalog.Args) {
 		t.Fatalf("%s: %s: %v", m.ID(), req.Query, err)
 	}
 	if req.Body != nil && !json.Valid(req.Body) {
-		t.Fatalf("%s: %s is no JSON", m.ID(), req.Body)
+		t.Fatalf("%s: %s is not JSON", m.ID(), req.Body)
 	}
 	for name, values := range req.Header {
 		if strings.ContainsAny(name+strings.Join(values, ""), "\r\n\x00") {
-			t.Fatalf("%s: a header breaks its line", m.ID())
+			t.Fatalf("%s: a header contains a line break", m.ID())
 		}
 	}
 }
 
-// Whatever a platform refuses with, the refusal is one line, and waiting is bounded.
+// For any error response, the message is one line and the wait is bounded.
 func FuzzClassify(f *testing.F) {
 	c := small(f)
 	f.Add(429, "17", "", `{"error":{"code":1,"message":"x","retry_after":2.5}}`)
@@ -198,8 +198,8 @@ func FuzzClassify(f *testing.F) {
 	})
 }
 
-// The small manifest on disk is the one that the tests use.
-func TestSmallManifestIsWhole(t *testing.T) {
+// The small manifest also loads straight from its folder.
+func TestSmallManifestLoads(t *testing.T) {
 	t.Parallel()
 	if _, err := catalog.Load(os.DirFS("testdata/small")); err != nil {
 		t.Fatal(err)

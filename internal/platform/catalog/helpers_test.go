@@ -14,7 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
-// small is a manifest that uses every feature.
+// small returns the catalog of testdata/small, a manifest that uses every feature.
 func small(t testing.TB) *catalog.Catalog {
 	t.Helper()
 	c, err := catalog.Load(smallFiles(t))
@@ -37,8 +37,8 @@ func smallFiles(t testing.TB) fstest.MapFS {
 	return files
 }
 
-// edited is the small manifest with one text of one file replaced.
-func edited(t testing.TB, file, from, to string) fstest.MapFS {
+// withEdit returns the small manifest with one text of one file replaced.
+func withEdit(t testing.TB, file, from, to string) fstest.MapFS {
 	t.Helper()
 	files := maps.Clone(smallFiles(t))
 	text := string(files[file].Data)
@@ -49,7 +49,7 @@ func edited(t testing.TB, file, from, to string) fstest.MapFS {
 	return files
 }
 
-// everyMethod lists the methods of every manifest there is.
+// everyMethod returns the methods of the small and the sandbox manifest.
 func everyMethod(t testing.TB) []*catalog.Method {
 	t.Helper()
 	sandbox, err := catalog.Sandbox()
@@ -68,12 +68,12 @@ func method(t testing.TB, c *catalog.Catalog, resource, name string) *catalog.Me
 	return m
 }
 
-// fieldsOf lists what a problem points at, as "pointer code".
+// fieldsOf returns the fields of a problem as "pointer code".
 func fieldsOf(t testing.TB, err error) []string {
 	t.Helper()
 	p, ok := errors.AsType[*problem.Error](err)
 	if !ok {
-		t.Fatalf("%v is no problem", err)
+		t.Fatalf("%v is not a problem", err)
 	}
 	list := []string{}
 	for _, f := range p.Fields {
@@ -82,7 +82,7 @@ func fieldsOf(t testing.TB, err error) []string {
 	return list
 }
 
-// value is JSON as Go values, numbers as their text.
+// value decodes JSON with numbers as text.
 func value(t testing.TB, text []byte) any {
 	t.Helper()
 	dec := json.NewDecoder(strings.NewReader(string(text)))

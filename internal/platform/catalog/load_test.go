@@ -9,90 +9,90 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
-// Every check of docs/manifest.md refuses a manifest that breaks it, and says where and why.
-func TestLoadRefuses(t *testing.T) {
+// Every check of docs/manifest.md rejects a manifest that violates it, and reports the place and the reason.
+func TestLoadReportsFaults(t *testing.T) {
 	t.Parallel()
 	const up, types, events, notes = "upstream.yaml", "types.yaml", "events.yaml", "resources/notes.yaml"
 	for name, c := range map[string]struct{ file, from, to, want string }{
 		"no YAML":                 {notes, "methods:", "methods: [", "notes.yaml:"},
-		"quotes":                  {types, `"linkId?"`, "linkId?", "wants quotes around a name with ?"},
+		"quotes":                  {types, `"linkId?"`, "linkId?", "requires quotes around a name with ?"},
 		"unknown key":             {notes, "access: read", "acces: read", `notes.yaml:6: resources.notes.methods.me: unknown key "acces"`},
 		"missing key":             {notes, "    access: read\n    http: GET /me\n", "    http: GET /me\n", "resources.notes.methods.me lacks access"},
-		"repeated key":            {notes, "access: read", "access: read\n    access: read", `notes.yaml:7: "access" is written twice`},
+		"repeated key":            {notes, "access: read", "access: read\n    access: read", `notes.yaml:7: "access" is defined twice`},
 		"anchor":                  {notes, "access: read", "access: &a read", "anchors and aliases"},
 		"alias":                   {notes, "summary: Notes of a small platform", "summary: &a x\nresource2: *a", "anchors and aliases"},
 		"merge":                   {notes, "access: read", "<<: {access: read}", "merge keys"},
-		"octal":                   {notes, "maximum: 20000", "maximum: 0o17", "no number as JSON writes it"},
-		"tag":                     {notes, "access: read", "access: !!binary read", "is not used in manifests"},
+		"octal":                   {notes, "maximum: 20000", "maximum: 0o17", "is not a JSON number"},
+		"tag":                     {notes, "access: read", "access: !!binary read", "is not allowed in manifests"},
 		"two documents":           {notes, "methods:", "---\nmethods:", "more than one document"},
 		"wrong section":           {types, "types:", "pages: {}\ntypes:", `unknown key "pages"; this file holds types`},
-		"file name":               {notes, "resource: notes", "resource: other", "must be resources/other.yaml"},
+		"file name":               {notes, "resource: notes", "resource: other", "must be in resources/other.yaml"},
 		"no full stop":            {notes, "Who is signed in.", "Who is signed in", "notes.yaml:5"},
 		"method name":             {notes, "  list:\n", "  List:\n", "List"},
 		"verb":                    {notes, "http: GET /me", "http: HEAD /me", "resources.notes.methods.me.http"},
-		"read is POST":            {notes, "http: GET /me", "http: POST /me", "notes.me: a read is a GET, or says safe: true"},
+		"read is POST":            {notes, "http: GET /me", "http: POST /me", "notes.me: a read must be a GET or have safe: true"},
 		"safe write":              {notes, "http: DELETE", "safe: true\n    http: DELETE", "safe is for reads"},
-		"write is GET":            {notes, "http: DELETE", "http: GET", "a write is not a GET"},
-		"read emits":              {notes, "http: GET /me", "http: GET /me\n    emits: [noted]", "a read has no emits"},
-		"read destroys":           {notes, "http: GET /me", "http: GET /me\n    destructive: true", "is not destructive"},
-		"read sends":              {notes, "http: GET /me", "http: GET /me\n    outbound: true", "not destructive or outbound"},
+		"write is GET":            {notes, "http: DELETE", "http: GET", "a write must not be a GET"},
+		"read emits":              {notes, "http: GET /me", "http: GET /me\n    emits: [noted]", "a read must not have emits"},
+		"read destroys":           {notes, "http: GET /me", "http: GET /me\n    destructive: true", "a read must not have emits, destructive"},
+		"read sends":              {notes, "http: GET /me", "http: GET /me\n    outbound: true", "destructive or outbound"},
 		"event":                   {notes, "emits: [noted]", "emits: [nothing]", "notes.create: there is no event nothing"},
 		"type of a result":        {notes, "result: Note\n", "result: Nothing\n", "there is no type Nothing"},
 		"type of a page":          {notes, "result: {page: Note}", "result: {page: Nothing}", "there is no type Nothing"},
 		"type of a field":         {types, "author:     {of: User", "author:     {of: Nobody", "types.yaml:9: author: there is no type Nobody"},
 		"type of an event":        {events, "data: Owner", "data: Nobody", "counted: there is no type Nobody"},
 		"style":                   {notes, "style: whole", "style: half", `pages has no style "half"`},
-		"result twice":            {notes, "{page: Note, style: whole}", "{page: Note, of: Note}", "one of of, page and fields"},
-		"placeholder":             {notes, "/users/{userId}/notes", "/users/{userId}/{other}", "the path has {other}, and no argument goes there"},
+		"result twice":            {notes, "{page: Note, style: whole}", "{page: Note, of: Note}", "exactly one of: of, page, fields"},
+		"placeholder":             {notes, "/users/{userId}/notes", "/users/{userId}/{other}", "no argument fills {other} of the path"},
 		"no placeholder":          {notes, "/users/{userId}/notes", "/users/notes", "which has no {userId}"},
-		"nowhere":                 {notes, "days:       {type: integer, enum: [1, 3, 7], to: body}", "days:       {type: integer}", "days goes nowhere"},
-		"somewhere":               {notes, "enum: [1, 3, 7], to: body}", "enum: [1, 3, 7], to: elsewhere}", "to is path, query, body or header"},
+		"nowhere":                 {notes, "days:       {type: integer, enum: [1, 3, 7], to: body}", "days:       {type: integer}", "days is sent nowhere"},
+		"somewhere":               {notes, "enum: [1, 3, 7], to: body}", "enum: [1, 3, 7], to: elsewhere}", "to must be path, query, body or header"},
 		"same place":              {notes, "code:       {type: string, pattern: \"^[A-Z]{2}$\", to: body}", "code:       {type: string, to: body.text}", "body.text is given twice"},
 		"same place below":        {notes, "to: body.schedule.at", "to: body.text.at", "body.text.at is given twice"},
 		"same query":              {notes, "send: {query.kind: note", "send: {query.slug: note", "query.slug is given twice"},
-		"own header":              {notes, "to: header.x-note-device", "to: header.cookie", "the header cookie is not an argument's to set"},
+		"own header":              {notes, "to: header.x-note-device", "to: header.cookie", "an argument must not set the header cookie"},
 		"order":                   {notes, "required: [userId, slug]", "required: [userId, text]", "must come before the optional arguments"},
-		"required unknown":        {notes, "required: [userId, slug]", "required: [userId, slg]", `required names "slg"`},
-		"nested read":             {notes, "query:   {type: string, to: body.filter.text}", "query:   {type: object, to: body.filter.text}", "arguments of reads are flat"},
+		"required unknown":        {notes, "required: [userId, slug]", "required: [userId, slg]", `required lists "slg"`},
+		"nested read":             {notes, "query:   {type: string, to: body.filter.text}", "query:   {type: object, to: body.filter.text}", "arguments of reads must be flat"},
 		"body of a GET":           {notes, "day:     {type: string, format: date, to: query}", "day:     {type: string, format: date, to: body}", "a GET has no body"},
 		"limit written down":      {notes, "ratio:   {type: number, to: query}", "limit:   {type: integer, to: query.l}", "limit is an argument of every paged method"},
-		"reserved argument":       {notes, "ratio:   {type: number, to: query}", "args:   {type: integer, to: query.l}", "cannot be called args"},
-		"reserved resource":       {notes, "resource: notes", "resource: webhook", "must be resources/webhook.yaml"},
+		"reserved argument":       {notes, "ratio:   {type: number, to: query}", "args:   {type: integer, to: query.l}", "cannot be named args"},
+		"reserved resource":       {notes, "resource: notes", "resource: webhook", "must be in resources/webhook.yaml"},
 		"example":                 {notes, "priceCents: 1250}", "priceCents: -1}", "the example does not satisfy its own arguments: /priceCents"},
 		"no example":              {notes, `    example: {noteId: "5"}`, "", "there is no example"},
 		"default":                 {notes, "locked:     {type: boolean, default: false", "locked:     {type: boolean, default: 7", "the default of locked"},
 		"default of required":     {notes, "slug:       {type: string,", "slug:       {type: string, default: x,", "is required and has a default"},
 		"conversion":              {notes, "priceCents: {type: integer,", "priceCents: {type: number,", "as: cents is for an integer"},
-		"bounds":                  {notes, "big:        {type: integer,", "big:        {type: integer, maxLength: 3,", "do not go with this type"},
+		"bounds":                  {notes, "big:        {type: integer,", "big:        {type: integer, maxLength: 3,", "do not apply to this type"},
 		"pattern":                 {notes, "^[A-Z]{2}$", "^[A-Z{2}$", "pattern"},
 		"enum":                    {notes, "enum: [1, 3, 7]", "enum: [1, 3, x]", "enum has a value of another type"},
-		"values":                  {notes, "values: {newest: desc, oldest: asc}", "enum: [newest], values: {newest: desc, oldest: asc}", "values has oldest, which enum has not"},
+		"values":                  {notes, "values: {newest: desc, oldest: asc}", "enum: [newest], values: {newest: desc, oldest: asc}", "values lists oldest, which is not in enum"},
 		"no type":                 {notes, "big:        {type: integer,", "big:        {", "give it a type, or $ref: Id"},
 		"optional in path":        {notes, "required: [noteId, name]", "required: [noteId]", "goes to the path and must be required"},
 		"field without a type":    {types, "count:      {type: integer}", "count:      {from: x}", "give one of type, as, of"},
 		"field with two":          {types, "count:      {type: integer}", "count:      {as: id, of: User}", "give one of type, as, of"},
-		"field with too much":     {types, "count:      {type: integer}", "count:      {type: integer, as: id}", "leave out the type"},
+		"field with too much":     {types, "count:      {type: integer}", "count:      {type: integer, as: id}", "remove the type"},
 		"default of a field":      {types, "ratio:      {type: number, default: 0}", "ratio:      {type: number, default: x}", "the default is not of the field's type"},
 		"null and default":        {types, "ratio:      {type: number, default: 0}", "ratio?:      {type: number, default: 0}", "is never null"},
-		"constant":                {types, "kind:       {const: note}", "kind?:       {const: note}", "a constant has no from"},
+		"constant":                {types, "kind:       {const: note}", "kind?:       {const: note}", "a constant cannot have from"},
 		"itself":                  {types, "ownerName: {type: string, from: by.user.name}", "note: {of: Note, from: .}", "contains itself"},
 		"unused type":             {types, "  Owner:", "  Spare: {x: {type: string}}\n  Owner:", "types.yaml:30: the type Spare is not used"},
-		"frame twice":             {events, "    when: {by.kind: creator}\n", "", "nothing tells them apart"},
-		"unknown event":           {events, "counted:", "unknown:", "made by passUnknown"},
+		"frame twice":             {events, "    when: {by.kind: creator}\n", "", "distinguish them with when"},
+		"unknown event":           {events, "counted:", "unknown:", "created by passUnknown"},
 		"class":                   {events, "class: ephemeral", "class: lasting", "events.noteLost.class"},
 		"verify":                  {up, "verify: notes.me", "verify: notes.you", "verify: there is no method notes.you"},
 		"verify needs":            {up, "verify: notes.me", "verify: notes.delete", "must be a read"},
-		"two usual":               {up, "limit: query.limit}\n  whole", "limit: query.limit, usual: true}\n  whole", "are both usual"},
-		"half a page":             {up, "nextOfLast: id, cursor: query.from_id, ", "nextOfLast: id, ", "go together"},
-		"cookie not kept":         {up, "kept: [auth_id, sess, lang]", "kept: [auth_id, lang]", "sess is needed and not kept"},
+		"two usual":               {up, "limit: query.limit}\n  whole", "limit: query.limit, usual: true}\n  whole", "have usual: true"},
+		"half a page":             {up, "nextOfLast: id, cursor: query.from_id, ", "nextOfLast: id, ", "require each other"},
+		"cookie not kept":         {up, "kept: [auth_id, sess, lang]", "kept: [auth_id, lang]", "sess is used but not in kept"},
 		"step":                    {up, "body: {code: $code}", "body: {code: $password}", "signIn.code: there is no value password"},
 		"failure twice":           {up, "{code: 1011, failure: wrong_code}", "{code: 1001, failure: wrong_code}", "1001 is listed twice"},
-		"since without listSince": {up, "listSince: true", "listSince: false", "listSince and socket.since go together"},
+		"since without listSince": {up, "listSince: true", "listSince: false", "listSince: true and socket.since require each other"},
 		"kind":                    {up, "kind: creator_only", "kind: fans_only", "errors.kinds.2.kind"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := catalog.Load(edited(t, c.file, c.from, c.to))
+			_, err := catalog.Load(withEdit(t, c.file, c.from, c.to))
 			faults, ok := errors.AsType[catalog.Faults](err)
 			if !ok {
 				t.Fatalf("loaded: %v", err)
@@ -102,15 +102,15 @@ func TestLoadRefuses(t *testing.T) {
 			}
 			for _, f := range faults {
 				if f.File == "" || f.Line == 0 && f.File != up && f.File != events {
-					t.Errorf("a fault has no place: %+v", f)
+					t.Errorf("a fault has no position: %+v", f)
 				}
 			}
 		})
 	}
 }
 
-// A folder that is no manifest at all is refused too.
-func TestLoadRefusesFolders(t *testing.T) {
+// Load rejects folders that are not manifests.
+func TestLoadRejectsInvalidFolders(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat("{a: ", 60) + "1" + strings.Repeat("}", 60)
 	for name, files := range map[string]fstest.MapFS{
@@ -129,11 +129,11 @@ func TestLoadRefusesFolders(t *testing.T) {
 	}
 }
 
-// A word that our own routes use is not a resource.
+// A resource cannot have the name of an API route.
 func TestReservedWordsAreNotResources(t *testing.T) {
 	t.Parallel()
 	for _, word := range strings.Fields("webhook webhooks events connect session sessions usage deliveries audit pause resume reauthenticate state sandbox media") {
-		files := edited(t, "resources/notes.yaml", "resource: notes", "resource: "+word)
+		files := withEdit(t, "resources/notes.yaml", "resource: notes", "resource: "+word)
 		files["resources/"+word+".yaml"] = files["resources/notes.yaml"]
 		delete(files, "resources/notes.yaml")
 		_, err := catalog.Load(files)
@@ -143,35 +143,35 @@ func TestReservedWordsAreNotResources(t *testing.T) {
 	}
 }
 
-// The revision changes with every byte and every name, and with nothing else.
+// The revision depends on the names and contents of the files only.
 func TestRevision(t *testing.T) {
 	t.Parallel()
 	base := small(t).Revision
 	if again := small(t).Revision; again != base || !strings.HasPrefix(base, "sha256:") || len(base) != 71 {
 		t.Errorf("%s, %s", base, again)
 	}
-	other, err := catalog.Load(edited(t, "resources/notes.yaml", "Who is signed in.", "Who is signed in?."))
+	other, err := catalog.Load(withEdit(t, "resources/notes.yaml", "Who is signed in.", "Who is signed in?."))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if other.Revision == base {
-		t.Error("another text has the same revision")
+		t.Error("different contents have the same revision")
 	}
 }
 
-// A draft keeps what is sound and tells what is not.
-func TestDraftKeepsWhatIsSound(t *testing.T) {
+// Draft keeps the valid parts of a manifest and reports the faults in the rest.
+func TestDraftKeepsValidParts(t *testing.T) {
 	t.Parallel()
-	files := edited(t, "resources/notes.yaml", "emits: [noted]", "emits: [nothing]")
+	files := withEdit(t, "resources/notes.yaml", "emits: [noted]", "emits: [nothing]")
 	files["resources/broken.yaml"] = &fstest.MapFile{Data: []byte("resource: broken")}
 	c, faults := catalog.Draft(files)
 	if c == nil || len(faults) != 2 {
 		t.Fatalf("%v %v", c, faults)
 	}
 	if _, ok := c.Method("notes", "create"); ok {
-		t.Error("a method with faults is there")
+		t.Error("the draft has a method with faults")
 	}
 	if _, ok := c.Method("notes", "list"); !ok {
-		t.Error("a sound method is missing")
+		t.Error("the draft lacks a valid method")
 	}
 }

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// Bounds of suggestions: how many, and how long a name may be to be compared at all.
+// maxSuggestions bounds the names that are suggested. Names longer than maxNameLength bytes are not compared.
 const (
 	maxSuggestions = 5
-	maxCompared    = 81
+	maxNameLength  = 81
 )
 
-// Nearest suggests methods for a name that does not exist, nearest first, as messages.send.
+// Nearest suggests full names of methods, such as messages.send, for one that does not exist. The nearest comes first.
 func (c *Catalog) Nearest(resource, method string) []string {
 	wanted := strings.ToLower(resource + "." + method)
-	if len(wanted) > maxCompared {
+	if len(wanted) > maxNameLength {
 		return nil
 	}
 	type candidate struct {
@@ -24,10 +24,10 @@ func (c *Catalog) Nearest(resource, method string) []string {
 	var found []candidate
 	for _, m := range c.methods {
 		near := max(2, len(wanted)/4)
-		if m.Resource == resource { // the resource is right, so its methods are what is meant
+		if m.Resource == resource { // the resource exists, so be more generous with its methods
 			near = max(near, 4, len(method)/2)
 		}
-		if d := distance(wanted, strings.ToLower(m.ID())); d <= near {
+		if d := editDistance(wanted, strings.ToLower(m.ID())); d <= near {
 			found = append(found, candidate{m.ID(), d})
 		}
 	}
@@ -39,25 +39,25 @@ func (c *Catalog) Nearest(resource, method string) []string {
 	return names
 }
 
-// Closest suggests names for one that does not exist, nearest first.
+// Closest suggests names for one that does not exist. The nearest comes first.
 func Closest(name string, among []string) []string {
 	wanted, found := strings.ToLower(name), []string{}
-	if len(wanted) > maxCompared {
+	if len(wanted) > maxNameLength {
 		return found
 	}
 	near := max(2, len(wanted)/3)
 	for _, one := range among {
-		if distance(wanted, strings.ToLower(one)) <= near {
+		if editDistance(wanted, strings.ToLower(one)) <= near {
 			found = append(found, one)
 		}
 	}
 	slices.SortStableFunc(found, func(a, b string) int {
-		return distance(wanted, strings.ToLower(a)) - distance(wanted, strings.ToLower(b))
+		return editDistance(wanted, strings.ToLower(a)) - editDistance(wanted, strings.ToLower(b))
 	})
 	return found[:min(len(found), maxSuggestions)]
 }
 
-// NearestResource suggests resources for a name that does not exist.
+// NearestResource suggests resources for one that does not exist. The nearest comes first.
 func (c *Catalog) NearestResource(name string) []string {
 	names := make([]string, len(c.resources))
 	for i, r := range c.resources {
@@ -66,11 +66,13 @@ func (c *Catalog) NearestResource(name string) []string {
 	return Closest(name, names)
 }
 
-// distance is how many letters must be added, dropped, changed or swapped with their neighbour to make one text the other.
-func distance(a, b string) int {
-	var before, last, row [maxCompared + 1]int
-	if len(b) > maxCompared {
-		b = b[:maxCompared]
+// editDistance returns the number of bytes that must be inserted, deleted, replaced or swapped with their neighbour to
+// turn one text into the other (the restricted Damerau-Levenshtein distance). It keeps three rows of the table, on the
+// stack. a must not be longer than maxNameLength.
+func editDistance(a, b string) int {
+	var before, last, row [maxNameLength + 1]int
+	if len(b) > maxNameLength {
+		b = b[:maxNameLength]
 	}
 	for j := range len(b) + 1 {
 		last[j] = j

@@ -13,12 +13,12 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/tape"
 )
 
-// RefusalKind is what a refusal of the platform's means.
+// RefusalKind is the meaning of an error response of the platform.
 type RefusalKind string
 
-// Kinds of refusals.
+// The kinds of refusals.
 const (
-	// RefusedSession means that the session is dead, or may be.
+	// RefusedSession means that the session has ended, or may have.
 	RefusedSession RefusalKind = "session"
 	// RefusedRestricted means that the platform has locked or limited the account.
 	RefusedRestricted  RefusalKind = "restricted"
@@ -29,23 +29,24 @@ const (
 	RefusedConflict    RefusalKind = "conflict"
 	RefusedRejected    RefusalKind = "rejected"
 	RefusedUnavailable RefusalKind = "unavailable"
-	// RefusedError is a fault of the platform's, and everything that nothing else fits.
+	// RefusedError is an error of the platform, and everything that fits no other kind.
 	RefusedError RefusalKind = "error"
 )
 
-// Refusal is an answer that is not a success.
+// Refusal is a classified error response of the platform.
 type Refusal struct {
 	Kind RefusalKind
-	// Code is the platform's own, 0 if it gave none.
+	// Code is the platform's error code, or 0 if it gave none.
 	Code int
-	// Message is what the platform says, in one line of at most 300 characters.
+	// Message is the platform's message as one line of at most 300 characters.
 	Message string
-	// RetryAfter is how long the platform wants to be left alone, 0 if it does not say.
+	// RetryAfter is how long the platform asks us to wait, at most 24 hours, or 0 if it does not say.
 	RetryAfter time.Duration
 }
 
-// refusals are the rules.
+// refusals holds the rules that classify error responses. The first rule that matches wins.
 type refusals struct {
+	// code, message and retryAfter are paths in the body.
 	code, message, retryAfter []string
 	rules                     []refusalRule
 }
@@ -55,28 +56,31 @@ type refusalRule struct {
 	kind            RefusalKind
 }
 
-func (r refusalRule) fits(status, code int) bool {
+func (r refusalRule) matches(status, code int) bool {
 	return (r.codes == nil || slices.Contains(r.codes, code)) && (r.statuses == nil || slices.Contains(r.statuses, status))
 }
 
-// Classify says what a refusal means. The body may be anything.
+// Classify returns the meaning of an error response. The body need not be JSON.
 func (c *Catalog) Classify(status int, header http.Header, body []byte) Refusal {
 	r := Refusal{RetryAfter: retryAfter(header)}
+	// Gateways answer with HTML or nothing; then only the status and the header count.
 	if t, err := tape.Read(body, frameLimits); err == nil {
 		r.Code, _ = strconv.Atoi(textAt(t, tape.Root, c.refusals.code))
-		r.Message = clean(textAt(t, tape.Root, c.refusals.message))
+		r.Message = oneLine(textAt(t, tape.Root, c.refusals.message))
 		if r.RetryAfter == 0 {
 			r.RetryAfter = secondsAt(t, c.refusals.retryAfter)
 		}
 		t.Release()
 	}
-	r.Kind = c.refusals.kind(status, r.Code)
+	r.Kind = c.refusals.classify(status, r.Code)
 	return r
 }
 
-func (r *refusals) kind(status, code int) RefusalKind {
+// classify returns the kind of the first matching rule. Without one, other 4xx statuses are RefusedRejected and
+// everything else is RefusedError.
+func (r *refusals) classify(status, code int) RefusalKind {
 	for _, rule := range r.rules {
-		if rule.fits(status, code) {
+		if rule.matches(status, code) {
 			return rule.kind
 		}
 	}
@@ -86,17 +90,18 @@ func (r *refusals) kind(status, code int) RefusalKind {
 	return RefusedError
 }
 
-// maxWait bounds what is believed of a platform that wants to be left alone.
+// maxWait bounds the wait that a platform can ask for.
 const maxWait = 24 * time.Hour
 
-// retryAfter reads the header Retry-After: seconds, or a date, which is compared with the answer's own.
+// retryAfter reads the header Retry-After: seconds, or a date. A date is relative to the response's own Date header, so
+// that the clocks need not agree.
 func retryAfter(header http.Header) time.Duration {
 	given := strings.TrimSpace(header.Get("Retry-After"))
 	if given == "" {
 		return 0
 	}
 	if seconds, err := strconv.Atoi(given); err == nil {
-		return wait(time.Duration(min(seconds, int(maxWait/time.Second))) * time.Second)
+		return clampWait(time.Duration(min(seconds, int(maxWait/time.Second))) * time.Second)
 	}
 	until, err := http.ParseTime(given)
 	if err != nil {
@@ -106,12 +111,12 @@ func retryAfter(header http.Header) time.Duration {
 	if err != nil {
 		return 0
 	}
-	return wait(until.Sub(now))
+	return clampWait(until.Sub(now))
 }
 
-func wait(d time.Duration) time.Duration { return min(max(d, 0), maxWait) }
+func clampWait(d time.Duration) time.Duration { return min(max(d, 0), maxWait) }
 
-// secondsAt reads seconds from a body; a fraction counts as a whole one.
+// secondsAt reads a number of seconds from a body and rounds it up.
 func secondsAt(t *tape.Tape, path []string) time.Duration {
 	if path == nil {
 		return 0
@@ -120,7 +125,7 @@ func secondsAt(t *tape.Tape, path []string) time.Duration {
 	if !ok || t.Kind(at) != tape.Number {
 		return 0
 	}
-	// A number of seconds is the time that far from 1970.
+	// ParseUnix parses the number without a float; the time since 1970 is the wait.
 	then, ok := convert.ParseUnix(t.Raw(at))
 	if !ok {
 		return maxWait
@@ -129,14 +134,15 @@ func secondsAt(t *tape.Tape, path []string) time.Duration {
 	if ms > maxWait.Milliseconds() {
 		return maxWait
 	}
-	return wait((time.Duration(ms)*time.Millisecond + time.Second - 1).Truncate(time.Second))
+	return clampWait((time.Duration(ms)*time.Millisecond + time.Second - 1).Truncate(time.Second))
 }
 
-// maxMessage bounds a message of the platform's, in characters.
+// maxMessage bounds a message of the platform, in characters.
 const maxMessage = 300
 
-// clean makes one harmless line of a text of the platform's.
-func clean(text string) string {
+// oneLine makes a text of the platform safe to show and log: one line of printable characters with single spaces, cut
+// at maxMessage.
+func oneLine(text string) string {
 	out := make([]rune, 0, min(len(text), maxMessage))
 	for _, r := range text {
 		if len(out) == maxMessage {
@@ -145,7 +151,7 @@ func clean(text string) string {
 		switch {
 		case unicode.IsSpace(r):
 			r = ' '
-		case !unicode.IsPrint(r): // control and formatting characters, also those that turn a line around
+		case !unicode.IsPrint(r): // control and format characters, including those that reverse the direction of text
 			continue
 		}
 		if r == ' ' && (len(out) == 0 || out[len(out)-1] == ' ') {
@@ -156,10 +162,10 @@ func clean(text string) string {
 	return strings.TrimRight(string(out), " ")
 }
 
-// refusals compiles the rules.
+// compileRefusals compiles the rules that classify error responses.
 func (c *compiler) compileRefusals() {
 	e := c.doc.Errors
-	r := refusals{code: shape.Path(e.Code), message: shape.Path(e.Message), retryAfter: shape.Path(e.RetryAfter)}
+	r := refusals{code: shape.SplitPath(e.Code), message: shape.SplitPath(e.Message), retryAfter: shape.SplitPath(e.RetryAfter)}
 	for _, k := range e.Kinds {
 		r.rules = append(r.rules, refusalRule{codes: k.Code, statuses: k.Status, kind: RefusalKind(k.Kind)})
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
-// theirNote is a note as the platform sends it.
+// theirNote is a note as the platform sends it, ourNote the result of mapping it.
 const theirNote = `{"id":4242000000000000001,"text":"Caf\u00e9 \ud83d\ude00","by":{"user":{"id":7,"name":"Ann","avatar_url":null}},
  "price":12.5,"tip":{"amount":0.07},"count":3.0,"is_open":true,"is_new":1,"created_at":"2026-11-15T00:50:00.1239+02:00",
  "read_at":1700000000.25,"tags":"a, b","lists":"1,2","user_ids":[5,12345678901234567890],"state":2,"level":"high",
@@ -26,7 +26,7 @@ const ourNote = `{"id":"4242000000000000001","text":"Café 😀","author":{"id":
 	`"extra":{"a":[1,2.50,{"b":null}]},"more":null,"source":{"kind":"link","linkId":null},"place":{"city":"X"},"kind":"note",` +
 	`"owner":{"ownerName":"Ann"}}`
 
-// Every word of a type does what docs/manifest.md says, exactly.
+// Every feature of types and results works as docs/manifest.md says.
 func TestResult(t *testing.T) {
 	t.Parallel()
 	c := small(t)
@@ -56,8 +56,9 @@ func TestResult(t *testing.T) {
 	}
 }
 
-// An answer that is not what it was is told apart from one that is garbage, by its place and never by its values.
-func TestResultThatIsWrong(t *testing.T) {
+// A response of another form gives ErrChanged with its place, and garbage gives ErrInvalid. Errors never contain
+// values.
+func TestResultErrorsNamePlacesNotValues(t *testing.T) {
 	t.Parallel()
 	c := small(t)
 	swap := func(from, to string) string {
@@ -66,24 +67,24 @@ func TestResultThatIsWrong(t *testing.T) {
 	for name, r := range map[string]struct{ method, body, want string }{
 		"a missing field":    {"list", swap(`"text":`, `"txt":`), "list.1.text: is missing"},
 		"null":               {"list", swap(`"price":12.5`, `"price":null`), "list.1.price: is missing"},
-		"a type":             {"list", swap(`"text":"Caf\u00e9 \ud83d\ude00"`, `"text":7`), "list.1.text: should be a text"},
+		"a type":             {"list", swap(`"text":"Caf\u00e9 \ud83d\ude00"`, `"text":7`), "list.1.text: should be a string"},
 		"no object":          {"list", swap(`"user":{"id":7,"name":"Ann","avatar_url":null}`, `"user":[]`), "list.1.by.user: should be an object"},
 		"no object between":  {"list", swap(`"tip":{"amount":0.07}`, `"tip":0`), "list.1.tip: should be an object"},
-		"no list":            {"list", swap(`"user_ids":[5,12345678901234567890]`, `"user_ids":{}`), "list.1.user_ids: should be a list"},
-		"an item":            {"list", swap(`12345678901234567890`, `"hunter2"`), "list.1.user_ids.1: should be a number without sign"},
+		"no list":            {"list", swap(`"user_ids":[5,12345678901234567890]`, `"user_ids":{}`), "list.1.user_ids: should be an array"},
+		"an item":            {"list", swap(`12345678901234567890`, `"hunter2"`), "list.1.user_ids.1: should be a non-negative integer"},
 		"a fine price":       {"list", swap(`12.5`, `12.505`), "list.1.price: should be a number with at most two decimals"},
 		"a text as a price":  {"list", swap(`12.5`, `"12.5"`), "list.1.price: should be a number"},
-		"a fraction":         {"list", swap(`"count":3.0`, `"count":3.1`), "list.1.count: should be a whole number"},
+		"a fraction":         {"list", swap(`"count":3.0`, `"count":3.1`), "list.1.count: should be an integer"},
 		"a flag":             {"list", swap(`"is_new":1`, `"is_new":true`), "list.1.is_new: should be 0 or 1"},
 		"another flag":       {"list", swap(`"is_new":1`, `"is_new":2`), "list.1.is_new: should be 0 or 1"},
 		"a boolean":          {"list", swap(`"is_open":true`, `"is_open":1`), "list.1.is_open: should be true or false"},
-		"a time":             {"list", swap(`2026-11-15T00:50:00.1239+02:00`, `hunter2`), "list.1.created_at: should be a time"},
+		"a time":             {"list", swap(`2026-11-15T00:50:00.1239+02:00`, `hunter2`), "list.1.created_at: should be an RFC 3339 time"},
 		"a unix time":        {"list", swap(`1700000000.25`, `1e30`), "list.1.read_at: should be seconds"},
-		"a list with commas": {"list", swap(`"1,2"`, `"1,hunter2"`), "list.1.lists.1: has an item that should be digits"},
-		"an enumeration":     {"list", swap(`"state":2`, `"state":{}`), "list.1.state: should be a text"},
-		"page without items": {"list", `{"has_more":false}`, "list: should be a list"},
+		"a list with commas": {"list", swap(`"1,2"`, `"1,hunter2"`), "list.1.lists.1: has an item that should be an integer"},
+		"an enumeration":     {"list", swap(`"state":2`, `"state":{}`), "list.1.state: should be a string"},
+		"page without items": {"list", `{"has_more":false}`, "list: should be an array"},
 		"page without more":  {"list", `{"list":[]}`, "has_more: should be true or false"},
-		"page without next":  {"list", `{"list":[],"has_more":true,"next_marker":null}`, "next_marker: should say where"},
+		"page without next":  {"list", `{"list":[],"has_more":true,"next_marker":null}`, "next_marker: should be the cursor"},
 		"page without last":  {"history", `{"list":[],"has_more":true}`, "list: has no last item"},
 		"another answer":     {"create", `[]`, ".: should be an object"},
 		"a path":             {"me", `{"data":null}`, "data.user: is missing"},
@@ -103,11 +104,11 @@ func TestResultThatIsWrong(t *testing.T) {
 		}
 	}
 	if _, err := method(t, c, "notes", "delete").Result([]byte("<html>")); !errors.Is(err, catalog.ErrInvalid) {
-		t.Errorf("a page instead of an answer is taken: %v", err)
+		t.Errorf("an HTML page is accepted as a response: %v", err)
 	}
 }
 
-// resultSchema is the published schema of a result together with the types it refers to.
+// resultSchema compiles the published schema of a result together with the types that it refers to.
 func resultSchema(t testing.TB, c *catalog.Catalog, schema json.RawMessage) *jsonschema.Schema {
 	t.Helper()
 	var root map[string]json.RawMessage
@@ -126,7 +127,7 @@ func resultSchema(t testing.TB, c *catalog.Catalog, schema json.RawMessage) *jso
 	return compileSchema(t, text)
 }
 
-// What becomes of an answer satisfies the published schema of the method.
+// Results satisfy the published schema of their method.
 func TestResultsSatisfyTheirSchema(t *testing.T) {
 	t.Parallel()
 	c := small(t)
@@ -145,7 +146,7 @@ func TestResultsSatisfyTheirSchema(t *testing.T) {
 	}
 }
 
-// The published types and results of every manifest are schemas that a validator takes.
+// All published schemas of every manifest are valid JSON Schemas.
 func TestSchemasCompile(t *testing.T) {
 	t.Parallel()
 	sandbox, err := catalog.Sandbox()
@@ -186,10 +187,10 @@ func TestSchemasCompile(t *testing.T) {
 	}
 }
 
-// An answer in which parts repeat each other does not grow without end.
-func TestResultsDoNotExplode(t *testing.T) {
+// A small response of a type that uses each part twice does not become a huge result.
+func TestResultSizeIsBounded(t *testing.T) {
 	t.Parallel()
-	files := edited(t, "types.yaml", "  Owner:", "  Twice:\n    a?: {of: Twice, from: n}\n    b?: {of: Twice, from: n}\n  Owner:")
+	files := withEdit(t, "types.yaml", "  Owner:", "  Twice:\n    a?: {of: Twice, from: n}\n    b?: {of: Twice, from: n}\n  Owner:")
 	files["resources/notes.yaml"].Data = bytes.Replace(files["resources/notes.yaml"].Data, []byte("result: {of: User, from: data.user}"), []byte("result: Twice"), 1)
 	files["types.yaml"].Data = append(files["types.yaml"].Data, []byte("    user: {of: User, from: .}\n")...)
 	c, err := catalog.Load(files)
@@ -202,7 +203,7 @@ func TestResultsDoNotExplode(t *testing.T) {
 	}
 }
 
-// notePage is a page of notes as a platform sends it.
+// notePage returns a page of notes as a platform sends it.
 func notePage(n int) []byte {
 	r := rand.New(rand.NewPCG(5, 6))
 	notes := make([]string, n)
@@ -212,7 +213,7 @@ func notePage(n int) []byte {
 	return []byte(`{"list":[` + strings.Join(notes, ",") + `],"has_more":true,"next_marker":"abc"}`)
 }
 
-// A page of twenty notes, which are about as large as messages.
+// Maps a page of twenty notes, which are about as large as messages.
 func BenchmarkResult(b *testing.B) {
 	m := method(b, small(b), "notes", "list")
 	page := notePage(20)
@@ -225,7 +226,7 @@ func BenchmarkResult(b *testing.B) {
 	}
 }
 
-// What the standard library takes to read the same page, without mapping anything.
+// For comparison: the standard library parsing the same page, without mapping it.
 func BenchmarkResultStandardDecode(b *testing.B) {
 	page := notePage(20)
 	b.SetBytes(int64(len(page)))

@@ -12,7 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
-// wantedResource is one resource of the catalogue that the product promises, testdata/catalog.json.
+// wantedResource is one resource of testdata/catalog.json, the catalogue that the product promises.
 type wantedResource struct {
 	Resource, Description string
 	Methods               []wantedMethod
@@ -31,27 +31,28 @@ type wantedArg struct {
 	Default    json.RawMessage
 }
 
-// The sandbox's manifest holds what the product promises, method by method. While it is being written, one file can be
-// judged alone: go test ./internal/platform/catalog -run 'TestSandboxHoldsTheWholeCatalog/messages'. Besides the resources there are
-// /upstream.yaml, /types.yaml and /events.yaml for the faults of these files, and /events for the kinds of events.
+// The sandbox's manifest has everything that the product promises, method by method. To check one file while writing
+// it: go test ./internal/platform/catalog -run 'TestSandboxHoldsTheWholeCatalog/messages'. The subtests
+// upstream.yaml, types.yaml and events.yaml report the faults of these files; the subtest events compares the kinds
+// of events.
 func TestSandboxHoldsTheWholeCatalog(t *testing.T) {
 	t.Parallel()
 	c, faults := catalog.Draft(os.DirFS("manifests/sandbox"))
 	for _, file := range []string{"upstream.yaml", "types.yaml", "events.yaml"} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
-			tell(t, faults, file)
+			reportFaults(t, faults, file)
 		})
 	}
 	if c == nil {
-		tell(t, faults, "upstream.yaml")
+		reportFaults(t, faults, "upstream.yaml")
 		t.FailNow()
 	}
 	wanted := wantedCatalog(t)
 	for _, w := range wanted {
 		t.Run(w.Resource, func(t *testing.T) {
 			t.Parallel()
-			tell(t, faults, "resources/"+w.Resource+".yaml")
+			reportFaults(t, faults, "resources/"+w.Resource+".yaml")
 			compareResource(t, c, w)
 		})
 	}
@@ -66,8 +67,8 @@ func TestSandboxHoldsTheWholeCatalog(t *testing.T) {
 	})
 }
 
-// tell reports the faults of one file.
-func tell(t *testing.T, faults []catalog.Fault, file string) {
+// reportFaults fails the test for each fault of one file.
+func reportFaults(t *testing.T, faults []catalog.Fault, file string) {
 	t.Helper()
 	for _, f := range faults {
 		if f.File == file {
@@ -115,7 +116,7 @@ func compareResource(t *testing.T, c *catalog.Catalog, w wantedResource) {
 	}
 }
 
-// compareMethod lists how a method differs from what is wanted.
+// compareMethod lists the differences between a method and the catalogue.
 func compareMethod(m *catalog.Method, w wantedMethod) []string {
 	var list []string
 	differ := func(what string, got, want any) {
@@ -151,7 +152,7 @@ func compareMethod(m *catalog.Method, w wantedMethod) []string {
 	return list
 }
 
-// argSchema is what the comparison reads of an argument's JSON Schema.
+// argSchema holds the parts of an argument's JSON Schema that are compared.
 type argSchema struct {
 	Type, Pattern, Format                                      string
 	Enum                                                       []json.RawMessage
@@ -174,20 +175,20 @@ func compareArg(schema json.RawMessage, w wantedArg) []string {
 	return list
 }
 
-// notation is how the catalogue writes a type: id, string(1..64), id[](..40), {a,b}.
+// notation matches the types of the catalogue: id, string(1..64), id[](..40), {a,b}.
 var notation = regexp.MustCompile(`^([A-Za-z]+|\{[^}]*\})(\[\])?(?:\((\d*)\.\.(\d*)\))?$`)
 
-// compareType lists how a schema differs from a type in the catalogue's notation. Where the catalogue gives no bound, the
-// manifest may.
+// compareType lists the differences between a schema and a type in the catalogue's notation. The manifest may have
+// bounds where the catalogue has none.
 func compareType(s argSchema, want string) []string {
 	m := notation.FindStringSubmatch(want)
 	if m == nil {
-		return []string{"the catalogue's type is not understood: " + want}
+		return []string{"unknown type in the catalogue: " + want}
 	}
 	name, isList, low, high := m[1], m[2] != "", m[3], m[4]
 	if isList {
 		if s.Type != "array" {
-			return []string{fmt.Sprintf("is %s, want a list: %s", s.Type, want)}
+			return []string{fmt.Sprintf("is %s, want an array: %s", s.Type, want)}
 		}
 		var item argSchema
 		if err := json.Unmarshal(s.Items, &item); err != nil {
@@ -269,7 +270,7 @@ func bounds(what string, low, high *int, wantLow, wantHigh string) []string {
 	return []string{fmt.Sprintf("%s has the bounds %s..%s, want %s..%s", what, gotLow, gotHigh, wantLow, wantHigh)}
 }
 
-// wantedEvents are the platform's kinds of events, from the catalogue.
+// wantedEvents lists the kinds of events that the product promises, by class.
 const wantedEvents = `
 durable message messageSent messageRead messageDeleted messageLiked messageUnliked messagePurchased chatRead
 ephemeral typing linkClicked storyViewed streamViewers streamLiked counts online toast

@@ -18,32 +18,34 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/tape"
 )
 
-// Session is what a session is made of, and what goes with every call.
+// Session describes the cookies and headers of a session, and what is sent with every call.
 type Session struct {
 	Cookies Cookies
 	Headers Headers
-	// Device is the header that names the device, empty if there is none; its value is ours to make.
+	// Device is the name of the header that identifies the device, or empty. We generate its value.
 	Device string
-	// Send goes with every call.
+	// Send holds headers that are sent with every call.
 	Send      http.Header
 	UserAgent string
 }
 
-// Cookies are a session's, by name.
+// Cookies lists the cookies of a session by name.
 type Cookies struct {
-	// Required ones make a session; Kept ones are kept of what the platform sets; Rotates may change on any answer.
+	// A session needs all Required cookies. Of the cookies that the platform sets, only Kept ones are stored. Rotates
+	// lists cookies that any response may change.
 	Required, Kept, Rotates []string
-	// Owner holds the platform's id of who signed in; the Expires of Expiry is the session's.
+	// Owner is the cookie with the platform's id of the signed-in user. Expiry is the cookie whose Expires attribute is
+	// the end of the session.
 	Owner, Expiry string
 }
 
-// Headers are a session's, by name in lower case.
+// Headers lists the headers of a session by name, in lower case.
 type Headers struct{ Required, Allowed []string }
 
-// Channel is where a code comes from.
+// Channel is the means by which the creator proves their identity: a code by SMS, app or e-mail, or a selfie.
 type Channel string
 
-// Channels.
+// The channels.
 const (
 	ChannelSMS   Channel = "sms"
 	ChannelApp   Channel = "app"
@@ -51,37 +53,38 @@ const (
 	ChannelFace  Channel = "face"
 )
 
-// Challenge is what the platform asks for before it signs in.
+// Challenge is a further proof of identity that the platform requires before it signs in.
 type Challenge struct {
 	Token secret.String
 	// Channel is empty if the platform named one that the manifest does not know.
-	Channel   Channel
+	Channel Channel
+	// Available lists the channels that the creator can use.
 	Available []Channel
-	// Mask is where the code was sent to, made unreadable by the platform.
+	// Mask is the destination of the code, masked by the platform.
 	Mask      string
 	ExpiresAt time.Time
-	// Page is where the creator takes a selfie, empty for none.
+	// Page is the URL where the creator takes a selfie, or empty.
 	Page secret.String
-	// Sent is false while a code goes out only when it is asked for.
+	// Sent is false if the platform sends the code only on request.
 	Sent bool
-	// State is that of a selfie: open, passed, rejected.
+	// State is the state of a selfie: open, passed or rejected.
 	State string
 }
 
-// QR is a sign-in by the creator's phone.
+// QR is a sign-in that the creator approves on their phone.
 type QR struct {
 	ID string
-	// Secret proves that we opened it.
+	// Secret proves to the platform that we started this sign-in.
 	Secret secret.String
-	// URL is what the phone opens, until ExpiresAt; the whole ends at EndsAt.
+	// URL is the URL that the phone opens. It is valid until ExpiresAt, the whole sign-in until EndsAt.
 	URL               secret.String
 	ExpiresAt, EndsAt time.Time
 }
 
-// QRStatus is how far the creator's phone is.
+// QRStatus is the progress of a QR sign-in.
 type QRStatus string
 
-// Statuses of a QR.
+// The statuses of a QR sign-in.
 const (
 	QRWaiting  QRStatus = "waiting"
 	QRScanned  QRStatus = "scanned"
@@ -90,79 +93,83 @@ const (
 	QRExpired  QRStatus = "expired"
 )
 
-// ErrNoStep means that the platform has no such step of signing in.
-var ErrNoStep = errors.New("the platform has no such step")
+// ErrNoStep means that the platform does not have a step of the sign-in.
+var ErrNoStep = errors.New("the platform has no such sign-in step")
 
-// SignIn makes the requests of signing in, and reads the answers.
+// SignIn builds the requests of the sign-in and parses the responses.
 type SignIn struct {
 	steps     map[string]*step
 	challenge challengePaths
-	channels  map[Channel]string
-	qr        qrPaths
-	statuses  map[string]QRStatus
-	status    []string
-	failures  map[int]string
+	// channels maps our names to the platform's, statuses the platform's to ours.
+	channels map[Channel]string
+	qr       qrPaths
+	statuses map[string]QRStatus
+	// status is the path of the QR status.
+	status []string
+	// failures maps the platform's error codes to ours.
+	failures map[int]string
 }
 
+// challengePaths holds the paths of a challenge's parts, below at. A nil path means that the platform does not have it.
 type challengePaths struct {
 	at, token, channel, available, mask, expires, page, sent, state []string
 }
 
 type qrPaths struct{ id, secret, url, expires, ends []string }
 
-// step is a request with places for values.
+// step is a request template. {name} in the path, and $name in a header or the body, stand for values.
 type step struct {
 	verb, path string
 	header     map[string]string
-	// names are the body's members in order; a value that begins with $ stands for one of the step's.
+	// names are the members of the body in order, values their JSON. values is nil if there is no body.
 	names  []string
 	values map[string]json.RawMessage
 }
 
-// Login gives name and password.
+// Login builds the request that signs in with e-mail and password.
 func (s *SignIn) Login(email, password secret.String) (Request, error) {
-	return s.make("credentials", map[string]secret.String{"email": email, "password": password})
+	return s.buildRequest("credentials", map[string]secret.String{"email": email, "password": password})
 }
 
-// Answer gives a code.
+// Answer builds the request that answers a challenge with a code.
 func (s *SignIn) Answer(token, code secret.String) (Request, error) {
-	return s.make("code", map[string]secret.String{"token": token, "code": code})
+	return s.buildRequest("code", map[string]secret.String{"token": token, "code": code})
 }
 
-// Resend asks for another code.
+// Resend builds the request for a new code.
 func (s *SignIn) Resend(token secret.String) (Request, error) {
-	return s.make("resend", map[string]secret.String{"token": token})
+	return s.buildRequest("resend", map[string]secret.String{"token": token})
 }
 
-// Switch asks for another channel.
+// Switch builds the request that changes the channel of a challenge.
 func (s *SignIn) Switch(token secret.String, to Channel) (Request, error) {
 	theirs, ok := s.channels[to]
 	if !ok {
 		return Request{}, fmt.Errorf("switch to %s: %w", to, ErrNoStep)
 	}
-	return s.make("switch", map[string]secret.String{"token": token, "channel": secret.New(theirs)})
+	return s.buildRequest("switch", map[string]secret.String{"token": token, "channel": secret.New(theirs)})
 }
 
-// Check asks how a challenge stands.
+// Check builds the request for the state of a challenge.
 func (s *SignIn) Check(token secret.String) (Request, error) {
-	return s.make("check", map[string]secret.String{"token": token})
+	return s.buildRequest("check", map[string]secret.String{"token": token})
 }
 
-// OpenQR starts a sign-in by phone.
-func (s *SignIn) OpenQR() (Request, error) { return s.make("qr", nil) }
+// OpenQR builds the request that starts a QR sign-in.
+func (s *SignIn) OpenQR() (Request, error) { return s.buildRequest("qr", nil) }
 
-// CheckQR asks how a sign-in by phone stands.
+// CheckQR builds the request for the status of a QR sign-in.
 func (s *SignIn) CheckQR(qr QR) (Request, error) {
-	return s.make("qrCheck", map[string]secret.String{"id": secret.New(qr.ID), "secret": qr.Secret})
+	return s.buildRequest("qrCheck", map[string]secret.String{"id": secret.New(qr.ID), "secret": qr.Secret})
 }
 
-// Logout ends the session.
-func (s *SignIn) Logout() (Request, error) { return s.make("logout", nil) }
+// Logout builds the request that ends the session.
+func (s *SignIn) Logout() (Request, error) { return s.buildRequest("logout", nil) }
 
 var placeholder = regexp.MustCompile(`\{([^}]*)\}`)
 
-// make fills a step's places.
-func (s *SignIn) make(name string, values map[string]secret.String) (Request, error) {
+// buildRequest fills in the template of a step. A value in the path must be a single segment.
+func (s *SignIn) buildRequest(name string, values map[string]secret.String) (Request, error) {
 	st := s.steps[name]
 	if st == nil {
 		return Request{}, fmt.Errorf("%s: %w", name, ErrNoStep)
@@ -170,9 +177,10 @@ func (s *SignIn) make(name string, values map[string]secret.String) (Request, er
 	req := Request{Method: st.verb}
 	var bad error
 	req.Path = placeholder.ReplaceAllStringFunc(st.path, func(m string) string {
+		// Tokens come from the platform, so they must not lead to another path.
 		value := values[m[1:len(m)-1]].Reveal()
 		if value == "" || value == "." || value == ".." || strings.ContainsAny(value, "/\\") {
-			bad = fmt.Errorf("%s: %s is no part of a path", name, m)
+			bad = fmt.Errorf("%s: the value of %s is not a path segment", name, m)
 		}
 		return url.PathEscape(value)
 	})
@@ -189,18 +197,19 @@ func (s *SignIn) make(name string, values map[string]secret.String) (Request, er
 		req.Header.Set(header, value)
 	}
 	if st.values != nil {
-		req.Body = st.body(values)
+		req.Body = st.buildBody(values)
 	}
 	return req, nil
 }
 
-func (st *step) body(values map[string]secret.String) []byte {
+func (st *step) buildBody(values map[string]secret.String) []byte {
 	out := []byte{'{'}
 	for i, name := range st.names {
 		if i > 0 {
 			out = append(out, ',')
 		}
 		out = append(tape.AppendQuoted(out, name), ':')
+		// A value is raw JSON: a variable is the string "$name", and everything else is copied.
 		value := st.values[name]
 		if variable, ok := strings.CutPrefix(string(value), `"$`); ok {
 			out = tape.AppendQuoted(out, values[strings.TrimSuffix(variable, `"`)].Reveal())
@@ -211,10 +220,10 @@ func (st *step) body(values map[string]secret.String) []byte {
 	return append(out, '}')
 }
 
-// Failure is why signing in failed, by the platform's code; empty if the code says nothing about signing in.
+// Failure returns our code for a failed sign-in, or an empty string if the platform's code is not listed as one.
 func (s *SignIn) Failure(code int) string { return s.failures[code] }
 
-// Challenge finds a challenge in an answer, whatever the answer's status.
+// Challenge returns the challenge in a response, if it has one. The status of the response does not matter.
 func (s *SignIn) Challenge(body []byte) (Challenge, bool) {
 	t, err := tape.Read(body, frameLimits)
 	if err != nil {
@@ -230,8 +239,9 @@ func (s *SignIn) Challenge(body []byte) (Challenge, bool) {
 	if token == "" {
 		return Challenge{}, false
 	}
+	// A platform without the member sent always sends the code right away.
 	ch := Challenge{
-		Token: secret.New(token), Channel: s.channel(textAt(t, at, p.channel)), Mask: clean(textAt(t, at, p.mask)),
+		Token: secret.New(token), Channel: s.channel(textAt(t, at, p.channel)), Mask: oneLine(textAt(t, at, p.mask)),
 		Page: secret.New(textAt(t, at, p.page)), State: textAt(t, at, p.state), Sent: true,
 	}
 	if list, ok := t.Get(at, p.available); ok && p.available != nil && t.Kind(list) == tape.Array {
@@ -250,6 +260,7 @@ func (s *SignIn) Challenge(body []byte) (Challenge, bool) {
 	return ch, true
 }
 
+// channel returns our name of a channel, or an empty string if the manifest does not know it.
 func (s *SignIn) channel(theirs string) Channel {
 	for ours, name := range s.channels {
 		if name == theirs {
@@ -259,7 +270,8 @@ func (s *SignIn) channel(theirs string) Channel {
 	return ""
 }
 
-// textAt is a text or a number below a place, empty for none. A path that is nil has not been given.
+// textAt returns the string or number at a path below a node as text. It returns an empty string if there is none, or
+// if the path is nil.
 func textAt(t *tape.Tape, at uint32, path []string) string {
 	if path == nil {
 		return ""
@@ -271,7 +283,7 @@ func textAt(t *tape.Tape, at uint32, path []string) string {
 	return scalarText(t, found)
 }
 
-// QR reads the answer to OpenQR or CheckQR.
+// QR parses the response to OpenQR or CheckQR.
 func (s *SignIn) QR(body []byte) (QR, error) {
 	t, err := tape.Read(body, frameLimits)
 	if err != nil {
@@ -290,12 +302,12 @@ func (s *SignIn) QR(body []byte) (QR, error) {
 		qr.EndsAt, found = timeAt(t, ends)
 	}
 	if qr.ID == "" || qr.URL.Empty() || !ok || !found {
-		return QR{}, fmt.Errorf("%w: the answer about the QR lacks its id, url or times", ErrChanged)
+		return QR{}, fmt.Errorf("%w: the QR response lacks its id, URL or times", ErrChanged)
 	}
 	return qr, nil
 }
 
-// QRStatus reads how a sign-in by phone stands from the answer to CheckQR.
+// QRStatus reads the status of a QR sign-in from the response to CheckQR.
 func (s *SignIn) QRStatus(body []byte) (QRStatus, error) {
 	t, err := tape.Read(body, frameLimits)
 	if err != nil {
@@ -304,13 +316,13 @@ func (s *SignIn) QRStatus(body []byte) (QRStatus, error) {
 	defer t.Release()
 	status, ok := s.statuses[textAt(t, tape.Root, s.status)]
 	if !ok {
-		return "", fmt.Errorf("%w: the QR has no status that is known", ErrChanged)
+		return "", fmt.Errorf("%w: the status of the QR is unknown", ErrChanged)
 	}
 	return status, nil
 }
 
-// signIn compiles the steps of signing in.
-func (c *compiler) signIn() {
+// compileSignIn compiles the section signIn.
+func (c *compiler) compileSignIn() {
 	in := c.doc.SignIn
 	s := SignIn{steps: map[string]*step{}, channels: map[Channel]string{}, statuses: map[string]QRStatus{}, failures: map[int]string{}}
 	steps := map[string]struct {
@@ -323,27 +335,27 @@ func (c *compiler) signIn() {
 	}
 	for name, st := range steps {
 		if st.step != nil {
-			s.steps[name] = c.step(name, st.step, st.variables)
+			s.steps[name] = c.compileStep(name, st.step, st.variables)
 		}
 	}
 	if in.QR != nil {
-		s.steps["qr"] = c.step("qr", &in.QR.Step, nil)
-		s.qr = qrPaths{shape.Path(in.QR.ID), shape.Path(in.QR.Secret), shape.Path(in.QR.URL), shape.Path(in.QR.Expires), shape.Path(in.QR.Ends)}
+		s.steps["qr"] = c.compileStep("qr", &in.QR.Step, nil)
+		s.qr = qrPaths{shape.SplitPath(in.QR.ID), shape.SplitPath(in.QR.Secret), shape.SplitPath(in.QR.URL), shape.SplitPath(in.QR.Expires), shape.SplitPath(in.QR.Ends)}
 	}
 	if in.QRCheck != nil {
-		s.steps["qrCheck"] = c.step("qrCheck", &in.QRCheck.Step, []string{"id", "secret"})
-		s.status = shape.Path(in.QRCheck.Status)
+		s.steps["qrCheck"] = c.compileStep("qrCheck", &in.QRCheck.Step, []string{"id", "secret"})
+		s.status = shape.SplitPath(in.QRCheck.Status)
 		for ours, theirs := range in.QRCheck.Statuses {
 			s.statuses[theirs] = QRStatus(ours)
 		}
 	}
 	if (in.QR == nil) != (in.QRCheck == nil) {
-		c.upstreamFault("signIn: qr and qrCheck go together")
+		c.upstreamFault("signIn: qr and qrCheck require each other")
 	}
 	ch := in.Challenge
 	s.challenge = challengePaths{
-		at: shape.Path(ch.At), token: shape.Path(ch.Token), channel: shape.Path(ch.Channel), available: shape.Path(ch.Available),
-		mask: shape.Path(ch.Mask), expires: shape.Path(ch.Expires), page: shape.Path(ch.Page), sent: shape.Path(ch.Sent), state: shape.Path(ch.State),
+		at: shape.SplitPath(ch.At), token: shape.SplitPath(ch.Token), channel: shape.SplitPath(ch.Channel), available: shape.SplitPath(ch.Available),
+		mask: shape.SplitPath(ch.Mask), expires: shape.SplitPath(ch.Expires), page: shape.SplitPath(ch.Page), sent: shape.SplitPath(ch.Sent), state: shape.SplitPath(ch.State),
 	}
 	for ours, theirs := range ch.Channels {
 		s.channels[Channel(ours)] = theirs
@@ -357,13 +369,13 @@ func (c *compiler) signIn() {
 	c.cat.SignIn = s
 }
 
-// step compiles one step and checks that it names only values it has.
-func (c *compiler) step(name string, from *manifest.Step, variables []string) *step {
+// compileStep compiles a step and checks that its template uses only the given variables.
+func (c *compiler) compileStep(name string, from *manifest.Step, variables []string) *step {
 	verb, path, _ := strings.Cut(from.HTTP, " ")
 	st := &step{verb: verb, path: c.cat.base + path, header: map[string]string{}}
 	known := func(variable string) {
 		if !slices.Contains(variables, variable) {
-			c.upstreamFault("signIn.%s: there is no value %s; it has %s", name, variable, strings.Join(variables, ", "))
+			c.upstreamFault("signIn.%s: there is no value %s; available: %s", name, variable, strings.Join(variables, ", "))
 		}
 	}
 	for _, m := range placeholder.FindAllStringSubmatch(path, -1) {
@@ -380,7 +392,7 @@ func (c *compiler) step(name string, from *manifest.Step, variables []string) *s
 	}
 	st.values = map[string]json.RawMessage{}
 	if err := json.Unmarshal(from.Body, &st.values); err != nil {
-		c.upstreamFault("signIn.%s: the body cannot be read", name)
+		c.upstreamFault("signIn.%s: the body must be an object", name)
 	}
 	st.names = slices.Sorted(maps.Keys(st.values))
 	for _, value := range st.values {

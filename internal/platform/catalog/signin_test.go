@@ -13,7 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
-// Each step of signing in is the request that the manifest says, and prints as nothing.
+// Each step of the sign-in gives the request from the manifest, and requests print nothing secret.
 func TestSignInRequests(t *testing.T) {
 	t.Parallel()
 	s := &small(t).SignIn
@@ -43,13 +43,13 @@ func TestSignInRequests(t *testing.T) {
 	}
 	for _, bad := range []secret.String{token, secret.New(""), secret.New("..")} {
 		if _, err := s.Check(bad); err == nil {
-			t.Error("a token that is no part of a path is taken")
+			t.Error("a token that is not a path segment is accepted")
 		}
 	}
 	if _, err := s.Switch(token, "pigeon"); !errors.Is(err, catalog.ErrNoStep) {
 		t.Errorf("%v", err)
 	}
-	without, err := catalog.Load(edited(t, "upstream.yaml", "  resend:\n    http: POST /auth/challenges/{token}/resend\n", ""))
+	without, err := catalog.Load(withEdit(t, "upstream.yaml", "  resend:\n    http: POST /auth/challenges/{token}/resend\n", ""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestSignInRequests(t *testing.T) {
 	}
 }
 
-// A challenge is found whatever else the answer holds.
+// Challenge finds a challenge in an error response.
 func TestChallenge(t *testing.T) {
 	t.Parallel()
 	s := &small(t).SignIn
@@ -85,7 +85,7 @@ func TestChallenge(t *testing.T) {
 	}
 }
 
-// A sign-in by phone is read with its times and its status.
+// QR and QRStatus read the times and the status of a QR sign-in.
 func TestQR(t *testing.T) {
 	t.Parallel()
 	s := &small(t).SignIn
@@ -110,7 +110,7 @@ func TestQR(t *testing.T) {
 	}
 }
 
-// A refusal is classified by the first rule that fits, and its message is made harmless.
+// Classify uses the first rule that matches, and makes the message safe to show.
 func TestClassify(t *testing.T) {
 	t.Parallel()
 	c := small(t)
@@ -145,7 +145,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// The session of a manifest is what the driver needs to keep it.
+// The catalog has the session settings of the manifest.
 func TestSession(t *testing.T) {
 	t.Parallel()
 	c := small(t)
@@ -159,7 +159,7 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// A name that does not exist is answered with those that are near it.
+// Nearest suggests the most similar names for one that does not exist.
 func TestNearest(t *testing.T) {
 	t.Parallel()
 	c := small(t)

@@ -14,11 +14,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/tape"
 )
 
-// Socket is where live frames come from.
+// Socket describes the WebSocket that delivers live frames.
 type Socket struct {
-	// Path is below the origin, with ws for http and wss for https.
+	// Path is the path on the origin. The scheme is ws for http and wss for https.
 	Path string
-	// Ping is how often we ping; silence for three of them ends the connection.
+	// Ping is the interval of our pings. The connection is closed after silence of three intervals.
 	Ping time.Duration
 
 	id, name, at, body []string
@@ -31,21 +31,22 @@ type since struct {
 	items, more, complete, last []string
 }
 
-// Ended says whether the platform closes a socket with this code when its session is over.
+// Ended reports whether a close code means that the session has ended.
 func (s *Socket) Ended(code int) bool { return slices.Contains(s.ended, code) }
 
-// Missed is the answer to Since.
+// Missed is the response to Since.
 type Missed struct {
 	// Frames are for Decode, oldest first.
 	Frames []json.RawMessage
-	// More means that there are more behind them, Complete that they are all that came.
+	// More means that more frames follow these. Complete is false if some of the requested frames are no longer
+	// available.
 	More, Complete bool
-	// Newest is the id of the platform's newest frame, listed or not; empty if it does not say.
+	// Newest is the id of the platform's newest frame, listed or not, or empty if it does not say.
 	Newest string
 }
 
-// Since asks for the frames behind one that was seen, by its id; empty for the oldest that the platform still has. false if
-// the platform cannot be asked.
+// Since builds the request for the frames after the one with id after. An empty id asks for the oldest frame that the
+// platform still has. Since returns false if the platform cannot list frames.
 func (s *Socket) Since(after string, limit int) (Request, bool) {
 	if s.since == nil {
 		return Request{}, false
@@ -57,16 +58,16 @@ func (s *Socket) Since(after string, limit int) (Request, bool) {
 	return Request{Method: http.MethodGet, Path: s.since.path, Query: query.Encode()}, true
 }
 
-// Missed reads the answer to Since.
+// Missed parses the response to Since. The frames are copies.
 func (s *Socket) Missed(body []byte) (Missed, error) {
-	t, err := tape.Read(body, answerLimits)
+	t, err := tape.Read(body, responseLimits)
 	if err != nil {
 		return Missed{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	defer t.Release()
 	list, ok := t.Get(tape.Root, s.since.items)
 	if !ok || t.Kind(list) != tape.Array {
-		return Missed{}, fmt.Errorf("%w: %s should be a list", ErrChanged, strings.Join(s.since.items, "."))
+		return Missed{}, fmt.Errorf("%w: %s should be an array", ErrChanged, strings.Join(s.since.items, "."))
 	}
 	m := Missed{Complete: true}
 	for item := range t.Items(list) {
@@ -88,43 +89,44 @@ func (s *Socket) Missed(body []byte) (Missed, error) {
 	return m, nil
 }
 
-// upstream compiles what upstream.yaml holds besides methods.
-func (c *compiler) upstream() {
-	c.signIn()
+// compileUpstream compiles the sections signIn, errors, session and socket of upstream.yaml.
+func (c *compiler) compileUpstream() {
+	c.compileSignIn()
 	c.compileRefusals()
-	c.session()
+	c.compileSession()
 	in := c.doc.Socket
 	if in == nil {
 		if c.cat.ListSince {
-			c.upstreamFault("listSince: there is no socket")
+			c.upstreamFault("listSince requires socket")
 		}
 		return
 	}
 	ping, err := time.ParseDuration(in.Ping)
 	if err != nil {
-		c.upstreamFault("socket.ping: %q is no duration", in.Ping)
+		c.upstreamFault("socket.ping: %q is not a duration", in.Ping)
 	}
 	s := &Socket{
 		Path: c.cat.base + in.Path, Ping: ping,
-		id: shape.Path(in.Frame.ID), name: shape.Path(in.Frame.Name), at: shape.Path(in.Frame.At), body: shape.Path(in.Frame.Body),
+		id: shape.SplitPath(in.Frame.ID), name: shape.SplitPath(in.Frame.Name), at: shape.SplitPath(in.Frame.At), body: shape.SplitPath(in.Frame.Body),
 		ended: in.Ended,
 	}
 	if in.Since != nil {
 		_, path, _ := strings.Cut(in.Since.HTTP, " ")
 		s.since = &since{
 			path: c.cat.base + path, cursor: strings.TrimPrefix(in.Since.Cursor, "query."), limit: strings.TrimPrefix(in.Since.Limit, "query."),
-			items: shape.Path(in.Since.Items), more: shape.Path(in.Since.More), complete: shape.Path(in.Since.Complete),
-			last: shape.Path(in.Since.Last),
+			items: shape.SplitPath(in.Since.Items), more: shape.SplitPath(in.Since.More), complete: shape.SplitPath(in.Since.Complete),
+			last: shape.SplitPath(in.Since.Last),
 		}
 	}
 	if c.cat.ListSince != (in.Since != nil) {
-		c.upstreamFault("listSince and socket.since go together")
+		c.upstreamFault("listSince: true and socket.since require each other")
 	}
 	c.cat.Socket = s
 }
 
-// session takes over what a session is made of.
-func (c *compiler) session() {
+// compileSession copies the section session. Every cookie that another key names must be in kept, and every required
+// header in allowed.
+func (c *compiler) compileSession() {
 	in := c.doc.Session
 	s := Session{
 		Cookies: Cookies{
@@ -139,13 +141,13 @@ func (c *compiler) session() {
 	for _, list := range [][]string{in.Cookies.Required, in.Cookies.Rotates, {in.Cookies.Owner}, {in.Cookies.Expiry}} {
 		for _, name := range list {
 			if name != "" && !slices.Contains(in.Cookies.Kept, name) {
-				c.upstreamFault("session.cookies: %s is needed and not kept", name)
+				c.upstreamFault("session.cookies: %s is used but not in kept", name)
 			}
 		}
 	}
 	for _, name := range in.Headers.Required {
 		if !slices.Contains(in.Headers.Allowed, name) {
-			c.upstreamFault("session.headers: %s is required and not allowed", name)
+			c.upstreamFault("session.headers: %s is in required but not in allowed", name)
 		}
 	}
 	c.cat.Session = s

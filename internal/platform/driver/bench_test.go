@@ -17,8 +17,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 )
 
-// recorded is the sandbox's own answer to a request.
-func recorded(b *testing.B, r *rig, s driver.Session, path string) []byte {
+// recordResponse returns the sandbox's response to a request, as raw HTTP.
+func recordResponse(b *testing.B, r *fixture, s driver.Session, path string) []byte {
 	b.Helper()
 	var stored struct {
 		Cookies []struct{ Name, Value string }
@@ -49,8 +49,8 @@ func recorded(b *testing.B, r *rig, s driver.Session, path string) []byte {
 	return append(fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", len(body)), body...)
 }
 
-// replay is a proxy that is also what is at the end of its tunnels, and always answers the same.
-func replay(b *testing.B, answer []byte) string {
+// replayServer starts a proxy that answers every request inside its tunnels itself, always with the same response.
+func replayServer(b *testing.B, answer []byte) string {
 	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -84,10 +84,10 @@ func replay(b *testing.B, answer []byte) string {
 	return l.Addr().String()
 }
 
-// BenchmarkCall is what a call costs from its arguments to its result, with a session as it comes out of its seal. The platform's part
-// of the processor's time is in it; it allocates nothing.
+// BenchmarkCall measures a call from its arguments to its result, including decoding the session. The CPU time includes
+// that of the fake platform, which does not allocate.
 func BenchmarkCall(b *testing.B) {
-	r := newRig(b)
+	r := newFixture(b)
 	s := r.session(r.login("ok"))
 	m, ok := r.catalog.Method("chats", "list")
 	if !ok {
@@ -98,8 +98,8 @@ func BenchmarkCall(b *testing.B) {
 		b.Fatal(err)
 	}
 	req := args.Request()
-	answer := recorded(b, r, s, req.Path+"?"+req.Query)
-	regions, err := egress.ParseRegions(secret.New("us=http://" + replay(b, answer)))
+	answer := recordResponse(b, r, s, req.Path+"?"+req.Query)
+	regions, err := egress.ParseRegions(secret.New("us=http://" + replayServer(b, answer)))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -14,19 +14,21 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 )
 
-// Answer is what a call brought.
+// Answer is the outcome of a call.
 type Answer struct {
-	// Result is JSON, as the catalog's result schema says; Whole is the object that callers are given, with the result in it.
+	// Result is JSON that satisfies the method's result schema. Whole is the response body of the API, {"result": …};
+	// the two share memory.
 	Result, Whole []byte
-	// Changed are the names of the cookies that the platform changed; Session is then the session to go on with.
+	// Changed lists the names of the cookies that the platform changed. Session is the session to continue with.
 	Changed []string
 	Session Session
-	// Took is how long the platform and the way to it took; Sent and Received are the bodies' sizes.
+	// Took is the time until the whole response had arrived, including egress. Sent and Received are the sizes of the
+	// bodies in bytes.
 	Took           time.Duration
 	Sent, Received int
 }
 
-// Identity is who a session belongs to.
+// Identity is the user to whom a session belongs.
 type Identity struct {
 	ID        string  `json:"id"`
 	Username  string  `json:"username"`
@@ -35,18 +37,19 @@ type Identity struct {
 	IsCreator bool    `json:"isCreator"`
 }
 
-// Refused is a refusal of the platform's.
+// Refused is the error for an error response of the platform.
 type Refused struct {
 	catalog.Refusal
 	Status int
 }
 
-// Error is the text for logs; what the platform said is not in it.
+// Error returns a text for logs. It does not contain the platform's message.
 func (r *Refused) Error() string {
 	return fmt.Sprintf("the platform refused: %s (status %d, code %d)", r.Kind, r.Status, r.Code)
 }
 
-// refusalProblems are what callers are told. A dead session has none: it is probed again first.
+// refusalProblems maps refusals to the problems that callers get. The caller should confirm RefusedSession with a probe
+// before using its problem.
 var refusalProblems = map[catalog.RefusalKind]struct {
 	kind   problem.Kind
 	detail string
@@ -60,10 +63,10 @@ var refusalProblems = map[catalog.RefusalKind]struct {
 	catalog.RefusedConflict:    {problem.UpstreamConflict, "The platform's state does not allow it."},
 	catalog.RefusedRejected:    {problem.UpstreamRejected, "The platform did not accept the arguments."},
 	catalog.RefusedUnavailable: {problem.UpstreamUnavailable, "The platform is unavailable."},
-	catalog.RefusedError:       {problem.UpstreamError, "The platform answered with an error of its own."},
+	catalog.RefusedError:       {problem.UpstreamError, "The platform returned an error of its own."},
 }
 
-// Problem is what the caller of a method is told.
+// Problem returns the problem for the caller of a method.
 func (r *Refused) Problem(m *catalog.Method) *problem.Error {
 	known := refusalProblems[r.Kind]
 	e := known.kind.New(known.detail).Because(r)
@@ -74,99 +77,102 @@ func (r *Refused) Problem(m *catalog.Method) *problem.Error {
 		e = e.After(int(math.Ceil(r.RetryAfter.Seconds())))
 	}
 	if r.Kind == catalog.RefusedError {
-		// A platform that fails in the middle, or the gateway before it, may have done it all the same.
-		return uncertain(e, m, r)
+		// A platform or gateway that fails midway may have carried out the write.
+		return markUncertain(e, m, r)
 	}
 	return e
 }
 
-// refused is the refusal in an answer; nil for a success.
-func (d *HTTP) refused(r *reply) *Refused {
+// classifyReply returns the refusal in a reply, or nil for a success.
+func (d *HTTP) classifyReply(r *reply) *Refused {
 	if r.ok() {
 		return nil
 	}
 	return &Refused{Refusal: d.Catalog.Classify(r.status, r.header, r.body), Status: r.status}
 }
 
-// Call calls a method. Whatever the error, the answer says what the call cost and how it changed the session.
+// Call calls a method. Also on error, the answer contains the sizes, the duration and the changes of the session.
 func (d *HTTP) Call(ctx context.Context, via Via, s Session, m *catalog.Method, args catalog.Args) (Answer, error) {
 	req := args.Request()
 	began := d.Now()
-	got, err := d.carry(ctx, via, s, &req, egress.Limits{Header: m.Timeout})
+	got, err := d.sendRequest(ctx, via, s, &req, egress.Limits{Header: m.Timeout})
 	defer got.Release()
 	if got.Status == 0 {
-		return Answer{Session: s, Sent: len(req.Body)}, d.lost(ctx, m, err)
+		return Answer{Session: s, Sent: len(req.Body)}, d.transportProblem(ctx, m, err)
 	}
-	// The body is borrowed: neither a result nor a refusal keeps any of it.
+	// The body belongs to got until Release. Neither a result nor a refusal keeps a reference to it.
 	r := reply{status: got.Status, body: got.Body, took: d.Now().Sub(began)}
 	if !r.ok() || got.SetsCookies() {
-		r.header = got.Header() // which most answers can do without
+		r.header = got.Header() // allocates, and most responses do not need it
 	}
-	a := d.answer(s, &r)
+	a := d.newAnswer(s, &r)
 	a.Sent = len(req.Body)
 	if err != nil {
-		return a, d.lost(ctx, m, err)
+		return a, d.transportProblem(ctx, m, err)
 	}
-	if refused := d.refused(&r); refused != nil {
+	if refused := d.classifyReply(&r); refused != nil {
 		return a, refused
 	}
-	const before, behind = `{"result":`, "}\n"
-	text := append(make([]byte, 0, len(before)+catalog.ResultSize(r.body)+len(behind)), before...)
+	const prefix, suffix = `{"result":`, "}\n"
+	text := append(make([]byte, 0, len(prefix)+catalog.ResultSize(r.body)+len(suffix)), prefix...)
 	if text, err = m.AppendResult(text, r.body); err != nil {
-		return a, unreadable(m, err)
+		return a, responseProblem(m, err)
 	}
-	a.Result = text[len(before):]
-	a.Whole = append(text, behind...)
+	a.Result = text[len(prefix):]
+	a.Whole = append(text, suffix...)
 	return a, nil
 }
 
-// answer is what a reply did to the session; there may be none.
-func (d *HTTP) answer(s Session, r *reply) Answer {
+// newAnswer returns an answer with the changes that a reply makes to the session. The reply may be nil.
+func (d *HTTP) newAnswer(s Session, r *reply) Answer {
 	if r == nil {
 		return Answer{Session: s}
 	}
 	a := Answer{Took: r.took, Received: len(r.body)}
-	a.Session, a.Changed = s.after(d.Catalog, r.header, d.Now())
+	a.Session, a.Changed = s.withSetCookies(d.Catalog, r.header, d.Now())
 	return a
 }
 
-// lost is the problem when no whole answer came. Of a write that may have arrived nobody knows the outcome.
-func (d *HTTP) lost(ctx context.Context, m *catalog.Method, err error) error {
+// transportProblem returns the problem for a call without a complete response. If the request may have been sent and
+// the caller has gone away, it returns a plain error. The outcome of a write that may have been sent is unknown.
+func (d *HTTP) transportProblem(ctx context.Context, m *catalog.Method, err error) error {
+	// A caller that has gone away needs no problem. A deadline of ours is a timeout of the platform, see below.
 	if ctx.Err() != nil && !errors.Is(err, egress.ErrNotSent) && errors.Is(context.Cause(ctx), context.Canceled) {
 		return fmt.Errorf("call %s: %w", m.ID(), err)
 	}
+	// Egress reports missing proxies and unreachable platforms as problems.
 	if p, ok := errors.AsType[*problem.Error](err); ok {
-		return uncertain(p, m, err)
+		return markUncertain(p, m, err)
 	}
 	var e *problem.Error
-	f, _ := broken(err)
+	f, _ := transportFailure(err)
 	switch {
 	case f.Code == FailTimeout, errors.Is(err, context.DeadlineExceeded):
 		e = problem.UpstreamTimeout.New("The platform did not answer in time.")
 	case f.Code == FailChanged:
-		e = problem.UpstreamInvalidResponse.New("The platform's answer could not be read.")
+		e = problem.UpstreamInvalidResponse.New("The platform's response could not be read.")
 	case f.Code == FailUnavailable:
 		e = problem.UpstreamUnavailable.New("The connection to the platform broke.").After(1)
 	default:
 		return fmt.Errorf("call %s: %w", m.ID(), err)
 	}
-	return uncertain(e.Because(err), m, err)
+	return markUncertain(e.Because(err), m, err)
 }
 
-// uncertain marks the problem of a write whose outcome is unknown. That holds for idempotent methods too: what was set may have been
-// changed since.
-func uncertain(e *problem.Error, m *catalog.Method, err error) *problem.Error {
+// markUncertain marks the problem of a write that was sent as having an unknown outcome. This includes idempotent
+// methods, because the value that was set may have been changed since.
+func markUncertain(e *problem.Error, m *catalog.Method, err error) *problem.Error {
 	if m.Access == catalog.Read || errors.Is(err, egress.ErrNotSent) {
 		return e
 	}
 	return e.InDoubt()
 }
 
-// unreadable is the problem when the platform said yes in words that the manifest does not know.
-func unreadable(m *catalog.Method, err error) error {
-	e := problem.UpstreamInvalidResponse.New("The platform's answer is not what its interface promises.")
+// responseProblem returns the problem for a successful response that cannot be mapped. A write was carried out.
+func responseProblem(m *catalog.Method, err error) error {
+	e := problem.UpstreamInvalidResponse.New("The platform's response does not have the expected form.")
 	if errors.Is(err, catalog.ErrChanged) {
-		e = problem.UpstreamChanged.New("The platform's interface has changed; we have been told.")
+		e = problem.UpstreamChanged.New("The platform's interface has changed; we have been notified.")
 	}
 	if m.Access == catalog.Write {
 		e.With("outcome", "done")
@@ -174,7 +180,7 @@ func unreadable(m *catalog.Method, err error) error {
 	return e.Because(err)
 }
 
-// Probe asks the platform who the session belongs to.
+// Probe asks the platform to whom the session belongs, with the manifest's verify method.
 func (d *HTTP) Probe(ctx context.Context, via Via, s Session) (Identity, Answer, error) {
 	m := d.Catalog.Verify
 	args, err := m.FromObject([]byte("{}"), false)
@@ -187,12 +193,13 @@ func (d *HTTP) Probe(ctx context.Context, via Via, s Session) (Identity, Answer,
 	}
 	who, ok := readIdentity(a.Result)
 	if !ok {
-		return Identity{}, a, unreadable(m, catalog.ErrChanged)
+		return Identity{}, a, responseProblem(m, catalog.ErrChanged)
 	}
 	return who, a, nil
 }
 
-// readIdentity reads the answer of a probe. A NUL character cannot be stored as text: names lose it, and an id with one is refused.
+// readIdentity parses the result of a probe. PostgreSQL cannot store NUL characters in text, so it removes them from
+// names and rejects an id that has one.
 func readIdentity(result []byte) (Identity, bool) {
 	var who Identity
 	if err := json.Unmarshal(result, &who); err != nil || who.ID == "" || strings.ContainsRune(who.ID, 0) {

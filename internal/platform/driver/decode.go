@@ -7,49 +7,50 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
-// readSession reads a stored session where it stands, without copying its values. It takes exactly what Encode writes and no escapes;
-// everything else is the general reader's, so that the stored form is what it always was. A call opens a session, so this counts.
-func readSession(text secret.String) (s Session, plain bool) {
+// decodePlain decodes a stored session without copying its values. It accepts exactly what Encode writes, without
+// escapes, and returns false for everything else, which encoding/json then decodes. It exists for speed: every call
+// decodes a session.
+func decodePlain(text secret.String) (s Session, plain bool) {
 	r := reader{text: text.Reveal()}
 	s.text = text
-	r.want("{")
-	if r.is(`"cookies":[`) {
+	r.expect("{")
+	if r.accept(`"cookies":[`) {
 		s.cookies = make([]cookie, 0, 4)
-		for more := true; more && !r.failed; more = r.is(",") {
-			s.cookies = append(s.cookies, r.cookie())
+		for more := true; more && !r.failed; more = r.accept(",") {
+			s.cookies = append(s.cookies, r.readCookie())
 		}
-		r.want("]")
-		r.separate()
+		r.expect("]")
+		r.acceptComma()
 	}
-	if r.is(`"headers":{`) {
+	if r.accept(`"headers":{`) {
 		s.headers = make([]header, 0, 2)
-		for more := true; more && !r.failed; more = r.is(",") {
-			name := r.word()
-			r.want(":")
-			s.headers = append(s.headers, header{name, r.value()})
+		for more := true; more && !r.failed; more = r.accept(",") {
+			name := r.readString()
+			r.expect(":")
+			s.headers = append(s.headers, header{name, r.readValue()})
 		}
-		r.want("}")
-		r.separate()
+		r.expect("}")
+		r.acceptComma()
 	}
-	if r.is(`"userAgent":`) {
-		s.userAgent = r.word()
+	if r.accept(`"userAgent":`) {
+		s.userAgent = r.readString()
 	}
-	r.want("}")
+	r.expect("}")
 	if r.failed || r.at != len(r.text) {
 		return Session{}, false
 	}
 	return s, true
 }
 
-// reader walks through a text. Once it has failed it does not move any more.
+// reader scans a text. After a failure it does not advance, so callers check failed once at the end.
 type reader struct {
 	text   string
 	at     int
 	failed bool
 }
 
-// is takes a text if it comes next.
-func (r *reader) is(text string) bool {
+// accept consumes a text if it comes next.
+func (r *reader) accept(text string) bool {
 	if r.failed || !strings.HasPrefix(r.text[r.at:], text) {
 		return false
 	}
@@ -57,22 +58,22 @@ func (r *reader) is(text string) bool {
 	return true
 }
 
-// want takes a text that must come next.
-func (r *reader) want(text string) { r.failed = !r.is(text) }
+// expect consumes a text, or fails if it does not come next.
+func (r *reader) expect(text string) { r.failed = !r.accept(text) }
 
-// separate takes the comma before another member.
-func (r *reader) separate() {
-	if r.is(",") && !strings.HasPrefix(r.text[r.at:], `"`) {
+// acceptComma consumes a comma between members. It fails if no member follows the comma.
+func (r *reader) acceptComma() {
+	if r.accept(",") && !strings.HasPrefix(r.text[r.at:], `"`) {
 		r.failed = true
 	}
 }
 
-// part takes a JSON string that stands for itself, and gives its place.
-func (r *reader) part() (from, to int) {
-	r.want(`"`)
+// stringSpan consumes a JSON string of printable ASCII without escapes and returns the offsets of its contents.
+func (r *reader) stringSpan() (from, to int) {
+	r.expect(`"`)
 	from = r.at
 	for !r.failed {
-		switch c := r.byte(); {
+		switch c := r.nextByte(); {
 		case c == '"':
 			return from, r.at - 1
 		case c < ' ' || c == '\\' || c >= 0x7f:
@@ -82,8 +83,8 @@ func (r *reader) part() (from, to int) {
 	return 0, 0
 }
 
-// byte takes one; 0 at the end.
-func (r *reader) byte() byte {
+// nextByte consumes one byte, or returns 0 at the end.
+func (r *reader) nextByte() byte {
 	if r.at == len(r.text) {
 		return 0
 	}
@@ -91,35 +92,34 @@ func (r *reader) byte() byte {
 	return r.text[r.at-1]
 }
 
-func (r *reader) word() string {
-	from, to := r.part()
+func (r *reader) readString() string {
+	from, to := r.stringSpan()
 	return r.text[from:to]
 }
 
-func (r *reader) value() value {
-	from, to := r.part()
+func (r *reader) readValue() value {
+	from, to := r.stringSpan()
 	return value{from: from, to: to}
 }
 
-func (r *reader) cookie() cookie {
+func (r *reader) readCookie() cookie {
 	var c cookie
-	r.want(`{"name":`)
-	c.name = r.word()
-	r.want(`,"value":`)
-	c.value = r.value()
-	if r.is(`,"expires":`) {
-		c.expires = r.time()
+	r.expect(`{"name":`)
+	c.name = r.readString()
+	r.expect(`,"value":`)
+	c.value = r.readValue()
+	if r.accept(`,"expires":`) {
+		c.expires = r.readTime()
 	}
-	if r.is(`,"setAt":`) {
-		c.setAt = r.time()
+	if r.accept(`,"setAt":`) {
+		c.setAt = r.readTime()
 	}
-	r.want("}")
+	r.expect("}")
 	return c
 }
 
-// time takes a time.
-func (r *reader) time() time.Time {
-	at, err := time.Parse(time.RFC3339Nano, r.word())
+func (r *reader) readTime() time.Time {
+	at, err := time.Parse(time.RFC3339Nano, r.readString())
 	r.failed = r.failed || err != nil
 	return at
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 )
 
-// texts are sessions as they are stored, and what only looks like one.
+// texts are encoded sessions, and texts that are similar but invalid.
 var texts = []string{
 	`{"cookies":[{"name":"auth_id","value":"1"},{"name":"sess","value":"abc","expires":"2026-12-01T10:00:00.5Z"}],"headers":{"x-device":"d"},"userAgent":"browser"}`,
 	`{"cookies":[{"name":"sess","value":"","expires":"2026-12-01T10:00:00+02:00"}]}`,
@@ -30,8 +30,8 @@ var texts = []string{
 	`{"cookies":[{"name":"n","value":"v"}]`, `{"cookies":[{"name":"n","value":"v`, ``, `{`, `null`, `[]`, `{"cookies":"x"}`, `{"userAgent":"b"}}`,
 }
 
-// The quick reader of stored sessions reads nothing otherwise than the general one, and refuses what that one refuses.
-func FuzzStoredSessionsAreReadAsEver(f *testing.F) {
+// DecodeSession agrees with encoding/json on every text.
+func FuzzDecodeSession(f *testing.F) {
 	for _, text := range texts {
 		f.Add(text)
 	}
@@ -47,8 +47,8 @@ func FuzzStoredSessionsAreReadAsEver(f *testing.F) {
 	})
 }
 
-// What Encode writes is what the quick reader takes, unless a value needs escapes; and the old reader takes it as well.
-func TestWhatIsStoredIsReadQuickly(t *testing.T) {
+// decodePlain accepts what Encode writes unless a value needs escapes, and encoding/json accepts all of it.
+func TestEncodedSessionsAreDecodedQuickly(t *testing.T) {
 	t.Parallel()
 	c, err := catalog.Sandbox()
 	if err != nil {
@@ -58,13 +58,13 @@ func TestWhatIsStoredIsReadQuickly(t *testing.T) {
 		s, missing := driver.NewSession(c, map[string]secret.String{"auth_id": secret.New("1"), "sess": secret.New(value), "other": secret.New("x")},
 			map[string]secret.String{"X-Device": secret.New("d")}, "browser")
 		if missing != nil {
-			t.Errorf("%s: %v is missing", value, missing)
+			t.Errorf("%s: missing %v", value, missing)
 		}
 		if got := driver.ReadsQuickly(s.Encode()); got != quick {
 			t.Errorf("%s is read quickly: %v", value, got)
 		}
-		again, err := driver.DecodeSession(s.Encode())
-		if err != nil || again.Encode().Reveal() != s.Encode().Reveal() || again.Cookie("sess").Reveal() != value || again.Owner(c) != "1" {
+		repeatStep, err := driver.DecodeSession(s.Encode())
+		if err != nil || repeatStep.Encode().Reveal() != s.Encode().Reveal() || repeatStep.Cookie("sess").Reveal() != value || repeatStep.Owner(c) != "1" {
 			t.Errorf("%s: %v", value, err)
 		}
 		var old map[string]any
@@ -74,8 +74,8 @@ func TestWhatIsStoredIsReadQuickly(t *testing.T) {
 	}
 }
 
-// A session that was read where it stands prints none of its values.
-func TestASessionDoesNotPrint(t *testing.T) {
+// A decoded session does not print any of its values.
+func TestSessionDoesNotPrintItsValues(t *testing.T) {
 	t.Parallel()
 	s, err := driver.DecodeSession(secret.New(strings.ReplaceAll(texts[0], "abc", "canary-value")))
 	if err != nil {
@@ -100,8 +100,8 @@ func BenchmarkDecodeSession(b *testing.B) {
 	}
 }
 
-// Two answers may have changed the same cookie, and the one that came in first be stored last: the later one counts.
-func TestTheLaterOfTwoAnswersCounts(t *testing.T) {
+// If two responses changed the same cookie, the one that arrived later wins, in whichever order they are stored.
+func TestMergeKeepsTheLaterCookie(t *testing.T) {
 	t.Parallel()
 	at := func(value, second string) driver.Session {
 		s, err := driver.DecodeSession(secret.New(`{"cookies":[{"name":"auth_id","value":"1"},{"name":"sess","value":"` + value +
@@ -116,15 +116,15 @@ func TestTheLaterOfTwoAnswersCounts(t *testing.T) {
 		if sess, owner := got.Cookie("sess").Reveal(), got.Cookie("auth_id").Reveal(); sess != "second" || owner != "1" {
 			t.Errorf("%s: %q of %q", name, sess, owner)
 		}
-		if again, err := driver.DecodeSession(got.Encode()); err != nil || again.Merge(first, []string{"sess"}).Cookie("sess").Reveal() != "second" {
-			t.Errorf("%s: when it came in is not kept: %v", name, err)
+		if repeatStep, err := driver.DecodeSession(got.Encode()); err != nil || repeatStep.Merge(first, []string{"sess"}).Cookie("sess").Reveal() != "second" {
+			t.Errorf("%s: the arrival time is not kept: %v", name, err)
 		}
 	}
-	none, err := driver.DecodeSession(secret.New(`{"cookies":[{"name":"auth_id","value":"1"}]}`))
+	noEvents, err := driver.DecodeSession(secret.New(`{"cookies":[{"name":"auth_id","value":"1"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := second.Merge(none, []string{"sess"}); !got.Cookie("sess").Empty() || got.Cookie("auth_id").Empty() {
-		t.Error("a cookie that the platform took away is still there")
+	if got := second.Merge(noEvents, []string{"sess"}); !got.Cookie("sess").Empty() || got.Cookie("auth_id").Empty() {
+		t.Error("a cookie that the platform removed is still there")
 	}
 }

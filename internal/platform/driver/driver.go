@@ -1,10 +1,10 @@
-// Package driver speaks to a creator platform: signs in step by step, proves a session, calls methods, listens to frames, signs out.
+// Package driver talks to a creator platform: it signs in step by step, checks sessions, calls methods, receives
+// events, moves files and signs out.
 //
-// There is one driver, HTTP, and a manifest (package catalog) tells it everything about a platform; another platform is another
-// manifest. It keeps no state: a sign-in between two steps is a Continuation, a signed-in creator is a Session, and both are values
-// that the caller seals and stores, so any node can go on with them. All traffic leaves through package egress.
-//
-// Start with Driver. What every driver must do is in upstreamtest.
+// The only implementation is HTTP. A manifest (package catalog) describes the platform to it, so another platform is
+// another manifest. A driver is stateless: a sign-in between two steps is a Continuation and a signed-in creator is a
+// Session. Both are values that the caller encrypts and stores, so any node can continue with them. All traffic leaves
+// through package egress. Start with Driver; drivertest defines what every driver must do.
 package driver
 
 import (
@@ -24,17 +24,18 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 )
 
-// Driver is all that the product asks of a platform. Flows take the part they need.
+// Driver is everything that the product needs from a platform. Callers depend on the part that they use.
 type Driver interface {
 	SignsIn
 	Calls
 	Listens
 }
 
-// SignsIn makes sessions and ends them.
+// SignsIn creates and ends sessions.
 type SignsIn interface {
-	// SignIn starts with name and password, OpenQR with the creator's phone. What the platform answers is a Step; an error means
-	// that the step was not taken, because the context ended.
+	// SignIn starts a sign-in with e-mail and password, OpenQR one on the creator's phone. Refusals and transport
+	// failures are steps with a Failure. An error means that there is no result, for example because the context
+	// ended.
 	SignIn(ctx context.Context, via Via, email, password secret.String) (Step, error)
 	OpenQR(ctx context.Context, via Via) (Step, error)
 	Continue(ctx context.Context, via Via, from Continuation, in Input) (Step, error)
@@ -43,50 +44,52 @@ type SignsIn interface {
 
 // Calls uses a session.
 type Calls interface {
-	// Probe asks the platform who the session belongs to.
+	// Probe asks the platform to whom the session belongs.
 	Probe(ctx context.Context, via Via, s Session) (Identity, Answer, error)
-	// Call calls a method. Errors are Refused, or problems.
+	// Call calls a method. Errors are *Refused, problems, or the context's.
 	Call(ctx context.Context, via Via, s Session, m *catalog.Method, args catalog.Args) (Answer, error)
 }
 
-// Listens hears what happens to a creator.
+// Listens receives the events of a creator.
 type Listens interface {
 	Listen(ctx context.Context, via Via, s Session) (*Socket, error)
-	// Since lists what happened behind an event, by its upstream id; empty for the oldest the platform still has.
+	// Since lists the events after the one with the upstream id after. An empty id means the oldest that the platform
+	// still has.
 	Since(ctx context.Context, via Via, s Session, after string) (Missed, error)
 }
 
-// Via is whose traffic it is, and where it leaves.
+// Via identifies the traffic of an account and the region through which it leaves.
 type Via struct {
 	Region string
-	// Account is an account's id, or an attempt's while there is no account.
+	// Account is the account's id, or the id of the connect attempt while there is no account.
 	Account string
 }
 
-// Deps are what the driver stands on.
+// Deps are the dependencies of the driver.
 type Deps struct {
 	Catalog *catalog.Catalog
 	Egress  *egress.Egress
-	// Origin is where the platform is, if not where its manifest says.
+	// Origin replaces the origin in the manifest. Default: the manifest's.
 	Origin string
-	// Patience is how long the platform may think about a step of a sign-in; 0 for 45 s.
+	// Patience is how long the platform may take for a step of a sign-in. Default: 45 s.
 	Patience time.Duration
 	Now      func() time.Time
 }
 
-// HTTP is the driver for platforms that speak HTTP and WebSocket.
+// HTTP is the driver for platforms that use HTTP and WebSocket. It is safe for concurrent use.
 type HTTP struct {
 	Deps
 	origins egress.Origins
-	// always is what the manifest sends with every call, and names are its names of a session's headers as they are written.
-	always []egress.Field
-	names  map[string]string
-	lists  sync.Pool // of *lists
+	// commonHeaders are the headers that the manifest sends with every call. headerNames maps the names of session
+	// headers to their canonical form.
+	commonHeaders []egress.Field
+	headerNames   map[string]string
+	fieldLists    sync.Pool // of *fieldLists
 }
 
 var _ Driver = (*HTTP)(nil)
 
-// New makes the driver. It connects to nothing.
+// New returns a driver. It does not connect to the platform.
 func New(d Deps) (*HTTP, error) {
 	if d.Origin == "" {
 		d.Origin = d.Catalog.Origin
@@ -96,19 +99,19 @@ func New(d Deps) (*HTTP, error) {
 	if err != nil {
 		return nil, fmt.Errorf("platform %s: %w", d.Catalog.ID, err)
 	}
-	h := &HTTP{Deps: d, origins: origins, names: map[string]string{}}
+	h := &HTTP{Deps: d, origins: origins, headerNames: map[string]string{}}
 	for _, name := range slices.Sorted(maps.Keys(d.Catalog.Session.Send)) {
 		for _, value := range d.Catalog.Session.Send[name] {
-			h.always = append(h.always, egress.Field{Name: name, Value: value})
+			h.commonHeaders = append(h.commonHeaders, egress.Field{Name: name, Value: value})
 		}
 	}
 	for _, name := range slices.Concat(d.Catalog.Session.Headers.Allowed, d.Catalog.Session.Headers.Required, []string{d.Catalog.Session.Device}) {
-		h.names[name] = http.CanonicalHeaderKey(name)
+		h.headerNames[name] = http.CanonicalHeaderKey(name)
 	}
 	return h, nil
 }
 
-// client is the way out for one identity.
+// client returns the egress client for an account's traffic to the platform.
 func (d *HTTP) client(via Via) *egress.Client {
 	isolation := egress.ByAccount
 	if d.Catalog.Isolation == catalog.ByProxy {
@@ -117,7 +120,7 @@ func (d *HTTP) client(via Via) *egress.Client {
 	return d.Egress.Client(egress.Identity{Region: via.Region, Account: via.Account, Isolation: isolation}, d.origins)
 }
 
-// reply is an answer of the platform's, read to its end.
+// reply is a response of the platform with its whole body.
 type reply struct {
 	status int
 	header http.Header
@@ -127,11 +130,11 @@ type reply struct {
 
 func (r *reply) ok() bool { return r.status >= 200 && r.status < 300 }
 
-// exchange sends a request with a session and reads the answer. When only the body fails, the reply is there beside the error: its
-// header may have changed the session.
+// exchange sends a request with a session and returns a copy of the response. If only the body fails, it returns both
+// the reply and the error, because the header may have changed the session.
 func (d *HTTP) exchange(ctx context.Context, via Via, s Session, req catalog.Request, limits egress.Limits) (*reply, error) {
 	began := d.Now()
-	got, err := d.carry(ctx, via, s, &req, limits)
+	got, err := d.sendRequest(ctx, via, s, &req, limits)
 	defer got.Release()
 	if got.Status == 0 {
 		return nil, err
@@ -139,22 +142,23 @@ func (d *HTTP) exchange(ctx context.Context, via Via, s Session, req catalog.Req
 	return &reply{status: got.Status, header: got.Header(), body: bytes.Clone(got.Body), took: d.Now().Sub(began)}, err
 }
 
-// lists are the lines of a header, in memory that is used again.
-type lists struct{ header, cookies []egress.Field }
+// fieldLists are pooled slices for the headers and cookies of a request.
+type fieldLists struct{ header, cookies []egress.Field }
 
-// carry sends a request with a session: the manifest's headers, then the session's, then the call's own. Its reply must be released.
-// Its status is 0 if there is none.
-func (d *HTTP) carry(ctx context.Context, via Via, s Session, req *catalog.Request, limits egress.Limits) (egress.Reply, error) {
-	l, _ := d.lists.Get().(*lists)
+// sendRequest sends a request with a session. Headers of the session replace those of the manifest, and headers of the
+// call replace both. The caller must release the reply. Its status is 0 if there was no response.
+func (d *HTTP) sendRequest(ctx context.Context, via Via, s Session, req *catalog.Request, limits egress.Limits) (egress.Reply, error) {
+	l, _ := d.fieldLists.Get().(*fieldLists)
 	if l == nil {
-		l = &lists{}
+		l = &fieldLists{}
 	}
 	l.header, l.cookies = l.header[:0], l.cookies[:0]
 	if len(req.Body) > 0 {
 		l.header = append(l.header, egress.Field{Name: "Content-Type", Value: "application/json"})
 	}
-	l.header = append(l.header, d.always...)
-	d.dress(l, s)
+	l.header = append(l.header, d.commonHeaders...)
+	d.addSession(l, s)
+	// Few calls have headers of their own, so the linear search does not matter.
 	for name, values := range req.Header {
 		l.header = slices.DeleteFunc(l.header, func(f egress.Field) bool { return strings.EqualFold(f.Name, name) })
 		for _, value := range values {
@@ -165,34 +169,34 @@ func (d *HTTP) carry(ctx context.Context, via Via, s Session, req *catalog.Reque
 		Method: req.Method, Origin: d.Origin, Path: req.Path, Query: req.Query, Header: l.header, Cookies: l.cookies, Body: req.Body,
 	}
 	got, err := d.client(via).Call(ctx, &out, limits)
-	clear(l.header) // no secret stays behind
+	clear(l.header) // leave no secrets in the pool
 	clear(l.cookies)
-	d.lists.Put(l)
+	d.fieldLists.Put(l)
 	return got, err
 }
 
-// dress adds the session to the lines of a request.
-func (d *HTTP) dress(l *lists, s Session) {
+// addSession adds the headers and cookies of a session.
+func (d *HTTP) addSession(l *fieldLists, s Session) {
 	for i := range s.headers {
 		h := &s.headers[i]
-		name, known := d.names[h.name]
+		name, known := d.headerNames[h.name]
 		if !known {
 			name = http.CanonicalHeaderKey(h.name)
 		}
-		set(l, name, s.reveal(h.value))
+		setField(l, name, s.reveal(h.value))
 	}
 	agent := s.userAgent
 	if agent == "" {
 		agent = d.Catalog.Session.UserAgent
 	}
-	set(l, "User-Agent", agent)
+	setField(l, "User-Agent", agent)
 	for i := range s.cookies {
 		l.cookies = append(l.cookies, egress.Field{Name: s.cookies[i].name, Value: s.reveal(s.cookies[i].value)})
 	}
 }
 
-// set puts a line in the place of one with the same name.
-func set(l *lists, name, value string) {
+// setField sets a header. It replaces one with the same name.
+func setField(l *fieldLists, name, value string) {
 	for i := range l.header {
 		if strings.EqualFold(l.header[i].Name, name) {
 			l.header[i].Value = value

@@ -17,182 +17,182 @@ const (
 	sharedWith = `"userId":"$fan:2001"}`
 )
 
-// withWhom looks whom a link is shared with.
-func withWhom(links func(*world.Creator) *world.Table[row.Link, *row.Link], link string) func(*world.Creator, func(string) int64) any {
+// sharedUsers returns the users with whom a link is shared.
+func sharedUsers(links func(*world.Creator) *world.Table[row.Link, *row.Link], link string) func(*world.Creator, func(string) int64) any {
 	return func(c *world.Creator, id func(string) int64) any { return links(c).Get(id(link)).Shared }
 }
 
-// noShares is why nothing shows it.
+// noShares is the reason why no read shows the sharing of a link.
 const noShares = "the catalog's links do not show whom they are shared with"
 
-// moneyEffects are those of links, promotions, bundles and payouts. Tracking links are 0 to 5 (4 has ended), trial links 0 to 3 (2 has
-// ended), promotions 0 to 2 (1 has ended), bundles 1 and 2.
+// moneyEffects are the effects on links, promotions, bundles and payouts. The seed has tracking links 0 to 5 (4 has
+// ended), trial links 0 to 3 (2 has ended), promotions 0 to 2 (1 has ended) and bundles 1 and 2.
 var moneyEffects = effects{
-	"trackingLinks.create": {args: `{"name":"Spring tour","tags":["tour","print"]}`, see: []sight{
-		sees("trackingLinks.list", "{}", "items[id=$.id].name", "Spring tour"),
-		sees("trackingLinks.get", `{"linkId":"$.id"}`, "", theAnswer, "tags", []string{"tour", "print"}, "clicks", 0, "endedAt", nil),
-		sees("trackingLinks.getStats", `{"linkId":"$.id"}`, "subscribers", 0),
+	"trackingLinks.create": {args: `{"name":"Spring tour","tags":["tour","print"]}`, see: []observation{
+		shows("trackingLinks.list", "{}", "items[id=$.id].name", "Spring tour"),
+		shows("trackingLinks.get", `{"linkId":"$.id"}`, "", theResult, "tags", []string{"tour", "print"}, "clicks", 0, "endedAt", nil),
+		shows("trackingLinks.getStats", `{"linkId":"$.id"}`, "subscribers", 0),
 	}},
-	"trackingLinks.update": {args: `{"linkId":"$tracking:1","name":"Forum","tags":["talk"]}`, see: []sight{
-		sees("trackingLinks.get", tracking1, "", theAnswer, "name", "Forum", "tags", []string{"talk"}),
-		sees("trackingLinks.list", `{"query":"forum"}`, "items[id=$tracking:1]", some),
+	"trackingLinks.update": {args: `{"linkId":"$tracking:1","name":"Forum","tags":["talk"]}`, see: []observation{
+		shows("trackingLinks.get", tracking1, "", theResult, "name", "Forum", "tags", []string{"talk"}),
+		shows("trackingLinks.list", `{"query":"forum"}`, "items[id=$tracking:1]", present),
 	}},
-	"trackingLinks.delete": {args: tracking1, see: []sight{
-		gone("trackingLinks.get", tracking1),
-		sees("trackingLinks.list", `{"state":"all"}`, "items[id=$tracking:1]", absent),
+	"trackingLinks.delete": {args: tracking1, see: []observation{
+		notFound("trackingLinks.get", tracking1),
+		shows("trackingLinks.list", `{"state":"all"}`, "items[id=$tracking:1]", absent),
 	}},
 	"trackingLinks.share": {
-		args: `{"linkId":"$tracking:1",` + sharedWith, unseen: noShares, see: []sight{answers("shared", true)},
-		inside: withWhom((*world.Creator).TrackingLinks, "$tracking:1"), want: []string{"$fan:2001"},
+		args: `{"linkId":"$tracking:1",` + sharedWith, unseen: noShares, see: []observation{returns("shared", true)},
+		inside: sharedUsers((*world.Creator).TrackingLinks, "$tracking:1"), want: []string{"$fan:2001"},
 	},
 	"trackingLinks.unshare": {
 		first: []step{{do: "trackingLinks.share", args: `{"linkId":"$tracking:1",` + sharedWith}},
-		args:  `{"linkId":"$tracking:1",` + sharedWith, unseen: noShares, see: []sight{answers("shared", false)},
-		inside: withWhom((*world.Creator).TrackingLinks, "$tracking:1"), want: []string{},
+		args:  `{"linkId":"$tracking:1",` + sharedWith, unseen: noShares, see: []observation{returns("shared", false)},
+		inside: sharedUsers((*world.Creator).TrackingLinks, "$tracking:1"), want: []string{},
 	},
-	"trialLinks.create": {args: `{"name":"For readers","durationDays":7,"maxClaims":100,"expiresAt":"2031-05-01T20:00:00Z","tags":["mail"]}`, see: []sight{
-		sees("trialLinks.list", "{}", "items[id=$.id].name", "For readers"),
-		sees("trialLinks.get", `{"linkId":"$.id"}`, "", theAnswer, "durationDays", 7, "maxClaims", 100, "claims", 0, "expiresAt", "2031-05-01T20:00:00.000Z", "tags", []string{"mail"}),
+	"trialLinks.create": {args: `{"name":"For readers","durationDays":7,"maxClaims":100,"expiresAt":"2031-05-01T20:00:00Z","tags":["mail"]}`, see: []observation{
+		shows("trialLinks.list", "{}", "items[id=$.id].name", "For readers"),
+		shows("trialLinks.get", `{"linkId":"$.id"}`, "", theResult, "durationDays", 7, "maxClaims", 100, "claims", 0, "expiresAt", "2031-05-01T20:00:00.000Z", "tags", []string{"mail"}),
 	}},
-	"trialLinks.update": {args: `{"linkId":"$trial:1","name":"Friends","tags":["friends"]}`, see: []sight{
-		sees("trialLinks.get", trial1, "", theAnswer, "name", "Friends", "tags", []string{"friends"}),
+	"trialLinks.update": {args: `{"linkId":"$trial:1","name":"Friends","tags":["friends"]}`, see: []observation{
+		shows("trialLinks.get", trial1, "", theResult, "name", "Friends", "tags", []string{"friends"}),
 	}},
-	"trialLinks.end": {args: trial1, see: []sight{
-		sees("trialLinks.get", trial1, "", theAnswer, "endedAt", some),
-		sees("trialLinks.list", `{"state":"active"}`, "items[id=$trial:1]", absent),
-		sees("trialLinks.list", `{"state":"ended"}`, "items[id=$trial:1]", some),
+	"trialLinks.end": {args: trial1, see: []observation{
+		shows("trialLinks.get", trial1, "", theResult, "endedAt", present),
+		shows("trialLinks.list", `{"state":"active"}`, "items[id=$trial:1]", absent),
+		shows("trialLinks.list", `{"state":"ended"}`, "items[id=$trial:1]", present),
 	}},
-	"trialLinks.delete": {args: trial1, see: []sight{
-		gone("trialLinks.get", trial1),
-		sees("trialLinks.list", `{"state":"all"}`, "items[id=$trial:1]", absent),
+	"trialLinks.delete": {args: trial1, see: []observation{
+		notFound("trialLinks.get", trial1),
+		shows("trialLinks.list", `{"state":"all"}`, "items[id=$trial:1]", absent),
 	}},
 	"trialLinks.share": {
-		args: `{"linkId":"$trial:1",` + sharedWith, unseen: noShares, see: []sight{answers("shared", true)},
-		inside: withWhom((*world.Creator).TrialLinks, "$trial:1"), want: []string{"$fan:2001"},
+		args: `{"linkId":"$trial:1",` + sharedWith, unseen: noShares, see: []observation{returns("shared", true)},
+		inside: sharedUsers((*world.Creator).TrialLinks, "$trial:1"), want: []string{"$fan:2001"},
 	},
 	"trialLinks.unshare": {
 		first: []step{{do: "trialLinks.share", args: `{"linkId":"$trial:1",` + sharedWith}},
-		args:  `{"linkId":"$trial:1",` + sharedWith, unseen: noShares, see: []sight{answers("shared", false)},
-		inside: withWhom((*world.Creator).TrialLinks, "$trial:1"), want: []string{},
+		args:  `{"linkId":"$trial:1",` + sharedWith, unseen: noShares, see: []observation{returns("shared", false)},
+		inside: sharedUsers((*world.Creator).TrialLinks, "$trial:1"), want: []string{},
 	},
 
-	"promotions.create": {args: `{"audience":"expired","kind":"discount","percent":40,"maxClaims":20,"expiresInDays":14,"message":"Come back"}`, see: []sight{
-		sees("promotions.get", `{"promotionId":"$.id"}`, "", theAnswer, "audience", "expired", "kind", "discount", "percent", 40, "maxClaims", 20, "message", "Come back", "state", "active", "endsAt", some),
-		sees("promotions.list", `{"state":"active"}`, "items[id=$.id].percent", 40),
+	"promotions.create": {args: `{"audience":"expired","kind":"discount","percent":40,"maxClaims":20,"expiresInDays":14,"message":"Come back"}`, see: []observation{
+		shows("promotions.get", `{"promotionId":"$.id"}`, "", theResult, "audience", "expired", "kind", "discount", "percent", 40, "maxClaims", 20, "message", "Come back", "state", "active", "endsAt", present),
+		shows("promotions.list", `{"state":"active"}`, "items[id=$.id].percent", 40),
 	}},
-	"promotions.update": {args: `{"promotionId":"$promotion:2","message":"Last days","maxClaims":777,"expiresInDays":3}`, see: []sight{
-		sees("promotions.get", promotion2, "message", "Last days", "maxClaims", 777, "endsAt", some, "", theAnswer),
+	"promotions.update": {args: `{"promotionId":"$promotion:2","message":"Last days","maxClaims":777,"expiresInDays":3}`, see: []observation{
+		shows("promotions.get", promotion2, "message", "Last days", "maxClaims", 777, "endsAt", present, "", theResult),
 	}},
-	"promotions.stop": {args: promotion2, see: []sight{
-		sees("promotions.get", promotion2, "", theAnswer, "state", "ended", "endsAt", some),
-		sees("promotions.list", `{"state":"active"}`, "items[id=$promotion:2]", absent),
-		sees("promotions.list", `{"state":"ended"}`, "items[id=$promotion:2]", some),
+	"promotions.stop": {args: promotion2, see: []observation{
+		shows("promotions.get", promotion2, "", theResult, "state", "ended", "endsAt", present),
+		shows("promotions.list", `{"state":"active"}`, "items[id=$promotion:2]", absent),
+		shows("promotions.list", `{"state":"ended"}`, "items[id=$promotion:2]", present),
 	}},
-	"promotions.delete": {args: promotion2, see: []sight{
-		gone("promotions.get", promotion2),
-		sees("promotions.list", "{}", "items[id=$promotion:2]", absent),
+	"promotions.delete": {args: promotion2, see: []observation{
+		notFound("promotions.get", promotion2),
+		shows("promotions.list", "{}", "items[id=$promotion:2]", absent),
 	}},
 	// A month costs $9.99.
-	"bundles.create": {args: `{"months":12,"percent":30}`, see: []sight{
-		sees("bundles.list", "{}", "items[id=$.id].months", 12),
-		sees("bundles.get", `{"bundleId":"$.id"}`, "", theAnswer, "percent", 30, "priceCents", 999*12*70/100),
+	"bundles.create": {args: `{"months":12,"percent":30}`, see: []observation{
+		shows("bundles.list", "{}", "items[id=$.id].months", 12),
+		shows("bundles.get", `{"bundleId":"$.id"}`, "", theResult, "percent", 30, "priceCents", 999*12*70/100),
 	}},
-	"bundles.update": {args: `{"bundleId":"$bundle:1","percent":15}`, see: []sight{
-		sees("bundles.get", bundle1, "", theAnswer, "percent", 15, "priceCents", 999*3*85/100),
+	"bundles.update": {args: `{"bundleId":"$bundle:1","percent":15}`, see: []observation{
+		shows("bundles.get", bundle1, "", theResult, "percent", 15, "priceCents", 999*3*85/100),
 	}},
-	"bundles.delete": {args: bundle1, see: []sight{
-		gone("bundles.get", bundle1),
-		sees("bundles.list", "{}", "items[id=$bundle:1]", absent),
+	"bundles.delete": {args: bundle1, see: []observation{
+		notFound("bundles.get", bundle1),
+		shows("bundles.list", "{}", "items[id=$bundle:1]", absent),
 	}},
 
-	"payouts.setSchedule": {args: `{"frequency":"monthly"}`, see: []sight{
-		sees("payouts.getSchedule", "{}", "", theAnswer, "frequency", "monthly", "nextPayoutAt", some),
-		sees("settings.get", "{}", "payoutFrequency", "monthly"),
+	"payouts.setSchedule": {args: `{"frequency":"monthly"}`, see: []observation{
+		shows("payouts.getSchedule", "{}", "", theResult, "frequency", "monthly", "nextPayoutAt", present),
+		shows("settings.get", "{}", "payoutFrequency", "monthly"),
 	}},
-	"payouts.request": {args: `{"amountCents":5000}`, see: []sight{
-		sees("earnings.getBalance", "{}", "availableCents", plus(-5000)),
-		sees("payouts.list", "{}", "items[id=$.id].amountCents", 5000, "items[id=$.id].status", "pending"),
-		sees("payouts.list", `{"status":"pending"}`, "items[id=$.id]", theAnswer),
-		tells("payoutRequested", "payout", theAnswer, "payout.amountCents", 5000),
+	"payouts.request": {args: `{"amountCents":5000}`, see: []observation{
+		shows("earnings.getBalance", "{}", "availableCents", plus(-5000)),
+		shows("payouts.list", "{}", "items[id=$.id].amountCents", 5000, "items[id=$.id].status", "pending"),
+		shows("payouts.list", `{"status":"pending"}`, "items[id=$.id]", theResult),
+		emits("payoutRequested", "payout", theResult, "payout.amountCents", 5000),
 	}},
-	"payouts.cancel": {first: []step{{do: "payouts.request", args: `{"amountCents":5000}`}}, args: `{"payoutId":"$1.id"}`, see: []sight{
-		sees("earnings.getBalance", "{}", "availableCents", plus(5000)),
-		sees("payouts.list", `{"status":"canceled"}`, "items[id=$1.id]", theAnswer, "items[id=$1.id].status", "canceled"),
-		sees("payouts.list", `{"status":"pending"}`, "items[id=$1.id]", absent),
+	"payouts.cancel": {first: []step{{do: "payouts.request", args: `{"amountCents":5000}`}}, args: `{"payoutId":"$1.id"}`, see: []observation{
+		shows("earnings.getBalance", "{}", "availableCents", plus(5000)),
+		shows("payouts.list", `{"status":"canceled"}`, "items[id=$1.id]", theResult, "items[id=$1.id].status", "canceled"),
+		shows("payouts.list", `{"status":"pending"}`, "items[id=$1.id]", absent),
 	}},
 }
 
-// deskEffects are those of notifications and settings.
-var deskEffects = effects{
+// settingsEffects are the effects on notifications and settings.
+var settingsEffects = effects{
 	"notifications.markRead": {
 		first: []step{{do: "!notification", args: `{"text":"One"}`}, {do: "!notification", args: `{"text":"Two"}`}},
 		args:  `{"notificationIds":["$1.notification.id","$2.notification.id"]}`,
-		see: []sight{
-			sees("notifications.getCounts", "{}", "notifications", plus(-2)),
-			sees("notifications.list", `{"unreadOnly":true}`, "items[id=$1.notification.id]", absent, "items.#", plus(-2)),
-			sees("notifications.list", "{}", "items[id=$2.notification.id].isRead", true),
-			answers("read", 2),
+		see: []observation{
+			shows("notifications.getCounts", "{}", "notifications", plus(-2)),
+			shows("notifications.list", `{"unreadOnly":true}`, "items[id=$1.notification.id]", absent, "items.#", plus(-2)),
+			shows("notifications.list", "{}", "items[id=$2.notification.id].isRead", true),
+			returns("read", 2),
 		},
 	},
-	"notifications.markAllRead": {first: []step{{do: "notifications.getCounts", args: "{}"}}, args: "{}", see: []sight{
-		sees("notifications.getCounts", "{}", "notifications", 0),
-		sees("notifications.list", `{"unreadOnly":true}`, "items.#", 0),
-		sees("me.get", "{}", "unread.notifications", 0),
+	"notifications.markAllRead": {first: []step{{do: "notifications.getCounts", args: "{}"}}, args: "{}", see: []observation{
+		shows("notifications.getCounts", "{}", "notifications", 0),
+		shows("notifications.list", `{"unreadOnly":true}`, "items.#", 0),
+		shows("me.get", "{}", "unread.notifications", 0),
 	}},
-	"notifications.setPreferences": {args: `{"preferences":{"likes":true,"email":false}}`, see: []sight{
-		sees("notifications.getPreferences", "{}", "", theAnswer, "likes", true, "email", false, "tips", still{true}),
+	"notifications.setPreferences": {args: `{"preferences":{"likes":true,"email":false}}`, see: []observation{
+		shows("notifications.getPreferences", "{}", "", theResult, "likes", true, "email", false, "tips", still{true}),
 	}},
 
-	"settings.updateProfile": {args: `{"displayName":"Mia on tour","bio":"Away.","location":"Nowhere","websiteUrl":"https://mia.example"}`, see: []sight{
-		sees("settings.get", "{}", "", theAnswer, "displayName", "Mia on tour", "bio", "Away.", "location", "Nowhere", "websiteUrl", "https://mia.example"),
-		sees("me.get", "{}", "name", "Mia on tour", "bio", "Away."),
-		tells("settingsChanged", "changes", []string{"displayName", "bio", "location", "websiteUrl"}),
+	"settings.updateProfile": {args: `{"displayName":"Mia on tour","bio":"Away.","location":"Nowhere","websiteUrl":"https://mia.example"}`, see: []observation{
+		shows("settings.get", "{}", "", theResult, "displayName", "Mia on tour", "bio", "Away.", "location", "Nowhere", "websiteUrl", "https://mia.example"),
+		shows("me.get", "{}", "name", "Mia on tour", "bio", "Away."),
+		emits("settingsChanged", "changes", []string{"displayName", "bio", "location", "websiteUrl"}),
 	}},
-	"settings.setSubscriptionPrice": {args: `{"priceCents":1299}`, see: []sight{
-		sees("settings.get", "{}", "", theAnswer, "subscribePriceCents", 1299),
-		sees("me.get", "{}", "subscribePriceCents", 1299),
-		sees("bundles.get", bundle1, "priceCents", 1299*3*90/100),
-		tells("settingsChanged", "changes", []string{"subscriptionPrice"}),
+	"settings.setSubscriptionPrice": {args: `{"priceCents":1299}`, see: []observation{
+		shows("settings.get", "{}", "", theResult, "subscribePriceCents", 1299),
+		shows("me.get", "{}", "subscribePriceCents", 1299),
+		shows("bundles.get", bundle1, "priceCents", 1299*3*90/100),
+		emits("settingsChanged", "changes", []string{"subscriptionPrice"}),
 	}, also: costsMore},
-	"settings.setWelcomeMessage": {args: `{"enabled":true,"text":"Welcome in!","mediaIds":["$media:10"],"priceCents":400}`, see: []sight{
-		sees("settings.getWelcomeMessage", "{}", "", theAnswer, "enabled", true, "text", "Welcome in!", "media.0.id", "$media:10", "priceCents", 400),
-		sees("settings.get", "{}", "welcomeMessageEnabled", true),
-		tells("settingsChanged", "changes", []string{"welcomeMessage"}),
+	"settings.setWelcomeMessage": {args: `{"enabled":true,"text":"Welcome in!","mediaIds":["$media:10"],"priceCents":400}`, see: []observation{
+		shows("settings.getWelcomeMessage", "{}", "", theResult, "enabled", true, "text", "Welcome in!", "media.0.id", "$media:10", "priceCents", 400),
+		shows("settings.get", "{}", "welcomeMessageEnabled", true),
+		emits("settingsChanged", "changes", []string{"welcomeMessage"}),
 	}, also: welcomes},
-	"settings.setBlockedCountries": {args: `{"countries":["SE","BR"]}`, see: []sight{
-		sees("settings.getBlockedCountries", "{}", "countries", []string{"SE", "BR"}),
-		sees("settings.get", "{}", "blockedCountries", []string{"SE", "BR"}),
-		tells("settingsChanged", "changes", []string{"blockedCountries"}),
+	"settings.setBlockedCountries": {args: `{"countries":["SE","BR"]}`, see: []observation{
+		shows("settings.getBlockedCountries", "{}", "countries", []string{"SE", "BR"}),
+		shows("settings.get", "{}", "blockedCountries", []string{"SE", "BR"}),
+		emits("settingsChanged", "changes", []string{"blockedCountries"}),
 	}},
-	"settings.addSocialLink": {args: `{"label":"Shop","url":"https://shop.example"}`, see: []sight{
-		sees("settings.listSocialLinks", "{}", "items[id=$.id]", theAnswer, "items[id=$.id].label", "Shop", "items[id=$.id].url", "https://shop.example"),
+	"settings.addSocialLink": {args: `{"label":"Shop","url":"https://shop.example"}`, see: []observation{
+		shows("settings.listSocialLinks", "{}", "items[id=$.id]", theResult, "items[id=$.id].label", "Shop", "items[id=$.id].url", "https://shop.example"),
 	}},
-	"settings.updateSocialLink": {args: `{"linkId":"$social:1","label":"Pictures","url":"https://pictures.example"}`, see: []sight{
-		sees("settings.listSocialLinks", "{}", "items[id=$social:1]", theAnswer, "items[id=$social:1].label", "Pictures", "items[id=$social:1].url", "https://pictures.example"),
+	"settings.updateSocialLink": {args: `{"linkId":"$social:1","label":"Pictures","url":"https://pictures.example"}`, see: []observation{
+		shows("settings.listSocialLinks", "{}", "items[id=$social:1]", theResult, "items[id=$social:1].label", "Pictures", "items[id=$social:1].url", "https://pictures.example"),
 	}},
-	"settings.removeSocialLink": {args: `{"linkId":"$social:3"}`, see: []sight{
-		sees("settings.listSocialLinks", "{}", "items[id=$social:3]", absent),
+	"settings.removeSocialLink": {args: `{"linkId":"$social:3"}`, see: []observation{
+		shows("settings.listSocialLinks", "{}", "items[id=$social:3]", absent),
 	}},
-	"settings.revokeSession": {first: []step{{do: "session"}}, args: `{"sessionId":"$1.id"}`, see: []sight{
-		sees("settings.listSessions", "{}", "items[id=$1.id]", absent),
-	}, also: func(t *testing.T, s *stage) {
+	"settings.revokeSession": {first: []step{{do: "session"}}, args: `{"sessionId":"$1.id"}`, see: []observation{
+		shows("settings.listSessions", "{}", "items[id=$1.id]", absent),
+	}, also: func(t *testing.T, s *effectFixture) {
 		t.Helper()
 		_, err := s.call(s.other, "me.get", "{}")
-		refusedAs(t, err, catalog.RefusedSession)
+		wantRefusal(t, err, catalog.RefusedSession)
 	}},
 }
 
-// costsMore: whoever comes now pays the new price.
-func costsMore(t *testing.T, s *stage) {
+// costsMore checks that a new fan pays the new price.
+func costsMore(t *testing.T, s *effectFixture) {
 	t.Helper()
-	if paid := at(s.order("subscribed", ""), "priceCents"); fmt.Sprint(paid) != "1299" {
+	if paid := at(s.trigger("subscribed", ""), "priceCents"); fmt.Sprint(paid) != "1299" {
 		t.Errorf("a new fan paid %v", paid)
 	}
 }
 
-// welcomes sees that a new fan is greeted.
-func welcomes(t *testing.T, s *stage) {
+// welcomes checks that a new fan gets the welcome message.
+func welcomes(t *testing.T, s *effectFixture) {
 	t.Helper()
-	fan := at(s.order("subscribed", ""), "user.id")
+	fan := at(s.trigger("subscribed", ""), "user.id")
 	s.event("messageSent", []any{"chatId", fan, "origin", "welcome", "message.text", "Welcome in!", "message.priceCents", 400})
 }

@@ -18,72 +18,74 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
-	"github.com/stagedoor/stagedoor/internal/platform/driver/upstreamtest"
+	"github.com/stagedoor/stagedoor/internal/platform/driver/drivertest"
 	"github.com/stagedoor/stagedoor/sandbox/row"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// effects are the writes of the catalog with what must be seen afterwards. A key is a method, or a method, a slash and what is
-// special about the row.
+// effects are writes and what must be observable afterwards. A key is a method, optionally with a slash and a
+// description of the case.
 type effects map[string]effect
 
-// effect is one write. Texts hold references: $fan:3 is the id of the third seeded fan (see kinds), $me the creator's, $origin where
-// the platform is, $ago:30 the time and $day:30 the day thirty days ago; $.id is a field of what the write answered, $1.id one of
-// what the first of the steps before it answered.
+// effect is one write. Its texts may contain references: $fan:3 is the id of the third seeded fan (see kinds), $me
+// the creator's id, $origin the platform's origin, $ago:30 the time and $day:30 the date thirty days ago. $.id is a
+// field of the write's result, $1.id a field of the result of its first preparatory step.
 type effect struct {
 	first []step
 	args  string
-	wait  []string // for these events before anything is read; nil: for those that the method declares
-	see   []sight
-	// unseen says why no read can show it; inside then looks into the platform, and must find what want says, which was not so before.
+	wait  []string // events to wait for before reading; nil means those that the method declares
+	see   []observation
+	// unseen is the reason why no read can show the effect. inside then inspects the platform itself: it must return
+	// want, which it must not have returned before the write.
 	unseen string
 	inside func(c *world.Creator, id func(string) int64) any
 	want   any
-	also   func(t *testing.T, s *stage)
+	also   func(t *testing.T, s *effectFixture)
 }
 
-// step is a call; "!kind" orders an event of the world outside and answers with its data, "put" sends a part of an upload, and
-// "session" signs in once more.
+// step is a call of a method. "!kind" triggers an event in the sandbox and returns its data, "put" uploads a part, and
+// "session" signs in again.
 type step struct {
 	do, args string
 	wait     []string
 }
 
-// none is for what makes no event now, although its method declares one.
-var none = []string{}
+// noEvents is for steps that cause no event yet, although the method declares one.
+var noEvents = []string{}
 
-// sight is a read, and pairs of a place in its answer and what must be there. It must not have been there before.
-type sight struct {
+// observation is a read, and pairs of a place in its result and the expected value. The value must be different
+// before the write.
+type observation struct {
 	read, args string
 	wants      []any
 }
 
-func sees(read, args string, wants ...any) sight { return sight{read, args, wants} }
+func shows(read, args string, wants ...any) observation { return observation{read, args, wants} }
 
-// gone: what could be read cannot be found any more.
-func gone(read, args string) sight { return sees(read, args, "refused", "not_found") }
+// notFound expects that a read finds nothing any more.
+func notFound(read, args string) observation { return shows(read, args, "refused", "not_found") }
 
-// answers looks at what the write itself answered, tells at the event that came.
-func answers(wants ...any) sight            { return sight{"", "", wants} }
-func tells(kind string, wants ...any) sight { return sight{"!" + kind, "", wants} }
+// returns checks the result of the write itself, emits the event that it caused.
+func returns(wants ...any) observation            { return observation{"", "", wants} }
+func emits(kind string, wants ...any) observation { return observation{"!" + kind, "", wants} }
 
-// What can be wanted besides a value: that there is nothing or something, a change of what was there, that it stays as it was, or is what was answered.
+// Expectations other than a plain value.
 type (
-	absence  struct{}
-	presence struct{}
-	change   func(before any) any
-	still    struct{ value any }
-	same     string // what the write answered, or the event carried, at this place
+	absence  struct{}             // there is no value
+	presence struct{}             // there is some value
+	change   func(before any) any // the value follows from the one before the write
+	still    struct{ value any }  // the value may be the same before the write
+	sameAs   string               // the value equals the one at this place of the write's result or the event's data
 )
 
 var (
-	absent absence
-	some   presence
-	// theAnswer is all that the write answered.
-	theAnswer = same("")
+	absent  absence
+	present presence
+	// theResult is the whole result of the write.
+	theResult = sameAs("")
 )
 
-// plus is a number that went up, or down.
+// plus expects a number that grew by n.
 func plus(n int64) change {
 	return func(before any) any {
 		number, _ := before.(json.Number)
@@ -95,7 +97,7 @@ func plus(n int64) change {
 	}
 }
 
-// later is a time that moved.
+// later expects a time that moved.
 func later(by time.Duration) change {
 	return func(before any) any {
 		text, _ := before.(string)
@@ -107,7 +109,7 @@ func later(by time.Duration) change {
 	}
 }
 
-// kinds are what seeded things are called in references.
+// kinds are the names of seeded objects in references.
 var kinds = map[string]row.Kind{
 	"fan": row.KindPerson, "list": row.KindList, "message": row.KindMessage, "mass": row.KindMass, "post": row.KindPost,
 	"comment": row.KindComment, "label": row.KindLabel, "story": row.KindStory, "highlight": row.KindHighlight, "stream": row.KindStream,
@@ -116,20 +118,20 @@ var kinds = map[string]row.Kind{
 	"payout": row.KindPayout, "tx": row.KindTx, "notice": row.KindNotice,
 }
 
-// stage is one creator, to whom one row happens.
-type stage struct {
-	*rig
+// effectFixture runs one effect on a creator of its own.
+type effectFixture struct {
+	*fixture
 	login   string
 	session driver.Session
 	socket  *driver.Socket
 	other   driver.Session  // of the step "session"
 	results map[string]any  // of the steps by number, and of the write
-	events  []catalog.Event // that came by the socket
-	from    int64           // events up to this one are of earlier steps
+	events  []catalog.Event // received on the socket
+	from    int64           // id of the last event of earlier steps
 }
 
-func (r *rig) stage() *stage {
-	s := &stage{rig: r, login: r.login("ok"), results: map[string]any{}}
+func (r *fixture) newEffectFixture() *effectFixture {
+	s := &effectFixture{fixture: r, login: r.login("ok"), results: map[string]any{}}
 	s.session = r.session(s.login)
 	s.socket = r.listen(s.session)
 	return s
@@ -137,9 +139,9 @@ func (r *rig) stage() *stage {
 
 func TestEveryWriteIsSeenByAReadAfterwards(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	all := effects{}
-	for _, part := range []effects{peopleEffects, listEffects, talkEffects, massEffects, postEffects, publishEffects, queueEffects, libraryEffects, moneyEffects, deskEffects} {
+	for _, part := range []effects{peopleEffects, listEffects, messageEffects, massEffects, postEffects, publishEffects, queueEffects, libraryEffects, moneyEffects, settingsEffects} {
 		maps.Copy(all, part)
 	}
 	missing := map[string]bool{}
@@ -153,25 +155,25 @@ func TestEveryWriteIsSeenByAReadAfterwards(t *testing.T) {
 	}
 	for name, one := range all {
 		method, _, _ := strings.Cut(name, "/")
-		if upstreamtest.Method(t, r.catalog, method).Access != catalog.Write {
-			t.Errorf("%s is no write of the catalog", name)
+		if drivertest.Method(t, r.catalog, method).Access != catalog.Write {
+			t.Errorf("%s is not a write", name)
 		}
-		if reads := slices.ContainsFunc(one.see, func(s sight) bool { return s.read != "" && s.read[0] != '!' }); reads == (one.unseen != "") {
-			t.Errorf("%s: a row has a read that shows it, or says why there is none", name)
+		if reads := slices.ContainsFunc(one.see, func(s observation) bool { return s.read != "" && s.read[0] != '!' }); reads == (one.unseen != "") {
+			t.Errorf("%s: an effect needs either a read that shows it or a reason why there is none", name)
 		}
 		delete(missing, method)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r.in(t).stage().show(t, method, &one)
+			r.forTest(t).newEffectFixture().run(t, method, &one)
 		})
 	}
 	if len(missing) > 0 {
-		t.Errorf("no row says what %v do", slices.Sorted(maps.Keys(missing)))
+		t.Errorf("no effects for %v", slices.Sorted(maps.Keys(missing)))
 	}
 }
 
-// show runs a row.
-func (s *stage) show(t *testing.T, act string, e *effect) {
+// run prepares, takes the values before the write, writes, and checks all observations.
+func (s *effectFixture) run(t *testing.T, act string, e *effect) {
 	t.Helper()
 	for n, one := range e.first {
 		s.results[strconv.Itoa(n+1)] = s.do(one)
@@ -185,9 +187,9 @@ func (s *stage) show(t *testing.T, act string, e *effect) {
 	was := s.inside(e)
 	s.results[""] = s.do(step{act, e.args, e.wait})
 	for n, one := range e.see {
-		s.look(&one, before[n])
+		s.checkObservation(&one, before[n])
 	}
-	if want := fmt.Sprint(s.plain(e.want)); e.inside != nil && (was == want || s.inside(e) != want) {
+	if want := fmt.Sprint(s.expectedValue(e.want)); e.inside != nil && (was == want || s.inside(e) != want) {
 		t.Errorf("the platform had %s and has %s, want %s", was, s.inside(e), want)
 	}
 	if e.also != nil {
@@ -195,8 +197,8 @@ func (s *stage) show(t *testing.T, act string, e *effect) {
 	}
 }
 
-// look compares what a sight shows with what it must show.
-func (s *stage) look(one *sight, before any) {
+// checkObservation compares an observation with the expected values.
+func (s *effectFixture) checkObservation(one *observation, before any) {
 	s.t.Helper()
 	var shown any
 	switch {
@@ -209,17 +211,17 @@ func (s *stage) look(one *sight, before any) {
 	}
 	for pair := range slices.Chunk(one.wants, 2) {
 		place := s.fill(pair[0].(string))
-		was, is := timeless(at(before, place)), timeless(at(shown, place))
-		if want, ok := s.fits(pair[1], was, is); !ok {
+		was, is := withoutLastSeen(at(before, place)), withoutLastSeen(at(shown, place))
+		if want, ok := s.matches(pair[1], was, is); !ok {
 			s.t.Errorf("%s: %s is %v, want %v (before: %v)", one.read, place, is, want, was)
 		} else if _, stays := pair[1].(still); before != nil && !stays && reflect.DeepEqual(was, is) {
-			s.t.Errorf("%s: %s was %v before, too: the row proves nothing", one.read, place, was)
+			s.t.Errorf("%s: %s was %v before too, so the observation proves nothing", one.read, place, was)
 		}
 	}
 }
 
-// fits says whether a value is as wanted.
-func (s *stage) fits(want, was, is any) (any, bool) {
+// matches reports whether a value is as expected, and returns the expected value for messages.
+func (s *effectFixture) matches(want, was, is any) (any, bool) {
 	switch want := want.(type) {
 	case presence:
 		return "something", is != nil && is != any(absent)
@@ -228,30 +230,30 @@ func (s *stage) fits(want, was, is any) (any, bool) {
 	case change:
 		value := want(was)
 		return value, value != any(absent) && reflect.DeepEqual(value, is)
-	case same:
-		value := timeless(at(s.results[""], string(want)))
-		return value, reflect.DeepEqual(value, timeless(is))
+	case sameAs:
+		value := withoutLastSeen(at(s.results[""], string(want)))
+		return value, reflect.DeepEqual(value, withoutLastSeen(is))
 	case still:
-		return s.fits(want.value, was, is)
+		return s.matches(want.value, was, is)
 	}
-	value := s.plain(want)
+	value := s.expectedValue(want)
 	return value, reflect.DeepEqual(value, is)
 }
 
-// timeless is a document without when people were last seen: the creator always is, just now.
-func timeless(value any) any {
+// withoutLastSeen removes lastSeenAt from a document, because the creator's changes with every call.
+func withoutLastSeen(value any) any {
 	switch value := value.(type) {
 	case []any:
 		list := make([]any, len(value))
 		for n, one := range value {
-			list[n] = timeless(one)
+			list[n] = withoutLastSeen(one)
 		}
 		return list
 	case map[string]any:
 		object := map[string]any{}
 		for name, one := range value {
 			if name != "lastSeenAt" {
-				object[name] = timeless(one)
+				object[name] = withoutLastSeen(one)
 			}
 		}
 		return object
@@ -259,8 +261,8 @@ func timeless(value any) any {
 	return value
 }
 
-// plain is a wanted value as it is in a document.
-func (s *stage) plain(value any) any {
+// expectedValue returns an expected value as it would be decoded, with its references filled in.
+func (s *effectFixture) expectedValue(value any) any {
 	text, err := json.Marshal(value)
 	if err != nil {
 		s.t.Fatal(err)
@@ -279,8 +281,8 @@ func document(t testing.TB, text []byte) any {
 	return value
 }
 
-// inside is what the platform itself has, as text.
-func (s *stage) inside(e *effect) (is string) {
+// inside inspects the platform and returns the state as text.
+func (s *effectFixture) inside(e *effect) (is string) {
 	s.t.Helper()
 	if e.inside == nil {
 		return ""
@@ -296,26 +298,26 @@ func (s *stage) inside(e *effect) (is string) {
 	return is
 }
 
-// do takes a step and gives what it answered, once the events it makes have come.
-func (s *stage) do(one step) any {
+// do takes a step, waits for its events and returns its result.
+func (s *effectFixture) do(one step) any {
 	s.t.Helper()
 	args := s.fill(one.args)
-	s.mark()
+	s.skipEvents()
 	switch {
 	case one.do[0] == '!':
-		return s.order(one.do[1:], args)
+		return s.trigger(one.do[1:], args)
 	case one.do == "put":
 		return s.put(args)
 	case one.do == "session":
-		s.other = s.rig.session(s.login)
+		s.other = s.fixture.session(s.login)
 		return map[string]any{"id": at(s.readBy(s.other, "settings.listSessions", "{}"), "items[isCurrent=true].id")}
 	}
 	a, err := s.call(s.session, one.do, args)
 	if err != nil {
-		s.t.Fatalf("%s %s: %s", one.do, args, told(err))
+		s.t.Fatalf("%s %s: %s", one.do, args, describe(err))
 	}
 	if one.wait == nil {
-		one.wait = upstreamtest.Method(s.t, s.catalog, one.do).Emits
+		one.wait = drivertest.Method(s.t, s.catalog, one.do).Emits
 	}
 	for _, kind := range one.wait {
 		s.event(kind, nil)
@@ -323,8 +325,8 @@ func (s *stage) do(one step) any {
 	return document(s.t, a.Result)
 }
 
-// order makes something of the world outside happen, and gives the data of the event.
-func (s *stage) order(kind, args string) any {
+// trigger makes the sandbox generate an event and returns the event's data.
+func (s *effectFixture) trigger(kind, args string) any {
 	s.t.Helper()
 	body := map[string]any{}
 	if args != "" {
@@ -335,13 +337,13 @@ func (s *stage) order(kind, args string) any {
 		frame = "system.experiment"
 	}
 	body["login"], body["what"] = s.login, frame
-	s.mark()
+	s.skipEvents()
 	s.control("POST", "happen", body)
 	return s.event(kind, nil)
 }
 
-// mark has the events that are there by now passed over.
-func (s *stage) mark() {
+// skipEvents makes event ignore all events up to now.
+func (s *effectFixture) skipEvents() {
 	s.t.Helper()
 	err := s.platform.World.Do(s.login, func(c *world.Creator) error {
 		s.from = c.LastFrame()
@@ -352,8 +354,8 @@ func (s *stage) mark() {
 	}
 }
 
-// event is the data of one that came with these wants, or comes within a while.
-func (s *stage) event(kind string, wants []any) any {
+// event waits for an event that meets the expectations and returns its data.
+func (s *effectFixture) event(kind string, wants []any) any {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Minute)
 	defer cancel()
@@ -361,7 +363,7 @@ func (s *stage) event(kind string, wants []any) any {
 		for n >= len(s.events) {
 			e, err := s.socket.Next(ctx)
 			if err != nil {
-				s.t.Fatalf("waiting for %s like %v: %v; came: %s", kind, wants, err, s.came())
+				s.t.Fatalf("waiting for %s like %v: %v; received: %s", kind, wants, err, s.describeEvents())
 			}
 			s.events = append(s.events, e)
 		}
@@ -371,7 +373,7 @@ func (s *stage) event(kind string, wants []any) any {
 		data := document(s.t, s.events[n].Data)
 		fits := true
 		for pair := range slices.Chunk(wants, 2) {
-			_, ok := s.fits(pair[1], nil, at(data, s.fill(pair[0].(string))))
+			_, ok := s.matches(pair[1], nil, at(data, s.fill(pair[0].(string))))
 			fits = fits && ok
 		}
 		if fits {
@@ -380,8 +382,8 @@ func (s *stage) event(kind string, wants []any) any {
 	}
 }
 
-// came lists the events, for whom a test failed.
-func (s *stage) came() string {
+// describeEvents lists the received events for messages.
+func (s *effectFixture) describeEvents() string {
 	var list []string
 	for _, e := range s.events {
 		list = append(list, fmt.Sprintf("%s %.200s", e.Kind, e.Data))
@@ -389,8 +391,8 @@ func (s *stage) came() string {
 	return strings.Join(list, "\n")
 }
 
-// put sends a part of an upload to the address that the platform gives for it: the picture, or as many bytes as asked for.
-func (s *stage) put(args string) any {
+// put uploads a part to the URL that the platform returns for it: the picture, or size bytes.
+func (s *effectFixture) put(args string) any {
 	s.t.Helper()
 	in := document(s.t, []byte(args)).(map[string]any)
 	data := picture
@@ -422,17 +424,18 @@ func (s *stage) put(args string) any {
 	return map[string]any{"etag": strings.Trim(resp.Header.Get("ETag"), `"`)}
 }
 
-func (s *stage) read(name, args string) any {
+func (s *effectFixture) read(name, args string) any {
 	s.t.Helper()
 	return s.readBy(s.session, name, args)
 }
 
-// readBy reads: all pages, unless a limit is given. A refusal is a document that says of which kind.
-func (s *stage) readBy(session driver.Session, name, args string) any {
+// readBy calls a read. It reads all pages unless the arguments have a limit. A refusal becomes a document with its
+// kind.
+func (s *effectFixture) readBy(session driver.Session, name, args string) any {
 	s.t.Helper()
-	m := upstreamtest.Method(s.t, s.catalog, name)
+	m := drivertest.Method(s.t, s.catalog, name)
 	if m.Access != catalog.Read {
-		s.t.Fatalf("%s is no read", name)
+		s.t.Fatalf("%s is not a read", name)
 	}
 	if m.Paginated && !strings.Contains(args, `"limit"`) {
 		if items := s.pages(name, args, 100, nil); items != nil {
@@ -450,9 +453,9 @@ func (s *stage) readBy(session driver.Session, name, args string) any {
 	return document(s.t, a.Result)
 }
 
-// pages reads a list to its end and calls between before every page but the first, with what came so far. It is nil, not empty, if
-// whose list it is cannot be found.
-func (s *stage) pages(name, args string, limit int, between func(came []any)) []any {
+// pages reads all pages of a list. It calls between before every page but the first, with the items so far. The
+// result is nil, not empty, if the owner of the list is not found.
+func (s *effectFixture) pages(name, args string, limit int, between func(came []any)) []any {
 	s.t.Helper()
 	items := []any{}
 	in := document(s.t, []byte(args)).(map[string]any)
@@ -467,7 +470,7 @@ func (s *stage) pages(name, args string, limit int, between func(came []any)) []
 			return nil
 		}
 		if err != nil {
-			s.t.Fatalf("%s %s: %s", name, text, told(err))
+			s.t.Fatalf("%s %s: %s", name, text, describe(err))
 		}
 		page := document(s.t, a.Result)
 		list := at(page, "items").([]any)
@@ -476,21 +479,21 @@ func (s *stage) pages(name, args string, limit int, between func(came []any)) []
 			return items
 		}
 		if len(list) != limit || at(page, "nextCursor") == nil {
-			s.t.Fatalf("%s: a page of %d items says that there are more, the cursor is %v", name, len(list), at(page, "nextCursor"))
+			s.t.Fatalf("%s: a page of %d items has hasMore and the cursor %v", name, len(list), at(page, "nextCursor"))
 		}
 		in["cursor"] = at(page, "nextCursor")
 		if between != nil {
 			between(items)
 		}
 	}
-	s.t.Fatalf("%s has no end", name)
+	s.t.Fatalf("%s does not end", name)
 	return nil
 }
 
 var reference = regexp.MustCompile(`\$(me\b|origin\b|[a-z]+:\d+|\d*(?:\.\w+)+)`)
 
-// fill puts in what references stand for.
-func (s *stage) fill(text string) string {
+// fill replaces the references in a text.
+func (s *effectFixture) fill(text string) string {
 	s.t.Helper()
 	return reference.ReplaceAllStringFunc(text, func(found string) string {
 		name, number, isID := strings.Cut(found[1:], ":")
@@ -500,7 +503,7 @@ func (s *stage) fill(text string) string {
 		case isID:
 			kind, known := kinds[name]
 			if !known {
-				s.t.Fatalf("%s is no reference", found)
+				s.t.Fatalf("unknown reference %s", found)
 			}
 			return strconv.FormatInt(row.SeedID(int64(count(s.t, s.session.Owner(s.catalog))), kind, count(s.t, number)), 10)
 		case name == "me":
@@ -511,7 +514,7 @@ func (s *stage) fill(text string) string {
 		from, place, _ := strings.Cut(name, ".")
 		value := at(s.results[from], place)
 		if value == nil || value == any(absent) {
-			s.t.Fatalf("%s stands for nothing", found)
+			s.t.Fatalf("the reference %s has no value", found)
 		}
 		return fmt.Sprint(value)
 	})
@@ -528,8 +531,8 @@ func count(t testing.TB, text string) int {
 
 var places = regexp.MustCompile(`([^.\[\]]+)|\[([^=\]]+)=([^\]]*)\]`)
 
-// at is what is in a document at a place: names and numbers with dots between, # for how many, and [id=3] for the one of a list that
-// has that id.
+// at returns the value at a place of a document: names and indexes separated by dots, # for the number of items, and
+// [id=3] for the item with that id.
 func at(value any, place string) any {
 	for _, part := range places.FindAllStringSubmatch(place, -1) {
 		list, isList := value.([]any)

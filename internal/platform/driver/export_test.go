@@ -6,20 +6,20 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
-// DecodeSlowly is DecodeSession by the general reader alone.
+// DecodeSlowly is DecodeSession without decodePlain.
 func DecodeSlowly(text secret.String) (Session, error) {
 	var st stored
 	if json.Unmarshal([]byte(text.Reveal()), &st) != nil {
 		return Session{}, errStored
 	}
-	return st.session(), nil
+	return st.toSession(), nil
 }
 
-// ReadsQuickly says whether the quick reader takes a stored session.
+// ReadsQuickly reports whether decodePlain accepts an encoded session.
 func ReadsQuickly(text secret.String) bool {
-	_, ok := readSession(text)
+	_, ok := decodePlain(text)
 	return ok
 }
 
-// ReadIdentity reads the answer of a probe.
+// ReadIdentity parses the result of a probe.
 func ReadIdentity(result []byte) (Identity, bool) { return readIdentity(result) }

@@ -9,18 +9,18 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
-	"github.com/stagedoor/stagedoor/internal/platform/driver/upstreamtest"
+	"github.com/stagedoor/stagedoor/internal/platform/driver/drivertest"
 )
 
-// fault orders trouble for one login.
-func (r *rig) fault(login, kind string, value, count int) {
+// injectFault makes the sandbox fail for one login. A count of 0 means always.
+func (r *fixture) injectFault(login, kind string, value, count int) {
 	r.t.Helper()
 	r.control("POST", "faults", map[string]any{"scope": login, "kind": kind, "value": value, "count": count})
 }
 
-func TestTroubleOfThePlatformIsToldAsWhatItIs(t *testing.T) {
+func TestPlatformFaultsMapToProblems(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	for name, test := range map[string]struct {
 		kind    string
 		value   int
@@ -38,15 +38,15 @@ func TestTroubleOfThePlatformIsToldAsWhatItIs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := r.in(t)
+			r := r.forTest(t)
 			login := r.login("ok")
 			s := r.session(login)
-			r.fault(login, test.kind, test.value, 1)
+			r.injectFault(login, test.kind, test.value, 1)
 			_, err := r.call(s, "me.get", "{}")
 			if test.refused != "" {
-				refusedAs(t, err, test.refused)
+				wantRefusal(t, err, test.refused)
 				refused, _ := errors.AsType[*driver.Refused](err)
-				err = refused.Problem(upstreamtest.Method(t, r.catalog, "me.get"))
+				err = refused.Problem(drivertest.Method(t, r.catalog, "me.get"))
 				if test.kind == "rate_limit" && (refused.RetryAfter != 7*time.Second || problem.Of(err).RetryAfter != 7) {
 					t.Errorf("retry after %s", refused.RetryAfter)
 				}
@@ -55,16 +55,16 @@ func TestTroubleOfThePlatformIsToldAsWhatItIs(t *testing.T) {
 				t.Fatalf("want %s, got %v", test.problem.Code, err)
 			}
 			if _, err := r.call(s, "me.get", "{}"); err != nil {
-				t.Fatalf("after the trouble: %v", err)
+				t.Fatalf("after the fault: %v", err)
 			}
 		})
 	}
 }
 
-// hasty is a call that waits a moment only.
-func (r *rig) hasty(s driver.Session, name, args string) error {
+// callBriefly calls a method with a timeout of one second.
+func (r *fixture) callBriefly(s driver.Session, name, args string) error {
 	r.t.Helper()
-	m := *upstreamtest.Method(r.t, r.catalog, name)
+	m := *drivertest.Method(r.t, r.catalog, name)
 	m.Timeout = time.Second
 	parsed, err := m.FromObject([]byte(args), false)
 	if err != nil {
@@ -74,9 +74,9 @@ func (r *rig) hasty(s driver.Session, name, args string) error {
 	return err
 }
 
-func TestAPlatformThatHangsIsATimeoutAndAWriteMayHaveHappened(t *testing.T) {
+func TestHangingPlatformTimesOutAndWritesHaveUnknownOutcome(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	login := r.login("ok")
 	s := r.session(login)
 	for name, test := range map[string]struct {
@@ -86,10 +86,10 @@ func TestAPlatformThatHangsIsATimeoutAndAWriteMayHaveHappened(t *testing.T) {
 	}{
 		"me.get":       {"{}", false, true},
 		"lists.create": {`{"name":"Maybe"}`, true, false},
-		"lists.rename": {`{"listId":"1","name":"Maybe"}`, true, false}, // although it may be repeated without harm
+		"lists.rename": {`{"listId":"1","name":"Maybe"}`, true, false}, // although it is idempotent
 	} {
-		r.fault(login, "hang", 0, 1)
-		err := r.hasty(s, name, test.args)
+		r.injectFault(login, "hang", 0, 1)
+		err := r.callBriefly(s, name, test.args)
 		got := problem.Of(err)
 		document, failed := got.Document(problem.Place{})
 		if failed != nil || got.Kind.Code != problem.UpstreamTimeout.Code {
@@ -106,10 +106,10 @@ func TestAPlatformThatHangsIsATimeoutAndAWriteMayHaveHappened(t *testing.T) {
 
 func TestLatencyIsMeasured(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	login := r.login("ok")
 	s := r.session(login)
-	r.fault(login, "latency", 150, 0)
+	r.injectFault(login, "latency", 150, 0)
 	a, err := r.call(s, "me.get", "{}")
 	if err != nil || a.Took < 150*time.Millisecond {
 		t.Fatalf("took %s, %v", a.Took, err)
@@ -117,7 +117,7 @@ func TestLatencyIsMeasured(t *testing.T) {
 }
 
 // listen opens the socket of a session.
-func (r *rig) listen(s driver.Session) *driver.Socket {
+func (r *fixture) listen(s driver.Session) *driver.Socket {
 	r.t.Helper()
 	socket, err := r.driver.Listen(r.t.Context(), via("us"), s)
 	if err != nil {
@@ -127,9 +127,9 @@ func (r *rig) listen(s driver.Session) *driver.Socket {
 	return socket
 }
 
-func TestFramesThatComeTwiceOrInTheWrongOrderCanBeTold(t *testing.T) {
+func TestDuplicateAndReorderedFramesAreRecognisable(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	for kind, check := range map[string]func(ids []string) bool{
 		"duplicate": func(ids []string) bool { return ids[0] == ids[1] },
 		"reorder":   func(ids []string) bool { return ids[0] > ids[1] },
@@ -137,44 +137,44 @@ func TestFramesThatComeTwiceOrInTheWrongOrderCanBeTold(t *testing.T) {
 		login := r.login("ok")
 		s := r.session(login)
 		socket := r.listen(s)
-		r.fault(login, kind, 0, 1)
+		r.injectFault(login, kind, 0, 1)
 		for range 2 {
 			if _, err := r.call(s, "lists.create", `{"name":"Frames"}`); err != nil {
 				t.Fatal(err)
 			}
 		}
-		ids := []string{upstreamtest.Await(t, socket, "listUpdated").UpstreamID, upstreamtest.Await(t, socket, "listUpdated").UpstreamID}
+		ids := []string{drivertest.Await(t, socket, "listUpdated").UpstreamID, drivertest.Await(t, socket, "listUpdated").UpstreamID}
 		if !check(ids) {
 			t.Errorf("%s: frames %v", kind, ids)
 		}
 	}
 }
 
-func TestFrameThatReorderHoldsBackComesAlsoWhenNoOtherFollows(t *testing.T) {
+func TestReorderedFrameArrivesWithoutASuccessor(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	login := r.login("ok")
 	s := r.session(login)
 	socket := r.listen(s)
-	r.fault(login, "reorder", 0, 1)
+	r.injectFault(login, "reorder", 0, 1)
 	if _, err := r.call(s, "lists.create", `{"name":"Frames"}`); err != nil {
 		t.Fatal(err)
 	}
-	upstreamtest.Await(t, socket, "listUpdated")
+	drivertest.Await(t, socket, "listUpdated")
 }
 
-func TestASocketThatIsCutEndsAndWhatWasMissedIsListed(t *testing.T) {
+func TestDroppedSocketClosesAndMissedEventsAreListed(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	login := r.login("ok")
 	s := r.session(login)
 	socket := r.listen(s)
 	if _, err := r.call(s, "lists.create", `{"name":"One"}`); err != nil {
 		t.Fatal(err)
 	}
-	last := upstreamtest.Await(t, socket, "listUpdated").UpstreamID
-	r.fault(login, "drop_socket", 0, 1)
-	closed(t, socket)
+	last := drivertest.Await(t, socket, "listUpdated").UpstreamID
+	r.injectFault(login, "drop_socket", 0, 1)
+	awaitClosed(t, socket)
 	if _, err := r.call(s, "lists.create", `{"name":"Two"}`); err != nil {
 		t.Fatal(err)
 	}
@@ -184,8 +184,8 @@ func TestASocketThatIsCutEndsAndWhatWasMissedIsListed(t *testing.T) {
 	}
 }
 
-// closed waits for the end of a socket.
-func closed(t *testing.T, socket *driver.Socket) {
+// awaitClosed reads a socket until it is closed.
+func awaitClosed(t *testing.T, socket *driver.Socket) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -194,7 +194,7 @@ func closed(t *testing.T, socket *driver.Socket) {
 		if _, ok := errors.AsType[*driver.Closed](err); ok {
 			return
 		} else if err != nil {
-			t.Fatalf("the socket says %v", err)
+			t.Fatalf("the socket failed: %v", err)
 		}
 	}
 }

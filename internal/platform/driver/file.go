@@ -17,37 +17,38 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 )
 
-// Files moves files to and from where the platform's manifest says that they are, and nowhere else.
+// Files transfers files between callers and the folders that the manifest lists, and nowhere else.
 type Files struct {
 	driver  *HTTP
 	origins egress.Origins
-	at      []*url.URL
+	// at are the folders. Their paths end in a slash.
+	at []*url.URL
 }
 
-// ErrAddress means that an address is not one where the platform keeps files. Nothing was sent.
+// ErrAddress means that a URL is not in a folder of the platform's files. Nothing was sent.
 var ErrAddress = errors.New("the platform keeps no files at this address")
 
-// FileRequest asks for a file, or a part of one.
+// FileRequest requests a file or a part of one.
 type FileRequest struct {
 	// Method is GET or HEAD.
 	Method string
 	URL    string
-	// Header holds what the caller says of ranges and of what it has already.
+	// Header holds the caller's range and conditional headers.
 	Header http.Header
 }
 
-// File is the answer to a FileRequest.
+// File is the response to a FileRequest.
 type File struct {
 	// Status is 200, 206, 304 or 416.
 	Status int
 	Header http.Header
-	// Length is -1 if the platform does not say.
+	// Length is in bytes, or -1 if it is not known.
 	Length int64
 	// Body must be closed. Its errors are problems.
 	Body io.ReadCloser
 }
 
-// PartRequest gives a part of a file to an address that takes it.
+// PartRequest uploads a part of a file to a URL.
 type PartRequest struct {
 	URL    string
 	Header http.Header
@@ -55,25 +56,25 @@ type PartRequest struct {
 	Size   int64
 }
 
-// How long a platform may take. What the caller's side takes does not count, and a file may take as long as it likes in all.
+// Limits of file requests. The timeouts do not count time spent waiting for the caller, and there is no limit in total.
 const (
-	fileHeader = 30 * time.Second
-	fileIdle   = 30 * time.Second
-	// refusalBytes is as much as is read of a refusal.
-	refusalBytes = 64 << 10
-	maxAddress   = 8 << 10
+	fileHeaderTimeout = 30 * time.Second
+	fileIdleTimeout   = 30 * time.Second
+	// maxRefusalBytes bounds the bytes that are read of an error response.
+	maxRefusalBytes = 64 << 10
+	maxAddress      = 8 << 10
 )
 
-// What the problems of these requests are made with: neither changes anything that a repetition does not change again.
+// Methods to build the problems of file requests with. Both count as reads, because repeating them is harmless.
 var (
-	getFile = &catalog.Method{Resource: "files", Name: "get", Access: catalog.Read}
-	putPart = &catalog.Method{Resource: "files", Name: "put", Access: catalog.Read}
+	getFileMethod = &catalog.Method{Resource: "files", Name: "get", Access: catalog.Read}
+	putPartMethod = &catalog.Method{Resource: "files", Name: "put", Access: catalog.Read}
 )
 
-// Files is the way to the platform's files. It fails if the manifest has none.
+// Files returns the client for the platform's files. It fails if the manifest has no section files.
 func (d *HTTP) Files() (*Files, error) {
 	if d.Catalog.Files == nil {
-		return nil, fmt.Errorf("platform %s: its manifest has no files", d.Catalog.ID)
+		return nil, fmt.Errorf("platform %s: the manifest has no files", d.Catalog.ID)
 	}
 	f := &Files{driver: d}
 	var origins []string
@@ -95,23 +96,25 @@ func (d *HTTP) Files() (*Files, error) {
 	return f, nil
 }
 
-// address parses an address and makes sure that a file can be there. A path that another reader could take for a different one is
-// refused: the folders are what keeps a caller from everything else on the same host.
-func (f *Files) address(text string) (*url.URL, error) {
+// parseAddress parses a URL and checks that it is in one of the folders. URLs come from callers, and the folders are
+// all that keeps a caller from the rest of the host. So it also rejects paths that another parser could read
+// differently.
+func (f *Files) parseAddress(text string) (*url.URL, error) {
 	if len(text) > maxAddress || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' || r == '\\' || r == '#' }) {
 		return nil, ErrAddress
 	}
+	// u.Path is decoded, so this also rejects %2e%2e, %2f.. and the like.
 	u, err := url.Parse(text)
 	if err != nil || u.Opaque != "" || u.User != nil || strings.Contains(u.Path, "\\") || path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") {
 		return nil, ErrAddress
 	}
-	if !slices.ContainsFunc(f.at, func(at *url.URL) bool { return sameHost(u, at) && strings.HasPrefix(u.Path, at.Path) }) {
+	if !slices.ContainsFunc(f.at, func(at *url.URL) bool { return sameOrigin(u, at) && strings.HasPrefix(u.Path, at.Path) }) {
 		return nil, ErrAddress
 	}
 	return u, nil
 }
 
-func sameHost(a, b *url.URL) bool {
+func sameOrigin(a, b *url.URL) bool {
 	port := func(u *url.URL) string {
 		switch {
 		case u.Port() != "":
@@ -124,66 +127,68 @@ func sameHost(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
 }
 
-// Fetch asks for a file. Errors are problems, or ErrAddress.
+// Fetch requests a file. Errors are problems, or ErrAddress.
 func (f *Files) Fetch(ctx context.Context, via Via, s Session, req FileRequest) (*File, error) {
-	out, err := f.request(ctx, s, req.Method, req.URL, nil)
+	out, err := f.newRequest(ctx, s, req.Method, req.URL, nil)
 	if err != nil {
 		return nil, err
 	}
 	for name, values := range req.Header {
 		out.Header[name] = values
 	}
-	resp, err := f.client(via).Do(out, egress.Limits{Header: fileHeader, Idle: fileIdle, Total: egress.None, Bytes: egress.None, Raw: true})
+	resp, err := f.client(via).Do(out, egress.Limits{Header: fileHeaderTimeout, Idle: fileIdleTimeout, Total: egress.None, Bytes: egress.None, Raw: true})
 	if err != nil {
-		return nil, f.driver.lost(ctx, getFile, err)
+		return nil, f.driver.transportProblem(ctx, getFileMethod, err)
 	}
 	switch resp.StatusCode {
 	case http.StatusOK, http.StatusPartialContent, http.StatusNotModified, http.StatusRequestedRangeNotSatisfiable:
 		return &File{
 			Status: resp.StatusCode, Header: resp.Header, Length: resp.ContentLength,
-			Body: &fileBody{ReadCloser: resp.Body, failed: func(err error) error { return f.driver.lost(ctx, getFile, err) }},
+			Body: &fileBody{ReadCloser: resp.Body, wrap: func(err error) error { return f.driver.transportProblem(ctx, getFileMethod, err) }},
 		}, nil
 	}
-	return nil, f.refused(resp)
+	return nil, f.refusalProblem(resp)
 }
 
-// Put gives a part to the platform, which answers with a tag of it. The body is read by another goroutine, and may be read still when
-// Put has failed: the platform may refuse a part before it has all of it. Errors are problems, or ErrAddress.
+// Put uploads a part and returns its ETag. Another goroutine reads the body and may still read it after Put has failed,
+// because the platform may refuse a part before it has received all of it. Errors are problems, or ErrAddress.
 func (f *Files) Put(ctx context.Context, via Via, s Session, part PartRequest) (etag string, err error) {
-	out, err := f.request(ctx, s, http.MethodPut, part.URL, part.Body)
+	out, err := f.newRequest(ctx, s, http.MethodPut, part.URL, part.Body)
 	if err != nil {
 		return "", err
 	}
 	for name, values := range part.Header {
 		out.Header[name] = values
 	}
+	// Without GetBody the transport cannot resend the part; the caller's body can be read only once.
 	out.ContentLength, out.GetBody = part.Size, nil
-	resp, err := f.client(via).Do(out, egress.Limits{Header: fileHeader, Idle: fileIdle, Total: egress.None, Bytes: refusalBytes, Raw: true})
+	resp, err := f.client(via).Do(out, egress.Limits{Header: fileHeaderTimeout, Idle: fileIdleTimeout, Total: egress.None, Bytes: maxRefusalBytes, Raw: true})
 	if err != nil {
-		return "", f.driver.lost(ctx, putPart, err)
+		return "", f.driver.transportProblem(ctx, putPartMethod, err)
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return "", f.refused(resp)
+		return "", f.refusalProblem(resp)
 	}
 	defer resp.Body.Close()
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-		return "", f.driver.lost(ctx, putPart, err)
+		return "", f.driver.transportProblem(ctx, putPartMethod, err)
 	}
 	return strings.Trim(strings.TrimPrefix(resp.Header.Get("Etag"), "W/"), `"`), nil
 }
 
-// request makes a request for a file. Who asks is told by the browser's name alone, unless the manifest wants the session to go with it.
-func (f *Files) request(ctx context.Context, s Session, method, address string, body io.Reader) (*http.Request, error) {
-	u, err := f.address(address)
+// newRequest builds a request for a file. It has only the user agent of the session, unless the manifest asks for the
+// whole session.
+func (f *Files) newRequest(ctx context.Context, s Session, method, address string, body io.Reader) (*http.Request, error) {
+	u, err := f.parseAddress(address)
 	if err != nil {
 		return nil, err
 	}
 	out, err := http.NewRequestWithContext(ctx, method, u.String(), body)
 	if err != nil {
-		return nil, ErrAddress // the library's own error repeats the address, and with it its signature
+		return nil, ErrAddress // the library's error would repeat the URL, which may contain a signature
 	}
 	whole := http.Header{}
-	s.dress(whole, f.driver.Catalog.Session.UserAgent)
+	s.applyTo(whole, f.driver.Catalog.Session.UserAgent)
 	if f.driver.Catalog.Files.Cookies {
 		out.Header = whole
 	} else {
@@ -192,6 +197,7 @@ func (f *Files) request(ctx context.Context, s Session, method, address string, 
 	return out, nil
 }
 
+// client returns the egress client for an account's traffic to the file hosts.
 func (f *Files) client(via Via) *egress.Client {
 	isolation := egress.ByAccount
 	if f.driver.Catalog.Isolation == catalog.ByProxy {
@@ -200,34 +206,34 @@ func (f *Files) client(via Via) *egress.Client {
 	return f.driver.Egress.Client(egress.Identity{Region: via.Region, Account: via.Account, Isolation: isolation}, f.origins)
 }
 
-// refused is the problem in an answer that brought no file. A file's host knows addresses, not sessions: that it asks who is there says
-// nothing about the account.
-func (f *Files) refused(resp *http.Response) error {
+// refusalProblem returns the problem for a response without a file. File hosts check URLs and not sessions, so a 401
+// from one does not mean that the account's session has ended.
+func (f *Files) refusalProblem(resp *http.Response) error {
 	defer resp.Body.Close()
 	if resp.StatusCode >= 300 && resp.StatusCode < 400 || resp.StatusCode < 300 {
-		return problem.UpstreamInvalidResponse.Newf("The platform answered the request for a file with the status %d.", resp.StatusCode)
+		return problem.UpstreamInvalidResponse.Newf("The platform answered the file request with status %d.", resp.StatusCode)
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, refusalBytes))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusalBytes))
 	if err != nil {
-		body = nil // the status tells enough
+		body = nil // the status is enough to classify it
 	}
 	r := &Refused{Refusal: f.driver.Catalog.Classify(resp.StatusCode, resp.Header, body), Status: resp.StatusCode}
 	if r.Kind == catalog.RefusedSession {
 		r.Kind = catalog.RefusedForbidden
 	}
-	return r.Problem(getFile)
+	return r.Problem(getFileMethod)
 }
 
-// fileBody tells problems instead of errors.
+// fileBody turns the errors of Read into problems.
 type fileBody struct {
 	io.ReadCloser
-	failed func(error) error
+	wrap func(error) error
 }
 
 func (b *fileBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = b.failed(err)
+		err = b.wrap(err)
 	}
 	return n, err
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 )
 
-// filesAt is the way to files that are at other places than the sandbox's.
-func (r *rig) filesAt(at ...string) *driver.Files {
+// filesAt returns a client for files in other folders than the sandbox's.
+func (r *fixture) filesAt(at ...string) *driver.Files {
 	r.t.Helper()
 	c := *r.catalog
 	own := *r.catalog.Files
@@ -39,11 +39,11 @@ func (r *rig) filesAt(at ...string) *driver.Files {
 	return files
 }
 
-// Files may be on hosts of their own. They leave through the account's region as everything does: when that is gone nothing is sent, and
-// never through another one.
+// Files may be on other hosts. Their traffic leaves through the account's region only: if the region is down, nothing
+// is sent.
 func TestFilesLeaveThroughTheRegionOnly(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	var mu sync.Mutex
 	from := map[string]int{}
 	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -85,7 +85,7 @@ func TestFilesLeaveThroughTheRegionOnly(t *testing.T) {
 			t.Errorf("requests came from %v %s", from, when)
 		}
 	}
-	counted("while both regions live")
+	counted("while both regions are up")
 	for _, p := range r.us {
 		p.Kill()
 	}
@@ -95,7 +95,7 @@ func TestFilesLeaveThroughTheRegionOnly(t *testing.T) {
 	if _, err := put("us"); !errors.Is(err, problem.EgressUnavailable.New("")) {
 		t.Errorf("up through a dead region: %v", err)
 	}
-	counted("after one had died")
+	counted("after one went down")
 	for _, address := range []string{host.URL + "/private/1", r.platform.URL + "/media/1/full", host.URL, host.URL + "/public/../private"} {
 		if _, err := fetch("uk", address); !errors.Is(err, driver.ErrAddress) {
 			t.Errorf("%s: %v", address, err)
@@ -103,10 +103,10 @@ func TestFilesLeaveThroughTheRegionOnly(t *testing.T) {
 	}
 }
 
-// An error about an address never repeats it: it may carry a signature.
-func TestErrorsOfFilesKeepTheirAddresses(t *testing.T) {
+// Errors never contain the URL of a file, which may contain a signature.
+func TestFileErrorsDoNotContainURLs(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	files := r.filesAt("/media/")
 	session := r.session(r.login("ok"))
 	for _, address := range []string{"http://[::1/media/?sig=SECRET", r.platform.URL + "/other/?sig=SECRET", r.platform.URL + "/media/1/none?sig=SECRET"} {
@@ -121,10 +121,10 @@ func TestErrorsOfFilesKeepTheirAddresses(t *testing.T) {
 	}
 }
 
-// A platform whose manifest has no files has none.
-func TestAManifestWithoutFilesHasNone(t *testing.T) {
+// Files fails if the manifest has no section files, or an origin that egress does not accept.
+func TestFilesFailsWithoutAUsableSection(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	c := *r.catalog
 	c.Files = nil
 	d, err := driver.New(driver.Deps{Catalog: &c, Egress: r.egress, Origin: r.platform.URL, Now: r.driver.Now})
@@ -132,15 +132,15 @@ func TestAManifestWithoutFilesHasNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := d.Files(); err == nil {
-		t.Error("it has")
+		t.Error("Files succeeded without a section")
 	}
 	c.Files = &catalog.Files{At: []string{"https://[::1]/"}}
 	if _, err := d.Files(); err == nil {
-		t.Error("an address of IPv6 cannot be a part of a pool's key, and was taken")
+		t.Error("Files accepted an IPv6 address, which cannot be part of a pool's key")
 	}
 }
 
-// Whatever an address is, it is refused unless every reader of it finds the platform's folder of files.
+// Fetch rejects any URL that is not clearly in a folder of the platform's files.
 func FuzzFileAddress(f *testing.F) {
 	const origin = "https://platform.example"
 	for _, seed := range []string{
@@ -165,7 +165,7 @@ func FuzzFileAddress(f *testing.F) {
 	f.Fuzz(func(t *testing.T, address string) {
 		_, err := files.Fetch(t.Context(), via("us"), driver.Session{}, driver.FileRequest{Method: http.MethodGet, URL: address})
 		if err == nil {
-			t.Fatal("a file came from nowhere")
+			t.Fatal("Fetch succeeded without egress")
 		}
 		if errors.Is(err, driver.ErrAddress) {
 			return
@@ -173,7 +173,7 @@ func FuzzFileAddress(f *testing.F) {
 		u, wrong := url.Parse(address)
 		if wrong != nil || u.Scheme != "https" || !strings.EqualFold(u.Hostname(), "platform.example") || u.User != nil ||
 			!strings.HasPrefix(path.Clean(u.Path), "/media/") && !strings.HasPrefix(path.Clean(u.Path), "/upload/") && path.Clean(u.Path) != "/media" && path.Clean(u.Path) != "/upload" {
-			t.Errorf("%q was taken: %v", address, err)
+			t.Errorf("%q was accepted: %v", address, err)
 		}
 	})
 }

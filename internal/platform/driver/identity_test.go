@@ -6,7 +6,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 )
 
-// The database refuses a NUL character in a text, so a name that has one would keep its creator from being connected.
+// PostgreSQL rejects NUL characters in text, so a creator whose name has one could not be connected.
 func TestIdentityHasNoNULCharacter(t *testing.T) {
 	t.Parallel()
 	who, ok := driver.ReadIdentity([]byte(`{"id":"7","username":"lu\u0000na","name":"Luna\u0000 Vale","isCreator":true}`))

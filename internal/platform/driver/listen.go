@@ -19,33 +19,34 @@ import (
 // maxFrame bounds one frame, in bytes.
 const maxFrame = 1 << 20
 
-// sincePage is how many missed frames are asked for at once, and sinceBytes how large the answer may be.
+// sincePage is how many missed frames one request asks for, and sinceBytes the maximum size of its response.
 const (
 	sincePage  = 500
 	sinceBytes = 32 << 20
 )
 
-// ErrNoSocket means that the platform has no live frames, or cannot be asked for those that were missed.
-var ErrNoSocket = errors.New("the platform has no such thing")
+// ErrNoSocket means that the platform has no live frames, or cannot list missed ones.
+var ErrNoSocket = errors.New("the platform has no socket or does not list missed frames")
 
-// Socket brings events as they happen. One goroutine reads it; Close it.
+// Socket receives events as they happen. Only one goroutine may call Next. The caller must call Close.
 type Socket struct {
-	// Changed are the names of the cookies that opening it changed; Session is then the session to go on with.
+	// Changed lists the names of the cookies that opening the socket changed. Session is the session to continue with.
 	Changed []string
 	Session Session
 
 	conn    *websocket.Conn
 	catalog *catalog.Catalog
-	stop    context.CancelFunc
-	pinged  chan struct{}
+	// stop ends the goroutine that pings, which then closes pingDone.
+	stop     context.CancelFunc
+	pingDone chan struct{}
 }
 
-// Closed says that a socket is over, and why as far as the platform said.
+// Closed is the error for a socket that has ended.
 type Closed struct {
-	// Code is the platform's close code; -1 if it just went away.
+	// Code is the platform's close code, or -1 if the connection broke.
 	Code   int
 	Reason string
-	// Session means that the code says that the session is over.
+	// Session means that the close code stands for an ended session.
 	Session bool
 	cause   error
 }
@@ -54,10 +55,11 @@ func (c *Closed) Error() string {
 	return fmt.Sprintf("the platform closed the socket (code %d)", c.Code)
 }
 
-// Unwrap gives what went wrong on the way.
+// Unwrap returns the cause.
 func (c *Closed) Unwrap() error { return c.cause }
 
-// Listen opens the account's socket. If the platform refuses, the error is Refused.
+// Listen opens the account's socket. The context bounds the opening only. If the platform refuses, the error is
+// *Refused.
 func (d *HTTP) Listen(ctx context.Context, via Via, s Session) (*Socket, error) {
 	spec := d.Catalog.Socket
 	if spec == nil {
@@ -67,27 +69,29 @@ func (d *HTTP) Listen(ctx context.Context, via Via, s Session) (*Socket, error) 
 	for name, values := range d.Catalog.Session.Send {
 		header[name] = values
 	}
-	s.dress(header, d.Catalog.Session.UserAgent)
+	s.applyTo(header, d.Catalog.Session.UserAgent)
 	options := &websocket.DialOptions{HTTPClient: d.client(via).HTTP(), HTTPHeader: header, CompressionMode: websocket.CompressionDisabled}
 	address := "ws" + strings.TrimPrefix(d.Origin, "http") + spec.Path
 	conn, resp, err := websocket.Dial(ctx, address, options) //nolint:bodyclose // the library closes it
 	if err != nil {
-		return nil, d.notOpened(resp, err)
+		return nil, d.dialError(resp, err)
 	}
 	conn.SetReadLimit(maxFrame)
-	living, stop := context.WithCancel(context.WithoutCancel(ctx))
-	socket := &Socket{conn: conn, catalog: d.Catalog, stop: stop, pinged: make(chan struct{})}
-	socket.Session, socket.Changed = s.after(d.Catalog, resp.Header, d.Now())
-	go socket.keepAlive(living, spec.Ping)
+	// The pings must outlive ctx, which bounds the opening only.
+	pingCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	socket := &Socket{conn: conn, catalog: d.Catalog, stop: stop, pingDone: make(chan struct{})}
+	socket.Session, socket.Changed = s.withSetCookies(d.Catalog, resp.Header, d.Now())
+	go socket.keepAlive(pingCtx, spec.Ping)
 	return socket, nil
 }
 
-// notOpened tells a refusal from a broken way. The library's error holds the address and what the platform said, so it is dropped.
-func (d *HTTP) notOpened(resp *http.Response, err error) error {
+// dialError distinguishes a refusal from a failed connection. It drops the library's error, which contains the URL and
+// the platform's response.
+func (d *HTTP) dialError(resp *http.Response, err error) error {
 	if resp != nil && resp.StatusCode != http.StatusSwitchingProtocols {
-		body, _ := io.ReadAll(resp.Body) // at most a kilobyte of it is there
+		body, _ := io.ReadAll(resp.Body) // the library keeps at most 1 KiB of it
 		r := &reply{status: resp.StatusCode, header: resp.Header, body: body}
-		if refused := d.refused(r); refused != nil {
+		if refused := d.classifyReply(r); refused != nil {
 			return refused
 		}
 		return &Closed{Code: -1, cause: catalog.ErrChanged}
@@ -103,9 +107,10 @@ func (d *HTTP) notOpened(resp *http.Response, err error) error {
 	return &Closed{Code: -1, cause: egress.ErrBroken}
 }
 
-// keepAlive pings; a platform that is silent for three pings is gone.
+// keepAlive pings the platform. If a pong takes longer than two intervals, so that the platform was silent for three,
+// it closes the connection.
 func (s *Socket) keepAlive(ctx context.Context, every time.Duration) {
-	defer close(s.pinged)
+	defer close(s.pingDone)
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -118,14 +123,14 @@ func (s *Socket) keepAlive(ctx context.Context, every time.Duration) {
 		err := s.conn.Ping(patience)
 		cancel()
 		if err != nil {
-			_ = s.conn.CloseNow() // Next finds out
+			_ = s.conn.CloseNow() // Next then fails
 			return
 		}
 	}
 }
 
-// Next waits for the next event. An error that is catalog.ErrInvalid, ErrChanged or ErrUnknownFrame is about one frame, and the
-// socket goes on; any other is the end of it, and is Closed or the context's.
+// Next waits for the next event. The errors catalog.ErrInvalid, ErrChanged and ErrUnknownFrame concern one frame, and
+// the socket remains usable. Any other error is final: a *Closed, or the context's.
 func (s *Socket) Next(ctx context.Context) (catalog.Event, error) {
 	kind, frame, err := s.conn.Read(ctx)
 	if err != nil {
@@ -134,48 +139,50 @@ func (s *Socket) Next(ctx context.Context) (catalog.Event, error) {
 		}
 		closed := &Closed{Code: int(websocket.CloseStatus(err)), cause: egress.ErrBroken}
 		closed.Session = s.catalog.Socket.Ended(closed.Code)
-		if told, ok := errors.AsType[websocket.CloseError](err); ok {
-			closed.Reason = told.Reason
+		if closeErr, ok := errors.AsType[websocket.CloseError](err); ok {
+			closed.Reason = closeErr.Reason
 		}
 		return catalog.Event{}, closed
 	}
 	if kind != websocket.MessageText {
-		return catalog.Event{}, fmt.Errorf("%w: a frame that is no text", catalog.ErrInvalid)
+		return catalog.Event{}, fmt.Errorf("%w: the frame is not text", catalog.ErrInvalid)
 	}
 	return s.catalog.Decode(frame)
 }
 
-// Close ends it.
+// Close closes the connection and waits for its goroutine to end.
 func (s *Socket) Close() {
 	s.stop()
 	_ = s.conn.CloseNow() // the platform notices either way
-	<-s.pinged
+	<-s.pingDone
 }
 
-// Missed are events that happened while nobody listened, oldest first.
+// Missed holds events that happened while no socket was open.
 type Missed struct {
+	// Events are ordered from oldest to newest.
 	Events []catalog.Event
-	// Skipped counts frames that could not be understood.
+	// Skipped counts frames that could not be decoded.
 	Skipped int
-	// More means that there are more behind Last.
+	// More means that more events follow Last.
 	More bool
-	// Gap means that the platform no longer has all that came behind the event that was asked for.
+	// Gap means that the platform no longer has all events after the requested one.
 	Gap bool
-	// Last is the id of the last frame, understood or not; empty if there was none.
+	// Last is the id of the last listed frame, decoded or not, or empty if there was none.
 	Last string
-	// Newest is the id of the platform's newest frame, listed or not; empty if it does not say.
+	// Newest is the id of the platform's newest frame, listed or not, or empty if it does not say.
 	Newest string
 	Answer
 }
 
-// CannotList says whether an error of Since means that the platform lists no events.
+// CannotList reports whether an error of Since means that the platform does not list events.
 func CannotList(err error) bool {
 	refused, ok := errors.AsType[*Refused](err)
 	return errors.Is(err, ErrNoSocket) || ok && refused.Kind == catalog.RefusedNotFound
 }
 
-// Newest asks for the id of the platform's newest event, so that Since can later list everything that happens from now on. The id is empty
-// for a platform that lists no events. The answer has the cookies that the platform changed meanwhile.
+// Newest returns the id of the platform's newest event, so that Since can later list everything from now on. If the
+// platform does not report it, Newest reads the list to its end. The id is empty if the platform does not list events.
+// The answer contains the cookies that the platform changed.
 func Newest(ctx context.Context, d Listens, via Via, s Session) (string, Answer, error) {
 	all := Answer{Session: s}
 	for after := ""; ; {
@@ -200,7 +207,7 @@ func Newest(ctx context.Context, d Listens, via Via, s Session) (string, Answer,
 	}
 }
 
-// Since lists what happened behind an event.
+// Since lists the events after the one with the given upstream id, up to sincePage of them.
 func (d *HTTP) Since(ctx context.Context, via Via, s Session, after string) (Missed, error) {
 	var req catalog.Request
 	asked := false
@@ -211,19 +218,20 @@ func (d *HTTP) Since(ctx context.Context, via Via, s Session, after string) (Mis
 		return Missed{}, ErrNoSocket
 	}
 	r, err := d.exchange(ctx, via, s, req, egress.Limits{Bytes: sinceBytes})
-	m := Missed{Answer: d.answer(s, r)}
+	m := Missed{Answer: d.newAnswer(s, r)}
 	if err != nil {
-		return m, d.lost(ctx, d.Catalog.Verify, err)
+		return m, d.transportProblem(ctx, d.Catalog.Verify, err)
 	}
-	if refused := d.refused(r); refused != nil {
+	if refused := d.classifyReply(r); refused != nil {
 		return m, refused
 	}
 	list, err := d.Catalog.Socket.Missed(r.body)
 	if err != nil {
-		return m, unreadable(d.Catalog.Verify, err)
+		return m, responseProblem(d.Catalog.Verify, err)
 	}
 	m.More, m.Gap, m.Newest = list.More, !list.Complete, list.Newest
 	for _, frame := range list.Frames {
+		// A frame that cannot be decoded may still have an id; the next call must not list it again.
 		e, err := d.Catalog.Decode(frame)
 		if e.UpstreamID != "" {
 			m.Last = e.UpstreamID

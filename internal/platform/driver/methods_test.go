@@ -14,27 +14,28 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
-	"github.com/stagedoor/stagedoor/internal/platform/driver/upstreamtest"
+	"github.com/stagedoor/stagedoor/internal/platform/driver/drivertest"
 )
 
-// exampleCreator is whose ids the manifest's examples have: that of ok@sandbox.test.
+// exampleCreator is the id of ok@sandbox.test, whose ids are in the manifest's examples.
 const exampleCreator = "343826782"
 
-// of turns an example into one of another creator. Seeded ids are the creator's, and ten digits that are the same for all.
-func of(s driver.Session, c *catalog.Catalog, example string) string {
+// forCreator adapts an example to another creator. A seeded id is the creator's id followed by ten digits that are
+// the same for all creators.
+func forCreator(s driver.Session, c *catalog.Catalog, example string) string {
 	return strings.ReplaceAll(example, exampleCreator, s.Owner(c))
 }
 
-// judge validates results against their schemas.
-type judge struct{ schemas map[string]*jsonschema.Schema }
+// resultValidator validates results against their schemas.
+type resultValidator struct{ schemas map[string]*jsonschema.Schema }
 
-func newJudge(t *testing.T, c *catalog.Catalog) *judge {
+func newResultValidator(t *testing.T, c *catalog.Catalog) *resultValidator {
 	t.Helper()
 	types := map[string]json.RawMessage{}
 	for _, one := range c.Types() {
 		types[one.Name] = one.Schema
 	}
-	j := &judge{schemas: map[string]*jsonschema.Schema{}}
+	j := &resultValidator{schemas: map[string]*jsonschema.Schema{}}
 	for _, m := range c.Methods() {
 		text, err := json.Marshal(map[string]any{"types": types, "result": m.ResultSchema()})
 		if err != nil {
@@ -56,77 +57,77 @@ func newJudge(t *testing.T, c *catalog.Catalog) *judge {
 	return j
 }
 
-func (j *judge) check(t *testing.T, m *catalog.Method, result []byte) {
+func (j *resultValidator) check(t *testing.T, m *catalog.Method, result []byte) {
 	t.Helper()
 	value, err := jsonschema.UnmarshalJSON(strings.NewReader(string(result)))
 	if err != nil {
-		t.Fatalf("%s answers no JSON: %v", m.ID(), err)
+		t.Fatalf("%s does not return JSON: %v", m.ID(), err)
 	}
 	if err := j.schemas[m.ID()].Validate(value); err != nil {
 		t.Errorf("%s: %v\n%.400s", m.ID(), err, result)
 	}
 }
 
-// The examples of the manifest are documentation; each is executed here on the seed data, with the answer judged by its schema and
-// the events waited for.
+// Each example of the manifest works on the seed data: the result satisfies its schema, and the declared events arrive.
 func TestEveryMethodsExampleRunsOnTheSandbox(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	j := newJudge(t, r.catalog)
+	r := newFixture(t)
+	j := newResultValidator(t, r.catalog)
 	for _, m := range r.catalog.Methods() {
 		t.Run(m.ID(), func(t *testing.T) {
 			t.Parallel()
-			r := r.in(t)
+			r := r.forTest(t)
 			s := r.session(r.owner(m))
 			var socket *driver.Socket
 			if len(m.Emits) > 0 {
 				socket = r.listen(s)
 			}
-			a, err := r.call(s, m.ID(), of(s, r.catalog, string(m.Example)))
+			a, err := r.call(s, m.ID(), forCreator(s, r.catalog, string(m.Example)))
 			if err != nil {
-				t.Fatalf("%s: %v", m.Example, told(err))
+				t.Fatalf("%s: %v", m.Example, describe(err))
 			}
 			j.check(t, m, a.Result)
 			for _, kind := range m.Emits {
-				upstreamtest.Await(t, socket, kind)
+				drivertest.Await(t, socket, kind)
 			}
 		})
 	}
 }
 
-// owner is who calls a method: a read is called by the creator of the examples, a write by a new one whom nothing disturbs.
-func (r *rig) owner(m *catalog.Method) string {
+// owner returns the login that calls a method. Reads use the creator of the examples, writes a new creator of their
+// own.
+func (r *fixture) owner(m *catalog.Method) string {
 	if m.Access == catalog.Read {
 		return "ok@sandbox.test"
 	}
 	return r.login("ok")
 }
 
-// told is an error with what the platform said, for the reader of a test.
-func told(err error) string {
+// describe returns an error with the platform's message.
+func describe(err error) string {
 	if refused, ok := err.(*driver.Refused); ok { //nolint:errorlint // it is not wrapped
 		return fmt.Sprintf("%v: %s", refused, refused.Message)
 	}
 	return err.Error()
 }
 
-// Any arguments that the schema allows are taken by the platform. Ids are those of the examples; everything else is made up.
+// The platform accepts any arguments that the schema allows. Ids come from the examples; everything else is random.
 func TestEveryMethodTakesWhatItsSchemaAllows(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	j := newJudge(t, r.catalog)
+	r := newFixture(t)
+	j := newResultValidator(t, r.catalog)
 	ids := exampleIDs(t, r.catalog)
 	for _, m := range r.catalog.Methods() {
 		t.Run(m.ID(), func(t *testing.T) {
 			t.Parallel()
-			r := r.in(t)
+			r := r.forTest(t)
 			for round := range 4 {
 				s := r.session(r.owner(m))
 				g := &generator{Rand: random(m.ID(), round), ids: ids}
-				args := of(s, r.catalog, string(g.args(t, m)))
+				args := forCreator(s, r.catalog, string(g.args(t, m)))
 				a, err := r.call(s, m.ID(), args)
 				if err != nil {
-					t.Errorf("%.600s: %v", args, told(err))
+					t.Errorf("%.600s: %v", args, describe(err))
 					continue
 				}
 				j.check(t, m, a.Result)
@@ -141,7 +142,7 @@ func random(name string, round int) *rand.Rand {
 	return rand.New(rand.NewPCG(h.Sum64(), uint64(round)))
 }
 
-// exampleIDs are the ids that examples give, by the argument's name.
+// exampleIDs returns the ids in the examples, by the name of the argument.
 func exampleIDs(t *testing.T, c *catalog.Catalog) map[string][]any {
 	t.Helper()
 	all := map[string][]any{}
@@ -162,13 +163,13 @@ func exampleIDs(t *testing.T, c *catalog.Catalog) map[string][]any {
 	return all
 }
 
-// generator makes arguments.
+// generator generates random arguments.
 type generator struct {
 	*rand.Rand
 	ids map[string][]any
 }
 
-// args makes arguments of a method: the example's required ones, and optional ones at random.
+// args generates the required arguments of a method and a random choice of the optional ones.
 func (g *generator) args(t *testing.T, m *catalog.Method) []byte {
 	t.Helper()
 	var schema struct {
@@ -187,7 +188,7 @@ func (g *generator) args(t *testing.T, m *catalog.Method) []byte {
 		property := schema.Properties[name]
 		given, shown := example[name]
 		switch {
-		case slices.Contains(schema.Required, name) && shown && (isID(name) || taken[m.ID()] == name || g.IntN(3) == 0):
+		case slices.Contains(schema.Required, name) && shown && (isID(name) || fixedArgs[m.ID()] == name || g.IntN(3) == 0):
 			out[name] = given
 		case name == "cursor":
 		case isID(name) && !shown && len(g.pool(name)) == 0:
@@ -199,7 +200,7 @@ func (g *generator) args(t *testing.T, m *catalog.Method) []byte {
 			out[name] = g.value(name, property)
 		}
 	}
-	order(out)
+	orderDates(out)
 	text, err := json.Marshal(out)
 	if err != nil {
 		t.Fatal(err)
@@ -207,8 +208,8 @@ func (g *generator) args(t *testing.T, m *catalog.Method) []byte {
 	return text
 }
 
-// taken are arguments that only the platform knows good values of: who exists, how much there is to pay out, of which kind a draft is.
-var taken = map[string]string{
+// fixedArgs are arguments whose valid values depend on the platform's data, so the example's value is used.
+var fixedArgs = map[string]string{
 	"users.getByUsername": "username", "payouts.request": "amountCents", "drafts.get": "kind", "drafts.delete": "kind", "drafts.publish": "kind",
 }
 
@@ -218,7 +219,7 @@ func isID(name string) bool {
 
 func (g *generator) pool(name string) []any { return g.ids[strings.TrimSuffix(name, "s")] }
 
-// id is the example's, or one that another method's example gives under that name.
+// id returns the id of the example, or one that another method's example has under the same name.
 func (g *generator) id(name string, property map[string]any, given any) any {
 	if given != nil {
 		return given
@@ -230,8 +231,9 @@ func (g *generator) id(name string, property map[string]any, given any) any {
 	return pool[g.IntN(len(pool))]
 }
 
-// order puts spans of time in order: a platform refuses a span that ends before it begins, and no schema can say so.
-func order(args map[string]any) {
+// orderDates swaps from and to if necessary. The platform rejects a range that ends before it begins, which a schema
+// cannot express.
+func orderDates(args map[string]any) {
 	from, ok1 := args["from"].(string)
 	to, ok2 := args["to"].(string)
 	if ok1 && ok2 && from > to {
@@ -239,7 +241,7 @@ func order(args map[string]any) {
 	}
 }
 
-// value makes a value that a schema allows.
+// value generates a value that a schema allows.
 func (g *generator) value(name string, s map[string]any) any {
 	if list, ok := s["enum"].([]any); ok {
 		return list[g.IntN(len(list))]
@@ -278,7 +280,7 @@ func (g *generator) object(s map[string]any) any {
 	return out
 }
 
-// text makes a text of the right form; a quarter of the free ones are as long as allowed.
+// text generates a string of the right format. A quarter of the free texts have the maximum length.
 func (g *generator) text(name string, s map[string]any) any {
 	switch s["format"] {
 	case "date":
@@ -306,9 +308,9 @@ func (g *generator) text(name string, s map[string]any) any {
 	return string(out)
 }
 
-func number(v any, usual int) int {
+func number(v any, fallback int) int {
 	if f, ok := v.(float64); ok {
 		return int(f)
 	}
-	return usual
+	return fallback
 }

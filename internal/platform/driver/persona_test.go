@@ -10,10 +10,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 )
 
-// Personas that need no challenge, and how their sign-in ends. An empty failure is a session.
+// The sign-in of each persona without challenges ends as the sandbox's contract says. An empty failure means a session.
 func TestEveryPersonaEndsAsTheContractSays(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	for persona, want := range map[string]struct {
 		password, failure string
 		retryable         bool
@@ -35,7 +35,7 @@ func TestEveryPersonaEndsAsTheContractSays(t *testing.T) {
 	} {
 		t.Run(persona, func(t *testing.T) {
 			t.Parallel()
-			r := r.in(t)
+			r := r.forTest(t)
 			step := r.signIn(r.login(persona), want.password)
 			switch {
 			case want.failure == "" && step.Session == nil:
@@ -47,9 +47,9 @@ func TestEveryPersonaEndsAsTheContractSays(t *testing.T) {
 	}
 }
 
-func TestASlowSignInIsWaitedForAndAHangingOneIsNot(t *testing.T) {
+func TestSlowSignInSucceedsAndHangingOneTimesOut(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	began := time.Now()
 	if step := r.signIn(r.login("slow"), "good"); step.Session == nil || time.Since(began) < 300*time.Millisecond {
 		t.Fatalf("slow: %+v after %s", step.Failure, time.Since(began))
@@ -62,7 +62,7 @@ func TestASlowSignInIsWaitedForAndAHangingOneIsNot(t *testing.T) {
 
 func TestAFlakyPlatformWorksAtTheThirdTry(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	login := r.login("flaky")
 	for try := range 2 {
 		if step := r.signIn(login, "good"); step.Failure == nil || step.Failure.Code != driver.FailUnavailable {
@@ -74,7 +74,7 @@ func TestAFlakyPlatformWorksAtTheThirdTry(t *testing.T) {
 
 func TestCodesMeanWhatTheContractSays(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	for name, want := range map[string]struct {
 		codes   []string
 		failure string
@@ -86,7 +86,7 @@ func TestCodesMeanWhatTheContractSays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := r.in(t)
+			r := r.forTest(t)
 			step := r.signIn(r.login("sms"), "good")
 			for i, code := range want.codes {
 				if step.Challenge == nil || (i > 0 && !step.WrongCode) {
@@ -104,17 +104,17 @@ func TestCodesMeanWhatTheContractSays(t *testing.T) {
 	}
 }
 
-// refusedAs fails unless an error is a refusal of this kind.
-func refusedAs(t *testing.T, err error, kind catalog.RefusalKind) {
+// wantRefusal fails the test unless the error is a refusal of this kind.
+func wantRefusal(t *testing.T, err error, kind catalog.RefusalKind) {
 	t.Helper()
 	if refused, ok := errors.AsType[*driver.Refused](err); !ok || refused.Kind != kind {
 		t.Fatalf("want the refusal %s, got %v", kind, err)
 	}
 }
 
-func TestASessionThatEndsIsFoundDead(t *testing.T) {
+func TestEndedSessionIsRefused(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	short, restricted, long := r.session(r.login("expires60")), r.session(r.login("restricted")), r.session(r.login("ok"))
 	out := r.session(r.login("logout"))
 	for _, s := range []driver.Session{short, restricted, long, out} {
@@ -126,21 +126,21 @@ func TestASessionThatEndsIsFoundDead(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := r.call(out, "me.get", "{}")
-	refusedAs(t, err, catalog.RefusedSession)
+	wantRefusal(t, err, catalog.RefusedSession)
 
 	r.control("POST", "clock", map[string]any{"advance_sec": 61})
 	_, err = r.call(short, "me.get", "{}")
-	refusedAs(t, err, catalog.RefusedSession)
+	wantRefusal(t, err, catalog.RefusedSession)
 	_, err = r.call(restricted, "me.get", "{}")
-	refusedAs(t, err, catalog.RefusedRestricted)
+	wantRefusal(t, err, catalog.RefusedRestricted)
 	if _, err := r.call(long, "me.get", "{}"); err != nil {
 		t.Fatalf("a long session: %v", err)
 	}
 }
 
-func TestAMismatchSignsInAsSomebodyElseTheSecondTime(t *testing.T) {
+func TestMismatchPersonaSignsInAsAnotherUserTheSecondTime(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	login := r.login("mismatch")
 	first, second := r.session(login), r.session(login)
 	a, _, err := r.driver.Probe(t.Context(), via("us"), first)
@@ -156,9 +156,9 @@ func TestAMismatchSignsInAsSomebodyElseTheSecondTime(t *testing.T) {
 	}
 }
 
-func TestATokenThatRotatesIsTakenOver(t *testing.T) {
+func TestRotatedTokenReplacesTheOldOne(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	old := r.session(r.login("ok"))
 	r.control("POST", "clock", map[string]any{"advance_sec": 31 * 60})
 	a, err := r.call(old, "me.get", "{}")
@@ -173,7 +173,7 @@ func TestATokenThatRotatesIsTakenOver(t *testing.T) {
 	}
 	r.control("POST", "clock", map[string]any{"advance_sec": 90})
 	_, err = r.call(old, "me.get", "{}")
-	refusedAs(t, err, catalog.RefusedSession)
+	wantRefusal(t, err, catalog.RefusedSession)
 	if _, err := r.call(a.Session, "me.get", "{}"); err != nil {
 		t.Fatalf("the new token: %v", err)
 	}
@@ -183,9 +183,9 @@ func TestATokenThatRotatesIsTakenOver(t *testing.T) {
 	}
 }
 
-func TestAQRChangesItsAddressAndEnds(t *testing.T) {
+func TestQRChangesItsURLAndExpires(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	step, err := r.driver.OpenQR(t.Context(), via("us"))
 	if err != nil || step.QR == nil {
 		t.Fatalf("%+v, %v", step.Failure, err)
@@ -196,7 +196,7 @@ func TestAQRChangesItsAddressAndEnds(t *testing.T) {
 		t.Fatalf("%+v, %v", step.Failure, err)
 	}
 	if step.QR.URL.Equal(first) {
-		t.Fatal("the address is the same after a minute")
+		t.Fatal("the URL is the same after a minute")
 	}
 	r.control("POST", "clock", map[string]any{"advance_sec": 600})
 	if step, err = r.driver.Continue(t.Context(), via("us"), step.Next, driver.Input{Check: true}); err != nil || step.Failure == nil || step.Failure.Code != "mobile_session_expired" {

@@ -12,26 +12,26 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
-	"github.com/stagedoor/stagedoor/internal/platform/driver/upstreamtest"
+	"github.com/stagedoor/stagedoor/internal/platform/driver/drivertest"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 )
 
-// traveller is an account of a region.
-type traveller struct {
+// regionAccount is a signed-in account of a region.
+type regionAccount struct {
 	login string
 	via   driver.Via
 	s     driver.Session
 }
 
-// TestAnAccountLeavesThroughItsRegionOnly makes many calls of accounts of two regions while proxies die and come back, and reads in the
-// platform's own record where each came from.
+// An account's traffic leaves only through its region: accounts of two regions make many calls while proxies are killed
+// and restarted, and the platform's record shows the source of each request.
 func TestAnAccountLeavesThroughItsRegionOnly(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	var all []traveller
+	r := newFixture(t)
+	var all []regionAccount
 	for n := range 20 {
-		one := traveller{login: r.login("ok"), via: driver.Via{Region: []string{"us", "uk"}[n%2], Account: fmt.Sprintf("acct_%d", n)}}
+		one := regionAccount{login: r.login("ok"), via: driver.Via{Region: []string{"us", "uk"}[n%2], Account: fmt.Sprintf("acct_%d", n)}}
 		step, err := r.driver.SignIn(t.Context(), one.via, secret.New(one.login), secret.New("good"))
 		if err != nil || step.Session == nil {
 			t.Fatalf("%+v, %v", step.Failure, err)
@@ -44,7 +44,7 @@ func TestAnAccountLeavesThroughItsRegionOnly(t *testing.T) {
 	callers := func() {
 		for answered.Load() < calls {
 			one := all[rand.IntN(len(all))]
-			_, err := upstreamtest.Caller{Driver: r.driver, Catalog: r.catalog, Via: one.via, Session: one.s}.Call(t.Context(), t, "settings.getBlockedCountries", "{}")
+			_, err := drivertest.Caller{Driver: r.driver, Catalog: r.catalog, Via: one.via, Session: one.s}.Call(t.Context(), t, "settings.getBlockedCountries", "{}")
 			if err == nil {
 				answered.Add(1)
 				continue
@@ -54,7 +54,7 @@ func TestAnAccountLeavesThroughItsRegionOnly(t *testing.T) {
 				t.Errorf("a call through dying proxies: %v", err)
 				return
 			}
-			// As the health check does every five seconds: who is back is found.
+			// The health check does this every five seconds. It finds proxies that are back.
 			r.egress.Check(t.Context())
 		}
 	}
@@ -65,19 +65,20 @@ func TestAnAccountLeavesThroughItsRegionOnly(t *testing.T) {
 	trouble := make(chan struct{})
 	go func() {
 		defer close(trouble)
-		disturb(func() bool { return answered.Load() < calls*95/100 }, append(r.us, r.uk...))
+		restartProxies(func() bool { return answered.Load() < calls*95/100 }, append(r.us, r.uk...))
 	}()
 	wait.Wait()
 	<-trouble
-	counted := r.record(all)
+	counted := r.checkRecord(all)
 	t.Logf("%d calls answered, %d without egress; the platform saw %v", answered.Load(), refused.Load(), counted)
 	if refused.Load() == 0 {
-		t.Error("no call met a dead region: the test disturbs nothing")
+		t.Error("no call found its region down, so the test proves nothing")
 	}
 }
 
-// disturb kills proxies and starts them again as long as calls are made, now and then all of a region.
-func disturb(going func() bool, proxies []*testenv.Proxy) {
+// restartProxies kills and restarts random proxies while going returns true. Now and then all proxies of a region are
+// down.
+func restartProxies(going func() bool, proxies []*testenv.Proxy) {
 	tick := time.NewTicker(15 * time.Millisecond)
 	defer tick.Stop()
 	for going() {
@@ -94,8 +95,8 @@ func disturb(going func() bool, proxies []*testenv.Proxy) {
 	}
 }
 
-// record reads where the platform saw each account come from.
-func (r *rig) record(all []traveller) map[string]int {
+// checkRecord checks the source of each request in the platform's record and counts requests by source.
+func (r *fixture) checkRecord(all []regionAccount) map[string]int {
 	r.t.Helper()
 	region := map[string]string{}
 	for _, one := range all {
@@ -105,7 +106,7 @@ func (r *rig) record(all []traveller) map[string]int {
 	for _, e := range r.platform.Gate.Entries("") {
 		counted[e.Egress]++
 		if want, ok := region[e.Login]; ok && e.Egress != want {
-			r.t.Errorf("%s of region %s came by %s: %s %s", e.Login, want, e.Egress, e.Method, e.Path)
+			r.t.Errorf("%s of region %s came through %s: %s %s", e.Login, want, e.Egress, e.Method, e.Path)
 		}
 		if e.Egress == "direct" {
 			r.t.Errorf("a direct connection: %s %s", e.Method, e.Path)

@@ -7,11 +7,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
-	"github.com/stagedoor/stagedoor/internal/platform/driver/upstreamtest"
+	"github.com/stagedoor/stagedoor/internal/platform/driver/drivertest"
 )
 
 // next takes a step of a sign-in.
-func (r *rig) next(from driver.Step, in driver.Input) driver.Step {
+func (r *fixture) next(from driver.Step, in driver.Input) driver.Step {
 	r.t.Helper()
 	step, err := r.driver.Continue(r.t.Context(), via("us"), from.Next, in)
 	if err != nil {
@@ -20,27 +20,27 @@ func (r *rig) next(from driver.Step, in driver.Input) driver.Step {
 	return step
 }
 
-func right() driver.Input { return driver.Input{Code: secret.New("123456")} }
+func rightCode() driver.Input { return driver.Input{Code: secret.New("123456")} }
 
-// Trouble that passes does not end a sign-in that is still open on the platform.
-func TestAStepThatWasNotTakenCanBeTakenAgain(t *testing.T) {
+// A temporary failure does not end a sign-in that is still open on the platform.
+func TestStepWithoutEffectCanBeRepeated(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		persona, kind string
 		value         int
 		first, then   driver.Input
 	}{
-		"429 on a code":         {"sms", "rate_limit", 3, right(), right()},
-		"503 on a code":         {"sms", "error", 503, right(), right()},
+		"429 on a code":         {"sms", "rate_limit", 3, rightCode(), rightCode()},
+		"503 on a code":         {"sms", "error", 503, rightCode(), rightCode()},
 		"500 on a selfie check": {"face", "error", 500, driver.Input{Check: true}, driver.Input{Check: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t)
+			r := newFixture(t)
 			login := r.login(test.persona)
 			step := r.signIn(login, "good")
 			page := step.Challenge.Page.Reveal()
-			r.fault(login, test.kind, test.value, 1)
+			r.injectFault(login, test.kind, test.value, 1)
 			step = r.next(step, test.first)
 			if step.Failure == nil || !step.Failure.Retryable || step.Over() {
 				t.Fatalf("the failure is %+v, over: %v", step.Failure, step.Over())
@@ -49,32 +49,32 @@ func TestAStepThatWasNotTakenCanBeTakenAgain(t *testing.T) {
 				r.platformTest().Selfie(t, page, true)
 			}
 			if step = r.next(step, test.then); step.Session == nil || !step.Over() {
-				t.Fatalf("taken again: %+v", step.Failure)
+				t.Fatalf("repeated: %+v", step.Failure)
 			}
 		})
 	}
 }
 
-func TestACodeThatMayBeUsedUpEndsTheSignIn(t *testing.T) {
+func TestCodeThatMayBeUsedEndsTheSignIn(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	login := r.login("sms")
 	step := r.signIn(login, "good")
-	r.fault(login, "error", 500, 1)
-	if step = r.next(step, right()); step.Failure == nil || !step.Over() {
+	r.injectFault(login, "error", 500, 1)
+	if step = r.next(step, rightCode()); step.Failure == nil || !step.Over() {
 		t.Fatalf("a 500 on a code: %+v, over: %v", step.Failure, step.Over())
 	}
 }
 
-func TestAPhoneIsWaitedForThroughTrouble(t *testing.T) {
+func TestQRSignInSurvivesPlatformErrors(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	step, err := r.driver.OpenQR(t.Context(), via("us"))
 	if err != nil || step.QR == nil {
 		t.Fatalf("%+v, %v", step.Failure, err)
 	}
 	qr := *step.QR
-	r.fault("all", "error", 503, 1)
+	r.injectFault("all", "error", 503, 1)
 	step = r.next(step, driver.Input{Check: true})
 	if step.Failure == nil || step.Over() {
 		t.Fatalf("%+v", step.Failure)
@@ -85,38 +85,38 @@ func TestAPhoneIsWaitedForThroughTrouble(t *testing.T) {
 	}
 }
 
-func TestASideStepThatIsRefusedLeavesTheChallenge(t *testing.T) {
+func TestRefusedResendOrSwitchKeepsTheChallenge(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	for name, in := range map[string]driver.Input{"resend": {Resend: true}, "switch": {Switch: catalog.ChannelEmail}} {
 		step := r.next(r.signIn(r.login("app"), "good"), in)
 		if step.Failure == nil || step.Failure.Code != driver.FailStep || step.Over() {
 			t.Fatalf("%s: %+v", name, step.Failure)
 		}
-		if step = r.next(step, right()); step.Session == nil {
+		if step = r.next(step, rightCode()); step.Session == nil {
 			t.Fatalf("%s, then the code: %+v", name, step.Failure)
 		}
 	}
 }
 
-// A token may rotate on any answer, also on one that is lost or opens a socket.
-func TestARotationIsNotLost(t *testing.T) {
+// A token may rotate on any response, including one that cannot be read and one that opens a socket.
+func TestCookieRotationIsNotLost(t *testing.T) {
 	t.Parallel()
-	for name, use := range map[string]func(*rig, string, driver.Session) (driver.Session, []string){
-		"by a socket": func(r *rig, _ string, s driver.Session) (driver.Session, []string) {
+	for name, use := range map[string]func(*fixture, string, driver.Session) (driver.Session, []string){
+		"by a socket": func(r *fixture, _ string, s driver.Session) (driver.Session, []string) {
 			socket := r.listen(s)
 			return socket.Session, socket.Changed
 		},
-		"by a body that cannot be read": func(r *rig, login string, s driver.Session) (driver.Session, []string) {
-			r.fault(login, "garbage", 2, 1)
+		"by a body that cannot be read": func(r *fixture, login string, s driver.Session) (driver.Session, []string) {
+			r.injectFault(login, "garbage", 2, 1)
 			a, err := r.call(s, "me.get", "{}")
 			if err == nil {
-				r.t.Error("an endless answer was read")
+				r.t.Error("an endless response was accepted")
 			}
 			return a.Session, a.Changed
 		},
-		"by the second answer": func(r *rig, _ string, s driver.Session) (driver.Session, []string) {
-			if _, err := r.call(s, "me.get", "{}"); err != nil { // as if this one had been lost
+		"by the second answer": func(r *fixture, _ string, s driver.Session) (driver.Session, []string) {
+			if _, err := r.call(s, "me.get", "{}"); err != nil { // ignore its session, as if the response had been lost
 				r.t.Error(err)
 			}
 			a, err := r.call(s, "me.get", "{}")
@@ -128,7 +128,7 @@ func TestARotationIsNotLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t)
+			r := newFixture(t)
 			login := r.login("ok")
 			s := r.session(login)
 			r.control("POST", "clock", map[string]any{"advance_sec": 31 * 60})
@@ -146,25 +146,25 @@ func TestARotationIsNotLost(t *testing.T) {
 
 func TestASocketEndsWithItsSession(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	for persona, seconds := range map[string]int{"expires60": 61, "restricted": 6} {
 		socket := r.listen(r.session(r.login(persona)))
 		r.control("POST", "clock", map[string]any{"advance_sec": seconds})
-		closed(t, socket)
+		awaitClosed(t, socket)
 	}
 }
 
-func TestAWriteThatFailedInTheMiddleMayHaveHappened(t *testing.T) {
+func TestWriteAnsweredWith5xxHasUnknownOutcome(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	login := r.login("ok")
 	s := r.session(login)
 	for _, status := range []int{500, 502, 504} {
-		r.fault(login, "error", status, 1)
+		r.injectFault(login, "error", status, 1)
 		_, err := r.call(s, "lists.create", `{"name":"Maybe"}`)
-		refusedAs(t, err, catalog.RefusedError)
+		wantRefusal(t, err, catalog.RefusedError)
 		refused, _ := err.(*driver.Refused) //nolint:errorlint // checked above
-		p := refused.Problem(upstreamtest.Method(t, r.catalog, "lists.create"))
+		p := refused.Problem(drivertest.Method(t, r.catalog, "lists.create"))
 		document, failed := p.Document(problem.Place{})
 		if failed != nil || p.Kind.Code != problem.UpstreamError.Code || !contains(document, `"outcome":"unknown"`) || !contains(document, `"retryable":false`) {
 			t.Errorf("%d: %s", status, document)
@@ -172,19 +172,19 @@ func TestAWriteThatFailedInTheMiddleMayHaveHappened(t *testing.T) {
 	}
 }
 
-func TestWhatIsTooLongAgoIsAGap(t *testing.T) {
+func TestSinceReportsAGapForAnUnknownID(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	s := r.session(r.login("ok"))
 	if missed, err := r.driver.Since(t.Context(), via("us"), s, "12345"); err != nil || !missed.Gap {
-		t.Fatalf("an id of another life: gap %v, %v", missed.Gap, err)
+		t.Fatalf("an unknown id: gap %v, %v", missed.Gap, err)
 	}
 	if missed, err := r.driver.Since(t.Context(), via("us"), s, ""); err != nil || missed.Gap {
 		t.Fatalf("from the beginning: gap %v, %v", missed.Gap, err)
 	}
 }
 
-func TestACookieThatCannotBeSentIsMissing(t *testing.T) {
+func TestUnsendableCookieCountsAsMissing(t *testing.T) {
 	t.Parallel()
 	c, err := sandboxCatalog()
 	if err != nil {

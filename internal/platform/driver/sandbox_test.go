@@ -17,15 +17,15 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
-	"github.com/stagedoor/stagedoor/internal/platform/driver/upstreamtest"
+	"github.com/stagedoor/stagedoor/internal/platform/driver/drivertest"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
 
-// rig is a sandbox platform with two regions around it and a driver for it.
-type rig struct {
+// fixture is a sandbox platform, two regions of proxies in front of it, and a driver.
+type fixture struct {
 	t        testing.TB
 	platform *sandboxtest.Platform
 	catalog  *catalog.Catalog
@@ -37,13 +37,13 @@ type rig struct {
 
 var sandboxCatalog = sync.OnceValues(catalog.Sandbox)
 
-func newRig(t testing.TB) *rig {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	c, err := sandboxCatalog()
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, catalog: c, logins: new(atomic.Int64)}
+	r := &fixture{t: t, catalog: c, logins: new(atomic.Int64)}
 	r.platform = sandboxtest.New(t, func(cfg *sandbox.Config) {
 		cfg.Regions = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}
 		cfg.Slow = 300 * time.Millisecond
@@ -68,15 +68,15 @@ func newRig(t testing.TB) *rig {
 	return r
 }
 
-// in is the rig for a test below.
-func (r *rig) in(t testing.TB) *rig {
+// forTest returns the fixture for a subtest.
+func (r *fixture) forTest(t testing.TB) *fixture {
 	t.Helper()
 	inner := *r
 	inner.t = t
 	return &inner
 }
 
-func (r *rig) newDriver(patience time.Duration) *driver.HTTP {
+func (r *fixture) newDriver(patience time.Duration) *driver.HTTP {
 	r.t.Helper()
 	d, err := driver.New(driver.Deps{Catalog: r.catalog, Egress: r.egress, Origin: r.platform.URL, Patience: patience, Now: time.Now})
 	if err != nil {
@@ -85,15 +85,15 @@ func (r *rig) newDriver(patience time.Duration) *driver.HTTP {
 	return d
 }
 
-// login is a new creator of a persona.
-func (r *rig) login(persona string) string {
+// login returns the login of a new creator with a persona.
+func (r *fixture) login(persona string) string {
 	return fmt.Sprintf("%s+%d@sandbox.test", persona, r.logins.Add(1))
 }
 
 func via(region string) driver.Via { return driver.Via{Region: region, Account: "acct_test"} }
 
-// signIn takes the first step.
-func (r *rig) signIn(login, password string) driver.Step {
+// signIn takes the first step of a sign-in.
+func (r *fixture) signIn(login, password string) driver.Step {
 	r.t.Helper()
 	step, err := r.driver.SignIn(r.t.Context(), via("us"), secret.New(login), secret.New(password))
 	if err != nil {
@@ -102,8 +102,8 @@ func (r *rig) signIn(login, password string) driver.Step {
 	return step
 }
 
-// session signs in a login that needs no challenge.
-func (r *rig) session(login string) driver.Session {
+// session signs in a login that gets no challenge.
+func (r *fixture) session(login string) driver.Session {
 	r.t.Helper()
 	step := r.signIn(login, "good")
 	if step.Session == nil {
@@ -113,13 +113,13 @@ func (r *rig) session(login string) driver.Session {
 }
 
 // call calls a method by name.
-func (r *rig) call(s driver.Session, name, args string) (driver.Answer, error) {
+func (r *fixture) call(s driver.Session, name, args string) (driver.Answer, error) {
 	r.t.Helper()
-	return upstreamtest.Caller{Driver: r.driver, Catalog: r.catalog, Via: via("us"), Session: s}.Call(r.t.Context(), r.t, name, args)
+	return drivertest.Caller{Driver: r.driver, Catalog: r.catalog, Via: via("us"), Session: s}.Call(r.t.Context(), r.t, name, args)
 }
 
-// control orders something of the sandbox and reads its answer.
-func (r *rig) control(method, path string, body any) map[string]any {
+// control sends a request to the sandbox's control API and returns the response.
+func (r *fixture) control(method, path string, body any) map[string]any {
 	r.t.Helper()
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -145,21 +145,21 @@ func (r *rig) control(method, path string, body any) map[string]any {
 	return out
 }
 
-// platformTest is the sandbox as the conformance suite wants it.
-func (r *rig) platformTest() *upstreamtest.Platform {
-	return &upstreamtest.Platform{
-		Driver:  func(t testing.TB) driver.Driver { t.Helper(); return r.in(t).newDriver(0) },
+// platformTest returns the sandbox in the form that the conformance suite needs.
+func (r *fixture) platformTest() *drivertest.Platform {
+	return &drivertest.Platform{
+		Driver:  func(t testing.TB) driver.Driver { t.Helper(); return r.forTest(t).newDriver(0) },
 		Catalog: r.catalog, Region: "us", Login: r.login,
 		Right: "123456", Wrong: "000000", Password: "good", WrongPassword: "bad",
 		Phone: func(t testing.TB, qr driver.QR, action string) {
 			t.Helper()
-			r := r.in(t)
+			r := r.forTest(t)
 			id, _, _ := strings.Cut(path.Base(qr.URL.Reveal()), ".")
 			r.control("POST", "qr/"+id+"/"+action, map[string]any{})
 		},
 		Selfie: func(t testing.TB, page string, passed bool) {
 			t.Helper()
-			r.in(t).control("POST", "selfies/"+path.Base(page), map[string]any{"passed": passed})
+			r.forTest(t).control("POST", "selfies/"+path.Base(page), map[string]any{"passed": passed})
 		},
 		Write: "lists.create", WriteArgs: `{"name":"Conformance"}`, Read: "lists.list", Event: "listUpdated",
 		Shows: func(result []byte) bool { return bytes.Contains(result, []byte(`"Conformance"`)) },
@@ -168,5 +168,5 @@ func (r *rig) platformTest() *upstreamtest.Platform {
 
 func TestTheHTTPDriverConforms(t *testing.T) {
 	t.Parallel()
-	upstreamtest.Run(t, newRig(t).platformTest())
+	drivertest.Run(t, newFixture(t).platformTest())
 }

@@ -15,20 +15,21 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
-// Session is what the platform knows a creator by. It is a value: a change makes another one.
+// Session holds the cookies and headers by which the platform recognises a creator. It is immutable: a change returns
+// another one.
 type Session struct {
 	cookies   []cookie
-	headers   []header // by name in lower case
+	headers   []header // names are in lower case
 	userAgent string
-	// text is what the session was read from. Values are parts of it, so that reading one copies nothing.
+	// text is the encoded session, if it was decoded by decodePlain. Values refer to parts of it.
 	text secret.String
 }
 
 type cookie struct {
 	name    string
 	value   value
-	expires time.Time // zero if the platform did not say
-	// setAt is when the answer came in that set it; zero if no answer did since the sign-in.
+	expires time.Time // zero if the platform did not set it
+	// setAt is the arrival time of the response that set the cookie, or zero for a cookie that the caller supplied.
 	setAt time.Time
 }
 
@@ -37,15 +38,15 @@ type header struct {
 	value value
 }
 
-// value is a secret of its own, or a part of the session's text.
+// value is either a separate secret, or the part from:to of the session's text if to is not 0.
 type value struct {
 	own      secret.String
 	from, to int
 }
 
-func own(text secret.String) value { return value{own: text} }
+func ownValue(text secret.String) value { return value{own: text} }
 
-// reveal gives a value's text. Call it only where the text is used.
+// reveal returns the text of a value. Call it only where the text is used.
 func (s *Session) reveal(v value) string {
 	if v.to > 0 {
 		return s.text.Reveal()[v.from:v.to]
@@ -53,21 +54,22 @@ func (s *Session) reveal(v value) string {
 	return v.own.Reveal()
 }
 
-// keep is a value that can leave the session's text behind.
-func (s *Session) keep(v value) secret.String {
+// detach returns a value that does not refer to the session's text.
+func (s *Session) detach(v value) secret.String {
 	if v.to > 0 {
 		return secret.New(s.reveal(v))
 	}
 	return v.own
 }
 
-// NewSession makes a session of what a caller copied from a browser: cookies by name, the headers that the manifest allows, and
-// the browser's name. Missing lists what the manifest wants and was not given.
+// NewSession builds a session from values that a user copied from a browser: cookies by name, headers, and the user
+// agent. It ignores cookies and headers that the manifest does not list. missing lists the required ones that are
+// absent or unusable.
 func NewSession(c *catalog.Catalog, cookies, headers map[string]secret.String, userAgent string) (s Session, missing []string) {
 	s = Session{userAgent: userAgent}
 	for _, name := range slices.Sorted(maps.Keys(cookies)) {
-		if slices.Contains(c.Session.Cookies.Kept, name) && sound(name, cookies[name]) {
-			s.cookies = append(s.cookies, cookie{name: name, value: own(cookies[name])})
+		if slices.Contains(c.Session.Cookies.Kept, name) && isSendable(name, cookies[name]) {
+			s.cookies = append(s.cookies, cookie{name: name, value: ownValue(cookies[name])})
 		}
 	}
 	for name, value := range headers {
@@ -75,16 +77,17 @@ func NewSession(c *catalog.Catalog, cookies, headers map[string]secret.String, u
 			s = s.withHeader(name, value)
 		}
 	}
-	return s, s.missing(c)
+	return s, s.missingParts(c)
 }
 
-// sound says whether a cookie can be sent; one that cannot counts as missing.
-func sound(name string, value secret.String) bool {
+// isSendable reports whether a cookie can be sent. One that cannot counts as missing.
+func isSendable(name string, value secret.String) bool {
 	one := http.Cookie{Name: name, Value: strings.Trim(value.Reveal(), `"`)}
 	return !value.Empty() && one.Valid() == nil
 }
 
-func (s Session) missing(c *catalog.Catalog) []string {
+// missingParts lists the required cookies and headers that the session lacks.
+func (s Session) missingParts(c *catalog.Catalog) []string {
 	var names []string
 	for _, name := range c.Session.Cookies.Required {
 		if s.Cookie(name).Empty() {
@@ -92,39 +95,39 @@ func (s Session) missing(c *catalog.Catalog) []string {
 		}
 	}
 	for _, name := range c.Session.Headers.Required {
-		if i := s.header(name); i < 0 || s.reveal(s.headers[i].value) == "" {
+		if i := s.headerIndex(name); i < 0 || s.reveal(s.headers[i].value) == "" {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// Cookie is the value of one; empty if there is none.
+// Cookie returns the value of a cookie, or an empty secret if there is none.
 func (s Session) Cookie(name string) secret.String {
 	for _, c := range s.cookies {
 		if c.name == name {
-			return s.keep(c.value)
+			return s.detach(c.value)
 		}
 	}
 	return secret.String{}
 }
 
-// header is the place of one; negative if there is none.
-func (s *Session) header(name string) int {
+// headerIndex returns the index of a header, or a negative number if there is none.
+func (s *Session) headerIndex(name string) int {
 	return slices.IndexFunc(s.headers, func(h header) bool { return h.name == name })
 }
 
-// withHeader is the session with one header put.
+// withHeader returns the session with one header set.
 func (s Session) withHeader(name string, text secret.String) Session {
 	s.headers = slices.DeleteFunc(slices.Clone(s.headers), func(h header) bool { return h.name == name })
-	s.headers = append(s.headers, header{name, own(text)})
+	s.headers = append(s.headers, header{name, ownValue(text)})
 	return s
 }
 
-// Owner is the platform's id of who signed in, as the session says; Probe asks the platform.
+// Owner returns the platform's id of the signed-in user according to the cookies. It is not verified; Probe is.
 func (s Session) Owner(c *catalog.Catalog) string { return s.Cookie(c.Session.Cookies.Owner).Reveal() }
 
-// ExpiresAt is when the session ends; zero if the platform did not say.
+// ExpiresAt returns the end of the session, or zero if the platform did not set one.
 func (s Session) ExpiresAt(c *catalog.Catalog) time.Time {
 	for _, one := range s.cookies {
 		if one.name == c.Session.Cookies.Expiry {
@@ -134,12 +137,13 @@ func (s Session) ExpiresAt(c *catalog.Catalog) time.Time {
 	return time.Time{}
 }
 
-// dress puts the session into a request's header.
-func (s Session) dress(h http.Header, usual string) {
+// applyTo sets the headers, the user agent and the cookies of the session. defaultAgent is used if it has no user
+// agent.
+func (s Session) applyTo(h http.Header, defaultAgent string) {
 	for _, one := range s.headers {
 		h.Set(one.name, s.reveal(one.value))
 	}
-	h.Set("User-Agent", usual)
+	h.Set("User-Agent", defaultAgent)
 	if s.userAgent != "" {
 		h.Set("User-Agent", s.userAgent)
 	}
@@ -158,9 +162,10 @@ func (s Session) dress(h http.Header, usual string) {
 	h.Set("Cookie", text.String())
 }
 
-// after is the session as an answer leaves it, and the names of the cookies that it changed. A cookie whose time alone moved is not
-// named, unless it moved far: not every answer is worth a write.
-func (s Session) after(c *catalog.Catalog, header http.Header, now time.Time) (Session, []string) {
+// withSetCookies applies the Set-Cookie headers of a response. It returns the new session and the names of the cookies
+// that changed. A cookie of which only the expiry moved counts as changed only if it moved far, so that not every
+// response causes a database write.
+func (s Session) withSetCookies(c *catalog.Catalog, header http.Header, now time.Time) (Session, []string) {
 	var names []string
 	changed := s
 	for _, line := range header["Set-Cookie"] {
@@ -168,7 +173,7 @@ func (s Session) after(c *catalog.Catalog, header http.Header, now time.Time) (S
 		if err != nil || !slices.Contains(c.Session.Cookies.Kept, set.Name) {
 			continue
 		}
-		next, matters := changed.set(fromHTTP(set, now), now)
+		next, matters := changed.withCookie(fromHTTP(set, now), now)
 		if matters {
 			names = append(names, set.Name)
 		}
@@ -181,28 +186,30 @@ func (s Session) after(c *catalog.Catalog, header http.Header, now time.Time) (S
 	return changed, slices.Compact(names)
 }
 
-// longest is as long as we believe a cookie to live, in seconds: ten years.
-const longest = 10 * 365 * 24 * 3600
+// maxCookieAge caps the Max-Age of a cookie, in seconds: ten years.
+const maxCookieAge = 10 * 365 * 24 * 3600
 
-// moved is how far an expiry must move to be worth a write.
-const moved = 6 * time.Hour
+// minExpiryShift is how far an expiry must move to count as a change.
+const minExpiryShift = 6 * time.Hour
 
 func fromHTTP(set *http.Cookie, now time.Time) cookie {
-	one := cookie{name: set.Name, value: own(secret.New(set.Value)), expires: set.Expires, setAt: now}
-	if set.Quoted {
-		one.value = own(secret.New(`"` + set.Value + `"`))
+	one := cookie{name: set.Name, value: ownValue(secret.New(set.Value)), expires: set.Expires, setAt: now}
+	if set.Quoted { // ParseSetCookie strips the quotes, which belong to the value
+		one.value = ownValue(secret.New(`"` + set.Value + `"`))
 	}
 	switch {
 	case set.MaxAge < 0:
 		one.expires = now
 	case set.MaxAge > 0:
-		one.expires = now.Add(time.Duration(min(set.MaxAge, longest)) * time.Second)
+		one.expires = now.Add(time.Duration(min(set.MaxAge, maxCookieAge)) * time.Second)
 	}
 	return one
 }
 
-// set is the session with one cookie put, or removed if it has ended, and whether that matters.
-func (s Session) set(one cookie, now time.Time) (Session, bool) {
+// withCookie returns the session with one cookie set, or removed if it has expired, and reports whether this is a
+// change that must be stored.
+func (s Session) withCookie(one cookie, now time.Time) (Session, bool) {
+	// Platforms delete a cookie by an expiry in the past or by an empty value.
 	at := slices.IndexFunc(s.cookies, func(c cookie) bool { return c.name == one.name })
 	ended := !one.expires.IsZero() && !one.expires.After(now) || s.reveal(one.value) == ""
 	out := s
@@ -220,13 +227,15 @@ func (s Session) set(one cookie, now time.Time) (Session, bool) {
 	old := out.cookies[at]
 	out.cookies[at] = one
 	shift := one.expires.Sub(old.expires).Abs()
-	return out, !s.keep(old.value).Equal(s.keep(one.value)) || shift > moved
+	return out, !s.detach(old.value).Equal(s.detach(one.value)) || shift > minExpiryShift
 }
 
-// Merge is this session with the named cookies taken from another one: how two answers that changed different cookies both count. Where
-// both changed the same one, the answer that came in later counts.
+// Merge returns the session with the named cookies taken from another one, so that two responses that changed different
+// cookies both take effect. If both changed the same cookie, the response that arrived later wins. A named cookie that
+// the other session does not have is removed.
 func (s Session) Merge(from Session, names []string) Session {
 	out := s
+	// newer reports whether a cookie of the other session is not older than ours.
 	newer := func(c cookie) bool {
 		at := slices.IndexFunc(s.cookies, func(mine cookie) bool { return mine.name == c.name })
 		return at < 0 || !s.cookies[at].setAt.After(c.setAt)
@@ -238,13 +247,13 @@ func (s Session) Merge(from Session, names []string) Session {
 		return replaced || ended
 	})
 	for _, c := range taken {
-		c.value = own(from.keep(c.value))
+		c.value = ownValue(from.detach(c.value))
 		out.cookies = append(out.cookies, c)
 	}
 	return out
 }
 
-// stored is the form of a session, and of a continuation, that is sealed.
+// stored is the JSON form of a session. Sessions are stored encrypted for long, so old data must remain readable.
 type stored struct {
 	Cookies   []storedCookie    `json:"cookies,omitempty"`
 	Headers   map[string]string `json:"headers,omitempty"`
@@ -258,7 +267,7 @@ type storedCookie struct {
 	SetAt   time.Time `json:"setAt,omitzero"`
 }
 
-func (s Session) store() stored {
+func (s Session) toStored() stored {
 	out := stored{UserAgent: s.userAgent, Headers: map[string]string{}}
 	for _, c := range s.cookies {
 		out.Cookies = append(out.Cookies, storedCookie{c.name, s.reveal(c.value), c.expires, c.setAt})
@@ -269,39 +278,39 @@ func (s Session) store() stored {
 	return out
 }
 
-func (st stored) session() Session {
+func (st stored) toSession() Session {
 	s := Session{userAgent: st.UserAgent}
 	for _, c := range st.Cookies {
-		s.cookies = append(s.cookies, cookie{c.Name, own(secret.New(c.Value)), c.Expires, c.SetAt})
+		s.cookies = append(s.cookies, cookie{c.Name, ownValue(secret.New(c.Value)), c.Expires, c.SetAt})
 	}
 	for _, name := range slices.Sorted(maps.Keys(st.Headers)) {
-		s.headers = append(s.headers, header{name, own(secret.New(st.Headers[name]))})
+		s.headers = append(s.headers, header{name, ownValue(secret.New(st.Headers[name]))})
 	}
 	return s
 }
 
-// errStored means that what was unsealed is not what was sealed.
-var errStored = errors.New("what was stored is no session")
+// errStored means that stored data is not an encoded session or continuation.
+var errStored = errors.New("stored data is not a session or a continuation")
 
-// Encode is the session as text, to be sealed.
-func (s Session) Encode() secret.String { return encode(s.store()) }
+// Encode returns the session as text. The caller must encrypt it before storing it.
+func (s Session) Encode() secret.String { return encode(s.toStored()) }
 
-// DecodeSession undoes Encode.
+// DecodeSession decodes what Encode returned.
 func DecodeSession(text secret.String) (Session, error) {
-	if s, plain := readSession(text); plain {
+	if s, plain := decodePlain(text); plain {
 		return s, nil
 	}
 	var st stored
 	if json.Unmarshal([]byte(text.Reveal()), &st) != nil {
 		return Session{}, errStored
 	}
-	return st.session(), nil
+	return st.toSession(), nil
 }
 
 func encode(v any) secret.String {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic("a session is made of texts and times: " + err.Error())
+		panic("driver: cannot encode a session: " + err.Error())
 	}
 	return secret.New(string(text))
 }

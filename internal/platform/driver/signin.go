@@ -16,23 +16,23 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 )
 
-// Continuation is a sign-in between two steps. It is secret: seal it.
+// Continuation is the state of a sign-in between two steps. It contains secrets, so the caller must encrypt it.
 type Continuation struct{ text secret.String }
 
-// Encode is the continuation as text, to be sealed.
+// Encode returns the continuation as text, to be encrypted and stored.
 func (c Continuation) Encode() secret.String { return c.text }
 
-// DecodeContinuation undoes Encode.
+// DecodeContinuation returns the continuation that Encode returned as text.
 func DecodeContinuation(text secret.String) Continuation { return Continuation{text} }
 
-// resume is what a continuation holds.
-type resume struct {
+// signInState is the JSON inside a continuation. Asked or QR is set.
+type signInState struct {
 	Session stored    `json:"session"`
 	Asked   *asked    `json:"asked,omitempty"`
 	QR      *storedQR `json:"qr,omitempty"`
 }
 
-// asked is the challenge that waits for an answer.
+// asked is the stored form of the pending challenge.
 type asked struct {
 	Token     string            `json:"token"`
 	Channel   catalog.Channel   `json:"channel"`
@@ -43,7 +43,7 @@ type asked struct {
 	Sent      bool              `json:"sent"`
 }
 
-func keepAsked(ch catalog.Challenge) *asked {
+func storeChallenge(ch catalog.Challenge) *asked {
 	return &asked{ch.Token.Reveal(), ch.Channel, ch.Available, ch.Mask, ch.ExpiresAt, ch.Page.Reveal(), ch.Sent}
 }
 
@@ -58,60 +58,62 @@ type storedQR struct {
 	Secret string `json:"secret"`
 }
 
-// Input is what the creator or the caller adds to go on; exactly one of it.
+// Input is the creator's or caller's input for the next step. Exactly one field is set.
 type Input struct {
 	Code   secret.String
 	Resend bool
 	Switch catalog.Channel
-	// Check asks how a selfie or a QR stands.
+	// Check asks for the state of a selfie or a QR sign-in.
 	Check bool
 }
 
-// Step is where a sign-in stands. Exactly one of Challenge, QR, Session and Failure is set; with WrongCode the challenge is the old
-// one and can be answered again.
+// Step is the result of a step of a sign-in. Exactly one of Challenge, QR, Session and Failure is set. With
+// WrongCode, the challenge is the previous one and can be answered again.
 type Step struct {
 	Challenge *catalog.Challenge
 	WrongCode bool
 	QR        *QR
 	Session   *Session
 	Failure   *Failure
-	// Next goes on from here, unless the sign-in is over. A failure that has one is a step that was not taken: take it again.
+	// Next continues from here. It is empty if the sign-in has ended. If Failure is set and Next is not empty, the
+	// step had no effect and can be repeated.
 	Next Continuation
 }
 
-// Over says whether the sign-in has ended.
+// Over reports whether the sign-in has ended.
 func (s Step) Over() bool { return s.Session != nil || s.Failure != nil && s.Next.text.Empty() }
 
-// QR is what the creator's phone opens.
+// QR is a pending QR sign-in. URL is valid until ExpiresAt, the sign-in until EndsAt.
 type QR struct {
 	URL               secret.String
 	ExpiresAt, EndsAt time.Time
-	// Scanned means that the phone has opened it and not yet decided.
+	// Scanned means that the phone has opened the URL and the creator has not yet decided.
 	Scanned bool
 }
 
-// Failure is why a sign-in is over, or why a step was not taken. Code is one of the contract's failure codes, or FailStep.
+// Failure is the reason why a sign-in ended or a step had no effect. Code is one of the failure codes of the API, or
+// FailStep.
 type Failure struct {
 	Code string
-	// Retryable means that the same input may succeed later, after RetryAfter if that is set.
+	// Retryable means that the same input may succeed later, after RetryAfter if it is set.
 	Retryable  bool
 	RetryAfter time.Duration
-	// UpstreamCode and UpstreamMessage are what the platform said; 0 and empty if nothing.
+	// UpstreamCode and UpstreamMessage are the platform's. They are 0 and empty if it gave none.
 	UpstreamCode    int
 	UpstreamMessage string
 
-	// untouched means that the platform did nothing with the request.
+	// untouched means that the platform did not process the request.
 	untouched bool
 }
 
-// Codes of failures that the driver decides itself; the others come from the manifest.
+// Failure codes that the driver itself assigns. All others come from the manifest.
 const (
 	FailEgress      = "egress_unavailable"
 	FailUnavailable = "upstream_unavailable"
 	FailTimeout     = "upstream_timeout"
 	FailChanged     = "upstream_changed"
 	FailLocked      = "account_locked"
-	// FailStep means that the platform does not do this now: the challenge stands. It never ends a sign-in.
+	// FailStep means that the platform refused the step and the challenge remains open. It never ends a sign-in.
 	FailStep        = "step_refused"
 	failWrongCode   = "wrong_code"
 	failQRExpired   = "mobile_session_expired"
@@ -119,45 +121,45 @@ const (
 	failCodeExpired = "code_expired"
 )
 
-// limits of a step: a platform may think about a sign-in for long, but has little to say.
+// limits returns the limits of a step. A platform may take long to sign in, but its responses are small.
 func (d *HTTP) limits() egress.Limits {
 	return egress.Limits{Header: d.Patience, Total: d.Patience + 15*time.Second, Bytes: 1 << 20}
 }
 
-// SignIn starts a sign-in with name and password.
+// SignIn starts a sign-in with e-mail and password.
 func (d *HTTP) SignIn(ctx context.Context, via Via, email, password secret.String) (Step, error) {
 	req, err := d.Catalog.SignIn.Login(email, password)
 	if err != nil {
 		return Step{}, err
 	}
-	return d.step(ctx, via, resume{Session: d.fresh().store()}, req)
+	return d.takeStep(ctx, via, signInState{Session: d.newDeviceSession().toStored()}, req)
 }
 
-// OpenQR starts a sign-in by the creator's phone.
+// OpenQR starts a sign-in that the creator approves on their phone.
 func (d *HTTP) OpenQR(ctx context.Context, via Via) (Step, error) {
 	req, err := d.Catalog.SignIn.OpenQR()
 	if err != nil {
 		return Step{}, err
 	}
-	session := d.fresh()
-	r, step, err := d.send(ctx, via, session, req)
+	session := d.newDeviceSession()
+	r, step, err := d.sendStep(ctx, via, session, req)
 	if err != nil || step.Failure != nil {
 		return step, err
 	}
 	if !r.ok() {
-		return failed(d.judge(r)), nil
+		return failedStep(d.classifyFailure(r)), nil
 	}
 	qr, unreadable := d.Catalog.SignIn.QR(r.body)
 	if unreadable != nil {
-		return failed(Failure{Code: FailChanged}), nil //nolint:nilerr // that the answer cannot be read is how the step ended
+		return failedStep(Failure{Code: FailChanged}), nil //nolint:nilerr // an unreadable response ends the step
 	}
-	session, _ = session.after(d.Catalog, r.header, d.Now())
-	next := resume{Session: session.store(), QR: &storedQR{qr.ID, qr.Secret.Reveal()}}
+	session, _ = session.withSetCookies(d.Catalog, r.header, d.Now())
+	next := signInState{Session: session.toStored(), QR: &storedQR{qr.ID, qr.Secret.Reveal()}}
 	return Step{QR: &QR{URL: qr.URL, ExpiresAt: qr.ExpiresAt, EndsAt: qr.EndsAt}, Next: next.encode()}, nil
 }
 
-// fresh is a session of nobody yet, on a device of its own.
-func (d *HTTP) fresh() Session {
+// newDeviceSession returns a session without cookies on a new random device.
+func (d *HTTP) newDeviceSession() Session {
 	s := Session{}
 	if name := d.Catalog.Session.Device; name != "" {
 		var b [16]byte
@@ -167,35 +169,36 @@ func (d *HTTP) fresh() Session {
 	return s
 }
 
-func (r resume) encode() Continuation { return Continuation{encode(r)} }
+func (r signInState) encode() Continuation { return Continuation{encode(r)} }
 
 // Continue takes the next step of a sign-in.
 func (d *HTTP) Continue(ctx context.Context, via Via, from Continuation, in Input) (Step, error) {
-	var at resume
+	var at signInState
 	if json.Unmarshal([]byte(from.text.Reveal()), &at) != nil {
 		return Step{}, errStored
 	}
 	var step Step
 	var err error
-	if at.QR != nil {
+	if at.QR != nil { // a QR sign-in has only one kind of input
 		step, err = d.checkQR(ctx, via, at)
 		in = Input{Check: true}
 	} else {
 		var req catalog.Request
-		if req, err = d.input(at, in); err != nil {
+		if req, err = d.inputRequest(at, in); err != nil {
 			return Step{}, err
 		}
-		step, err = d.step(ctx, via, at, req)
+		step, err = d.takeStep(ctx, via, at, req)
 	}
-	if err == nil && step.Failure != nil && step.Failure.notTaken(in) {
+	// Giving the old continuation back keeps the sign-in open.
+	if err == nil && step.Failure != nil && step.Failure.canRepeat(in) {
 		step.Next = from
 	}
 	return step, err
 }
 
-// notTaken says whether the sign-in stands where it stood. To ask how it stands can be repeated; a code that was sent and not
-// answered may be used up, so only a platform that says it did nothing gets it again.
-func (f *Failure) notTaken(in Input) bool {
+// canRepeat reports whether the step had no effect, so that it can be repeated from the same continuation. A check has
+// no effect. A code without a response may be used up, so it can be repeated only if the platform did not process it.
+func (f *Failure) canRepeat(in Input) bool {
 	switch {
 	case !f.Retryable:
 		return f.Code == FailStep
@@ -205,7 +208,8 @@ func (f *Failure) notTaken(in Input) bool {
 	return in.Check || f.untouched
 }
 
-func (d *HTTP) input(at resume, in Input) (catalog.Request, error) {
+// inputRequest builds the request for an input.
+func (d *HTTP) inputRequest(at signInState, in Input) (catalog.Request, error) {
 	if at.Asked == nil {
 		return catalog.Request{}, errStored
 	}
@@ -220,11 +224,11 @@ func (d *HTTP) input(at resume, in Input) (catalog.Request, error) {
 	case in.Check:
 		return d.Catalog.SignIn.Check(token)
 	}
-	return catalog.Request{}, errors.New("a step of a sign-in needs an input")
+	return catalog.Request{}, errors.New("a sign-in step needs an input")
 }
 
-// send exchanges a request of a sign-in; what went wrong on the way is a failure.
-func (d *HTTP) send(ctx context.Context, via Via, s Session, req catalog.Request) (*reply, Step, error) {
+// sendStep sends a request of a sign-in. A transport failure becomes a step with a Failure.
+func (d *HTTP) sendStep(ctx context.Context, via Via, s Session, req catalog.Request) (*reply, Step, error) {
 	r, err := d.exchange(ctx, via, s, req, d.limits())
 	if err == nil {
 		return r, Step{}, nil
@@ -232,16 +236,16 @@ func (d *HTTP) send(ctx context.Context, via Via, s Session, req catalog.Request
 	if ctx.Err() != nil {
 		return nil, Step{}, fmt.Errorf("sign in: %w", context.Cause(ctx))
 	}
-	f, known := broken(err)
+	f, known := transportFailure(err)
 	if !known {
 		return nil, Step{}, fmt.Errorf("sign in: %w", err)
 	}
 	f.untouched = errors.Is(err, egress.ErrNotSent)
-	return nil, failed(f), nil
+	return nil, failedStep(f), nil
 }
 
-// broken is the failure that an error of the way stands for.
-func broken(err error) (Failure, bool) {
+// transportFailure returns the failure for an error of egress. It returns false for any other error.
+func transportFailure(err error) (Failure, bool) {
 	switch {
 	case errors.Is(err, problem.EgressUnavailable.New("")):
 		return Failure{Code: FailEgress, Retryable: true, RetryAfter: 5 * time.Second}, true
@@ -255,84 +259,86 @@ func broken(err error) (Failure, bool) {
 	return Failure{}, false
 }
 
-func failed(f Failure) Step { return Step{Failure: &f} }
+func failedStep(f Failure) Step { return Step{Failure: &f} }
 
-// step exchanges a request of a sign-in and reads what the platform makes of it.
-func (d *HTTP) step(ctx context.Context, via Via, at resume, req catalog.Request) (Step, error) {
-	s := at.Session.session()
-	r, step, err := d.send(ctx, via, s, req)
+// takeStep sends a request of a sign-in and interprets the response: a challenge, a session or a failure.
+func (d *HTTP) takeStep(ctx context.Context, via Via, at signInState, req catalog.Request) (Step, error) {
+	s := at.Session.toSession()
+	r, step, err := d.sendStep(ctx, via, s, req)
 	if err != nil || step.Failure != nil {
 		return step, err
 	}
-	s, _ = s.after(d.Catalog, r.header, d.Now())
+	s, _ = s.withSetCookies(d.Catalog, r.header, d.Now())
+	// A challenge may come with a success or an error status, so look for it first.
 	if ch, asked := d.Catalog.SignIn.Challenge(r.body); asked {
 		if ch.Channel == "" {
-			return failed(Failure{Code: FailChanged}), nil
+			return failedStep(Failure{Code: FailChanged}), nil
 		}
-		next := resume{Session: s.store(), Asked: keepAsked(ch)}
+		next := signInState{Session: s.toStored(), Asked: storeChallenge(ch)}
 		return Step{Challenge: &ch, Next: next.encode()}, nil
 	}
 	if r.ok() {
-		return d.signedIn(s), nil
+		return d.completeSignIn(s), nil
 	}
-	f := d.judge(r)
+	f := d.classifyFailure(r)
 	switch {
 	case f.Code == failWrongCode && at.Asked != nil:
-		at.Session = s.store()
+		at.Session = s.toStored()
 		return Step{WrongCode: true, Challenge: at.Asked.challenge(), Next: at.encode()}, nil
 	case f.Code == FailStep && at.Asked == nil:
-		f.Code = FailChanged // at the first step there is nothing that could stand
+		f.Code = FailChanged // at the first step there is no challenge that could remain open
 	}
-	return failed(f), nil
+	return failedStep(f), nil
 }
 
-// signedIn is the end of a sign-in, if the platform gave all that a session needs.
-func (d *HTTP) signedIn(s Session) Step {
-	if len(s.missing(d.Catalog)) > 0 {
-		return failed(Failure{Code: FailChanged})
+// completeSignIn returns the final step, which is a failure if the session lacks a required cookie or header.
+func (d *HTTP) completeSignIn(s Session) Step {
+	if len(s.missingParts(d.Catalog)) > 0 {
+		return failedStep(Failure{Code: FailChanged})
 	}
 	return Step{Session: &s}
 }
 
-// checkQR asks whether the creator's phone has decided.
-func (d *HTTP) checkQR(ctx context.Context, via Via, at resume) (Step, error) {
+// checkQR asks for the state of a QR sign-in. The URL in the returned step may be a new one.
+func (d *HTTP) checkQR(ctx context.Context, via Via, at signInState) (Step, error) {
 	req, err := d.Catalog.SignIn.CheckQR(catalog.QR{ID: at.QR.ID, Secret: secret.New(at.QR.Secret)})
 	if err != nil {
 		return Step{}, err
 	}
-	s := at.Session.session()
-	r, step, err := d.send(ctx, via, s, req)
+	s := at.Session.toSession()
+	r, step, err := d.sendStep(ctx, via, s, req)
 	if err != nil || step.Failure != nil {
 		return step, err
 	}
-	s, _ = s.after(d.Catalog, r.header, d.Now())
+	s, _ = s.withSetCookies(d.Catalog, r.header, d.Now())
 	if !r.ok() {
-		return failed(d.judge(r)), nil
+		return failedStep(d.classifyFailure(r)), nil
 	}
 	status, unreadable := d.Catalog.SignIn.QRStatus(r.body)
 	if unreadable != nil {
-		return failed(Failure{Code: FailChanged}), nil //nolint:nilerr // that the answer cannot be read is how the step ended
+		return failedStep(Failure{Code: FailChanged}), nil //nolint:nilerr // an unreadable response ends the step
 	}
 	switch status {
 	case catalog.QRApproved:
-		return d.signedIn(s), nil
+		return d.completeSignIn(s), nil
 	case catalog.QRDenied:
-		return failed(Failure{Code: failQRDenied}), nil
+		return failedStep(Failure{Code: failQRDenied}), nil
 	case catalog.QRExpired:
-		return failed(Failure{Code: failQRExpired, Retryable: true}), nil
+		return failedStep(Failure{Code: failQRExpired, Retryable: true}), nil
 	case catalog.QRWaiting, catalog.QRScanned:
 	}
 	qr, unreadable := d.Catalog.SignIn.QR(r.body)
 	if unreadable != nil {
-		return failed(Failure{Code: FailChanged}), nil //nolint:nilerr // that the answer cannot be read is how the step ended
+		return failedStep(Failure{Code: FailChanged}), nil //nolint:nilerr // an unreadable response ends the step
 	}
 	shown := &QR{URL: qr.URL, ExpiresAt: qr.ExpiresAt, EndsAt: qr.EndsAt, Scanned: status == catalog.QRScanned}
-	at.Session = s.store()
+	at.Session = s.toStored()
 	return Step{QR: shown, Next: at.encode()}, nil
 }
 
-// judge is the failure that a refusal stands for: by the platform's own code, else by what kind of refusal it is.
-func (d *HTTP) judge(r *reply) Failure {
+// classifyFailure turns an error response into a failure: by the platform's code if the manifest lists it, else by the
+// kind of refusal.
+func (d *HTTP) classifyFailure(r *reply) Failure {
 	refusal := d.Catalog.Classify(r.status, r.header, r.body)
 	f := Failure{Code: d.Catalog.SignIn.Failure(refusal.Code), UpstreamCode: refusal.Code, UpstreamMessage: refusal.Message, RetryAfter: refusal.RetryAfter}
 	if f.Code == "" {
@@ -362,7 +368,7 @@ func failureOf(kind catalog.RefusalKind, status int) string {
 	return FailChanged
 }
 
-// SignOut ends the session on the platform. A session that has ended already is no error.
+// SignOut ends the session on the platform. It is not an error if the session has already ended.
 func (d *HTTP) SignOut(ctx context.Context, via Via, s Session) error {
 	req, err := d.Catalog.SignIn.Logout()
 	if err != nil {
@@ -372,7 +378,7 @@ func (d *HTTP) SignOut(ctx context.Context, via Via, s Session) error {
 	if err != nil {
 		return fmt.Errorf("sign out: %w", err)
 	}
-	if refused := d.refused(r); refused != nil && refused.Kind != catalog.RefusedSession {
+	if refused := d.classifyReply(r); refused != nil && refused.Kind != catalog.RefusedSession {
 		return fmt.Errorf("sign out: %w", refused)
 	}
 	return nil

@@ -15,25 +15,25 @@ import (
 // errBlocked means that an address is not public.
 var errBlocked = errors.New("the destination is not public")
 
-// guard decides which addresses may be connected to. The IANA registries are the library's; what they do not have is here.
+// guard decides which addresses Public may connect to. The ssrf library knows the IANA registries; the rest is here.
 type guard struct {
 	public *ssrf.Guardian
 	ports  []uint16
-	// open are networks that are allowed on any port, whatever else is said.
-	open []netip.Prefix
+	// exempt lists networks that are allowed on any port, regardless of all other rules.
+	exempt []netip.Prefix
 }
 
-// special are addresses that are public by their number and private by their use.
-var special = []netip.Prefix{
+// blockedPublic are networks with public addresses that are not public destinations.
+var blockedPublic = []netip.Prefix{
 	netip.MustParsePrefix("168.63.129.16/32"), // Azure's platform services, reachable from every machine there
-	netip.MustParsePrefix("3ffe::/16"),        // 6bone, given back
+	netip.MustParsePrefix("3ffe::/16"),        // 6bone, returned to IANA
 }
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
 func newGuard(deny []netip.Prefix) *guard {
 	var v4, v6 []netip.Prefix
-	for _, p := range slices.Concat(special, deny) {
+	for _, p := range slices.Concat(blockedPublic, deny) {
 		if p.Addr().Unmap().Is4() {
 			v4 = append(v4, p)
 		} else {
@@ -46,19 +46,20 @@ func newGuard(deny []netip.Prefix) *guard {
 	}
 }
 
-// control is called with the address that a socket is about to connect to: after the name was looked up, so that a
-// name that changes its address between a check and a connection gains nothing.
+// control runs just before a socket connects, after the name was resolved. So a name that changes its address between a
+// check and the connection (DNS rebinding) gains nothing.
 func (g *guard) control(_ context.Context, network, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil || network != "tcp4" && network != "tcp6" {
 		return errBlocked
 	}
-	return g.allow(at)
+	return g.check(at)
 }
 
-func (g *guard) allow(at netip.AddrPort) error {
+// check returns an error unless the guard allows connections to an address.
+func (g *guard) check(at netip.AddrPort) error {
 	addr := at.Addr()
-	if slices.ContainsFunc(g.open, func(p netip.Prefix) bool { return p.Contains(addr) }) {
+	if slices.ContainsFunc(g.exempt, func(p netip.Prefix) bool { return p.Contains(addr) }) {
 		return nil
 	}
 	if !slices.Contains(g.ports, at.Port()) || isatap(addr) {
@@ -70,7 +71,7 @@ func (g *guard) allow(at netip.AddrPort) error {
 	return nil
 }
 
-// isatap finds IPv4 addresses that hide in the lower half of an IPv6 address (RFC 5214).
+// isatap reports whether an IPv6 address embeds an IPv4 address in its lower half (RFC 5214).
 func isatap(addr netip.Addr) bool {
 	if !addr.Is6() {
 		return false

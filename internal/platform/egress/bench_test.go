@@ -15,7 +15,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 )
 
-// cannedPlatform answers every request with the same KiB, without allocating, so that a benchmark measures the client.
+// cannedPlatform responds to every request with the same KiB without allocating, so that a benchmark measures the
+// client.
 func cannedPlatform(b testing.TB, secure bool) *platform {
 	b.Helper()
 	p := &platform{authority: newAuthority(b), origin: "http://plain.test"}
@@ -43,7 +44,7 @@ func cannedPlatform(b testing.TB, secure bool) *platform {
 }
 
 // BenchmarkRoundTrip compares a call through this package with one through the standard transport and the same proxy.
-// The processor's time includes the proxy and the platform, which are the same for both.
+// The CPU time includes the proxy and the platform, which are the same for both.
 func BenchmarkRoundTrip(b *testing.B) {
 	for _, secure := range []bool{false, true} {
 		b.Run(map[bool]string{false: "plain", true: "TLS"}[secure], func(b *testing.B) { benchmarkRoundTrip(b, secure) })
@@ -53,8 +54,8 @@ func BenchmarkRoundTrip(b *testing.B) {
 func benchmarkRoundTrip(b *testing.B, secure bool) {
 	b.Helper()
 	p := cannedPlatform(b, secure)
-	f := newForward(b, "http", "127.0.1.1", p)
-	w := newWorld(b, p, "us="+f.url())
+	f := newTestProxy(b, "http", "127.0.1.1", p)
+	w := newFixture(b, p, "us="+f.url())
 	via, err := url.Parse(f.url())
 	must(b, err)
 	bare := &http.Transport{
@@ -79,7 +80,7 @@ func benchmarkRoundTrip(b *testing.B, secure bool) {
 		}
 	}
 	header, cookies := []egress.Field{{Name: "User-Agent", Value: "browser"}}, []egress.Field{{Name: "a", Value: "1"}}
-	owned := func(b *testing.B) {
+	usesCall := func(b *testing.B) {
 		b.Helper()
 		q := egress.Request{Method: http.MethodGet, Origin: p.origin, Path: "/api/v2/me", Header: header, Cookies: cookies}
 		r, err := client().Call(b.Context(), &q, egress.Limits{})
@@ -92,9 +93,9 @@ func benchmarkRoundTrip(b *testing.B, secure bool) {
 		name string
 		call func(*testing.B)
 	}{
-		{"bare", standard(bare.RoundTrip)}, // over TLS only: without it a standard proxy makes no tunnel
+		{"bare", standard(bare.RoundTrip)}, // over TLS only: without TLS the standard transport does not use a tunnel
 		{"Do", standard(func(req *http.Request) (*http.Response, error) { return client().Do(req, egress.Limits{}) })},
-		{"Call", owned},
+		{"Call", usesCall},
 	} {
 		if c.name == "bare" && !secure {
 			continue
@@ -122,7 +123,7 @@ func processorTime(b *testing.B) time.Duration {
 func BenchmarkDial(b *testing.B) {
 	p := newPlatform(b, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") })
 	for _, scheme := range []string{"http", "socks5"} {
-		w := newWorld(b, p, "us="+newForward(b, scheme, "127.0.1.1", p).url())
+		w := newFixture(b, p, "us="+newTestProxy(b, scheme, "127.0.1.1", p).url())
 		b.Run(scheme, func(b *testing.B) {
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {

@@ -10,53 +10,53 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/egress/internal/h1"
 )
 
-// upload is the body of a request. The transport closes a body when it finds no connection; this one stays open until
-// it is known that no other proxy will be tried.
+// upload is the body of a request. The transport closes the body when it cannot get a connection. An upload ignores
+// that Close until it is released, because another proxy may be tried with the same body.
 type upload struct {
 	exchange *exchange
 	body     io.ReadCloser
 
 	mu       sync.Mutex
-	begun    bool
+	started  bool
 	failed   error
-	closing  bool // the transport has no more use for it
-	released bool // neither have we
+	closing  bool // the transport has called Close
+	released bool // no other proxy will be tried
 	closed   bool
 }
 
-// Read gives the next part. The platform is not late with its answer while it takes the request in, or while the caller
-// is slow to give more.
+// Read reads the next part. The time spent waiting for the caller does not count against the platform, and each part
+// restarts the platform's time for its response.
 func (u *upload) Read(p []byte) (int, error) {
-	u.exchange.await(feeding)
+	u.exchange.setPhase(feeding)
 	n, err := u.body.Read(p)
 	u.mu.Lock()
-	u.begun = true
+	u.started = true
 	if err != nil && !errors.Is(err, io.EOF) {
 		u.failed = err
 	}
 	u.mu.Unlock()
-	u.exchange.await(sending)
+	u.exchange.setPhase(sending)
 	return n, err
 }
 
-// Close closes the body once it is released.
+// Close closes the body if it is released, and otherwise notes that it was called.
 func (u *upload) Close() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.closing = true
-	return u.settle()
+	return u.closeIfDone()
 }
 
-// release gives the body up. now closes it even if the transport never took it.
+// release allows the body to be closed. If now is true, it is closed even if the transport never called Close.
 func (u *upload) release(now bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.released = true
 	u.closing = u.closing || now
-	_ = u.settle() // the transport does not look at this error either
+	_ = u.closeIfDone() // the transport ignores this error as well
 }
 
-func (u *upload) settle() error {
+func (u *upload) closeIfDone() error {
 	if !u.released || !u.closing || u.closed {
 		return nil
 	}
@@ -64,59 +64,59 @@ func (u *upload) settle() error {
 	return u.body.Close()
 }
 
-func (u *upload) untouched() bool {
+func (u *upload) isUnread() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return !u.begun
+	return !u.started
 }
 
-func (u *upload) failure() error {
+func (u *upload) readError() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.failed
 }
 
-// wire is the body as it comes, on the clock.
-type wire struct {
+// timedBody is the raw body of a response. It runs the idle timer during reads and counts bytes.
+type timedBody struct {
 	exchange *exchange
 	from     io.ReadCloser
 	bytes    int64
 }
 
-func (w *wire) Read(p []byte) (int, error) {
-	w.exchange.await(reading)
+func (w *timedBody) Read(p []byte) (int, error) {
+	w.exchange.setPhase(reading)
 	n, err := w.from.Read(p)
-	w.exchange.await(paused)
+	w.exchange.setPhase(paused)
 	w.bytes += int64(n)
 	return n, err
 }
 
-// body is the body of an answer within its limits.
+// body is the body of a response, decompressed and bounded by the limits.
 type body struct {
 	exchange *exchange
-	wire     wire
-	zipped   bool
+	raw      timedBody
+	gzipped  bool
 	inflater *gzip.Reader
 	bytes    int64
 	err      error
 	closed   atomic.Bool
 }
 
-// Read gives the next part, or the error that ended the body; the same one ever after.
+// Read reads the next part. Once it has returned an error, it returns the same error forever.
 func (b *body) Read(p []byte) (int, error) {
 	if b.err != nil || len(p) == 0 {
 		return 0, b.err
 	}
 	limit := b.exchange.limits.Bytes
 	if limit > 0 && int64(len(p)) > limit-b.bytes {
-		p = p[:limit-b.bytes+1] // one more byte than allowed tells that there is more
+		p = p[:limit-b.bytes+1] // the extra byte shows that the body is too large
 	}
-	n, err := b.next(p)
+	n, err := b.readNext(p)
 	b.bytes += int64(n)
 	switch {
 	case limit > 0 && b.bytes > limit:
 		n, err = n-1, ErrTooLarge
-	case b.zipped && b.bytes > h1.RatioFrom && b.bytes/h1.MaxRatio > b.wire.bytes:
+	case b.gzipped && b.bytes > h1.RatioFrom && b.bytes/h1.MaxRatio > b.raw.bytes:
 		n, err = 0, ErrBomb
 	}
 	if err == nil {
@@ -124,32 +124,34 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	switch {
 	case b.closed.Load():
-		err = ErrBroken // by the caller
+		err = ErrBroken // the caller closed it
 	case !errors.Is(err, io.EOF):
-		err = b.exchange.explain(err)
+		err = b.exchange.translateError(err)
 	}
 	b.finish(err)
 	return n, err
 }
 
-// next reads from the wire or through the inflater, which is taken at the first read because it reads at once itself.
-func (b *body) next(p []byte) (int, error) {
-	if !b.zipped {
-		return b.wire.Read(p)
+// readNext reads the raw body, or through the inflater. It sets up the inflater at the first read, because Reset
+// already reads from the body.
+func (b *body) readNext(p []byte) (int, error) {
+	if !b.gzipped {
+		return b.raw.Read(p)
 	}
 	if b.inflater == nil {
 		b.inflater, _ = b.exchange.egress.inflaters.Get().(*gzip.Reader)
 		if b.inflater == nil {
 			b.inflater = new(gzip.Reader)
 		}
-		if err := b.inflater.Reset(&b.wire); err != nil {
+		if err := b.inflater.Reset(&b.raw); err != nil {
 			return 0, err
 		}
 	}
 	return b.inflater.Read(p)
 }
 
-// finish stops the clocks. The inflater goes back only from here, the reader's own goroutine: Close may come from another.
+// finish stops the timers and returns the inflater to its pool. Only Read calls it: Close may run in another
+// goroutine and must not take the inflater away from Read.
 func (b *body) finish(err error) {
 	b.err = err
 	b.exchange.end()
@@ -159,9 +161,9 @@ func (b *body) finish(err error) {
 	}
 }
 
-// Close ends the call. A body that was not read to its end costs the connection.
+// Close ends the call and closes the connection if the body was not read to its end.
 func (b *body) Close() error {
 	b.closed.Store(true)
 	b.exchange.end()
-	return b.wire.from.Close()
+	return b.raw.from.Close()
 }

@@ -25,7 +25,7 @@ func zip(t testing.TB, text []byte) []byte {
 	return out.Bytes()
 }
 
-// Bodies are bounded, plain and compressed, and what is wrong with one is told apart.
+// Plain and compressed bodies are bounded, and each kind of violation has its own error.
 func TestBodiesAreBounded(t *testing.T) {
 	t.Parallel()
 	noise := make([]byte, 200<<10)
@@ -74,7 +74,7 @@ func TestBodiesAreBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlainPlatform(t, c.handler)
-			w := newWorld(t, p, "us="+newForward(t, "http", "127.0.1.1", p).url())
+			w := newFixture(t, p, "us="+newTestProxy(t, "http", "127.0.1.1", p).url())
 			got, err := fetch(t, w.client(t, "us", "acct_1"), p.origin, c.limits)
 			if !errors.Is(err, c.err) || c.err == nil && err != nil || err == nil && got != c.want {
 				t.Errorf("%d bytes, %v", len(got), err)
@@ -86,7 +86,7 @@ func TestBodiesAreBounded(t *testing.T) {
 	}
 }
 
-// Compressed bodies leave their connection usable.
+// A connection is reusable after a compressed body.
 func TestConnectionsAreKeptAfterCompressedBodies(t *testing.T) {
 	t.Parallel()
 	body := zip(t, []byte("hello"))
@@ -97,8 +97,8 @@ func TestConnectionsAreKeptAfterCompressedBodies(t *testing.T) {
 		w.Header().Set("Content-Encoding", "gzip")
 		_, _ = w.Write(body)
 	})
-	f := newForward(t, "http", "127.0.1.1", p)
-	w := newWorld(t, p, "us="+f.url())
+	f := newTestProxy(t, "http", "127.0.1.1", p)
+	w := newFixture(t, p, "us="+f.url())
 	for range 20 {
 		if text, err := w.get(t, "us", "acct_1"); err != nil || text != "hello" {
 			t.Fatal(text, err)
@@ -109,12 +109,12 @@ func TestConnectionsAreKeptAfterCompressedBodies(t *testing.T) {
 	}
 }
 
-// What is not HTTP is refused without repeating any of it.
-func TestGarbageIsNotAnAnswer(t *testing.T) {
+// A response that is not HTTP is rejected, and the error contains no part of it.
+func TestMalformedResponsesAreRejected(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		says string
-		want error
+		reply string
+		want  error
 	}{
 		"nothing":           {"", egress.ErrBroken},
 		"half a header":     {"HTTP/1.1 200 OK\r\nSet-Cookie: canary", egress.ErrBroken},
@@ -138,12 +138,12 @@ func TestGarbageIsNotAnAnswer(t *testing.T) {
 				if _, err := conn.Read(request); err != nil {
 					return
 				}
-				fmt.Fprint(conn, c.says)
+				fmt.Fprint(conn, c.reply)
 				if c.want == egress.ErrMalformed { //nolint:errorlint // the table's own value
-					_, _ = io.Copy(io.Discard, conn) // so that a reset does not overtake what was said
+					_, _ = io.Copy(io.Discard, conn) // so that a reset does not overtake the response
 				}
 			})
-			w := newWorld(t, p, "us="+newForward(t, "http", "127.0.1.1", p).url())
+			w := newFixture(t, p, "us="+newTestProxy(t, "http", "127.0.1.1", p).url())
 			_, err := w.get(t, "us", "acct_1")
 			if !errors.Is(err, c.want) || errors.Is(err, egress.ErrNotSent) || strings.Contains(strings.ToLower(fmt.Sprintf("%+v", err)), "canary") {
 				t.Error(err)
@@ -152,7 +152,7 @@ func TestGarbageIsNotAnAnswer(t *testing.T) {
 	}
 }
 
-// A body that is left unread, or closed early, blocks nobody.
+// Closing a body early does not block, and ends a concurrent read.
 func TestBodiesCanBeClosedEarly(t *testing.T) {
 	t.Parallel()
 	p := newPlainPlatform(t, func(w http.ResponseWriter, r *http.Request) {
@@ -160,7 +160,7 @@ func TestBodiesCanBeClosedEarly(t *testing.T) {
 			_, _ = w.Write(make([]byte, 32<<10))
 		}
 	})
-	w := newWorld(t, p, "us="+newForward(t, "http", "127.0.1.1", p).url())
+	w := newFixture(t, p, "us="+newTestProxy(t, "http", "127.0.1.1", p).url())
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.origin, nil)
 	must(t, err)
 	resp, err := w.client(t, "us", "acct_1").Do(req, egress.Limits{Bytes: egress.None}) //nolint:bodyclose // twice, below

@@ -15,32 +15,32 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/egress/internal/h1"
 )
 
-// Field is one line of a header, or one cookie.
+// Field is one header field or one cookie.
 type Field = h1.Field
 
 // Request is a request whose body is in memory.
 type Request struct {
 	Method string
-	// Origin is one of the client's, as it was given to ParseOrigins.
+	// Origin is one of the client's origins, exactly as it was passed to ParseOrigins.
 	Origin string
-	// Path begins with a slash and is escaped, and so is Query, which has no question mark and may be empty.
+	// Path is escaped and starts with a slash. Query is escaped, has no question mark and may be empty.
 	Path, Query string
-	// Header is sent in this order. Host, lengths and Cookie are added.
+	// Header is sent in this order. Call adds Host, Content-Length, Cookie and, unless Limits.Raw, Accept-Encoding.
 	Header, Cookies []Field
 	Body            []byte
 }
 
-// Reply is an answer, read to its end.
+// Reply is a response with its whole body. The zero Reply has none.
 type Reply struct {
 	Status int
-	// Body is inflated, and valid until Release.
+	// Body is decompressed. It is valid until Release.
 	Body []byte
 
 	header http.Header
-	from   *carrier
+	from   *callExchange
 }
 
-// SetsCookies says whether the answer has a Set-Cookie, without making a header.
+// SetsCookies reports whether the response has a Set-Cookie header. Unlike Header, it does not allocate.
 func (r *Reply) SetsCookies() bool {
 	if r.from == nil {
 		return len(r.header["Set-Cookie"]) > 0
@@ -48,11 +48,11 @@ func (r *Reply) SetsCookies() bool {
 	return r.from.answer.SetsCookies
 }
 
-// Header makes the answer's header. It stays valid after Release.
+// Header returns the header of the response. It remains valid after Release, but must first be called before it.
 func (r *Reply) Header() http.Header {
 	if r.from != nil && r.header == nil {
 		r.header = r.from.answer.Header()
-		if r.from.zipped {
+		if r.from.inflated {
 			r.header.Del("Content-Encoding")
 			r.header.Del("Content-Length")
 		}
@@ -60,7 +60,7 @@ func (r *Reply) Header() http.Header {
 	return r.header
 }
 
-// Release gives the body's memory back. The zero Reply has none.
+// Release returns the memory of the body to a pool.
 func (r *Reply) Release() {
 	if r.from != nil {
 		r.from.release()
@@ -68,80 +68,81 @@ func (r *Reply) Release() {
 	}
 }
 
-// carrier carries one call over a connection that it owns meanwhile. It is used again and again.
-type carrier struct {
-	egress *Egress
-	answer h1.Answer
-	out    []byte // the request; wiped as soon as it is sent
-	zipped bool
+// callExchange is one Call in progress. It owns its connection while it runs. Exchanges are pooled for their buffers.
+type callExchange struct {
+	egress   *Egress
+	answer   h1.Answer
+	out      []byte // the encoded request; wiped as soon as it is sent
+	inflated bool
 
-	limits Limits
-	total  time.Time
-	line   *line
-	kept   bool // the line was there before the call
-	conns  int  // lines that were used
-	wrote  bool // a byte was sent, so that the platform may have acted on it
-	body   bool // the header is over
+	limits    Limits
+	total     time.Time
+	pooled    *pooledConn
+	reused    bool // pooled was idle before this call
+	connsUsed int
+	wrote     bool // a byte was sent, so the platform may have acted on the request
+	body      bool // the header of the response is complete
 }
 
-// maxBuffer is how large a buffer may be to wait for the next call.
-const maxBuffer = 256 << 10
+// maxPooledBuffer bounds the buffers that stay in the pool, in bytes.
+const maxPooledBuffer = 256 << 10
 
-func (k *carrier) release() {
-	k.answer.Release(maxBuffer)
-	k.line = nil
-	k.egress.carriers.Put(k)
+func (k *callExchange) release() {
+	k.answer.Release(maxPooledBuffer)
+	k.pooled = nil
+	k.egress.callExchanges.Put(k)
 }
 
-// Call sends a request whose body is in memory and reads the whole answer, within the limits. The errors are those of Do; when only
-// the body fails, the reply is there beside the error, because its header counts. Release the reply.
+// Call sends a request whose body is in memory and reads the whole response, within the limits. The errors are those of
+// Do. If only the body fails, Call returns both the reply and the error, because the header may matter. The caller must
+// release the reply.
 //
-// It owns its connection instead of leaving it to the standard transport: two goroutines and their hand-overs less. Uploads,
-// downloads and WebSockets go through Do.
+// Call owns its connection instead of leaving it to the standard transport, which saves two goroutines and the
+// hand-overs between them. Uploads, downloads and WebSockets use Do.
 func (c *Client) Call(ctx context.Context, q *Request, limits Limits) (Reply, error) {
-	at, known := c.origins.named[q.Origin]
+	at, known := c.origins.byText[q.Origin]
 	switch {
-	case ctx.Err() != nil: // An idle connection could carry the call before it notices.
+	case ctx.Err() != nil: // an idle connection would send the request before noticing
 		return Reply{}, fmt.Errorf("%w: %w", ErrNotSent, context.Cause(ctx))
 	case !known:
 		return Reply{}, fmt.Errorf("%w: %w", ErrNotSent, ErrOrigin)
-	case !soundAccount(c.who.Account):
+	case !isValidAccount(c.who.Account):
 		return Reply{}, fmt.Errorf("%w: %w", ErrNotSent, errAccount)
-	case len(q.Body) > inMemory:
+	case len(q.Body) > maxInMemory:
 		return c.callStreaming(ctx, q, limits)
 	}
-	k, _ := c.egress.carriers.Get().(*carrier)
+	k, _ := c.egress.callExchanges.Get().(*callExchange)
 	if k == nil {
-		k = &carrier{egress: c.egress}
+		k = &callExchange{egress: c.egress}
 	}
-	k.limits, k.total, k.conns, k.wrote, k.zipped = limits.withDefaults(), time.Time{}, 0, false, false
+	k.limits, k.total, k.connsUsed, k.wrote, k.inflated = limits.withDefaults(), time.Time{}, 0, false, false
 	if k.limits.Total > 0 {
 		k.total = c.egress.Now().Add(k.limits.Total)
 	}
 	k.answer.Status = 0
-	err := k.compose(q, at)
+	err := k.encodeRequest(q, at)
 	var body []byte
 	if err == nil {
-		body, err = c.carry(ctx, k, q, at)
+		body, err = c.callViaProxies(ctx, k, q, at)
 	}
-	clear(k.out) // cookies were in it
+	clear(k.out) // it contains cookies
 	reply := Reply{Status: k.answer.Status, Body: body, from: k}
 	if err != nil {
-		err = k.explain(ctx, err)
+		err = k.translateError(ctx, err)
 		if !k.body {
 			reply.Release()
 			return Reply{}, err
 		}
-		err = fmt.Errorf("read the answer: %w", err)
+		err = fmt.Errorf("read the response: %w", err)
 	}
 	return reply, err
 }
 
-// compose writes the request into the carrier's buffer.
-func (k *carrier) compose(q *Request, at place) error {
+// encodeRequest writes the request to k.out.
+func (k *callExchange) encodeRequest(q *Request, at originAddr) error {
 	var room [16]Field
 	r := h1.Request{Method: q.Method, Host: at.host, Path: q.Path, Query: q.Query, Header: q.Header, Cookies: q.Cookies, Body: q.Body}
-	if !k.limits.Raw && !has(q.Header, "Accept-Encoding") {
+	if !k.limits.Raw && !hasField(q.Header, "Accept-Encoding") {
 		r.Header = append(append(room[:0], q.Header...), Field{Name: "Accept-Encoding", Value: "gzip"})
 	}
 	var err error
@@ -150,7 +151,7 @@ func (k *carrier) compose(q *Request, at place) error {
 	return err
 }
 
-func has(list []Field, name string) bool {
+func hasField(list []Field, name string) bool {
 	for i := range list {
 		if len(list[i].Name) == len(name) && strings.EqualFold(list[i].Name, name) {
 			return true
@@ -159,22 +160,24 @@ func has(list []Field, name string) bool {
 	return false
 }
 
-// carry tries the account's proxies in the account's order.
-func (c *Client) carry(ctx context.Context, k *carrier, q *Request, at place) ([]byte, error) {
-	key := lineKey{isolation: c.who.Isolation, account: c.who.Account, address: at.address, secure: at.secure}
-	if key.isolation == ByProxy {
+// callViaProxies tries the proxies of the region in the account's order of preference, at most maxTries of them.
+func (c *Client) callViaProxies(ctx context.Context, k *callExchange, q *Request, at originAddr) ([]byte, error) {
+	key := connKey{isolation: c.who.Isolation, account: c.who.Account, address: at.address, secure: at.secure}
+	if key.isolation == ByProxy { // all accounts share the connections
 		key.account = "all"
 	}
-	var tries [maxTries]*node
+	var tries [maxTries]*proxyNode
 	tried, faults := tries[:0], []*fault(nil)
 	r, order := c.egress.regions[c.who.Region], hash(c.who.Account)
 	patience := c.egress.Config.DialTimeout + c.egress.Config.HandshakeTimeout
 	until := c.egress.Now().Add(patience)
+	// Each round uses the most preferred usable proxy. After a failed dial the proxy counts as tried. After a dead
+	// reused connection it does not, so the next round uses another connection through the same proxy.
 	for r != nil && len(tried) < maxTries {
 		if key.proxy = r.pick(order, tried); key.proxy == nil {
 			break
 		}
-		if err := k.connect(ctx, key, until); err != nil {
+		if err := k.acquireConn(ctx, key, until); err != nil {
 			f, ok := errors.AsType[*fault](err)
 			if !ok || ctx.Err() != nil {
 				return nil, err
@@ -185,24 +188,25 @@ func (c *Client) carry(ctx context.Context, k *carrier, q *Request, at place) ([
 			}
 			continue
 		}
-		body, again, err := k.exchange(ctx, q)
+		body, again, err := k.roundTrip(ctx, q)
 		if !again {
 			return body, err
 		}
 	}
-	return nil, c.unavailable(faults, k.wrote && keyed(q))
+	return nil, c.unavailableProblem(faults, k.wrote && hasIdempotencyKey(q))
 }
 
-// connect finds a line on which the platform has been silent since its last answer, or makes one.
-func (k *carrier) connect(ctx context.Context, key lineKey, until time.Time) error {
+// acquireConn takes an idle connection on which nothing has arrived since its last response, or dials a new one.
+func (k *callExchange) acquireConn(ctx context.Context, key connKey, until time.Time) error {
 	for {
-		l := k.egress.lines.take(key)
+		l := k.egress.pool.takeIdle(key)
 		if l == nil {
 			break
 		}
-		l.arm(k.egress.Now(), k.limits.Header, ErrNoAnswer, k.total) // an old deadline would hide what has arrived
-		if look(l.conn) == silent {
-			k.line, k.kept = l, true
+		// An expired deadline would keep checkActivity from reading.
+		l.setDeadline(k.egress.Now(), k.limits.Header, ErrNoAnswer, k.total)
+		if checkActivity(l.conn) == connSilent {
+			k.pooled, k.reused = l, true
 			return nil
 		}
 		l.close()
@@ -219,56 +223,60 @@ func (k *carrier) connect(ctx context.Context, key lineKey, until time.Time) err
 		}
 		return err
 	}
-	k.line, k.kept = newLine(conn, key), false
-	k.line.arm(k.egress.Now(), k.limits.Header, ErrNoAnswer, k.total)
+	k.pooled, k.reused = newPooledConn(conn, key), false
+	k.pooled.setDeadline(k.egress.Now(), k.limits.Header, ErrNoAnswer, k.total)
 	return nil
 }
 
-// maxConns bounds how many kept connections in a row may turn out to be dead.
+// maxConns bounds the connections that one call may use, if reused ones turn out to be dead.
 const maxConns = 4
 
-// exchange uses the line that was found. again means that it was dead: the call goes on with another one.
-func (k *carrier) exchange(ctx context.Context, q *Request) (body []byte, again bool, err error) {
-	l := k.line
-	k.conns++
+// roundTrip sends the request on the acquired connection and reads the response. It then keeps or closes the
+// connection. again means that the connection was dead and that the request can be sent on another one.
+func (k *callExchange) roundTrip(ctx context.Context, q *Request) (body []byte, again bool, err error) {
+	l := k.pooled
+	k.connsUsed++
 	stop := context.AfterFunc(ctx, l.stop)
-	err = k.ask(q.Method)
+	err = k.sendAndReadHeader(q.Method)
 	if err == nil {
 		k.body = true
-		body, err = k.read()
+		body, err = k.readBody()
 	}
+	// stop returns false if the context has ended, even if the response arrived just in time: the connection is
+	// aborted.
 	usable := stop() && err == nil && !k.answer.Last
 	if usable {
 		keep := idleTimeout
 		if hint := k.answer.KeepAlive; hint > 0 {
-			keep = min(keep, hint-keepMargin)
+			keep = min(keep, hint-keepAliveMargin)
 		}
 		usable = keep > 0
 		if usable {
-			k.egress.lines.put(l, keep)
+			k.egress.pool.keepIdle(l, keep)
 		}
 	}
 	if !usable {
 		l.close()
 	}
-	// Nothing of it was sent, or it does no harm to send it again.
-	again = err != nil && !k.body && k.kept && k.conns < maxConns && !k.answer.Heard && ctx.Err() == nil && !timedOut(err) &&
-		(!k.wrote || safe(q.Method) || keyed(q))
+	// Resend only on a reused connection that gave no byte of a response, and only if no byte of the request was sent
+	// or sending it twice is harmless.
+	again = err != nil && !k.body && k.reused && k.connsUsed < maxConns && !k.answer.Heard && ctx.Err() == nil && !isTimeout(err) &&
+		(!k.wrote || isSafeMethod(q.Method) || hasIdempotencyKey(q))
 	return body, again, err
 }
 
-// keepMargin is how much earlier than the platform we give a connection up.
-const keepMargin = time.Second
+// keepAliveMargin is how long before the platform's keep-alive timeout we stop using a connection.
+const keepAliveMargin = time.Second
 
-// ask sends the request and waits for the header of the answer.
-func (k *carrier) ask(method string) error {
+// sendAndReadHeader sends the request and reads the header of the response.
+func (k *callExchange) sendAndReadHeader(method string) error {
 	k.answer.Heard = false
-	n, failed := k.line.conn.Write(k.out)
+	n, failed := k.pooled.conn.Write(k.out)
 	k.wrote = k.wrote || n > 0
 	if failed != nil && n == 0 {
 		return failed
 	}
-	// A platform that has seen enough may answer and hang up before it has read all.
+	// A platform may respond and hang up before it has read the whole request. Its response still counts.
 	err := k.answer.ReadHeader(k, method)
 	if failed != nil {
 		k.answer.Last = true
@@ -279,16 +287,16 @@ func (k *carrier) ask(method string) error {
 	return err
 }
 
-// Read reads from the line, on the clock.
-func (k *carrier) Read(p []byte) (int, error) {
+// Read reads from the connection. While the body is read, each read gets a new idle deadline.
+func (k *callExchange) Read(p []byte) (int, error) {
 	if k.body {
-		k.line.arm(k.egress.Now(), k.limits.Idle, ErrStalled, k.total)
+		k.pooled.setDeadline(k.egress.Now(), k.limits.Idle, ErrStalled, k.total)
 	}
-	return k.line.conn.Read(p)
+	return k.pooled.conn.Read(p)
 }
 
-// read reads the body.
-func (k *carrier) read() ([]byte, error) {
+// readBody reads and decompresses the body.
+func (k *callExchange) readBody() ([]byte, error) {
 	limit := k.limits.Bytes
 	if limit <= 0 {
 		limit = None
@@ -300,7 +308,7 @@ func (k *carrier) read() ([]byte, error) {
 	case coding != "gzip" && coding != "x-gzip":
 		return nil, ErrMalformed
 	}
-	k.zipped = true
+	k.inflated = true
 	inflater, _ := k.egress.inflaters.Get().(*gzip.Reader)
 	if inflater == nil {
 		inflater = new(gzip.Reader)
@@ -309,20 +317,22 @@ func (k *carrier) read() ([]byte, error) {
 	return k.answer.ReadBody(k, inflater, limit)
 }
 
-// explain turns an error into one of ours. What the platform said is in none of them.
-func (k *carrier) explain(ctx context.Context, err error) error {
+// translateError turns an error into one of those in client.go. None of them contains data from the platform.
+func (k *callExchange) translateError(ctx context.Context, err error) error {
+	// The order of the cases matters: an aborted read also looks like a timeout, and an error without any byte of a
+	// response means a broken connection rather than a malformed response.
 	_, inTunnel := errors.AsType[*tunnelError](err)
-	_, told := errors.AsType[*problem.Error](err)
+	_, isProblem := errors.AsType[*problem.Error](err)
 	switch {
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
-	case told, errors.Is(err, ErrMalformed), errors.Is(err, h1.ErrRequest):
+	case isProblem, errors.Is(err, ErrMalformed), errors.Is(err, h1.ErrRequest):
 	case errors.Is(err, h1.ErrTooLarge):
 		err = ErrTooLarge
 	case errors.Is(err, h1.ErrBomb):
 		err = ErrBomb
-	case timedOut(err):
-		err = k.line.late
+	case isTimeout(err):
+		err = k.pooled.timeoutErr
 	case inTunnel, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), !k.answer.Heard:
 		err = ErrBroken
 	default:
@@ -334,8 +344,8 @@ func (k *carrier) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// safe says whether a request may be repeated, because it changes nothing.
-func safe(method string) bool {
+// isSafeMethod reports whether a request may be resent because it changes nothing.
+func isSafeMethod(method string) bool {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
 		return true
@@ -343,12 +353,13 @@ func safe(method string) bool {
 	return false
 }
 
-// keyed says whether a request may be repeated, because the platform knows it again.
-func keyed(q *Request) bool {
-	return has(q.Header, "Idempotency-Key") || has(q.Header, "X-Idempotency-Key")
+// hasIdempotencyKey reports whether a request may be resent because the platform recognises duplicates.
+func hasIdempotencyKey(q *Request) bool {
+	return hasField(q.Header, "Idempotency-Key") || hasField(q.Header, "X-Idempotency-Key")
 }
 
-// callStreaming is Call for a body that is too large to be sent blindly: the platform may answer while it is on its way.
+// callStreaming is Call for large bodies. Call writes the whole request before it reads; with a large body the platform
+// may respond in the meantime, so Do sends it.
 func (c *Client) callStreaming(ctx context.Context, q *Request, limits Limits) (Reply, error) {
 	address := q.Origin + q.Path
 	if q.Query != "" {
@@ -356,7 +367,7 @@ func (c *Client) callStreaming(ctx context.Context, q *Request, limits Limits) (
 	}
 	req, err := http.NewRequestWithContext(ctx, q.Method, address, bytes.NewReader(q.Body))
 	if err != nil {
-		return Reply{}, fmt.Errorf("%w: %w", ErrNotSent, h1.ErrRequest) // the library's error holds the address
+		return Reply{}, fmt.Errorf("%w: %w", ErrNotSent, h1.ErrRequest) // the library's error contains the URL
 	}
 	if len(q.Body) == 0 {
 		req.Body, req.GetBody, req.ContentLength = http.NoBody, nil, 0
@@ -365,11 +376,11 @@ func (c *Client) callStreaming(ctx context.Context, q *Request, limits Limits) (
 		req.Header.Set(f.Name, f.Value)
 	}
 	for _, cookie := range q.Cookies {
-		line := req.Header.Get("Cookie")
-		if line != "" {
-			line += "; "
+		text := req.Header.Get("Cookie")
+		if text != "" {
+			text += "; "
 		}
-		req.Header.Set("Cookie", line+cookie.Name+"="+cookie.Value)
+		req.Header.Set("Cookie", text+cookie.Name+"="+cookie.Value)
 	}
 	resp, err := c.Do(req, limits)
 	if err != nil {

@@ -13,38 +13,40 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
-// What can go wrong, besides the context's end, ErrOrigin, and these problems: egress-unavailable if no proxy of the
-// region gives a tunnel, upstream/unavailable if proxies work and say that they cannot reach the platform.
+// The errors of Call and Do. Other errors are the context's, ErrOrigin, and two problems: egress-unavailable if no
+// proxy of the region opens a tunnel, and upstream/unavailable if the proxies work but report that they cannot reach
+// the platform.
 var (
-	// ErrNotSent is in every error that came before the request could be sent: also a write may be repeated.
+	// ErrNotSent is wrapped by every error that occurred before any byte was sent. Even a write may be repeated.
 	ErrNotSent = errors.New("nothing was sent")
-	// ErrBroken means that the connection ended before the answer did. The platform may have acted on the request.
+	// ErrBroken means that the connection ended before the response did. The platform may have acted on the request.
 	ErrBroken = errors.New("the connection to the platform broke")
-	// ErrMalformed means that the answer is not HTTP, has a header of more than 64 KiB, or is encoded wrongly.
-	ErrMalformed = errors.New("the platform's answer is malformed")
-	// ErrNoAnswer means that the header of the answer did not come within Limits.Header.
+	// ErrMalformed means that the response is not HTTP, has a header of more than 64 KiB, or has an invalid encoding.
+	ErrMalformed = errors.New("the platform's response is malformed")
+	// ErrNoAnswer means that the header of the response did not arrive within Limits.Header.
 	ErrNoAnswer = errors.New("the platform did not answer in time")
-	// ErrStalled means that nothing came for Limits.Idle in the middle of the body.
-	ErrStalled = errors.New("the platform's answer stalled")
+	// ErrStalled means that nothing arrived for Limits.Idle in the middle of the body.
+	ErrStalled = errors.New("the platform's response stalled")
 	// ErrTooLong means that the whole call took longer than Limits.Total.
-	ErrTooLong = errors.New("the platform's answer took too long")
+	ErrTooLong = errors.New("the platform's response took too long")
 	// ErrTooLarge means that the body is larger than Limits.Bytes.
-	ErrTooLarge = errors.New("the platform's answer is too large")
-	// ErrBomb means that the body is compressed beyond reason.
-	ErrBomb = errors.New("the platform's answer inflates beyond reason")
+	ErrTooLarge = errors.New("the platform's response is too large")
+	// ErrBomb means that the body has an implausible compression ratio.
+	ErrBomb = errors.New("the platform's response has an implausible compression ratio")
 )
 
-// retryAfter is what callers are told to wait, in seconds: a check later the region may be back.
+// retryAfter is the wait that callers are advised, in seconds. By then the next health check has run.
 const retryAfter = 5
 
-// Client sends the requests of one identity. It is a small value without state; connections are kept by Egress.
+// Client sends the requests of one identity. It is a small stateless value; Egress keeps the connections.
 type Client struct {
 	egress  *Egress
 	who     Identity
 	origins Origins
 }
 
-// HTTP is the client for libraries that want an *http.Client, such as WebSockets. Its errors hold the URL, so do not log them.
+// HTTP returns an *http.Client for libraries that need one, such as a WebSocket library. Its errors contain the URL, so
+// do not log them.
 func (c *Client) HTTP() *http.Client {
 	return &http.Client{
 		Transport:     c,
@@ -55,14 +57,15 @@ func (c *Client) HTTP() *http.Client {
 // RoundTrip is Do with the default limits.
 func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) { return c.Do(req, Limits{}) }
 
-// Do sends a request and waits for the header of the answer. The body is bounded by the limits: reading it gives one of
-// the errors above when it goes beyond. It must be closed, or read to its end. A gzip body arrives inflated.
+// Do sends a request and waits for the header of the response. The limits apply to the body as well: reading it returns
+// one of the errors above when it exceeds them. The caller must close the body or read it to its end. A gzip body is
+// decompressed.
 //
-// A request that found no connection tries the next proxy of the region. One that may have reached the platform is not repeated. The
-// connection is the call's own and is closed after it.
+// If a proxy does not open a connection, Do tries the next proxy of the region. It never resends a request that may
+// have reached the platform. Each call has its own connection, which is closed afterwards.
 func (c *Client) Do(req *http.Request, limits Limits) (*http.Response, error) {
-	address, err := c.origins.find(req.URL)
-	if err == nil && !soundAccount(c.who.Account) {
+	address, err := c.origins.addressOf(req.URL)
+	if err == nil && !isValidAccount(c.who.Account) {
 		err = errAccount
 	}
 	if err != nil {
@@ -71,23 +74,23 @@ func (c *Client) Do(req *http.Request, limits Limits) (*http.Response, error) {
 		}
 		return nil, fmt.Errorf("%w: %w", ErrNotSent, err)
 	}
-	x, out := begin(c.egress, req, limits)
-	resp, err := c.send(x, out, address)
-	x.sent(req, err)
+	x, out := startExchange(c.egress, req, limits)
+	resp, err := c.sendViaProxies(x, out, address)
+	x.releaseBody(req, err)
 	if err != nil {
-		err = x.explain(err)
+		err = x.translateError(err)
 		x.end()
 		return nil, err
 	}
 	resp.Request = req
-	return x.receive(resp)
+	return x.wrapResponse(resp)
 }
 
-// send tries the account's proxies in the account's order.
-func (c *Client) send(x *exchange, out *http.Request, address string) (*http.Response, error) {
+// sendViaProxies tries the proxies of the region in the account's order of preference, at most maxTries of them.
+func (c *Client) sendViaProxies(x *exchange, out *http.Request, address string) (*http.Response, error) {
 	account, order := c.who.Account, hash(c.who.Account)
 	r := c.egress.regions[c.who.Region]
-	tried, faults := make([]*node, 0, maxTries), []*fault(nil)
+	tried, faults := make([]*proxyNode, 0, maxTries), []*fault(nil)
 	for r != nil && len(tried) < maxTries {
 		p := r.pick(order, tried)
 		if p == nil {
@@ -99,6 +102,8 @@ func (c *Client) send(x *exchange, out *http.Request, address string) (*http.Res
 		if err == nil {
 			return resp, nil
 		}
+		// Only a failed dial leads to the next proxy. If all dials together took too long, this is the last one.
+		// After any other error the request may have been sent.
 		f, failed := errors.AsType[*fault](err)
 		switch {
 		case errors.Is(err, errDialling):
@@ -112,36 +117,38 @@ func (c *Client) send(x *exchange, out *http.Request, address string) (*http.Res
 			break
 		}
 	}
-	return nil, c.unavailable(faults, false)
+	return nil, c.unavailableProblem(faults, false)
 }
 
-// unavailable is the answer when no proxy gave a tunnel.
-func (c *Client) unavailable(faults []*fault, arrived bool) error {
-	blamed := 0 // on the platform
-	list := []error{errors.New("no proxy is healthy")}
+// unavailableProblem returns the problem for a call that got no tunnel. arrived means that an earlier try on a reused
+// connection may have reached the platform. If every proxy reported that it cannot reach the platform, the problem is
+// the platform's.
+func (c *Client) unavailableProblem(faults []*fault, arrived bool) error {
+	unreached := 0
+	list := []error{errors.New("no proxy is healthy")} // replaced by the faults, if there are any
 	for i, f := range faults {
 		list = append(list[:i], f)
 		if f.reason == unreachable {
-			blamed++
+			unreached++
 		}
 	}
 	cause := errors.Join(list...)
 	if !arrived {
 		cause = fmt.Errorf("%w: %w", ErrNotSent, cause)
 	}
-	if blamed > 0 && blamed == len(faults) {
+	if unreached > 0 && unreached == len(faults) {
 		return problem.UpstreamUnavailable.Newf("The platform cannot be reached from the region %s.", c.who.Region).After(retryAfter).Because(cause)
 	}
-	if r := c.egress.regions[c.who.Region]; r != nil && r.off.Load() {
+	if r := c.egress.regions[c.who.Region]; r != nil && r.switchedOff.Load() {
 		return problem.EgressUnavailable.Newf("The region %s is switched off by the operators of this service, for a while.", c.who.Region).After(retryAfter).Because(cause)
 	}
 	return problem.EgressUnavailable.Newf("No egress is available in the region %s.", c.who.Region).After(retryAfter).Because(cause)
 }
 
-var errAccount = errors.New("the account is no identifier")
+var errAccount = errors.New("the account is not a valid identifier")
 
-// soundAccount keeps the account one part of a pool's key.
-func soundAccount(account string) bool {
+// isValidAccount reports whether an account can be part of a pool key, which is separated by dots.
+func isValidAccount(account string) bool {
 	return account != "" && len(account) <= 128 && !strings.ContainsFunc(account, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
 	})
@@ -155,46 +162,47 @@ func (e *Egress) dialTLS(ctx context.Context, _, key string) (net.Conn, error) {
 	return e.dial(ctx, key, true)
 }
 
-// dial opens a connection for a pool's key. The key alone says where it goes, so a connection can only ever be kept
-// under the identity that it was made for.
+// dial opens a connection for a pool key (account.region.index.host:port). The key alone determines the route, so a
+// connection can only be pooled under the identity that it was made for. It also records the result for the proxy's
+// health.
 func (e *Egress) dial(ctx context.Context, key string, secure bool) (net.Conn, error) {
-	p, to, err := e.read(key)
+	p, to, err := e.parseKey(key)
 	if err != nil {
 		return nil, err
 	}
 	to.secure = secure
-	p.region.asked.Store(&to)
+	p.region.lastTarget.Store(&to)
 	began := e.Now()
-	conn, err := e.dialer.open(ctx, p, to, key)
+	conn, err := e.dialer.openTunnel(ctx, p, to, key)
 	why := succeeded
 	if f, ok := errors.AsType[*fault](err); ok {
 		why = f.reason
 	}
-	p.took(why, e.Now().Sub(began))
+	p.recordLatency(why, e.Now().Sub(began))
 	e.metrics.dials.WithLabelValues(p.region.name, string(why)).Inc()
-	e.observe(ctx, p, judgeDial(why, len(e.Config.Check.addresses) > 0), why)
+	e.observe(ctx, p, classifyDial(why, len(e.Config.Check.addresses) > 0), why)
 	return conn, err
 }
 
-// read takes a pool's key apart: account.region.place.host:port.
-func (e *Egress) read(key string) (*node, target, error) {
+// parseKey splits a pool key into its proxy and target.
+func (e *Egress) parseKey(key string) (*proxyNode, target, error) {
 	parts := strings.SplitN(key, ".", 4)
 	if len(parts) == 4 {
 		host, port, err := net.SplitHostPort(parts[3])
-		place, bad := strconv.Atoi(parts[2])
-		if r := e.regions[parts[1]]; err == nil && bad == nil && r != nil && place < len(r.proxies) {
-			return r.proxies[place], target{host: host, port: port}, nil
+		index, bad := strconv.Atoi(parts[2])
+		if r := e.regions[parts[1]]; err == nil && bad == nil && r != nil && index < len(r.proxies) {
+			return r.proxies[index], target{host: host, port: port}, nil
 		}
 	}
-	return nil, target{}, errors.New("a connection was asked for without an identity")
+	return nil, target{}, errors.New("a connection was requested without an identity")
 }
 
-// Read reads a body to its end, within its limits, and closes it.
+// Read reads the body of a response of Do to its end and closes it.
 func Read(resp *http.Response) ([]byte, error) {
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return nil, fmt.Errorf("read the answer: %w", err)
+		return nil, fmt.Errorf("read the response: %w", err)
 	}
 	return text, nil
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 )
 
-// seenConns is which connections carried which account's calls.
+// seenConns records which connections each account's calls used.
 type seenConns struct {
 	mu   sync.Mutex
 	list map[string][]string
@@ -41,7 +41,7 @@ func (s *seenConns) handle(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// shared counts connections that carried more than one account.
+// shared counts connections that more than one account used.
 func (s *seenConns) shared() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +62,7 @@ func callAs(t testing.TB, rt http.RoundTripper, url, account string) {
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	must(t, err)
 	req.Header.Set("X-Account", account)
-	if client, ok := rt.(*egress.Client); ok && owned() {
+	if client, ok := rt.(*egress.Client); ok && usesCall() {
 		_, err := send(client, req, egress.Limits{})
 		must(t, err)
 		return
@@ -74,13 +74,13 @@ func callAs(t testing.TB, rt http.RoundTripper, url, account string) {
 	must(t, err)
 }
 
-// Connections are never shared by two accounts, also not when the platform offers HTTP/2; and Call uses them again.
+// Two accounts never share a connection, even if the platform offers HTTP/2. Call reuses connections.
 func TestNoConnectionServesTwoAccounts(t *testing.T) {
 	t.Parallel()
 	var seen seenConns
 	p := newPlatform(t, seen.handle)
-	us, uk := newForward(t, "http", "127.0.1.1", p), newForward(t, "http", "127.0.2.1", p)
-	w := newWorld(t, p, "us="+us.url()+" uk="+uk.url())
+	us, uk := newTestProxy(t, "http", "127.0.1.1", p), newTestProxy(t, "http", "127.0.2.1", p)
+	w := newFixture(t, p, "us="+us.url()+" uk="+uk.url())
 	for n := range 40 {
 		account := fmt.Sprintf("acct_%d", n%4)
 		callAs(t, w.client(t, []string{"us", "uk"}[n%2], account), p.origin, account)
@@ -98,13 +98,13 @@ func TestNoConnectionServesTwoAccounts(t *testing.T) {
 	}
 }
 
-// The trap that the test above guards against: the standard transport with HTTP/2 on keeps connections by host alone,
-// so the second region's call leaves through the first region's proxy.
-func TestTheStandardTransportFallsIntoTheTrap(t *testing.T) {
+// This is what the test above guards against: with HTTP/2 the standard transport pools connections by host alone, so
+// the second region's call leaves through the first region's proxy.
+func TestTheStandardTransportSharesConnectionsOverHTTP2(t *testing.T) {
 	t.Parallel()
 	var seen seenConns
 	p := newPlatform(t, seen.handle)
-	us, uk := newForward(t, "http", "127.0.1.1", p), newForward(t, "http", "127.0.2.1", p)
+	us, uk := newTestProxy(t, "http", "127.0.1.1", p), newTestProxy(t, "http", "127.0.2.1", p)
 	proxies := map[string]string{"us": us.url(), "uk": uk.url()}
 	naive := &http.Transport{
 		Proxy:             func(r *http.Request) (*url.URL, error) { return url.Parse(proxies[r.Header.Get("X-Account")]) },
@@ -115,17 +115,17 @@ func TestTheStandardTransportFallsIntoTheTrap(t *testing.T) {
 	callAs(t, naive, p.origin, "us")
 	callAs(t, naive, p.origin, "uk")
 	if seen.shared() != 1 || seen.h2 != 2 || uk.tunnels.Load() != 0 {
-		t.Errorf("the trap is gone, or the test does not see it: %v, %d tunnels in uk", seen.list, uk.tunnels.Load())
+		t.Errorf("the standard transport no longer shares connections: %v, %d tunnels in uk", seen.list, uk.tunnels.Load())
 	}
 }
 
-// Where a manifest allows it, accounts of one proxy share connections; those of two regions still do not.
+// With isolation by proxy, accounts of one proxy share connections; accounts of two regions still do not.
 func TestIsolationByProxySharesWithinTheProxyOnly(t *testing.T) {
 	t.Parallel()
 	var seen seenConns
 	p := newPlatform(t, seen.handle)
-	us, uk := newForward(t, "socks5", "127.0.1.1", p), newForward(t, "socks5", "127.0.2.1", p)
-	w := newWorld(t, p, "us="+us.url()+" uk="+uk.url())
+	us, uk := newTestProxy(t, "socks5", "127.0.1.1", p), newTestProxy(t, "socks5", "127.0.2.1", p)
+	w := newFixture(t, p, "us="+us.url()+" uk="+uk.url())
 	for n := range 40 {
 		region := []string{"us", "uk"}[n%2]
 		client := w.Client(egress.Identity{Region: region, Account: fmt.Sprintf("acct_%d", n), Isolation: egress.ByProxy}, p.origins(t))
@@ -136,14 +136,14 @@ func TestIsolationByProxySharesWithinTheProxyOnly(t *testing.T) {
 	}
 }
 
-// An account resumes its own TLS sessions and nobody else's.
+// An account resumes only its own TLS sessions.
 func TestTLSSessionsAreTheAccountsOwn(t *testing.T) {
 	t.Parallel()
 	p := newPlatform(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
 		fmt.Fprint(w, r.TLS.DidResume)
 	})
-	w := newWorld(t, p, "us="+newForward(t, "http", "127.0.1.1", p).url())
+	w := newFixture(t, p, "us="+newTestProxy(t, "http", "127.0.1.1", p).url())
 	for _, c := range []struct{ account, resumed string }{
 		{"acct_1", "false"}, {"acct_1", "true"}, {"acct_2", "false"}, {"acct_2", "true"}, {"acct_1", "true"},
 	} {
@@ -153,14 +153,14 @@ func TestTLSSessionsAreTheAccountsOwn(t *testing.T) {
 	}
 }
 
-// However many accounts there are, only so many connections stay open, and the longest idle go first.
+// At most MaxIdle connections stay open for all accounts together, and the longest idle are closed first.
 func TestIdleConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
-	if !owned() {
-		return // Do leaves none
+	if !usesCall() {
+		return // Do keeps no connections
 	}
 	p := newPlainPlatform(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.RemoteAddr) })
-	w := newWorld(t, p, "us="+newForward(t, "socks5", "127.0.1.1", p).url(), func(c *egress.Config) { c.MaxIdle = 3 })
+	w := newFixture(t, p, "us="+newTestProxy(t, "socks5", "127.0.1.1", p).url(), func(c *egress.Config) { c.MaxIdle = 3 })
 	var conns []string
 	for n := range 8 {
 		conn, err := w.get(t, "us", fmt.Sprintf("acct_%d", n))
@@ -180,12 +180,12 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// A request for another place than the manifest's ends before anything is dialled.
+// A request to an origin that the manifest does not list fails before anything is dialled.
 func TestOnlyTheManifestsOriginsAreCalled(t *testing.T) {
 	t.Parallel()
 	p := newPlatform(t, sourceOf)
-	f := newForward(t, "http", "127.0.1.1", p)
-	w := newWorld(t, p, "us="+f.url())
+	f := newTestProxy(t, "http", "127.0.1.1", p)
+	w := newFixture(t, p, "us="+f.url())
 	for _, address := range []string{
 		"https://evil.test/", "http://platform.test/", "https://platform.test:8443/", "https://platform.test.evil.test/",
 		"https://xplatform.test/", "https://platform.test./", "https://127.0.0.1/", "ftp://platform.test/", "https://[::1]/", "//platform.test/", "/path",
@@ -210,14 +210,14 @@ func TestOnlyTheManifestsOriginsAreCalled(t *testing.T) {
 	if f.tunnels.Load() != 0 {
 		t.Errorf("%d tunnels", f.tunnels.Load())
 	}
-	// Call takes an origin as it was written, and nothing that amounts to the same.
-	if _, err := fetch(t, w.client(t, "us", "acct_1"), "https://PLATFORM.test:443/", egress.Limits{}); err != nil != owned() {
+	// Call accepts an origin only as it was written, not in an equivalent form.
+	if _, err := fetch(t, w.client(t, "us", "acct_1"), "https://PLATFORM.test:443/", egress.Limits{}); err != nil != usesCall() {
 		t.Error(err)
 	}
 }
 
-// The platform sees its own name, our header, and nothing that the standard library would add; the answer comes as it
-// is, with redirects and cookies.
+// The platform gets its own host name and our headers, and nothing that the standard library would add. Responses are
+// returned unchanged, including redirects and cookies.
 func TestRequestsAndAnswersAreNotTouched(t *testing.T) {
 	t.Parallel()
 	var got http.Header
@@ -228,7 +228,7 @@ func TestRequestsAndAnswersAreNotTouched(t *testing.T) {
 		w.Header().Add("Set-Cookie", "a=1")
 		w.WriteHeader(http.StatusFound)
 	})
-	w := newWorld(t, p, "us="+newForward(t, "http", "127.0.1.1", p).url())
+	w := newFixture(t, p, "us="+newTestProxy(t, "http", "127.0.1.1", p).url())
 	client := w.client(t, "us", "acct_1")
 	for range 2 {
 		for name, do := range map[string]func(*http.Request) (*http.Response, error){"Do": client.RoundTrip, "HTTP": client.HTTP().Do} {
@@ -251,7 +251,7 @@ func TestRequestsAndAnswersAreNotTouched(t *testing.T) {
 	}
 }
 
-// A WebSocket goes through the account's region, outlives the call's limits, and does not end with the call's context.
+// A WebSocket uses the account's region and is bound neither by the call's limits nor by its context.
 func TestWebSocketsGoThroughTheRegion(t *testing.T) {
 	t.Parallel()
 	for _, make := range []func(testing.TB, http.HandlerFunc) *platform{newPlatform, newPlainPlatform} {
@@ -272,7 +272,7 @@ func TestWebSocketsGoThroughTheRegion(t *testing.T) {
 			}
 		})
 		for _, scheme := range []string{"http", "socks5"} {
-			w := newWorld(t, p, "us="+newForward(t, scheme, "127.0.1.1", p).url())
+			w := newFixture(t, p, "us="+newTestProxy(t, scheme, "127.0.1.1", p).url())
 			ctx, cancel := context.WithCancel(t.Context())
 			//nolint:bodyclose // the connection is the body, and is closed below
 			conn, resp, err := websocket.Dial(ctx, strings.Replace(p.origin, "http", "ws", 1), &websocket.DialOptions{HTTPClient: w.client(t, "us", "acct_1").HTTP()})
@@ -292,17 +292,16 @@ func TestWebSocketsGoThroughTheRegion(t *testing.T) {
 	}
 }
 
-// A write on a kept connection that the platform has closed goes on another one and arrives once; one that may have
-// arrived is not repeated.
+// A write that may have arrived is not resent.
 func TestWritesAreNotRepeated(t *testing.T) {
 	t.Parallel()
 	p := newPlatform(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		if r.Method == http.MethodPost {
-			panic(http.ErrAbortHandler) // it arrived, and there is no answer
+			panic(http.ErrAbortHandler) // it arrived, but there is no response
 		}
 	})
-	w := newWorld(t, p, "us="+newForward(t, "http", "127.0.1.1", p).url())
+	w := newFixture(t, p, "us="+newTestProxy(t, "http", "127.0.1.1", p).url())
 	client := w.client(t, "us", "acct_1")
 	for n := range 3 {
 		before := p.hits.Load()
@@ -320,11 +319,11 @@ func TestWritesAreNotRepeated(t *testing.T) {
 	}
 }
 
-// A request's body that breaks is the caller's fault, and is told as what it is.
+// An error of the request's body is returned as it is.
 func TestABrokenUploadIsTheCallersError(t *testing.T) {
 	t.Parallel()
 	p := newPlainPlatform(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
-	w := newWorld(t, p, "us="+newForward(t, "http", "127.0.1.1", p).url())
+	w := newFixture(t, p, "us="+newTestProxy(t, "http", "127.0.1.1", p).url())
 	lost := errors.New("the caller hung up")
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.origin, io.MultiReader(strings.NewReader("half"), failing{lost}))
 	must(t, err)

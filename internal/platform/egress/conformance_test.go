@@ -23,20 +23,21 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 )
 
-// wayVariable says how this run of the tests sends what is in memory: "owned" through Call, otherwise through Do.
-const wayVariable = "EGRESS_WAY"
+// modeVariable selects how this run of the tests sends bodies in memory: "owned" means through Call, otherwise
+// through Do.
+const modeVariable = "EGRESS_WAY"
 
-func owned() bool { return os.Getenv(wayVariable) == "owned" }
+func usesCall() bool { return os.Getenv(modeVariable) == "owned" }
 
-// connections is how many connections a number of calls need: Call keeps them, Do uses one for each call.
-func connections(calls, kept int64) int64 {
-	if owned() {
-		return kept
+// connections returns how many connections a number of calls need: Call reuses them, Do uses one for each call.
+func connections(calls, connSet int64) int64 {
+	if usesCall() {
+		return connSet
 	}
 	return calls
 }
 
-// call is a request as Call takes it.
+// call sends an http.Request through Call.
 func call(c *egress.Client, req *http.Request, limits egress.Limits) (egress.Reply, error) {
 	q := egress.Request{Method: req.Method, Origin: req.URL.Scheme + "://" + req.URL.Host, Path: req.URL.EscapedPath(), Query: req.URL.RawQuery}
 	if q.Path == "" {
@@ -57,31 +58,31 @@ func call(c *egress.Client, req *http.Request, limits egress.Limits) (egress.Rep
 	return c.Call(req.Context(), &q, limits)
 }
 
-// All that these tests promise of Do holds for Call too: they run again, in that way.
+// Call gives the same guarantees as Do: the tests of Do run again in a child process that uses Call.
 func TestCallKeepsEveryPromiseOfDo(t *testing.T) {
 	t.Parallel()
-	if owned() {
+	if usesCall() {
 		return
 	}
-	// The rest does not send in one way or the other, or does in both already.
+	// These tests do not depend on the mode, or test both modes themselves.
 	const rest = "ProxyVariables|TheEnvironment|HealthHas|TheStandardTransport|GoodReceivers|Rebinding|Redirects|BadReceivers|UnreachableReceivers|" +
 		"ACallersEnd|Loopback|UnsafeURLs|InnerAddresses|OperatorsNetworks|RegionsAre|WrongRegions|OriginsAre|IdleConnectionsHave|WebSockets|" +
 		"ACallArrives|EveryForm|Unasked|PlatformThat|Doubtful|AClosedConnection|AnEndThat|OnlyReads|AnAnswerMay|ACallEnds|CallOfACaller|NothingCanBe|ConcurrentCalls|AKeepAlive"
 	again := exec.CommandContext(t.Context(), os.Args[0], "-test.skip=^Test("+rest+")", "-test.count=1", "-test.v")
-	again.Env = append(os.Environ(), wayVariable+"=owned")
+	again.Env = append(os.Environ(), modeVariable+"=owned")
 	out, err := again.CombinedOutput()
 	if ran := strings.Count(string(out), "\n--- PASS: Test"); err != nil || ran < 20 {
 		t.Errorf("%d tests: %v\n%s", ran, err, out)
 	}
 }
 
-// carries is how a call whose body is in memory is carried.
-type carries func(*egress.Client, context.Context, *egress.Request, egress.Limits) (egress.Reply, error)
+// callFunc is Call, or the same over the standard transport.
+type callFunc func(*egress.Client, context.Context, *egress.Request, egress.Limits) (egress.Reply, error)
 
-// overBoth runs a test over both ways.
-func overBoth(t *testing.T, test func(t *testing.T, do carries)) {
+// overBoth runs a test with Call and with the standard transport.
+func overBoth(t *testing.T, test func(t *testing.T, do callFunc)) {
 	t.Helper()
-	for name, do := range map[string]carries{"owned": (*egress.Client).Call, "transport": (*egress.Client).CallStreaming} {
+	for name, do := range map[string]callFunc{"owned": (*egress.Client).Call, "transport": (*egress.Client).CallStreaming} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, do)
@@ -89,8 +90,8 @@ func overBoth(t *testing.T, test func(t *testing.T, do carries)) {
 	}
 }
 
-// want makes a call and checks its answer.
-func (do carries) want(t *testing.T, c *egress.Client, q egress.Request, status int, body string) egress.Reply {
+// want makes a call and checks the response.
+func (do callFunc) want(t *testing.T, c *egress.Client, q egress.Request, status int, body string) egress.Reply {
 	t.Helper()
 	r, err := do(c, t.Context(), &q, egress.Limits{})
 	if err != nil || r.Status != status || string(r.Body) != body {
@@ -99,10 +100,10 @@ func (do carries) want(t *testing.T, c *egress.Client, q egress.Request, status 
 	return r
 }
 
-// The platform gets what was asked for, through a tunnel of the account's region, with TLS and without.
+// The platform gets exactly the request of the caller, through every kind of proxy, with TLS and without.
 func TestACallArrivesAsItWasMade(t *testing.T) {
 	t.Parallel()
-	overBoth(t, func(t *testing.T, do carries) {
+	overBoth(t, func(t *testing.T, do callFunc) {
 		t.Helper()
 		for _, start := range []func(testing.TB, http.HandlerFunc) *platform{newPlatform, newPlainPlatform} {
 			p := start(t, func(w http.ResponseWriter, r *http.Request) {
@@ -116,7 +117,7 @@ func TestACallArrivesAsItWasMade(t *testing.T) {
 				fmt.Fprintf(w, "%s %s %s %s %s %d %v %s", host, r.Method, r.Host, r.RequestURI, text, r.ContentLength, names, r.Header.Get("Cookie"))
 			})
 			for _, scheme := range []string{"http", "https", "socks5"} {
-				w := newWorld(t, p, "us="+newForward(t, scheme, "127.0.1.1", p).url())
+				w := newFixture(t, p, "us="+newTestProxy(t, scheme, "127.0.1.1", p).url())
 				q := egress.Request{
 					Method: http.MethodPut, Origin: p.origin, Path: "/a%2Fb/", Query: "x=%20&y", Body: []byte(`{"z":1}`),
 					Header: []egress.Field{{Name: "X-Bc", Value: "1"}, {Name: "User-Agent", Value: "browser"}, {Name: "Content-Type", Value: "application/json"}},
@@ -140,7 +141,7 @@ func TestACallArrivesAsItWasMade(t *testing.T) {
 	})
 }
 
-// hangsUp is a proxy that tells when it has closed our side of a tunnel.
+// hangsUp starts a proxy that signals when it has closed our side of a tunnel.
 func hangsUp(t *testing.T, p *platform, closed chan<- struct{}) string {
 	t.Helper()
 	return "http://" + listen(t, func(c net.Conn) {
@@ -158,17 +159,17 @@ func hangsUp(t *testing.T, p *platform, closed chan<- struct{}) string {
 	})
 }
 
-// A connection that the platform has closed while it was idle is noticed before anything is sent: a write goes on another, and
-// arrives once.
+// Before sending, Call notices that the platform has closed an idle connection. A write uses another one and arrives
+// once.
 func TestAClosedConnectionIsNoticedBeforeAWrite(t *testing.T) {
 	t.Parallel()
 	for _, start := range []func(testing.TB, http.HandlerFunc) *platform{newPlatform, newPlainPlatform} {
 		p := start(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
 		closed := make(chan struct{}, 10)
-		w := newWorld(t, p, "us="+hangsUp(t, p, closed))
+		w := newFixture(t, p, "us="+hangsUp(t, p, closed))
 		client := w.client(t, "us", "acct_1")
 		for range 4 {
-			r := carries((*egress.Client).Call).want(t, client, egress.Request{Method: http.MethodPost, Origin: p.origin, Path: "/"}, 200, "ok")
+			r := callFunc((*egress.Client).Call).want(t, client, egress.Request{Method: http.MethodPost, Origin: p.origin, Path: "/"}, 200, "ok")
 			r.Release()
 			p.server.CloseClientConnections()
 			<-closed
@@ -179,14 +180,14 @@ func TestAClosedConnectionIsNoticedBeforeAWrite(t *testing.T) {
 	}
 }
 
-// An end of TLS that came together with the answer is noticed too.
+// Call also notices an end of TLS that arrived together with the last response.
 func TestAnEndThatCameWithTheAnswerIsNoticed(t *testing.T) {
 	t.Parallel()
 	p := &platform{authority: newAuthority(t), origin: "https://platform.test"}
 	config := &tls.Config{Certificates: []tls.Certificate{p.issue(t, time.Hour, "platform.test")}}
 	var served atomic.Int64
 	p.address = listen(t, func(raw net.Conn) {
-		held := &holding{Conn: raw}
+		held := &holdingConn{Conn: raw}
 		conn := tls.Server(held, config)
 		if _, err := http.ReadRequest(bufio.NewReader(conn)); err != nil {
 			return
@@ -195,13 +196,13 @@ func TestAnEndThatCameWithTheAnswerIsNoticed(t *testing.T) {
 		held.hold = true
 		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 		_ = conn.CloseWrite()
-		_ = raw.SetWriteDeadline(time.Time{}) // CloseWrite lets no more through
+		_ = raw.SetWriteDeadline(time.Time{}) // undo the deadline that CloseWrite sets
 		_, _ = raw.Write(held.text)
 		_, _ = raw.Read(make([]byte, 1)) // the socket stays open: only TLS has ended
 	})
-	w := newWorld(t, p, "us="+newForward(t, "http", "127.0.1.1", p).url())
+	w := newFixture(t, p, "us="+newTestProxy(t, "http", "127.0.1.1", p).url())
 	for range 3 {
-		r := carries((*egress.Client).Call).want(t, w.client(t, "us", "acct_1"), egress.Request{Method: http.MethodPost, Origin: p.origin, Path: "/"}, 200, "ok")
+		r := callFunc((*egress.Client).Call).want(t, w.client(t, "us", "acct_1"), egress.Request{Method: http.MethodPost, Origin: p.origin, Path: "/"}, 200, "ok")
 		r.Release()
 	}
 	if served.Load() != 3 {
@@ -209,14 +210,14 @@ func TestAnEndThatCameWithTheAnswerIsNoticed(t *testing.T) {
 	}
 }
 
-// holding keeps what is written, so that it can be sent in one piece.
-type holding struct {
+// holdingConn can hold back what is written, so that it is sent in one piece.
+type holdingConn struct {
 	net.Conn
 	hold bool
 	text []byte
 }
 
-func (h *holding) Write(p []byte) (int, error) {
+func (h *holdingConn) Write(p []byte) (int, error) {
 	if !h.hold {
 		return h.Conn.Write(p)
 	}
@@ -224,14 +225,14 @@ func (h *holding) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A write that may have arrived is not sent again; a read is, when a kept connection gave no byte of an answer.
+// A write that may have arrived is not resent. A read is, if a reused connection gave no byte of a response.
 func TestOnlyReadsAreSentAgain(t *testing.T) {
 	t.Parallel()
-	overBoth(t, func(t *testing.T, do carries) {
+	overBoth(t, func(t *testing.T, do callFunc) {
 		t.Helper()
 		for method, c := range map[string]struct {
 			header []egress.Field
-			times  int64 // that it arrives, over a kept connection
+			times  int64 // how often it arrives, on a reused connection
 		}{
 			http.MethodGet:    {nil, 2},
 			http.MethodPost:   {nil, 1},
@@ -252,12 +253,12 @@ func TestOnlyReadsAreSentAgain(t *testing.T) {
 					}
 					_, _ = io.Copy(io.Discard, req.Body)
 					if req.URL.Path == "/second" && seen.Add(1) == 1 {
-						return // it arrived, and there is no answer
+						return // it arrived, but there is no response
 					}
 					_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 				}
 			})
-			w := newWorld(t, p, "us="+newForward(t, "http", "127.0.1.1", p).url())
+			w := newFixture(t, p, "us="+newTestProxy(t, "http", "127.0.1.1", p).url())
 			client := w.client(t, "us", "acct_1")
 			r := do.want(t, client, egress.Request{Method: http.MethodGet, Origin: p.origin, Path: "/first"}, 200, "ok")
 			r.Release()
@@ -277,11 +278,10 @@ func TestOnlyReadsAreSentAgain(t *testing.T) {
 	})
 }
 
-// A platform that has seen enough answers and hangs up before it has read the body; its answer counts. One that answers early and
-// then reads on keeps its connection.
+// If a platform responds and hangs up before it has read the whole body, its response counts.
 func TestAnAnswerMayComeBeforeTheRequestsEnd(t *testing.T) {
 	t.Parallel()
-	overBoth(t, func(t *testing.T, do carries) {
+	overBoth(t, func(t *testing.T, do callFunc) {
 		t.Helper()
 		for _, size := range []int{1 << 10, 60 << 10, 900 << 10} {
 			p := newRawPlatform(t, func(conn net.Conn) {
@@ -292,22 +292,22 @@ func TestAnAnswerMayComeBeforeTheRequestsEnd(t *testing.T) {
 				}
 				_, _ = io.WriteString(conn, "HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 4\r\n\r\nenuf")
 				_ = conn.(*net.TCPConn).CloseWrite()
-				_, _ = io.Copy(io.Discard, req.Body) // so that a reset does not overtake what was said
+				_, _ = io.Copy(io.Discard, req.Body) // so that a reset does not overtake the response
 				_ = conn.Close()
 			})
-			f := newForward(t, "http", "127.0.1.1", p)
-			w := newWorld(t, p, "us="+f.url())
+			f := newTestProxy(t, "http", "127.0.1.1", p)
+			w := newFixture(t, p, "us="+f.url())
 			r := do.want(t, w.client(t, "us", "acct_1"), egress.Request{Method: http.MethodPost, Origin: p.origin, Path: "/", Body: make([]byte, size)}, 413, "enuf")
 			r.Release()
 		}
 	})
 }
 
-// A caller that goes away ends the call at once, wherever it is, and its connection.
+// If the caller goes away, the call and its connection end immediately, in any phase.
 func TestACallEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("the caller hung up")
-	overBoth(t, func(t *testing.T, do carries) {
+	overBoth(t, func(t *testing.T, do callFunc) {
 		t.Helper()
 		for path, where := range map[string]string{"/silent": "before the header", "/half": "in the body"} {
 			reached, ended := make(chan struct{}), make(chan struct{})
@@ -325,7 +325,7 @@ func TestACallEndsWithItsCaller(t *testing.T) {
 				<-r.Context().Done() // the connection is closed
 				close(ended)
 			})
-			w := newWorld(t, p, "us="+newForward(t, "http", "127.0.1.1", p).url())
+			w := newFixture(t, p, "us="+newTestProxy(t, "http", "127.0.1.1", p).url())
 			client := w.client(t, "us", "acct_1")
 			ctx, cancel := context.WithCancelCause(t.Context())
 			go func() { <-reached; cancel(gone) }()
@@ -346,11 +346,11 @@ func TestACallEndsWithItsCaller(t *testing.T) {
 	})
 }
 
-// A connection that is open and idle must not carry the call of a caller who has hung up already.
+// Call does not send the request of a caller who has already gone away, even if an idle connection is available.
 func TestCallOfACallerWhoHungUpIsNotSent(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("the caller hung up")
-	overBoth(t, func(t *testing.T, do carries) {
+	overBoth(t, func(t *testing.T, do callFunc) {
 		t.Helper()
 		var sent atomic.Int64
 		p := newPlainPlatform(t, func(w http.ResponseWriter, r *http.Request) {
@@ -359,7 +359,7 @@ func TestCallOfACallerWhoHungUpIsNotSent(t *testing.T) {
 			}
 			fmt.Fprint(w, "ok")
 		})
-		w := newWorld(t, p, "us="+newForward(t, "http", "127.0.1.1", p).url())
+		w := newFixture(t, p, "us="+newTestProxy(t, "http", "127.0.1.1", p).url())
 		client := w.client(t, "us", "acct_1")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(gone)
@@ -378,11 +378,11 @@ func TestCallOfACallerWhoHungUpIsNotSent(t *testing.T) {
 	})
 }
 
-// What cannot be a request is not sent, and what is wrong with it is not repeated: nothing in it can start another line.
+// A request with invalid parts is not sent, and the error does not repeat them. No part can start another line.
 func TestNothingCanBeSmuggledIntoARequest(t *testing.T) {
 	t.Parallel()
 	p := newPlainPlatform(t, func(http.ResponseWriter, *http.Request) {})
-	w := newWorld(t, p, "us="+newForward(t, "http", "127.0.1.1", p).url())
+	w := newFixture(t, p, "us="+newTestProxy(t, "http", "127.0.1.1", p).url())
 	good := egress.Request{Method: http.MethodGet, Origin: p.origin, Path: "/"}
 	field := func(name, value string) func(*egress.Request) {
 		return func(q *egress.Request) { q.Header = []egress.Field{{Name: name, Value: value}} }
@@ -431,15 +431,15 @@ func TestNothingCanBeSmuggledIntoARequest(t *testing.T) {
 	}
 }
 
-// Many accounts of two regions call at once: nobody's connection carries another's call.
+// Concurrent calls of many accounts of two regions never share a connection between accounts.
 func TestConcurrentCallsKeepTheirConnections(t *testing.T) {
 	t.Parallel()
-	overBoth(t, func(t *testing.T, do carries) {
+	overBoth(t, func(t *testing.T, do callFunc) {
 		t.Helper()
 		var seen seenConns
 		p := newPlatform(t, seen.handle)
-		us, uk := newForward(t, "http", "127.0.1.1", p), newForward(t, "http", "127.0.2.1", p)
-		w := newWorld(t, p, "us="+us.url()+" uk="+uk.url())
+		us, uk := newTestProxy(t, "http", "127.0.1.1", p), newTestProxy(t, "http", "127.0.2.1", p)
+		w := newFixture(t, p, "us="+us.url()+" uk="+uk.url())
 		var group sync.WaitGroup
 		for worker := range 32 {
 			group.Go(func() {
@@ -462,11 +462,11 @@ func TestConcurrentCallsKeepTheirConnections(t *testing.T) {
 	})
 }
 
-// A platform that says how long it keeps a connection is believed.
+// Call honours the platform's Keep-Alive timeout.
 func TestAKeepAliveHintIsBelieved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStill(t, "us=http://good:1", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Keep-Alive", "timeout=5, max=100") })
+		s := newFakeTimeFixture(t, "us=http://good:1", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Keep-Alive", "timeout=5, max=100") })
 		client := s.Client(egress.Identity{Region: "us", Account: "acct_1"}, s.origins)
 		for _, wait := range []time.Duration{0, 3 * time.Second, 3 * time.Second, 4*time.Second + 1} {
 			time.Sleep(wait)

@@ -17,38 +17,38 @@ import (
 	"golang.org/x/net/proxy"
 )
 
-// reason is why a dial failed, in a word that is safe to show. It is also the outcome in metrics.
+// reason is why a dial failed, as a word that is safe to show. It is also the outcome in metrics.
 type reason string
 
-// What a proxy does wrong by itself.
+// Failures of the proxy itself.
 const (
-	refused    reason = "refused"    // nothing listens there
-	unresolved reason = "unresolved" // its name is not known
+	refused    reason = "refused"    // nothing listens at its address
+	unresolved reason = "unresolved" // its host name does not resolve
 	noAnswer   reason = "no_answer"  // no connection in time
-	reset      reason = "reset"      // it hung up
-	denied     reason = "denied"     // it does not accept our credentials, or forbids the destination
-	rejected   reason = "rejected"   // another refusal
+	reset      reason = "reset"      // it closed the connection
+	denied     reason = "denied"     // it rejects our credentials or forbids the destination
+	rejected   reason = "rejected"   // any other refusal
 	garbled    reason = "garbled"    // it does not speak its protocol
-	untrusted  reason = "untrusted"  // the TLS of an https proxy does not verify
+	untrusted  reason = "untrusted"  // the certificate of an https proxy is not valid
 )
 
-// What may be the platform's fault as well.
+// Failures that may also be the platform's fault.
 const (
-	slow        reason = "slow"         // no tunnel in time: the proxy hangs, or waits for a platform that does
-	unreachable reason = "unreachable"  // the proxy answers, and says that it has no way to the platform
-	platformTLS reason = "platform_tls" // there is a tunnel, and no valid TLS at its end
-	spokeFirst  reason = "spoke_first"  // something came through the tunnel before we sent anything
+	slow        reason = "slow"         // no tunnel in time: the proxy hangs, or waits for a platform that hangs
+	unreachable reason = "unreachable"  // the proxy reports that it cannot reach the platform
+	platformTLS reason = "platform_tls" // the tunnel is open, but TLS with the platform failed
+	spokeFirst  reason = "spoke_first"  // data came through the tunnel before we sent anything
 )
 
 const (
 	succeeded reason = "ok"
-	cancelled reason = "cancelled" // nobody wants the connection any more
+	cancelled reason = "cancelled" // the caller no longer wants the connection
 )
 
-// maxConnectReply bounds the header of a proxy's answer.
+// maxConnectReply bounds the header of a proxy's response to CONNECT, in bytes.
 const maxConnectReply = 16 << 10
 
-// fault is a failed dial. It wraps nothing: errors of the network hold the proxy's address.
+// fault is a failed dial. It wraps no error, because network errors contain the proxy's address.
 type fault struct {
 	proxy  string
 	reason reason
@@ -56,8 +56,9 @@ type fault struct {
 
 func (f *fault) Error() string { return "proxy " + f.proxy + ": " + string(f.reason) }
 
-// dialer makes tunnels through proxies.
+// dialer opens tunnels through proxies.
 type dialer struct {
+	// connect opens a TCP connection; tests replace it.
 	connect   func(ctx context.Context, network, address string) (net.Conn, error)
 	dial      time.Duration
 	handshake time.Duration
@@ -73,57 +74,61 @@ func newDialer(c Config) dialer {
 	}
 }
 
-// open makes a tunnel through a proxy to a target, with TLS in it if the target wants that. key is whose it is.
-// An error is always a *fault.
-func (d *dialer) open(ctx context.Context, via *node, to target, key string) (net.Conn, error) {
-	raw, err := d.reach(ctx, via)
+// openTunnel opens a tunnel through a proxy to a target, with TLS inside it if the target is secure. key separates
+// the TLS sessions of identities. An error is always a *fault.
+func (d *dialer) openTunnel(ctx context.Context, via *proxyNode, to target, key string) (net.Conn, error) {
+	raw, err := d.connectProxy(ctx, via)
 	if err != nil {
-		return nil, d.fault(ctx, via, err, tcpReason(err))
+		return nil, d.newFault(ctx, via, err, tcpReason(err))
 	}
-	conn := via.tunnel(raw)
+	conn := via.newTunnel(raw)
 	limited, cancel := context.WithTimeout(ctx, d.handshake)
 	defer cancel()
-	conn, why, err := d.ask(limited, via, conn, net.JoinHostPort(to.host, to.port))
+	conn, why, err := d.requestTunnel(limited, via, conn, net.JoinHostPort(to.host, to.port))
 	if err == nil && to.secure {
-		conn, err = d.secure(limited, conn, to.host, key)
+		conn, err = d.startTLS(limited, conn, to.host, key)
 		why = platformTLS
 	}
-	if err == nil && look(conn) == spoke {
-		why, err = spokeFirst, errNoTunnel // what it said would be taken for the answer to our request
+	// A platform must not send before the first request.
+	if err == nil && checkActivity(conn) == connSpoke {
+		why, err = spokeFirst, errNoTunnel // the data would be taken for the response to our request
 	}
 	if err != nil {
-		_ = conn.Close() // of no use any more, whatever it says
-		return nil, d.fault(ctx, via, err, why)
+		_ = conn.Close() // it is discarded, so an error does not matter
+		return nil, d.newFault(ctx, via, err, why)
 	}
 	return conn, nil
 }
 
-// fault names a failure, unless it is only that the caller went away.
-func (d *dialer) fault(ctx context.Context, via *node, err error, why reason) error {
+// newFault returns the fault for an error. It refines the reason: cancelled if the caller has gone away, and slow or
+// reset instead of garbled.
+func (d *dialer) newFault(ctx context.Context, via *proxyNode, err error, why reason) error {
 	switch {
 	case ctx.Err() != nil:
 		why = cancelled
-	case why == garbled && timedOut(err):
+	case why == garbled && isTimeout(err):
 		why = slow
-	case why == garbled && hungUp(err):
+	case why == garbled && isHangup(err):
 		why = reset
 	}
 	return &fault{proxy: via.name, reason: why}
 }
 
-// reach connects to the proxy itself. Its name, if it has one, is the only one that is looked up here.
-func (d *dialer) reach(ctx context.Context, via *node) (net.Conn, error) {
+// connectProxy opens a TCP connection to the proxy itself. The proxy's host name is the only name that this machine
+// resolves; the proxy resolves the platform's.
+func (d *dialer) connectProxy(ctx context.Context, via *proxyNode) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.dial)
 	defer cancel()
 	return d.connect(ctx, "tcp", via.address.Reveal())
 }
 
+// tcpReason classifies an error of connectProxy.
 func tcpReason(err error) reason {
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return unresolved
 	}
 	switch {
-	case timedOut(err):
+	case isTimeout(err):
 		return noAnswer
 	case errors.Is(err, syscall.ECONNRESET):
 		return reset
@@ -131,12 +136,12 @@ func tcpReason(err error) reason {
 	return refused
 }
 
-// ask has the proxy connect to an address: by name, so that the name is looked up where the traffic leaves.
-// The connection is given back also when it failed.
-func (d *dialer) ask(ctx context.Context, via *node, conn net.Conn, address string) (net.Conn, reason, error) {
+// requestTunnel asks the proxy to connect to an address. It passes the name on, so that it is resolved where the
+// traffic leaves. It always returns the connection, also on error; for an https proxy this is the TLS connection.
+func (d *dialer) requestTunnel(ctx context.Context, via *proxyNode, conn net.Conn, address string) (net.Conn, reason, error) {
 	switch via.scheme {
 	case "socks5":
-		why, err := d.askSOCKS(ctx, via, conn, address)
+		why, err := d.requestSOCKS(ctx, via, conn, address)
 		return conn, why, err
 	case "https":
 		host, _, err := net.SplitHostPort(via.address.Reveal())
@@ -145,29 +150,29 @@ func (d *dialer) ask(ctx context.Context, via *node, conn net.Conn, address stri
 		}
 		c := d.tls.Clone()
 		c.ServerName = host
-		secured := tls.Client(&records{Conn: conn}, c)
+		secured := tls.Client(&recordTracker{Conn: conn}, c)
 		if err := secured.HandshakeContext(ctx); err != nil {
-			if timedOut(err) || hungUp(err) {
+			if isTimeout(err) || isHangup(err) {
 				return conn, garbled, err
 			}
 			return conn, untrusted, err
 		}
 		conn = secured
 	}
-	// A deadline in the past ends reads and writes that are under way.
+	// A deadline in the past ends reads and writes in progress.
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	why, err := askCONNECT(via, conn, address)
-	if !stop() && err == nil {
+	why, err := requestCONNECT(via, conn, address)
+	if !stop() && err == nil { // the deadline was set just after the response, so the connection is unusable
 		why, err = slow, ctx.Err()
 	}
 	return conn, why, err
 }
 
-// askCONNECT speaks HTTP to the proxy.
-func askCONNECT(via *node, conn net.Conn, address string) (reason, error) {
+// requestCONNECT requests a tunnel with the HTTP method CONNECT.
+func requestCONNECT(via *proxyNode, conn net.Conn, address string) (reason, error) {
 	req := &http.Request{
 		Method: http.MethodConnect, URL: &url.URL{Opaque: address}, Host: address,
-		Header: http.Header{"User-Agent": {""}}, // empty: none is sent
+		Header: http.Header{"User-Agent": {""}}, // an empty value suppresses the header
 	}
 	if !via.user.Empty() {
 		text := via.user.Reveal() + ":" + via.password.Reveal()
@@ -176,9 +181,10 @@ func askCONNECT(via *node, conn net.Conn, address string) (reason, error) {
 	if err := req.Write(conn); err != nil {
 		return garbled, err
 	}
+	// ReadResponse has no limit of its own for the header.
 	limited := &io.LimitedReader{R: conn, N: maxConnectReply}
 	reader := bufio.NewReader(limited)
-	resp, err := http.ReadResponse(reader, req) //nolint:bodyclose // what follows the header is the tunnel, or is thrown away with the connection
+	resp, err := http.ReadResponse(reader, req) //nolint:bodyclose // the tunnel follows the header, or conn is closed
 	if limited.N <= 0 {
 		err = errNoTunnel
 	}
@@ -189,24 +195,24 @@ func askCONNECT(via *node, conn net.Conn, address string) (reason, error) {
 	case code == http.StatusProxyAuthRequired, code == http.StatusUnauthorized, code == http.StatusForbidden:
 		return denied, errNoTunnel
 	case code/100 == 5:
-		return unreachable, errNoTunnel // 502 by the book, 503 from squid, 500 from tinyproxy
+		return unreachable, errNoTunnel // 502 by the standard, 503 from squid, 500 from tinyproxy
 	case code/100 != 2:
 		return rejected, errNoTunnel
 	case reader.Buffered() > 0:
-		return garbled, errNoTunnel // a platform does not speak first, so this is the proxy's own voice
+		return garbled, errNoTunnel // platforms do not send first, so the proxy itself sent this
 	}
 	return succeeded, nil
 }
 
 var errNoTunnel = errors.New("no tunnel")
 
-// askSOCKS speaks SOCKS5 to the proxy.
-func (d *dialer) askSOCKS(ctx context.Context, via *node, conn net.Conn, address string) (reason, error) {
+// requestSOCKS requests a tunnel with SOCKS5.
+func (d *dialer) requestSOCKS(ctx context.Context, via *proxyNode, conn net.Conn, address string) (reason, error) {
 	var auth *proxy.Auth
 	if !via.user.Empty() {
 		auth = &proxy.Auth{User: via.user.Reveal(), Password: via.password.Reveal()}
 	}
-	socks, err := proxy.SOCKS5("tcp", "", auth, connected{conn})
+	socks, err := proxy.SOCKS5("tcp", "", auth, existingConn{conn})
 	if err != nil {
 		return garbled, err
 	}
@@ -214,7 +220,7 @@ func (d *dialer) askSOCKS(ctx context.Context, via *node, conn net.Conn, address
 	return socksReason(err), err
 }
 
-// socksReason reads the library's words, because it has no types for what a proxy answered.
+// socksReason classifies an error by its text, because the library has no error types for the proxy's replies.
 func socksReason(err error) reason {
 	if err == nil {
 		return succeeded
@@ -236,48 +242,52 @@ func socksReason(err error) reason {
 	return garbled
 }
 
-// connected is a dialer for a connection that exists already.
-type connected struct{ conn net.Conn }
+// existingConn is a dialer that returns an existing connection.
+type existingConn struct{ conn net.Conn }
 
-func (c connected) Dial(string, string) (net.Conn, error) { return c.conn, nil }
+func (c existingConn) Dial(string, string) (net.Conn, error) { return c.conn, nil }
 
-func (c connected) DialContext(context.Context, string, string) (net.Conn, error) { return c.conn, nil }
+func (c existingConn) DialContext(context.Context, string, string) (net.Conn, error) {
+	return c.conn, nil
+}
 
-// secure speaks TLS with the platform, through the tunnel.
-func (d *dialer) secure(ctx context.Context, conn net.Conn, host, key string) (net.Conn, error) {
+// startTLS performs the TLS handshake with the platform inside the tunnel.
+func (d *dialer) startTLS(ctx context.Context, conn net.Conn, host, key string) (net.Conn, error) {
 	c := d.tls.Clone()
 	c.ServerName = host
-	c.ClientSessionCache = sessionsOf{key: key, all: d.sessions}
-	secured := tls.Client(&records{Conn: conn}, c)
+	c.ClientSessionCache = accountSessions{key: key, all: d.sessions}
+	secured := tls.Client(&recordTracker{Conn: conn}, c)
 	return secured, secured.HandshakeContext(ctx)
 }
 
-// sessionsOf keeps one identity's TLS sessions apart from all others': a resumed session tells the platform who it was.
-type sessionsOf struct {
+// accountSessions is a view of the shared TLS session cache for one key. A resumed session would let the platform
+// link two identities.
+type accountSessions struct {
 	key string
 	all tls.ClientSessionCache
 }
 
-func (s sessionsOf) Get(name string) (*tls.ClientSessionState, bool) {
+func (s accountSessions) Get(name string) (*tls.ClientSessionState, bool) {
 	return s.all.Get(s.key + " " + name)
 }
 
-func (s sessionsOf) Put(name string, state *tls.ClientSessionState) {
+func (s accountSessions) Put(name string, state *tls.ClientSessionState) {
 	s.all.Put(s.key+" "+name, state)
 }
 
-// tunnel is a connection through a proxy whose errors and addresses do not tell where the proxy is.
+// tunnel is a connection through a proxy. Its errors and addresses do not reveal the proxy's address.
 type tunnel struct {
 	net.Conn
 	name string
-	via  *node
+	via  *proxyNode
 
-	// polling makes Read take only what has arrived. Only the owner of the tunnel changes it, while no other goroutine reads.
+	// polling makes Read return without blocking. Only the owner of the tunnel may set it, while no other goroutine
+	// reads.
 	polling bool
 	poll    poll
 }
 
-// Close ends it, as often as it is called.
+// Close closes the connection and unregisters it. It may be called more than once.
 func (t *tunnel) Close() error {
 	t.via.mu.Lock()
 	delete(t.via.tunnels, t)
@@ -291,21 +301,21 @@ func (t *tunnel) Read(p []byte) (int, error) {
 		if errors.Is(err, errNothingArrived) {
 			return n, errNothingArrived
 		}
-		return n, hide("read", err)
+		return n, hideAddresses("read", err)
 	}
 	n, err := t.Conn.Read(p)
-	return n, hide("read", err)
+	return n, hideAddresses("read", err)
 }
 
 func (t *tunnel) Write(p []byte) (int, error) {
 	n, err := t.Conn.Write(p)
-	return n, hide("write", err)
+	return n, hideAddresses("write", err)
 }
 
-// RemoteAddr names the proxy by region and place.
+// RemoteAddr returns the proxy's name, region/index.
 func (t *tunnel) RemoteAddr() net.Addr { return tunnelAddr(t.name) }
 
-// LocalAddr is hidden as well: it tells the node's address in the proxy's network.
+// LocalAddr hides the node's address in the proxy's network.
 func (t *tunnel) LocalAddr() net.Addr { return tunnelAddr("node") }
 
 type tunnelAddr string
@@ -313,7 +323,7 @@ type tunnelAddr string
 func (tunnelAddr) Network() string  { return "tunnel" }
 func (a tunnelAddr) String() string { return string(a) }
 
-// tunnelError is a failed read or write, without addresses.
+// tunnelError is an error of a read or write, without addresses.
 type tunnelError struct {
 	op    string
 	cause error // an error number or a bare sentinel
@@ -325,11 +335,12 @@ func (e *tunnelError) Unwrap() error   { return e.cause }
 func (e *tunnelError) Timeout() bool   { return e.late }
 func (e *tunnelError) Temporary() bool { return e.late }
 
-func hide(op string, err error) error {
-	if err == nil || err == io.EOF { //nolint:errorlint // an end of file is passed on as it is, and is never wrapped here
+// hideAddresses replaces a network error, which contains addresses, by a tunnelError.
+func hideAddresses(op string, err error) error {
+	if err == nil || err == io.EOF { //nolint:errorlint // io.EOF must be passed on unwrapped, and is never wrapped here
 		return err
 	}
-	late := timedOut(err)
+	late := isTimeout(err)
 	if number, ok := errors.AsType[syscall.Errno](err); ok {
 		return &tunnelError{op, number, late}
 	}
@@ -344,7 +355,7 @@ func hide(op string, err error) error {
 	return &tunnelError{op, errors.New("broken"), late}
 }
 
-func timedOut(err error) bool {
+func isTimeout(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return true
 	}
@@ -352,7 +363,8 @@ func timedOut(err error) bool {
 	return ok && late.Timeout()
 }
 
-func hungUp(err error) bool {
+// isHangup reports whether an error means that the other side closed the connection.
+func isHangup(err error) bool {
 	if _, ok := errors.AsType[*tunnelError](err); ok {
 		return true
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Limits of a request to a service of the operator's.
+// Limits of requests to the operator's services. directAnswer and directHeader are bytes.
 const (
 	directConnect = 5 * time.Second
 	directTotal   = 10 * time.Second
@@ -18,35 +18,36 @@ const (
 	directHeader  = 64 << 10
 )
 
-// NewDirect makes the way to services that the operator has named in the settings, such as an identity provider: straight, over TLS, and
-// without redirects. Unlike customers' URLs they may be in the operator's own network. Plain http is for this machine only, or for a
-// development machine if plain is true.
-func NewDirect(plain bool) *http.Client {
+// NewDirect returns a client for services that the operator has configured, such as an identity provider. It connects
+// directly, requires TLS and does not follow redirects. Unlike customers' URLs, these services may be in the
+// operator's own network. Plain http is allowed to this machine only, or everywhere if allowPlain is true, which is
+// for development.
+func NewDirect(allowPlain bool) *http.Client {
 	return &http.Client{
 		Timeout: directTotal,
-		Transport: direct{plain, &http.Transport{
+		Transport: direct{allowPlain, &http.Transport{
 			Proxy: nil, DialContext: (&net.Dialer{Timeout: directConnect}).DialContext, TLSHandshakeTimeout: directConnect,
 			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute,
 			MaxResponseHeaderBytes: directHeader,
 		}},
-		// A redirect would take a secret to a server that nobody has named.
+		// A redirect could send a secret to a server that the operator has not configured.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// direct refuses plain http, and bounds what is read.
+// direct rejects plain http and bounds the response body.
 type direct struct {
-	plain bool
-	next  *http.Transport
+	allowPlain bool
+	next       *http.Transport
 }
 
-var errPlain = errors.New("plain http is used on this machine only")
+var errPlain = errors.New("plain http is allowed to this machine only")
 
 // RoundTrip sends a request.
 func (d direct) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.URL.Scheme != "https" && !d.plain && !here(req.URL.Hostname()) {
+	if req.URL.Scheme != "https" && !d.allowPlain && !isThisMachine(req.URL.Hostname()) {
 		if req.Body != nil {
-			_ = req.Body.Close() // nothing was read of it
+			_ = req.Body.Close() // a RoundTripper must close the body
 		}
 		return nil, errPlain
 	}
@@ -58,7 +59,7 @@ func (d direct) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// CloseIdleConnections lets go of idle connections.
+// CloseIdleConnections closes idle connections.
 func (d direct) CloseIdleConnections() { d.next.CloseIdleConnections() }
 
 type bounded struct {
@@ -66,8 +67,8 @@ type bounded struct {
 	io.Closer
 }
 
-// here says whether a host is this machine.
-func here(host string) bool {
+// isThisMachine reports whether a host is localhost or a loopback address.
+func isThisMachine(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 )
 
-// The way to an operator's own services takes no redirect, no plain http to other machines, and no endless answer.
+// The direct client does not follow redirects, does not use plain http to other machines, and bounds responses.
 func TestDirect(t *testing.T) {
 	t.Parallel()
 	elsewhere := false

@@ -1,22 +1,22 @@
-// Package egress is how traffic leaves. It has two ways out, and they share nothing.
+// Package egress sends all outbound traffic, on separate paths that share nothing.
 //
-// Egress takes an account's calls to its platform, through a proxy of the account's region and in no other way: never
-// straight, never through another region, whatever the environment says of proxies. Start at Egress.Client, Client.Call
-// and Client.Do. Package upstream uses it so:
+// Egress sends an account's calls to its platform, and only through a proxy of the account's region: never directly,
+// never through another region, and regardless of proxy variables in the environment. Start at Egress.Client,
+// Client.Call and Client.Do. Package driver uses it like this:
 //
 //	client := out.Client(egress.Identity{Region: "us", Account: "acct_…", Isolation: egress.ByAccount}, origins)
 //	reply, err := client.Call(ctx, &egress.Request{…}, egress.Limits{Header: 15 * time.Second})
 //	defer reply.Release() // bounded in bytes, ratio and time; the errors are those of client.go
 //
-// Call (call.go, line.go) owns its connection and carries what is in memory, at half the cost. Do (client.go, exchange.go)
-// carries uploads, downloads and WebSockets over the standard transport. Both keep the same promises.
+// Call (call.go, pool.go) owns its connection and sends requests whose body is in memory, at half the cost. Do
+// (client.go, exchange.go, body.go) sends uploads, downloads and WebSockets through the standard transport. Both give
+// the same guarantees. They do not follow redirects, do not keep cookies, and never resend a write that may have
+// arrived.
 //
-// A Client is a small value: make one per call. It is an http.RoundTripper too, and Client.HTTP is what a WebSocket
-// library wants. Redirects are not followed, cookies not kept, nothing is sent twice that may have arrived.
+// Public sends webhooks to customers' URLs directly, and only to public addresses; start at NewPublic. NewDirect
+// returns a client for services that the operator has configured.
 //
-// Public takes webhooks to customers' URLs, straight, and only to public addresses. Start at NewPublic.
-//
-// The package does not own what is said on the wire: requests, sessions, signatures and retries are the callers'.
+// The package does not build requests, manage sessions, sign or retry; its callers do.
 package egress
 
 import (
@@ -40,58 +40,59 @@ const (
 	checkEvery       = 5 * time.Second
 
 	idleTimeout = 60 * time.Second
-	// idlePerAccount is small, because a node has many accounts; idlePerProxy is for connections that all accounts share.
+	// idlePerAccount is small because a node has many accounts. idlePerProxy is for connections that all accounts
+	// share.
 	idlePerAccount = 2
 	idlePerProxy   = 256
 	maxIdle        = 20_000
 	maxHeader      = h1.MaxHeader
 	tlsSessions    = 4096
 
-	// maxTries bounds how many proxies one call may try.
+	// maxTries bounds the proxies that one call may try.
 	maxTries = 3
 )
 
-// Config is what an operator decides. Zero values stand for the defaults.
+// Config holds the operator's settings. Zero values mean the defaults.
 type Config struct {
 	Regions []Region
-	// Check are origins of which a working proxy must reach one. Without any, a proxy must only be there, and after a
-	// failure give a tunnel to the platform that was last asked for.
+	// Check lists origins for health checks. A healthy proxy must reach at least one of them. If it is empty, a proxy
+	// must only accept connections and, after a failure, open a tunnel to the platform that was dialled last.
 	Check Origins
-	// MaxIdle bounds the idle connections of this node; the longest idle is closed first.
+	// MaxIdle bounds the idle connections that Call keeps on this node. The longest idle one is closed first.
 	MaxIdle int
-	// Roots verify platforms and https proxies; nil means the system's.
+	// Roots verify platforms and https proxies. Default: the system's.
 	Roots *x509.CertPool
-	// DialTimeout is for reaching a proxy, HandshakeTimeout for everything after that until a request can be sent.
+	// DialTimeout bounds connecting to a proxy, HandshakeTimeout everything after that until a request can be sent.
 	DialTimeout      time.Duration
 	HandshakeTimeout time.Duration
 }
 
-// Deps is what the service needs.
+// Deps are the dependencies of Egress.
 type Deps struct {
 	Config Config
 	Log    *slog.Logger
 	Now    func() time.Time
 }
 
-// Egress is the way to the platforms.
+// Egress sends traffic to platforms through regional proxies. It is safe for concurrent use.
 type Egress struct {
 	Deps
-	regions   map[string]*region
-	transport *http.Transport // of Do
-	lines     *lines
-	dialer    dialer
-	metrics   metrics
-	inflaters sync.Pool // of *gzip.Reader
-	carriers  sync.Pool // of *carrier
+	regions       map[string]*region
+	transport     *http.Transport // of Do
+	pool          *connPool
+	dialer        dialer
+	metrics       metrics
+	inflaters     sync.Pool // of *gzip.Reader
+	callExchanges sync.Pool // of *callExchange
 }
 
-// New makes the service. It connects to nothing; Run keeps the proxies' health.
+// New returns an Egress. It does not connect to anything. Call Run to check the health of the proxies.
 func New(d Deps) *Egress {
 	c := &d.Config
 	c.MaxIdle = cmp.Or(c.MaxIdle, maxIdle)
 	c.DialTimeout = cmp.Or(c.DialTimeout, dialTimeout)
 	c.HandshakeTimeout = cmp.Or(c.HandshakeTimeout, handshakeTimeout)
-	e := &Egress{Deps: d, regions: map[string]*region{}, lines: newLines(c.MaxIdle, d.Now), dialer: newDialer(*c), metrics: newMetrics()}
+	e := &Egress{Deps: d, regions: map[string]*region{}, pool: newConnPool(c.MaxIdle, d.Now), dialer: newDialer(*c), metrics: newMetrics()}
 	for _, r := range c.Regions {
 		e.regions[r.Name] = newRegion(r)
 		e.metrics.watch(e.regions[r.Name])
@@ -100,49 +101,51 @@ func New(d Deps) *Egress {
 	return e
 }
 
-// newTransport makes the transport of Do. A request's address is rewritten to a key that names account, region, proxy and host, which
-// is all that the dialer gets to know.
+// newTransport returns the transport of Do. Do rewrites the host of a request to a key of account, region, proxy and
+// host (see dial). The key is all that the dialer gets, so a connection cannot be made for another identity.
 //
-// It uses no connection twice. The standard transport detects unsolicited data in a goroutine of its own, possibly too
-// late: the next call would then take the data for its answer. Files are few and large, so a new connection costs little.
+// The transport does not reuse connections. The standard transport detects unsolicited data in a separate goroutine,
+// possibly too late: the next call would then take the data for its response. Files are few and large, so a new
+// connection costs little.
 func (e *Egress) newTransport() *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return &http.Transport{
-		Proxy:                  nil, // the dialer goes through the proxy; the environment has no say
+		Proxy:                  nil, // the dialer uses the proxy; ignore the environment
 		DialContext:            e.dialPlain,
 		DialTLSContext:         e.dialTLS,
 		Protocols:              protocols,
-		DisableCompression:     true, // we inflate, and bound what comes out
-		MaxIdleConnsPerHost:    -1,   // keeps none; DisableKeepAlives would also say so to the platform
+		DisableCompression:     true, // we inflate bodies ourselves, with a limit
+		MaxIdleConnsPerHost:    -1,   // keep none; DisableKeepAlives would also send Connection: close to the platform
 		MaxResponseHeaderBytes: maxHeader,
 	}
 }
 
-// Isolation says who may share a connection.
+// Isolation decides which calls may share a connection.
 type Isolation int
 
-// The isolations. ByAccount is the default: no state of a connection is ever shared by two accounts.
+// The isolations. ByAccount is the default: two accounts never share a connection. With ByProxy, accounts that use the
+// same proxy may.
 const (
 	ByAccount Isolation = iota
 	ByProxy
 )
 
-// Identity is whose traffic it is.
+// Identity is the owner of traffic.
 type Identity struct {
-	// Region is a code of two letters, such as us.
+	// Region is a two-letter code, such as us.
 	Region string
-	// Account decides which proxy of the region is used, and stays with it. An attempt's id will do before there is an account.
+	// Account determines the proxy within the region. Before there is an account, the id of the connect attempt serves.
 	Account   string
 	Isolation Isolation
 }
 
-// Client makes the way out for one identity to the origins that its manifest names.
+// Client returns a client that sends one identity's traffic to the given origins.
 func (e *Egress) Client(who Identity, origins Origins) *Client {
 	return &Client{egress: e, who: who, origins: origins}
 }
 
-// Regions lists the regions that have proxies, healthy or not.
+// Regions returns the names of the configured regions, healthy or not.
 func (e *Egress) Regions() []string {
 	var names []string
 	for name := range e.regions {
@@ -152,31 +155,33 @@ func (e *Egress) Regions() []string {
 	return names
 }
 
-// Available says whether a region has a healthy proxy.
+// Available reports whether a region has a usable proxy.
 func (e *Egress) Available(name string) bool {
 	r := e.regions[name]
 	return r != nil && r.healthy() > 0
 }
 
-// Status is the health of one proxy. Proxies are named by region and place in the settings, never by address.
+// Status is the health of one proxy. It identifies the proxy by region and position in the settings, never by address.
 type Status struct {
 	Region string
 	Proxy  int
-	// Fingerprint is the same on all nodes, whatever the order of their settings; no address can be read from it.
+	// Fingerprint identifies the proxy on all nodes, regardless of the order of their settings. It does not reveal the
+	// address.
 	Fingerprint string
 	Healthy     bool
-	// Since is when Healthy last changed; zero if it never did.
+	// Since is the time of the last change of Healthy, or zero if it never changed.
 	Since time.Time
-	// Reason is why the last dial or check failed; empty if it did not.
+	// Reason is why the last dial or check failed, or empty if it succeeded.
 	Reason string
-	// Drained means that nothing new goes through it; Open is how many connections of this node still do.
+	// Drained means that an operator stopped new traffic through the proxy. Open is the number of this node's
+	// connections through it.
 	Drained bool
 	Open    int
-	// Latency is how long it took to open the last way through it; 0 if none was.
+	// Latency is the time that the last successful dial or check took, or 0 if there was none.
 	Latency time.Duration
 }
 
-// Status lists the proxies.
+// Status returns the health of all proxies.
 func (e *Egress) Status() []Status {
 	var list []Status
 	for _, name := range e.Regions() {
@@ -187,13 +192,13 @@ func (e *Egress) Status() []Status {
 	return list
 }
 
-// Run checks the proxies until the context ends. Without it a proxy that failed does not come back.
+// Run checks the proxies until the context ends. Without it, a proxy that is down never recovers.
 func (e *Egress) Run(ctx context.Context) error {
 	ticker := time.NewTicker(checkEvery)
 	defer ticker.Stop()
 	for {
 		e.Check(ctx)
-		e.cutOff()
+		e.closeDrained()
 		select {
 		case <-ctx.Done():
 			return nil
@@ -202,10 +207,10 @@ func (e *Egress) Run(ctx context.Context) error {
 	}
 }
 
-// Close closes idle connections.
+// Close closes the idle connections.
 func (e *Egress) Close() {
-	e.lines.close()
+	e.pool.close()
 }
 
-// Collectors are to be registered.
+// Collectors returns the metrics to register.
 func (e *Egress) Collectors() []prometheus.Collector { return e.metrics.collectors() }

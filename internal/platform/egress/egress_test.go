@@ -25,13 +25,13 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 )
 
-// sourceOf answers with the address that a call came from: the proxy's, or this machine's if it came straight.
+// sourceOf responds with the source address of the call: the proxy's, or this machine's if the call came directly.
 func sourceOf(w http.ResponseWriter, r *http.Request) {
 	host, _, _ := net.SplitHostPort(r.RemoteAddr)
 	fmt.Fprint(w, host)
 }
 
-// Every kind of proxy is used with its credentials, by the platform's name, and the call leaves from there.
+// Calls leave through every kind of proxy, with its credentials, and the proxy resolves the platform's name.
 func TestCallsLeaveThroughTheAccountsRegion(t *testing.T) {
 	t.Parallel()
 	p := newPlatform(t, sourceOf)
@@ -39,16 +39,16 @@ func TestCallsLeaveThroughTheAccountsRegion(t *testing.T) {
 	for i, scheme := range []string{"http", "https", "socks5"} {
 		t.Run(scheme, func(t *testing.T) {
 			t.Parallel()
-			us := newForward(t, scheme, fmt.Sprintf("127.0.1.%d", i+1), p)
-			uk := newForward(t, scheme, fmt.Sprintf("127.0.2.%d", i+1), p)
+			us := newTestProxy(t, scheme, fmt.Sprintf("127.0.1.%d", i+1), p)
+			uk := newTestProxy(t, scheme, fmt.Sprintf("127.0.2.%d", i+1), p)
 			us.hosts["plain.test:80"] = plain.address
-			w := newWorld(t, p, "us="+us.url()+" uk="+uk.url())
-			for region, f := range map[string]*forward{"us": us, "uk": uk} {
+			w := newFixture(t, p, "us="+us.url()+" uk="+uk.url())
+			for region, f := range map[string]*testProxy{"us": us, "uk": uk} {
 				if from, err := w.get(t, region, "acct_1"); err != nil || from != f.source {
 					t.Errorf("region %s: from %s, %v", region, from, err)
 				}
 			}
-			// Without TLS it is a tunnel too, so that a WebSocket can go through it.
+			// Without TLS a tunnel is used as well, so that WebSockets work.
 			w.platform = plain
 			if from, err := w.get(t, "us", "acct_1"); err != nil || from != us.source {
 				t.Errorf("without TLS: from %s, %v", from, err)
@@ -57,8 +57,8 @@ func TestCallsLeaveThroughTheAccountsRegion(t *testing.T) {
 	}
 }
 
-// Many calls of both regions, while proxies die and come back: none comes from the wrong region, none comes straight, and
-// no write is carried out twice.
+// While proxies are killed and restarted, no call leaves from the wrong region or directly, and no write is carried out
+// twice.
 func TestNoCallLeavesFromTheWrongRegion(t *testing.T) {
 	t.Parallel()
 	const workers, perRound = 16, 100
@@ -75,11 +75,11 @@ func TestNoCallLeavesFromTheWrongRegion(t *testing.T) {
 			twice.Add(1)
 		}
 	})
-	proxies := []*forward{
-		newForward(t, "http", "127.0.1.1", p), newForward(t, "socks5", "127.0.1.2", p),
-		newForward(t, "socks5", "127.0.2.1", p), newForward(t, "https", "127.0.2.2", p),
+	proxies := []*testProxy{
+		newTestProxy(t, "http", "127.0.1.1", p), newTestProxy(t, "socks5", "127.0.1.2", p),
+		newTestProxy(t, "socks5", "127.0.2.1", p), newTestProxy(t, "https", "127.0.2.2", p),
 	}
-	w := newWorld(t, p, "us="+proxies[0].url()+","+proxies[1].url()+" uk="+proxies[2].url()+","+proxies[3].url())
+	w := newFixture(t, p, "us="+proxies[0].url()+","+proxies[1].url()+" uk="+proxies[2].url()+","+proxies[3].url())
 
 	var done, worked, refused, broken atomic.Int64
 	call := func(n int) error {
@@ -143,16 +143,17 @@ func TestNoCallLeavesFromTheWrongRegion(t *testing.T) {
 		t.Errorf("%d calls came from the wrong place, %d writes came twice", wrong.Load(), twice.Load())
 	}
 	if worked.Load() < int64(calls/2) || refused.Load() == 0 {
-		t.Errorf("the test did not test much: %d worked, %d had no egress", worked.Load(), refused.Load())
+		t.Errorf("the test proves little: %d worked, %d had no egress", worked.Load(), refused.Load())
 	}
 }
 
-// A region whose proxies are gone refuses, at once and without a connection to anywhere; the other one is not affected.
+// Calls of a region without healthy proxies fail immediately, without any connection. Other regions are not affected.
+// The region recovers with its proxy.
 func TestADeadRegionIsClosedAndComesBack(t *testing.T) {
 	t.Parallel()
 	p := newPlatform(t, sourceOf)
-	us, uk := newForward(t, "http", "127.0.1.1", p), newForward(t, "http", "127.0.2.1", p)
-	w := newWorld(t, p, "us="+us.url()+" uk="+uk.url())
+	us, uk := newTestProxy(t, "http", "127.0.1.1", p), newTestProxy(t, "http", "127.0.2.1", p)
+	w := newFixture(t, p, "us="+us.url()+" uk="+uk.url())
 	if _, err := w.get(t, "us", "acct_1"); err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +177,7 @@ func TestADeadRegionIsClosedAndComesBack(t *testing.T) {
 	us.start()
 	for i := range 3 {
 		if w.Available("us") {
-			t.Fatalf("the proxy was trusted again after %d checks", i)
+			t.Fatalf("the proxy was used again after %d checks", i)
 		}
 		w.Check(t.Context())
 	}
@@ -188,18 +189,18 @@ func TestADeadRegionIsClosedAndComesBack(t *testing.T) {
 	}
 }
 
-// An account stays with its proxy. When that dies, only its own accounts move, and they return to it.
+// An account always uses the same proxy. If a proxy dies, only its own accounts move, and they return to it.
 func TestAccountsStayWithTheirProxy(t *testing.T) {
 	t.Parallel()
 	p := newPlatform(t, sourceOf)
 	var list []string
-	bySource := map[string]*forward{}
+	bySource := map[string]*testProxy{}
 	for i := range 4 {
-		f := newForward(t, []string{"http", "socks5"}[i%2], fmt.Sprintf("127.0.1.%d", i+1), p)
+		f := newTestProxy(t, []string{"http", "socks5"}[i%2], fmt.Sprintf("127.0.1.%d", i+1), p)
 		bySource[f.source] = f
 		list = append(list, f.url())
 	}
-	w := newWorld(t, p, "us="+strings.Join(list, ","))
+	w := newFixture(t, p, "us="+strings.Join(list, ","))
 	look := func() map[string]string {
 		homes := map[string]string{}
 		for n := range 60 {
@@ -238,8 +239,8 @@ func TestAccountsStayWithTheirProxy(t *testing.T) {
 			t.Errorf("%s was at %s and did not return from %s", account, before[account], home)
 		}
 	}
-	// The order in the settings does not matter, nor does another service.
-	other := newWorld(t, p, "us="+list[2]+","+list[3]+","+list[1]+","+list[0])
+	// Another node, with the proxies in another order, chooses the same proxies.
+	other := newFixture(t, p, "us="+list[2]+","+list[3]+","+list[1]+","+list[0])
 	w.Egress = other.Egress
 	for account, home := range look() {
 		if home != before[account] {
@@ -257,14 +258,14 @@ func scrape(t testing.TB, e *egress.Egress) string {
 	return out.Body.String()
 }
 
-// A proxy whose name is not known, or where nobody listens, is down.
+// A proxy whose name does not resolve, or that refuses connections, goes down.
 func TestAProxyThatIsNotThereIsDown(t *testing.T) {
 	t.Parallel()
 	p := newPlatform(t, sourceOf)
-	gone := newForward(t, "http", "127.0.1.1", p)
+	gone := newTestProxy(t, "http", "127.0.1.1", p)
 	gone.kill()
 	for reason, address := range map[string]string{"unresolved": "http://canary-user:x@proxy.invalid:3128", "refused": gone.url()} {
-		w := newWorld(t, p, "us="+address)
+		w := newFixture(t, p, "us="+address)
 		for range 3 {
 			_, err := w.get(t, "us", "acct_1")
 			w.wantUnavailable(t, err)
@@ -275,7 +276,7 @@ func TestAProxyThatIsNotThereIsDown(t *testing.T) {
 	}
 }
 
-// A dial that fails goes on to the next proxy of the region, with the body it has, and to three of them at most.
+// After a failed dial the call tries the next proxy of the region with the same body, up to three proxies.
 func TestAFailedDialTriesTheNextProxy(t *testing.T) {
 	t.Parallel()
 	p := newPlatform(t, func(w http.ResponseWriter, r *http.Request) {
@@ -284,12 +285,12 @@ func TestAFailedDialTriesTheNextProxy(t *testing.T) {
 		host, _, _ := net.SplitHostPort(r.RemoteAddr)
 		fmt.Fprintf(w, "%s %s", host, body[:n])
 	})
-	good := newForward(t, "http", "127.0.1.1", p)
+	good := newTestProxy(t, "http", "127.0.1.1", p)
 	var dead []string
 	for range 3 {
 		dead = append(dead, "http://"+listen(t, func(c net.Conn) { _ = c.Close() }))
 	}
-	post := func(w *world, account string) (string, error) {
+	post := func(w *fixture, account string) (string, error) {
 		body := &onceBody{Reader: strings.NewReader("hello")}
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.origin, body)
 		must(t, err)
@@ -298,25 +299,25 @@ func TestAFailedDialTriesTheNextProxy(t *testing.T) {
 		return text, err
 	}
 	for n := range 8 {
-		w := newWorld(t, p, "us="+dead[0]+","+dead[1]+","+good.url())
+		w := newFixture(t, p, "us="+dead[0]+","+dead[1]+","+good.url())
 		if text, err := post(w, fmt.Sprintf("acct_%d", n)); err != nil || text != "127.0.1.1 hello" {
 			t.Errorf("%s, %v", text, err)
 		}
 	}
 	refused := 0
 	for n := range 40 {
-		w := newWorld(t, p, "us="+strings.Join(dead, ",")+","+good.url())
+		w := newFixture(t, p, "us="+strings.Join(dead, ",")+","+good.url())
 		if _, err := post(w, fmt.Sprintf("acct_%d", n)); err != nil {
 			w.wantUnavailable(t, err)
 			refused++
 		}
 	}
 	if refused == 0 || refused == 40 {
-		t.Errorf("%d of 40 accounts have the good proxy in the fourth place", refused)
+		t.Errorf("%d of 40 accounts prefer the good proxy last", refused)
 	}
 }
 
-// onceBody can be read once and must be closed once.
+// onceBody is a body that can be read once and must be closed exactly once.
 type onceBody struct {
 	*strings.Reader
 	closed atomic.Int64
@@ -344,15 +345,15 @@ func (b *onceBody) wantClosed(t testing.TB) {
 	}
 }
 
-// A proxy that works and cannot reach the platform is not blamed, and the caller is told that the platform is away.
+// If a working proxy cannot reach the platform, the proxy stays healthy and the caller gets upstream/unavailable.
 func TestAPlatformThatIsAwayDoesNotTakeTheRegionDown(t *testing.T) {
 	t.Parallel()
 	for _, scheme := range []string{"http", "socks5"} {
 		t.Run(scheme, func(t *testing.T) {
 			t.Parallel()
 			p := newPlatform(t, sourceOf)
-			f := newForward(t, scheme, "127.0.1.1", p)
-			w := newWorld(t, p, "us="+f.url())
+			f := newTestProxy(t, scheme, "127.0.1.1", p)
+			w := newFixture(t, p, "us="+f.url())
 			p.server.Close()
 			for range 5 {
 				_, err := w.get(t, "us", "acct_1")
@@ -369,14 +370,14 @@ func TestAPlatformThatIsAwayDoesNotTakeTheRegionDown(t *testing.T) {
 	}
 }
 
-// If the operator names addresses to check, a proxy that reaches none of them is not used, and one will do.
+// With configured check addresses, a proxy must reach at least one of them to be used.
 func TestChecksUseTheOperatorsAddresses(t *testing.T) {
 	t.Parallel()
 	p := newPlatform(t, sourceOf)
-	alive, blind := newForward(t, "http", "127.0.1.1", p), newForward(t, "socks5", "127.0.1.2", p)
+	alive, blind := newTestProxy(t, "http", "127.0.1.1", p), newTestProxy(t, "socks5", "127.0.1.2", p)
 	forger := "http://" + listen(t, forgedTunnel)
 	blind.hosts = nil
-	w := newWorld(t, p, "us="+alive.url()+","+blind.url()+","+forger, func(c *egress.Config) {
+	w := newFixture(t, p, "us="+alive.url()+","+blind.url()+","+forger, func(c *egress.Config) {
 		var err error
 		c.Check, err = egress.ParseOrigins("https://platform.test", "https://elsewhere.test")
 		must(t, err)
@@ -402,13 +403,13 @@ func TestChecksUseTheOperatorsAddresses(t *testing.T) {
 	}
 }
 
-// A caller that goes away while a proxy is being tried is no mark against the proxy.
+// A caller that goes away during a dial does not count against the proxy.
 func TestAnImpatientCallerDoesNotTakeAProxyDown(t *testing.T) {
 	t.Parallel()
 	p := newPlatform(t, sourceOf)
 	asked := make(chan struct{}, 10)
 	address := listen(t, func(net.Conn) { asked <- struct{}{} })
-	w := newWorld(t, p, "us=http://"+address)
+	w := newFixture(t, p, "us=http://"+address)
 	for range 4 {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { <-asked; cancel() }()
@@ -424,7 +425,8 @@ func TestAnImpatientCallerDoesNotTakeAProxyDown(t *testing.T) {
 	}
 }
 
-// The proxy variables of the environment change nothing: neither do they lead elsewhere, nor straight out.
+// Proxy variables in the environment have no effect: they do not redirect traffic, and NO_PROXY does not send it
+// directly.
 func TestProxyVariablesAreIgnored(t *testing.T) {
 	t.Parallel()
 	var hits atomic.Int64
@@ -451,7 +453,7 @@ func TestProxyVariablesAreIgnored(t *testing.T) {
 	})
 }
 
-// The variables that the test above sets would be obeyed by a client that asks the environment.
+// The variables that the test above sets do affect a client that uses http.ProxyFromEnvironment.
 func TestTheEnvironmentIsATrap(t *testing.T) {
 	t.Parallel()
 	for _, scheme := range []string{"http", "https"} {
@@ -466,7 +468,7 @@ func TestTheEnvironmentIsATrap(t *testing.T) {
 	}
 }
 
-// TestMain watches the machine's resolver: only proxies look up the platform's name.
+// TestMain replaces the machine's resolver and checks that only proxies resolve the platform's name.
 func TestMain(m *testing.M) {
 	names, err := startNameserver(func(string, bool) []netip.Addr { return nil })
 	if err != nil {

@@ -15,21 +15,21 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
-// Limits bound one call. Zero values stand for the defaults; None switches a bound off.
+// Limits bounds one call. Zero values mean the defaults; None disables a limit.
 type Limits struct {
-	// Header is how long the platform may take from the last byte of the request to the header of its answer. Default 20 s.
+	// Header bounds the time from the last byte of the request to the header of the response. Default: 20 s.
 	Header time.Duration
-	// Idle is how long a read of the body may wait. Default 30 s. The time that the reader itself takes does not count.
+	// Idle bounds the wait of each read of the body. The time between reads does not count. Default: 30 s.
 	Idle time.Duration
-	// Total is for everything, from the call of Do to the end of the body. Default 60 s.
+	// Total bounds the whole call, until the end of the body. Default: 60 s.
 	Total time.Duration
-	// Bytes bounds the body, inflated. Default 10 MiB.
+	// Bytes bounds the decompressed body. Default: 10 MiB.
 	Bytes int64
-	// Raw leaves the body as it came, and asks for no compression.
+	// Raw disables decompression and does not ask the platform for compression.
 	Raw bool
 }
 
-// None is no bound.
+// None disables a limit.
 const None = -1
 
 const (
@@ -55,61 +55,62 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// phase is what a call waits for.
+// phase is what a call is waiting for.
 type phase int
 
 const (
 	dialling phase = iota
-	feeding        // the caller has to give more of the request's body
-	sending        // and waiting for the header
+	feeding        // waiting for the caller to supply more of the request's body
+	sending        // sending the request and waiting for the header of the response
 	reading
-	paused // the reader is busy with what it has
+	paused // the caller is not reading
 	ended
 )
 
-// errDialling ends a call whose tries of proxies took too long together.
+// errDialling ends a call if all tries of proxies together take too long.
 var errDialling = errors.New("no tunnel in time")
 
-// exchange is one call under way: its clock, and what is known of how far it got.
+// exchange is one Do in progress: its timers, and how far it got.
 type exchange struct {
 	egress *Egress
 	limits Limits
 	cancel context.CancelCauseFunc
-	// gone says why the caller does not wait any more, if so.
-	gone   func() error
-	trace  httptrace.ClientTrace
-	total  *time.Timer
-	upload *upload
+	// callerErr returns the cause of the caller's context, or nil if the caller is still waiting.
+	callerErr func() error
+	trace     httptrace.ClientTrace
+	total     *time.Timer
+	upload    *upload
 
-	found bool        // there was a connection
-	wrote atomic.Bool // all of the request's header was written, so that the platform may have acted on it
-	heard atomic.Bool // a byte of the answer came
+	gotConn bool
+	wrote   atomic.Bool // the request's header was written, so the platform may have acted on it
+	gotByte atomic.Bool // a byte of the response has arrived
 
 	mu    sync.Mutex
 	phase phase
 	timer *time.Timer
 }
 
-// begin starts the clock and makes the request that goes to the transport.
-func begin(e *Egress, req *http.Request, limits Limits) (*exchange, *http.Request) {
+// startExchange starts the timers and returns the request for the transport.
+func startExchange(e *Egress, req *http.Request, limits Limits) (*exchange, *http.Request) {
 	x := &exchange{egress: e, limits: limits.withDefaults()}
 	ctx, cancel := context.WithCancelCause(req.Context())
 	x.cancel = cancel
-	x.gone = func() error { return context.Cause(req.Context()) }
+	x.callerErr = func() error { return context.Cause(req.Context()) }
 	x.trace = httptrace.ClientTrace{
-		GotConn:              x.connected,
+		GotConn:              x.onConnected,
 		WroteHeaders:         func() { x.wrote.Store(true) },
-		GotFirstResponseByte: func() { x.heard.Store(true) },
+		GotFirstResponseByte: func() { x.gotByte.Store(true) },
 	}
 	if x.limits.Total > 0 {
 		x.total = time.AfterFunc(x.limits.Total, func() { cancel(ErrTooLong) })
 	}
-	x.timer = time.AfterFunc(e.Config.DialTimeout+e.Config.HandshakeTimeout, x.expire)
+	x.timer = time.AfterFunc(e.Config.DialTimeout+e.Config.HandshakeTimeout, x.onTimeout)
 
+	// Copy what is changed below: a RoundTripper must not modify the caller's request.
 	out := req.WithContext(httptrace.WithClientTrace(ctx, &x.trace))
 	address := *req.URL
 	out.URL = &address
-	if out.Host == "" {
+	if out.Host == "" { // sendViaProxies replaces URL.Host by the pool key
 		out.Host = req.URL.Host
 	}
 	if !x.limits.Raw && req.Header.Get("Accept-Encoding") == "" {
@@ -119,34 +120,35 @@ func begin(e *Egress, req *http.Request, limits Limits) (*exchange, *http.Reques
 		}
 		out.Header.Set("Accept-Encoding", "gzip")
 	}
-	if streamed(req) {
+	if needsStreaming(req) {
 		x.upload = &upload{exchange: x, body: req.Body}
 		out.Body = x.upload
 	}
 	return x, out
 }
 
-// inMemory is a body that is sent at once, together with its header.
-const inMemory = 64 << 10
+// maxInMemory is the largest body that is sent in one piece with its header, in bytes.
+const maxInMemory = 64 << 10
 
-// streamed says whether a body needs care while it is sent. A small one that can be had again does not; left as it is,
-// the transport sends it in one piece with the header.
-func streamed(req *http.Request) bool {
-	return req.Body != nil && req.Body != http.NoBody && (req.GetBody == nil || req.ContentLength <= 0 || req.ContentLength > inMemory)
+// needsStreaming reports whether a body must be wrapped in an upload. A small body with GetBody need not; left as it
+// is, the transport sends it in one piece with the header.
+func needsStreaming(req *http.Request) bool {
+	return req.Body != nil && req.Body != http.NoBody && (req.GetBody == nil || req.ContentLength <= 0 || req.ContentLength > maxInMemory)
 }
 
-// connected is told of the connection that is going to be used.
-func (x *exchange) connected(httptrace.GotConnInfo) {
-	x.found = true
-	x.await(sending)
+// onConnected runs when the transport has a connection.
+func (x *exchange) onConnected(httptrace.GotConnInfo) {
+	x.gotConn = true
+	x.setPhase(sending)
 }
 
-// await moves on to a phase and sets its clock. A phase that is over does not come back.
-func (x *exchange) await(next phase) {
+// setPhase changes the phase and starts its timer, if it has one. Phases up to sending do not return once reading has
+// begun, and ended is final.
+func (x *exchange) setPhase(next phase) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.phase == ended || next <= sending && x.phase > sending {
-		return // an answer may come before the request is all sent
+		return // a response may arrive before the request is completely sent
 	}
 	x.phase = next
 	limit := time.Duration(None)
@@ -164,8 +166,8 @@ func (x *exchange) await(next phase) {
 	}
 }
 
-// expire ends a call whose phase took too long.
-func (x *exchange) expire() {
+// onTimeout cancels the call if the current phase has a time limit.
+func (x *exchange) onTimeout() {
 	x.mu.Lock()
 	now := x.phase
 	x.mu.Unlock()
@@ -180,28 +182,30 @@ func (x *exchange) expire() {
 	}
 }
 
-// end stops the clocks.
+// end stops the timers and cancels the context. It may be called more than once.
 func (x *exchange) end() {
-	x.await(ended)
+	x.setPhase(ended)
 	if x.total != nil {
 		x.total.Stop()
 	}
 	x.cancel(nil)
 }
 
-// sent lets the request's body go: it will not be needed for another try.
-func (x *exchange) sent(req *http.Request, err error) {
+// releaseBody releases the request's body, which is not needed for another try. On error it makes sure that it is
+// closed.
+func (x *exchange) releaseBody(req *http.Request, err error) {
 	switch {
 	case x.upload != nil:
 		x.upload.release(err != nil)
 	case err != nil && req.Body != nil:
-		_ = req.Body.Close() // nobody may have taken it yet
+		_ = req.Body.Close() // the transport may not have taken it
 	}
 }
 
-// rewind prepares the request for another connection. It fails if the body was begun and cannot be had again.
+// rewind prepares the request for another connection. It returns false if the body was partly read and cannot be
+// obtained again.
 func (x *exchange) rewind(out *http.Request) bool {
-	if out.Body == nil || out.Body == http.NoBody || x.upload != nil && x.upload.untouched() {
+	if out.Body == nil || out.Body == http.NoBody || x.upload != nil && x.upload.isUnread() {
 		return true
 	}
 	if out.GetBody == nil {
@@ -220,25 +224,25 @@ func (x *exchange) rewind(out *http.Request) bool {
 	return true
 }
 
-// explain turns an error of the transport into one of ours. The text of the transport's own is dropped once the
-// platform has spoken, because it may hold what the platform said.
-func (x *exchange) explain(err error) error {
+// translateError turns an error of the transport into one of those in client.go. Once the platform has responded, it
+// drops the text of the transport's error, which may contain data from the platform.
+func (x *exchange) translateError(err error) error {
 	_, inTunnel := errors.AsType[*tunnelError](err)
-	_, told := errors.AsType[*problem.Error](err)
+	_, isOurs := errors.AsType[*problem.Error](err)
 	for _, ours := range []error{ErrNoAnswer, ErrStalled, ErrTooLong, ErrTooLarge, ErrBomb} {
-		told = told || errors.Is(err, ours)
+		isOurs = isOurs || errors.Is(err, ours)
 	}
-	switch gone, failed := x.gone(), x.uploadError(); {
-	case gone != nil:
-		err = gone
-	case told:
+	switch callerErr, failed := x.callerErr(), x.uploadError(); {
+	case callerErr != nil:
+		err = callerErr
+	case isOurs:
 	case failed != nil:
 		err = fmt.Errorf("read the request's body: %w", failed)
 	case inTunnel, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		err = ErrBroken
-	case x.heard.Load():
+	case x.gotByte.Load():
 		err = ErrMalformed
-	case x.found:
+	case x.gotConn:
 		err = ErrBroken
 	}
 	if !x.wrote.Load() && !errors.Is(err, ErrNotSent) {
@@ -251,26 +255,26 @@ func (x *exchange) uploadError() error {
 	if x.upload == nil {
 		return nil
 	}
-	return x.upload.failure()
+	return x.upload.readError()
 }
 
-// receive takes the answer's header and bounds its body.
-func (x *exchange) receive(resp *http.Response) (*http.Response, error) {
+// wrapResponse bounds the body of a response and decompresses it.
+func (x *exchange) wrapResponse(resp *http.Response) (*http.Response, error) {
 	if resp.StatusCode == http.StatusSwitchingProtocols || resp.Body == http.NoBody {
-		x.end() // of a WebSocket the connection is the caller's now
+		x.end() // the caller now owns the connection of a WebSocket
 		return resp, nil
 	}
-	x.await(paused)
+	x.setPhase(paused)
 	coding := strings.ToLower(resp.Header.Get("Content-Encoding"))
-	b := &body{exchange: x, wire: wire{exchange: x, from: resp.Body}, zipped: !x.limits.Raw && (coding == "gzip" || coding == "x-gzip")}
+	b := &body{exchange: x, raw: timedBody{exchange: x, from: resp.Body}, gzipped: !x.limits.Raw && (coding == "gzip" || coding == "x-gzip")}
 	switch {
-	case !x.limits.Raw && !b.zipped && coding != "" && coding != "identity":
-		_ = b.Close() // it is unreadable, closed or not
+	case !x.limits.Raw && !b.gzipped && coding != "" && coding != "identity":
+		_ = b.Close() // unreadable; the error does not matter
 		return nil, ErrMalformed
-	case !b.zipped && x.limits.Bytes > 0 && resp.ContentLength > x.limits.Bytes:
-		_ = b.Close() // what is left of it does not matter
+	case !b.gzipped && x.limits.Bytes > 0 && resp.ContentLength > x.limits.Bytes:
+		_ = b.Close() // the error does not matter
 		return nil, ErrTooLarge
-	case b.zipped:
+	case b.gzipped:
 		resp.Header.Del("Content-Encoding")
 		resp.Header.Del("Content-Length")
 		resp.ContentLength, resp.Uncompressed = -1, true

@@ -14,18 +14,18 @@ func (c *Client) CallStreaming(ctx context.Context, q *Request, limits Limits) (
 	return c.callStreaming(ctx, q, limits)
 }
 
-// Idle counts the connections that Call keeps.
+// Idle returns the number of idle connections that Call keeps.
 func (e *Egress) Idle() int {
-	e.lines.mu.Lock()
-	defer e.lines.mu.Unlock()
-	return e.lines.count
+	e.pool.mu.Lock()
+	defer e.pool.mu.Unlock()
+	return e.pool.count
 }
 
-// Near is a client for tests: it takes a network of this machine for public and a port for 443, and hurries.
-func Near(c PublicConfig, network netip.Prefix, port int, floor, total time.Duration) *Public {
+// Near returns a Public that treats a network of this machine as public and a port as 443, with shorter times.
+func Near(c PublicConfig, network netip.Prefix, port int, minBlocked, total time.Duration) *Public {
 	p := NewPublic(c)
-	p.guard.open = append(p.guard.open, network)
-	p.port, p.floor, p.total = strconv.Itoa(port), floor, total
+	p.guard.exempt = append(p.guard.exempt, network)
+	p.port, p.minBlocked, p.total = strconv.Itoa(port), minBlocked, total
 	return p
 }
 
@@ -33,17 +33,17 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (do roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return do(r) }
 
-// Instead has something else answer.
+// Instead replaces the network for https URLs.
 func (p *Public) Instead(do func(*http.Request) (*http.Response, error)) {
 	p.transport.RegisterProtocol("https", roundTrip(do))
 }
 
-// Allows says whether webhooks may go to an address.
+// Allows reports whether webhooks may be sent to an address.
 func (p *Public) Allows(network string, at netip.AddrPort) bool {
-	return p.guard.control(nil, network, at.String(), nil) == nil //nolint:staticcheck // the guard does not look at its context
+	return p.guard.control(nil, network, at.String(), nil) == nil //nolint:staticcheck // the guard ignores its context
 }
 
-// CheckForm judges a URL without looking its host up.
+// CheckForm checks the form of a URL without resolving its host.
 func CheckForm(raw string) (host, port string, err error) {
 	u, err := parseURL(raw, "443", false)
 	if err != nil {
@@ -52,22 +52,22 @@ func CheckForm(raw string) (host, port string, err error) {
 	return u.Hostname(), u.Port(), nil
 }
 
-// Health runs results through the state of a proxy and gives the state after each.
+// Health applies results to the state of a proxy and returns whether it is down after each.
 func Health(results ...bool) (down []bool) {
 	var h health
 	for _, r := range results {
-		h = h.after(r)
+		h = h.withResult(r)
 		down = append(down, h.down)
 	}
 	return down
 }
 
-// Reach replaces the network between a service and its proxies.
+// Reach replaces how proxies are connected to.
 func (e *Egress) Reach(connect func(ctx context.Context, address string) (net.Conn, error)) {
 	e.dialer.connect = func(ctx context.Context, _, address string) (net.Conn, error) { return connect(ctx, address) }
 }
 
-// Between puts something between a service and its network.
+// Between wraps how proxies are connected to.
 func (e *Egress) Between(do func(ctx context.Context, address string, connect func(context.Context, string) (net.Conn, error)) (net.Conn, error)) {
 	before := e.dialer.connect
 	e.Reach(func(ctx context.Context, address string) (net.Conn, error) {
@@ -75,5 +75,5 @@ func (e *Egress) Between(do func(ctx context.Context, address string, connect fu
 	})
 }
 
-// CutOff does what Run does now and then.
-func (e *Egress) CutOff() { e.cutOff() }
+// CloseDrained closes connections through drained proxies, as Run does after each round of checks.
+func (e *Egress) CloseDrained() { e.closeDrained() }

@@ -13,8 +13,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 )
 
-// script is a platform that reads a request's header and says a line for each; what is asked for twice on one connection counts.
-func script(t *testing.T, answers map[string]string) *platform {
+// scriptedPlatform starts a platform that responds to each path with a fixed text, and to other paths with "next".
+func scriptedPlatform(t *testing.T, answers map[string]string) *platform {
 	t.Helper()
 	return newRawPlatform(t, func(conn net.Conn) {
 		defer conn.Close()
@@ -36,16 +36,16 @@ func script(t *testing.T, answers map[string]string) *platform {
 	})
 }
 
-// An answer ends where it should, whatever form it has: the next call on the connection gets its own answer.
+// Each form of a response ends where it should: the next call on the connection gets its own response.
 func TestEveryFormOfAnswerEndsWhereItShould(t *testing.T) {
 	t.Parallel()
 	zipped := string(zip(t, []byte("hello")))
 	chunk := func(text string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(text), text) }
 	huge := strings.Repeat("X-Long: "+strings.Repeat("x", 1000)+"\r\n", 60)
 	cases := map[string]struct {
-		method, says string
-		status       int
-		body         string
+		method, reply string
+		status        int
+		body          string
 	}{
 		"plain":               {"GET", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", 200, "hello"},
 		"no reason":           {"GET", "HTTP/1.1 200\r\nContent-Length: 5\r\n\r\nhello", 200, "hello"},
@@ -71,20 +71,20 @@ func TestEveryFormOfAnswerEndsWhereItShould(t *testing.T) {
 		"an error":          {"POST", "HTTP/1.1 503 Busy\r\nRetry-After: 1\r\nContent-Length: 5\r\n\r\nhello", 503, "hello"},
 		"an unusual number": {"GET", "HTTP/1.1 999 Go Away\r\nContent-Length: 5\r\n\r\nhello", 999, "hello"},
 	}
-	overBoth(t, func(t *testing.T, do carries) {
+	overBoth(t, func(t *testing.T, do callFunc) {
 		t.Helper()
 		for name, c := range cases {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				p := script(t, map[string]string{"/first": c.says})
-				f := newForward(t, "socks5", "127.0.1.1", p)
-				w := newWorld(t, p, "us="+f.url())
+				p := scriptedPlatform(t, map[string]string{"/first": c.reply})
+				f := newTestProxy(t, "socks5", "127.0.1.1", p)
+				w := newFixture(t, p, "us="+f.url())
 				client := w.client(t, "us", "acct_1")
 				r := do.want(t, client, egress.Request{Method: c.method, Origin: p.origin, Path: "/first"}, c.status, c.body)
 				r.Release()
 				r = do.want(t, client, egress.Request{Method: http.MethodGet, Origin: p.origin, Path: "/second"}, 200, "next")
 				r.Release()
-				if kept := f.tunnels.Load() == 1; kept == strings.Contains(t.Name(), "/transport/") {
+				if connSet := f.tunnels.Load() == 1; connSet == strings.Contains(t.Name(), "/transport/") {
 					t.Errorf("%d tunnels", f.tunnels.Load())
 				}
 			})
@@ -92,7 +92,7 @@ func TestEveryFormOfAnswerEndsWhereItShould(t *testing.T) {
 	})
 }
 
-// A connection is given up when its platform says so, or when nobody can tell where the next answer begins.
+// A connection is not reused if the platform says so, or if the end of the response is ambiguous.
 func TestDoubtfulConnectionsAreNotUsedAgain(t *testing.T) {
 	t.Parallel()
 	cases := map[string]string{
@@ -103,14 +103,14 @@ func TestDoubtfulConnectionsAreNotUsedAgain(t *testing.T) {
 		"more than chunks":  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil",
 		"more than nothing": "HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil",
 	}
-	overBoth(t, func(t *testing.T, do carries) {
+	overBoth(t, func(t *testing.T, do callFunc) {
 		t.Helper()
-		for name, says := range cases {
+		for name, reply := range cases {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				p := script(t, map[string]string{"/first": says})
-				f := newForward(t, "socks5", "127.0.1.1", p)
-				w := newWorld(t, p, "us="+f.url())
+				p := scriptedPlatform(t, map[string]string{"/first": reply})
+				f := newTestProxy(t, "socks5", "127.0.1.1", p)
+				w := newFixture(t, p, "us="+f.url())
 				client := w.client(t, "us", "acct_1")
 				r, err := do(client, t.Context(), &egress.Request{Method: http.MethodGet, Origin: p.origin, Path: "/first"}, egress.Limits{})
 				must(t, err)

@@ -42,7 +42,7 @@ const (
 	password = "canary-password"
 )
 
-// authority makes certificates.
+// authority issues certificates.
 type authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
@@ -79,7 +79,7 @@ func (a *authority) issue(t testing.TB, until time.Duration, names ...string) tl
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// platform is an upstream that can be reached by name only, and only by proxies.
+// platform is a platform whose name only proxies can resolve.
 type platform struct {
 	*authority
 	origin  string // https://platform.test, or http://plain.test
@@ -112,7 +112,7 @@ func newPlainPlatform(t testing.TB, handler http.HandlerFunc) *platform {
 		if s == http.StateClosed {
 			select {
 			case p.closed <- c.RemoteAddr().String():
-			default: // nobody looks
+			default: // the test does not read the channel
 			}
 		}
 	}
@@ -122,7 +122,7 @@ func newPlainPlatform(t testing.TB, handler http.HandlerFunc) *platform {
 	return p
 }
 
-// newRawPlatform starts one that says whatever it likes on a connection.
+// newRawPlatform starts a platform that serves connections with a function.
 func newRawPlatform(t testing.TB, talk func(net.Conn)) *platform {
 	t.Helper()
 	return &platform{authority: newAuthority(t), origin: "http://plain.test", address: listen(t, talk)}
@@ -147,7 +147,7 @@ func listen(t testing.TB, talk func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	keep := &kept{}
+	keep := &connSet{}
 	t.Cleanup(func() { _ = l.Close(); keep.close() })
 	go func() {
 		for {
@@ -162,13 +162,13 @@ func listen(t testing.TB, talk func(net.Conn)) string {
 	return l.Addr().String()
 }
 
-// kept are connections that are to be closed together.
-type kept struct {
+// connSet is a set of connections that are closed together.
+type connSet struct {
 	mu   sync.Mutex
 	list map[net.Conn]bool
 }
 
-func (k *kept) add(c net.Conn) {
+func (k *connSet) add(c net.Conn) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.list == nil {
@@ -177,7 +177,7 @@ func (k *kept) add(c net.Conn) {
 	k.list[c] = true
 }
 
-func (k *kept) close() {
+func (k *connSet) close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for c := range k.list {
@@ -186,25 +186,25 @@ func (k *kept) close() {
 	k.list = nil
 }
 
-// forward is a real proxy that leaves from a loopback address of its own, and can be killed and started again.
-type forward struct {
+// testProxy is a real proxy whose traffic leaves from its own loopback address. It can be killed and restarted.
+type testProxy struct {
 	t       testing.TB
 	scheme  string
 	source  string
-	hosts   map[string]string // what its DNS says
+	hosts   map[string]string // replaces DNS: host:port to the real address
 	tls     *tls.Config
 	tunnels atomic.Int64
 
 	mu       sync.Mutex
 	address  string
 	listener net.Listener
-	conns    *kept
+	conns    *connSet
 }
 
-// newForward starts a proxy for platforms. scheme is http, https or socks5.
-func newForward(t testing.TB, scheme, source string, platforms ...*platform) *forward {
+// newTestProxy starts a proxy for platforms. scheme is http, https or socks5.
+func newTestProxy(t testing.TB, scheme, source string, platforms ...*platform) *testProxy {
 	t.Helper()
-	f := &forward{t: t, scheme: scheme, source: source, hosts: map[string]string{}, address: "127.0.0.1:0"}
+	f := &testProxy{t: t, scheme: scheme, source: source, hosts: map[string]string{}, address: "127.0.0.1:0"}
 	for _, p := range platforms {
 		f.hosts["platform.test:443"], f.hosts["plain.test:80"] = p.address, p.address
 		if scheme == "https" {
@@ -216,9 +216,9 @@ func newForward(t testing.TB, scheme, source string, platforms ...*platform) *fo
 	return f
 }
 
-func (f *forward) url() string { return f.scheme + "://" + user + ":" + password + "@" + f.address }
+func (f *testProxy) url() string { return f.scheme + "://" + user + ":" + password + "@" + f.address }
 
-func (f *forward) start() {
+func (f *testProxy) start() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.listener != nil {
@@ -226,15 +226,15 @@ func (f *forward) start() {
 	}
 	l, err := net.Listen("tcp", f.address)
 	must(f.t, err)
-	f.address, f.listener, f.conns = l.Addr().String(), l, &kept{}
-	l = keepingListener{l, f.conns}
+	f.address, f.listener, f.conns = l.Addr().String(), l, &connSet{}
+	l = recordingListener{l, f.conns}
 	if f.tls != nil {
 		l = tls.NewListener(l, f.tls)
 	}
 	if f.scheme == "socks5" {
 		server := socks5.NewServer(
 			socks5.WithCredential(socks5.StaticCredentials{user: password}),
-			socks5.WithResolver(nameOnly{}),
+			socks5.WithResolver(passNames{}),
 			socks5.WithDial(func(_ context.Context, _, address string) (net.Conn, error) { return f.dial(address) }),
 		)
 		go func() { _ = server.Serve(l) }()
@@ -256,8 +256,8 @@ func (f *forward) start() {
 	go func() { _ = server.Serve(l) }()
 }
 
-// dial leaves from the proxy's own address.
-func (f *forward) dial(address string) (net.Conn, error) {
+// dial connects from the proxy's own address.
+func (f *testProxy) dial(address string) (net.Conn, error) {
 	real, ok := f.hosts[address]
 	if !ok {
 		return nil, errors.New("no such host")
@@ -276,8 +276,8 @@ func (f *forward) dial(address string) (net.Conn, error) {
 	return conn, nil
 }
 
-// kill ends the proxy with all its connections.
-func (f *forward) kill() {
+// kill stops the proxy and closes all its connections.
+func (f *testProxy) kill() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.listener == nil {
@@ -288,55 +288,55 @@ func (f *forward) kill() {
 	f.listener = nil
 }
 
-// keepingListener remembers what it accepts.
-type keepingListener struct {
+// recordingListener adds the connections that it accepts to a set.
+type recordingListener struct {
 	net.Listener
-	kept *kept
+	conns *connSet
 }
 
-func (l keepingListener) Accept() (net.Conn, error) {
+func (l recordingListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err == nil {
-		l.kept.add(conn)
+		l.conns.add(conn)
 	}
 	return conn, err
 }
 
-// nameOnly leaves names alone: the dialer knows them.
-type nameOnly struct{}
+// passNames is a resolver that leaves names to the dialer.
+type passNames struct{}
 
-func (nameOnly) Resolve(ctx context.Context, _ string) (context.Context, net.IP, error) {
+func (passNames) Resolve(ctx context.Context, _ string) (context.Context, net.IP, error) {
 	return ctx, nil, nil
 }
 
-// log is where a test's log lines go.
-type lines struct {
+// logBuffer collects the log of a test.
+type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (l *lines) Write(p []byte) (int, error) {
+func (l *logBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.Write(p)
 }
 
-func (l *lines) String() string {
+func (l *logBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
 }
 
-// world is a service under test and what it wrote.
-type world struct {
+// fixture is an Egress under test and its log.
+type fixture struct {
 	*egress.Egress
-	log       *lines
+	log       *logBuffer
 	platform  *platform
 	addresses []string // of proxies, which must not leak
 }
 
-// newWorld makes a service. regions is what the operator would write, such as "us=http://… uk=…".
-func newWorld(t testing.TB, p *platform, regions string, change ...func(*egress.Config)) *world {
+// newFixture returns an Egress. regions is the setting of the operator, such as "us=http://… uk=…".
+func newFixture(t testing.TB, p *platform, regions string, change ...func(*egress.Config)) *fixture {
 	t.Helper()
 	list, err := egress.ParseRegions(secret.New(regions))
 	must(t, err)
@@ -344,7 +344,7 @@ func newWorld(t testing.TB, p *platform, regions string, change ...func(*egress.
 	for _, f := range change {
 		f(&c)
 	}
-	w := &world{log: &lines{}, platform: p}
+	w := &fixture{log: &logBuffer{}, platform: p}
 	for _, part := range strings.FieldsFunc(regions, func(r rune) bool { return r == ' ' || r == ',' }) {
 		if _, after, ok := strings.Cut(part, "="); ok {
 			part = after
@@ -359,16 +359,16 @@ func newWorld(t testing.TB, p *platform, regions string, change ...func(*egress.
 	return w
 }
 
-// hasty shortens what a proxy may take.
-func hasty(c *egress.Config) { c.HandshakeTimeout = 2 * time.Second }
+// shortHandshake shortens the time that a proxy may take.
+func shortHandshake(c *egress.Config) { c.HandshakeTimeout = 2 * time.Second }
 
-func (w *world) client(t testing.TB, region, account string) *egress.Client {
+func (w *fixture) client(t testing.TB, region, account string) *egress.Client {
 	t.Helper()
 	return w.Client(egress.Identity{Region: region, Account: account}, w.platform.origins(t))
 }
 
-// get makes a call and gives the status and the body.
-func (w *world) get(t testing.TB, region, account string) (string, error) {
+// get makes a call and returns the body.
+func (w *fixture) get(t testing.TB, region, account string) (string, error) {
 	t.Helper()
 	return fetch(t, w.client(t, region, account), w.platform.origin+"/?secret=canary-query", egress.Limits{})
 }
@@ -380,9 +380,9 @@ func fetch(t testing.TB, c *egress.Client, url string, limits egress.Limits) (st
 	return send(c, req, limits)
 }
 
-// send makes a call and reads the answer, in the way that this run of the tests is about.
+// send makes a call and reads the response, through Call or Do depending on usesCall.
 func send(c *egress.Client, req *http.Request, limits egress.Limits) (string, error) {
-	if owned() && (req.Body == nil || req.Body == http.NoBody || req.GetBody != nil) {
+	if usesCall() && (req.Body == nil || req.Body == http.NoBody || req.GetBody != nil) {
 		reply, err := call(c, req, limits)
 		defer reply.Release()
 		return string(reply.Body), err
@@ -395,33 +395,34 @@ func send(c *egress.Client, req *http.Request, limits egress.Limits) (string, er
 	return string(text), err
 }
 
-// noLeak checks that a text does not tell where a proxy is or how it knows us.
-func (w *world) noLeak(t testing.TB, text string) {
+// noLeak checks that a text contains neither the address nor the credentials of a proxy.
+func (w *fixture) noLeak(t testing.TB, text string) {
 	t.Helper()
 	for _, canary := range append([]string{user, password, "canary-query"}, w.addresses...) {
 		_, port, _ := net.SplitHostPort(canary)
 		if strings.Contains(text, canary) || port != "" && strings.Contains(text, ":"+port) {
-			t.Errorf("%q is in %s", canary, text)
+			t.Errorf("%q leaked in %s", canary, text)
 		}
 	}
 }
 
-// wantUnavailable checks that an error is 503 egress-unavailable, tells to wait, and tells nothing else.
-func (w *world) wantUnavailable(t testing.TB, err error) {
+// wantUnavailable checks that an error is the problem egress-unavailable with retryAfter, wraps ErrNotSent and leaks
+// nothing.
+func (w *fixture) wantUnavailable(t testing.TB, err error) {
 	t.Helper()
 	p, ok := errors.AsType[*problem.Error](err)
 	if !ok || p.Kind.Code != problem.EgressUnavailable.Code || p.RetryAfter != 5 {
 		t.Fatalf("want egress-unavailable, got %v", err)
 	}
 	if !errors.Is(err, egress.ErrNotSent) {
-		t.Errorf("nothing says that a write can be repeated: %v", err)
+		t.Errorf("the error does not wrap ErrNotSent: %v", err)
 	}
 	document, failed := p.Document(problem.Place{ProblemsURL: "https://x/problems", Instance: "urn:x"})
 	must(t, failed)
 	w.noLeak(t, fmt.Sprintf("%v %+v %s", err, err, document))
 }
 
-// nameserver is a real DNS server whose answers a test decides.
+// nameserver is a real DNS server with answers from a test.
 type nameserver struct {
 	conn   net.PacketConn
 	answer func(name string, v6 bool) []netip.Addr
@@ -448,7 +449,7 @@ func startNameserver(answer func(name string, v6 bool) []netip.Addr) (*nameserve
 	return n, nil
 }
 
-// questions lists the names that were asked for.
+// questions returns the names that were looked up.
 func (n *nameserver) questions() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -24,13 +24,13 @@ import (
 )
 
 const (
-	idleVariable = "EGRESS_IDLE" // the way; makes TestIdleChild the process that is measured
+	idleVariable = "EGRESS_IDLE" // the mode; it turns TestIdleChild into the measured process
 	idleAddress  = "EGRESS_IDLE_ADDRESS"
 	idleRoot     = "EGRESS_IDLE_ROOT" // of a platform with TLS
 	idleNumber   = "EGRESS_IDLE_NUMBER"
 )
 
-// cannedTunnel is a proxy and the platform behind it in one, with TLS if it is given a certificate.
+// cannedTunnel starts a proxy that is also the platform behind it, with TLS if it is given a certificate.
 func cannedTunnel(t testing.TB, secure *tls.Config) string {
 	t.Helper()
 	return listen(t, func(conn net.Conn) {
@@ -55,13 +55,13 @@ func cannedTunnel(t testing.TB, secure *tls.Config) string {
 	})
 }
 
-// TestIdleChild opens connections of many accounts, leaves them idle, and says what one costs.
+// TestIdleChild opens connections for many accounts, leaves them idle, and prints the cost of one.
 func TestIdleChild(t *testing.T) { //nolint:paralleltest // it measures its process
 	way := os.Getenv(idleVariable)
 	if way == "" {
 		return
 	}
-	do := carries((*egress.Client).Call)
+	do := callFunc((*egress.Client).Call)
 	if way == "transport" {
 		do = (*egress.Client).CallStreaming
 	}
@@ -102,7 +102,7 @@ func residentBytes(t testing.TB) float64 {
 	return resident * float64(os.Getpagesize())
 }
 
-// idleCost is the goroutines and the KB of an idle connection.
+// idleCost returns the goroutines and the KB per idle connection.
 func idleCost(t testing.TB, way string, number int, secure bool) (goroutines, kilobytes float64) {
 	t.Helper()
 	var config *tls.Config
@@ -124,7 +124,7 @@ func idleCost(t testing.TB, way string, number int, secure bool) (goroutines, ki
 	return goroutines, kilobytes
 }
 
-// A connection that waits for the account's next call has no goroutine, and Do leaves none behind.
+// An idle connection of Call has no goroutine, and Do leaves no goroutines behind.
 func TestIdleConnectionsHaveNoGoroutines(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{"owned", "transport"} {
@@ -134,7 +134,7 @@ func TestIdleConnectionsHaveNoGoroutines(t *testing.T) {
 	}
 }
 
-// BenchmarkIdle tells what an idle connection costs in both ways.
+// BenchmarkIdle measures the cost of an idle connection in both modes.
 func BenchmarkIdle(b *testing.B) {
 	for _, way := range []string{"owned", "transport"} {
 		for _, secure := range []bool{false, true} {

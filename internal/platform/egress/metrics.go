@@ -2,7 +2,7 @@ package egress
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// metrics is how operators see what leaves towards platforms.
+// metrics are the metrics of traffic to platforms.
 type metrics struct {
 	dials  *prometheus.CounterVec
 	checks *prometheus.CounterVec
@@ -13,16 +13,16 @@ func newMetrics() metrics {
 	return metrics{
 		dials: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stagedoor_egress_dials_total",
-			Help: "Connections to platforms through proxies of a region: ok, or why not.",
+			Help: "Dials to platforms through proxies of a region, by outcome: ok or the reason of the failure.",
 		}, []string{"region", "outcome"}),
 		checks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stagedoor_egress_checks_total",
-			Help: "Health checks of proxies: ok, or why not.",
+			Help: "Health checks of proxies, by outcome: ok or the reason of the failure.",
 		}, []string{"region", "outcome"}),
 	}
 }
 
-// watch adds the gauges of a region.
+// watch adds the gauges of a region. Call it before collectors.
 func (m *metrics) watch(r *region) {
 	labels := prometheus.Labels{"region": r.name}
 	m.gauges = append(m.gauges, prometheus.NewGaugeFunc(prometheus.GaugeOpts{

@@ -12,12 +12,12 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 )
 
-// Whatever a proxy does, the caller gets 503, the platform gets nothing, the other region goes on, and nobody learns
-// where the proxy is.
-func TestABadProxyIsNotAWayOut(t *testing.T) {
+// Whatever a bad proxy does, the caller gets 503, the platform gets nothing, the other region works, and the proxy's
+// address does not leak.
+func TestBadProxyFailsTheCallAndNothingIsSent(t *testing.T) {
 	t.Parallel()
 	p := newPlatform(t, sourceOf)
-	mitm := newPlatform(t, sourceOf) // valid TLS of somebody else
+	mitm := newPlatform(t, sourceOf) // valid TLS of another authority
 	for name, c := range map[string]struct {
 		scheme string
 		talk   func(net.Conn)
@@ -26,37 +26,37 @@ func TestABadProxyIsNotAWayOut(t *testing.T) {
 		"hangs":                  {"http", func(net.Conn) {}, "slow"},
 		"resets":                 {"http", func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0); _ = c.Close() }, "reset"},
 		"hangs up":               {"http", func(c net.Conn) { _ = c.Close() }, "reset"},
-		"wants other passwords":  {"http", says("HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm=\"canary-user\"\r\n\r\n"), "denied"},
-		"forbids":                {"http", says("HTTP/1.1 403 Forbidden\r\nContent-Length: 1000000\r\n\r\n"), "denied"},
-		"is busy":                {"http", says("HTTP/1.1 429 Too Many Requests\r\n\r\n"), "rejected"},
-		"forges an answer":       {"http", says("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"), "garbled"},
+		"wants other passwords":  {"http", reply("HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm=\"canary-user\"\r\n\r\n"), "denied"},
+		"forbids":                {"http", reply("HTTP/1.1 403 Forbidden\r\nContent-Length: 1000000\r\n\r\n"), "denied"},
+		"is busy":                {"http", reply("HTTP/1.1 429 Too Many Requests\r\n\r\n"), "rejected"},
+		"forges an answer":       {"http", reply("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"), "garbled"},
 		"forges a tunnel":        {"http", forgedTunnel, "platform_tls"},
 		"is somebody else":       {"http", detour(mitm.address), "platform_tls"},
-		"speaks another tongue":  {"http", says("SSH-2.0-OpenSSH_9.2\r\n"), "garbled"},
-		"talks without end":      {"http", says("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 64<<10)), "garbled"},
-		"has no TLS":             {"https", says("HTTP/1.1 400 Bad Request\r\n\r\n"), "untrusted"},
+		"speaks another tongue":  {"http", reply("SSH-2.0-OpenSSH_9.2\r\n"), "garbled"},
+		"talks without end":      {"http", reply("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 64<<10)), "garbled"},
+		"has no TLS":             {"https", reply("HTTP/1.1 400 Bad Request\r\n\r\n"), "untrusted"},
 		"has another's TLS":      {"https", detour(mitm.address), "untrusted"},
 		"SOCKS hangs":            {"socks5", func(net.Conn) {}, "slow"},
 		"SOCKS hangs up":         {"socks5", func(c net.Conn) { _ = c.Close() }, "reset"},
-		"SOCKS wants other keys": {"socks5", socks("\x05\x02", "\x01\x01"), "denied"},
-		"SOCKS wants no keys":    {"socks5", socks("\x05\xff"), "denied"},
-		"SOCKS cannot":           {"socks5", socks("\x05\x00", "\x05\x07\x00\x01\x00\x00\x00\x00\x00\x00"), "rejected"},
-		"SOCKS forbids":          {"socks5", socks("\x05\x00", "\x05\x02\x00\x01\x00\x00\x00\x00\x00\x00"), "denied"},
-		"SOCKS is HTTP":          {"socks5", says("HTTP/1.1 400 Bad Request\r\n\r\n"), "garbled"},
+		"SOCKS wants other keys": {"socks5", replySOCKS("\x05\x02", "\x01\x01"), "denied"},
+		"SOCKS wants no keys":    {"socks5", replySOCKS("\x05\xff"), "denied"},
+		"SOCKS cannot":           {"socks5", replySOCKS("\x05\x00", "\x05\x07\x00\x01\x00\x00\x00\x00\x00\x00"), "rejected"},
+		"SOCKS forbids":          {"socks5", replySOCKS("\x05\x00", "\x05\x02\x00\x01\x00\x00\x00\x00\x00\x00"), "denied"},
+		"SOCKS is HTTP":          {"socks5", reply("HTTP/1.1 400 Bad Request\r\n\r\n"), "garbled"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bad := c.scheme + "://" + user + ":" + password + "@" + listen(t, c.talk)
-			uk := newForward(t, "http", "127.0.2.1", p)
+			uk := newTestProxy(t, "http", "127.0.2.1", p)
 			change := []func(*egress.Config){}
 			if c.reason == "slow" {
-				change = append(change, hasty)
+				change = append(change, shortHandshake)
 			}
-			w := newWorld(t, p, "us="+bad+" uk="+uk.url(), change...)
+			w := newFixture(t, p, "us="+bad+" uk="+uk.url(), change...)
 			_, err := w.get(t, "us", "acct_1")
 			w.wantUnavailable(t, err)
 			if !strings.Contains(err.Error(), "proxy us/0: "+c.reason) {
-				t.Errorf("the log would not tell that it %s: %v", c.reason, err)
+				t.Errorf("the error does not contain the reason %s: %v", c.reason, err)
 			}
 			if from, err := w.get(t, "uk", "acct_1"); err != nil || from != "127.0.2.1" {
 				t.Errorf("uk: %s, %v", from, err)
@@ -69,13 +69,13 @@ func TestABadProxyIsNotAWayOut(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		if mitm.hits.Load() != 0 {
-			t.Error("a request was sent to a platform that is not the one")
+			t.Error("a request was sent to the wrong platform")
 		}
 	})
 }
 
-// says answers the first message with a text.
-func says(text string) func(net.Conn) {
+// reply responds to the first message with a text.
+func reply(text string) func(net.Conn) {
 	return func(c net.Conn) {
 		request := make([]byte, 4096)
 		_, _ = c.Read(request)
@@ -83,27 +83,27 @@ func says(text string) func(net.Conn) {
 	}
 }
 
-// A proxy that answers, and says in one of the usual ways that it has no way to the platform, is not blamed.
-func TestAProxyWithoutAWayToThePlatformIsNotBlamed(t *testing.T) {
+// A proxy that reports, in one of the usual ways, that it cannot reach the platform stays healthy.
+func TestProxyThatCannotReachThePlatformStaysHealthy(t *testing.T) {
 	t.Parallel()
 	p := newPlatform(t, sourceOf)
 	for name, c := range map[string]struct {
 		scheme string
 		talk   func(net.Conn)
 	}{
-		"tinyproxy": {"http", says("HTTP/1.1 500 Unable to connect\r\n\r\n")},
-		"goproxy":   {"http", says("HTTP/1.1 502 Bad Gateway\r\nContent-Length: 5\r\n\r\nhello")},
-		"squid":     {"http", says("HTTP/1.1 503 Service Unavailable\r\n\r\n")},
-		"timeout":   {"http", says("HTTP/1.0 504 Gateway Timeout\r\n\r\n")},
-		"SOCKS 1":   {"socks5", socks("\x05\x00", "\x05\x01\x00\x01\x00\x00\x00\x00\x00\x00")},
-		"SOCKS 3":   {"socks5", socks("\x05\x00", "\x05\x03\x00\x01\x00\x00\x00\x00\x00\x00")},
-		"SOCKS 4":   {"socks5", socks("\x05\x00", "\x05\x04\x00\x01\x00\x00\x00\x00\x00\x00")},
-		"SOCKS 5":   {"socks5", socks("\x05\x00", "\x05\x05\x00\x01\x00\x00\x00\x00\x00\x00")},
-		"SOCKS 6":   {"socks5", socks("\x05\x00", "\x05\x06\x00\x01\x00\x00\x00\x00\x00\x00")},
+		"tinyproxy": {"http", reply("HTTP/1.1 500 Unable to connect\r\n\r\n")},
+		"goproxy":   {"http", reply("HTTP/1.1 502 Bad Gateway\r\nContent-Length: 5\r\n\r\nhello")},
+		"squid":     {"http", reply("HTTP/1.1 503 Service Unavailable\r\n\r\n")},
+		"timeout":   {"http", reply("HTTP/1.0 504 Gateway Timeout\r\n\r\n")},
+		"SOCKS 1":   {"socks5", replySOCKS("\x05\x00", "\x05\x01\x00\x01\x00\x00\x00\x00\x00\x00")},
+		"SOCKS 3":   {"socks5", replySOCKS("\x05\x00", "\x05\x03\x00\x01\x00\x00\x00\x00\x00\x00")},
+		"SOCKS 4":   {"socks5", replySOCKS("\x05\x00", "\x05\x04\x00\x01\x00\x00\x00\x00\x00\x00")},
+		"SOCKS 5":   {"socks5", replySOCKS("\x05\x00", "\x05\x05\x00\x01\x00\x00\x00\x00\x00\x00")},
+		"SOCKS 6":   {"socks5", replySOCKS("\x05\x00", "\x05\x06\x00\x01\x00\x00\x00\x00\x00\x00")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, p, "us="+c.scheme+"://"+listen(t, c.talk))
+			w := newFixture(t, p, "us="+c.scheme+"://"+listen(t, c.talk))
 			for range 4 {
 				if _, err := w.get(t, "us", "acct_1"); !errors.Is(err, problem.UpstreamUnavailable.New("")) || !errors.Is(err, egress.ErrNotSent) {
 					t.Error(err)
@@ -116,7 +116,7 @@ func TestAProxyWithoutAWayToThePlatformIsNotBlamed(t *testing.T) {
 	}
 }
 
-// forgedTunnel says yes and then answers like a web page, as a captive portal does.
+// forgedTunnel accepts the CONNECT and then responds with a web page, like a captive portal.
 func forgedTunnel(c net.Conn) {
 	request := make([]byte, 4096)
 	_, _ = c.Read(request)
@@ -125,7 +125,7 @@ func forgedTunnel(c net.Conn) {
 	_, _ = c.Write([]byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\nhello"))
 }
 
-// detour says yes and goes elsewhere. Without the CONNECT it is simply elsewhere.
+// detour forwards connections to another address, with or without a CONNECT.
 func detour(to string) func(net.Conn) {
 	return func(c net.Conn) {
 		var d net.Dialer
@@ -150,8 +150,8 @@ func copyAll(to, from net.Conn) (int64, error) {
 	return to.(*net.TCPConn).ReadFrom(from)
 }
 
-// socks answers each message with the next reply.
-func socks(replies ...string) func(net.Conn) {
+// replySOCKS responds to each message with the next reply.
+func replySOCKS(replies ...string) func(net.Conn) {
 	return func(c net.Conn) {
 		for _, reply := range replies {
 			message := make([]byte, 4096)

@@ -18,63 +18,65 @@ import (
 )
 
 const (
-	publicConnect = 5 * time.Second // looking up the name included
+	publicConnect = 5 * time.Second // including name resolution
 	publicTLS     = 5 * time.Second
 	publicTotal   = 10 * time.Second
 	publicLookup  = 3 * time.Second
-	publicAnswer  = 16 << 10
+	publicAnswer  = 16 << 10 // bytes of the body that are read
 	publicHeader  = 64 << 10
-	// As many connections are kept as deliveries run at once, on the whole and to one host: a new one costs more than the delivery.
+	// As many idle connections are kept as deliveries run concurrently, in total and per host: a new connection costs
+	// more than a delivery.
 	publicIdle    = 4096
 	publicPerHost = 256
 
-	// blockedFor is how long a refused destination takes, so that the time does not tell why it was refused.
+	// blockedFor is the minimum time that a blocked request takes, so that its duration does not reveal the reason.
 	blockedFor = time.Second
 )
 
-// PublicConfig is what an operator decides about webhooks.
+// PublicConfig holds the operator's settings for webhooks.
 type PublicConfig struct {
-	// Loopback allows http and https to this machine, on any port: for development, never in production.
+	// Loopback allows http and https to this machine, on any port. It is for development only.
 	Loopback bool
-	// Deny are networks of the operator's that must not be reached although their addresses are public.
+	// Deny lists networks that must not be reached although their addresses are public.
 	Deny []netip.Prefix
-	// Roots verify receivers; nil means the system's.
+	// Roots verify receivers. Default: the system's.
 	Roots *x509.CertPool
-	// Resolver looks names up; nil means the system's.
+	// Resolver resolves names. Default: the system's.
 	Resolver *net.Resolver
 	Now      func() time.Time
 }
 
-// Public sends requests to URLs that customers gave: straight, only to public addresses, without redirects.
+// Public sends requests to customers' URLs: directly, only to public addresses, and without following redirects. It is
+// safe for concurrent use.
 type Public struct {
-	config    PublicConfig
-	guard     *guard
-	transport *http.Transport
-	port      string
-	floor     time.Duration
-	total     time.Duration
-	sends     *prometheus.CounterVec
-	answered  prometheus.Counter
+	config     PublicConfig
+	guard      *guard
+	transport  *http.Transport
+	port       string
+	minBlocked time.Duration
+	total      time.Duration
+	sends      *prometheus.CounterVec
+	answered   prometheus.Counter
 }
 
-// NewPublic makes the client. It connects to nothing.
+// NewPublic returns a client. It does not connect to anything.
 func NewPublic(c PublicConfig) *Public {
-	p := &Public{config: c, guard: newGuard(c.Deny), port: "443", floor: blockedFor, total: publicTotal}
+	p := &Public{config: c, guard: newGuard(c.Deny), port: "443", minBlocked: blockedFor, total: publicTotal}
 	if c.Resolver == nil {
 		p.config.Resolver = net.DefaultResolver
 	}
 	if c.Loopback {
-		p.guard.open = loopback
+		p.guard.exempt = loopback
 	}
 	p.sends = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "stagedoor_egress_public_total",
-		Help: "Requests to customers' URLs: answered, or why not.",
+		Help: "Requests to customers' URLs, by outcome: answered or the reason of the failure.",
 	}, []string{"outcome"})
 	p.answered = p.sends.WithLabelValues("answered")
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	p.transport = &http.Transport{
-		Proxy:                  nil, // behind a proxy the guard would see the proxy's address
+		Proxy:                  nil, // with a proxy, the guard would check the proxy's address
 		DialContext:            p.dial,
 		DialTLSContext:         p.dialTLS,
 		Protocols:              protocols,
@@ -87,10 +89,10 @@ func NewPublic(c PublicConfig) *Public {
 	return p
 }
 
-// dial connects to an address that the guard allows.
+// dial connects to an address if the guard allows it.
 func (p *Public) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	d := net.Dialer{Timeout: publicConnect, Resolver: p.config.Resolver, ControlContext: p.guard.control}
-	return d.DialContext(ctx, network, rooted(address))
+	return d.DialContext(ctx, network, withRootDot(address))
 }
 
 var errTLS = errors.New("no valid TLS")
@@ -108,67 +110,68 @@ func (p *Public) dialTLS(ctx context.Context, network, address string) (net.Conn
 	defer cancel()
 	secured := tls.Client(conn, &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: p.config.Roots, ServerName: host})
 	if err := secured.HandshakeContext(ctx); err != nil {
-		_ = conn.Close() // of no use any more
+		_ = conn.Close() // it is discarded, so an error does not matter
 		return nil, fmt.Errorf("%w: %w", errTLS, err)
 	}
 	return secured, nil
 }
 
-// Failure is why a request had no answer, in a word that tells the customer nothing about our network.
+// Failure is why a request got no response, as a word that tells the customer nothing about our network.
 type Failure string
 
 // The failures.
 const (
-	FailBlocked  Failure = "destination_blocked" // not allowed, not public, or the name is not known
-	FailConnect  Failure = "connect"             // nobody answers at the address
-	FailTLS      Failure = "tls"                 // the certificate or the handshake is not valid
+	FailBlocked  Failure = "destination_blocked" // not allowed, not public, or the name does not resolve
+	FailConnect  Failure = "connect"             // no connection to the address
+	FailTLS      Failure = "tls"                 // the certificate is not valid or the handshake failed
 	FailTimeout  Failure = "timeout"
 	FailBroken   Failure = "connection_broken"
 	FailResponse Failure = "bad_response" // not HTTP, or a header of more than 64 KiB
 )
 
-// Error makes a failure an error.
+// Error returns the failure as text.
 func (f Failure) Error() string { return "request to the customer's URL failed: " + string(f) }
 
-// Answer is what a receiver said.
+// Answer is the response of a receiver.
 type Answer struct {
 	Status int
 	Header http.Header
-	// Body is what came of it in time, at most 16 KiB.
+	// Body is the part of the body that arrived in time, at most 16 KiB.
 	Body []byte
 }
 
-// CheckURL says whether a URL may be saved: its form, and that its host has public addresses only. The error is the
-// problem unsafe-url.
+// CheckURL checks a URL before it is saved: its form, and that its host resolves to public addresses only. The error is
+// the problem unsafe-url, or the context's.
 func (p *Public) CheckURL(ctx context.Context, raw string) error {
 	u, err := parseURL(raw, p.port, p.config.Loopback)
 	if err != nil {
 		return err
 	}
-	if p.config.Loopback && loopbackHost(u.Hostname()) {
+	if p.config.Loopback && isLoopbackHost(u.Hostname()) {
 		return nil
 	}
 	started := p.config.Now()
 	lookup, cancel := context.WithTimeout(ctx, publicLookup)
 	defer cancel()
 	found, err := p.config.Resolver.LookupNetIP(lookup, "ip", u.Hostname()+".")
+	// One inner address is enough to reject the name.
 	for _, addr := range found {
-		err = errors.Join(err, p.guard.allow(netip.AddrPortFrom(addr.Unmap(), 443)))
+		err = errors.Join(err, p.guard.check(netip.AddrPortFrom(addr.Unmap(), 443)))
 	}
 	if err == nil && len(found) > 0 {
 		return nil
 	}
-	p.hold(ctx, started)
+	p.waitMinBlocked(ctx, started)
 	if ctx.Err() != nil {
 		return fmt.Errorf("check a URL: %w", context.Cause(ctx))
 	}
 	return unsafeURL("address", "The host does not resolve to a public address.")
 }
 
-// Target is a URL that was looked at, so that many requests to it need not.
+// Target is a URL whose form was checked once, for many requests. The zero Target is blocked.
 type Target struct{ url *url.URL }
 
-// Host tells receivers apart: scheme, name and port.
+// Host returns scheme, host and port, which identify the receiver.
 func (t Target) Host() string {
 	if t.url == nil {
 		return ""
@@ -176,16 +179,16 @@ func (t Target) Host() string {
 	return t.url.Scheme + "://" + t.url.Host
 }
 
-// Target judges the form of a URL, as CheckURL does. Its addresses are judged whenever it is connected to.
+// Target checks the form of a URL, as CheckURL does. Its addresses are checked each time a connection is opened.
 func (p *Public) Target(raw string) (Target, error) {
 	u, err := parseURL(raw, p.port, p.config.Loopback)
 	return Target{u}, err
 }
 
-// Post sends a body to a URL. Every answer is a success, whatever its status; redirects are answers too. The error is a
-// Failure, or the context's.
+// Post sends a body to a URL. Every response counts as a success, regardless of its status, including redirects. The
+// error is a Failure, or the context's.
 func (p *Public) Post(ctx context.Context, raw string, header http.Header, body []byte) (Answer, error) {
-	// Of a URL that was saved under other rules the target is empty, and blocked.
+	// A URL that was saved under older rules may be invalid now. Its target is empty, and so blocked.
 	target, err := p.Target(raw)
 	if err != nil {
 		target = Target{}
@@ -193,7 +196,7 @@ func (p *Public) Post(ctx context.Context, raw string, header http.Header, body 
 	return p.Send(ctx, target, header.Clone(), body)
 }
 
-// Send is Post to a target. The header is its own from now on.
+// Send is Post to a target. It takes ownership of the header.
 func (p *Public) Send(ctx context.Context, target Target, header http.Header, body []byte) (Answer, error) {
 	started := p.config.Now()
 	answer, err := p.send(ctx, target, header, body)
@@ -205,15 +208,15 @@ func (p *Public) Send(ctx context.Context, target Target, header http.Header, bo
 	if f, failed := errors.AsType[Failure](err); failed {
 		outcome = string(f)
 		if f == FailBlocked {
-			p.hold(ctx, started)
+			p.waitMinBlocked(ctx, started)
 		}
 	}
 	p.sends.WithLabelValues(outcome).Inc()
 	return answer, err
 }
 
-// replayable has a request sent again on another connection if a receiver closes an idle one just then. It is not a header: one
-// without a value is not sent.
+// replayable makes net/http resend a request on a new connection if the receiver closes an idle one at that moment. The
+// key is set with no values, so no header is sent.
 const replayable = "Idempotency-Key"
 
 func (p *Public) send(ctx context.Context, target Target, header http.Header, body []byte) (Answer, error) {
@@ -228,35 +231,37 @@ func (p *Public) send(ctx context.Context, target Target, header http.Header, bo
 	defer cancel()
 	req := (&http.Request{
 		Method: http.MethodPost, URL: target.url, Host: target.url.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: header, Body: again(body), ContentLength: int64(len(body)),
-		GetBody: func() (io.ReadCloser, error) { return again(body), nil },
+		Header: header, Body: newBodyReader(body), ContentLength: int64(len(body)),
+		GetBody: func() (io.ReadCloser, error) { return newBodyReader(body), nil },
 	}).WithContext(limited)
 	resp, err := p.transport.RoundTrip(req)
 	if err != nil {
-		return Answer{}, failure(ctx, err)
+		return Answer{}, classifyError(ctx, err)
 	}
 	defer resp.Body.Close()
-	// When time is over the transport hangs up, and may still give what a receiver answers to that.
+	// At the timeout the transport hangs up, but it may still return a response that arrives just then.
 	if err := limited.Err(); err != nil {
-		return Answer{}, failure(ctx, err)
+		return Answer{}, classifyError(ctx, err)
 	}
+	// An error of the body counts only if the caller has gone away.
 	text, err := readAnswer(resp)
 	if err != nil && ctx.Err() != nil {
-		return Answer{}, failure(ctx, err)
+		return Answer{}, classifyError(ctx, err)
 	}
 	return Answer{Status: resp.StatusCode, Header: resp.Header, Body: text}, nil
 }
 
-// again reads a body from its beginning. None is said to be none: of another the length would be taken for unknown.
-func again(body []byte) io.ReadCloser {
+// newBodyReader returns a reader of the body. An empty body must be http.NoBody; with any other reader net/http would
+// take the length 0 for unknown.
+func newBodyReader(body []byte) io.ReadCloser {
 	if len(body) == 0 {
 		return http.NoBody
 	}
 	return io.NopCloser(bytes.NewReader(body))
 }
 
-// readAnswer reads what there is of a body. A status is an answer: a body that does not end, breaks or drips is cut, and that is all.
-// What is as short as it says needs no growing buffer.
+// readAnswer reads the beginning of a body. The status alone is a valid response, so a body that is endless, broken
+// or slow is cut off. A body of known length needs no growing buffer.
 func readAnswer(resp *http.Response) ([]byte, error) {
 	if n := resp.ContentLength; n >= 0 && n <= publicAnswer {
 		text := make([]byte, n)
@@ -266,8 +271,8 @@ func readAnswer(resp *http.Response) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(resp.Body, publicAnswer))
 }
 
-// failure names what went wrong. Nothing of the error itself is kept: it holds addresses.
-func failure(ctx context.Context, err error) error {
+// classifyError returns the Failure for an error. It drops the error itself, which contains addresses.
+func classifyError(ctx context.Context, err error) error {
 	_, noName := errors.AsType[*net.DNSError](err)
 	op, atNetwork := errors.AsType[*net.OpError](err)
 	switch {
@@ -275,7 +280,7 @@ func failure(ctx context.Context, err error) error {
 		return fmt.Errorf("send to a customer's URL: %w", context.Cause(ctx))
 	case errors.Is(err, errBlocked), noName:
 		return FailBlocked
-	case timedOut(err):
+	case isTimeout(err):
 		return FailTimeout
 	case atNetwork && op.Op == "dial":
 		return FailConnect
@@ -287,9 +292,9 @@ func failure(ctx context.Context, err error) error {
 	return FailResponse
 }
 
-// hold waits until a refusal has taken its time.
-func (p *Public) hold(ctx context.Context, since time.Time) {
-	timer := time.NewTimer(p.floor - p.config.Now().Sub(since))
+// waitMinBlocked waits until the minimum time of a blocked request has passed.
+func (p *Public) waitMinBlocked(ctx context.Context, since time.Time) {
+	timer := time.NewTimer(p.minBlocked - p.config.Now().Sub(since))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -297,8 +302,8 @@ func (p *Public) hold(ctx context.Context, since time.Time) {
 	}
 }
 
-// Close closes idle connections.
+// Close closes the idle connections.
 func (p *Public) Close() { p.transport.CloseIdleConnections() }
 
-// Collectors are to be registered.
+// Collectors returns the metrics to register.
 func (p *Public) Collectors() []prometheus.Collector { return []prometheus.Collector{p.sends} }

@@ -23,11 +23,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 )
 
-// outside is the network that tests take for public; this machine's other loopback addresses are the inside.
+// outside is the network that tests treat as public. The other loopback addresses of this machine are inside.
 var outside = netip.MustParsePrefix("127.0.3.0/24")
 
-// internet is a public network in small: names, receivers outside, and a honeypot inside on the same port.
-type internet struct {
+// fakeInternet has a name server, a receiver outside, and a honeypot inside on the same port.
+type fakeInternet struct {
 	*authority
 	names *nameserver
 	port  int
@@ -36,10 +36,10 @@ type internet struct {
 	found atomic.Pointer[func(name string) []netip.Addr]
 }
 
-// newInternet starts a receiver outside that behaves as told, with the certificate that is given.
-func newInternet(t testing.TB, handler http.HandlerFunc, change ...func(*tls.Config, *authority)) *internet {
+// newFakeInternet starts a receiver outside with a handler. change can replace its certificate.
+func newFakeInternet(t testing.TB, handler http.HandlerFunc, change ...func(*tls.Config, *authority)) *fakeInternet {
 	t.Helper()
-	n := &internet{authority: newAuthority(t)}
+	n := &fakeInternet{authority: newAuthority(t)}
 	n.resolve(func(string) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.3.1")} })
 	n.names = newNameserver(t, func(name string, _ bool) []netip.Addr { return (*n.found.Load())(name) })
 	server := httptest.NewUnstartedServer(handler)
@@ -73,7 +73,7 @@ func newInternet(t testing.TB, handler http.HandlerFunc, change ...func(*tls.Con
 	return n
 }
 
-// samePort listens outside and inside at the same port. One that is free outside may be in use inside: then at another.
+// samePort listens outside and inside on the same port. It retries if a port is free outside but in use inside.
 func samePort(t testing.TB) (outer, inner net.Listener) {
 	t.Helper()
 	for try := 0; ; try++ {
@@ -90,7 +90,7 @@ func samePort(t testing.TB) (outer, inner net.Listener) {
 	}
 }
 
-func (n *internet) client(t testing.TB) *egress.Public {
+func (n *fakeInternet) client(t testing.TB) *egress.Public {
 	t.Helper()
 	p := egress.Near(egress.PublicConfig{Roots: n.roots, Resolver: n.names.resolver(), Now: clock.Now}, outside, n.port, time.Millisecond, time.Minute)
 	t.Cleanup(p.Close)
@@ -98,16 +98,16 @@ func (n *internet) client(t testing.TB) *egress.Public {
 }
 
 // resolve sets what names resolve to.
-func (n *internet) resolve(answer func(name string) []netip.Addr) { n.found.Store(&answer) }
+func (n *fakeInternet) resolve(answer func(name string) []netip.Addr) { n.found.Store(&answer) }
 
-func (n *internet) url() string { return fmt.Sprintf("https://receiver.test:%d/hook?a=b", n.port) }
+func (n *fakeInternet) url() string { return fmt.Sprintf("https://receiver.test:%d/hook?a=b", n.port) }
 
-// A good receiver gets exactly what was sent, and its answer comes back.
+// A receiver gets exactly what was sent, and the caller gets its response.
 func TestGoodReceiversGetTheirWebhooks(t *testing.T) {
 	t.Parallel()
 	var got *http.Request
 	var body []byte
-	n := newInternet(t, func(w http.ResponseWriter, r *http.Request) {
+	n := newFakeInternet(t, func(w http.ResponseWriter, r *http.Request) {
 		got = r
 		body, _ = io.ReadAll(r.Body)
 		w.Header().Set("Retry-After", "7")
@@ -131,17 +131,17 @@ func TestGoodReceiversGetTheirWebhooks(t *testing.T) {
 	}
 }
 
-// A name that turns from a public address to an inner one between the check and the call, or within one answer, reaches
-// nothing inside.
+// A name whose address changes from public to inner between the check and the call, or that has both kinds of addresses,
+// reaches nothing inside (DNS rebinding).
 func TestRebindingReachesNothing(t *testing.T) {
 	t.Parallel()
 	public, inner := netip.MustParseAddr("127.0.3.1"), netip.MustParseAddr("127.0.0.1")
 	t.Run("in turns", func(t *testing.T) {
 		t.Parallel()
-		n := newInternet(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") })
+		n := newFakeInternet(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") })
 		var asked atomic.Int64
 		n.resolve(func(string) []netip.Addr {
-			if asked.Add(1)%4 < 2 { // A and AAAA are asked for each time
+			if asked.Add(1)%4 < 2 { // each lookup asks for A and AAAA
 				return []netip.Addr{public}
 			}
 			return []netip.Addr{inner}
@@ -162,7 +162,7 @@ func TestRebindingReachesNothing(t *testing.T) {
 	})
 	t.Run("saved, then turned", func(t *testing.T) {
 		t.Parallel()
-		n := newInternet(t, func(http.ResponseWriter, *http.Request) {})
+		n := newFakeInternet(t, func(http.ResponseWriter, *http.Request) {})
 		var turned atomic.Bool
 		n.resolve(func(string) []netip.Addr {
 			if turned.Load() {
@@ -184,8 +184,8 @@ func TestRebindingReachesNothing(t *testing.T) {
 	})
 	t.Run("mixed", func(t *testing.T) {
 		t.Parallel()
-		n := newInternet(t, func(http.ResponseWriter, *http.Request) {})
-		dead := netip.MustParseAddr("127.0.3.9") // public, and nobody is there
+		n := newFakeInternet(t, func(http.ResponseWriter, *http.Request) {})
+		dead := netip.MustParseAddr("127.0.3.9") // public, but nothing listens there
 		for _, mix := range [][]netip.Addr{{dead, inner}, {inner, dead}, {inner, public}, {public, inner}} {
 			n.resolve(func(string) []netip.Addr { return mix })
 			p := n.client(t)
@@ -200,13 +200,13 @@ func TestRebindingReachesNothing(t *testing.T) {
 	})
 }
 
-// Redirects are answers. Nothing follows them, neither inside nor outside.
+// A redirect is a response like any other. It is not followed, neither inside nor outside.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		var hits atomic.Int64
 		var target string
-		n := newInternet(t, func(w http.ResponseWriter, r *http.Request) {
+		n := newFakeInternet(t, func(w http.ResponseWriter, r *http.Request) {
 			hits.Add(1)
 			w.Header().Set("Location", target)
 			w.WriteHeader(status)
@@ -223,7 +223,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// Receivers that are slow, endless, broken or wrongly certified cost a bounded time and a typed failure.
+// A receiver that is slow, endless or broken, or has an invalid certificate, costs bounded time and gives its own
+// Failure.
 func TestBadReceiversAreCut(t *testing.T) {
 	t.Parallel()
 	flush := func(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }
@@ -281,8 +282,8 @@ func TestBadReceiversAreCut(t *testing.T) {
 			if change == nil {
 				change = func(*tls.Config, *authority) {}
 			}
-			n := newInternet(t, func(w http.ResponseWriter, r *http.Request) {
-				_, _ = io.Copy(io.Discard, r.Body) // only then does the server notice that we hang up
+			n := newFakeInternet(t, func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice that we hang up
 				c.handler(w, r)
 			}, change)
 			total := time.Minute
@@ -295,7 +296,7 @@ func TestBadReceiversAreCut(t *testing.T) {
 				t.Errorf("%d, %d bytes, %v", answer.Status, len(answer.Body), err)
 			}
 			if err != nil && (strings.Contains(err.Error(), "127.0") || strings.Contains(err.Error(), "test")) {
-				t.Errorf("the error tells too much: %v", err)
+				t.Errorf("the error leaks an address: %v", err)
 			}
 		})
 	}
@@ -309,15 +310,16 @@ func slowloris(w http.ResponseWriter, r *http.Request) {
 	defer conn.Close()
 	_, err = io.WriteString(conn, "HTTP/1.1 200 OK\r\n")
 	for i := 0; err == nil; i++ {
-		<-time.After(20 * time.Millisecond) // the attack itself
+		<-time.After(20 * time.Millisecond) // slow on purpose
 		_, err = fmt.Fprintf(conn, "X-%d: x\r\n", i)
 	}
 }
 
-// Nobody there, no such name, and a name that leads inside: the first is told; the others look alike and take the same time.
+// A refused connection is reported as such. An unknown name and a name that resolves inside look the same and take the
+// same time.
 func TestUnreachableReceiversTellNothing(t *testing.T) {
 	t.Parallel()
-	n := newInternet(t, func(http.ResponseWriter, *http.Request) {})
+	n := newFakeInternet(t, func(http.ResponseWriter, *http.Request) {})
 	n.resolve(func(name string) []netip.Addr {
 		switch name {
 		case "nobody.test":
@@ -362,17 +364,17 @@ func TestUnreachableReceiversTellNothing(t *testing.T) {
 	t.Cleanup(func() {
 		for _, name := range n.names.questions() {
 			if !strings.HasSuffix(name, ".test") {
-				t.Errorf("%s was asked for: a search domain was tried", name)
+				t.Errorf("%s was looked up: a search domain was tried", name)
 			}
 		}
 	})
 }
 
-// A caller that goes away is not a receiver's failure.
+// A caller that goes away does not count as a failure of the receiver.
 func TestACallersEndIsNotAFailure(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan struct{}, 1)
-	n := newInternet(t, func(_ http.ResponseWriter, r *http.Request) { arrived <- struct{}{}; <-r.Context().Done() })
+	n := newFakeInternet(t, func(_ http.ResponseWriter, r *http.Request) { arrived <- struct{}{}; <-r.Context().Done() })
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-arrived; cancel() }()
 	_, err := n.client(t).Post(ctx, n.url(), nil, nil)
@@ -384,7 +386,7 @@ func TestACallersEndIsNotAFailure(t *testing.T) {
 	}
 }
 
-// In development, and only there, a receiver on this machine may be used, with http and on any port.
+// Only in development may a receiver be on this machine, with http and on any port.
 func TestLoopbackIsForDevelopment(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }))
@@ -413,11 +415,11 @@ func TestLoopbackIsForDevelopment(t *testing.T) {
 	}
 }
 
-// A receiver that answers because we hang up has not answered in time: what it says then says nothing about the event.
-func TestAnAnswerToHangingUpIsNone(t *testing.T) {
+// A response that arrives at the moment of the timeout counts as a timeout.
+func TestAnswerAtTheTimeoutDoesNotCount(t *testing.T) {
 	t.Parallel()
 	p := egress.Near(egress.PublicConfig{Now: clock.Now}, outside, 443, time.Millisecond, time.Millisecond)
-	// The transport prefers an answer to the end of its time, if both are there when it looks; here they always are.
+	// If both a response and the timeout are there, the transport prefers the response. Here both always are.
 	p.Instead(func(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()
 		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil

@@ -17,88 +17,91 @@ import (
 )
 
 const (
-	// A proxy is left after two failures in a row, so that one lost packet moves nobody, and used again after three
-	// successes, so that a proxy that comes and goes does not move its accounts back and forth.
+	// A proxy goes down after two consecutive failures, so that a single lost packet moves no accounts. It comes back
+	// after three consecutive successes, so that a flapping proxy does not move its accounts back and forth.
 	downAfter = 2
 	upAfter   = 3
 
 	checksAtOnce = 16
 )
 
-// region is a pool of proxies at work.
+// region is a Region with the state of its proxies.
 type region struct {
 	name    string
-	proxies []*node
-	// asked is the platform that was last dialled from here: what a doubtful proxy must reach if the operator named
-	// nothing else.
-	asked atomic.Pointer[target]
-	// off means that an operator has switched the region off.
-	off atomic.Bool
+	proxies []*proxyNode
+	// lastTarget is the platform that was dialled last. A doubtful proxy must reach it if the operator has configured
+	// no addresses for checks.
+	lastTarget atomic.Pointer[target]
+	// switchedOff means that an operator has switched the region off.
+	switchedOff atomic.Bool
 }
 
-// node is one proxy at work.
-type node struct {
+// proxyNode is a Proxy with its state.
+type proxyNode struct {
 	Proxy
 	region *region
-	place  int
-	// name is region and place, for logs and errors; label is the same as a part of a pool's key.
+	index  int
+	// name is region/index, for logs and errors. label is region.index, for pool keys.
 	name, label string
-	// seed makes the accounts' order of preference. It does not depend on the place, so that a new proxy in front of
-	// the others moves only the accounts that it takes over.
+	// seed determines the accounts' order of preference. It does not depend on the index, so that adding a proxy
+	// anywhere in the list moves only the accounts that it takes over.
 	seed uint64
 
-	// fingerprint names the proxy among all nodes, whatever its place in their settings.
+	// fingerprint identifies the proxy on all nodes, regardless of its index in their settings.
 	fingerprint string
 
+	// down copies state.down, for reads without the lock.
 	down atomic.Bool
-	// drained means that an operator wants nothing new to go through it.
+	// drained means that an operator has stopped new traffic through the proxy.
 	drained atomic.Bool
-	// latency is how long it took to open the last way through it.
+	// latency is the duration of the last successful dial or check, in nanoseconds.
 	latency atomic.Int64
 	mu      sync.Mutex
 	state   health
-	since   time.Time
-	last    reason
-	good    time.Time
-	// leaveBy is when what still goes through a drained proxy is cut off.
-	leaveBy time.Time
-	tunnels map[*tunnel]struct{}
+	since   time.Time // of the last change of state.down
+	last    reason    // of the last failure; empty after a success
+	good    time.Time // of the last success
+	// drainDeadline is when remaining connections through a drained proxy are closed.
+	drainDeadline time.Time
+	tunnels       map[*tunnel]struct{}
 }
 
 func newRegion(c Region) *region {
 	r := &region{name: c.Name}
 	for i, p := range c.Proxies {
 		sum := sha256.Sum256([]byte(p.identity()))
-		place := strconv.Itoa(i)
-		r.proxies = append(r.proxies, &node{
-			Proxy: p, region: r, place: i, name: r.name + "/" + place, label: r.name + "." + place,
+		index := strconv.Itoa(i)
+		r.proxies = append(r.proxies, &proxyNode{
+			Proxy: p, region: r, index: i, name: r.name + "/" + index, label: r.name + "." + index,
 			seed: binary.BigEndian.Uint64(sum[:]), fingerprint: hex.EncodeToString(sum[:8]), tunnels: map[*tunnel]struct{}{},
 		})
 	}
 	return r
 }
 
-// healthy is how many proxies can be used.
+// healthy returns the number of usable proxies.
 func (r *region) healthy() int {
 	n := 0
 	for _, p := range r.proxies {
-		if p.usable() {
+		if p.isUsable() {
 			n++
 		}
 	}
 	return n
 }
 
-// usable says whether something new may go through the proxy.
-func (p *node) usable() bool { return !p.down.Load() && !p.drained.Load() && !p.region.off.Load() }
+// isUsable reports whether new traffic may use the proxy.
+func (p *proxyNode) isUsable() bool {
+	return !p.down.Load() && !p.drained.Load() && !p.region.switchedOff.Load()
+}
 
-// pick chooses the account's proxy among the healthy ones that were not tried: by rendezvous hashing, so that a dead
-// proxy moves only its own accounts, and they return to it.
-func (r *region) pick(account uint64, tried []*node) *node {
-	var best *node
+// pick returns the account's preferred proxy among the usable ones that were not tried, or nil if there is none. It
+// uses rendezvous hashing, so that a dead proxy moves only its own accounts, and they return to it when it recovers.
+func (r *region) pick(account uint64, tried []*proxyNode) *proxyNode {
+	var best *proxyNode
 	var top uint64
 	for _, p := range r.proxies {
-		if !p.usable() || slices.Contains(tried, p) {
+		if !p.isUsable() || slices.Contains(tried, p) {
 			continue
 		}
 		if score := mix(account ^ p.seed); best == nil || score > top {
@@ -108,7 +111,7 @@ func (r *region) pick(account uint64, tried []*node) *node {
 	return best
 }
 
-// hash is FNV-1a: the same on every node and in every version.
+// hash returns the FNV-1a hash, which is the same on every node and in every version.
 func hash(text string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(text) {
@@ -117,7 +120,7 @@ func hash(text string) uint64 {
 	return h
 }
 
-// mix is the finalizer of SplitMix64: it spreads every bit of its input over all of its output.
+// mix is the finalizer of SplitMix64. It spreads every bit of its input over the whole output.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -125,36 +128,38 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// health is the state of a proxy: whether it is down, and how many results in a row have said the opposite.
+// health is the state of a proxy: whether it is down, and the number of consecutive results that contradict this.
 type health struct {
-	down    bool
-	against int
+	down     bool
+	opposing int
 }
 
-func (h health) after(success bool) health {
+// withResult returns the state after a result.
+func (h health) withResult(success bool) health {
 	if success != h.down {
-		h.against = 0
+		h.opposing = 0
 		return h
 	}
-	h.against++
-	if h.against >= downAfter && !h.down || h.against >= upAfter {
+	h.opposing++
+	if h.opposing >= downAfter && !h.down || h.opposing >= upAfter {
 		return health{down: !h.down}
 	}
 	return h
 }
 
-// verdict is what a result says about the proxy.
-type verdict int
+// outcome is what a result says about the proxy itself.
+type outcome int
 
 const (
-	good verdict = iota
+	good outcome = iota
 	bad
 	unclear
 )
 
-// judgeDial judges the dial of a call. What may be the platform's fault says nothing about the proxy: a platform that
-// is down must not take the region with it. A slow tunnel counts only if no check can tell better.
-func judgeDial(why reason, checked bool) verdict {
+// classifyDial classifies the dial of a call. A result that may be the platform's fault is unclear: a platform that is
+// down must not take the region down with it. A slow tunnel counts as a failure only if there are no configured checks,
+// which can decide better.
+func classifyDial(why reason, checked bool) outcome {
 	switch why {
 	case succeeded:
 		return good
@@ -171,9 +176,9 @@ func judgeDial(why reason, checked bool) verdict {
 	return bad
 }
 
-// judgeCheck judges a check. An address that the operator named must be reached; of any other, a proxy that gives a
-// clear answer is a proxy that works.
-func judgeCheck(why reason, named bool) verdict {
+// classifyCheck classifies a health check. A proxy must reach an address that the operator has configured (named).
+// For any other address, a definite answer of the proxy is enough.
+func classifyCheck(why reason, named bool) outcome {
 	switch {
 	case why == succeeded, !named && (why == unreachable || why == platformTLS || why == spokeFirst):
 		return good
@@ -183,11 +188,11 @@ func judgeCheck(why reason, named bool) verdict {
 	return bad
 }
 
-// note takes in a result and says whether the state has changed.
-func (p *node) note(v verdict, why reason, now time.Time) (changed bool) {
+// recordResult records a result and reports whether the proxy went down or came back.
+func (p *proxyNode) recordResult(v outcome, why reason, now time.Time) (changed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if v == unclear {
+	if v == unclear { // it changes neither the state nor the last reason
 		return false
 	}
 	p.last = why
@@ -195,7 +200,7 @@ func (p *node) note(v verdict, why reason, now time.Time) (changed bool) {
 		p.last, p.good = "", now
 	}
 	was := p.state.down
-	p.state = p.state.after(v == good)
+	p.state = p.state.withResult(v == good)
 	if p.state.down == was {
 		return false
 	}
@@ -204,57 +209,57 @@ func (p *node) note(v verdict, why reason, now time.Time) (changed bool) {
 	return true
 }
 
-func (p *node) status() Status {
+func (p *proxyNode) status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return Status{
-		Region: p.region.name, Proxy: p.place, Fingerprint: p.fingerprint, Healthy: !p.state.down, Since: p.since, Reason: string(p.last),
+		Region: p.region.name, Proxy: p.index, Fingerprint: p.fingerprint, Healthy: !p.state.down, Since: p.since, Reason: string(p.last),
 		Drained: p.drained.Load(), Open: len(p.tunnels), Latency: time.Duration(p.latency.Load()),
 	}
 }
 
-// took notes how long it took to open a way, if one was.
-func (p *node) took(why reason, d time.Duration) {
+// recordLatency records the duration of a dial or check if it succeeded.
+func (p *proxyNode) recordLatency(why reason, d time.Duration) {
 	if why == succeeded {
 		p.latency.Store(int64(d))
 	}
 }
 
-// fresh says whether calls have proved the proxy lately, so that it needs no check.
-func (p *node) fresh(now time.Time) bool {
+// provenRecently reports whether a call or check succeeded within checkEvery, so that no check is needed.
+func (p *proxyNode) provenRecently(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !p.state.down && p.state.against == 0 && !p.good.IsZero() && now.Sub(p.good) < checkEvery
+	return !p.state.down && p.state.opposing == 0 && !p.good.IsZero() && now.Sub(p.good) < checkEvery
 }
 
-// doubted says whether the last result was a failure, or the proxy is down.
-func (p *node) doubted() bool {
+// isDoubtful reports whether the proxy is down or its last result was a failure.
+func (p *proxyNode) isDoubtful() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.state.down || p.state.against > 0
+	return p.state.down || p.state.opposing > 0
 }
 
-// observe takes in how a dial or a check ended.
-func (e *Egress) observe(ctx context.Context, p *node, v verdict, why reason) {
-	if !p.note(v, why, e.Now()) {
+// observe records the result of a dial or check and logs a change of state.
+func (e *Egress) observe(ctx context.Context, p *proxyNode, v outcome, why reason) {
+	if !p.recordResult(v, why, e.Now()) {
 		return
 	}
 	level := slog.LevelInfo
 	if p.down.Load() {
 		level = slog.LevelWarn
 	}
-	e.Log.LogAttrs(ctx, level, "egress proxy changed", slog.String("region", p.region.name), slog.Int("proxy", p.place),
+	e.Log.LogAttrs(ctx, level, "egress proxy changed", slog.String("region", p.region.name), slog.Int("proxy", p.index),
 		slog.Bool("healthy", !p.down.Load()), slog.String("reason", string(why)),
 		slog.Int("healthy_proxies", p.region.healthy()), slog.Int("proxies", len(p.region.proxies)))
 }
 
-// Check tries every proxy once that calls have not proved lately, and takes in the results.
+// Check checks all proxies that were not proven recently, concurrently, and records the results.
 func (e *Egress) Check(ctx context.Context) {
 	var group errgroup.Group
 	group.SetLimit(checksAtOnce)
 	for _, r := range e.regions {
 		for _, p := range r.proxies {
-			if !p.fresh(e.Now()) {
+			if !p.provenRecently(e.Now()) {
 				group.Go(func() error { e.check(ctx, p); return nil })
 			}
 		}
@@ -262,37 +267,40 @@ func (e *Egress) Check(ctx context.Context) {
 	_ = group.Wait() // no check returns an error
 }
 
-// check tries one proxy: one of the named addresses must be reached.
-func (e *Egress) check(ctx context.Context, p *node) {
+// check checks one proxy. With configured addresses it must reach one of them. Otherwise a doubtful proxy must open a
+// tunnel to the last target, and any other proxy must only accept a connection, which does not involve the platform.
+func (e *Egress) check(ctx context.Context, p *proxyNode) {
 	why, named := cancelled, len(e.Config.Check.addresses) > 0
 	began := e.Now()
-	switch asked := p.region.asked.Load(); {
+	switch lastTarget := p.region.lastTarget.Load(); {
 	case named:
 		for t := range e.Config.Check.addresses {
-			if why = e.try(ctx, p, t); why == succeeded {
+			if why = e.tryTarget(ctx, p, t); why == succeeded {
 				break
 			}
 		}
-	case asked != nil && p.doubted():
-		why = e.try(ctx, p, target{host: asked.host, port: asked.port}) // no TLS: the tunnel is enough
-	default: // no reason to bother the platform
-		conn, err := e.dialer.reach(ctx, p)
+	case lastTarget != nil && p.isDoubtful():
+		// A tunnel is enough, so do not start TLS.
+		why = e.tryTarget(ctx, p, target{host: lastTarget.host, port: lastTarget.port})
+	default:
+		conn, err := e.dialer.connectProxy(ctx, p)
 		if why = succeeded; err == nil {
-			_ = conn.Close() // it was only to see whether somebody is there
+			_ = conn.Close() // only the connection was of interest
 		} else if why = tcpReason(err); ctx.Err() != nil {
 			why = cancelled
 		}
 	}
-	p.took(why, e.Now().Sub(began))
+	p.recordLatency(why, e.Now().Sub(began))
 	e.metrics.checks.WithLabelValues(p.region.name, string(why)).Inc()
-	e.observe(ctx, p, judgeCheck(why, named), why)
+	e.observe(ctx, p, classifyCheck(why, named), why)
 }
 
-func (e *Egress) try(ctx context.Context, p *node, t target) reason {
-	conn, err := e.dialer.open(ctx, p, t, "check."+p.label)
+// tryTarget opens a tunnel to a target and closes it.
+func (e *Egress) tryTarget(ctx context.Context, p *proxyNode, t target) reason {
+	conn, err := e.dialer.openTunnel(ctx, p, t, "check."+p.label)
 	if f, ok := errors.AsType[*fault](err); ok {
 		return f.reason
 	}
-	_ = conn.Close() // it was only to see whether it opens
+	_ = conn.Close() // only the tunnel was of interest
 	return succeeded
 }

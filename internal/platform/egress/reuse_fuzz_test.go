@@ -23,26 +23,27 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 )
 
-// turn is what a scripted platform does with one request.
+// turn is the behaviour of a scripted platform for one request.
 type turn struct {
 	method string
-	// writes are sent one after the other; with TLS each is a record of its own. What lies beyond the answer was not asked for.
+	// writes are sent one after the other; with TLS each is a separate record. Bytes beyond the response are
+	// unsolicited.
 	writes []string
-	// held is how many of the last bytes on the wire wait until the next request has come on the connection, if they lie in writes
-	// beyond the one that completes the answer.
+	// held is how many of the last bytes on the wire are held back until the next request arrives, if they are in
+	// writes after the one that completes the response.
 	held int
-	// end is where the answer ends in what is written; -1 if it needs the connection's end.
+	// end is the offset at which the response ends in the writes, or -1 if it ends with the connection.
 	end int
-	// early sends all before the request's body has been read.
+	// early sends everything before the request's body is read.
 	early bool
 	// ends closes the connection after the writes.
 	ends bool
 }
 
-// parseScript makes turns of a text. Turns are divided by \x00, writes within a turn by \x01; the first byte of a turn says how it is
-// made.
-func parseScript(script string) (turns []turn) {
-	for i, text := range strings.Split(script, "\x00") {
+// parseScript parses turns from a text. \x00 separates turns and \x01 the writes of a turn. The first byte of a turn
+// encodes its other fields.
+func parseScript(scriptedPlatform string) (turns []turn) {
+	for i, text := range strings.Split(scriptedPlatform, "\x00") {
 		if i == 4 || text == "" {
 			break
 		}
@@ -58,16 +59,16 @@ func parseScript(script string) (turns []turn) {
 	return turns
 }
 
-// reuseFixture is what all runs of the fuzz test share.
+// reuseFixture is shared by all runs of the fuzz test.
 type reuseFixture struct {
 	authority *authority
 	server    *tls.Config
 }
 
-// play plays a script on one connection: the turn of a request is its path.
-func (f *reuseFixture) play(raw net.Conn, secure bool, turns []turn, told chan<- struct{}) {
+// play serves one connection. The path of a request is the index of its turn.
+func (f *reuseFixture) play(raw net.Conn, secure bool, turns []turn, done chan<- struct{}) {
 	defer raw.Close()
-	held := &holding{Conn: raw}
+	held := &holdingConn{Conn: raw}
 	var conn net.Conn = held
 	if secure {
 		conn = tls.Server(held, f.server)
@@ -97,7 +98,7 @@ func (f *reuseFixture) play(raw net.Conn, secure bool, turns []turn, told chan<-
 			}
 			written += len(text)
 		}
-		// At least one byte arrives before the next request: an answer that comes after it cannot be told from its own.
+		// At least one byte must arrive before the next request: data that arrives after it looks like its response.
 		if keep = max(0, min(keep-1, this.held)); this.ends {
 			keep = 0
 		}
@@ -109,13 +110,13 @@ func (f *reuseFixture) play(raw net.Conn, secure bool, turns []turn, told chan<-
 			_ = raw.Close()
 		}
 		select {
-		case told <- struct{}{}: // all that there is to say has been said
+		case done <- struct{}{}: // everything is written
 		default:
 		}
 	}
 }
 
-// socketPair is a connection that needs no port.
+// socketPair returns two ends of a connection that needs no port.
 func socketPair() (near, far net.Conn, err error) {
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -132,15 +133,15 @@ func socketPair() (near, far net.Conn, err error) {
 	return ends[0], ends[1], nil
 }
 
-// told is one answer as a caller sees it.
-type told struct {
+// seenAnswer is a response as a caller sees it.
+type seenAnswer struct {
 	status int
 	body   string
 	failed bool
 }
 
-// standard asks for one turn as net/http does, on a connection that serves nothing else: what it gets is the answer to this request.
-func (f *reuseFixture) standard(t *testing.T, turns []turn, n int) told {
+// standard requests one turn with net/http on a separate connection. Its result is the right response to the request.
+func (f *reuseFixture) standard(t *testing.T, turns []turn, n int) seenAnswer {
 	t.Helper()
 	this := turns[n]
 	this.ends, this.early = true, false
@@ -160,15 +161,16 @@ func (f *reuseFixture) standard(t *testing.T, turns []turn, n int) told {
 	must(t, err)
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
-		return told{failed: true}
+		return seenAnswer{failed: true}
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	return told{resp.StatusCode, string(body), err != nil}
+	return seenAnswer{resp.StatusCode, string(body), err != nil}
 }
 
-// answerEnd finds where the answer of a turn ends in what is written; -1 if only the connection's end ends it.
-func answerEnd(this turn, want told) int {
+// answerEnd returns the offset at which the response of a turn ends in its writes, or -1 if it ends with the
+// connection.
+func answerEnd(this turn, want seenAnswer) int {
 	text := strings.NewReader(strings.Join(this.writes, ""))
 	in := bufio.NewReader(text)
 	for !want.failed {
@@ -198,12 +200,12 @@ func bodyOf(method string) io.Reader {
 	return http.NoBody
 }
 
-// Call never gives a caller an answer that the standard transport would not give to the same request: whatever a platform says
-// beyond an answer, in whichever pieces, it does not become the answer of the next call on the connection. Accounts take turns, with
-// the connection shared by both.
+// Call never returns a response that the standard transport would not return for the same request on its own
+// connection: whatever a platform sends beyond a response, in whatever pieces, does not become the response of the
+// next call. Two accounts alternate and share the connection.
 func FuzzCallGivesTheAnswersOfTheStandardTransport(f *testing.F) {
 	const ok = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
-	for _, script := range []string{
+	for _, scriptedPlatform := range []string{
 		"0" + ok + "\x000" + nextAnswer,
 		"0" + ok + "\x01" + evilAnswer + "\x000" + nextAnswer,
 		"0" + ok + evilAnswer + "\x002" + nextAnswer,
@@ -221,20 +223,20 @@ func FuzzCallGivesTheAnswersOfTheStandardTransport(f *testing.F) {
 		"0HTTP/1.1 200 OK\r\n\r\nto the end\x000" + nextAnswer,
 		"0HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n" + evilAnswer + "\x000" + nextAnswer,
 	} {
-		f.Add(script, true)
-		f.Add(script, false)
+		f.Add(scriptedPlatform, true)
+		f.Add(scriptedPlatform, false)
 	}
 	authority := newAuthority(f)
 	fixture := &reuseFixture{authority, &tls.Config{Certificates: []tls.Certificate{authority.issue(f, time.Hour, "platform.test")}}}
 	regions, err := egress.ParseRegions(secret.New("us=http://proxy:1"))
 	must(f, err)
-	f.Fuzz(func(t *testing.T, script string, secure bool) {
-		turns := parseScript(script)
-		wants := make([]told, len(turns))
+	f.Fuzz(func(t *testing.T, scriptedPlatform string, secure bool) {
+		turns := parseScript(scriptedPlatform)
+		wants := make([]seenAnswer, len(turns))
 		for n := range turns {
 			wants[n] = fixture.standard(t, turns, n)
 			if turns[n].end = answerEnd(turns[n], wants[n]); turns[n].end < 0 {
-				turns[n].ends = true // nothing else would end the wait for it
+				turns[n].ends = true // otherwise the response would never end
 			}
 		}
 		origin := map[bool]string{true: "https://platform.test", false: "http://plain.test"}[secure]
@@ -269,18 +271,18 @@ func FuzzCallGivesTheAnswersOfTheStandardTransport(f *testing.F) {
 				q.Body = []byte("body")
 			}
 			r, err := client.Call(t.Context(), &q, egress.Limits{Header: 10 * time.Second, Idle: 10 * time.Second, Bytes: egress.None, Raw: true})
-			if got := (told{r.Status, string(r.Body), err != nil}); err == nil && got != want {
+			if got := (seenAnswer{r.Status, string(r.Body), err != nil}); err == nil && got != want {
 				t.Errorf("%s %d: %d %q, want %+v", q.Method, n, got.status, got.body, want)
 			}
 			if errors.Is(err, egress.ErrNoAnswer) || errors.Is(err, egress.ErrStalled) {
-				t.Errorf("%s %d waits for more than its answer, which is %+v: %v", q.Method, n, want, err)
+				t.Errorf("%s %d waits for more than its response, which is %+v: %v", q.Method, n, want, err)
 			}
 			r.Release()
 			if err == nil {
 				select {
-				case <-said: // all of it has arrived
+				case <-said: // everything has arrived
 				case <-time.After(time.Minute):
-					t.Fatalf("the platform is stuck with the answer to %s %d", q.Method, n)
+					t.Fatalf("the platform is stuck with the response to %s %d", q.Method, n)
 				}
 			}
 			for len(said) > 0 {

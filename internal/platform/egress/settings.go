@@ -13,13 +13,13 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
-// Region is a pool of proxies that leave from one country.
+// Region is a pool of proxies whose traffic leaves from one country.
 type Region struct {
 	Name    string
 	Proxies []Proxy
 }
 
-// Proxy is where a proxy is and how it knows us. All of it is secret: it must reach neither a caller nor a log.
+// Proxy holds the address and credentials of a proxy. All of it is secret and must not reach callers or logs.
 type Proxy struct {
 	scheme   string // http, https or socks5
 	address  secret.String
@@ -29,8 +29,8 @@ type Proxy struct {
 
 var regionName = regexp.MustCompile(`^[a-z]{2}$`)
 
-// ParseRegions reads regions as an operator writes them: "us=http://user:password@host:port,socks5://host:port uk=…".
-// Regions are separated by white space and proxies by commas. The error says what is wrong and repeats no part of a proxy.
+// ParseRegions parses the setting STAGEDOOR_EGRESS: "us=http://user:password@host:port,socks5://host:port uk=…". White
+// space separates regions and commas separate proxies. Errors do not contain any part of a proxy.
 func ParseRegions(text secret.String) ([]Region, error) {
 	var list []Region
 	seen := map[string]string{}
@@ -40,7 +40,7 @@ func ParseRegions(text secret.String) ([]Region, error) {
 			return nil, fmt.Errorf("part %d does not start with a region: write it as us=http://user:password@host:port", i+1)
 		}
 		if slices.ContainsFunc(list, func(r Region) bool { return r.Name == name }) {
-			return nil, fmt.Errorf("region %s is there twice: write all its proxies in one part, separated by commas", name)
+			return nil, fmt.Errorf("region %s is listed twice: write all its proxies in one part, separated by commas", name)
 		}
 		r := Region{Name: name}
 		for n, address := range strings.Split(proxies, ",") {
@@ -49,7 +49,7 @@ func ParseRegions(text secret.String) ([]Region, error) {
 				return nil, fmt.Errorf("proxy %d of region %s %w", n+1, name, err)
 			}
 			if other := seen[p.identity()]; other != "" {
-				return nil, fmt.Errorf("proxy %d of region %s is already in region %s: a proxy leaves from one country, name it once", n+1, name, other)
+				return nil, fmt.Errorf("proxy %d of region %s is already in region %s: list each proxy once, because it leaves from one country", n+1, name, other)
 			}
 			seen[p.identity()] = name
 			r.Proxies = append(r.Proxies, p)
@@ -59,79 +59,80 @@ func ParseRegions(text secret.String) ([]Region, error) {
 	return list, nil
 }
 
-// parseProxy reads one proxy. The parser's own error would hold the password, so it is not passed on.
+// parseProxy parses one proxy. It drops the error of url.Parse, which could contain the password.
 func parseProxy(text string) (Proxy, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return Proxy{}, errors.New("is no URL: write it as http://user:password@host:port, with special characters percent-encoded")
+		return Proxy{}, errors.New("is not a URL: write it as http://user:password@host:port, with special characters percent-encoded")
 	}
 	scheme := u.Scheme
 	if scheme == "socks5h" {
-		scheme = "socks5" // names are always resolved by the proxy
+		scheme = "socks5" // the proxy always resolves names, so the two are the same here
 	}
 	port, err := strconv.ParseUint(u.Port(), 10, 16)
 	password, _ := u.User.Password()
 	switch {
 	case scheme != "http" && scheme != "https" && scheme != "socks5":
-		return Proxy{}, errors.New("has another scheme than http, https or socks5")
+		return Proxy{}, errors.New("has a scheme other than http, https or socks5")
 	case u.Hostname() == "" || err != nil || port == 0:
 		return Proxy{}, errors.New("lacks a host or a port: write it as http://user:password@host:port")
 	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "":
-		return Proxy{}, errors.New("has something behind its port: write it as http://user:password@host:port")
+		return Proxy{}, errors.New("has something after its port: write it as http://user:password@host:port")
 	case len(u.User.Username()) > 255 || len(password) > 255:
 		return Proxy{}, errors.New("has a user or password of more than 255 bytes")
 	}
 	return Proxy{scheme: scheme, address: secret.New(u.Host), user: secret.New(u.User.Username()), password: secret.New(password)}, nil
 }
 
-// identity tells proxies apart. Two users of one gateway are two proxies; a new password does not make another one.
+// identity returns a text that identifies the proxy. Two users of one gateway are two proxies, but a new password
+// does not make another proxy.
 func (p Proxy) identity() string {
 	return p.scheme + "://" + p.user.Reveal() + "@" + strings.ToLower(p.address.Reveal())
 }
 
-// Origins are the places that a client may call: scheme, host and port. The zero value allows nothing.
+// Origins are the origins that a client may call: scheme, host and port. The zero value allows none.
 type Origins struct {
 	addresses map[target]string
-	named     map[string]place // by the text they were given as
+	byText    map[string]originAddr // keys are the arguments of ParseOrigins
 }
 
-// place is one of them, ready to be called.
-type place struct {
+// originAddr is an origin in the form that Call needs.
+type originAddr struct {
 	address string // host:port
-	host    string // as the platform sees it
+	host    string // for the Host header
 	secure  bool
 }
 
-// target is one place to call.
+// target is the destination of a tunnel.
 type target struct {
 	host   string
 	port   string
 	secure bool
 }
 
-// ErrOrigin means that a request was for a place that is not among the client's origins. Nothing was sent.
-var ErrOrigin = errors.New("the address is not one of the platform's")
+// ErrOrigin means that the URL of a request is not in the client's origins. Nothing was sent.
+var ErrOrigin = errors.New("the URL is not in an origin of the platform")
 
-// ParseOrigins reads origins, such as https://platform.example or http://127.0.0.1:18200.
+// ParseOrigins parses origins, such as https://platform.example or http://127.0.0.1:18200.
 func ParseOrigins(list ...string) (Origins, error) {
-	o := Origins{addresses: map[target]string{}, named: map[string]place{}}
+	o := Origins{addresses: map[target]string{}, byText: map[string]originAddr{}}
 	for _, text := range list {
 		u, err := url.Parse(text)
 		if err != nil || u.Host == "" || u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" {
-			return Origins{}, fmt.Errorf("%q is no origin: write it as https://platform.example", text)
+			return Origins{}, fmt.Errorf("%q is not an origin: write it as https://platform.example", text)
 		}
 		t, ok := targetOf(u)
 		if !ok || !plainHost(t.host) {
-			return Origins{}, fmt.Errorf("%q is no http or https origin with a plain host: write it as https://platform.example", text)
+			return Origins{}, fmt.Errorf("%q is not an http or https origin with a plain host: write it as https://platform.example", text)
 		}
 		o.addresses[t] = t.host + ":" + t.port
-		o.named[text] = place{address: o.addresses[t], host: u.Host, secure: t.secure}
+		o.byText[text] = originAddr{address: o.addresses[t], host: u.Host, secure: t.secure}
 	}
 	return o, nil
 }
 
-// find gives the address of a URL if it is allowed.
-func (o Origins) find(u *url.URL) (address string, err error) {
+// addressOf returns the host:port of a URL, or ErrOrigin if it is not in one of the origins.
+func (o Origins) addressOf(u *url.URL) (address string, err error) {
 	t, ok := targetOf(u)
 	if address = o.addresses[t]; !ok || address == "" {
 		return "", ErrOrigin
@@ -157,7 +158,7 @@ func targetOf(u *url.URL) (target, bool) {
 	return t, true
 }
 
-// plainHost allows what can be a part of a pool's key: a DNS name or an IPv4 address.
+// plainHost reports whether a host can be part of a pool key: a DNS name or an IPv4 address.
 func plainHost(host string) bool {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return addr.Is4()

@@ -8,24 +8,26 @@ import (
 	"syscall"
 )
 
-// heard is what a look at a connection finds.
-type heard int
+// activity is the result of checkActivity.
+type activity int
 
 const (
-	silent heard = iota // nothing has arrived
-	spoke               // bytes have arrived that no call has asked for
-	over                // the connection has ended
+	connSilent activity = iota // nothing has arrived
+	connSpoke                  // bytes have arrived that no call has asked for
+	connEnded                  // the connection has ended
 )
 
-// look says whether anything has arrived on a connection, in the socket or in a layer of TLS above it, without waiting. A request
-// may be sent only on a connection that is silent: what has arrived before the request was sent is not its answer, but would be read
-// as such. No other goroutine may read from the connection meanwhile, and its deadline must not have passed.
+// checkActivity reports, without blocking, whether anything has arrived on a connection, in the socket or in a TLS
+// layer above it. A request may be sent only on a silent connection: data that arrived before the request is not its
+// response but would be read as such. No other goroutine may read from the connection at the same time, and its
+// deadline must not have passed.
 //
-// The look goes through TLS, so that messages of TLS itself, such as session tickets, do not count.
-func look(conn net.Conn) heard {
+// It reads through TLS, so that messages of TLS itself, such as session tickets, do not count. It consumes a byte if
+// there is one, so a connection that is not silent must be closed.
+func checkActivity(conn net.Conn) activity {
 	t := tunnelOf(conn)
 	if t == nil {
-		return over // it did not come from the dialer
+		return connEnded // it was not opened by our dialer
 	}
 	t.polling = true
 	defer func() { t.polling = false }()
@@ -33,29 +35,29 @@ func look(conn net.Conn) heard {
 	n, err := conn.Read(one[:])
 	switch {
 	case n > 0:
-		return spoke
+		return connSpoke
 	case !errors.Is(err, errNothingArrived):
-		return over
-	case partial(conn):
-		return spoke
+		return connEnded
+	case hasPartialRecord(conn):
+		return connSpoke
 	}
-	return silent
+	return connSilent
 }
 
-// below gives what a layer runs over; nil if it is no layer.
-func below(conn net.Conn) net.Conn {
+// underlying returns the connection below a TLS layer, or nil if conn is not a layer.
+func underlying(conn net.Conn) net.Conn {
 	switch c := conn.(type) {
 	case *tls.Conn:
 		return c.NetConn()
-	case *records:
+	case *recordTracker:
 		return c.Conn
 	}
 	return nil
 }
 
-// tunnelOf finds the tunnel that a connection runs over.
+// tunnelOf returns the tunnel below a connection, or nil if there is none.
 func tunnelOf(conn net.Conn) *tunnel {
-	for ; conn != nil; conn = below(conn) {
+	for ; conn != nil; conn = underlying(conn) {
 		if t, ok := conn.(*tunnel); ok {
 			return t
 		}
@@ -63,29 +65,29 @@ func tunnelOf(conn net.Conn) *tunnel {
 	return nil
 }
 
-// partial says whether a layer of TLS waits for the rest of a record.
-func partial(conn net.Conn) bool {
-	for ; conn != nil; conn = below(conn) {
-		if r, ok := conn.(*records); ok && (r.left > 0 || r.header > 0) {
+// hasPartialRecord reports whether a TLS layer has received only a part of a record.
+func hasPartialRecord(conn net.Conn) bool {
+	for ; conn != nil; conn = underlying(conn) {
+		if r, ok := conn.(*recordTracker); ok && (r.left > 0 || r.header > 0) {
 			return true
 		}
 	}
 	return false
 }
 
-// records lies below a layer of TLS and follows where its records begin and end: TLS keeps the beginning of a record to itself until
-// the rest has come.
-type records struct {
+// recordTracker sits below a TLS layer and tracks the boundaries of its records. crypto/tls buffers an incomplete
+// record invisibly, so this is the only way to notice one.
+type recordTracker struct {
 	net.Conn
-	header int // how many bytes of a record's header have come
-	length int // as far as they say
-	left   int // bytes of the record that have not come
+	header int // bytes of the current record's header that have arrived
+	length int // length of the record, as far as its bytes have arrived
+	left   int // bytes of the current record that have not arrived
 }
 
-// recordHeader is the size of a header: a type, two bytes of version, two bytes of length.
+// recordHeader is the size of a record's header: one byte of type, two of version, two of length.
 const recordHeader = 5
 
-func (r *records) Read(p []byte) (int, error) {
+func (r *recordTracker) Read(p []byte) (int, error) {
 	n, err := r.Conn.Read(p)
 	for rest := p[:n]; len(rest) > 0; {
 		if r.left > 0 {
@@ -103,7 +105,8 @@ func (r *records) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// errNothingArrived ends a read that must not wait. TLS takes it for a time-out, after which it can go on.
+// errNothingArrived is the result of a non-blocking read that found nothing. crypto/tls treats it as a timeout and
+// remains usable afterwards.
 var errNothingArrived = &nothingArrived{}
 
 type nothingArrived struct{}
@@ -112,33 +115,34 @@ func (*nothingArrived) Error() string   { return "nothing has arrived" }
 func (*nothingArrived) Timeout() bool   { return true }
 func (*nothingArrived) Temporary() bool { return true }
 
-// poll reads from a socket without waiting. Its memory is part of the tunnel, so that a look allocates nothing.
+// poll reads from a socket without blocking. It is part of the tunnel and reuses its fields, so that checkActivity does
+// not allocate.
 type poll struct {
-	socket syscall.RawConn
-	try    func(fd uintptr) bool
-	into   []byte
-	n      int
-	err    error
+	socket   syscall.RawConn
+	readFunc func(fd uintptr) bool
+	into     []byte
+	n        int
+	err      error
 }
 
 func (p *poll) read(conn net.Conn, into []byte) (int, error) {
-	if p.try == nil {
+	if p.readFunc == nil {
 		socket, ok := conn.(syscall.Conn)
 		if !ok {
-			return 0, errNothingArrived // a connection in memory, which has no buffer
+			return 0, errNothingArrived // a connection in memory (in tests), which has no buffer
 		}
 		var err error
 		if p.socket, err = socket.SyscallConn(); err != nil {
 			return 0, err
 		}
-		p.try = p.once
+		p.readFunc = p.readOnce
 	}
 	p.into = into
-	err := p.socket.Read(p.try)
+	err := p.socket.Read(p.readFunc)
 	p.into = nil
 	switch {
 	case err != nil:
-		return 0, net.ErrClosed // closed, or past its deadline: of no use either way
+		return 0, net.ErrClosed // closed or past its deadline; unusable either way
 	case errors.Is(p.err, syscall.EAGAIN):
 		return 0, errNothingArrived
 	case p.err != nil:
@@ -149,11 +153,11 @@ func (p *poll) read(conn net.Conn, into []byte) (int, error) {
 	return p.n, nil
 }
 
-// once reads what is there. It never asks to be called again.
-func (p *poll) once(fd uintptr) bool {
+// readOnce reads what has arrived. It always returns true, so that RawConn.Read does not wait for more.
+func (p *poll) readOnce(fd uintptr) bool {
 	for {
 		p.n, p.err = syscall.Read(int(fd), p.into)
-		if p.err != syscall.EINTR { //nolint:errorlint // an error number of the system is never wrapped
+		if p.err != syscall.EINTR { //nolint:errorlint // syscall.Read does not wrap its errors
 			return true
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 )
 
-// badURLs are ways to write a place inside, or to hide one (SSRF-URL).
+// badURLs are URLs that lead inside our network, or hide such an address (SSRF-URL).
 var badURLs = []string{
 	// Other schemes, and none.
 	"", "hooks.example.com", "//hooks.example.com/", "https:hooks.example.com", "https:/hooks.example.com", "https:///hook", "https://",
@@ -27,17 +27,17 @@ var badURLs = []string{
 	"https://127.0.0.1.", "https://0/", "https://1.2.3.04/", "https://a.b.0x7f/", "https://example.123/", "https://[::127.0.0.1]:443/",
 	// Addresses in other characters.
 	"https://127。0。0。1/", "https://①②⑦.⓪.⓪.①/", "https://１２７.0.0.1/", "https://127%2e0%2e0%2e1/", "https://%31%32%37.0.0.1/", "https://ⓛocalhost/", "https://exämple.com/",
-	// Names that lead inside.
+	// Names that resolve inside a network.
 	"https://localhost/", "https://LOCALHOST/", "https://foo.localhost/", "https://printer.local/", "https://metadata.google.internal/", "https://metadata/",
 	"https://intranet/", "https://postgres.corp/", "https://router.lan/", "https://x.home.arpa/", "https://1.0.0.127.in-addr.arpa/", "https://abcdefghijklmnop.onion/", "https://vault.private/",
-	// Credentials, and what looks like a host and is none.
+	// Credentials, and parts that look like a host.
 	"https://user@hooks.example.com/", "https://user:password@hooks.example.com/", "https://@hooks.example.com/", "https://hooks.example.com@127.0.0.1/",
 	"https://hooks.example.com:443@127.0.0.1/", "https://127.0.0.1#@hooks.example.com/", "https://hooks.example.com#@127.0.0.1/", `https://hooks.example.com\@127.0.0.1/`,
 	`https:\\127.0.0.1\`, "https://hooks.example.com%00.evil.test/", "https://hooks.example.com%2f@127.0.0.1/", "https://hooks.example.com?@127.0.0.1:22/\x00",
 	// Ports.
 	"https://hooks.example.com:80/", "https://hooks.example.com:22/", "https://hooks.example.com:8443/", "https://hooks.example.com:0443/", "https://hooks.example.com:+443/",
 	"https://hooks.example.com:/", "https://hooks.example.com:99999/", "https://hooks.example.com:443:22/", "https://hooks.example.com: 443/",
-	// Names that are none.
+	// Invalid names.
 	"https://example/", "https://example..com/", "https://.example.com/", "https://example.com./", "https://-example.com/", "https://example-.com/", "https://ex_ample.com/", "https://*.example.com/",
 	"https://" + strings.Repeat("a", 64) + ".com/", "https://" + strings.Repeat("a.", 127) + "com/", "https://hooks.example.com,127.0.0.1/", "https://hooks.example.com;127.0.0.1/",
 	// White space, control characters, fragments, length.
@@ -51,7 +51,7 @@ var goodURLs = []string{
 	"https://hooks.example.com/?next=https://127.0.0.1/", "https://127.0.0.1.example.com/", "https://hooks.example.com/" + strings.Repeat("a", 2048-len("https://hooks.example.com/")),
 }
 
-// Every row of the table is refused when it is saved and when it is sent to, with a reason, and nothing is looked up.
+// Each of these URLs is rejected when it is saved and when it is sent to, with a reason and without a name lookup.
 func TestUnsafeURLsAreRefused(t *testing.T) {
 	t.Parallel()
 	names := newNameserver(t, func(string, bool) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.3.1")} })
@@ -69,7 +69,7 @@ func TestUnsafeURLsAreRefused(t *testing.T) {
 		}
 		codes[unsafe.Fields[0].Code]++
 		if len(raw) > 8 && strings.Contains(unsafe.Detail, raw) {
-			t.Errorf("the value is repeated: %s", unsafe.Detail)
+			t.Errorf("the detail repeats the URL: %s", unsafe.Detail)
 		}
 		if _, err := p.Post(t.Context(), raw, nil, nil); !errors.Is(err, egress.FailBlocked) {
 			t.Errorf("%q was sent to: %v", raw, err)
@@ -80,7 +80,7 @@ func TestUnsafeURLsAreRefused(t *testing.T) {
 	}
 	for _, code := range []string{"form", "scheme", "host", "port", "userinfo", "length"} {
 		if codes[code] == 0 {
-			t.Errorf("no row was refused for its %s: %v", code, codes)
+			t.Errorf("no URL was rejected with the code %s: %v", code, codes)
 		}
 	}
 	for _, raw := range goodURLs {
@@ -106,7 +106,7 @@ var badAddresses = []string{
 
 var goodAddresses = []string{"1.1.1.1", "8.8.8.8", "93.184.216.34", "172.32.0.1", "172.15.255.255", "100.63.255.255", "100.128.0.1", "192.167.255.255", "223.255.255.255", "2606:4700::1111", "2a00:1450:4001:81b::200e", "2400:cb00::1"}
 
-// A name with such an address is refused when it is saved, and the address is refused again when it is connected to.
+// A name with such an address is rejected when it is saved, and the address is rejected again when connecting.
 func TestInnerAddressesAreRefused(t *testing.T) {
 	t.Parallel()
 	if len(badAddresses) < 56 {
@@ -163,7 +163,7 @@ func TestInnerAddressesAreRefused(t *testing.T) {
 	}
 }
 
-// An operator's own networks can be closed too.
+// Networks that the operator denies are rejected too.
 func TestOperatorsNetworksAreRefused(t *testing.T) {
 	t.Parallel()
 	p := egress.NewPublic(egress.PublicConfig{Deny: []netip.Prefix{netip.MustParsePrefix("52.0.0.0/8"), netip.MustParsePrefix("2a05:d000::/25")}, Now: clock.Now})
@@ -171,12 +171,12 @@ func TestOperatorsNetworksAreRefused(t *testing.T) {
 		addr := netip.MustParseAddr(text)
 		network := map[bool]string{true: "tcp4", false: "tcp6"}[addr.Is4()]
 		if p.Allows(network, netip.AddrPortFrom(addr, 443)) != want {
-			t.Errorf("%s is not %v", text, want)
+			t.Errorf("%s: want allowed %v", text, want)
 		}
 	}
 }
 
-// Whatever passes the rules of form is a plain public name on port 443.
+// Any URL that passes the check of its form has a plain public name and port 443.
 func FuzzCheckURL(f *testing.F) {
 	for _, raw := range append(badURLs, goodURLs...) {
 		f.Add(raw)
@@ -204,7 +204,7 @@ func FuzzCheckURL(f *testing.F) {
 	})
 }
 
-// Whatever may be connected to is a public address by every rule of the standard library, also the IPv4 address in it.
+// Any allowed address is public by all rules of the standard library, and embeds no IPv4 address.
 func FuzzAllowedAddress(f *testing.F) {
 	for _, text := range append(badAddresses, goodAddresses...) {
 		f.Add(netip.MustParseAddr(text).AsSlice())

@@ -16,25 +16,25 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 )
 
-// mortal is a connection whose writes fail once it is dead, though it has not noticed yet.
-type mortal struct {
+// breakableConn is a connection whose writes fail once dead is set, while reads do not notice.
+type breakableConn struct {
 	net.Conn
 	dead *atomic.Bool
 }
 
-func (m mortal) Write(p []byte) (int, error) {
+func (m breakableConn) Write(p []byte) (int, error) {
 	if m.dead.Load() {
 		return 0, syscall.EPIPE
 	}
 	return m.Conn.Write(p)
 }
 
-// A write meets a kept connection that is dead. Nothing was sent, so it goes on another one, whole and once: on a new
-// one of the same proxy, or on another proxy's if that is gone too.
+// If a reused connection turns out to be dead before anything was sent, the write is sent once on a new connection:
+// of the same proxy, or of another one if that proxy is gone too.
 func TestAWriteSurvivesADeadConnection(t *testing.T) {
 	t.Parallel()
-	if !owned() {
-		return // Do keeps no connection
+	if !usesCall() {
+		return // Do keeps no connections
 	}
 	for name, c := range map[string]struct {
 		regions string
@@ -49,7 +49,7 @@ func TestAWriteSurvivesADeadConnection(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				var posts atomic.Int64
-				s := newStill(t, c.regions, func(w http.ResponseWriter, r *http.Request) {
+				s := newFakeTimeFixture(t, c.regions, func(w http.ResponseWriter, r *http.Request) {
 					text, _ := io.ReadAll(r.Body)
 					if r.Method == http.MethodPost {
 						fmt.Fprintf(w, "%d %s", posts.Add(1), text)
@@ -60,7 +60,7 @@ func TestAWriteSurvivesADeadConnection(t *testing.T) {
 				s.Between(func(ctx context.Context, address string, connect func(context.Context, string) (net.Conn, error)) (net.Conn, error) {
 					if first.CompareAndSwap(nil, &address) {
 						conn, err := connect(ctx, address)
-						return mortal{conn, &dead}, err
+						return breakableConn{conn, &dead}, err
 					}
 					if c.gone && *first.Load() == address {
 						return nil, syscall.ECONNREFUSED
@@ -76,7 +76,7 @@ func TestAWriteSurvivesADeadConnection(t *testing.T) {
 					t.Errorf("%q, %v", got, err)
 				}
 				if notSent := errors.Is(err, egress.ErrNotSent); err != nil && notSent != c.gone {
-					t.Errorf("told that nothing was sent: %v; %v", notSent, err)
+					t.Errorf("ErrNotSent: %v; %v", notSent, err)
 				}
 			})
 		})

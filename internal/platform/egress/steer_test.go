@@ -14,12 +14,13 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 )
 
-// A drained proxy gets nothing new, whatever its place in the settings; its accounts go through the others and come back to it.
+// A drained proxy gets no new traffic, regardless of its position in the settings. Its accounts use other proxies and
+// return afterwards.
 func TestADrainedProxyGetsNothingNew(t *testing.T) {
 	t.Parallel()
 	p := newPlatform(t, sourceOf)
-	a, b := newForward(t, "http", "127.0.1.1", p), newForward(t, "socks5", "127.0.1.2", p)
-	w := newWorld(t, p, "us="+a.url()+","+b.url())
+	a, b := newTestProxy(t, "http", "127.0.1.1", p), newTestProxy(t, "socks5", "127.0.1.2", p)
+	w := newFixture(t, p, "us="+a.url()+","+b.url())
 	look := func() map[string]string {
 		homes := map[string]string{}
 		for n := range 20 {
@@ -46,8 +47,8 @@ func TestADrainedProxyGetsNothingNew(t *testing.T) {
 			t.Errorf("%s went through the drained proxy", account)
 		}
 	}
-	// Another node has its settings in another order, and drains the same one.
-	other := newWorld(t, p, "us="+b.url()+","+a.url())
+	// A node with another order of its settings drains the same proxy.
+	other := newFixture(t, p, "us="+b.url()+","+a.url())
 	other.Steer(map[string]bool{name: true}, nil)
 	if s := other.Status(); s[0].Drained || !s[1].Drained {
 		t.Errorf("another order: %+v", s)
@@ -60,12 +61,12 @@ func TestADrainedProxyGetsNothingNew(t *testing.T) {
 	}
 }
 
-// Without another proxy a drain closes the region; so does its switch, and both open it again.
+// Draining the only proxy of a region closes the region, and so does switching it off. Undoing either opens it again.
 func TestARegionThatIsSwitchedOffIsClosedAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newPlatform(t, sourceOf)
-	us, uk := newForward(t, "http", "127.0.1.1", p), newForward(t, "http", "127.0.2.1", p)
-	w := newWorld(t, p, "us="+us.url()+" uk="+uk.url())
+	us, uk := newTestProxy(t, "http", "127.0.1.1", p), newTestProxy(t, "http", "127.0.2.1", p)
+	w := newFixture(t, p, "us="+us.url()+" uk="+uk.url())
 	if _, err := w.get(t, "us", "acct_1"); err != nil {
 		t.Fatal(err)
 	}
@@ -80,20 +81,21 @@ func TestARegionThatIsSwitchedOffIsClosedAtOnce(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 		if w.Available("us") {
-			t.Errorf("%s, and yet available", what)
+			t.Errorf("%s, but available", what)
 		}
 		if _, err := w.get(t, "uk", "acct_1"); err != nil {
 			t.Errorf("%s: the other region: %v", what, err)
 		}
 		w.Steer(nil, nil)
 		if _, err := w.get(t, "us", "acct_1"); err != nil {
-			t.Errorf("%s no more: %v", what, err)
+			t.Errorf("after undoing %s: %v", what, err)
 		}
 	}
 }
 
-// What still goes through a drained proxy may go on for a while and is then cut off, so that a listener comes back through another one.
-func TestWhatStaysInADrainedProxyIsCutOff(t *testing.T) {
+// Connections through a drained proxy stay open for a while and are then closed, so that a listener reconnects through
+// another proxy.
+func TestConnectionsThroughADrainedProxyAreClosedLater(t *testing.T) {
 	t.Parallel()
 	begun := make(chan struct{}, 2)
 	p := newPlatform(t, func(w http.ResponseWriter, r *http.Request) {
@@ -102,18 +104,18 @@ func TestWhatStaysInADrainedProxyIsCutOff(t *testing.T) {
 		begun <- struct{}{}
 		<-r.Context().Done()
 	})
-	f := newForward(t, "http", "127.0.1.1", p)
+	f := newTestProxy(t, "http", "127.0.1.1", p)
 	list, err := egress.ParseRegions(secret.New("us=" + f.url()))
 	must(t, err)
 	var later atomic.Int64
-	w := &world{platform: p, log: &lines{}}
+	w := &fixture{platform: p, log: &logBuffer{}}
 	w.Egress = egress.New(egress.Deps{Config: egress.Config{Regions: list, Roots: p.roots}, Log: slog.New(slog.NewTextHandler(w.log, nil)), Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) }})
 	t.Cleanup(w.Close)
-	// open begins to read an answer that does not end by itself, and tells how it ended.
+	// open starts to read an endless response and sends the error with which it ends.
 	open := func() <-chan error {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.origin, nil)
 		must(t, err)
-		resp, err := w.client(t, "us", "acct_1").Do(req, egress.Limits{Total: egress.None, Idle: egress.None}) //nolint:bodyclose // whoever reads it closes it
+		resp, err := w.client(t, "us", "acct_1").Do(req, egress.Limits{Total: egress.None, Idle: egress.None}) //nolint:bodyclose // the goroutine below closes it
 		must(t, err)
 		<-begun
 		done := make(chan error, 1)
@@ -129,25 +131,25 @@ func TestWhatStaysInADrainedProxyIsCutOff(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	w.Steer(map[string]bool{"us/" + w.Status()[0].Fingerprint: true}, nil)
-	w.CutOff()
+	w.CloseDrained()
 	select {
 	case err := <-over:
-		t.Fatalf("cut off at once: %v", err)
+		t.Fatalf("closed immediately: %v", err)
 	default:
 	}
 	later.Store(int64(3 * time.Minute))
-	w.CutOff()
+	w.CloseDrained()
 	if err := <-over; err == nil {
-		t.Error("it ended as if it were complete")
+		t.Error("the body ended without an error")
 	}
 	if s := w.Status()[0]; s.Open != 0 {
 		t.Errorf("%+v", s)
 	}
-	// A region that is switched off does not wait.
+	// Switching a region off closes its connections immediately.
 	w.Steer(nil, nil)
 	over = open()
 	w.Steer(nil, map[string]bool{"us": true})
 	if err := <-over; err == nil {
-		t.Error("it ended as if it were complete")
+		t.Error("the body ended without an error")
 	}
 }

@@ -20,21 +20,22 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 )
 
-// still is a service whose proxies and platform are in memory, so that time can be moved.
-type still struct {
+// fakeTimeFixture is an Egress with proxies and a platform in memory, for synctest.
+type fakeTimeFixture struct {
 	*egress.Egress
 	origins egress.Origins
 	dials   atomic.Int64 // connections to proxies
-	tunnels atomic.Int64 // of which the proxy was asked for a tunnel
-	pipes   kept
+	tunnels atomic.Int64 // tunnels that good proxies opened
+	pipes   connSet
 }
 
-// newStill makes one. Each proxy called "hang…" takes connections and says nothing; the others are good.
-func newStill(t *testing.T, regions string, handler http.HandlerFunc, check ...string) *still {
+// newFakeTimeFixture returns a fixture. A proxy named "hang…" accepts connections and does not respond, one named
+// "deaf…" does not accept connections, and all others work.
+func newFakeTimeFixture(t *testing.T, regions string, handler http.HandlerFunc, check ...string) *fakeTimeFixture {
 	t.Helper()
 	list, err := egress.ParseRegions(secret.New(regions))
 	must(t, err)
-	s := &still{}
+	s := &fakeTimeFixture{}
 	s.origins, err = egress.ParseOrigins("http://plain.test")
 	must(t, err)
 	named, err := egress.ParseOrigins(check...)
@@ -70,7 +71,8 @@ func newStill(t *testing.T, regions string, handler http.HandlerFunc, check ...s
 		s.Close()
 		s.pipes.close()
 		_ = server.Close()
-		// net/http does not stop a dial whose call was given up; it ends at its own limit. No time passes once the test is over.
+		// net/http does not cancel a dial whose call has ended, so wait until the dial times out. Time does not
+		// advance after the test.
 		time.Sleep(time.Minute)
 	})
 	return s
@@ -94,20 +96,20 @@ func (p *pipes) Accept() (net.Conn, error) {
 func (p *pipes) Close() error   { close(p.done); return nil }
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-func (s *still) get(t *testing.T, path string, limits egress.Limits) error {
+func (s *fakeTimeFixture) get(t *testing.T, path string, limits egress.Limits) error {
 	t.Helper()
 	_, err := fetch(t, s.Client(egress.Identity{Region: "us", Account: "acct_1"}, s.origins), "http://plain.test"+path, limits)
 	return err
 }
 
-// after runs something and says what it gave and how long it took.
+// after runs a function and returns its error and duration as text.
 func after(do func() error) string {
 	started := time.Now()
 	err := do()
 	return fmt.Sprintf("%v after %s", err, time.Since(started))
 }
 
-// Every wait for the platform ends when it should, with its own error.
+// Each time limit of a call ends it on time, with its own error.
 func TestSlowPlatformsAreCut(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -117,14 +119,14 @@ func TestSlowPlatformsAreCut(t *testing.T) {
 	}{
 		"no header":          {"/hang", egress.Limits{}, egress.ErrNoAnswer.Error() + " after 20s"},
 		"a method's timeout": {"/hang", egress.Limits{Header: 3 * time.Second}, egress.ErrNoAnswer.Error() + " after 3s"},
-		"no more body":       {"/stall", egress.Limits{}, "read the answer: " + egress.ErrStalled.Error() + " after 30s"},
-		"a slow trickle":     {"/drip", egress.Limits{}, "read the answer: " + egress.ErrTooLong.Error() + " after 1m0s"},
+		"no more body":       {"/stall", egress.Limits{}, "read the response: " + egress.ErrStalled.Error() + " after 30s"},
+		"a slow trickle":     {"/drip", egress.Limits{}, "read the response: " + egress.ErrTooLong.Error() + " after 1m0s"},
 		"a long download":    {"/drip", egress.Limits{Total: egress.None}, "<nil> after 5m0s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newStill(t, "us=http://good:1", func(w http.ResponseWriter, r *http.Request) {
+				s := newFakeTimeFixture(t, "us=http://good:1", func(w http.ResponseWriter, r *http.Request) {
 					switch r.URL.Path {
 					case "/hang":
 						<-r.Context().Done()
@@ -156,15 +158,15 @@ func TestSlowPlatformsAreCut(t *testing.T) {
 	}
 }
 
-// The reader's own time is not the platform's, and neither is the time in which the caller gives the request, whether
-// the answer begins after the request or before its end.
+// The limits do not count the time that the caller takes to supply the request or to read the response, whether the
+// response starts after the request or before its end.
 func TestOnlyThePlatformsTimeCounts(t *testing.T) {
 	t.Parallel()
 	for _, early := range []bool{false, true} {
 		t.Run(fmt.Sprint(early), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newStill(t, "us=http://good:1", func(w http.ResponseWriter, r *http.Request) {
+				s := newFakeTimeFixture(t, "us=http://good:1", func(w http.ResponseWriter, r *http.Request) {
 					if early {
 						control := http.NewResponseController(w)
 						_ = control.EnableFullDuplex()
@@ -195,7 +197,8 @@ func TestOnlyThePlatformsTimeCounts(t *testing.T) {
 	}
 }
 
-// A proxy that cannot be reached is given up after 5 s, one that hangs after 8 s, and all of them together after 13 s.
+// A call gives up on a proxy that does not accept connections after 5 s, on one that hangs after 8 s, and on all
+// proxies together after 13 s.
 func TestHangingProxiesDoNotAddUp(t *testing.T) {
 	t.Parallel()
 	for regions, want := range map[string]string{
@@ -208,7 +211,7 @@ func TestHangingProxiesDoNotAddUp(t *testing.T) {
 		t.Run(regions, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newStill(t, regions, nil)
+				s := newFakeTimeFixture(t, regions, nil)
 				started := time.Now()
 				err := s.get(t, "/", egress.Limits{})
 				if took := time.Since(started); took.String() != want || !errors.Is(err, problem.EgressUnavailable.New("")) || !errors.Is(err, egress.ErrNotSent) {
@@ -219,11 +222,11 @@ func TestHangingProxiesDoNotAddUp(t *testing.T) {
 	}
 }
 
-// A call that goes over from a proxy that hangs to one that works has the platform's whole time left.
+// A call that moves from a hanging proxy to a working one still has the platform's full time.
 func TestAHangingProxyCostsOnlyItsOwnTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStill(t, "us=http://hang:1,http://good:1", func(http.ResponseWriter, *http.Request) { time.Sleep(19 * time.Second) })
+		s := newFakeTimeFixture(t, "us=http://hang:1,http://good:1", func(http.ResponseWriter, *http.Request) { time.Sleep(19 * time.Second) })
 		for n := range 20 {
 			client := s.Client(egress.Identity{Region: "us", Account: fmt.Sprintf("acct_%d", n)}, s.origins)
 			got := after(func() error { _, err := fetch(t, client, "http://plain.test", egress.Limits{}); return err })
@@ -231,22 +234,21 @@ func TestAHangingProxyCostsOnlyItsOwnTime(t *testing.T) {
 				t.Error(got)
 			}
 		}
-		// Two accounts lost 8 s at most; then nobody was sent there any more.
+		// At most two calls lost 8 s each; then the proxy was down.
 		if st := s.Status(); st[0].Healthy || st[0].Reason != "slow" || !st[1].Healthy {
 			t.Errorf("%+v", st)
 		}
 	})
 }
 
-// A tunnel that does not come may be the platform's fault. If the operator named an address to check, only the checks
-// decide about the proxy.
-func TestASlowTunnelIsJudgedByChecks(t *testing.T) {
+// A slow tunnel may be the platform's fault. With configured check addresses, only the checks decide about the proxy.
+func TestSlowTunnelLeavesTheDecisionToChecks(t *testing.T) {
 	t.Parallel()
 	for name, check := range map[string][]string{"named": {"http://checked.test"}, "not named": nil} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newStill(t, "us=http://hang:1", nil, check...)
+				s := newFakeTimeFixture(t, "us=http://hang:1", nil, check...)
 				for range 3 {
 					if err := s.get(t, "/", egress.Limits{}); !errors.Is(err, problem.EgressUnavailable.New("")) {
 						t.Error(err)
@@ -265,11 +267,11 @@ func TestASlowTunnelIsJudgedByChecks(t *testing.T) {
 	}
 }
 
-// Connections that are not used for a minute are closed.
+// Connections that were idle for a minute are closed.
 func TestIdleConnectionsAreClosed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStill(t, "us=http://good:1", func(http.ResponseWriter, *http.Request) {})
+		s := newFakeTimeFixture(t, "us=http://good:1", func(http.ResponseWriter, *http.Request) {})
 		for _, wait := range []time.Duration{0, 59 * time.Second, 59 * time.Second, 61 * time.Second} {
 			time.Sleep(wait)
 			must(t, s.get(t, "/", egress.Limits{}))
@@ -280,12 +282,12 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	})
 }
 
-// Proxies are checked every five seconds, those that calls have just proved are not, and a proxy that works again is
-// back after three checks.
+// Run checks proxies every five seconds. A proxy goes down after two failed checks and comes back after three
+// successful ones.
 func TestRunChecksTheProxies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStill(t, "us=http://good:1", func(http.ResponseWriter, *http.Request) {})
+		s := newFakeTimeFixture(t, "us=http://good:1", func(http.ResponseWriter, *http.Request) {})
 		var down atomic.Bool
 		s.Reach(func(context.Context, string) (net.Conn, error) {
 			s.dials.Add(1)
@@ -299,7 +301,7 @@ func TestRunChecksTheProxies(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- s.Run(ctx) }()
-		time.Sleep(time.Millisecond) // all times below are just behind a check
+		time.Sleep(time.Millisecond) // all times below are just after a check
 		step := func(seconds int, dials int64, available bool) {
 			t.Helper()
 			time.Sleep(time.Duration(seconds) * time.Second)
@@ -322,13 +324,13 @@ func TestRunChecksTheProxies(t *testing.T) {
 	})
 }
 
-// Checks of a proxy that works do not bother the platform. One that has failed must give a tunnel.
+// Checks of a working proxy do not involve the platform. A proxy that has failed must open a tunnel.
 func TestChecksLeaveThePlatformAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStill(t, "us=http://good:1", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") })
+		s := newFakeTimeFixture(t, "us=http://good:1", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") })
 		must(t, s.get(t, "/", egress.Limits{}))
-		s.Check(t.Context()) // proved by the call just now
+		s.Check(t.Context()) // not needed: a call has just succeeded
 		if s.dials.Load() != 1 {
 			t.Errorf("%d dials", s.dials.Load())
 		}
@@ -356,7 +358,8 @@ func TestChecksLeaveThePlatformAlone(t *testing.T) {
 	})
 }
 
-// Two failures in a row take a proxy down, three successes in a row bring it back, and a mixture changes nothing.
+// A proxy goes down after two consecutive failures and comes back after three consecutive successes. Mixed results
+// change nothing.
 func TestHealthHasHysteresis(t *testing.T) {
 	t.Parallel()
 	for results, want := range map[string]string{

@@ -16,11 +16,11 @@ const (
 	maxLabel = 63
 )
 
-// privateNames are ends of names that lead inside, or nowhere.
+// privateNames are suffixes of names that resolve inside a network, or not at all.
 var privateNames = []string{"localhost", "local", "internal", "intranet", "lan", "home", "corp", "private", "home.arpa", "in-addr.arpa", "ip6.arpa", "onion"}
 
-// parseURL judges the form of a customer's URL. Names are judged by strict rules of our own, because the ways in which
-// URLs, resolvers and C libraries read a host differ, and an address can hide in the difference. dev allows loopback.
+// parseURL checks the form of a customer's URL. It has strict rules for hosts, because URL parsers, resolvers and C
+// libraries read hosts differently, and an address could hide in the difference. dev allows loopback hosts.
 func parseURL(raw, port string, dev bool) (*url.URL, error) {
 	if len(raw) > maxURL {
 		return nil, unsafeURL("length", "The URL is longer than 2048 characters.")
@@ -30,8 +30,9 @@ func parseURL(raw, port string, dev bool) (*url.URL, error) {
 	}
 	u, err := url.Parse(raw)
 	if err != nil || u.Opaque != "" || u.Host == "" || u.Scheme == "" {
-		return nil, unsafeURL("form", "This is no URL of the form https://host/path.")
+		return nil, unsafeURL("form", "This is not a URL of the form https://host/path.")
 	}
+	// Compare the authority as written with the parsed host: any difference means that the host is written unusually.
 	_, rest, _ := strings.Cut(raw, "//")
 	authority, _, _ := strings.Cut(rest, "/")
 	authority, _, _ = strings.Cut(authority, "?")
@@ -41,51 +42,53 @@ func parseURL(raw, port string, dev bool) (*url.URL, error) {
 	case strings.Contains(raw, "#"):
 		return nil, unsafeURL("form", "The URL has a fragment (#), which is never sent.")
 	case authority != u.Host || strings.HasSuffix(authority, ":"):
-		return nil, unsafeURL("host", "The host of the URL is not written plainly.")
-	case dev && loopbackHost(u.Hostname()) && (u.Scheme == "http" || u.Scheme == "https"):
+		return nil, unsafeURL("host", "The host of the URL is not in plain form.")
+	// From here on, loopback hosts are exempt in development.
+	case dev && isLoopbackHost(u.Hostname()) && (u.Scheme == "http" || u.Scheme == "https"):
 		return u, nil
 	case u.Scheme != "https":
 		return nil, unsafeURL("scheme", "The URL is not https.")
 	case u.Port() != "" && u.Port() != port:
-		return nil, unsafeURL("port", "The URL has another port than 443.")
-	case !publicName(strings.ToLower(u.Hostname())):
+		return nil, unsafeURL("port", "The URL has a port other than 443.")
+	case !isPublicName(strings.ToLower(u.Hostname())):
 		return nil, unsafeURL("host", "The host of the URL is not a public DNS name. Addresses are not accepted.")
 	}
 	return u, nil
 }
 
-// unsafeURL is the problem for a URL. The detail tells nothing of what is inside our network.
+// unsafeURL returns the problem for a rejected URL. The detail must not reveal anything about our network.
 func unsafeURL(code, detail string) *problem.Error {
 	return problem.UnsafeURL.New(detail).At("/url", code, detail)
 }
 
-// publicName says whether a host can be a name in the public DNS.
-func publicName(host string) bool {
+// isPublicName reports whether a host can be a name in the public DNS.
+func isPublicName(host string) bool {
 	labels := strings.Split(host, ".")
-	if len(host) > maxHost || len(labels) < 2 || slices.ContainsFunc(labels, func(l string) bool { return !soundLabel(l) }) {
+	if len(host) > maxHost || len(labels) < 2 || slices.ContainsFunc(labels, func(l string) bool { return !isValidLabel(l) }) {
 		return false
 	}
-	// No top-level domain starts with a digit; 127.1, 0x7f.1 and 1.2.3.04 do, and are addresses to some.
+	// No top-level domain starts with a digit. The last labels of 127.1, 0x7f.1 and 1.2.3.04 do, and some parsers read
+	// these as addresses.
 	if last := labels[len(labels)-1]; last[0] >= '0' && last[0] <= '9' {
 		return false
 	}
 	return !slices.ContainsFunc(privateNames, func(end string) bool { return strings.HasSuffix(host, "."+end) })
 }
 
-func soundLabel(label string) bool {
+func isValidLabel(label string) bool {
 	return label != "" && len(label) <= maxLabel && label[0] != '-' && label[len(label)-1] != '-' &&
 		!strings.ContainsFunc(label, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' })
 }
 
-func loopbackHost(host string) bool {
+func isLoopbackHost(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && addr.IsLoopback() && addr.Zone() == ""
 }
 
-// rooted makes a name absolute, so that no search domain of the machine is tried behind it.
-func rooted(address string) string {
+// withRootDot makes the name in host:port absolute, so that the resolver does not append search domains.
+func withRootDot(address string) string {
 	host, port, err := net.SplitHostPort(address)
-	if err != nil || loopbackHost(host) {
+	if err != nil || isLoopbackHost(host) {
 		return address
 	}
 	return net.JoinHostPort(host+".", port)

@@ -1,8 +1,8 @@
-// Package sandboxapi orders things of the sandbox platform: that a session ends, that a fan writes, that a creator's phone approves.
+// Package sandboxapi is a client for the control API of the sandbox platform (docs/sandbox.md). It makes a session end,
+// a fan write or a creator's phone approve a sign-in.
 //
-// It speaks to the control API of our own sandbox server (docs/sandbox.md), which stands beside the nodes and answers on loopback only. What
-// it asks for is not traffic of an account, and the platform's own interface is never used here: that is why it alone does not leave
-// through egress.
+// The sandbox server runs next to the nodes, and its control API answers on loopback only. These requests are not
+// traffic of an account and never use the platform's own API, so they alone do not leave through egress.
 package sandboxapi
 
 import (
@@ -22,15 +22,15 @@ import (
 )
 
 const (
-	// answerAtMost bounds an answer, callAtMost how long it is waited for.
-	answerAtMost = 1 << 20
-	callAtMost   = 5 * time.Second
+	// maxResponse bounds a response in bytes, callTimeout the time of a request.
+	maxResponse = 1 << 20
+	callTimeout = 5 * time.Second
 )
 
-// ErrUnavailable means that the sandbox did not answer, or not as expected.
+// ErrUnavailable means that the sandbox did not respond, or not as expected.
 var ErrUnavailable = errors.New("the sandbox does not answer")
 
-// Refused is the sandbox's own no.
+// Refused is the error for a request that the sandbox rejected.
 type Refused struct {
 	Status  int
 	Code    int
@@ -38,71 +38,72 @@ type Refused struct {
 	Message string
 }
 
-// Error is the text for logs.
+// Error returns a text for logs.
 func (r *Refused) Error() string {
 	return fmt.Sprintf("the sandbox refused with %d (%d): %s", r.Status, r.Code, r.Message)
 }
 
-// Client orders things of one sandbox.
+// Client sends requests to the control API of one sandbox. It is safe for concurrent use.
 type Client struct {
 	origin string
 	http   *http.Client
 }
 
-// New makes a client of the sandbox at an origin.
+// New returns a client for the sandbox at an origin.
 func New(origin string) *Client {
 	return &Client{origin: strings.TrimSuffix(origin, "/"), http: &http.Client{
-		// No proxy of any kind: it is on this machine.
+		// No proxy, because the sandbox is on this machine.
 		Transport: &http.Transport{MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute, DialContext: (&net.Dialer{Timeout: time.Second}).DialContext},
-		Timeout:   callAtMost,
+		Timeout:   callTimeout,
 	}}
 }
 
-// Origin is where the sandbox is.
+// Origin returns the origin of the sandbox.
 func (c *Client) Origin() string { return c.origin }
 
-// Close ends idle connections.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Session is a signed-in browser of a login.
+// Session is the session of a signed-in browser.
 type Session struct {
+	// Cookie is the value of the Cookie header.
 	Cookie    secret.String
 	UserAgent string
-	// Headers go with the cookies.
+	// Headers must be sent with the cookies.
 	Headers map[string]string
 }
 
-// OpenSession gives a fresh session of a login, as if somebody had signed in with a browser.
+// OpenSession creates a session for a login, as if the creator had signed in with a browser.
 func (c *Client) OpenSession(ctx context.Context, login string) (Session, error) {
 	var out struct {
 		Cookie    secret.String     `json:"cookie"`
 		UserAgent string            `json:"user_agent"`
 		Headers   map[string]string `json:"headers"`
 	}
-	err := c.order(ctx, "sessions", map[string]any{"login": login}, &out)
+	err := c.post(ctx, "sessions", map[string]any{"login": login}, &out)
 	return Session{out.Cookie, out.UserAgent, out.Headers}, err
 }
 
-// EndSessions ends all sessions of a creator, by the platform's id.
+// EndSessions ends all sessions of a creator, given by the platform's id.
 func (c *Client) EndSessions(ctx context.Context, creator string) error {
-	return c.order(ctx, "sessions/end", map[string]any{"user_id": creator}, nil)
+	return c.post(ctx, "sessions/end", map[string]any{"user_id": creator}, nil)
 }
 
-// Happening is something that the world outside does. Only What must be given.
+// Happening is something that happens on the platform, such as a tip of a fan. Only What is required.
 type Happening struct {
 	// What is the name of the frame that it causes.
 	What string
-	// User is the fan, Ref what it is about, both by the platform's ids.
+	// User is the fan and Ref the object concerned, both by the platform's ids.
 	User, Ref string
 	Text      string
 	Reason    string
 	Cents     int64
 	Count     int
-	// Alone keeps the platform from telling of what else comes of it, such as the transaction of a tip.
+	// Alone suppresses the frames of side effects, such as the transaction of a tip.
 	Alone bool
 }
 
-// Happen makes it happen to a creator.
+// Happen makes something happen to a creator, given by the platform's id.
 func (c *Client) Happen(ctx context.Context, creator string, h Happening) error {
 	body := map[string]any{"creator_id": creator, "what": h.What, "alone": h.Alone}
 	for name, text := range map[string]string{"text": h.Text, "reason": h.Reason} {
@@ -121,38 +122,38 @@ func (c *Client) Happen(ctx context.Context, creator string, h Happening) error 
 	if h.Count != 0 {
 		body["count"] = h.Count
 	}
-	return c.order(ctx, "happen", body, nil)
+	return c.post(ctx, "happen", body, nil)
 }
 
-// AnswerQR plays the creator's phone: action is scan, approve or deny. The handle is the end of the address that a QR code shows; it changes,
-// and what is before the dot does not.
+// AnswerQR acts as the creator's phone. The action is scan, approve or deny. The handle is the last part of the URL
+// in the QR code. The URL changes over time, but the part of the handle before its dot stays the same.
 func (c *Client) AnswerQR(ctx context.Context, handle, action string) error {
 	id, _, _ := strings.Cut(handle, ".")
-	return c.order(ctx, "qr/"+url.PathEscape(id)+"/"+url.PathEscape(action), map[string]any{}, nil)
+	return c.post(ctx, "qr/"+url.PathEscape(id)+"/"+url.PathEscape(action), map[string]any{}, nil)
 }
 
-// TakeSelfie plays the creator's camera.
+// TakeSelfie acts as the creator's camera. The handle is the last part of the challenge's page.
 func (c *Client) TakeSelfie(ctx context.Context, handle string, passed bool) error {
-	return c.order(ctx, "selfies/"+url.PathEscape(handle), map[string]any{"passed": passed}, nil)
+	return c.post(ctx, "selfies/"+url.PathEscape(handle), map[string]any{"passed": passed}, nil)
 }
 
-// Fault is trouble that the platform makes for one creator.
+// Fault is a failure that the sandbox simulates for one creator.
 type Fault struct {
-	// Kind is one of the platform's: latency, rate_limit, error, challenge and others.
+	// Kind is one of the sandbox's kinds, such as latency, rate_limit, error or challenge.
 	Kind string
-	// Value is what the kind wants: milliseconds, seconds, a status.
+	// Value depends on the kind: milliseconds, seconds or a status.
 	Value int
-	// Count is how often it strikes and For how long it lasts; 0 for always.
+	// Count is how often the fault occurs and For how long it lasts. 0 means no limit.
 	Count int
 	For   time.Duration
 }
 
-// Trouble orders a fault for a creator, by the platform's id.
+// Trouble starts a fault for a creator, given by the platform's id.
 func (c *Client) Trouble(ctx context.Context, creator string, f Fault) error {
-	return c.order(ctx, "faults", map[string]any{"user_id": creator, "kind": f.Kind, "value": f.Value, "count": f.Count, "for_sec": f.For.Seconds()}, nil)
+	return c.post(ctx, "faults", map[string]any{"user_id": creator, "kind": f.Kind, "value": f.Value, "count": f.Count, "for_sec": f.For.Seconds()}, nil)
 }
 
-// Calm ends the faults of a creator, and says how many there were.
+// Calm ends all faults of a creator and returns how many there were.
 func (c *Client) Calm(ctx context.Context, creator string) (int, error) {
 	var out struct {
 		Cleared int `json:"cleared"`
@@ -161,12 +162,12 @@ func (c *Client) Calm(ctx context.Context, creator string) (int, error) {
 	return out.Cleared, err
 }
 
-// Generate makes things happen to a creator at a rate, for a while. A second order replaces the first.
+// Generate makes events happen to a creator at a rate, for a time. A second call replaces the first.
 func (c *Client) Generate(ctx context.Context, creator string, perSecond float64, lasting time.Duration) error {
-	return c.order(ctx, "generate", map[string]any{"user_id": creator, "events_per_sec": perSecond, "for_sec": lasting.Seconds()}, nil)
+	return c.post(ctx, "generate", map[string]any{"user_id": creator, "events_per_sec": perSecond, "for_sec": lasting.Seconds()}, nil)
 }
 
-// StopGenerating ends that, and says whether something ran.
+// StopGenerating stops Generate and reports whether it was running.
 func (c *Client) StopGenerating(ctx context.Context, creator string) (bool, error) {
 	var out struct {
 		Stopped bool `json:"stopped"`
@@ -175,48 +176,51 @@ func (c *Client) StopGenerating(ctx context.Context, creator string) (bool, erro
 	return out.Stopped, err
 }
 
-// order sends one order and reads what comes back.
-func (c *Client) order(ctx context.Context, path string, body map[string]any, into any) error {
+// post sends a body and decodes the response.
+func (c *Client) post(ctx context.Context, path string, body map[string]any, into any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
-		return fmt.Errorf("encode an order: %w", err)
+		return fmt.Errorf("encode a sandbox request: %w", err)
 	}
 	return c.send(ctx, http.MethodPost, path, text, into)
 }
 
+// send sends a request and decodes the response into a value, unless it is nil.
 func (c *Client) send(ctx context.Context, method, path string, text []byte, into any) error {
 	req, err := http.NewRequestWithContext(ctx, method, c.origin+"/control/"+path, bytes.NewReader(text))
 	if err != nil {
-		return errors.New("make an order: the sandbox has no valid address")
+		return errors.New("make a sandbox request: the sandbox's URL is not valid")
 	}
-	req.Host = "localhost" // control answers to no other name, so that no page of a browser here can reach it
+	// The control API accepts no other host, so that web pages in a local browser cannot reach it.
+	req.Host = "localhost"
 	req.Header.Set("Content-Type", "application/json")
 	res, err := c.http.Do(req)
 	if err != nil {
-		// The error of the standard library repeats the address, and with it the token of a challenge.
-		if told, ok := errors.AsType[*url.Error](err); ok {
-			err = told.Err
+		// The standard library's error contains the URL, and with it the token of a challenge.
+		if urlErr, ok := errors.AsType[*url.Error](err); ok {
+			err = urlErr.Err
 		}
 		return errors.Join(ErrUnavailable, err)
 	}
 	defer res.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(res.Body, answerAtMost))
+	answer, err := io.ReadAll(io.LimitReader(res.Body, maxResponse))
 	if err != nil {
 		return errors.Join(ErrUnavailable, err)
 	}
 	if res.StatusCode >= http.StatusBadRequest {
-		return refusal(res.StatusCode, answer)
+		return refusedError(res.StatusCode, answer)
 	}
 	if into == nil {
 		return nil
 	}
 	if err := json.Unmarshal(answer, into); err != nil {
-		return errors.Join(ErrUnavailable, fmt.Errorf("read what %s answered: %w", path, err))
+		return errors.Join(ErrUnavailable, fmt.Errorf("decode the response of %s: %w", path, err))
 	}
 	return nil
 }
 
-func refusal(status int, answer []byte) error {
+// refusedError returns a *Refused, or ErrUnavailable if the response is not a refusal of the sandbox.
+func refusedError(status int, answer []byte) error {
 	var doc struct {
 		Error struct {
 			Code    int    `json:"code"`

@@ -16,7 +16,7 @@ import (
 
 const login = "ok@sandbox.test"
 
-// get reads something of the platform as a signed-in browser would.
+// get sends a request to the platform with a session and returns the status.
 func get(t *testing.T, origin, path string, s sandboxapi.Session) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, origin+path, nil)
@@ -36,7 +36,7 @@ func get(t *testing.T, origin, path string, s sandboxapi.Session) int {
 	return res.StatusCode
 }
 
-// A session that is opened works until it is ended.
+// An opened session works until it is ended.
 func TestSessionsOpenAndEnd(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
@@ -47,16 +47,16 @@ func TestSessionsOpenAndEnd(t *testing.T) {
 		t.Fatalf("%+v %v", s, err)
 	}
 	if status := get(t, c.Origin(), "/api/v2/lists", s); status != http.StatusOK {
-		t.Errorf("the session is answered with %d", status)
+		t.Errorf("a request with the session returns %d", status)
 	}
 	owner := strconv.FormatInt(p.SignIn(login).Session.Owner, 10)
 	if err := c.EndSessions(t.Context(), owner); err != nil {
 		t.Fatal(err)
 	}
 	if status := get(t, c.Origin(), "/api/v2/lists", s); status != http.StatusUnauthorized {
-		t.Errorf("the ended session is answered with %d", status)
+		t.Errorf("a request with the ended session returns %d", status)
 	}
-	for what, err := range map[string]error{"a foreign login": second(c.OpenSession(t.Context(), "ok@example.com")), "nobody": c.EndSessions(t.Context(), "17")} {
+	for what, err := range map[string]error{"a foreign login": second(c.OpenSession(t.Context(), "ok@example.com")), "an unknown creator": c.EndSessions(t.Context(), "17")} {
 		if _, ok := errors.AsType[*sandboxapi.Refused](err); !ok {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -65,8 +65,8 @@ func TestSessionsOpenAndEnd(t *testing.T) {
 
 func second(_ sandboxapi.Session, err error) error { return err }
 
-// What is ordered really happens, with what was said about it.
-func TestThingsHappen(t *testing.T) {
+// Happen makes the platform send the frame with the given details.
+func TestHappenTriggersFrames(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
 	c := sandboxapi.New(p.URL)
@@ -87,8 +87,8 @@ func TestThingsHappen(t *testing.T) {
 	}
 }
 
-// A phone scans, approves and denies, by the address that its camera sees.
-func TestPhonesAnswer(t *testing.T) {
+// AnswerQR scans, approves and denies by the handle of the QR code.
+func TestAnswerQRActsAsThePhone(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
 	c := sandboxapi.New(p.URL)
@@ -104,11 +104,11 @@ func TestPhonesAnswer(t *testing.T) {
 		}
 	}
 	if _, ok := errors.AsType[*sandboxapi.Refused](c.TakeSelfie(t.Context(), "none", true)); !ok {
-		t.Error("a selfie that nobody asked for was taken")
+		t.Error("a selfie without a challenge was accepted")
 	}
 }
 
-// openQR opens a QR sign-in and gives the end of its address.
+// openQR starts a QR sign-in and returns its handle.
 func openQR(t *testing.T, origin string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, origin+"/api/v2/auth/qr", strings.NewReader("{}"))
@@ -128,8 +128,8 @@ func openQR(t *testing.T, origin string) string {
 	return answer.QR.URL[strings.LastIndexByte(answer.QR.URL, '/')+1:]
 }
 
-// A sandbox that is away, fails or talks nonsense is unavailable, and no refusal of what was asked.
-func TestTroubleIsNoRefusal(t *testing.T) {
+// A sandbox that is down, fails or responds with nonsense gives ErrUnavailable and not a refusal.
+func TestFailuresAreNotRefusals(t *testing.T) {
 	t.Parallel()
 	away := httptest.NewServer(http.NotFoundHandler())
 	away.Close()
@@ -140,7 +140,7 @@ func TestTroubleIsNoRefusal(t *testing.T) {
 	}{"nonsense": {200, "<html>"}, "a fault": {500, `{"error":{"code":5000,"message":"x"}}`}, "not ours": {404, "not found"}} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Host != "localhost" {
-				t.Errorf("asked as %s", r.Host)
+				t.Errorf("the host is %s", r.Host)
 			}
 			w.WriteHeader(answer.status)
 			_, _ = io.WriteString(w, answer.body)
@@ -155,8 +155,8 @@ func TestTroubleIsNoRefusal(t *testing.T) {
 	}
 }
 
-// What goes wrong on the way to the sandbox is told without the address, which holds the token of a challenge.
-func TestErrorsDoNotRepeatTheAddress(t *testing.T) {
+// Errors do not contain the URL, which contains the token of a challenge.
+func TestErrorsDoNotContainTheURL(t *testing.T) {
 	t.Parallel()
 	err := sandboxapi.New("http://127.0.0.1:1").TakeSelfie(t.Context(), "token-of-a-challenge", true)
 	if !errors.Is(err, sandboxapi.ErrUnavailable) || strings.Contains(err.Error(), "token-of-a-challenge") {

@@ -10,29 +10,30 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/tape"
 )
 
-// Request is what goes to the platform. Scheme and host are the driver's to add, and so are the session's headers.
+// Request is a request to the platform. The driver adds scheme, host and the session's headers. It prints as its method
+// only, because any other part may contain secrets.
 type Request struct {
 	Method string
-	// Path is escaped, and begins with a slash.
+	// Path is escaped and starts with a slash.
 	Path string
-	// Query is escaped, without a question mark; empty for none.
+	// Query is escaped and has no question mark. It is empty if there is none.
 	Query string
-	// Header is nil for none.
+	// Header is nil if there is none.
 	Header http.Header
-	// Body is JSON; nil for none.
+	// Body is JSON, or nil if there is none.
 	Body []byte
 }
 
-// String hides what the request holds: arguments, codes and passwords may be in any part of it.
+// String hides the contents: arguments, codes and passwords may be in any part of a request.
 func (r Request) String() string { return r.Method + " [request]" }
 
-// GoString hides it as well.
+// GoString hides the contents in %#v.
 func (r Request) GoString() string { return r.String() }
 
-// LogValue hides it in log lines.
+// LogValue hides the contents in log lines.
 func (r Request) LogValue() slog.Value { return slog.StringValue(r.String()) }
 
-// Conversions.
+// The conversions of docs/manifest.md.
 const (
 	asID    = "id"
 	asCents = "cents"
@@ -42,15 +43,17 @@ const (
 	asCSV   = "csv"
 )
 
-// Request makes the request of the arguments: path, query, headers, body, each in the order of the manifest.
+// Request builds the request. The parameters of the query and the members of the body are in the order of the manifest,
+// and arguments that were not given are omitted.
 func (a Args) Request() Request {
 	s := a.spec
 	b, _ := binders.Get().(*binder)
 	b.args = a
 	b.out = b.out[:0]
-	b.path()
+	// Path and query share one string, which saves an allocation.
+	b.appendPath()
 	path := len(b.out)
-	b.query()
+	b.appendQuery()
 	text := string(b.out)
 	req := Request{Method: s.verb, Path: text[:path], Query: text[path:]}
 	for _, t := range s.header {
@@ -70,20 +73,20 @@ func (a Args) Request() Request {
 	}
 	if s.body != nil {
 		b.out = append(b.out[:0], '{')
-		b.members(s.body.children)
+		b.appendMembers(s.body.children)
 		req.Body = append(bytes.Clone(b.out), '}')
 	}
 	b.args = Args{}
-	if cap(b.out)+cap(b.scratch) <= maxKept {
+	if cap(b.out)+cap(b.scratch) <= maxPooledBytes {
 		binders.Put(b)
 	}
 	return req
 }
 
-// maxKept is how large a buffer may be to be used again.
-const maxKept = 64 << 10
+// maxPooledBytes bounds the buffers that return to the pool.
+const maxPooledBytes = 64 << 10
 
-// binder holds what is used again from request to request.
+// binder builds one request. Binders are pooled for their buffers.
 type binder struct {
 	args         Args
 	out, scratch []byte
@@ -91,7 +94,7 @@ type binder struct {
 
 var binders = sync.Pool{New: func() any { return &binder{} }}
 
-func (b *binder) path() {
+func (b *binder) appendPath() {
 	for _, seg := range b.args.spec.path {
 		b.out = append(b.out, seg.text...)
 		if seg.prop != none {
@@ -101,12 +104,12 @@ func (b *binder) path() {
 	}
 }
 
-func (b *binder) query() {
+func (b *binder) appendQuery() {
 	start := len(b.out)
 	for _, t := range b.args.spec.query {
 		if t.prop == none {
 			b.scratch = append(b.scratch[:0], t.text...)
-			b.parameter(start, t.name)
+			b.appendParameter(start, t.name)
 			continue
 		}
 		value := b.args.value(t.prop)
@@ -116,20 +119,20 @@ func (b *binder) query() {
 		c := b.args.spec.props[t.prop].check
 		if c.kind != kindArray || c.as == asCSV {
 			b.scratch = appendPlain(b.scratch[:0], c, value)
-			b.parameter(start, t.name)
+			b.appendParameter(start, t.name)
 			continue
 		}
-		list := reread(value)
+		list := mustRead(value)
 		for item := range list.Items(tape.Root) {
 			b.scratch = appendPlain(b.scratch[:0], c.item, list.Literal(item))
-			b.parameter(start, t.name)
+			b.appendParameter(start, t.name)
 		}
 		list.Release()
 	}
 }
 
-// parameter appends one parameter of the query, with the scratch as its value.
-func (b *binder) parameter(start int, name string) {
+// appendParameter appends a query parameter whose value is in b.scratch. start is where the query begins in b.out.
+func (b *binder) appendParameter(start int, name string) {
 	if len(b.out) > start {
 		b.out = append(b.out, '&')
 	}
@@ -138,19 +141,19 @@ func (b *binder) parameter(start int, name string) {
 	b.out = appendEscaped(b.out, b.scratch)
 }
 
-// reread reads a value that was written down by us.
-func reread(value []byte) *tape.Tape {
+// mustRead parses JSON that this package has written, so failure is a bug.
+func mustRead(value []byte) *tape.Tape {
 	t, err := tape.Read(value, limits)
 	if err != nil {
-		panic("arguments that were written down are not JSON: " + err.Error())
+		panic("call: canonical arguments are not JSON: " + err.Error())
 	}
 	return t
 }
 
-// appendPlain appends a value as a path, a query or a header has it: without quotes.
+// appendPlain appends a converted value as it appears in a path, query or header: a string without quotes.
 func appendPlain(dst []byte, c *check, value []byte) []byte {
 	if c.as == asCSV {
-		list := reread(value)
+		list := mustRead(value)
 		defer list.Release()
 		for item := range list.Items(tape.Root) {
 			if item != tape.Root+1 {
@@ -168,19 +171,20 @@ func appendPlain(dst []byte, c *check, value []byte) []byte {
 	return dst
 }
 
-// unquote is the text of a JSON string in its plainest form.
+// unquote returns the text of a JSON string. The result may alias the argument.
 func unquote(quoted []byte) []byte {
 	inner := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(inner, '\\') < 0 {
 		return inner
 	}
-	t := reread(bytes.Clone(quoted))
+	t := mustRead(bytes.Clone(quoted))
 	defer t.Release()
 	return t.AppendText(nil, tape.Root)
 }
 
-// appendScalar appends a value that is neither a list nor an object, as JSON of the platform's.
+// appendScalar converts a value that is neither an array nor an object to the platform's JSON.
 func appendScalar(dst []byte, c *check, value []byte) []byte {
+	// value is canonical JSON, so bytes can be compared.
 	for i := range c.values {
 		if bytes.Equal(c.values[i].ours, value) {
 			return append(dst, c.values[i].theirs...)
@@ -192,7 +196,7 @@ func appendScalar(dst []byte, c *check, value []byte) []byte {
 	case asCents:
 		return convert.AppendMajor(dst, value)
 	case asTime, asUnix:
-		at, _ := convert.ParseTime(unquote(value)) // its format was checked
+		at, _ := convert.ParseTime(unquote(value)) // valid: format date-time was checked
 		if c.as == asUnix {
 			return convert.AppendUnix(dst, at)
 		}
@@ -208,13 +212,13 @@ func appendScalar(dst []byte, c *check, value []byte) []byte {
 	return append(dst, value...)
 }
 
-// appendJSON appends a value as the body has it.
+// appendJSON converts a value to the platform's JSON, for the body.
 func appendJSON(dst []byte, c *check, value []byte) []byte {
 	switch {
 	case c.as == asCSV:
 		return tape.AppendQuoted(dst, appendPlain(nil, c, value))
 	case c.kind == kindArray:
-		list := reread(value)
+		list := mustRead(value)
 		defer list.Release()
 		dst = append(dst, '[')
 		for item := range list.Items(tape.Root) {
@@ -230,9 +234,9 @@ func appendJSON(dst []byte, c *check, value []byte) []byte {
 	return appendScalar(dst, c, value)
 }
 
-// appendObject appends an object with the platform's names for its members.
+// appendObject converts an object with declared members. The members get the platform's names.
 func appendObject(dst []byte, c *check, value []byte) []byte {
-	t := reread(value)
+	t := mustRead(value)
 	defer t.Release()
 	dst = append(dst, '{')
 	first := true
@@ -253,39 +257,41 @@ func appendObject(dst []byte, c *check, value []byte) []byte {
 	return append(dst, '}')
 }
 
-// members appends what there is of a part of the body, and says whether there was anything.
-func (b *binder) members(nodes []*bodyNode) bool {
-	some := false
+// appendMembers appends the given members of an object of the body and reports whether there were any. An object whose
+// members are all absent is omitted.
+func (b *binder) appendMembers(nodes []*bodyNode) bool {
+	found := false
 	for _, n := range nodes {
 		before := len(b.out)
-		if some {
+		if found {
 			b.out = append(b.out, ',')
 		}
 		b.out = append(b.out, n.key...)
-		there := true
+		present := true
 		switch {
 		case n.children != nil:
 			b.out = append(b.out, '{')
-			there = b.members(n.children)
+			present = b.appendMembers(n.children)
 			b.out = append(b.out, '}')
 		case n.constant != nil:
 			b.out = append(b.out, n.constant...)
 		default:
 			value := b.args.value(n.prop)
-			if there = len(value) > 0; there {
+			if present = len(value) > 0; present {
 				b.out = appendJSON(b.out, b.args.spec.props[n.prop].check, value)
 			}
 		}
-		if !there {
+		if !present {
 			b.out = b.out[:before]
 			continue
 		}
-		some = true
+		found = true
 	}
-	return some
+	return found
 }
 
-// appendEscaped percent-encodes everything but the characters that no part of a URL gives a meaning to.
+// appendEscaped percent-encodes all bytes except the unreserved characters of RFC 3986, so a value cannot change the
+// structure of a URL.
 func appendEscaped(dst, value []byte) []byte {
 	const hex = "0123456789ABCDEF"
 	for _, c := range value {

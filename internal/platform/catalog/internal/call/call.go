@@ -1,8 +1,9 @@
-// Package call turns a caller's arguments into a request to the platform.
+// Package call turns the arguments of a call into a request to the platform.
 //
-// A Spec is one method's arguments, compiled. Parse, FromQuery and FromPositional read the three forms a call can have and
-// give the same Args for the same arguments (forms.go, check.go); Args.Request makes the request of them (bind.go). Host and
-// scheme never come from an argument, and a value in a path is always one segment.
+// A Spec is the compiled argument list of one method (compile.go, places.go). Parse, FromObject, FromPositional and
+// FromQuery read the forms that a call can have and return equal Args for equal arguments (forms.go, check.go).
+// Args.Request builds the request (bind.go). Host and scheme never come from an argument, and a value in a path is
+// always one segment.
 package call
 
 import (
@@ -12,13 +13,15 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/manifest"
 )
 
-// Spec is the compiled arguments of one method. It is never changed, and may be used by many goroutines.
+// Spec is the compiled argument list of one method. It is immutable and safe for concurrent use.
 type Spec struct {
-	// name is that of the method, for messages.
-	name  string
+	// name is the method's full name, for messages.
+	name string
+	// props are the arguments in positional order, index their positions by name.
 	props []*prop
 	index map[string]int
-	// required says in how far an empty call is complete.
+
+	// verb, path, query, header and body are the template of the request.
 	verb    string
 	path    []segment
 	query   []target
@@ -27,16 +30,17 @@ type Spec struct {
 	example json.RawMessage
 }
 
-// maxArgs bounds a method's arguments; a call notes them in an array of this size.
+// maxArgs bounds the arguments of a method. A reader keeps them in arrays of this size.
 const maxArgs = 24
 
-// prop is one argument, or a member of one.
+// prop is one argument, or a member of an object argument.
 type prop struct {
 	name string
-	// key is the name as JSON, with its colon; theirs is the platform's name for a member of an object.
+	// key is our name as JSON, with the colon. theirs is the platform's name in the same form; only members of objects
+	// have it.
 	key, theirs []byte
 	required    bool
-	// fallback is the default, as JSON.
+	// fallback is the default as canonical JSON, or nil.
 	fallback []byte
 	check    *check
 	source   *manifest.Property
@@ -53,11 +57,11 @@ const (
 	kindObject
 )
 
-// check is what a value must be, and what it is converted to.
+// check holds the rules that a value must satisfy, and its conversion for the platform.
 type check struct {
 	kind kind
 	enum [][]byte
-	// Bounds; -1 where there is none.
+	// minLength and maxLength count characters. A maximum of none means no limit.
 	minLength, maxLength int
 	minItems, maxItems   int
 	minimum, maximum     *int64
@@ -65,31 +69,33 @@ type check struct {
 	pattern              *regexp.Regexp
 	format               string
 	item                 *check
-	// props are the members of an object, nil for one that is passed as it is.
+	// props are the members of an object. If it is nil, the object is passed unchanged.
 	props []*prop
-	// segment is a text that stands in a path, noComma one in a list with commas, header one in a header.
+	// segment marks a string that goes into the path, noComma one that goes into a comma-separated list, and header one
+	// that goes into a header. They restrict which characters are safe.
 	segment, noComma, header bool
 
+	// as is the conversion, or empty. values maps an enumeration and takes precedence over as.
 	as     string
 	values []pair
 }
 
 type pair struct{ ours, theirs []byte }
 
-// segment is a part of the path: a text, or an argument.
+// segment is a part of the path template: a text, followed by the value of an argument unless prop is none.
 type segment struct {
 	text string
 	prop int
 }
 
-// target is a named place for an argument (prop) or a constant (text, as the query or the header wants it).
+// target is a query parameter or a header. Its value is an argument or, if prop is none, the constant text.
 type target struct {
 	name string
 	prop int
 	text string
 }
 
-// bodyNode is a member of the body: an argument, a constant, or an object of more of them.
+// bodyNode is a member of the body: an object of further members (children), a constant, or the argument prop.
 type bodyNode struct {
 	key      []byte
 	name     string
@@ -98,9 +104,10 @@ type bodyNode struct {
 	children []*bodyNode
 }
 
+// none stands for "no argument" in indexes and "no limit" in bounds.
 const none = -1
 
-// Names lists the arguments in positional order.
+// Names returns the names of the arguments in positional order.
 func (s *Spec) Names() []string {
 	names := make([]string, len(s.props))
 	for i, p := range s.props {
@@ -109,7 +116,7 @@ func (s *Spec) Names() []string {
 	return names
 }
 
-// Properties are what the arguments were compiled from, in positional order.
+// Properties returns the manifest's definitions of the arguments in positional order.
 func (s *Spec) Properties() []*manifest.Property {
 	list := make([]*manifest.Property, len(s.props))
 	for i, p := range s.props {

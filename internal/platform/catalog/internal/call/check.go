@@ -14,17 +14,18 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/tape"
 )
 
-// within goes one step down, to a part of a value; what comes after must go back up.
-func (r *reader) within(name string, index int) {
+// pushStep descends to a part of the current value: a member by name, or an item by index if name is empty. The caller
+// must decrement r.depth afterwards.
+func (r *reader) pushStep(name string, index int) {
 	if r.depth < maxNesting {
 		r.path[r.depth] = step{name, index}
 	}
 	r.depth++
 }
 
-// wrong notes what is wrong with the value that is being looked at.
-func (r *reader) wrong(code, detail string) {
-	pointer := r.place(r.arg)
+// reject records an error at the current value.
+func (r *reader) reject(code, detail string) {
+	pointer := r.pointer(r.arg)
 	for _, s := range r.path[:min(r.depth, maxNesting)] {
 		if s.name != "" {
 			pointer += "/" + escape(s.name)
@@ -32,7 +33,7 @@ func (r *reader) wrong(code, detail string) {
 			pointer += "/" + strconv.Itoa(s.index)
 		}
 	}
-	r.add(pointer, code, detail)
+	r.addField(pointer, code, detail)
 }
 
 var kindNames = [...]string{
@@ -40,20 +41,21 @@ var kindNames = [...]string{
 	kindArray: "a list", kindObject: "an object",
 }
 
-// value checks one value and appends it in its plainest form.
-func (r *reader) value(c *check, at uint32) {
+// checkValue validates a value and appends it in canonical form. It records errors and continues, so that a response
+// lists all of them.
+func (r *reader) checkValue(c *check, at uint32) {
 	from := len(r.out)
 	ok := false
 	switch kind := r.t.Kind(at); c.kind {
 	case kindString:
 		if ok = kind == tape.String; ok {
 			r.out = r.t.AppendString(r.out, at)
-			r.text(c, at)
+			r.checkString(c, at)
 		}
 	case kindInteger:
 		if kind == tape.Number {
 			if r.out, ok = convert.AppendInteger(r.out, r.t.Raw(at)); ok {
-				r.bounds(c, r.out[from:])
+				r.checkRange(c, r.out[from:])
 			}
 		}
 	case kindNumber:
@@ -66,68 +68,70 @@ func (r *reader) value(c *check, at uint32) {
 		}
 	case kindArray:
 		if ok = kind == tape.Array; ok {
-			r.items(c, at)
+			r.checkItems(c, at)
 		}
 	case kindObject:
 		if ok = kind == tape.Object; ok {
-			r.members(c, at)
+			r.checkMembers(c, at)
 		}
 	}
 	if !ok {
-		r.wrong("type", "must be "+kindNames[c.kind])
+		r.reject("type", "must be "+kindNames[c.kind])
 		return
 	}
 	if c.enum != nil && !slices.ContainsFunc(c.enum, func(v []byte) bool { return bytes.Equal(v, r.out[from:]) }) {
-		r.wrong("enum", "must be one of "+string(bytes.Join(c.enum, []byte(", "))))
+		r.reject("enum", "must be one of "+string(bytes.Join(c.enum, []byte(", "))))
 	}
 }
 
-// text checks a string.
-func (r *reader) text(c *check, at uint32) {
+// checkString validates a string against its check.
+func (r *reader) checkString(c *check, at uint32) {
+	// NUL can only come from an escape; the parser rejects raw control characters.
 	raw := r.t.Raw(at)
 	if r.t.Node(at).Escaped {
 		raw = r.t.AppendText(nil, at)
 		if bytes.IndexByte(raw, 0) >= 0 {
-			r.wrong("character", "must not hold the character NUL")
+			r.reject("character", "must not contain the character NUL")
 			return
 		}
 	}
 	if c.minLength > 0 || c.maxLength >= 0 {
 		n := utf8.RuneCount(raw)
 		if n < c.minLength || c.maxLength >= 0 && n > c.maxLength {
-			r.wrong("length", "must have "+between(c.minLength, c.maxLength)+" characters")
+			r.reject("length", "must have "+describeBounds(c.minLength, c.maxLength)+" characters")
 		}
 	}
 	if c.as == asID && !convert.IsID(raw) {
-		if c.segment {
-			r.strays++ // it names nothing, and is not sent
-			r.wrong("format", "is no id of this platform, so nothing has it")
+		if c.segment { // see reader.impossibleIDs
+			r.impossibleIDs++
+			r.reject("format", "is not an id of this platform, so nothing has this id")
 			return
 		}
-		r.wrong("format", "must be an id: a string of digits")
+		r.reject("format", "must be an id: a string of digits")
 	}
 	if c.format != "" && !formats[c.format].match(raw) {
-		r.wrong("format", "must be "+formats[c.format].text)
+		r.reject("format", "must be "+formats[c.format].text)
 	}
 	if c.pattern != nil && !c.pattern.Match(raw) {
-		r.wrong("pattern", "must match "+c.pattern.String())
+		r.reject("pattern", "must match "+c.pattern.String())
 	}
-	r.safe(c, raw)
+	r.checkPlacement(c, raw)
 }
 
-// safe refuses texts that would be something else where they are going.
-func (r *reader) safe(c *check, raw []byte) {
+// checkPlacement rejects strings that would change meaning in their place: more than one path segment, a comma in a
+// comma-separated list, or a line break in a header.
+func (r *reader) checkPlacement(c *check, raw []byte) {
 	switch {
 	case c.segment && !oneSegment(raw):
-		r.wrong("format", "must be one part of a path: not empty, no dots alone, no slash and no control character")
+		r.reject("format", "must be a single path segment: not empty, not . or .., without slashes and control characters")
 	case c.noComma && bytes.IndexByte(raw, ',') >= 0:
-		r.wrong("format", "must not hold a comma")
+		r.reject("format", "must not contain a comma")
 	case c.header && bytes.ContainsFunc(raw, func(ch rune) bool { return ch < ' ' || ch > '~' }):
-		r.wrong("format", "must be printable ASCII")
+		r.reject("format", "must be printable ASCII")
 	}
 }
 
-// oneSegment says whether a text can be a segment of a path and nothing else.
+// oneSegment reports whether a text is safe as a single path segment.
 func oneSegment(raw []byte) bool {
 	if len(raw) == 0 || string(raw) == "." || string(raw) == ".." {
 		return false
@@ -135,12 +139,13 @@ func oneSegment(raw []byte) bool {
 	return !bytes.ContainsFunc(raw, func(ch rune) bool { return ch == '/' || ch == '\\' || ch < ' ' || ch == 0x7f })
 }
 
-// bounds checks an integer.
-func (r *reader) bounds(c *check, digits []byte) {
+// checkRange validates an integer in canonical form against minimum and maximum.
+func (r *reader) checkRange(c *check, digits []byte) {
 	if c.minimum == nil && c.maximum == nil {
 		return
 	}
-	n, err := strconv.ParseInt(string(digits), 10, 64) // beyond 64 bits it is the nearest that fits, with an error
+	// ParseInt fails for numbers beyond 64 bits. Such a number violates any bound on its side.
+	n, err := strconv.ParseInt(string(digits), 10, 64)
 	if err == nil && (c.minimum == nil || n >= *c.minimum) && (c.maximum == nil || n <= *c.maximum) {
 		return
 	}
@@ -156,13 +161,13 @@ func (r *reader) bounds(c *check, digits []byte) {
 	default:
 		detail += strconv.FormatInt(*c.minimum, 10) + " and at most " + strconv.FormatInt(*c.maximum, 10)
 	}
-	r.wrong("range", detail)
+	r.reject("range", detail)
 }
 
-// items checks a list.
-func (r *reader) items(c *check, at uint32) {
+// checkItems validates an array and its items.
+func (r *reader) checkItems(c *check, at uint32) {
 	if n := r.t.Len(at); n < c.minItems || c.maxItems >= 0 && n > c.maxItems {
-		r.wrong("items", "must have "+between(c.minItems, c.maxItems)+" items")
+		r.reject("items", "must have "+describeBounds(c.minItems, c.maxItems)+" items")
 		return
 	}
 	r.out = append(r.out, '[')
@@ -176,12 +181,13 @@ func (r *reader) items(c *check, at uint32) {
 			r.out = append(r.out, ',')
 		}
 		from := len(r.out)
-		r.within("", i)
-		r.value(c.item, item)
+		r.pushStep("", i)
+		r.checkValue(c.item, item)
 		r.depth--
+		// Compare canonical forms, in which equal strings and integers are equal bytes.
 		if c.unique {
 			if seen[string(r.out[from:])] {
-				r.wrong("unique", "must not have an item twice")
+				r.reject("unique", "must not contain an item twice")
 			}
 			seen[string(r.out[from:])] = true
 		}
@@ -190,8 +196,8 @@ func (r *reader) items(c *check, at uint32) {
 	r.out = append(r.out, ']')
 }
 
-// members checks an object. One without declared members is passed as it is.
-func (r *reader) members(c *check, at uint32) {
+// checkMembers validates an object and fills in defaults. An object without declared members is passed unchanged.
+func (r *reader) checkMembers(c *check, at uint32) {
 	if c.props == nil {
 		r.out = r.t.AppendValue(r.out, at)
 		return
@@ -199,8 +205,8 @@ func (r *reader) members(c *check, at uint32) {
 	for name := range r.t.Members(at) {
 		text := r.t.Text(name)
 		if !r.lenient && !slices.ContainsFunc(c.props, func(p *prop) bool { return p.name == text }) {
-			r.within(cut(text), 0)
-			r.wrong("unknown", "is not known here: there are "+propNames(c.props))
+			r.pushStep(truncate(text), 0)
+			r.reject("unknown", "is not a member: the members are "+propNames(c.props))
 			r.depth--
 		}
 	}
@@ -212,8 +218,8 @@ func (r *reader) members(c *check, at uint32) {
 		hint = next
 		if !ok && p.fallback == nil {
 			if p.required {
-				r.within(p.name, 0)
-				r.wrong("required", "is required")
+				r.pushStep(p.name, 0)
+				r.reject("required", "is required")
 				r.depth--
 			}
 			continue
@@ -224,8 +230,8 @@ func (r *reader) members(c *check, at uint32) {
 		first = false
 		r.out = append(r.out, p.key...)
 		if ok {
-			r.within(p.name, 0)
-			r.value(p.check, value)
+			r.pushStep(p.name, 0)
+			r.checkValue(p.check, value)
 			r.depth--
 		} else {
 			r.out = append(r.out, p.fallback...)
@@ -242,7 +248,7 @@ func propNames(props []*prop) string {
 	return strings.Join(names, ", ")
 }
 
-func between(low, high int) string {
+func describeBounds(low, high int) string {
 	switch {
 	case high < 0:
 		return "at least " + strconv.Itoa(low)
@@ -254,13 +260,14 @@ func between(low, high int) string {
 	return strconv.Itoa(low) + " to " + strconv.Itoa(high)
 }
 
-// formats are those of JSON Schema that arguments use, each a little stricter: times as we can read them, addresses of the web.
+// formats are the formats of JSON Schema that arguments may have. They are stricter than the standard: times must have
+// a year from 0 to 9999, and a URI must be an http or https URL without user information.
 var formats = map[string]struct {
 	text  string
 	match func([]byte) bool
 }{
 	"date":      {"a date: YYYY-MM-DD", isDate},
-	"date-time": {"a time as in RFC 3339, such as 2026-11-14T22:50:00Z", isTime},
+	"date-time": {"an RFC 3339 time, such as 2026-11-14T22:50:00Z", isTime},
 	"uri":       {"an http or https URL", isURL},
 	"email":     {"an e-mail address", isEmail},
 }

@@ -15,18 +15,18 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/tape"
 )
 
-// New compiles a method's arguments. base is what its path is below; page is how it is paged, nil if it is not. The
-// faults are those of docs/manifest.md.
+// New compiles the arguments of a method. base is the prefix of its path. page is its paging style, or nil if it is not
+// paged. The returned faults are violations of the rules in docs/manifest.md.
 func New(resource string, m *manifest.Method, base string, page *manifest.Page) (*Spec, []manifest.Fault) {
 	verb, path, _ := strings.Cut(m.HTTP, " ")
 	c := compiler{
-		method: m, places: map[string]bool{}, placeholders: map[string]bool{},
+		method: m, taken: map[string]bool{}, placeholders: map[string]bool{},
 		spec: &Spec{name: resource + "." + m.Name, verb: verb, index: map[string]int{}, example: m.Example},
 	}
-	c.args(page)
-	c.path(base + path)
-	c.constants()
-	c.rules()
+	c.compileArgs(page)
+	c.compileTargets(base + path)
+	c.compileConstants()
+	c.checkMethodRules()
 	if len(c.faults) == 0 {
 		c.checkExample()
 	}
@@ -36,9 +36,9 @@ func New(resource string, m *manifest.Method, base string, page *manifest.Page) 
 type compiler struct {
 	method *manifest.Method
 	spec   *Spec
-	// places are taken: query.x, body.a.b, header.y.
-	places map[string]bool
-	// placeholders are the path's; true once an argument fills it.
+	// taken lists the query parameters and headers in use, as query.x and header.y.
+	taken map[string]bool
+	// placeholders are the placeholders of the path. The value is true once an argument fills it.
 	placeholders map[string]bool
 	faults       []manifest.Fault
 }
@@ -47,8 +47,8 @@ func (c *compiler) fault(pos manifest.Pos, format string, args ...any) {
 	c.faults = append(c.faults, manifest.Fault{Pos: pos, Detail: c.spec.name + ": " + fmt.Sprintf(format, args...)})
 }
 
-// args compiles the arguments, and adds those of a paged method.
-func (c *compiler) args(page *manifest.Page) {
+// compileArgs compiles the arguments and adds limit and cursor to a paged method.
+func (c *compiler) compileArgs(page *manifest.Page) {
 	args := slices.Clone(c.method.Args)
 	if page != nil && page.Cursor != "" {
 		args = append(args, pageArgs(c.method.Pos, page)...)
@@ -59,10 +59,10 @@ func (c *compiler) args(page *manifest.Page) {
 	}
 	for _, p := range args {
 		if _, ok := c.spec.index[p.Name]; ok {
-			c.fault(p.Pos, "%s is an argument of every paged method; do not write it down", p.Name)
+			c.fault(p.Pos, "%s is an argument of every paged method; do not declare it", p.Name)
 			continue
 		}
-		compiled := c.prop(p)
+		compiled := c.compileProp(p)
 		c.spec.index[p.Name] = len(c.spec.props)
 		c.spec.props = append(c.spec.props, compiled)
 	}
@@ -71,7 +71,7 @@ func (c *compiler) args(page *manifest.Page) {
 			c.fault(p.source.Pos, "%s is required and must come before the optional arguments", p.name)
 		}
 		if p.name == positional {
-			c.fault(p.source.Pos, "an argument cannot be called %s: that is how arguments by position are given", positional)
+			c.fault(p.source.Pos, "an argument cannot be named %s: the name holds positional arguments", positional)
 		}
 		if p.required && p.fallback != nil {
 			c.fault(p.source.Pos, "%s is required and has a default; one of them is wrong", p.name)
@@ -79,7 +79,7 @@ func (c *compiler) args(page *manifest.Page) {
 	}
 }
 
-// pageArgs are the arguments that paging adds.
+// pageArgs returns the arguments that paging adds.
 func pageArgs(pos manifest.Pos, page *manifest.Page) []*manifest.Property {
 	one, hundred, longest := int64(1), int64(100), 512
 	shortest := 1
@@ -95,30 +95,31 @@ func pageArgs(pos manifest.Pos, page *manifest.Page) []*manifest.Property {
 	}
 }
 
-// prop compiles one argument, or a member of one.
-func (c *compiler) prop(p *manifest.Property) *prop {
+// compileProp compiles an argument, or a member of an object argument.
+func (c *compiler) compileProp(p *manifest.Property) *prop {
 	compiled := &prop{
-		name: p.Name, key: append(quoted(p.Name), ':'), required: p.Required, check: c.check(p, p.Name), source: p,
+		name: p.Name, key: append(quoted(p.Name), ':'), required: p.Required, check: c.compileCheck(p, p.Name), source: p,
 	}
 	if p.Default != nil {
-		compiled.fallback = c.literal(compiled.check, p)
+		compiled.fallback = c.compileDefault(compiled.check, p)
 	}
 	return compiled
 }
 
-// literal is the default in its plainest form.
-func (c *compiler) literal(ch *check, p *manifest.Property) []byte {
+// compileDefault returns the default in canonical form. It parses the default as the only argument of a temporary Spec,
+// so that defaults are checked like any value.
+func (c *compiler) compileDefault(ch *check, p *manifest.Property) []byte {
 	probe := &Spec{name: "default", props: []*prop{{name: "value", key: []byte(`"value":`), check: ch}}, index: map[string]int{"value": 0}}
 	args, err := probe.FromObject(slices.Concat([]byte(`{"value":`), p.Default, []byte("}")), false)
 	if err != nil {
-		c.fault(p.Pos, "the default of %s is not what it must be itself%s", p.Name, because(err))
+		c.fault(p.Pos, "the default of %s is not valid%s", p.Name, fieldDetails(err))
 		return nil
 	}
 	return args.value(0)
 }
 
-// because says which fields a problem is about.
-func because(err error) string {
+// fieldDetails lists the fields of a problem and their details.
+func fieldDetails(err error) string {
 	found, ok := errors.AsType[*problem.Error](err)
 	if !ok {
 		return ": " + err.Error()
@@ -134,13 +135,13 @@ var kinds = map[string]kind{
 	"string": kindString, "integer": kindInteger, "number": kindNumber, "boolean": kindBoolean, "array": kindArray, "object": kindObject,
 }
 
-// conversionTypes are the types that conversions take.
+// conversionTypes maps each conversion to the type that it applies to.
 var conversionTypes = map[string]kind{
 	asID: kindString, asCents: kindInteger, asTime: kindString, asUnix: kindString, asFlag: kindBoolean, asCSV: kindArray,
 }
 
-// check compiles what a value must be.
-func (c *compiler) check(p *manifest.Property, name string) *check {
+// compileCheck compiles the rules and the conversion of a value. name is for messages.
+func (c *compiler) compileCheck(p *manifest.Property, name string) *check {
 	ch := &check{minLength: 0, maxLength: none, minItems: 0, maxItems: none, minimum: p.Minimum, maximum: p.Maximum, unique: p.UniqueItems,
 		format: p.Format, as: p.As}
 	set := func(into *int, from *int) {
@@ -155,7 +156,7 @@ func (c *compiler) check(p *manifest.Property, name string) *check {
 	typ := p.Type
 	if p.ID {
 		if typ != "" && typ != "string" || p.As != "" && p.As != asID {
-			c.fault(p.Pos, "%s: $ref: Id is a string with as: id; leave out type and as", name)
+			c.fault(p.Pos, "%s: $ref: Id implies type: string and as: id; remove type and as", name)
 		}
 		typ, ch.as = "string", asID
 	}
@@ -165,15 +166,16 @@ func (c *compiler) check(p *manifest.Property, name string) *check {
 		return ch
 	}
 	ch.kind = kind
-	c.bounds(p, ch, name)
-	c.parts(p, ch, name)
-	c.conversion(ch, p, name)
-	c.enumeration(p, ch, name)
+	// compileParts must come before applyConversion, which may move the conversion to the items.
+	c.checkBounds(p, ch, name)
+	c.compileParts(p, ch, name)
+	c.applyConversion(ch, p, name)
+	c.compileEnum(p, ch, name)
 	return ch
 }
 
-// bounds makes sure that a type has no bounds of another's.
-func (c *compiler) bounds(p *manifest.Property, ch *check, name string) {
+// checkBounds rejects keywords that do not apply to the type, and compiles the pattern.
+func (c *compiler) checkBounds(p *manifest.Property, ch *check, name string) {
 	for _, rule := range []struct {
 		given bool
 		kind  kind
@@ -185,39 +187,39 @@ func (c *compiler) bounds(p *manifest.Property, ch *check, name string) {
 		{p.Properties != nil, kindObject, "properties"},
 	} {
 		if rule.given && ch.kind != rule.kind {
-			c.fault(p.Pos, "%s: %s do not go with this type", name, rule.names)
+			c.fault(p.Pos, "%s: %s do not apply to this type", name, rule.names)
 		}
 	}
 	if p.Pattern != "" {
 		pattern, err := regexp.Compile(p.Pattern)
 		if err != nil {
-			c.fault(p.Pos, "%s: the pattern is not a regular expression that Go knows", name)
+			c.fault(p.Pos, "%s: the pattern is not a valid Go regular expression", name)
 		}
 		ch.pattern = pattern
 	}
 }
 
-// parts compiles items and members.
-func (c *compiler) parts(p *manifest.Property, ch *check, name string) {
+// compileParts compiles the items of an array and the members of an object.
+func (c *compiler) compileParts(p *manifest.Property, ch *check, name string) {
 	if ch.kind == kindArray && p.Items == nil {
-		c.fault(p.Pos, "%s: say what the items are", name)
+		c.fault(p.Pos, "%s: define its items", name)
 		ch.item = &check{maxLength: none, maxItems: none}
 	}
 	if p.Items != nil {
 		if p.Items.To != "" || p.Items.Default != nil {
-			c.fault(p.Items.Pos, "%s: items have no to and no default", name)
+			c.fault(p.Items.Pos, "%s: items cannot have to or default", name)
 		}
-		ch.item = c.check(p.Items, name+" items")
+		ch.item = c.compileCheck(p.Items, name+" items")
 	}
 	theirs := map[string]bool{}
 	for _, member := range p.Properties {
-		compiled := c.prop(member)
+		compiled := c.compileProp(member)
 		to := member.To
 		if to == "" {
-			to = shape.Theirs(member.Name, member.As)
+			to = shape.PlatformName(member.Name, member.As)
 		}
 		if strings.Contains(to, ".") || theirs[to] {
-			c.fault(member.Pos, "%s.%s: within an object, to is one name that no other member has", name, member.Name)
+			c.fault(member.Pos, "%s.%s: inside an object, to must be a single name that no other member has", name, member.Name)
 		}
 		theirs[to] = true
 		compiled.theirs = append(quoted(to), ':')
@@ -225,17 +227,18 @@ func (c *compiler) parts(p *manifest.Property, ch *check, name string) {
 	}
 }
 
-// conversion settles how a value is converted. On a list it applies to the items, but for csv.
-func (c *compiler) conversion(ch *check, p *manifest.Property, name string) {
+// applyConversion checks the conversion of a value against its type. On an array, every conversion but csv applies to
+// the items, so it moves there.
+func (c *compiler) applyConversion(ch *check, p *manifest.Property, name string) {
 	if ch.as == "" {
 		return
 	}
 	if ch.kind == kindArray && ch.as != asCSV {
 		if ch.item.as != "" && ch.item.as != ch.as {
-			c.fault(p.Pos, "%s: the items are converted in another way", name)
+			c.fault(p.Pos, "%s: the items have another conversion", name)
 		}
 		ch.item.as, ch.as = ch.as, ""
-		c.conversion(ch.item, p.Items, name+" items")
+		c.applyConversion(ch.item, p.Items, name+" items")
 		return
 	}
 	if want := conversionTypes[ch.as]; ch.kind != want {
@@ -244,20 +247,20 @@ func (c *compiler) conversion(ch *check, p *manifest.Property, name string) {
 	}
 	if ch.as == asCSV {
 		if ch.item.kind == kindArray || ch.item.kind == kindObject {
-			c.fault(p.Pos, "%s: items of comma-separated text are not lists or objects", name)
+			c.fault(p.Pos, "%s: items of a comma-separated string cannot be arrays or objects", name)
 		}
 		ch.item.noComma = true
 	}
 	if ch.as == asTime || ch.as == asUnix {
 		if ch.format != "" && ch.format != "date-time" {
-			c.fault(p.Pos, "%s: as: %s is a date-time", name, ch.as)
+			c.fault(p.Pos, "%s: as: %s requires format: date-time", name, ch.as)
 		}
 		ch.format = "date-time"
 	}
 }
 
-// enumeration compiles enum and values; values alone imply the enum.
-func (c *compiler) enumeration(p *manifest.Property, ch *check, name string) {
+// compileEnum compiles enum and values. Without an enum, the keys of values are the enum, except for booleans.
+func (c *compiler) compileEnum(p *manifest.Property, ch *check, name string) {
 	for _, v := range p.Enum {
 		if (v[0] == '"') != (ch.kind == kindString) || v[0] != '"' && ch.kind != kindInteger {
 			c.fault(p.Pos, "%s: enum has a value of another type", name)
@@ -270,11 +273,12 @@ func (c *compiler) enumeration(p *manifest.Property, ch *check, name string) {
 			ours = quoted(pair.Ours)
 		}
 		if ch.kind == kindArray || ch.kind == kindObject || ch.as != "" {
-			c.fault(p.Pos, "%s: values go with strings, integers and booleans that are not converted otherwise", name)
+			c.fault(p.Pos, "%s: values apply to strings, integers and booleans without another conversion", name)
 			return
 		}
+		// If both are given, values may map a part of the enum but not extend it.
 		if p.Enum != nil && !slices.ContainsFunc(ch.enum[:len(p.Enum)], func(v []byte) bool { return string(v) == string(ours) }) {
-			c.fault(p.Pos, "%s: values has %s, which enum has not", name, pair.Ours)
+			c.fault(p.Pos, "%s: values lists %s, which is not in enum", name, pair.Ours)
 		}
 		if p.Enum == nil && ch.kind != kindBoolean {
 			ch.enum = append(ch.enum, ours)
@@ -285,17 +289,18 @@ func (c *compiler) enumeration(p *manifest.Property, ch *check, name string) {
 
 func pairOf(ours, theirs []byte) pair { return pair{ours, theirs} }
 
-// rules checks what concerns the method as a whole.
-func (c *compiler) rules() {
+// checkMethodRules checks the rules about verb, access and body. Arguments of reads must be flat, because a read can be
+// called with a query.
+func (c *compiler) checkMethodRules() {
 	m := c.method
 	read := m.Access == "read"
 	switch {
 	case read && c.spec.verb != http.MethodGet && !m.Safe:
-		c.fault(m.Pos, "a read is a GET, or says safe: true")
+		c.fault(m.Pos, "a read must be a GET or have safe: true")
 	case !read && m.Safe:
 		c.fault(m.Pos, "safe is for reads")
 	case !read && c.spec.verb == http.MethodGet:
-		c.fault(m.Pos, "a write is not a GET")
+		c.fault(m.Pos, "a write must not be a GET")
 	case c.spec.verb == http.MethodGet && c.spec.body != nil:
 		c.fault(m.Pos, "a GET has no body; send it in the query")
 	}
@@ -305,12 +310,12 @@ func (c *compiler) rules() {
 	for _, p := range c.spec.props {
 		k := p.check.kind
 		if k == kindObject || k == kindArray && (p.check.item.kind == kindArray || p.check.item.kind == kindObject) {
-			c.fault(p.source.Pos, "%s: arguments of reads are flat, so that they can be given in a query", p.name)
+			c.fault(p.source.Pos, "%s: arguments of reads must be flat, so that they can be given in a query", p.name)
 		}
 	}
 }
 
-// checkExample makes sure that the example is one.
+// checkExample checks that the example satisfies the arguments. A method with declared arguments must have one.
 func (c *compiler) checkExample() {
 	if c.spec.example == nil {
 		if len(c.method.Args) > 0 {
@@ -320,7 +325,7 @@ func (c *compiler) checkExample() {
 		return
 	}
 	if _, err := c.spec.FromObject(c.spec.example, false); err != nil {
-		c.fault(c.method.Pos, "the example does not satisfy its own arguments%s", because(err))
+		c.fault(c.method.Pos, "the example does not satisfy its own arguments%s", fieldDetails(err))
 	}
 }
 

@@ -11,58 +11,60 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/tape"
 )
 
-// Args are arguments that satisfy their method, in one form whatever form they came in: defaults filled in, in order.
+// Args are valid arguments of a method in canonical form: an object in positional order, with defaults filled in. The
+// form in which they were given leaves no trace.
 type Args struct {
 	spec *Spec
-	// json is the object of all arguments; spans are the values in it, by position, empty where there is none.
+	// json is the object of all arguments. spans locates each value in it, by position; a span is empty if the argument
+	// is absent.
 	json  []byte
 	spans []span
 }
 
 type span struct{ from, to uint32 }
 
-// JSON is the arguments as an object, its members in positional order. Equal arguments are equal bytes.
+// JSON returns the arguments as an object with its members in positional order. Equal arguments give equal bytes.
 func (a Args) JSON() []byte { return a.json }
 
 func (a Args) value(prop int) []byte { return a.json[a.spans[prop].from:a.spans[prop].to] }
 
-// limits of a call's body; the face in front has its own, and these hold without it.
+// limits bound the body of a call. The API server has limits of its own; these also protect other callers.
 var limits = tape.Limits{Bytes: 1 << 20, Depth: 32, Nodes: 1 << 17}
 
-// positional is the name that holds arguments by position. No argument has it.
+// positional is the member or query parameter that holds positional arguments. No argument may have this name.
 const positional = "args"
 
-// Parse reads a body in either form: an object of arguments, or {"args": [...]} by position. An empty body has none.
-// With lenient, arguments that the method does not know are dropped. Errors are problems.
+// Parse reads a body: an object of arguments, or {"args": [...]} with positional arguments. An empty body has none. If
+// lenient, unknown arguments are dropped instead of rejected. Errors are problems.
 func (s *Spec) Parse(body []byte, lenient bool) (Args, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		body = []byte("{}")
 	}
-	return s.read(body, lenient, "", formBody)
+	return s.parseForm(body, lenient, "", formBody)
 }
 
-// FromObject reads an object of arguments.
+// FromObject reads an object of named arguments.
 func (s *Spec) FromObject(body []byte, lenient bool) (Args, error) {
-	return s.read(body, lenient, "", formObject)
+	return s.parseForm(body, lenient, "", formObject)
 }
 
-// FromPositional reads a list of arguments.
+// FromPositional reads an array of positional arguments.
 func (s *Spec) FromPositional(list []byte, lenient bool) (Args, error) {
-	return s.read(list, lenient, "", formList)
+	return s.parseForm(list, lenient, "", formList)
 }
 
-// form is how arguments are given.
+// form is a form in which arguments can be given.
 type form uint8
 
 const (
-	formBody   form = iota // an object of arguments, or of args alone
-	formObject             // by name
-	formList               // by position
-	formEither             // by name or by position, as the JSON says
+	formBody   form = iota // an object of arguments, or an object with only the member args
+	formObject             // an object of arguments
+	formList               // an array of positional arguments
+	formEither             // formObject or formList, depending on the JSON
 )
 
-// read reads JSON in one of the forms.
-func (s *Spec) read(text []byte, lenient bool, base string, form form) (Args, error) {
+// parseForm reads JSON in the given form. base is the prefix of pointers in errors.
+func (s *Spec) parseForm(text []byte, lenient bool, base string, form form) (Args, error) {
 	t, err := tape.Read(text, limits)
 	if err != nil {
 		if base != "" {
@@ -72,104 +74,108 @@ func (s *Spec) read(text []byte, lenient bool, base string, form form) (Args, er
 	}
 	defer t.Release()
 	r := reader{spec: s, t: t, lenient: lenient, base: base, options: none}
+	// Two parsers could choose different values of a repeated name, so reject it.
 	if name, ok := t.Repeated(tape.Root); ok {
 		return Args{}, problem.MalformedJSON.New("A name is repeated within one object.").
-			At(base+"/"+escape(cut(t.Text(name))), "repeated", "appears twice")
+			At(base+"/"+escape(truncate(t.Text(name))), "repeated", "appears twice")
 	}
 	switch {
 	case form == formBody:
-		r.body(tape.Root)
+		r.readBody(tape.Root)
 	case form == formList || form == formEither && t.Kind(tape.Root) == tape.Array:
-		r.list(tape.Root)
+		r.readList(tape.Root)
 	default:
-		r.object(tape.Root)
+		r.readObject(tape.Root)
 	}
-	return r.finish(len(text))
+	return r.buildArgs(len(text))
 }
 
-// reader is one call's arguments on their way in.
+// reader reads the arguments of one call. It first collects the given values (readBody and the like) and then validates
+// them and writes the canonical form (buildArgs). Errors accumulate in fields.
 type reader struct {
 	spec    *Spec
 	t       *tape.Tape
 	lenient bool
-	// base is what pointers begin with.
+	// base is the prefix of pointers.
 	base string
-	// given are the nodes of what was given, by position; 0 is nothing, because the root is no argument.
+	// given are the nodes of the given values, by position. 0 means absent: it is the root, which is never an argument.
 	given [maxArgs]uint32
-	// byPosition means that arguments came in a list; from options on they are named again.
+	// byPosition means that the arguments came in an array. options is the index of the object of named arguments at
+	// its end, or none. named marks the arguments that were given by name. All three serve to build pointers.
 	byPosition bool
 	options    int
 	named      [maxArgs]bool
-	// broken means that the form itself is wrong, so that nothing can be said about single arguments.
-	broken bool
-	// arg and path are the place of the value that is being looked at.
+	// malformed means that the form itself is invalid, so that single arguments are not checked.
+	malformed bool
+	// arg, path and depth locate the value that is being checked.
 	arg    int
 	path   [maxNesting]step
 	depth  int
 	out    []byte
 	fields []problem.Field
-	// strays are ids that are to stand in a path and cannot exist. Ids are opaque to callers, so such a call is in order; what it asks for
-	// is not there.
-	strays int
+	// impossibleIDs counts path arguments that cannot be ids of the platform. Ids are opaque to callers, so such a
+	// call is answered like a call with an unknown id: not found, instead of invalid.
+	impossibleIDs int
 }
 
-// maxNesting is how deep a place within an argument is told; the schema of one is not deeper.
+// maxNesting bounds the steps of a pointer inside an argument. No schema of an argument is nested deeper.
 const maxNesting = 8
 
-// step leads from a value to a part of it: a name, or an index.
+// step is a step of a pointer: the name of a member, or the index of an item if name is empty.
 type step struct {
 	name  string
 	index int
 }
 
-// body tells the two forms of a body apart.
-func (r *reader) body(at uint32) {
+// readBody distinguishes the two forms of a body.
+func (r *reader) readBody(at uint32) {
 	if r.t.Kind(at) == tape.Object {
 		if list, _, ok := r.t.Find(at, positional, 0); ok {
 			r.base += "/" + positional
 			if r.t.Len(at) > 1 {
-				r.refuse("conflict", "stands alone: give arguments by position or by name, not both")
+				r.rejectForm("conflict", "must be the only member: give arguments by position or by name, not both")
 				return
 			}
-			r.list(list)
+			r.readList(list)
 			return
 		}
 	}
-	r.object(at)
+	r.readObject(at)
 }
 
-// refuse refuses the form as a whole.
-func (r *reader) refuse(code, detail string) {
-	r.broken = true
-	r.add(r.base, code, detail)
+// rejectForm rejects the arguments as a whole.
+func (r *reader) rejectForm(code, detail string) {
+	r.malformed = true
+	r.addField(r.base, code, detail)
 }
 
-// object takes arguments by name.
-func (r *reader) object(at uint32) {
+// readObject collects named arguments.
+func (r *reader) readObject(at uint32) {
 	if r.t.Kind(at) != tape.Object {
-		r.refuse("type", "must be an object of arguments")
+		r.rejectForm("type", "must be an object of arguments")
 		return
 	}
 	for name, value := range r.t.Members(at) {
-		if i, ok := r.find(name); ok {
+		if i, ok := r.findArg(name); ok {
 			r.given[i], r.named[i] = value, true
 		}
 	}
 }
 
-// find looks an argument up by its name, and complains about one that there is not.
-func (r *reader) find(name uint32) (int, bool) {
+// findArg returns the position of an argument by its name. Unless lenient, it records an error for an unknown name.
+func (r *reader) findArg(name uint32) (int, bool) {
 	i, ok := r.spec.lookup(r.t, name)
 	if !ok && !r.lenient {
 		base := r.base
 		if r.options != none {
 			base += "/" + strconv.Itoa(r.options)
 		}
-		r.add(base+"/"+escape(cut(r.t.Text(name))), "unknown", r.spec.known())
+		r.addField(base+"/"+escape(truncate(r.t.Text(name))), "unknown", r.spec.describeArgs())
 	}
 	return i, ok
 }
 
+// lookup returns the position of the argument whose name is at a node. It does not allocate unless the name is escaped.
 func (s *Spec) lookup(t *tape.Tape, name uint32) (int, bool) {
 	if t.Node(name).Escaped {
 		i, ok := s.index[t.Text(name)]
@@ -179,33 +185,34 @@ func (s *Spec) lookup(t *tape.Tape, name uint32) (int, bool) {
 	return i, ok
 }
 
-// known says what a method takes.
-func (s *Spec) known() string {
+// describeArgs returns the detail of an error about an unknown argument, which lists the known ones.
+func (s *Spec) describeArgs() string {
 	if len(s.props) == 0 {
 		return "is not an argument: " + s.name + " takes none"
 	}
 	return "is not an argument: " + s.name + " takes " + strings.Join(s.Names(), ", ")
 }
 
-// list takes arguments by position. null is an argument that was left out; an object at the end, where no object is
-// expected, names further ones.
-func (r *reader) list(at uint32) {
+// readList collects positional arguments. null stands for an argument that is not given. An object as the last item,
+// where no object argument is expected, holds further arguments by name.
+func (r *reader) readList(at uint32) {
 	if r.t.Kind(at) != tape.Array {
-		r.refuse("type", "must be a list of arguments")
+		r.rejectForm("type", "must be a list of arguments")
 		return
 	}
 	r.byPosition = true
 	count := r.t.Len(at)
 	i := 0
 	for item := range r.t.Items(at) {
+		// An object as the last item is ambiguous only if the method expects an object there; then it is the argument.
 		last := i == count-1
 		object := r.t.Kind(item) == tape.Object
 		fits := i < len(r.spec.props)
 		switch {
 		case last && object && (!fits || r.spec.props[i].check.kind != kindObject):
-			r.takeOptions(i, item)
+			r.readOptions(i, item)
 		case !fits:
-			r.add(r.base+"/"+strconv.Itoa(i), "unknown", "is one too many: "+r.spec.name+" takes "+strconv.Itoa(len(r.spec.props)))
+			r.addField(r.base+"/"+strconv.Itoa(i), "unknown", "is one too many: "+r.spec.name+" takes "+strconv.Itoa(len(r.spec.props)))
 			return
 		case r.t.Kind(item) != tape.Null:
 			r.given[i] = item
@@ -214,23 +221,23 @@ func (r *reader) list(at uint32) {
 	}
 }
 
-// takeOptions takes arguments by name from the object at the end of a list.
-func (r *reader) takeOptions(position int, at uint32) {
+// readOptions collects named arguments from the object at the end of an array.
+func (r *reader) readOptions(position int, at uint32) {
 	r.options = position
 	for name, value := range r.t.Members(at) {
-		i, ok := r.find(name)
+		i, ok := r.findArg(name)
 		switch {
 		case !ok:
 		case r.given[i] != 0:
-			r.add(r.base+"/"+strconv.Itoa(position)+"/"+r.spec.props[i].name, "repeated", "is given by position already")
+			r.addField(r.base+"/"+strconv.Itoa(position)+"/"+r.spec.props[i].name, "repeated", "is already given by position")
 		default:
 			r.given[i], r.named[i] = value, true
 		}
 	}
 }
 
-// place is the pointer of an argument, in the form the caller used.
-func (r *reader) place(i int) string {
+// pointer returns the JSON pointer of an argument, in the form that the caller used.
+func (r *reader) pointer(i int) string {
 	name := "/" + r.spec.props[i].name
 	switch {
 	case !r.byPosition:
@@ -241,18 +248,20 @@ func (r *reader) place(i int) string {
 	return r.base + "/" + strconv.Itoa(i)
 }
 
-// finish checks what was given and writes it down. size is that of the text it came in.
-func (r *reader) finish(size int) (Args, error) {
+// buildArgs validates the given arguments and writes their canonical form. size is the length of the source in bytes.
+func (r *reader) buildArgs(size int) (Args, error) {
 	s := r.spec
-	if r.broken {
+	if r.malformed {
 		return Args{}, s.problem(r.fields)
 	}
+	// Write the values in positional order, whatever their order in the source, and remember where each one is. The
+	// values are validated in the same pass; if there are errors, the output is discarded.
 	a := Args{spec: s, spans: make([]span, len(s.props))}
 	r.out = append(make([]byte, 0, size+64), '{')
 	for i, p := range s.props {
 		if r.given[i] == 0 && p.fallback == nil {
 			if p.required && len(r.fields) < maxFields {
-				r.add(r.place(i), "required", "is required: "+p.name)
+				r.addField(r.pointer(i), "required", "is required: "+p.name)
 			}
 			continue
 		}
@@ -265,12 +274,13 @@ func (r *reader) finish(size int) (Args, error) {
 			r.out = append(r.out, p.fallback...)
 		} else {
 			r.arg = i
-			r.value(p.check, r.given[i])
+			r.checkValue(p.check, r.given[i])
 		}
 		a.spans[i] = span{from, uint32(len(r.out))}
 	}
 	switch {
-	case len(r.fields) > 0 && len(r.fields) == r.strays:
+	// If impossible ids are the only errors, the call is valid but can find nothing. It need not be sent.
+	case len(r.fields) > 0 && len(r.fields) == r.impossibleIDs:
 		p := problem.UpstreamNotFound.New("The platform has no such thing: its ids have another form.")
 		p.Fields = r.fields
 		return Args{}, p
@@ -287,29 +297,31 @@ func (s *Spec) problem(fields []problem.Field) error {
 	return p
 }
 
-// maxFields bounds how much of what is wrong is told.
+// maxFields bounds the errors that one response lists.
 const maxFields = 20
 
-func (r *reader) add(pointer, code, detail string) {
+func (r *reader) addField(pointer, code, detail string) {
 	if len(r.fields) < maxFields {
 		r.fields = append(r.fields, problem.Field{Pointer: pointer, Code: code, Detail: detail})
 	}
 }
 
-// FromQuery reads arguments from the parameters of a GET: by name, or all of them as JSON in args.
+// FromQuery reads arguments from the query of a GET: one parameter per argument, or all of them as JSON in args. It
+// writes the parameters as a JSON object first, so that both forms pass the same checks.
 func (s *Spec) FromQuery(values url.Values, lenient bool) (Args, error) {
 	if given, ok := values[positional]; ok {
 		base := "query/" + positional
 		if len(values) > 1 || len(given) > 1 {
 			return Args{}, s.problem([]problem.Field{{
-				Pointer: base, Code: "conflict", Detail: "stands alone: give arguments as JSON or by name, not both",
+				Pointer: base, Code: "conflict", Detail: "must be the only parameter: give arguments as JSON or by name, not both",
 			}})
 		}
-		return s.read([]byte(given[0]), lenient, base, formEither)
+		return s.parseForm([]byte(given[0]), lenient, base, formEither)
 	}
 	text := append(make([]byte, 0, 256), '{')
 	var fields []problem.Field
 	for _, name := range sortedNames(values) {
+		// name[] is accepted for arrays, unless name is given as well.
 		plain, bracket := strings.CutSuffix(name, "[]")
 		i, ok := s.index[plain]
 		if ok && bracket {
@@ -317,7 +329,7 @@ func (s *Spec) FromQuery(values url.Values, lenient bool) (Args, error) {
 		}
 		if !ok {
 			if !lenient && len(fields) < maxFields {
-				fields = append(fields, problem.Field{Pointer: "query/" + escape(cut(name)), Code: "unknown", Detail: s.known()})
+				fields = append(fields, problem.Field{Pointer: "query/" + escape(truncate(name)), Code: "unknown", Detail: s.describeArgs()})
 			}
 			continue
 		}
@@ -335,10 +347,10 @@ func (s *Spec) FromQuery(values url.Values, lenient bool) (Args, error) {
 	if len(fields) > 0 {
 		return Args{}, s.problem(fields)
 	}
-	return s.read(append(text, '}'), lenient, "query", formObject)
+	return s.parseForm(append(text, '}'), lenient, "query", formObject)
 }
 
-// sortedNames makes the answer to a bad query the same every time.
+// sortedNames returns the names of the parameters in order, so that equal queries give equal errors.
 func sortedNames(values url.Values) []string {
 	names := make([]string, 0, len(values))
 	for name := range values {
@@ -348,9 +360,8 @@ func sortedNames(values url.Values) []string {
 	return names
 }
 
-// appendQuery writes parameters as the JSON value they stand for. What does not fit its type becomes a text, which the
-// check then refuses. One value of a list may hold several with commas; several values, and those of name[], are taken as
-// they are.
+// appendQuery writes the values of a parameter as JSON. A value that does not fit the type becomes a string, which the
+// check then rejects. A single value of an array is split at commas; several values, and values of name[], are not.
 func (c *check) appendQuery(dst []byte, values []string, bracket bool) []byte {
 	if c.kind != kindArray {
 		return c.appendParameter(dst, values[0])
@@ -371,10 +382,11 @@ func (c *check) appendQuery(dst []byte, values []string, bracket bool) []byte {
 	return append(dst, ']')
 }
 
+// appendParameter writes one value as JSON of the declared type, or as a string if it does not fit.
 func (c *check) appendParameter(dst []byte, v string) []byte {
 	switch c.kind {
 	case kindInteger, kindNumber:
-		if decimal(v, c.kind == kindNumber) {
+		if isDecimal(v, c.kind == kindNumber) {
 			return append(dst, v...)
 		}
 	case kindBoolean:
@@ -389,17 +401,17 @@ func (c *check) appendParameter(dst []byte, v string) []byte {
 	return tape.AppendQuoted(dst, v)
 }
 
-// decimal says whether a text is a plain decimal number.
-func decimal(v string, fraction bool) bool {
+// isDecimal reports whether a text is a decimal number without exponent, and without fraction unless allowed.
+func isDecimal(v string, fraction bool) bool {
 	v = strings.TrimPrefix(v, "-")
 	whole, rest, point := strings.Cut(v, ".")
-	if point && (!fraction || rest == "" || !digitsOnly(rest)) {
+	if point && (!fraction || rest == "" || !isDigits(rest)) {
 		return false
 	}
-	return whole != "" && digitsOnly(whole) && (whole == "0" || whole[0] != '0')
+	return whole != "" && isDigits(whole) && (whole == "0" || whole[0] != '0')
 }
 
-func digitsOnly(v string) bool {
+func isDigits(v string) bool {
 	for i := range len(v) {
 		if v[i] < '0' || v[i] > '9' {
 			return false
@@ -408,17 +420,17 @@ func digitsOnly(v string) bool {
 	return true
 }
 
-// maxEcho bounds a name of the caller's that is told back.
-const maxEcho = 64
+// maxEchoedName bounds the bytes of a caller's name that an error repeats.
+const maxEchoedName = 64
 
-func cut(name string) string {
-	if len(name) > maxEcho {
-		return strings.ToValidUTF8(name[:maxEcho], "") + "…"
+func truncate(name string) string {
+	if len(name) > maxEchoedName {
+		return strings.ToValidUTF8(name[:maxEchoedName], "") + "…"
 	}
 	return name
 }
 
-// escape writes a name as a part of a JSON pointer (RFC 6901).
+// escape returns a name as a token of a JSON pointer (RFC 6901).
 func escape(name string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
 }

@@ -13,14 +13,16 @@ import (
 
 var placeholder = regexp.MustCompile(`\{([^}]*)\}`)
 
-// path compiles where every argument goes.
-func (c *compiler) path(template string) {
+// compileTargets compiles the target of every argument (to), and splits the path template into segments. Every
+// placeholder must be filled by exactly one argument.
+func (c *compiler) compileTargets(template string) {
 	for _, m := range placeholder.FindAllStringSubmatch(template, -1) {
 		if _, twice := c.placeholders[m[1]]; twice {
 			c.fault(c.method.Pos, "the path has {%s} twice", m[1])
 		}
 		c.placeholders[m[1]] = false
 	}
+	// Assign each argument to its target; filled remembers the argument of each placeholder.
 	filled := map[string]int{}
 	for i, p := range c.spec.props {
 		kind, name, _ := strings.Cut(p.source.To, ".")
@@ -29,21 +31,23 @@ func (c *compiler) path(template string) {
 			if name == "" {
 				name = p.name
 			}
-			c.fill(p, name)
+			c.fillPlaceholder(p, name)
 			filled[name] = i
 		case "query", "header", "body":
-			c.place(i, kind, name)
+			c.placeArg(i, kind, name)
 		case "":
-			c.fault(p.source.Pos, "%s goes nowhere: say to: path, query, body or header", p.name)
+			c.fault(p.source.Pos, "%s is sent nowhere: set to: path, query, body or header", p.name)
 		default:
-			c.fault(p.source.Pos, "%s: to is path, query, body or header, each with or without a name", p.name)
+			c.fault(p.source.Pos, "%s: to must be path, query, body or header, optionally with a name", p.name)
 		}
 	}
+	// Split the template: each segment is the text before a placeholder and the argument that fills it. The last
+	// segment is the text after the last placeholder.
 	rest := template
 	for _, m := range placeholder.FindAllStringSubmatchIndex(template, -1) {
 		name := template[m[2]:m[3]]
 		if !c.placeholders[name] {
-			c.fault(c.method.Pos, "the path has {%s}, and no argument goes there", name)
+			c.fault(c.method.Pos, "no argument fills {%s} of the path", name)
 		}
 		from := len(template) - len(rest)
 		c.spec.path = append(c.spec.path, segment{text: template[from:m[0]], prop: filled[name]})
@@ -52,8 +56,8 @@ func (c *compiler) path(template string) {
 	c.spec.path = append(c.spec.path, segment{text: rest, prop: none})
 }
 
-// fill puts an argument into a placeholder.
-func (c *compiler) fill(p *prop, name string) {
+// fillPlaceholder assigns an argument to a placeholder of the path.
+func (c *compiler) fillPlaceholder(p *prop, name string) {
 	taken, ok := c.placeholders[name]
 	switch {
 	case !ok:
@@ -66,19 +70,20 @@ func (c *compiler) fill(p *prop, name string) {
 		c.fault(p.source.Pos, "%s goes to the path and must be a single value", p.name)
 	}
 	c.placeholders[name] = true
+	// Free strings must be checked at run time; numbers and mapped values are always single segments.
 	p.check.segment = p.check.kind == kindString && p.check.values == nil
 }
 
-// place puts an argument into the query, a header or the body.
-func (c *compiler) place(i int, kind, name string) {
+// placeArg assigns argument i to a query parameter, a header or a member of the body.
+func (c *compiler) placeArg(i int, kind, name string) {
 	p := c.spec.props[i]
 	if name == "" {
-		name = shape.Theirs(p.name, p.source.As)
+		name = shape.PlatformName(p.name, p.source.As)
 	}
 	pos := p.source.Pos
 	switch kind {
 	case "query":
-		if c.take(pos, "query", name) {
+		if c.reserveTarget(pos, "query", name) {
 			if p.check.kind == kindObject || p.check.kind == kindArray && p.check.item.kind == kindObject {
 				c.fault(pos, "%s is an object and cannot go to the query", p.name)
 			}
@@ -86,7 +91,7 @@ func (c *compiler) place(i int, kind, name string) {
 		}
 	case "header":
 		name = strings.ToLower(strings.ReplaceAll(name, "_", "-"))
-		if c.take(pos, "header", name) {
+		if c.reserveTarget(pos, "header", name) {
 			if p.check.kind != kindString {
 				c.fault(pos, "%s goes to a header and must be a string", p.name)
 			}
@@ -94,37 +99,38 @@ func (c *compiler) place(i int, kind, name string) {
 			c.spec.header = append(c.spec.header, target{name: name, prop: i})
 		}
 	case "body":
-		c.inBody(pos, name, &bodyNode{prop: i})
+		c.addToBody(pos, name, &bodyNode{prop: i})
 	}
 }
 
-// ownHeaders are those that a request has by itself, or that say who asks; no argument decides on them.
-var ownHeaders = map[string]bool{
+// reservedHeaders are set by the transport or carry the session. No argument may set them.
+var reservedHeaders = map[string]bool{
 	"host": true, "cookie": true, "authorization": true, "connection": true, "content-length": true, "content-type": true,
 	"content-encoding": true, "transfer-encoding": true, "te": true, "trailer": true, "upgrade": true, "expect": true,
 	"accept-encoding": true, "user-agent": true, "proxy-authorization": true, "proxy-connection": true,
 }
 
-// take marks a place of the query or a header as taken.
-func (c *compiler) take(pos manifest.Pos, kind, name string) bool {
+// reserveTarget claims a query parameter or a header. It returns false, with a fault, if the name is not allowed or
+// already in use.
+func (c *compiler) reserveTarget(pos manifest.Pos, kind, name string) bool {
 	key := kind + "." + name
 	switch {
 	case strings.Contains(name, "."):
-		c.fault(pos, "%s: a name in the %s has no dots", key, kind)
+		c.fault(pos, "%s: a name in the %s must not have dots", key, kind)
 		return false
-	case c.places[key]:
+	case c.taken[key]:
 		c.fault(pos, "%s is given twice", key)
 		return false
-	case kind == "header" && ownHeaders[name]:
-		c.fault(pos, "the header %s is not an argument's to set", name)
+	case kind == "header" && reservedHeaders[name]:
+		c.fault(pos, "an argument must not set the header %s", name)
 		return false
 	}
-	c.places[key] = true
+	c.taken[key] = true
 	return true
 }
 
-// inBody adds a leaf to the body.
-func (c *compiler) inBody(pos manifest.Pos, path string, leaf *bodyNode) {
+// addToBody adds a leaf to the body at a dotted path, with the objects on the way.
+func (c *compiler) addToBody(pos manifest.Pos, path string, leaf *bodyNode) {
 	if c.spec.body == nil {
 		c.spec.body = &bodyNode{prop: none}
 	}
@@ -138,6 +144,7 @@ func (c *compiler) inBody(pos manifest.Pos, path string, leaf *bodyNode) {
 				next = child
 			}
 		}
+		// Neither replace an existing member, nor descend into a leaf.
 		if next != nil && (last || next.children == nil) {
 			c.fault(pos, "body.%s is given twice", path)
 			return
@@ -154,24 +161,24 @@ func (c *compiler) inBody(pos manifest.Pos, path string, leaf *bodyNode) {
 	}
 }
 
-// constants adds what goes with every call.
-func (c *compiler) constants() {
+// compileConstants adds the values that are sent with every call.
+func (c *compiler) compileConstants() {
 	for _, s := range c.method.Send {
 		kind, name, _ := strings.Cut(s.To, ".")
 		if kind == "body" {
-			c.inBody(s.Pos, name, &bodyNode{prop: none, constant: compact(s.Value)})
+			c.addToBody(s.Pos, name, &bodyNode{prop: none, constant: compact(s.Value)})
 			continue
 		}
 		text := string(s.Value)
 		if s.Value[0] == '"' {
-			// It is JSON that we made of YAML.
+			// The manifest package has written this JSON, so it is valid.
 			_ = json.Unmarshal(s.Value, &text)
 		}
 		if s.Value[0] == '{' || s.Value[0] == '[' || s.Value[0] == 'n' {
-			c.fault(s.Pos, "%s: a constant in the query or a header is a single value", s.To)
+			c.fault(s.Pos, "%s: a constant in the query or a header must be a single value", s.To)
 			continue
 		}
-		if !c.take(s.Pos, kind, name) {
+		if !c.reserveTarget(s.Pos, kind, name) {
 			continue
 		}
 		if kind == "query" {
@@ -179,7 +186,7 @@ func (c *compiler) constants() {
 			continue
 		}
 		if http.CanonicalHeaderKey(name) == "" || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
-			c.fault(s.Pos, "%s: a header is printable ASCII", s.To)
+			c.fault(s.Pos, "%s: a header must be printable ASCII", s.To)
 		}
 		c.spec.header = append(c.spec.header, target{name: name, prop: none, text: text})
 	}

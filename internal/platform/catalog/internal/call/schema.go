@@ -8,14 +8,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/convert"
 )
 
-// Schema is the JSON Schema (2020-12) of the arguments. It refers to nothing outside itself.
+// Schema returns the JSON Schema (2020-12) of the arguments. It has no external references.
 func (s *Spec) Schema() json.RawMessage {
 	var out bytes.Buffer
 	defineObject(&out, s.props)
 	return out.Bytes()
 }
 
-// PropertySchema is the schema of one argument.
+// PropertySchema returns the schema of one argument, or true if the method has no such argument.
 func (s *Spec) PropertySchema(name string) json.RawMessage {
 	var out bytes.Buffer
 	i, ok := s.index[name]
@@ -55,6 +55,7 @@ func defineObject(out *bytes.Buffer, props []*prop) {
 	out.WriteString(`},"additionalProperties":false}`)
 }
 
+// define writes the schema of the value and inserts default and description before its closing brace.
 func (p *prop) define(out *bytes.Buffer) {
 	p.check.define(out)
 	if p.fallback != nil {
@@ -71,7 +72,7 @@ var kindWords = [...]string{
 	kindString: "string", kindInteger: "integer", kindNumber: "number", kindBoolean: "boolean", kindArray: "array", kindObject: "object",
 }
 
-// define writes the schema of a value, from the same fields that the check reads.
+// define writes the schema of a value from the same fields that the validation uses.
 func (c *check) define(out *bytes.Buffer) {
 	if c.kind == kindObject && c.props != nil {
 		defineObject(out, c.props)
@@ -86,7 +87,7 @@ func (c *check) define(out *bytes.Buffer) {
 		value int
 		none  int
 	}{
-		{"minLength", c.shortest(), 0}, {"maxLength", c.maxLength, none}, {"minItems", c.minItems, 0}, {"maxItems", c.maxItems, none},
+		{"minLength", c.effectiveMinLength(), 0}, {"maxLength", c.maxLength, none}, {"minItems", c.minItems, 0}, {"maxItems", c.maxItems, none},
 	} {
 		if bound.value != bound.none {
 			fmt.Fprintf(out, `,"%s":%d`, bound.name, bound.value)
@@ -117,8 +118,9 @@ func (c *check) define(out *bytes.Buffer) {
 	out.WriteByte('}')
 }
 
-// shortest is the least length, which is one for a part of a path.
-func (c *check) shortest() int {
+// effectiveMinLength returns the minimum length. A path segment has at least one character; for ids the pattern says
+// so.
+func (c *check) effectiveMinLength() int {
 	if c.segment && c.as != asID {
 		return max(c.minLength, 1)
 	}

@@ -1,6 +1,8 @@
-// Package convert translates single values between our way of writing them and a platform's: money, times, numbers.
+// Package convert translates single values between our notation and a platform's: money, times, integers, ids.
 //
-// Numbers are text and stay text: nothing here is a float, so nothing is rounded that was not meant to be.
+// The Append functions write JSON without quotes around strings. Numbers are handled as decimal text and never as
+// floats, so nothing is rounded by accident. Functions that take a number expect one that the tape package has
+// accepted.
 package convert
 
 import (
@@ -8,21 +10,23 @@ import (
 	"time"
 )
 
-// maxDigits bounds an integer: what a 64-bit number can hold has at most 20.
+// maxDigits bounds the digits of an integer. A 64-bit integer has at most 20.
 const maxDigits = 20
 
-// decimal is a number that JSON's grammar allows, taken apart: digits, without zeros at either end, times ten to the power.
+// decimal is a JSON number split into its parts: ±digits × 10^power. The digits have no zeros at either end, and zero
+// has no digits.
 type decimal struct {
 	negative bool
 	digits   []byte
 	power    int
 }
 
-// maxPower bounds the exponent, so that sums of exponents cannot overflow.
+// maxPower bounds the exponent, so that adding to it cannot overflow.
 const maxPower = 1000
 
-// parse takes a number apart. buf is where its digits may go.
-func parse(number, buf []byte) (decimal, bool) {
+// parseDecimal splits a number. It writes the digits to buf if they fit. It returns false if the exponent is out of
+// range.
+func parseDecimal(number, buf []byte) (decimal, bool) {
 	d := decimal{digits: buf[:0]}
 	i := 0
 	if i < len(number) && number[i] == '-' {
@@ -46,10 +50,10 @@ func parse(number, buf []byte) (decimal, bool) {
 			d.digits = append(d.digits, c)
 		}
 	}
-	if i < len(number) { // an exponent
+	if i < len(number) { // number[i] is e or E
 		n, err := strconv.Atoi(string(number[i+1:]))
 		if err != nil || n > maxPower || n < -maxPower {
-			return d, len(d.digits) == 0 // zero is zero, whatever its exponent
+			return d, len(d.digits) == 0 // zero is zero with any exponent
 		}
 		d.power += n
 	}
@@ -60,10 +64,11 @@ func parse(number, buf []byte) (decimal, bool) {
 	return d, true
 }
 
-// appendScaled appends the number times ten to the power of shift, which must be whole.
+// appendScaled appends number × 10^shift as an integer. It returns false if the result is not an integer or has more
+// than maxDigits digits.
 func appendScaled(dst, number []byte, shift int) ([]byte, bool) {
 	var buf [64]byte
-	d, ok := parse(number, buf[:])
+	d, ok := parseDecimal(number, buf[:])
 	if !ok {
 		return dst, false
 	}
@@ -84,13 +89,16 @@ func appendScaled(dst, number []byte, shift int) ([]byte, bool) {
 	return dst, true
 }
 
-// AppendInteger appends a number in its plainest form (1.0 and 1e0 are 1); false if it is not whole, or has more than 20 digits.
+// AppendInteger appends an integer in canonical form: 1.0 and 1e0 become 1. It returns false if the number is not an
+// integer or has more than 20 digits.
 func AppendInteger(dst, number []byte) ([]byte, bool) { return appendScaled(dst, number, 0) }
 
-// maxCents keeps money within what a 64-bit integer, and a float's 53 bits of it, can hold.
+// maxCents is the most characters that an amount in cents may have, sign included, so that clients that read it as a
+// double (53 bits) lose nothing.
 const maxCents = 15
 
-// AppendCents appends major units as minor ones: 12.5 is 1250. False if there are more than two decimals.
+// AppendCents converts major units to minor units: 12.5 becomes 1250. It returns false if the amount has more than two
+// decimals or is too large.
 func AppendCents(dst, number []byte) ([]byte, bool) {
 	from := len(dst)
 	dst, ok := appendScaled(dst, number, 2)
@@ -100,7 +108,8 @@ func AppendCents(dst, number []byte) ([]byte, bool) {
 	return dst, true
 }
 
-// AppendMajor appends minor units, an integer in its plainest form, as major ones: 1250 is 12.5.
+// AppendMajor converts minor units to major units: 1250 becomes 12.5. The argument must be an integer in canonical
+// form.
 func AppendMajor(dst, cents []byte) []byte {
 	if len(cents) > 0 && cents[0] == '-' {
 		dst = append(dst, '-')
@@ -127,7 +136,8 @@ func AppendMajor(dst, cents []byte) []byte {
 	return append(dst, '.', cents[0], cents[1])
 }
 
-// ParseTime reads RFC 3339 with any offset. Years that our form cannot write are refused.
+// ParseTime parses an RFC 3339 time with any offset and returns it in UTC. It rejects years outside 0 to 9999, which
+// AppendTime cannot write.
 func ParseTime(text []byte) (time.Time, bool) {
 	var t time.Time
 	if err := t.UnmarshalText(text); err != nil {
@@ -137,10 +147,10 @@ func ParseTime(text []byte) (time.Time, bool) {
 	return t, t.Year() >= 0 && t.Year() <= 9999
 }
 
-// ParseUnix reads seconds since 1970, with or without a fraction; what is finer than a millisecond is cut off.
+// ParseUnix parses seconds since 1970, with or without a fraction. It truncates to milliseconds.
 func ParseUnix(number []byte) (time.Time, bool) {
 	var buf [64]byte
-	d, ok := parse(number, buf[:])
+	d, ok := parseDecimal(number, buf[:])
 	if !ok {
 		return time.Time{}, false
 	}
@@ -149,7 +159,7 @@ func ParseUnix(number []byte) (time.Time, bool) {
 		d.digits = d.digits[:max(len(d.digits)-cut, 0)]
 		zeros = 0
 	}
-	if len(d.digits)+zeros > 15 { // beyond the year 9999, which has 15 digits of milliseconds
+	if len(d.digits)+zeros > 15 { // the last millisecond of the year 9999 has 15 digits
 		return time.Time{}, false
 	}
 	var ms int64
@@ -166,23 +176,23 @@ func ParseUnix(number []byte) (time.Time, bool) {
 	return t, t.Year() >= 0 && t.Year() <= 9999
 }
 
-// AppendTime appends a time in our form: UTC, with milliseconds.
+// AppendTime appends a time in our notation: RFC 3339 in UTC with milliseconds.
 func AppendTime(dst []byte, t time.Time) []byte {
 	t = t.UTC()
 	year, month, day := t.Date()
 	hour, minute, second := t.Clock()
 	dst = append(dst, byte('0'+year/1000), byte('0'+year/100%10))
 	for _, part := range [...]struct {
-		number int
-		behind byte
+		number    int
+		separator byte
 	}{{year % 100, '-'}, {int(month), '-'}, {day, 'T'}, {hour, ':'}, {minute, ':'}, {second, '.'}} {
-		dst = append(dst, byte('0'+part.number/10), byte('0'+part.number%10), part.behind)
+		dst = append(dst, byte('0'+part.number/10), byte('0'+part.number%10), part.separator)
 	}
 	ms := t.Nanosecond() / int(time.Millisecond)
 	return append(dst, byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z')
 }
 
-// AppendUnix appends seconds since 1970, with a fraction only if there is one.
+// AppendUnix appends seconds since 1970, with up to three decimals and no trailing zeros.
 func AppendUnix(dst []byte, t time.Time) []byte {
 	ms := t.UnixMilli()
 	if ms < 0 {
@@ -204,7 +214,8 @@ func AppendUnix(dst []byte, t time.Time) []byte {
 	return append(dst, byte('0'+rest%10))
 }
 
-// IsID says whether a text is an identifier that the platform writes as a number: digits, and no zero in front.
+// IsID reports whether a text is a platform id: at most 20 digits without leading zeros. Platforms write ids as
+// numbers.
 func IsID(text []byte) bool {
 	if len(text) == 0 || len(text) > maxDigits || text[0] == '0' && len(text) > 1 {
 		return false

@@ -10,7 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/convert"
 )
 
-// Money is exact in both directions, and what is finer than a cent is not money we understand.
+// Amounts are converted exactly in both directions. Fractions of a cent are rejected.
 func TestCents(t *testing.T) {
 	t.Parallel()
 	for theirs, want := range map[string]string{
@@ -32,7 +32,7 @@ func TestCents(t *testing.T) {
 	}
 }
 
-// Every number of cents survives the way to the platform and back.
+// Cents that are converted to major units and back are unchanged.
 func TestCentsComeBack(t *testing.T) {
 	t.Parallel()
 	for cents := -20_500; cents <= 20_500; cents++ {
@@ -45,7 +45,7 @@ func TestCentsComeBack(t *testing.T) {
 	}
 }
 
-// Whole numbers are written in one way only, and large ones keep every digit.
+// Integers have one canonical form, and large ones keep every digit.
 func TestInteger(t *testing.T) {
 	t.Parallel()
 	for theirs, want := range map[string]string{
@@ -59,7 +59,7 @@ func TestInteger(t *testing.T) {
 	}
 }
 
-// Times keep their milliseconds and nothing finer, and are UTC.
+// Times are converted to UTC and truncated to milliseconds.
 func TestTimes(t *testing.T) {
 	t.Parallel()
 	for theirs, want := range map[string]string{
@@ -95,18 +95,18 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// An id is what its published pattern says.
+// IsID agrees with the published pattern.
 func TestIDs(t *testing.T) {
 	t.Parallel()
 	pattern := regexp.MustCompile(convert.IDPattern)
 	for _, text := range []string{"", "0", "00", "01", "1", "4242000000000000001", "99999999999999999999", "999999999999999999999", "-1", "1a", "１"} {
 		if got, want := convert.IsID([]byte(text)), pattern.MatchString(text); got != want {
-			t.Errorf("%q: %v, the pattern says %v", text, got, want)
+			t.Errorf("IsID(%q) = %v, the pattern says %v", text, got, want)
 		}
 	}
 }
 
-// Whatever the number, cents are what exact rational arithmetic makes of it.
+// For any number, AppendCents agrees with exact rational arithmetic.
 func FuzzCents(f *testing.F) {
 	for _, seed := range []string{"12.5", "-0.07", "1e3", "1.25e1", "0.005"} {
 		f.Add(seed)
@@ -123,7 +123,7 @@ func FuzzCents(f *testing.F) {
 			t.Fatalf("%s = %s, want %s", number, got, exact.RatString())
 		}
 		if !ok && exact.IsInt() && len(exact.Num().String()) < 15 {
-			t.Fatalf("%s is refused", number)
+			t.Fatalf("%s rejected", number)
 		}
 	})
 }

@@ -18,7 +18,8 @@ import (
 //go:embed manifest.schema.json
 var schemaText []byte
 
-// schema is compiled once; it is part of the program, so it cannot be wrong at run time.
+// schema compiles manifest.schema.json once. The file is part of the binary, so an error in it is a programming error
+// and panics.
 var schema = sync.OnceValue(func() *jsonschema.Schema {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schemaText))
 	if err != nil {
@@ -32,9 +33,9 @@ var schema = sync.OnceValue(func() *jsonschema.Schema {
 	return c.MustCompile("manifest.schema.json")
 })
 
-// checkSchema lists everything in the document that the schema does not allow.
+// checkSchema returns all violations of the schema, ordered by file and line.
 func checkSchema(root *value) []Fault {
-	err := schema().Validate(root.any())
+	err := schema().Validate(root.toAny())
 	if err == nil {
 		return nil
 	}
@@ -43,7 +44,7 @@ func checkSchema(root *value) []Fault {
 		return []Fault{{root.pos, err.Error()}}
 	}
 	var faults []Fault
-	collect(root, invalid, &faults)
+	collectFaults(root, invalid, &faults)
 	slices.SortStableFunc(faults, func(a, b Fault) int {
 		if c := strings.Compare(a.File, b.File); c != 0 {
 			return c
@@ -53,10 +54,11 @@ func checkSchema(root *value) []Fault {
 	return slices.Compact(faults)
 }
 
-// collect turns the leaves of a validation error into faults.
-func collect(root *value, e *jsonschema.ValidationError, faults *[]Fault) {
+// collectFaults turns the leaves of a validation error into faults. Only leaves say what is wrong; the nodes above them
+// say which part of the schema they belong to.
+func collectFaults(root *value, e *jsonschema.ValidationError, faults *[]Fault) {
 	for _, cause := range e.Causes {
-		collect(root, cause, faults)
+		collectFaults(root, cause, faults)
 	}
 	if len(e.Causes) > 0 {
 		return
@@ -68,21 +70,23 @@ func collect(root *value, e *jsonschema.ValidationError, faults *[]Fault) {
 	switch k := e.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
 		for _, name := range k.Properties {
-			*faults = append(*faults, Fault{root.find(append(slices.Clone(e.InstanceLocation), name)), fmt.Sprintf("%s: unknown key %q", where, name)})
+			*faults = append(*faults, Fault{root.posOf(append(slices.Clone(e.InstanceLocation), name)), fmt.Sprintf("%s: unknown key %q", where, name)})
 		}
 	case *kind.Required:
-		*faults = append(*faults, Fault{root.find(e.InstanceLocation), fmt.Sprintf("%s lacks %s", where, strings.Join(k.Missing, ", "))})
+		*faults = append(*faults, Fault{root.posOf(e.InstanceLocation), fmt.Sprintf("%s lacks %s", where, strings.Join(k.Missing, ", "))})
 	default:
+		// The library writes "at '<location>': <detail>". The location is already in the fault.
 		detail := e.Error()
 		if _, after, ok := strings.Cut(detail, "': "); ok {
 			detail = after
 		}
-		*faults = append(*faults, Fault{root.find(e.InstanceLocation), where + ": " + detail})
+		*faults = append(*faults, Fault{root.posOf(e.InstanceLocation), where + ": " + detail})
 	}
 }
 
-// find is the place of what a path leads to, or of the last step that exists. Of a member it is the line of its name.
-func (v *value) find(location []string) Pos {
+// posOf returns the position of the value at a path, or of the last step that exists. For a member of a mapping this is
+// the position of its key.
+func (v *value) posOf(location []string) Pos {
 	pos := v.pos
 	for _, step := range location {
 		next, at := (*value)(nil), pos

@@ -9,30 +9,30 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// decode turns a document that the schema allows into Go types. What can still be wrong are numbers out of range and names
-// that do not fit together.
+// decode turns a document that satisfies the schema into Go types. The remaining faults are numbers out of range and
+// rules between keys that the schema does not express.
 func decode(root *value) (*Document, []Fault) {
 	d := decoder{doc: &Document{}}
 	for name, into := range map[string]any{
 		"upstream": &d.doc.Upstream, "session": &d.doc.Session, "signIn": &d.doc.SignIn,
 		"errors": &d.doc.Errors, "pages": &d.doc.Pages, "socket": &d.doc.Socket, "files": &d.doc.Files,
 	} {
-		d.plain(root.get(name), into)
+		d.unmarshal(root.get(name), into)
 	}
 	for k, v := range root.get("types").members() {
-		d.doc.Types = append(d.doc.Types, Type{Pos: k.pos, Name: k.name, Fields: d.fields(v)})
+		d.doc.Types = append(d.doc.Types, Type{Pos: k.pos, Name: k.name, Fields: d.decodeFields(v)})
 	}
 	for k, v := range root.get("events").members() {
-		d.doc.Events = append(d.doc.Events, d.event(k, v))
+		d.doc.Events = append(d.doc.Events, d.decodeEvent(k, v))
 	}
 	for k, v := range root.get("resources").members() {
 		if name := v.get("resource"); name.string() != k.name {
-			d.fault(name.pos, "the file of the resource %s must be resources/%s.yaml", name.string(), name.string())
+			d.fault(name.pos, "the resource %s must be in resources/%s.yaml", name.string(), name.string())
 			continue
 		}
 		r := Resource{Pos: v.get("resource").pos, Name: k.name, Summary: v.get("summary").string()}
 		for mk, mv := range v.get("methods").members() {
-			r.Methods = append(r.Methods, d.method(mk, mv))
+			r.Methods = append(r.Methods, d.decodeMethod(mk, mv))
 		}
 		d.doc.Resources = append(d.doc.Resources, r)
 	}
@@ -48,20 +48,21 @@ func (d *decoder) fault(pos Pos, format string, args ...any) {
 	d.faults = append(d.faults, Fault{pos, fmt.Sprintf(format, args...)})
 }
 
-// plain decodes a section whose order means nothing.
-func (d *decoder) plain(v *value, into any) {
+// unmarshal decodes a value with encoding/json. It is for sections whose order has no meaning; a nil value is skipped.
+func (d *decoder) unmarshal(v *value, into any) {
 	if v == nil {
 		return
 	}
 	if err := json.Unmarshal(v.raw(), into); err != nil {
-		d.fault(v.pos, "cannot be read: %v", err)
+		d.fault(v.pos, "cannot be decoded: %v", err)
 	}
 }
 
-func (d *decoder) fields(v *value) []*Field {
+// decodeFields decodes a mapping of fields, in order. A question mark after the name marks a nullable field.
+func (d *decoder) decodeFields(v *value) []*Field {
 	var list []*Field
 	for k, item := range v.members() {
-		f := d.field(item)
+		f := d.decodeField(item)
 		f.Pos = k.pos
 		f.Name, f.Nullable = strings.CutSuffix(k.name, "?")
 		list = append(list, f)
@@ -69,32 +70,32 @@ func (d *decoder) fields(v *value) []*Field {
 	return list
 }
 
-func (d *decoder) field(v *value) *Field {
+func (d *decoder) decodeField(v *value) *Field {
 	f := &Field{
-		Pos: v.pos, Type: v.get("type").string(), As: v.get("as").string(), Of: v.get("of").string(), From: v.get("from").optional(),
-		Const: v.get("const").raw(), Values: pairs(v.get("values")), Default: v.get("default").raw(),
+		Pos: v.pos, Type: v.get("type").string(), As: v.get("as").string(), Of: v.get("of").string(), From: v.get("from").optionalText(),
+		Const: v.get("const").raw(), Values: decodePairs(v.get("values")), Default: v.get("default").raw(),
 		Format: v.get("format").string(), Role: v.get("role").string(), Description: v.get("description").string(),
 	}
 	if items := v.get("items"); items != nil {
 		if items.kind == yaml.ScalarNode {
 			f.Items = &Field{Pos: items.pos, Of: items.text}
 		} else {
-			f.Items = d.field(items)
+			f.Items = d.decodeField(items)
 		}
 	}
-	f.Fields = d.fields(v.get("fields"))
+	f.Fields = d.decodeFields(v.get("fields"))
 	return f
 }
 
-// optional is the text of a scalar, nil for nil.
-func (v *value) optional() *string {
+// optionalText returns the text of a scalar, or nil if the value is nil.
+func (v *value) optionalText() *string {
 	if v == nil {
 		return nil
 	}
 	return &v.text
 }
 
-func pairs(v *value) []Pair {
+func decodePairs(v *value) []Pair {
 	var list []Pair
 	for k, item := range v.members() {
 		list = append(list, Pair{k.name, item.json})
@@ -102,23 +103,23 @@ func pairs(v *value) []Pair {
 	return list
 }
 
-func (d *decoder) event(k key, v *value) Event {
+func (d *decoder) decodeEvent(k key, v *value) Event {
 	e := Event{
 		Pos: k.pos, Kind: k.name, Summary: v.get("summary").string(), Class: v.get("class").string(), Frames: v.get("frame").strings(),
 	}
-	e.EverySec, _ = strconv.Atoi(string(v.get("everySec").raw())) // the schema has seen to it
+	e.EverySec, _ = strconv.Atoi(string(v.get("everySec").raw())) // the schema requires an integer; 0 if absent
 	for path, want := range v.get("when").members() {
 		e.When = append(e.When, Condition{path.name, want.json})
 	}
 	if data := v.get("data"); data.kind == yaml.ScalarNode {
 		e.Of = data.text
 	} else {
-		e.Data = d.fields(data)
+		e.Data = d.decodeFields(data)
 	}
 	return e
 }
 
-func (d *decoder) method(k key, v *value) *Method {
+func (d *decoder) decodeMethod(k key, v *value) *Method {
 	m := &Method{
 		Pos: k.pos, Name: k.name, Summary: v.get("summary").string(), Access: v.get("access").string(), HTTP: v.get("http").string(),
 		Safe: v.get("safe").bool(), Idempotent: v.get("idempotent").bool(), Destructive: v.get("destructive").bool(),
@@ -128,46 +129,46 @@ func (d *decoder) method(k key, v *value) *Method {
 	if deprecated := v.get("deprecated"); deprecated != nil && string(deprecated.json) != "null" {
 		m.Deprecated = deprecated.text
 	}
-	d.plain(v.get("timeoutMs"), &m.TimeoutMs)
-	d.plain(v.get("cost"), &m.Cost)
+	d.unmarshal(v.get("timeoutMs"), &m.TimeoutMs)
+	d.unmarshal(v.get("cost"), &m.Cost)
 	args := v.get("args")
-	m.Args = d.properties(args.get("properties"), args.get("required"))
+	m.Args = d.decodeProperties(args.get("properties"), args.get("required"))
 	for to, constant := range v.get("send").members() {
 		m.Send = append(m.Send, Constant{to.pos, to.name, constant.raw()})
 	}
-	m.Result = d.result(v.get("result"))
+	m.Result = d.decodeResult(v.get("result"))
 	return m
 }
 
-func (d *decoder) result(v *value) Result {
+func (d *decoder) decodeResult(v *value) Result {
 	if v.kind == yaml.ScalarNode {
 		return Result{Pos: v.pos, Of: v.text}
 	}
 	r := Result{
 		Pos: v.pos, Of: v.get("of").string(), Page: v.get("page").string(), Style: v.get("style").string(),
-		From: v.get("from").optional(), Fields: d.fields(v.get("fields")),
+		From: v.get("from").optionalText(), Fields: d.decodeFields(v.get("fields")),
 	}
-	ways := 0
+	forms := 0
 	for _, is := range []bool{r.Of != "", r.Page != "", r.Fields != nil} {
 		if is {
-			ways++
+			forms++
 		}
 	}
-	if ways != 1 {
-		d.fault(v.pos, "a result has one of of, page and fields")
+	if forms != 1 {
+		d.fault(v.pos, "a result needs exactly one of: of, page, fields")
 	}
 	if r.Style != "" && r.Page == "" || r.From != nil && r.Page != "" {
-		d.fault(v.pos, "style goes with page, from with of or fields")
+		d.fault(v.pos, "style requires page; from requires of or fields")
 	}
 	return r
 }
 
-// properties reads arguments, and marks those that are required.
-func (d *decoder) properties(v, required *value) []*Property {
+// decodeProperties decodes a mapping of properties, in order, and marks the required ones.
+func (d *decoder) decodeProperties(v, required *value) []*Property {
 	var list []*Property
 	byName := map[string]*Property{}
 	for k, item := range v.members() {
-		p := d.property(item)
+		p := d.decodeProperty(item)
 		p.Pos, p.Name = k.pos, k.name
 		byName[k.name] = p
 		list = append(list, p)
@@ -177,28 +178,28 @@ func (d *decoder) properties(v, required *value) []*Property {
 			if p := byName[name.text]; p != nil {
 				p.Required = true
 			} else {
-				d.fault(name.pos, "required names %q, which is not among the properties", name.text)
+				d.fault(name.pos, "required lists %q, which is not a property", name.text)
 			}
 		}
 	}
 	return list
 }
 
-func (d *decoder) property(v *value) *Property {
+func (d *decoder) decodeProperty(v *value) *Property {
 	p := &Property{
 		Pos: v.pos, ID: v.get("$ref") != nil, Type: v.get("type").string(), Format: v.get("format").string(),
 		Pattern: v.get("pattern").string(), Description: v.get("description").string(), Default: v.get("default").raw(),
-		UniqueItems: v.get("uniqueItems").bool(), To: v.get("to").string(), As: v.get("as").string(), Values: pairs(v.get("values")),
+		UniqueItems: v.get("uniqueItems").bool(), To: v.get("to").string(), As: v.get("as").string(), Values: decodePairs(v.get("values")),
 	}
 	for name, into := range map[string]any{
 		"enum": &p.Enum, "minLength": &p.MinLength, "maxLength": &p.MaxLength, "minimum": &p.Minimum, "maximum": &p.Maximum,
 		"minItems": &p.MinItems, "maxItems": &p.MaxItems,
 	} {
-		d.plain(v.get(name), into)
+		d.unmarshal(v.get(name), into)
 	}
 	if items := v.get("items"); items != nil {
-		p.Items = d.property(items)
+		p.Items = d.decodeProperty(items)
 	}
-	p.Properties = d.properties(v.get("properties"), v.get("required"))
+	p.Properties = d.decodeProperties(v.get("properties"), v.get("required"))
 	return p
 }

@@ -2,8 +2,9 @@ package manifest
 
 import "encoding/json"
 
-// Document is a manifest that has the right form.
+// Document is a manifest that satisfies the schema. docs/manifest.md explains its keys.
 type Document struct {
+	// Revision is the fingerprint of all files, as sha256:<hex>.
 	Revision  string
 	Upstream  Upstream
 	Session   Session
@@ -17,13 +18,13 @@ type Document struct {
 	Resources []Resource
 }
 
-// Upstream says which platform it is.
+// Upstream identifies the platform and holds the settings that apply to all of its methods.
 type Upstream struct {
 	ID, Name, Version, Origin, Base, Isolation, Verify string
 	ListSince, PassUnknown                             bool
 }
 
-// Session is what a session is made of.
+// Session lists the cookies and headers of a session.
 type Session struct {
 	Cookies struct {
 		Required, Kept, Rotates []string
@@ -35,14 +36,14 @@ type Session struct {
 	UserAgent string
 }
 
-// Step is one request of signing in. A text that begins with $ stands for a value of the step.
+// Step is one request of the sign-in. A string that starts with $ is replaced by a value of the step, such as $code.
 type Step struct {
 	HTTP string `json:"http"`
 	Body json.RawMessage
 	Send map[string]string
 }
 
-// SignIn is how one signs in.
+// SignIn describes the sign-in: its requests, and where to find challenges, QR codes and failures in the responses.
 type SignIn struct {
 	Credentials                         Step
 	Code, Resend, Switch, Check, Logout *Step
@@ -66,7 +67,7 @@ type SignIn struct {
 	}
 }
 
-// Errors is what refusals mean.
+// Errors describes how to classify error responses.
 type Errors struct {
 	Code, Message, RetryAfter string
 	Kinds                     []struct {
@@ -75,10 +76,10 @@ type Errors struct {
 	}
 }
 
-// Numbers is one number or several.
+// Numbers is a list of integers that may be written as a single integer.
 type Numbers []int
 
-// UnmarshalJSON takes both.
+// UnmarshalJSON accepts an array or a single integer.
 func (n *Numbers) UnmarshalJSON(text []byte) error {
 	if len(text) > 0 && text[0] == '[' {
 		return json.Unmarshal(text, (*[]int)(n))
@@ -87,13 +88,13 @@ func (n *Numbers) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &(*n)[0])
 }
 
-// Page is one way of paging.
+// Page is a paging style: where a page has its items and cursor, and how to request the next one.
 type Page struct {
 	Items, More, Next, NextOfLast, Cursor, Limit string
 	Usual                                        bool
 }
 
-// Socket is where live frames come from.
+// Socket describes the WebSocket that delivers live frames.
 type Socket struct {
 	Path  string
 	Frame struct{ ID, Name, At, Body string }
@@ -106,7 +107,7 @@ type Socket struct {
 	Ended []int
 }
 
-// Files is where files are, and which methods hand out their addresses.
+// Files lists the folders that contain files, and the methods that return their URLs.
 type Files struct {
 	At       []string
 	Cookies  bool
@@ -118,21 +119,22 @@ type Files struct {
 	}
 }
 
-// Type is a shape of answers.
+// Type is a named shape of results.
 type Type struct {
 	Pos
 	Name   string
 	Fields []*Field
 }
 
-// Field is one member of a shape, or an item of a list.
+// Field is one member of a shape, or the item of an array.
 type Field struct {
 	Pos
 	Name     string
 	Nullable bool
-	// From is nil if the name decides.
+	// From is nil if the path follows from the name.
 	From *string
-	// Type, As, Of, Items, Fields, Const and Values say what it is.
+	// Type, As, Of, Items, Fields, Const and Values define the field; exactly one is set, except that Type may
+	// accompany Values.
 	Type, As, Of string
 	Items        *Field
 	Fields       []*Field
@@ -143,26 +145,26 @@ type Field struct {
 	Format, Role, Description string
 }
 
-// Pair is one value of an enumeration: ours, and theirs as JSON.
+// Pair is one value of an enumeration: our text, and the platform's value as JSON.
 type Pair struct {
 	Ours   string
 	Theirs json.RawMessage
 }
 
-// Event is one kind of event.
+// Event is a kind of event and the frames that it is made from.
 type Event struct {
 	Pos
 	Kind, Summary, Class string
-	// EverySec is how far apart ephemeral ones are told at least; 0 if the kind does not say.
+	// EverySec is the minimum interval between two ephemeral events of an account, in seconds; 0 if not set.
 	EverySec int
 	Frames   []string
 	When     []Condition
-	// Of is a type that is the whole of the data; otherwise there are fields.
+	// Of names the type of the whole data. If it is empty, Data lists the fields.
 	Of   string
 	Data []*Field
 }
 
-// Condition is what a frame must hold.
+// Condition requires a value at a path of a frame's body.
 type Condition struct {
 	Path string
 	Want json.RawMessage
@@ -175,7 +177,7 @@ type Resource struct {
 	Methods       []*Method
 }
 
-// Method is one call.
+// Method is one method of a resource.
 type Method struct {
 	Pos
 	Name, Summary, Access, HTTP                               string
@@ -190,14 +192,14 @@ type Method struct {
 	Example json.RawMessage
 }
 
-// Constant goes with every call.
+// Constant is a value that is sent with every call.
 type Constant struct {
 	Pos
 	To    string
 	Value json.RawMessage
 }
 
-// Result is what an answer becomes; one of Of, Page and Fields is set.
+// Result describes how a response is mapped. Exactly one of Of, Page and Fields is set.
 type Result struct {
 	Pos
 	Of, Page, Style string
@@ -205,12 +207,12 @@ type Result struct {
 	Fields          []*Field
 }
 
-// Property is one argument, a member of one, or an item.
+// Property is an argument, a member of an object argument, or the item of an array argument.
 type Property struct {
 	Pos
 	Name     string
 	Required bool
-	// ID means an identifier of the platform's.
+	// ID is set for $ref: Id, an identifier of the platform.
 	ID                    bool
 	Type, Format, Pattern string
 	Description           string

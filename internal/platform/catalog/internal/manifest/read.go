@@ -1,7 +1,7 @@
-// Package manifest reads the folder of YAML files that describes one platform, and makes sure that it has the form that
-// manifest.schema.json gives. What it means is the business of package catalog.
+// Package manifest reads the folder of YAML files that describes one platform and validates it against
+// manifest.schema.json. It does not interpret the contents; package catalog does.
 //
-// Start with Read. Every fault names its file and line; one file's faults leave the others readable.
+// Start with Read. Every fault names its file and line, and a faulty file does not prevent reading the others.
 package manifest
 
 import (
@@ -18,22 +18,24 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxFiles bounds a folder.
+// maxFiles bounds the files of one manifest.
 const maxFiles = 200
 
-// sections are the files beside the resources, and what each may hold.
+// sections lists the files other than resources, and the top-level keys that each may have.
 var sections = map[string][]string{
 	"upstream.yaml": {"upstream", "session", "signIn", "errors", "pages", "socket", "files"},
 	"types.yaml":    {"types"},
 	"events.yaml":   {"events"},
 }
 
-// Read reads a folder. Files with faults are left out of the document; without a sound upstream.yaml there is none.
+// Read reads a folder. The document omits files with faults. It is nil if upstream.yaml is missing or faulty.
 func Read(fsys fs.FS) (*Document, []Fault) {
 	files, err := readFiles(fsys)
 	if err != nil {
 		return nil, []Fault{{Pos{".", 0}, err.Error()}}
 	}
+	// All files become one document, because the schema describes the manifest as a whole: the sections of the other
+	// files are merged into root, and each resource file is a member of root.resources.
 	root := &value{kind: yaml.MappingNode, pos: Pos{"upstream.yaml", 1}}
 	resources := &value{kind: yaml.MappingNode, pos: Pos{"resources", 0}}
 	var faults []Fault
@@ -44,7 +46,7 @@ func Read(fsys fs.FS) (*Document, []Fault) {
 			continue
 		}
 		if keys, ok := sections[f.name]; ok {
-			faults = append(faults, root.merge(v, keys)...)
+			faults = append(faults, root.mergeSections(v, keys)...)
 			continue
 		}
 		resources.keys = append(resources.keys, key{v.pos, strings.TrimSuffix(path.Base(f.name), ".yaml")})
@@ -55,6 +57,7 @@ func Read(fsys fs.FS) (*Document, []Fault) {
 		root.items = append(root.items, resources)
 	}
 	faults = append(faults, checkSchema(root)...)
+	// decode relies on the schema, so it must not see what came from a faulty file.
 	bad := map[string]bool{}
 	for _, f := range faults {
 		bad[f.File] = true
@@ -62,10 +65,11 @@ func Read(fsys fs.FS) (*Document, []Fault) {
 	if bad["upstream.yaml"] {
 		return nil, faults
 	}
-	root.drop(bad)
-	root.get("resources").drop(bad)
+	root.dropFiles(bad)
+	root.get("resources").dropFiles(bad)
 	doc, more := decode(root)
 	doc.Revision = revision(files)
+	// decode may find further faults. Omit their resources too.
 	doc.Resources = slices.DeleteFunc(doc.Resources, func(r Resource) bool {
 		return slices.ContainsFunc(more, func(f Fault) bool { return f.File == r.File })
 	})
@@ -77,7 +81,8 @@ type file struct {
 	text []byte
 }
 
-// readFiles reads the folder and its folder of resources, in the order of their names.
+// readFiles reads the files of the folder and of its subfolder resources, each in the order of their names. It ignores
+// files that are not YAML.
 func readFiles(fsys fs.FS) ([]file, error) {
 	var files []file
 	for _, dir := range []string{".", "resources"} {
@@ -87,11 +92,13 @@ func readFiles(fsys fs.FS) ([]file, error) {
 		}
 		for _, e := range entries {
 			name := path.Join(dir, e.Name())
+			// Skip the subfolder and files that are not YAML. Report other folders, unknown YAML files and *.yml, so
+			// that a misnamed file is not silently ignored.
 			switch {
 			case name == "resources" && e.IsDir(), !e.IsDir() && path.Ext(name) != ".yaml" && path.Ext(name) != ".yml":
 				continue
 			case e.IsDir(), dir == "." && sections[name] == nil, path.Ext(name) != ".yaml":
-				return nil, fmt.Errorf("%s is no part of a manifest: there are upstream.yaml, types.yaml, events.yaml and resources/*.yaml", name)
+				return nil, fmt.Errorf("%s does not belong in a manifest, which has upstream.yaml, types.yaml, events.yaml and resources/*.yaml", name)
 			case len(files) >= maxFiles:
 				return nil, fmt.Errorf("more than %d files", maxFiles)
 			}
@@ -108,7 +115,8 @@ func readFiles(fsys fs.FS) ([]file, error) {
 	return files, nil
 }
 
-// revision is the fingerprint of all files: names and contents, each with its length, so that nothing can move between them.
+// revision returns the fingerprint of all files. It hashes the length of each name and content too, so that different
+// folders cannot concatenate to the same bytes.
 func revision(files []file) string {
 	h := sha256.New()
 	for _, f := range files {
@@ -120,8 +128,8 @@ func revision(files []file) string {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
-// merge takes the sections of one file into the document.
-func (v *value) merge(from *value, allowed []string) []Fault {
+// mergeSections adds the top-level keys of one file to the document.
+func (v *value) mergeSections(from *value, allowed []string) []Fault {
 	var faults []Fault
 	for k, item := range from.members() {
 		if !slices.Contains(allowed, k.name) {
@@ -134,8 +142,8 @@ func (v *value) merge(from *value, allowed []string) []Fault {
 	return faults
 }
 
-// drop removes what came from files that have faults.
-func (v *value) drop(bad map[string]bool) {
+// dropFiles removes the members that came from the given files.
+func (v *value) dropFiles(bad map[string]bool) {
 	if v == nil {
 		return
 	}

@@ -14,20 +14,20 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/tape"
 )
 
-// Pos is where something stands.
+// Pos is a position in a manifest. Line is 0 if it is not known.
 type Pos struct {
 	File string
 	Line int
 }
 
-// Fault is one thing that is wrong with a manifest.
+// Fault is one error in a manifest.
 type Fault struct {
 	Pos
-	// Detail says what is wrong and what would be right.
+	// Detail says what is wrong and, where possible, how to fix it.
 	Detail string
 }
 
-// String is the fault with its place, as compilers write it.
+// String returns the fault as file:line: detail.
 func (f Fault) String() string {
 	if f.Line == 0 {
 		return f.File + ": " + f.Detail
@@ -35,13 +35,15 @@ func (f Fault) String() string {
 	return fmt.Sprintf("%s:%d: %s", f.File, f.Line, f.Detail)
 }
 
-// value is a YAML value that knows its place. Maps keep their order.
+// value is a YAML value with its position. Mappings keep their order, which defines the order of arguments and fields.
+// Its accessors accept a nil receiver, so that optional keys need no checks.
 type value struct {
 	pos Pos
 	// json is a scalar as JSON.
 	json json.RawMessage
-	// text is a scalar as it was meant: a string without quotes.
-	text  string
+	// text is a scalar as text, a string without quotes.
+	text string
+	// keys and items are the members of a mapping, by index. A sequence has items only.
 	keys  []key
 	items []*value
 	kind  yaml.Kind
@@ -52,17 +54,18 @@ type key struct {
 	name string
 }
 
-// What a file may be. A manifest is ours, but its loader must not be what breaks when one is not.
+// Limits of a file. Manifests are trusted, but the loader must also survive broken ones.
 const (
 	maxFile  = 256 << 10
 	maxDepth = 24
 	maxNodes = 50_000
 )
 
-// jsonNumber is how a number must be written; YAML knows more ways, and each reads differently somewhere.
+// jsonNumber is the only notation that we accept for numbers. YAML has others (octal, 1_000, .inf), which parsers read
+// differently.
 var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,19})(\.[0-9]{1,20})?$`)
 
-// parse reads one file.
+// parse reads one file, which must be a single YAML document with a mapping at the top.
 func parse(file string, text []byte) (*value, *Fault) {
 	if len(text) > maxFile {
 		return nil, &Fault{Pos{file, 0}, fmt.Sprintf("is larger than %d bytes", maxFile)}
@@ -77,7 +80,7 @@ func parse(file string, text []byte) (*value, *Fault) {
 		return nil, &Fault{Pos{file, second.Line}, "holds more than one document"}
 	}
 	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
-		return nil, &Fault{Pos{file, 1}, "must be a map of names"}
+		return nil, &Fault{Pos{file, 1}, "must be a mapping"}
 	}
 	c := converter{file: file}
 	v := c.convert(doc.Content[0], 0)
@@ -87,24 +90,24 @@ func parse(file string, text []byte) (*value, *Fault) {
 	return v, nil
 }
 
-// yamlLine finds the line in an error of the YAML reader's.
+// yamlLine matches the line number in an error of the YAML library.
 var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
 
 func yamlFault(file string, err error) *Fault {
 	pos := Pos{file, 0}
 	text := err.Error()
 	if m := yamlLine.FindStringSubmatch(text); m != nil {
-		// The pattern allows digits only.
+		// The pattern matches only digits.
 		_, _ = fmt.Sscan(m[1], &pos.Line)
 		text = text[len(m[0]):]
 	}
 	if strings.Contains(text, "',' or '}'") {
-		text += `; within braces YAML wants quotes around a name with ?: {"linkId?": {as: id}}`
+		text += `; inside braces YAML requires quotes around a name with ?: {"linkId?": {as: id}}`
 	}
 	return &Fault{pos, "is not YAML: " + text}
 }
 
-// converter turns YAML's nodes into values and remembers the first thing that is wrong.
+// converter turns YAML nodes into values. It keeps the first fault and ignores the rest.
 type converter struct {
 	file  string
 	nodes int
@@ -120,10 +123,10 @@ func (c *converter) fail(n *yaml.Node, format string, args ...any) *value {
 
 func (c *converter) convert(n *yaml.Node, depth int) *value {
 	if c.nodes++; c.fault != nil || c.nodes > maxNodes || depth > maxDepth {
-		return c.fail(n, "is nested too deeply, or too long")
+		return c.fail(n, "is nested too deeply or has too many values")
 	}
 	if n.Anchor != "" || n.Kind == yaml.AliasNode {
-		return c.fail(n, "anchors and aliases are not used in manifests: write it out")
+		return c.fail(n, "anchors and aliases are not allowed in manifests")
 	}
 	v := &value{pos: Pos{c.file, n.Line}, kind: n.Kind}
 	switch n.Kind {
@@ -141,9 +144,9 @@ func (c *converter) convert(n *yaml.Node, depth int) *value {
 			case k.Kind != yaml.ScalarNode || k.Anchor != "":
 				return c.fail(k, "a key must be a plain name")
 			case k.Tag == "!!merge":
-				return c.fail(k, "merge keys are not used in manifests: write it out")
+				return c.fail(k, "merge keys are not allowed in manifests")
 			case seen[k.Value]:
-				return c.fail(k, "%q is written twice", k.Value)
+				return c.fail(k, "%q is defined twice", k.Value)
 			}
 			seen[k.Value] = true
 			v.keys = append(v.keys, key{Pos{c.file, k.Line}, k.Value})
@@ -158,11 +161,11 @@ func (c *converter) convert(n *yaml.Node, depth int) *value {
 func (c *converter) scalar(v *value, n *yaml.Node) *value {
 	v.text = n.Value
 	switch n.ShortTag() {
-	case "!!str", "!!timestamp": // a date without quotes is still a text
+	case "!!str", "!!timestamp": // an unquoted date is a string for us
 		v.json = tape.AppendQuoted(nil, n.Value)
 	case "!!int", "!!float":
 		if !jsonNumber.MatchString(n.Value) {
-			return c.fail(n, "%q is no number as JSON writes it; quote it if it is a text", n.Value)
+			return c.fail(n, "%q is not a JSON number; quote it if it is a string", n.Value)
 		}
 		v.json = json.RawMessage(n.Value)
 	case "!!bool":
@@ -173,12 +176,12 @@ func (c *converter) scalar(v *value, n *yaml.Node) *value {
 	case "!!null":
 		v.json = json.RawMessage("null")
 	default:
-		return c.fail(n, "the tag %s is not used in manifests", n.Tag)
+		return c.fail(n, "the tag %s is not allowed in manifests", n.Tag)
 	}
 	return v
 }
 
-// get finds a member of a map, nil if there is none.
+// get returns a member of a mapping, or nil if there is none.
 func (v *value) get(name string) *value {
 	if v == nil {
 		return nil
@@ -191,7 +194,7 @@ func (v *value) get(name string) *value {
 	return nil
 }
 
-// member steps through a map in order.
+// members iterates over a mapping in order.
 func (v *value) members() func(yield func(key, *value) bool) {
 	return func(yield func(key, *value) bool) {
 		if v == nil {
@@ -205,7 +208,7 @@ func (v *value) members() func(yield func(key, *value) bool) {
 	}
 }
 
-// string is the text of a scalar, empty for nil.
+// string returns the text of a scalar, or an empty string for nil.
 func (v *value) string() string {
 	if v == nil {
 		return ""
@@ -213,6 +216,7 @@ func (v *value) string() string {
 	return v.text
 }
 
+// strings returns the texts of a sequence, or of a single scalar.
 func (v *value) strings() []string {
 	if v == nil {
 		return nil
@@ -229,7 +233,7 @@ func (v *value) strings() []string {
 
 func (v *value) bool() bool { return v != nil && string(v.json) == "true" }
 
-// raw is the value as JSON, nil for nil. Members stay in their order.
+// raw returns the value as JSON with its members in order, or nil for nil.
 func (v *value) raw() json.RawMessage {
 	if v == nil {
 		return nil
@@ -263,19 +267,19 @@ func (v *value) appendJSON(dst []byte) []byte {
 	return append(dst, v.json...)
 }
 
-// any is the value as the schema's checker wants it.
-func (v *value) any() any {
+// toAny returns the value in the form that the schema validator expects.
+func (v *value) toAny() any {
 	switch v.kind {
 	case yaml.SequenceNode:
 		list := make([]any, len(v.items))
 		for i, item := range v.items {
-			list[i] = item.any()
+			list[i] = item.toAny()
 		}
 		return list
 	case yaml.MappingNode:
 		m := make(map[string]any, len(v.keys))
 		for i, k := range v.keys {
-			m[k.name] = v.items[i].any()
+			m[k.name] = v.items[i].toAny()
 		}
 		return m
 	case yaml.ScalarNode, yaml.DocumentNode, yaml.AliasNode:

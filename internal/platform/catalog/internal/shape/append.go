@@ -11,33 +11,35 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/tape"
 )
 
-// Mismatch is an answer that does not have the form that the manifest says. It names places, never values.
+// Mismatch is the error for a response that does not have the form that the manifest declares. It contains paths but
+// never values, so it is safe to log.
 type Mismatch struct {
-	// Path is where in the answer, in the platform's names.
+	// Path is the place in the response, in the platform's names.
 	Path string
-	// Want is what should be there.
+	// Want describes the expected value.
 	Want string
 }
 
-// Error is the mismatch in words.
+// Error returns the path and the expected value.
 func (m *Mismatch) Error() string { return m.Path + ": " + m.Want }
 
-// ErrTooLarge means that an answer would grow beyond bounds.
-var ErrTooLarge = errors.New("the answer grows too large")
+// ErrTooLarge means that the result would exceed its size limit.
+var ErrTooLarge = errors.New("the result is too large")
 
-// Bounds of what becomes of an answer, because types may repeat parts of it: so many times its size, and this much besides.
+// A result may have at most maxGrowth times the size of the response plus maxSmall bytes. Types may use a part of the
+// response more than once, at every level, so without a limit a small response could become a huge result.
 const (
 	maxGrowth = 16
 	maxSmall  = 1 << 20
 )
 
-// Reads says whether anything of the answer is needed.
-func (sh *Shape) Reads() bool { return sh.reads }
+// ReadsResponse reports whether the shape uses any part of the response.
+func (sh *Shape) ReadsResponse() bool { return sh.reads }
 
-// Append appends what the value at a place of the tape becomes. Errors are a *Mismatch or ErrTooLarge.
+// Append maps the value at a node of the tape and appends the result. Errors are a *Mismatch or ErrTooLarge.
 func (sh *Shape) Append(dst []byte, t *tape.Tape, at uint32) ([]byte, error) {
-	m := mapper{t: t, out: dst, most: len(dst) + maxGrowth*t.Size() + maxSmall}
-	if m.value(sh, at) {
+	m := mapper{t: t, out: dst, maxSize: len(dst) + maxGrowth*t.Size() + maxSmall}
+	if m.appendValue(sh, at) {
 		return m.out, nil
 	}
 	if m.tooLarge {
@@ -51,13 +53,14 @@ func (sh *Shape) Append(dst []byte, t *tape.Tape, at uint32) ([]byte, error) {
 	return nil, &Mismatch{Path: where, Want: m.want}
 }
 
-// mapper is one run of a plan. A failure leaves value after value, each adding its step to the path.
+// mapper is one application of a shape. Its methods return false on failure. As a failure returns through the callers,
+// each adds its step to the path, so that successful runs pay nothing for it.
 type mapper struct {
 	t        *tape.Tape
 	out      []byte
-	path     []string // backwards
+	path     []string // of the failure, innermost step first
 	want     string
-	most     int
+	maxSize  int
 	tooLarge bool
 }
 
@@ -66,43 +69,43 @@ func (m *mapper) fail(want string) bool {
 	return false
 }
 
-func (m *mapper) at(step string) bool {
+func (m *mapper) addStep(step string) bool {
 	m.path = append(m.path, step)
 	return false
 }
 
-// value appends one value.
-func (m *mapper) value(sh *Shape, at uint32) bool {
-	switch sh.what {
+// appendValue maps the value at a node.
+func (m *mapper) appendValue(sh *Shape, at uint32) bool {
+	switch sh.op {
 	case record:
-		return m.record(sh, at)
+		return m.appendRecord(sh, at)
 	case list:
-		return m.list(sh, at)
+		return m.appendList(sh, at)
 	case page:
-		return m.page(sh, at)
-	case below:
-		return m.below(sh, at)
+		return m.appendPage(sh, at)
+	case atPath:
+		return m.appendAtPath(sh, at)
 	case enum:
-		return m.enumeration(sh, at)
+		return m.appendEnum(sh, at)
 	case csv:
-		return m.csv(sh, at)
+		return m.appendCSV(sh, at)
 	case constant:
 		m.out = append(m.out, sh.literal...)
 		return true
 	case text, integer, number, boolean, object, anything, id, cents, times, unix, flag:
-		return m.scalar(sh.what, at)
+		return m.appendScalar(sh.op, at)
 	}
-	panic("a shape of no kind")
+	panic("shape: unknown operation")
 }
 
-// scalar appends a value that is one value in both worlds.
-func (m *mapper) scalar(what what, at uint32) bool {
+// appendScalar maps a value with one of the scalar operations.
+func (m *mapper) appendScalar(op op, at uint32) bool {
 	kind := m.t.Kind(at)
-	if want := wanted[what]; want.kind != kind && !want.any && (what != boolean || kind != tape.False) {
+	if want := expected[op]; want.kind != kind && !want.any && (op != boolean || kind != tape.False) {
 		return m.fail(want.text)
 	}
 	ok := true
-	switch what {
+	switch op {
 	case text:
 		m.out = m.t.AppendString(m.out, at)
 	case number, boolean:
@@ -119,52 +122,53 @@ func (m *mapper) scalar(what what, at uint32) bool {
 		m.out, ok = convert.AppendCents(m.out, m.t.Raw(at))
 	case times:
 		var buf [64]byte
-		ok = m.time(convert.ParseTime(m.t.AppendText(buf[:0], at)))
+		ok = m.appendTime(convert.ParseTime(m.t.AppendText(buf[:0], at)))
 	case unix:
-		ok = m.time(convert.ParseUnix(m.t.Raw(at)))
+		ok = m.appendTime(convert.ParseUnix(m.t.Raw(at)))
 	case flag:
-		ok = m.flag(m.t.Raw(at))
-	case csv, enum, constant, record, list, page, below:
+		ok = m.appendFlag(m.t.Raw(at))
+	case csv, enum, constant, record, list, page, atPath:
 	}
 	if !ok {
-		return m.fail(wanted[what].text)
+		return m.fail(expected[op].text)
 	}
 	return true
 }
 
-// wanted says what a conversion takes.
-var wanted = [...]struct {
+// expected lists the kind of JSON value that each scalar operation accepts, and the text of a mismatch. A boolean also
+// accepts false.
+var expected = [...]struct {
 	kind tape.Kind
 	any  bool
 	text string
 }{
-	text:     {kind: tape.String, text: "should be a text"},
-	integer:  {kind: tape.Number, text: "should be a whole number"},
+	text:     {kind: tape.String, text: "should be a string"},
+	integer:  {kind: tape.Number, text: "should be an integer"},
 	number:   {kind: tape.Number, text: "should be a number"},
 	boolean:  {kind: tape.True, text: "should be true or false"},
 	object:   {kind: tape.Object, text: "should be an object"},
 	anything: {any: true},
-	id:       {kind: tape.Number, text: "should be a number without sign and fraction"},
+	id:       {kind: tape.Number, text: "should be a non-negative integer"},
 	cents:    {kind: tape.Number, text: "should be a number with at most two decimals"},
-	times:    {kind: tape.String, text: "should be a time as in RFC 3339"},
+	times:    {kind: tape.String, text: "should be an RFC 3339 time"},
 	unix:     {kind: tape.Number, text: "should be seconds since 1970"},
 	flag:     {kind: tape.Number, text: "should be 0 or 1"},
 }
 
-// below appends what stands further down.
-func (m *mapper) below(sh *Shape, at uint32) bool {
+// appendAtPath applies the inner shape to the value at sh.at.
+func (m *mapper) appendAtPath(sh *Shape, at uint32) bool {
 	next, ok := m.t.Get(at, sh.at)
 	if !ok {
 		m.fail("is missing")
-		return m.steps(sh.at)
+		return m.addSteps(sh.at)
 	}
-	if m.value(sh.item, next) {
+	if m.appendValue(sh.item, next) {
 		return true
 	}
-	return m.steps(sh.at)
+	return m.addSteps(sh.at)
 }
 
-func (m *mapper) flag(number []byte) bool {
+func (m *mapper) appendFlag(number []byte) bool {
 	switch string(number) {
 	case "0":
 		m.out = append(m.out, "false"...)
@@ -176,9 +180,10 @@ func (m *mapper) flag(number []byte) bool {
 	return true
 }
 
-// record appends an object that is made of members.
-func (m *mapper) record(sh *Shape, at uint32) bool {
-	if len(m.out) > m.most {
+// appendRecord maps an object member by member. It also enforces the size limit, because only records can repeat
+// parts of the response.
+func (m *mapper) appendRecord(sh *Shape, at uint32) bool {
+	if len(m.out) > m.maxSize {
 		m.tooLarge = true
 		return false
 	}
@@ -191,7 +196,7 @@ func (m *mapper) record(sh *Shape, at uint32) bool {
 		if i > 0 {
 			m.out = append(m.out, ',')
 		}
-		next, ok := m.member(&sh.members[i], at, hint)
+		next, ok := m.appendMember(&sh.members[i], at, hint)
 		if !ok {
 			return false
 		}
@@ -201,42 +206,45 @@ func (m *mapper) record(sh *Shape, at uint32) bool {
 	return true
 }
 
-// member appends one member of a record. It gives back where in the object to look first for the next.
-func (m *mapper) member(mb *member, at, hint uint32) (uint32, bool) {
+// appendMember maps one member of a record. It returns the hint for the next search of the object.
+func (m *mapper) appendMember(mb *member, at, hint uint32) (uint32, bool) {
 	m.out = append(m.out, mb.key...)
+	// An absent or null value anywhere on the path makes the member absent. Any other value that is not an object is a
+	// mismatch.
 	for i, step := range mb.from {
 		if m.t.Kind(at) != tape.Object {
 			m.fail("should be an object")
-			return hint, m.steps(mb.from[:i])
+			return hint, m.addSteps(mb.from[:i])
 		}
-		value, next, ok := m.t.Find(at, step, hint*first(i))
+		value, next, ok := m.t.Find(at, step, hint*hintFactor(i))
 		if i == 0 {
 			hint = next
 		}
 		if !ok || m.t.Kind(value) == tape.Null {
-			if m.absent(mb) {
+			if m.appendAbsent(mb) {
 				return hint, true
 			}
-			return hint, m.steps(mb.from[:i+1])
+			return hint, m.addSteps(mb.from[:i+1])
 		}
 		at = value
 	}
-	if m.value(mb.shape, at) {
+	if m.appendValue(mb.shape, at) {
 		return hint, true
 	}
-	return hint, m.steps(mb.from)
+	return hint, m.addSteps(mb.from)
 }
 
-// first is 1 for the first step of a path: a hint is about the object that the path starts at.
-func first(step int) uint32 {
+// hintFactor is 1 for the first step of a path and 0 for the others: a hint applies only to the object at which the
+// path starts.
+func hintFactor(step int) uint32 {
 	if step == 0 {
 		return 1
 	}
 	return 0
 }
 
-// absent appends what stands for a value that is not there.
-func (m *mapper) absent(mb *member) bool {
+// appendAbsent appends the fallback or null for a value that is absent or null.
+func (m *mapper) appendAbsent(mb *member) bool {
 	switch {
 	case mb.fallback != nil:
 		m.out = append(m.out, mb.fallback...)
@@ -248,17 +256,17 @@ func (m *mapper) absent(mb *member) bool {
 	return true
 }
 
-// steps adds a path to a failure's, backwards.
-func (m *mapper) steps(path []string) bool {
+// addSteps adds a path to that of the failure and returns false.
+func (m *mapper) addSteps(path []string) bool {
 	for _, step := range slices.Backward(path) {
-		m.at(step)
+		m.addStep(step)
 	}
 	return false
 }
 
-func (m *mapper) list(sh *Shape, at uint32) bool {
+func (m *mapper) appendList(sh *Shape, at uint32) bool {
 	if m.t.Kind(at) != tape.Array {
-		return m.fail("should be a list")
+		return m.fail("should be an array")
 	}
 	m.out = append(m.out, '[')
 	i := 0
@@ -266,8 +274,8 @@ func (m *mapper) list(sh *Shape, at uint32) bool {
 		if i > 0 {
 			m.out = append(m.out, ',')
 		}
-		if !m.value(sh.item, item) {
-			return m.at(strconv.Itoa(i))
+		if !m.appendValue(sh.item, item) {
+			return m.addStep(strconv.Itoa(i))
 		}
 		i++
 	}
@@ -275,22 +283,24 @@ func (m *mapper) list(sh *Shape, at uint32) bool {
 	return true
 }
 
-// csv appends a list that the platform writes as one text.
-func (m *mapper) csv(sh *Shape, at uint32) bool {
+// appendCSV maps a comma-separated string to an array. Spaces around the items are dropped; an empty string is an empty
+// array.
+func (m *mapper) appendCSV(sh *Shape, at uint32) bool {
 	if m.t.Kind(at) != tape.String {
-		return m.fail("should be a text with commas")
+		return m.fail("should be a comma-separated string")
 	}
 	m.out = append(m.out, '[')
 	var buf [256]byte
 	rest := m.t.AppendText(buf[:0], at)
+	// After the first comma, an empty rest is an empty last item.
 	for i := 0; len(rest) > 0 || i > 0; i++ {
 		part, after, more := bytes.Cut(rest, comma)
 		if i > 0 {
 			m.out = append(m.out, ',')
 		}
-		if !m.part(sh.item.what, bytes.TrimSpace(part)) {
-			m.fail("has an item that should be digits")
-			return m.at(strconv.Itoa(i))
+		if !m.appendCSVItem(sh.item.op, bytes.TrimSpace(part)) {
+			m.fail("has an item that should be an integer")
+			return m.addStep(strconv.Itoa(i))
 		}
 		if !more {
 			break
@@ -303,19 +313,21 @@ func (m *mapper) csv(sh *Shape, at uint32) bool {
 
 var comma = []byte{','}
 
-// part appends one item of a text with commas.
-func (m *mapper) part(what what, part []byte) bool {
-	if what == integer {
+// appendCSVItem maps one item of a comma-separated string.
+func (m *mapper) appendCSVItem(op op, part []byte) bool {
+	if op == integer {
 		n, err := strconv.ParseInt(string(part), 10, 64)
 		m.out = strconv.AppendInt(m.out, n, 10)
 		return err == nil
 	}
 	m.out = tape.AppendQuoted(m.out, part)
-	return what != id || convert.IsID(part)
+	return op != id || convert.IsID(part)
 }
 
-// enumeration appends our word for theirs; a value that is not listed passes as it is, in our type.
-func (m *mapper) enumeration(sh *Shape, at uint32) bool {
+// appendEnum maps a value of an enumeration. Enumerations are open: a value that is not listed passes through, as a
+// string if our values are strings.
+func (m *mapper) appendEnum(sh *Shape, at uint32) bool {
+	// The manifest's values are JSON in canonical form, so compare strings with their quotes and minimal escapes.
 	kind := m.t.Kind(at)
 	raw := m.t.Raw(at)
 	if kind == tape.String {
@@ -332,5 +344,5 @@ func (m *mapper) enumeration(sh *Shape, at uint32) bool {
 		m.out = append(append(append(m.out, '"'), raw...), '"')
 		return true
 	}
-	return m.scalar(sh.base, at)
+	return m.appendScalar(sh.base, at)
 }

@@ -10,12 +10,13 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/manifest"
 )
 
-// New compiles the types of a manifest. A type with faults is left out.
+// New compiles the types of a manifest. The set omits types with faults.
 func New(types []manifest.Type) (*Set, []manifest.Fault) {
 	s := &Set{types: map[string]*Shape{}, used: map[string]bool{}, pos: map[string]manifest.Pos{}}
+	// Declare all types before compiling any, because types refer to each other.
 	for _, t := range types {
 		s.names = append(s.names, t.Name)
-		s.types[t.Name] = &Shape{what: record, name: t.Name, reads: true}
+		s.types[t.Name] = &Shape{op: record, name: t.Name, reads: true}
 		s.pos[t.Name] = t.Pos
 	}
 	var faults []manifest.Fault
@@ -23,27 +24,30 @@ func New(types []manifest.Type) (*Set, []manifest.Fault) {
 	bad := map[string]bool{}
 	for _, t := range types {
 		c := compiler{set: s}
-		s.types[t.Name].members = c.members(t.Fields)
+		s.types[t.Name].members = c.compileMembers(t.Fields)
 		faults = append(faults, c.faults...)
 		bad[t.Name] = len(c.faults) > 0
 		same[t.Name] = sameObject(t.Fields)
 	}
 	for _, t := range types {
-		if loops(t.Name, t.Name, same, map[string]bool{}) {
+		if containsItself(t.Name, t.Name, same, map[string]bool{}) {
 			bad[t.Name] = true
-			faults = append(faults, manifest.Fault{Pos: t.Pos, Detail: "the type " + t.Name + " contains itself, at the same place of the answer"})
+			faults = append(faults, manifest.Fault{Pos: t.Pos, Detail: "the type " + t.Name + " contains itself at the same place of the response"})
 		}
 	}
 	if len(faults) == 0 {
 		return s, nil
 	}
-	// What refers to a type with faults has one itself; what is left is sound.
+	// Compile the sound types again without the faulty ones. A type that refers to a faulty one becomes faulty itself,
+	// which the recursion finds; it ends because each round has fewer types.
 	sound := slices.DeleteFunc(slices.Clone(types), func(t manifest.Type) bool { return bad[t.Name] })
 	s, more := New(sound)
 	return s, append(faults, more...)
 }
 
-// sameObject lists the types that a record's fields make of the object itself.
+// sameObject returns the types that a record applies to the very object it is made of (from: .). Mapping would never
+// end if such a chain led back to its start. Recursion through members of the response is fine: it ends with the
+// response.
 func sameObject(fields []*manifest.Field) []string {
 	var names []string
 	for _, f := range fields {
@@ -58,14 +62,15 @@ func sameObject(fields []*manifest.Field) []string {
 	return names
 }
 
-func loops(start, at string, same map[string][]string, seen map[string]bool) bool {
+// containsItself reports whether the chain of types in same leads from at back to start.
+func containsItself(start, at string, same map[string][]string, seen map[string]bool) bool {
 	for _, next := range same[at] {
 		if next == start {
 			return true
 		}
 		if !seen[next] {
 			seen[next] = true
-			if loops(start, next, same, seen) {
+			if containsItself(start, next, same, seen) {
 				return true
 			}
 		}
@@ -73,19 +78,19 @@ func loops(start, at string, same map[string][]string, seen map[string]bool) boo
 	return false
 }
 
-// Record compiles an object that is made of fields.
+// Record compiles an anonymous object. If from is given, the paths of its fields start there.
 func (s *Set) Record(fields []*manifest.Field, from *string) (*Shape, []manifest.Fault) {
 	c := compiler{set: s}
-	sh := &Shape{what: record}
-	sh.members = c.members(fields)
+	sh := &Shape{op: record}
+	sh.members = c.compileMembers(fields)
 	sh.reads = slices.ContainsFunc(sh.members, func(m member) bool { return m.shape.reads })
 	if from != nil && *from != "." {
-		sh = &Shape{what: record, members: prefixed(sh.members, path(*from)), reads: sh.reads}
+		sh = &Shape{op: record, members: prefixed(sh.members, SplitPath(*from)), reads: sh.reads}
 	}
 	return sh, c.faults
 }
 
-// prefixed moves members below a path.
+// prefixed returns the members with a path in front of theirs.
 func prefixed(members []member, path []string) []member {
 	list := slices.Clone(members)
 	for i := range list {
@@ -94,27 +99,24 @@ func prefixed(members []member, path []string) []member {
 	return list
 }
 
-// Page compiles a page of a type.
+// Page compiles a page whose items are of a type. It returns false if there is no such type.
 func (s *Set) Page(of string, p manifest.Page) (*Shape, bool) {
 	item, ok := s.Named(of)
 	if !ok {
 		return nil, false
 	}
-	return &Shape{what: page, item: item, reads: true, paging: &paging{
-		items: path(p.Items), more: path(p.More), next: path(p.Next), nextOfLast: path(p.NextOfLast),
+	return &Shape{op: page, item: item, reads: true, paging: &paging{
+		items: SplitPath(p.Items), more: SplitPath(p.More), next: SplitPath(p.Next), nextOfLast: SplitPath(p.NextOfLast),
 	}}, true
 }
 
-// path splits a path of names; nil for the value itself, and for none.
-func path(text string) []string {
+// SplitPath splits a path of names separated by dots. It returns nil for an empty path and for ".", the value itself.
+func SplitPath(text string) []string {
 	if text == "." || text == "" {
 		return nil
 	}
 	return strings.Split(text, ".")
 }
-
-// Path splits a path of names with dots.
-func Path(text string) []string { return path(text) }
 
 type compiler struct {
 	set    *Set
@@ -125,26 +127,28 @@ func (c *compiler) fault(pos manifest.Pos, format string, args ...any) {
 	c.faults = append(c.faults, manifest.Fault{Pos: pos, Detail: fmt.Sprintf(format, args...)})
 }
 
-// members compiles the fields of a record.
-func (c *compiler) members(fields []*manifest.Field) []member {
+// compileMembers compiles the fields of a record.
+func (c *compiler) compileMembers(fields []*manifest.Field) []member {
 	var list []member
 	for _, f := range fields {
 		m := member{name: f.Name, key: append(quoted(f.Name), ':'), nullable: f.Nullable, fallback: f.Default}
-		m.shape = c.field(f)
+		m.shape = c.compileField(f)
+		// The path is given, or follows from the name. An inline object without a path, and a constant, have none:
+		// their members start at the enclosing object.
 		switch {
 		case f.From != nil:
-			m.from = path(*f.From)
+			m.from = SplitPath(*f.From)
 		case f.Fields == nil && f.Const == nil:
-			m.from = []string{Theirs(f.Name, f.As)}
+			m.from = []string{PlatformName(f.Name, f.As)}
 		}
 		switch {
 		case f.Const != nil && (f.Nullable || f.Default != nil || f.From != nil):
-			c.fault(f.Pos, "%s: a constant has no from, no default and no ?", f.Name)
+			c.fault(f.Pos, "%s: a constant cannot have from, default or ?", f.Name)
 		case f.Fields != nil && f.From == nil && (f.Nullable || f.Default != nil):
-			c.fault(f.Pos, "%s: an object made here is always there; give it a from, or leave out the ? and the default", f.Name)
+			c.fault(f.Pos, "%s: an object defined here is never absent; add from, or remove the ? and the default", f.Name)
 		case f.Nullable && f.Default != nil:
-			c.fault(f.Pos, "%s: a field with a default is never null; leave out the ? or the default", f.Name)
-		case f.Default != nil && !m.shape.allows(f.Default):
+			c.fault(f.Pos, "%s: a field with a default is never null; remove the ? or the default", f.Name)
+		case f.Default != nil && !m.shape.accepts(f.Default):
 			c.fault(f.Pos, "%s: the default is not of the field's type", f.Name)
 		}
 		list = append(list, m)
@@ -152,8 +156,9 @@ func (c *compiler) members(fields []*manifest.Field) []member {
 	return list
 }
 
-// Theirs is the platform's name for one of ours: snake_case, without Cents when it is money.
-func Theirs(name, as string) string {
+// PlatformName returns the platform's default name for one of ours: snake_case, without the suffix Cents if as is
+// cents.
+func PlatformName(name, as string) string {
 	if as == "cents" {
 		name = strings.TrimSuffix(name, "Cents")
 	}
@@ -170,89 +175,91 @@ func Theirs(name, as string) string {
 	return string(out)
 }
 
-var plainTypes = map[string]what{
+var plainTypes = map[string]op{
 	"string": text, "integer": integer, "number": number, "boolean": boolean, "object": object, "any": anything,
 }
 
-var conversions = map[string]what{"id": id, "cents": cents, "time": times, "unix": unix, "flag": flag, "csv": csv}
+var conversions = map[string]op{"id": id, "cents": cents, "time": times, "unix": unix, "flag": flag, "csv": csv}
 
-// field compiles what one field, or one item, is.
-func (c *compiler) field(f *manifest.Field) *Shape {
-	sh := &Shape{reads: true, field: f}
-	ways := 0
+// compileField compiles the definition of a field or of an item.
+func (c *compiler) compileField(f *manifest.Field) *Shape {
+	sh := &Shape{reads: true, source: f}
+	// Count the definitions. csv is one together with items, and type may stand alone or accompany values.
+	forms := 0
 	for _, is := range []bool{f.As != "" && f.As != "csv", f.Of != "", f.Items != nil || f.As == "csv", f.Fields != nil, f.Const != nil, f.Values != nil} {
 		if is {
-			ways++
+			forms++
 		}
 	}
-	if ways > 1 || ways == 0 && f.Type == "" {
-		c.fault(f.Pos, "%s: give one of type, as, of, items, fields, const and values", orItem(f.Name))
+	if forms > 1 || forms == 0 && f.Type == "" {
+		c.fault(f.Pos, "%s: give one of type, as, of, items, fields, const and values", fieldName(f.Name))
 		return sh
 	}
-	if f.Type != "" && ways > 0 && f.Values == nil {
-		c.fault(f.Pos, "%s: leave out the type, the rest implies it", orItem(f.Name))
+	if f.Type != "" && forms > 0 && f.Values == nil {
+		c.fault(f.Pos, "%s: remove the type; the rest implies it", fieldName(f.Name))
 		return sh
 	}
 	if f.Format != "" && f.Type != "string" {
-		c.fault(f.Pos, "%s: format goes with type: string", orItem(f.Name))
+		c.fault(f.Pos, "%s: format requires type: string", fieldName(f.Name))
 	}
 	switch {
 	case f.Const != nil:
-		sh.what, sh.literal, sh.reads = constant, f.Const, false
+		sh.op, sh.literal, sh.reads = constant, f.Const, false
 	case f.Values != nil:
-		c.enumeration(f, sh)
+		c.compileEnum(f, sh)
 	case f.As == "csv" || f.Items != nil:
-		c.list(f, sh)
+		c.compileList(f, sh)
 	case f.As != "":
-		sh.what = conversions[f.As]
+		sh.op = conversions[f.As]
 	case f.Of != "":
-		return c.named(f)
+		return c.resolveType(f)
 	case f.Fields != nil:
-		sh.what = record
-		sh.members = c.members(f.Fields)
+		sh.op = record
+		sh.members = c.compileMembers(f.Fields)
 		sh.reads = slices.ContainsFunc(sh.members, func(m member) bool { return m.shape.reads })
 	default:
-		sh.what = plainTypes[f.Type]
+		sh.op = plainTypes[f.Type]
 	}
 	return sh
 }
 
-func orItem(name string) string {
+// fieldName returns the name of a field for messages. Items have none.
+func fieldName(name string) string {
 	if name == "" {
 		return "items"
 	}
 	return name
 }
 
-func (c *compiler) named(f *manifest.Field) *Shape {
+func (c *compiler) resolveType(f *manifest.Field) *Shape {
 	sh, ok := c.set.Named(f.Of)
 	if !ok {
-		c.fault(f.Pos, "%s: there is no type %s", orItem(f.Name), f.Of)
-		return &Shape{what: record, field: f}
+		c.fault(f.Pos, "%s: there is no type %s", fieldName(f.Name), f.Of)
+		return &Shape{op: record, source: f}
 	}
 	return sh
 }
 
-func (c *compiler) list(f *manifest.Field, sh *Shape) {
-	sh.what = list
+func (c *compiler) compileList(f *manifest.Field, sh *Shape) {
+	sh.op = list
 	if f.As == "csv" {
-		sh.what = csv
+		sh.op = csv
 	}
 	items := f.Items
-	if items == nil {
+	if items == nil { // as: csv without items
 		items = &manifest.Field{Pos: f.Pos, Type: "string"}
 	}
 	if items.From != nil || items.Default != nil {
-		c.fault(items.Pos, "%s: items have no from and no default", orItem(f.Name))
+		c.fault(items.Pos, "%s: items cannot have from or default", fieldName(f.Name))
 	}
-	sh.item = c.field(items)
-	if sh.what == csv && sh.item.what != text && sh.item.what != id && sh.item.what != integer {
-		c.fault(f.Pos, "%s: items of comma-separated text are strings, integers or ids", orItem(f.Name))
+	sh.item = c.compileField(items)
+	if sh.op == csv && sh.item.op != text && sh.item.op != id && sh.item.op != integer {
+		c.fault(f.Pos, "%s: items of a comma-separated string must be strings, integers or ids", fieldName(f.Name))
 	}
 }
 
-func (c *compiler) enumeration(f *manifest.Field, sh *Shape) {
-	sh.what = enum
+func (c *compiler) compileEnum(f *manifest.Field, sh *Shape) {
+	sh.op = enum
 	switch f.Type {
 	case "", "string":
 		sh.base = text
@@ -261,32 +268,33 @@ func (c *compiler) enumeration(f *manifest.Field, sh *Shape) {
 	case "boolean":
 		sh.base = boolean
 	default:
-		c.fault(f.Pos, "%s: values are strings, integers or booleans", orItem(f.Name))
+		c.fault(f.Pos, "%s: values must be strings, integers or booleans", fieldName(f.Name))
 	}
 	for _, p := range f.Values {
 		ours := quoted(p.Ours)
 		if sh.base != text {
 			ours = []byte(p.Ours)
 		}
-		if kind := (&Shape{what: sh.base}); !kind.allows(ours) {
-			c.fault(f.Pos, "%s: %s is not of the type %s", orItem(f.Name), p.Ours, f.Type)
+		if kind := (&Shape{op: sh.base}); !kind.accepts(ours) {
+			c.fault(f.Pos, "%s: %s is not of the type %s", fieldName(f.Name), p.Ours, f.Type)
 		}
 		sh.values = append(sh.values, pair{theirs: p.Theirs, ours: ours})
 	}
 }
 
-// allows says whether a literal can stand where the shape does.
-func (sh *Shape) allows(literal json.RawMessage) bool {
+// accepts reports whether a literal is valid as the mapped value of the shape, for defaults. Of arrays it accepts
+// only [].
+func (sh *Shape) accepts(literal json.RawMessage) bool {
 	var v any
 	if json.Unmarshal(literal, &v) != nil {
 		return false
 	}
-	what := sh.what
-	if what == enum {
-		what = sh.base
+	op := sh.op
+	if op == enum {
+		op = sh.base
 	}
 	ok := false
-	switch what {
+	switch op {
 	case text, id, times, unix:
 		_, ok = v.(string)
 	case integer, cents:
@@ -300,12 +308,12 @@ func (sh *Shape) allows(literal json.RawMessage) bool {
 		_, ok = v.(bool)
 	case object:
 		_, ok = v.(map[string]any)
-	case list, csv:
+	case list, csv: // only the empty array is supported as a default
 		items, isList := v.([]any)
 		ok = isList && len(items) == 0
 	case anything:
 		ok = true
-	case enum, constant, record, page, below:
+	case enum, constant, record, page, atPath:
 	}
 	return ok
 }

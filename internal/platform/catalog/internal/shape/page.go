@@ -8,7 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/tape"
 )
 
-func (m *mapper) time(t time.Time, ok bool) bool {
+func (m *mapper) appendTime(t time.Time, ok bool) bool {
 	if !ok {
 		return false
 	}
@@ -18,13 +18,13 @@ func (m *mapper) time(t time.Time, ok bool) bool {
 	return true
 }
 
-// page appends a page: its items, and where the next one begins.
-func (m *mapper) page(sh *Shape, at uint32) bool {
+// appendPage maps a page: its items, and the cursor of the next page if there is one.
+func (m *mapper) appendPage(sh *Shape, at uint32) bool {
 	p := sh.paging
 	items, ok := m.t.Get(at, p.items)
 	if !ok || m.t.Kind(items) != tape.Array {
-		m.fail("should be a list")
-		return m.steps(p.items)
+		m.fail("should be an array")
+		return m.addSteps(p.items)
 	}
 	m.out = append(m.out, `{"items":[`...)
 	last, count := uint32(0), 0
@@ -32,15 +32,15 @@ func (m *mapper) page(sh *Shape, at uint32) bool {
 		if count > 0 {
 			m.out = append(m.out, ',')
 		}
-		if !m.value(sh.item, item) {
-			m.at(strconv.Itoa(count))
-			return m.steps(p.items)
+		if !m.appendValue(sh.item, item) {
+			m.addStep(strconv.Itoa(count))
+			return m.addSteps(p.items)
 		}
 		last = item
 		count++
 	}
 	m.out = append(m.out, `],"nextCursor":`...)
-	more, ok := m.more(p, at)
+	more, ok := m.hasMore(p, at)
 	if !ok {
 		return false
 	}
@@ -48,23 +48,25 @@ func (m *mapper) page(sh *Shape, at uint32) bool {
 		m.out = append(m.out, `null,"hasMore":false}`...)
 		return true
 	}
+	// The cursor is a member of the page, or a member of the last item as the platform sent it.
 	path := p.next
 	if p.nextOfLast != nil {
 		if path = p.nextOfLast; count == 0 {
-			m.fail("has no last item to go on from")
-			return m.steps(p.items)
+			m.fail("has no last item to continue from")
+			return m.addSteps(p.items)
 		}
 		at = last
 	}
-	if !m.cursor(at, path) {
+	if !m.appendCursor(at, path) {
 		return false
 	}
 	m.out = append(m.out, `,"hasMore":true}`...)
 	return true
 }
 
-// more finds out whether there is another page.
-func (m *mapper) more(p *paging, at uint32) (more, ok bool) {
+// hasMore reports whether another page follows: by the member more if the style has one, else by the presence of next.
+// A style with neither has one page.
+func (m *mapper) hasMore(p *paging, at uint32) (more, ok bool) {
 	if p.more == nil {
 		if p.next == nil {
 			return false, true
@@ -75,13 +77,13 @@ func (m *mapper) more(p *paging, at uint32) (more, ok bool) {
 	value, found := m.t.Get(at, p.more)
 	if !found || m.t.Kind(value) != tape.True && m.t.Kind(value) != tape.False {
 		m.fail("should be true or false")
-		return false, m.steps(p.more)
+		return false, m.addSteps(p.more)
 	}
 	return m.t.Kind(value) == tape.True, true
 }
 
-// cursor appends where the next page begins, as a text.
-func (m *mapper) cursor(at uint32, path []string) bool {
+// appendCursor appends the cursor of the next page as a string. The platform may write it as a string or a number.
+func (m *mapper) appendCursor(at uint32, path []string) bool {
 	next, ok := m.t.Get(at, path)
 	if ok {
 		switch m.t.Kind(next) {
@@ -96,6 +98,6 @@ func (m *mapper) cursor(at uint32, path []string) bool {
 		case tape.Null, tape.True, tape.False, tape.Array, tape.Object:
 		}
 	}
-	m.fail("should say where the next page begins")
-	return m.steps(path)
+	m.fail("should be the cursor of the next page")
+	return m.addSteps(path)
 }

@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// Ref is where a type is found in documents that hold schemas.
+// Ref is the prefix of references to types. Documents that embed schemas must have the types there.
 const Ref = "#/types/"
 
-// Schema is the JSON Schema (2020-12) of what the shape makes. Types are referred to, as #/types/Name.
+// Schema returns the JSON Schema (2020-12) of the mapped value. It refers to types as #/types/Name.
 func (sh *Shape) Schema() json.RawMessage {
 	if sh.name != "" {
 		return json.RawMessage(`{"$ref":"` + Ref + sh.name + `"}`)
@@ -17,12 +17,12 @@ func (sh *Shape) Schema() json.RawMessage {
 	return sh.define()
 }
 
-// Definition is the schema of a type itself.
+// Definition returns the schema of a type itself, not a reference to it.
 func (s *Set) Definition(name string) json.RawMessage { return s.types[name].define() }
 
 func (sh *Shape) define() json.RawMessage {
 	var out bytes.Buffer
-	switch sh.what {
+	switch sh.op {
 	case record:
 		sh.defineRecord(&out)
 	case page:
@@ -41,20 +41,20 @@ func (sh *Shape) define() json.RawMessage {
 			out.Write(v.ours)
 		}
 		out.WriteString("]}")
-	case below:
+	case atPath:
 		return sh.item.define()
 	case anything:
 		out.WriteString("{}")
 	case text, integer, number, boolean, object, id, cents, times, unix, flag:
-		fmt.Fprintf(&out, `{"type":"%s"`, typeNames[sh.what])
+		fmt.Fprintf(&out, `{"type":"%s"`, typeNames[sh.op])
 		switch {
-		case sh.what == times || sh.what == unix:
+		case sh.op == times || sh.op == unix:
 			out.WriteString(`,"format":"date-time"`)
-		case sh.field != nil && sh.field.Format != "":
-			fmt.Fprintf(&out, `,"format":"%s"`, sh.field.Format)
+		case sh.source != nil && sh.source.Format != "":
+			fmt.Fprintf(&out, `,"format":"%s"`, sh.source.Format)
 		}
-		if sh.field != nil && sh.field.Role != "" {
-			fmt.Fprintf(&out, `,"x-role":"%s"`, sh.field.Role)
+		if sh.source != nil && sh.source.Role != "" {
+			fmt.Fprintf(&out, `,"x-role":"%s"`, sh.source.Role)
 		}
 		out.WriteByte('}')
 	}
@@ -85,20 +85,21 @@ func (sh *Shape) defineRecord(out *bytes.Buffer) {
 	out.WriteString("}}")
 }
 
-// schema is that of a member, which may be null.
+// schema returns the schema of a member, with null allowed if it is nullable, and its description.
 func (m *member) schema() json.RawMessage {
 	s := m.shape.Schema()
 	if m.nullable {
 		s = nullable(s)
 	}
-	if f := m.shape.field; f != nil && f.Description != "" {
+	if f := m.shape.source; f != nil && f.Description != "" {
+		// Insert the description before the closing brace. The schema of anything is {}, which needs no comma.
 		s = append(s[:len(s)-1:len(s)-1], fmt.Sprintf(`,"description":%s}`, quoted(f.Description))...)
 		s = bytes.Replace(s, []byte("{,"), []byte("{"), 1)
 	}
 	return s
 }
 
-// nullable allows null besides what a schema allows.
+// nullable returns a schema that also allows null.
 func nullable(s json.RawMessage) json.RawMessage {
 	const start = `{"type":"`
 	if rest, ok := bytes.CutPrefix(s, []byte(start)); ok {

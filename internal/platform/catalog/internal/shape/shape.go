@@ -1,7 +1,8 @@
-// Package shape turns a platform's answers into ours: it compiles the types of a manifest into plans, and runs a plan over
-// an answer that was read, in one pass and into one buffer.
+// Package shape maps a platform's responses to results. It compiles the types of a manifest into shapes (compile.go)
+// and applies a shape to a parsed response in one pass, appending to one buffer (append.go, page.go).
 //
-// Start with New, then Shape.Append. The JSON Schema of a shape (schema.go) is made from the same words as its plan.
+// Start with New, then Shape.Append. The JSON Schema of a shape (schema.go) is derived from the same structure, so that
+// documentation and mapping cannot disagree. In names, "ours" is our value and "theirs" the platform's.
 package shape
 
 import (
@@ -9,59 +10,61 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/tape"
 )
 
-// what is how one value is made.
-type what uint8
+// op is the operation that produces a value. Operations up to flag are scalars.
+type op uint8
 
 const (
-	text what = iota
+	text op = iota // a string, unchanged
 	integer
 	number
 	boolean
 	object
 	anything
-	id
-	cents
-	times
-	unix
-	flag
-	csv
+	id    // a number that becomes a string
+	cents // major units that become minor units
+	times // an RFC 3339 time
+	unix  // seconds since 1970 that become an RFC 3339 time
+	flag  // 0 or 1 that becomes a boolean
+	csv   // a comma-separated string that becomes an array
 	enum
 	constant
-	record
+	record // an object made of members
 	list
 	page
-	below
+	atPath // another shape, applied at a path of the value
 )
 
-// Shape is a compiled plan. It is never changed once its set is made, and may be used by many goroutines.
+// Shape is a compiled mapping from a value of the platform to one of ours. It is immutable after compilation and safe
+// for concurrent use. Types may be recursive, so shapes may refer to each other in cycles.
 type Shape struct {
-	what what
-	// name is that of the type, empty for a shape without one.
+	op op
+	// name is the name of the type, or empty for an anonymous shape.
 	name string
-	// members are a record's.
+	// members are the members of a record.
 	members []member
-	// item is a list's, and a page's.
+	// item is the shape of the items of a list, csv or page, and the inner shape of atPath.
 	item *Shape
-	// literal is a constant.
+	// literal is the JSON of a constant.
 	literal []byte
-	// values are an enumeration's; base is what its other values are.
+	// values are the known values of an enum. base is the operation for all other values.
 	values []pair
-	base   what
+	base   op
 	paging *paging
-	// at is where below finds its item.
+	// at is the path of atPath.
 	at []string
-	// reads means that something of the answer is needed.
+	// reads is false if the shape consists of constants only, so that the response may be empty.
 	reads bool
-	// field is what it was compiled from, nil for a type or a page.
-	field *manifest.Field
+	// source is the field from which the shape was compiled, or nil for a type or a page.
+	source *manifest.Field
 }
 
 type member struct {
 	name string
-	// key is the name as JSON, with its colon.
-	key  []byte
+	// key is the name as JSON, with the colon.
+	key []byte
+	// from is the path to the value, from the object that the record is made of. Empty means the object itself.
 	from []string
-	// nullable and fallback say what becomes of a value that is absent or null.
+	// An absent or null value becomes fallback if it is set, else null if nullable, else a Mismatch.
 	nullable bool
 	fallback []byte
 	shape    *Shape
@@ -69,20 +72,21 @@ type member struct {
 
 type pair struct{ theirs, ours []byte }
 
-// paging is where the parts of a page are found.
+// paging holds the paths of the parts of a page. nextOfLast starts at the last item, the others at the response.
 type paging struct {
 	items, more, next, nextOfLast []string
 }
 
-// Set are the compiled types of a manifest.
+// Set holds the compiled types of a manifest.
 type Set struct {
+	// names are in the order of the manifest.
 	names []string
 	types map[string]*Shape
 	used  map[string]bool
 	pos   map[string]manifest.Pos
 }
 
-// Named is a type by its name.
+// Named returns a type by its name and marks it as used.
 func (s *Set) Named(name string) (*Shape, bool) {
 	sh, ok := s.types[name]
 	if ok {
@@ -91,10 +95,10 @@ func (s *Set) Named(name string) (*Shape, bool) {
 	return sh, ok
 }
 
-// Names lists the types in the order they are written.
+// Names returns the names of the types in the order of the manifest.
 func (s *Set) Names() []string { return s.names }
 
-// Unused lists types that nothing refers to.
+// Unused returns a fault for each type that was never looked up. Call it after everything else is compiled.
 func (s *Set) Unused() []manifest.Fault {
 	var faults []manifest.Fault
 	for _, name := range s.names {
@@ -105,14 +109,14 @@ func (s *Set) Unused() []manifest.Fault {
 	return faults
 }
 
-// Summary is the shape in the catalogue's short form: Message, Page<Message>, {deleted:true}, {added,skipped[]}.
+// Summary returns the shape in short form: Message, Page<Message>, {deleted:true}, {added,skipped[]}.
 func (sh *Shape) Summary() string {
 	switch {
-	case sh.what == page:
+	case sh.op == page:
 		return "Page<" + sh.item.name + ">"
 	case sh.name != "":
 		return sh.name
-	case sh.what != record:
+	case sh.op != record:
 		return ""
 	}
 	out := "{"
@@ -121,7 +125,7 @@ func (sh *Shape) Summary() string {
 			out += ","
 		}
 		out += m.name
-		if w := m.shape.what; w == constant {
+		if w := m.shape.op; w == constant {
 			out += ":" + string(m.shape.literal)
 		} else if w == list || w == csv {
 			out += "[]"
@@ -130,13 +134,13 @@ func (sh *Shape) Summary() string {
 	return out + "}"
 }
 
-// quoted is a text as JSON.
+// quoted returns a text as a JSON string.
 func quoted(text string) []byte { return tape.AppendQuoted(nil, text) }
 
-// At is the shape of what stands at a path; the shape itself for none.
-func (sh *Shape) At(from *string) *Shape {
+// AtPath returns a shape that applies sh at a path. If from is nil or ".", it returns sh itself.
+func (sh *Shape) AtPath(from *string) *Shape {
 	if from == nil || *from == "." {
 		return sh
 	}
-	return &Shape{what: below, item: sh, at: path(*from), name: sh.name, reads: true}
+	return &Shape{op: atPath, item: sh, at: SplitPath(*from), name: sh.name, reads: true}
 }

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// AppendText appends what a string says, its escapes resolved. Half a surrogate pair becomes U+FFFD.
+// AppendText appends the text of a string with its escapes resolved. An unpaired surrogate becomes U+FFFD.
 func (t *Tape) AppendText(dst []byte, at uint32) []byte { return t.appendText(dst, &t.nodes[at]) }
 
 func (t *Tape) appendText(dst []byte, n *Node) []byte {
@@ -26,7 +26,7 @@ func (t *Tape) appendText(dst []byte, n *Node) []byte {
 	return dst
 }
 
-// unescape reads the escape at the start of b, which the scanner has found sound.
+// unescape decodes the escape at the start of b and returns its length. The scanner has already validated it.
 func unescape(b []byte) (rune, int) {
 	switch b[1] {
 	case 'b':
@@ -56,6 +56,7 @@ func unescape(b []byte) (rune, int) {
 	return rune(b[1]), 2
 }
 
+// hex4 decodes the four hexadecimal digits at the start of b.
 func hex4(b []byte) (rune, bool) {
 	if len(b) < 4 {
 		return 0, false
@@ -63,7 +64,7 @@ func hex4(b []byte) (rune, bool) {
 	var r rune
 	for _, c := range b[:4] {
 		switch {
-		case digit(c):
+		case isDigit(c):
 			r = r<<4 | rune(c-'0')
 		case c|0x20 >= 'a' && c|0x20 <= 'f':
 			r = r<<4 | rune(c|0x20-'a'+10)
@@ -74,7 +75,7 @@ func hex4(b []byte) (rune, bool) {
 	return r, true
 }
 
-// AppendString appends a string as JSON with no more escapes than JSON demands, so that equal texts are equal bytes.
+// AppendString appends a string as JSON with only the escapes that JSON requires, so that equal texts give equal bytes.
 func (t *Tape) AppendString(dst []byte, at uint32) []byte {
 	n := &t.nodes[at]
 	dst = append(dst, '"')
@@ -82,12 +83,12 @@ func (t *Tape) AppendString(dst []byte, at uint32) []byte {
 		dst = append(dst, t.src[n.Start:n.End]...)
 		return append(dst, '"')
 	}
-	var buf [128]byte
+	var buf [128]byte // saves an allocation for short strings
 	dst = appendEscaped(dst, t.AppendText(buf[:0], at))
 	return append(dst, '"')
 }
 
-// AppendQuoted appends a text as a JSON string with no more escapes than JSON demands. What is not UTF-8 becomes U+FFFD.
+// AppendQuoted appends a text as a JSON string with only the escapes that JSON requires. Invalid UTF-8 becomes U+FFFD.
 func AppendQuoted[T string | []byte](dst []byte, text T) []byte {
 	dst = append(dst, '"')
 	dst = appendEscaped(dst, text)
@@ -122,7 +123,7 @@ func appendEscaped[T string | []byte](dst []byte, text T) []byte {
 	return dst
 }
 
-// AppendValue appends a whole value, without space between its parts. Numbers stay as they are written.
+// AppendValue appends a whole value in compact form. Numbers stay as written.
 func (t *Tape) AppendValue(dst []byte, at uint32) []byte {
 	switch n := &t.nodes[at]; n.Kind {
 	case String:
@@ -150,5 +151,5 @@ func (t *Tape) AppendValue(dst []byte, at uint32) []byte {
 	case Null, False, True, Number:
 		return append(dst, t.src[n.Start:n.End]...)
 	}
-	panic("a node of no kind")
+	panic("tape: node of unknown kind")
 }

@@ -1,6 +1,7 @@
 package tape
 
-// scanner turns text into nodes.
+// scanner turns text into nodes. Its methods return false on the first error and leave the reason and position in the
+// scanner, so that scanning itself allocates no error values.
 type scanner struct {
 	src    []byte
 	at     int
@@ -14,7 +15,7 @@ func (s *scanner) fail(reason string) bool {
 	return false
 }
 
-func (s *scanner) space() {
+func (s *scanner) skipSpace() {
 	for s.at < len(s.src) {
 		switch s.src[s.at] {
 		case ' ', '\n', '\t', '\r':
@@ -25,115 +26,116 @@ func (s *scanner) space() {
 	}
 }
 
-// value reads one value, at its first character.
-func (s *scanner) value(depth int) bool {
+// scanValue reads the value that starts at the current byte.
+func (s *scanner) scanValue(depth int) bool {
 	if s.at >= len(s.src) {
-		return s.fail("the text breaks off")
+		return s.fail("unexpected end")
 	}
 	if len(s.nodes) >= s.limits.Nodes {
 		return s.fail("too many values")
 	}
 	switch c := s.src[s.at]; c {
 	case '"':
-		return s.text()
+		return s.scanString()
 	case '{':
-		return s.container(Object, '}', depth)
+		return s.scanContainer(Object, '}', depth)
 	case '[':
-		return s.container(Array, ']', depth)
+		return s.scanContainer(Array, ']', depth)
 	case 't':
-		return s.word(True, "true")
+		return s.scanWord(True, "true")
 	case 'f':
-		return s.word(False, "false")
+		return s.scanWord(False, "false")
 	case 'n':
-		return s.word(Null, "null")
+		return s.scanWord(Null, "null")
 	default:
-		if c == '-' || digit(c) {
-			return s.number()
+		if c == '-' || isDigit(c) {
+			return s.scanNumber()
 		}
-		return s.fail("no value begins like this")
+		return s.fail("no value starts like this")
 	}
 }
 
-func (s *scanner) add(n Node) {
+func (s *scanner) addNode(n Node) {
 	n.Next = uint32(len(s.nodes)) + 1
 	s.nodes = append(s.nodes, n)
 }
 
-func (s *scanner) word(kind Kind, word string) bool {
+func (s *scanner) scanWord(kind Kind, word string) bool {
 	end := s.at + len(word)
 	if end > len(s.src) || string(s.src[s.at:end]) != word {
-		return s.fail("no value begins like this")
+		return s.fail("no value starts like this")
 	}
-	s.add(Node{Kind: kind, Start: uint32(s.at), End: uint32(end)})
+	s.addNode(Node{Kind: kind, Start: uint32(s.at), End: uint32(end)})
 	s.at = end
 	return true
 }
 
-// container reads an object or a list.
-func (s *scanner) container(kind Kind, closing byte, depth int) bool {
+// scanContainer reads an object or an array, including its closing bracket.
+func (s *scanner) scanContainer(kind Kind, closing byte, depth int) bool {
 	if depth >= s.limits.Depth {
 		return s.fail("nested too deeply")
 	}
 	self := len(s.nodes)
-	s.add(Node{Kind: kind, Start: uint32(s.at)})
+	s.addNode(Node{Kind: kind, Start: uint32(s.at)})
 	s.at++
-	s.space()
-	if s.is(closing) {
-		return s.closed(self)
+	s.skipSpace()
+	if s.nextIs(closing) {
+		return s.closeContainer(self)
 	}
 	for {
-		if kind == Object && !s.name() {
+		if kind == Object && !s.scanName() {
 			return false
 		}
-		if !s.value(depth + 1) {
+		if !s.scanValue(depth + 1) {
 			return false
 		}
-		s.space()
-		if s.is(closing) {
-			return s.closed(self)
+		s.skipSpace()
+		if s.nextIs(closing) {
+			return s.closeContainer(self)
 		}
-		if !s.is(',') {
-			return s.fail("a comma or the end of the list or object is missing")
+		if !s.nextIs(',') {
+			return s.fail("missing comma or closing bracket")
 		}
 		s.at++
-		s.space()
+		s.skipSpace()
 	}
 }
 
-// name reads a member's name and its colon.
-func (s *scanner) name() bool {
-	if !s.is('"') {
-		return s.fail("a name is missing")
+// scanName reads a member's name and the colon after it.
+func (s *scanner) scanName() bool {
+	if !s.nextIs('"') {
+		return s.fail("missing member name")
 	}
-	if !s.text() {
+	if !s.scanString() {
 		return false
 	}
-	s.space()
-	if !s.is(':') {
-		return s.fail("a colon is missing")
+	s.skipSpace()
+	if !s.nextIs(':') {
+		return s.fail("missing colon")
 	}
 	s.at++
-	s.space()
+	s.skipSpace()
 	return true
 }
 
-func (s *scanner) is(c byte) bool { return s.at < len(s.src) && s.src[s.at] == c }
+func (s *scanner) nextIs(c byte) bool { return s.at < len(s.src) && s.src[s.at] == c }
 
-func (s *scanner) closed(self int) bool {
+// closeContainer consumes the closing bracket and completes the container's node, whose end was unknown until now.
+func (s *scanner) closeContainer(self int) bool {
 	s.at++
 	s.nodes[self].End = uint32(s.at)
 	s.nodes[self].Next = uint32(len(s.nodes))
 	return true
 }
 
-// text reads a string, at its first quote.
-func (s *scanner) text() bool {
+// scanString reads the string that starts at the current quote.
+func (s *scanner) scanString() bool {
 	start := s.at + 1
 	escaped := false
 	for i := start; i < len(s.src); i++ {
 		switch c := s.src[i]; {
 		case c == '"':
-			s.add(Node{Kind: String, Escaped: escaped, Start: uint32(start), End: uint32(i)})
+			s.addNode(Node{Kind: String, Escaped: escaped, Start: uint32(start), End: uint32(i)})
 			s.at = i + 1
 			return true
 		case c == '\\':
@@ -141,19 +143,19 @@ func (s *scanner) text() bool {
 			n := escapeLength(s.src[i:])
 			if n == 0 {
 				s.at = i
-				return s.fail("a bad escape")
+				return s.fail("invalid escape")
 			}
 			i += n - 1
 		case c < ' ':
 			s.at = i
-			return s.fail("a control character in a text")
+			return s.fail("control character in a string")
 		}
 	}
 	s.at = len(s.src)
-	return s.fail("a text has no end")
+	return s.fail("unterminated string")
 }
 
-// escapeLength is how long the escape at the start of b is, 0 if it is none.
+// escapeLength returns the length of the escape at the start of b, or 0 if it is invalid.
 func escapeLength(b []byte) int {
 	if len(b) < 2 {
 		return 0
@@ -169,21 +171,21 @@ func escapeLength(b []byte) int {
 	return 0
 }
 
-// number reads a number by the grammar of RFC 8259.
-func (s *scanner) number() bool {
+// scanNumber reads a number by the grammar of RFC 8259.
+func (s *scanner) scanNumber() bool {
 	start, i := s.at, s.at
 	if s.src[i] == '-' {
 		i++
 	}
-	whole := digits(s.src, i)
+	whole := countDigits(s.src, i)
 	if whole == 0 || whole > 1 && s.src[i] == '0' {
-		return s.fail("a bad number")
+		return s.fail("invalid number")
 	}
 	i += whole
 	if i < len(s.src) && s.src[i] == '.' {
-		n := digits(s.src, i+1)
+		n := countDigits(s.src, i+1)
 		if n == 0 {
-			return s.fail("a bad number")
+			return s.fail("invalid number")
 		}
 		i += 1 + n
 	}
@@ -192,26 +194,27 @@ func (s *scanner) number() bool {
 		if i < len(s.src) && (s.src[i] == '+' || s.src[i] == '-') {
 			i++
 		}
-		n := digits(s.src, i)
+		n := countDigits(s.src, i)
 		if n == 0 {
-			return s.fail("a bad number")
+			return s.fail("invalid number")
 		}
 		i += n
 	}
 	if i-start > maxNumber {
-		return s.fail("a number has too many digits")
+		return s.fail("number with too many digits")
 	}
-	s.add(Node{Kind: Number, Start: uint32(start), End: uint32(i)})
+	s.addNode(Node{Kind: Number, Start: uint32(start), End: uint32(i)})
 	s.at = i
 	return true
 }
 
-func digits(b []byte, at int) int {
+// countDigits returns how many digits b has from offset at on.
+func countDigits(b []byte, at int) int {
 	n := 0
-	for at+n < len(b) && digit(b[at+n]) {
+	for at+n < len(b) && isDigit(b[at+n]) {
 		n++
 	}
 	return n
 }
 
-func digit(c byte) bool { return c >= '0' && c <= '9' }
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }

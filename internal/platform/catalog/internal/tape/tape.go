@@ -1,7 +1,8 @@
-// Package tape reads JSON of other people's into a flat list of nodes, without making a number a float or a name a map.
+// Package tape parses untrusted JSON into a flat list of nodes that point into the source text.
 //
-// A Tape is one document: its nodes point into the text. It is strict (RFC 8259, UTF-8), bounded in size, depth, nodes and
-// digits, and reused through a pool: reading an answer costs next to no memory.
+// Unlike encoding/json it keeps numbers as they were written, so no id or price passes through a float, and builds no
+// maps. Parsing is strict (RFC 8259, valid UTF-8) and bounded in bytes, depth, nodes and digits. Tapes are pooled, so
+// parsing a response allocates nothing in the steady state. Start with Read.
 package tape
 
 import (
@@ -12,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// Kind is what a node is.
+// Kind is the JSON type of a node.
 type Kind uint8
 
 // Kinds of nodes.
@@ -26,34 +27,37 @@ const (
 	Object
 )
 
-// String is the kind in words, for messages.
+// String returns the kind in words, for messages.
 func (k Kind) String() string {
 	return [...]string{"null", "a boolean", "a boolean", "a number", "a text", "a list", "an object"}[k]
 }
 
-// Node is one value, or the name of a member.
+// Node is one value, or the name of an object's member.
+//
+// Nodes are stored in document order: an array is followed by its items, an object by its members, each a name node and
+// then the value's nodes.
 type Node struct {
 	Kind Kind
-	// Escaped marks a string that holds escapes.
+	// Escaped marks a string that contains escapes.
 	Escaped bool
-	// Start and End bound the text; of strings without their quotes.
+	// Start and End are byte offsets into the source. For strings they exclude the quotes.
 	Start, End uint32
-	// Next is the node behind this one and everything in it.
+	// Next is the index of the node after this one and all its descendants, so a subtree is skipped in one step.
 	Next uint32
 }
 
-// Limits bound a document.
+// Limits bounds a document. Depth counts nested arrays and objects; Nodes counts values and member names.
 type Limits struct {
 	Bytes, Depth, Nodes int
 }
 
-// maxNumber bounds the characters of a number: none that means something has more.
+// maxNumber bounds the characters of a number. No meaningful number is longer.
 const maxNumber = 64
 
-// ErrSyntax is what every error of Read is.
+// ErrSyntax is wrapped by every error of Read, including exceeded limits.
 var ErrSyntax = errors.New("not JSON")
 
-// Tape is a document that was read.
+// Tape is a parsed document. It refers to the source bytes, which must not change until Release.
 type Tape struct {
 	src   []byte
 	nodes []Node
@@ -61,10 +65,10 @@ type Tape struct {
 
 var pool = sync.Pool{New: func() any { return &Tape{nodes: make([]Node, 0, 512)} }}
 
-// maxKept is how many nodes a tape may have to be used again: one huge answer must not be paid for ever after.
-const maxKept = 1 << 16
+// maxPooledNodes bounds the tapes that return to the pool, so that one huge response does not pin memory forever.
+const maxPooledNodes = 1 << 16
 
-// Read reads a document. Release it when nothing that came from it is used any more.
+// Read parses a document. The caller must call Release once it uses nothing that came from the tape.
 func Read(src []byte, limits Limits) (*Tape, error) {
 	if len(src) > limits.Bytes {
 		return nil, fmt.Errorf("%w: more than %d bytes", ErrSyntax, limits.Bytes)
@@ -75,12 +79,12 @@ func Read(src []byte, limits Limits) (*Tape, error) {
 	t, _ := pool.Get().(*Tape)
 	t.src, t.nodes = src, t.nodes[:0]
 	s := scanner{src: src, nodes: t.nodes, limits: limits}
-	s.space()
-	ok := s.value(0)
+	s.skipSpace()
+	ok := s.scanValue(0)
 	if ok {
-		s.space()
+		s.skipSpace()
 		if ok = s.at == len(src); !ok {
-			s.reason = "something is behind the end"
+			s.reason = "data after the end"
 		}
 	}
 	t.nodes = s.nodes
@@ -91,33 +95,33 @@ func Read(src []byte, limits Limits) (*Tape, error) {
 	return t, nil
 }
 
-// Release gives the tape back.
+// Release returns the tape to the pool. The tape and slices of it must not be used afterwards.
 func (t *Tape) Release() {
 	t.src = nil
-	if cap(t.nodes) <= maxKept {
+	if cap(t.nodes) <= maxPooledNodes {
 		pool.Put(t)
 	}
 }
 
-// Size is that of the text.
+// Size returns the length of the source in bytes.
 func (t *Tape) Size() int { return len(t.src) }
 
-// Root is the document's value.
+// Root is the index of the document's value.
 const Root uint32 = 0
 
-// Node gives a node.
+// Node returns the node at an index.
 func (t *Tape) Node(at uint32) Node { return t.nodes[at] }
 
-// Kind gives a node's kind.
+// Kind returns the kind of the node at an index.
 func (t *Tape) Kind(at uint32) Kind { return t.nodes[at].Kind }
 
-// Raw is the text of a value as it stands, strings without their quotes. It is part of the source.
+// Raw returns a value as written, strings without their quotes and with their escapes. The slice aliases the source.
 func (t *Tape) Raw(at uint32) []byte {
 	n := &t.nodes[at]
 	return t.src[n.Start:n.End]
 }
 
-// Literal is the text of a value as it stands, strings with their quotes. It is part of the source.
+// Literal returns a value as written, strings with their quotes. The slice aliases the source.
 func (t *Tape) Literal(at uint32) []byte {
 	n := &t.nodes[at]
 	if n.Kind == String {
@@ -126,7 +130,7 @@ func (t *Tape) Literal(at uint32) []byte {
 	return t.src[n.Start:n.End]
 }
 
-// Len counts the members of an object or the items of a list.
+// Len returns the number of members of an object or of items of an array.
 func (t *Tape) Len(at uint32) int {
 	count := 0
 	for i := range t.children(at) {
@@ -139,7 +143,7 @@ func (t *Tape) Len(at uint32) int {
 	return count
 }
 
-// children steps through the nodes directly below one.
+// children iterates over the nodes directly below a container. In an object, names and values alternate.
 func (t *Tape) children(at uint32) func(yield func(uint32) bool) {
 	return func(yield func(uint32) bool) {
 		end := t.nodes[at].Next
@@ -151,10 +155,10 @@ func (t *Tape) children(at uint32) func(yield func(uint32) bool) {
 	}
 }
 
-// Items steps through the items of a list.
+// Items iterates over the items of an array.
 func (t *Tape) Items(at uint32) func(yield func(uint32) bool) { return t.children(at) }
 
-// Members steps through the names and values of an object.
+// Members iterates over the names and values of an object.
 func (t *Tape) Members(at uint32) func(yield func(name, value uint32) bool) {
 	return func(yield func(uint32, uint32) bool) {
 		end := t.nodes[at].Next
@@ -166,25 +170,26 @@ func (t *Tape) Members(at uint32) func(yield func(name, value uint32) bool) {
 	}
 }
 
-// Find finds a member of an object. It looks at hint first, which is what the last search of the object gave back as next:
-// answers have their members in the same order every time. Of a name that is repeated it finds any.
+// Find returns the value of a member of an object. It tries the node at hint first; pass the next that the previous
+// search of the same object returned, or 0. Responses list their members in the same order every time, so a series of
+// searches usually costs one comparison each. If a name is repeated, Find returns any of its values.
 func (t *Tape) Find(at uint32, name string, hint uint32) (value, next uint32, ok bool) {
 	nodes := t.nodes
 	end := nodes[at].Next
-	if hint > at && hint < end && t.named(&nodes[hint], name) {
+	if hint > at && hint < end && t.hasName(&nodes[hint], name) {
 		return hint + 1, nodes[hint+1].Next, true
 	}
 	for i := at + 1; i+1 < end; i = nodes[i+1].Next {
-		// Most names differ in length; an escaped one is longer than what it says.
+		// Cheap test first: a name takes at least as many bytes as its text, and more if it is escaped.
 		n := &nodes[i]
-		if n.End-n.Start >= uint32(len(name)) && t.named(n, name) {
+		if n.End-n.Start >= uint32(len(name)) && t.hasName(n, name) {
 			return i + 1, nodes[i+1].Next, true
 		}
 	}
 	return 0, hint, false
 }
 
-func (t *Tape) named(n *Node, name string) bool {
+func (t *Tape) hasName(n *Node, name string) bool {
 	if !n.Escaped {
 		return string(t.src[n.Start:n.End]) == name
 	}
@@ -193,7 +198,7 @@ func (t *Tape) named(n *Node, name string) bool {
 
 func (t *Tape) unescaped(n *Node) string { return string(t.appendText(nil, n)) }
 
-// Get follows names from an object; false if one is missing, or leads into something else.
+// Get follows a path of member names. It returns false if a name is missing or a value on the way is not an object.
 func (t *Tape) Get(at uint32, path []string) (uint32, bool) {
 	for _, name := range path {
 		if t.nodes[at].Kind != Object {
@@ -208,7 +213,7 @@ func (t *Tape) Get(at uint32, path []string) (uint32, bool) {
 	return at, true
 }
 
-// Text is a string's text.
+// Text returns the text of a string with its escapes resolved, or any other value as written.
 func (t *Tape) Text(at uint32) string {
 	if !t.nodes[at].Escaped {
 		return string(t.Raw(at))
@@ -216,7 +221,7 @@ func (t *Tape) Text(at uint32) string {
 	return string(t.AppendText(nil, at))
 }
 
-// Repeated finds a name that an object has twice, at any depth.
+// Repeated returns the node of a member name that occurs twice in one object, at any depth below a node.
 func (t *Tape) Repeated(at uint32) (uint32, bool) {
 	end := t.nodes[at].Next
 	for i := at; i < end; i++ {
@@ -230,11 +235,11 @@ func (t *Tape) Repeated(at uint32) (uint32, bool) {
 	return 0, false
 }
 
-// few is up to how many members comparing each with each is cheaper than a map.
-const few = 16
+// maxPairwise is the number of members up to which comparing all pairs is cheaper than building a map.
+const maxPairwise = 16
 
 func (t *Tape) repeatedIn(object uint32) (uint32, bool) {
-	if t.Len(object) <= few {
+	if t.Len(object) <= maxPairwise {
 		for name := range t.Members(object) {
 			for other := range t.Members(object) {
 				if other >= name {

@@ -13,7 +13,7 @@ import (
 
 var limits = tape.Limits{Bytes: 1 << 16, Depth: 20, Nodes: 1 << 12}
 
-// What the bounds are for is refused, and so is everything that the standard's reader refuses.
+// Read rejects documents beyond its limits, and everything that is not JSON.
 func TestReadRefusesWhatIsNotJSON(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
@@ -28,7 +28,7 @@ func TestReadRefusesWhatIsNotJSON(t *testing.T) {
 	}
 }
 
-// Members are found by what their names say, however these are written, and in any order.
+// Find compares names after resolving their escapes, and finds members in any order.
 func TestFind(t *testing.T) {
 	t.Parallel()
 	tp, err := tape.Read([]byte(`{"a": 1, "\u0062": {"c": [true, null, "x\ny"]}, "d": "\ud83d\ude00\ud800"}`), limits)
@@ -40,18 +40,18 @@ func TestFind(t *testing.T) {
 	for _, name := range []string{"a", "b", "d", "b", "a", "d"} {
 		var ok bool
 		if _, hint, ok = tp.Find(tape.Root, name, hint); !ok {
-			t.Errorf("%s is not found", name)
+			t.Errorf("%s not found", name)
 		}
 	}
 	if _, _, ok := tp.Find(tape.Root, "c", hint); ok {
-		t.Error("c is found one level too high")
+		t.Error("c found one level too high")
 	}
 	at, ok := tp.Get(tape.Root, []string{"b", "c"})
 	if !ok || tp.Kind(at) != tape.Array || tp.Len(at) != 3 || tp.Len(tape.Root) != 3 {
 		t.Errorf("b.c = %v %v", at, ok)
 	}
 	if _, ok := tp.Get(tape.Root, []string{"a", "c"}); ok {
-		t.Error("a path leads through a number")
+		t.Error("Get followed a path through a number")
 	}
 	at, _ = tp.Get(tape.Root, []string{"d"})
 	if got := tp.Text(at); got != "\U0001f600\ufffd" {
@@ -62,7 +62,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A repeated name is found at any depth, in small objects and in large ones.
+// Repeated finds a repeated name at any depth, in small objects and in large ones.
 func TestRepeated(t *testing.T) {
 	t.Parallel()
 	many := `"n0":0`
@@ -84,7 +84,7 @@ func TestRepeated(t *testing.T) {
 	}
 }
 
-// Whatever the text, the tape and the standard library agree on whether it is JSON and on what it says.
+// For any text, the tape and the standard library agree on whether it is JSON and on its value.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{`{"a":[1,2.5e-3,"x\u00e9\ud83d\ude00",null,true]}`, `"\ud800"`, `[[[]]]`, `-0`, `1e400`, ` {} `, `{"a":1,"a":2}`} {
 		f.Add([]byte(seed))
@@ -94,13 +94,13 @@ func FuzzRead(f *testing.F) {
 		tp, err := tape.Read(text, wide)
 		if err != nil {
 			if json.Valid(text) && !strings.Contains(err.Error(), "UTF-8") && !strings.Contains(err.Error(), "too") {
-				t.Fatalf("%q is refused: %v", text, err)
+				t.Fatalf("%q rejected: %v", text, err)
 			}
 			return
 		}
 		defer tp.Release()
 		if !json.Valid(text) {
-			t.Fatalf("%q is accepted", text)
+			t.Fatalf("%q accepted", text)
 		}
 		again := tp.AppendValue(nil, tape.Root)
 		if !reflect.DeepEqual(decode(t, text), decode(t, again)) {
@@ -120,7 +120,7 @@ func decode(t *testing.T, text []byte) any {
 	return v
 }
 
-// Reading many documents costs no memory but that of the text.
+// Read allocates nothing when tapes are reused.
 func TestReadDoesNotAllocate(t *testing.T) { //nolint:paralleltest // it counts the allocations of the whole process
 	if testing.CoverMode() != "" || raceEnabled {
 		t.Skip("the race detector and coverage allocate")

@@ -11,53 +11,53 @@ import (
 	"time"
 )
 
-// MaxHeader bounds the header of an answer, with all that comes before it.
+// MaxHeader bounds the header of a response, including informational (1xx) responses before it, in bytes.
 const MaxHeader = 64 << 10
 
-// ErrSyntax means that an answer is not HTTP as we take it. What was said is not in it.
-var ErrSyntax = errors.New("the answer is not valid HTTP")
+// ErrSyntax means that a response is not HTTP that we accept. It does not contain any part of the response.
+var ErrSyntax = errors.New("the response is not valid HTTP")
 
-// firstRead is as much as most answers have.
+// firstRead is the initial size of the buffer, in bytes. Most responses fit.
 const firstRead = 4 << 10
 
-// unknown is the length of a body that ends with its connection.
+// unknown is the length of a body that is chunked or ends with its connection.
 const unknown = -1
 
-// Answer reads one answer. It can be used again and again: its buffers stay.
+// Answer parses one response. It can be reused for another one and keeps its buffers. Call ReadHeader, then ReadBody.
 type Answer struct {
 	Status int
 	// Last means that the connection cannot be used again.
 	Last bool
-	// KeepAlive is how long the platform says it keeps the connection; 0 if it does not say.
+	// KeepAlive is the timeout of the Keep-Alive header, or 0 if there is none.
 	KeepAlive time.Duration
-	// Coding is the content's, as the platform wrote it.
+	// Coding is the Content-Encoding in lower case.
 	Coding string
-	// SetsCookies says whether there is a Set-Cookie.
+	// SetsCookies reports whether there is a Set-Cookie header.
 	SetsCookies bool
-	// Heard says whether a byte came.
+	// Heard reports whether any byte has arrived.
 	Heard bool
 
 	length  int64
 	chunked bool
-	sized   bool // a length was given
+	sized   bool // there was a Content-Length
 
-	buf        []byte // what came
-	head, tail int    // the lines of the header are buf[head:tail]
-	at         int    // what is not used yet begins here
+	buf        []byte // bytes from the connection
+	head, tail int    // the header fields are buf[head:tail]
+	at         int    // start of the bytes in buf that are not consumed
 	chunks     chunks
-	body       []byte // what was decoded
+	body       []byte // the decoded body, if it is chunked or compressed
 }
 
-// reset prepares for another answer.
+// reset prepares for another response.
 func (a *Answer) reset() {
 	a.Status, a.Last, a.KeepAlive, a.Coding, a.SetsCookies, a.Heard = 0, false, 0, "", false, false
 	a.buf, a.head, a.tail, a.at, a.body = a.buf[:0], 0, 0, 0, a.body[:0]
-	a.begin()
+	a.resetHeader()
 }
 
-// Release lets go of everything but the buffers, and of those too if they have grown too large to wait for the next answer.
+// Release drops references to the connection, and buffers that are larger than the given size.
 func (a *Answer) Release(largest int) {
-	a.chunks.rest = rest{}
+	a.chunks.source = bufferedReader{}
 	if cap(a.buf) > largest {
 		a.buf = nil
 	}
@@ -66,40 +66,41 @@ func (a *Answer) Release(largest int) {
 	}
 }
 
-// begin prepares for a header: there may be several, of which the last counts.
-func (a *Answer) begin() {
+// resetHeader prepares for a header. Informational responses have headers of their own, which do not count.
+func (a *Answer) resetHeader() {
 	a.length, a.chunked, a.sized, a.Coding, a.SetsCookies, a.KeepAlive = unknown, false, false, "", false, 0
 }
 
-// ReadHeader reads up to the end of the header. method is the request's. Errors are ErrSyntax, or the reader's.
+// ReadHeader reads to the end of the header and skips informational responses. method is the method of the request.
+// Errors are ErrSyntax, or the reader's.
 func (a *Answer) ReadHeader(from io.Reader, method string) error {
 	a.reset()
 	for {
-		line, err := a.line(from)
+		line, err := a.readLine(from)
 		if err != nil {
 			return err
 		}
-		old, err := a.status(line)
+		old, err := a.parseStatus(line)
 		if err != nil {
 			return err
 		}
 		a.head = a.at
-		if err := a.fields(from, old); err != nil {
+		if err := a.readFields(from, old); err != nil {
 			return err
 		}
 		switch {
 		case a.Status == http.StatusSwitchingProtocols:
-			return ErrSyntax // nobody asked for it
+			return ErrSyntax // we never ask for an upgrade
 		case a.Status >= http.StatusOK:
-			a.frame(method)
+			a.setFraming(method)
 			return nil
 		}
-		a.begin() // what came was a preamble
+		a.resetHeader() // that was an informational response
 	}
 }
 
-// line gives the next line without its end. It is valid until the next read.
-func (a *Answer) line(from io.Reader) ([]byte, error) {
+// readLine returns the next line without its line break. It is valid until the next read.
+func (a *Answer) readLine(from io.Reader) ([]byte, error) {
 	seen := a.at
 	for {
 		if end := bytes.IndexByte(a.buf[seen:], '\n'); end >= 0 {
@@ -114,7 +115,7 @@ func (a *Answer) line(from io.Reader) ([]byte, error) {
 		if seen >= MaxHeader {
 			return nil, ErrSyntax
 		}
-		if err := a.more(from, firstRead); err != nil {
+		if err := a.readMore(from, firstRead); err != nil {
 			return nil, err
 		}
 	}
@@ -122,9 +123,10 @@ func (a *Answer) line(from io.Reader) ([]byte, error) {
 
 var cr = []byte{'\r'}
 
-// more reads once. wanted is how much is missing, as far as that is known: the buffer doubles until it is large enough, so that a
-// platform that only promises a long answer gets no memory for it. An end in the middle is io.ErrUnexpectedEOF, none at all io.EOF.
-func (a *Answer) more(from io.Reader, wanted int64) error {
+// readMore reads once from the connection. wanted is the number of bytes that are still missing, as far as it is known.
+// The buffer only doubles, so that a platform cannot make us allocate memory by announcing a long body. An end in the
+// middle of a response is io.ErrUnexpectedEOF; an end before any byte is io.EOF.
+func (a *Answer) readMore(from io.Reader, wanted int64) error {
 	if free := cap(a.buf) - len(a.buf); int64(free) < min(wanted, bytes.MinRead) {
 		a.buf = append(make([]byte, 0, max(2*cap(a.buf), firstRead)), a.buf...)
 	}
@@ -142,8 +144,9 @@ func (a *Answer) more(from io.Reader, wanted int64) error {
 	return err
 }
 
-// status reads the first line, such as HTTP/1.1 200 OK. old means HTTP/1.0.
-func (a *Answer) status(line []byte) (old bool, err error) {
+// parseStatus parses the status line, such as HTTP/1.1 200 OK. old means HTTP/1.0.
+func (a *Answer) parseStatus(line []byte) (old bool, err error) {
+	// The reason phrase is optional, but a space must separate it.
 	const form = "HTTP/1.1 200"
 	if len(line) < len(form) || string(line[:7]) != "HTTP/1." || line[7] != '1' && line[7] != '0' || line[8] != ' ' || len(line) > len(form) && line[12] != ' ' {
 		return false, ErrSyntax
@@ -163,10 +166,10 @@ func (a *Answer) status(line []byte) (old bool, err error) {
 	return old, nil
 }
 
-// fields reads the lines of a header.
-func (a *Answer) fields(from io.Reader, old bool) error {
+// readFields reads the header fields and the empty line after them.
+func (a *Answer) readFields(from io.Reader, old bool) error {
 	for {
-		line, err := a.line(from)
+		line, err := a.readLine(from)
 		if err != nil {
 			return err
 		}
@@ -175,57 +178,57 @@ func (a *Answer) fields(from io.Reader, old bool) error {
 			break
 		}
 		colon := bytes.IndexByte(line, ':')
-		if colon < 0 || !token(line[:colon]) || !printable(line[colon+1:]) {
+		if colon < 0 || !isToken(line[:colon]) || !isPrintable(line[colon+1:]) {
 			return ErrSyntax
 		}
-		if err := a.field(line[:colon], bytes.Trim(line[colon+1:], " \t"), old); err != nil {
+		if err := a.parseField(line[:colon], bytes.Trim(line[colon+1:], " \t"), old); err != nil {
 			return err
 		}
 	}
 	if a.chunked && a.sized {
-		a.Last = true // somebody between us and the platform may read its length otherwise
+		a.Last = true // an intermediary may have used the other length, so the end is ambiguous
 	}
 	return nil
 }
 
-// field takes in one line.
-func (a *Answer) field(name, value []byte, old bool) error {
+// parseField interprets a header field that concerns the framing, the connection or the coding.
+func (a *Answer) parseField(name, value []byte, old bool) error {
 	switch {
-	case is(name, "Content-Length"):
+	case equalFold(name, "Content-Length"): // may be repeated with the same value
 		n, err := strconv.ParseUint(string(value), 10, 63)
 		if err != nil || a.sized && int64(n) != a.length {
 			return ErrSyntax
 		}
 		a.length, a.sized = int64(n), true
-	case is(name, "Transfer-Encoding"):
-		if a.chunked || old || !is(value, "chunked") {
+	case equalFold(name, "Transfer-Encoding"): // only a single chunked, and not in HTTP/1.0
+		if a.chunked || old || !equalFold(value, "chunked") {
 			return ErrSyntax
 		}
 		a.chunked = true
-	case is(name, "Connection"):
+	case equalFold(name, "Connection"):
 		for option := range bytes.SplitSeq(value, []byte{','}) {
 			option = bytes.TrimSpace(option)
-			if is(option, "close") {
+			if equalFold(option, "close") {
 				a.Last = true
-			} else if is(option, "keep-alive") && old {
+			} else if equalFold(option, "keep-alive") && old {
 				a.Last = false
 			}
 		}
-	case is(name, "Content-Encoding"):
+	case equalFold(name, "Content-Encoding"):
 		if a.Coding != "" {
 			return ErrSyntax
 		}
-		a.Coding = coding(value)
-	case is(name, "Set-Cookie"):
+		a.Coding = codingName(value)
+	case equalFold(name, "Set-Cookie"):
 		a.SetsCookies = true
-	case is(name, "Keep-Alive"):
+	case equalFold(name, "Keep-Alive"):
 		a.KeepAlive = keepAlive(value)
 	}
 	return nil
 }
 
-// is compares names without regard to case.
-func is(name []byte, want string) bool {
+// equalFold compares names without regard to ASCII case. It does not allocate.
+func equalFold(name []byte, want string) bool {
 	if len(name) != len(want) {
 		return false
 	}
@@ -237,43 +240,43 @@ func is(name []byte, want string) bool {
 	return true
 }
 
-// coding spares the usual ones an allocation.
-func coding(value []byte) string {
+// codingName returns a coding in lower case. The usual ones cost no allocation.
+func codingName(value []byte) string {
 	for _, known := range []string{"gzip", "identity"} {
-		if is(value, known) {
+		if equalFold(value, known) {
 			return known
 		}
 	}
 	return string(bytes.ToLower(value))
 }
 
-// keepAlive reads timeout=5, max=100.
+// keepAlive returns the timeout of a Keep-Alive header, such as "timeout=5, max=100".
 func keepAlive(value []byte) time.Duration {
 	for part := range bytes.SplitSeq(value, []byte{','}) {
 		name, seconds, _ := bytes.Cut(bytes.TrimSpace(part), []byte{'='})
-		if n, err := strconv.ParseUint(string(seconds), 10, 31); err == nil && is(name, "timeout") {
+		if n, err := strconv.ParseUint(string(seconds), 10, 31); err == nil && equalFold(name, "timeout") {
 			return time.Duration(n) * time.Second
 		}
 	}
 	return 0
 }
 
-// frame decides where the body ends.
-func (a *Answer) frame(method string) {
+// setFraming determines where the body ends.
+func (a *Answer) setFraming(method string) {
 	switch {
 	case method == http.MethodHead, a.Status == http.StatusNoContent, a.Status == http.StatusNotModified:
 		a.length, a.chunked = 0, false
 	case a.chunked:
 		a.length = unknown
-	case a.length == unknown:
+	case a.length == unknown: // the body ends with the connection
 		a.Last = true
 	}
 }
 
-// Length is what the platform says the body has on the wire; negative if it does not say.
+// Length returns the length of the body on the wire, or a negative number if it is not known.
 func (a *Answer) Length() int64 { return a.length }
 
-// Header makes the header as net/http has it. It is made anew with every call.
+// Header returns a new http.Header with the header fields.
 func (a *Answer) Header() http.Header {
 	h := http.Header{}
 	for line := range bytes.Lines(a.buf[a.head:a.tail]) {
@@ -286,5 +289,5 @@ func (a *Answer) Header() http.Header {
 	return h
 }
 
-// String hides what the answer holds.
-func (a *Answer) String() string { return fmt.Sprintf("answer %d", a.Status) }
+// String returns the status only and hides the rest of the response.
+func (a *Answer) String() string { return fmt.Sprintf("response %d", a.Status) }

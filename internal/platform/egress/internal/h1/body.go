@@ -8,26 +8,26 @@ import (
 	"net/http/httputil"
 )
 
-// What a body may not do.
+// Errors of ReadBody about a body beyond its limits.
 var (
 	ErrTooLarge = errors.New("the body is too large")
-	ErrBomb     = errors.New("the body inflates beyond reason")
+	ErrBomb     = errors.New("the body has an implausible compression ratio")
 )
 
-// A body may inflate a hundredfold; the first MiB in any way it likes.
+// A body of more than RatioFrom bytes may be at most MaxRatio times larger than its compressed form.
 const (
 	MaxRatio  = 100
 	RatioFrom = 1 << 20
 )
 
-// Inflater is what reads gzip; *gzip.Reader is one.
+// Inflater decompresses a body. *gzip.Reader is one.
 type Inflater interface {
 	io.Reader
 	Reset(from io.Reader) error
 }
 
-// ReadBody reads the body to its end, through an inflater if it is not nil, and refuses more than limit bytes; negative is no limit.
-// The body is valid until the answer is used again. Afterwards Last is final.
+// ReadBody reads the body to its end, through the inflater unless it is nil. It rejects more than limit bytes; a
+// negative limit means none. The body is valid until the Answer is reused. After ReadBody, Last is final.
 func (a *Answer) ReadBody(from io.Reader, inflater Inflater, limit int64) ([]byte, error) {
 	if inflater == nil && limit >= 0 && a.length > limit {
 		a.Last = true
@@ -39,21 +39,21 @@ func (a *Answer) ReadBody(from io.Reader, inflater Inflater, limit int64) ([]byt
 	case a.length == 0:
 		body = a.buf[a.at:a.at]
 	case inflater == nil && a.length > 0:
-		body, err = a.whole(from)
+		body, err = a.readWhole(from)
 	default:
-		body, err = a.decoded(from, inflater, limit)
+		body, err = a.readDecoded(from, inflater, limit)
 	}
-	// What came beyond the answer was not asked for.
+	// Bytes beyond the response were not asked for, so the connection must not be reused.
 	if err != nil || len(a.buf) > a.at {
 		a.Last = true
 	}
 	return body, err
 }
 
-// whole reads a body of known length where it is, behind the header.
-func (a *Answer) whole(from io.Reader) ([]byte, error) {
+// readWhole reads a body of known length in place, after the header in the buffer.
+func (a *Answer) readWhole(from io.Reader) ([]byte, error) {
 	for int64(len(a.buf)-a.at) < a.length {
-		if err := a.more(from, a.length-int64(len(a.buf)-a.at)); err != nil {
+		if err := a.readMore(from, a.length-int64(len(a.buf)-a.at)); err != nil {
 			return nil, err
 		}
 	}
@@ -62,24 +62,26 @@ func (a *Answer) whole(from io.Reader) ([]byte, error) {
 	return body, nil
 }
 
-// decoded reads a body in chunks, compressed, or up to the connection's end.
-func (a *Answer) decoded(from io.Reader, inflater Inflater, limit int64) ([]byte, error) {
-	raw := &counted{}
+// readDecoded reads a body that is chunked, compressed, or ends with the connection.
+func (a *Answer) readDecoded(from io.Reader, inflater Inflater, limit int64) ([]byte, error) {
+	// Stack the readers: what arrived with the header and then the connection, its framing, a counter, and the
+	// inflater.
+	raw := &countingReader{}
 	switch {
 	case a.chunked:
 		raw.from = a.chunks.open(a, from)
 	case a.length >= 0:
-		raw.from = &io.LimitedReader{R: &rest{a, from}, N: a.length}
+		raw.from = &io.LimitedReader{R: &bufferedReader{a, from}, N: a.length}
 	default:
-		raw.from = &rest{a, from}
+		raw.from = &bufferedReader{a, from}
 	}
 	var in io.Reader = raw
 	if inflater != nil {
 		err := inflater.Reset(raw)
 		if errors.Is(err, io.EOF) && raw.bytes == 0 {
-			return nil, a.ended(raw) // empty, though compressed
+			return nil, a.checkEnd(raw) // an empty body that is declared as compressed
 		} else if err != nil {
-			return nil, a.short(err)
+			return nil, a.unexpectedEOF(err)
 		}
 		in = inflater
 	}
@@ -89,6 +91,7 @@ func (a *Answer) decoded(from io.Reader, inflater Inflater, limit int64) ([]byte
 		}
 		n, err := in.Read(a.body[len(a.body):cap(a.body)])
 		a.body = a.body[:len(a.body)+n]
+		// Check the limits before looking at err, so that a body cannot exceed them in its last read.
 		switch size := int64(len(a.body)); {
 		case limit >= 0 && size > limit:
 			return nil, ErrTooLarge
@@ -96,23 +99,23 @@ func (a *Answer) decoded(from io.Reader, inflater Inflater, limit int64) ([]byte
 			return nil, ErrBomb
 		case err == nil:
 		case errors.Is(err, io.EOF):
-			return a.body, a.ended(raw)
+			return a.body, a.checkEnd(raw)
 		default:
-			return nil, a.short(err)
+			return nil, a.unexpectedEOF(err)
 		}
 	}
 }
 
-// short tells an end in the middle from the end.
-func (a *Answer) short(err error) error {
+// unexpectedEOF replaces io.EOF by io.ErrUnexpectedEOF.
+func (a *Answer) unexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err
 }
 
-// ended checks that the body was as long as it was said to be, and reads what follows it.
-func (a *Answer) ended(raw *counted) error {
+// checkEnd checks that the body had its declared length, and reads the trailer of a chunked body.
+func (a *Answer) checkEnd(raw *countingReader) error {
 	if a.chunked {
 		return a.chunks.close()
 	}
@@ -122,25 +125,25 @@ func (a *Answer) ended(raw *counted) error {
 	return nil
 }
 
-// counted counts what comes over the wire.
-type counted struct {
+// countingReader counts the bytes of the body on the wire.
+type countingReader struct {
 	from  io.Reader
 	bytes int64
 }
 
-func (c *counted) Read(p []byte) (int, error) {
+func (c *countingReader) Read(p []byte) (int, error) {
 	n, err := c.from.Read(p)
 	c.bytes += int64(n)
 	return n, err
 }
 
-// rest reads what came with the header, and then from the connection.
-type rest struct {
+// bufferedReader reads what arrived with the header, and then from the connection.
+type bufferedReader struct {
 	answer *Answer
 	from   io.Reader
 }
 
-func (r *rest) Read(p []byte) (int, error) {
+func (r *bufferedReader) Read(p []byte) (int, error) {
 	if a := r.answer; len(a.buf) > a.at {
 		n := copy(p, a.buf[a.at:])
 		a.at += n
@@ -149,24 +152,24 @@ func (r *rest) Read(p []byte) (int, error) {
 	return r.from.Read(p)
 }
 
-// chunks reads a body in chunks.
+// chunks reads chunked bodies. It keeps its reader for the next one.
 type chunks struct {
 	reader *bufio.Reader
-	rest   rest
+	source bufferedReader
 }
 
-// open prepares for a body. The reader stays for the next one.
+// open returns a reader for a chunked body.
 func (c *chunks) open(a *Answer, from io.Reader) io.Reader {
-	c.rest = rest{a, from}
+	c.source = bufferedReader{a, from}
 	if c.reader == nil {
-		c.reader = bufio.NewReaderSize(&c.rest, firstRead)
+		c.reader = bufio.NewReaderSize(&c.source, firstRead)
 	} else {
-		c.reader.Reset(&c.rest)
+		c.reader.Reset(&c.source)
 	}
 	return httputil.NewChunkedReader(c.reader)
 }
 
-// close reads the trailer, which nobody needs.
+// close reads and discards the trailer. Bytes after it make the connection unusable.
 func (c *chunks) close() error {
 	for total := 0; total < MaxHeader; {
 		line, err := c.reader.ReadSlice('\n')
@@ -180,11 +183,11 @@ func (c *chunks) close() error {
 		total += len(line)
 		line, ended := bytes.CutSuffix(line, []byte("\r\n"))
 		if ended && len(line) == 0 {
-			c.rest.answer.Last = c.rest.answer.Last || c.reader.Buffered() > 0
+			c.source.answer.Last = c.source.answer.Last || c.reader.Buffered() > 0
 			return nil
 		}
 		name, value, colon := bytes.Cut(line, []byte{':'})
-		if !ended || !colon || !token(name) || !printable(value) {
+		if !ended || !colon || !isToken(name) || !isPrintable(value) {
 			return ErrSyntax
 		}
 	}

@@ -1,8 +1,9 @@
-// Package h1 writes requests and reads answers of HTTP/1.1 on a connection that one caller owns.
+// Package h1 encodes HTTP/1.1 requests and parses responses, for a connection that one caller owns.
 //
-// It does no I/O of its own: requests are appended to a buffer, answers are read from an io.Reader that keeps the time. It is strict:
-// what RFC 9112 leaves to the recipient's mercy is refused, because a connection on which two sides disagree where an answer ends
-// gives one call's answer to another. Start with AppendRequest and Answer.
+// It appends requests to a buffer and reads responses from an io.Reader; the caller owns the connection and its
+// deadlines. It is strict: where RFC 9112 lets the recipient be tolerant, it rejects the response. If two sides
+// disagree about where a response ends, the rest of it would become the response to the next call. Start with
+// AppendRequest and Answer.
 package h1
 
 import (
@@ -12,29 +13,29 @@ import (
 	"strings"
 )
 
-// Field is one line of a header.
+// Field is one header field.
 type Field struct{ Name, Value string }
 
 // Request is a request whose body is in memory.
 type Request struct {
 	Method string
-	// Host is what the platform is called.
+	// Host is the value of the Host header.
 	Host string
-	// Path begins with a slash and is escaped, and so is Query, which has no question mark and may be empty.
+	// Path is escaped and starts with a slash. Query is escaped, has no question mark and may be empty.
 	Path, Query string
-	// Header is sent in its order. Host, lengths and the connection's own headers are not for the caller to say.
+	// Header is sent in this order. It must not contain Host, Content-Length or headers of the connection.
 	Header []Field
-	// Cookies make one line.
+	// Cookies become one Cookie header.
 	Cookies []Field
 	Body    []byte
 }
 
-// ErrRequest means that a request cannot be sent as it is. It does not say which part: it may hold arguments or cookies.
+// ErrRequest means that a request is not valid HTTP. It does not name the part, which may contain arguments or cookies.
 var ErrRequest = errors.New("the request is not valid HTTP")
 
-// AppendRequest appends a whole request.
+// AppendRequest appends an encoded request to a buffer. It rejects values that could start another line or header.
 func AppendRequest(to []byte, r *Request) ([]byte, error) {
-	if !token(r.Method) || !escaped(r.Path) || r.Path == "" || r.Path[0] != '/' || !escaped(r.Query) || !escaped(r.Host) || r.Host == "" {
+	if !isToken(r.Method) || !isEscaped(r.Path) || r.Path == "" || r.Path[0] != '/' || !isEscaped(r.Query) || !isEscaped(r.Host) || r.Host == "" {
 		return to, ErrRequest
 	}
 	to = append(append(append(to, r.Method...), ' '), r.Path...)
@@ -43,13 +44,13 @@ func AppendRequest(to []byte, r *Request) ([]byte, error) {
 	}
 	to = append(append(append(to, " HTTP/1.1\r\nHost: "...), r.Host...), "\r\n"...)
 	for _, f := range r.Header {
-		if !token(f.Name) || !printable(f.Value) || ours(f.Name) {
+		if !isToken(f.Name) || !isPrintable(f.Value) || isReserved(f.Name) {
 			return to, ErrRequest
 		}
 		to = append(append(append(append(to, f.Name...), ": "...), f.Value...), "\r\n"...)
 	}
 	for i, c := range r.Cookies {
-		if !token(c.Name) || !printable(c.Value) || strings.IndexByte(c.Value, ';') >= 0 {
+		if !isToken(c.Name) || !isPrintable(c.Value) || strings.IndexByte(c.Value, ';') >= 0 {
 			return to, ErrRequest
 		}
 		before := "; "
@@ -67,8 +68,8 @@ func AppendRequest(to []byte, r *Request) ([]byte, error) {
 	return append(append(to, "\r\n"...), r.Body...), nil
 }
 
-// ours says whether a header is about the connection, which is not the caller's.
-func ours(name string) bool {
+// isReserved reports whether a header concerns the connection or the framing, which callers must not set.
+func isReserved(name string) bool {
 	switch len(name) {
 	case len("Host"):
 		return strings.EqualFold(name, "Host")
@@ -88,7 +89,7 @@ func ours(name string) bool {
 	return false
 }
 
-// tokens are the characters of a name.
+// tokens marks the characters of a token (RFC 9110), such as a header name.
 var tokens = func() (table [256]bool) {
 	for c := range table {
 		table[c] = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", byte(c)) >= 0
@@ -96,7 +97,7 @@ var tokens = func() (table [256]bool) {
 	return table
 }()
 
-func token[T string | []byte](name T) bool {
+func isToken[T string | []byte](name T) bool {
 	for i := range len(name) {
 		if !tokens[name[i]] {
 			return false
@@ -105,8 +106,8 @@ func token[T string | []byte](name T) bool {
 	return len(name) > 0
 }
 
-// printable says whether a value has no control characters, so that it cannot end its line.
-func printable[T string | []byte](value T) bool {
+// isPrintable reports whether a value has no control characters except tabs, so that it cannot end its line.
+func isPrintable[T string | []byte](value T) bool {
 	for i := range len(value) {
 		if c := value[i]; c < ' ' && c != '\t' || c == 0x7f {
 			return false
@@ -115,8 +116,8 @@ func printable[T string | []byte](value T) bool {
 	return true
 }
 
-// escaped says whether a part of an address can stand on the first line.
-func escaped(part string) bool {
+// isEscaped reports whether a part of a URL is safe on the request line.
+func isEscaped(part string) bool {
 	for i := range len(part) {
 		if c := part[i]; c <= ' ' || c >= 0x7f || c == '#' {
 			return false

@@ -30,7 +30,7 @@ var answers = []string{
 	"HTTP/1.1 101 Switching\r\n\r\n", "HTTP/2 200 OK\r\n\r\n", "HTTP/1.1 20 OK\r\n\r\n", "HTTP/1.1 200OK\r\n\r\n", "ICY 200 OK\r\n\r\n", "",
 }
 
-// read reads one answer as the client does.
+// read reads one response as the client does.
 func read(a *h1.Answer, text, method string, slowly bool) (body []byte, err error) {
 	var from io.Reader = strings.NewReader(text)
 	if slowly {
@@ -42,8 +42,8 @@ func read(a *h1.Answer, text, method string, slowly bool) (body []byte, err erro
 	return a.ReadBody(from, nil, 1<<20)
 }
 
-// What is taken for an answer is one for the standard library too, with the same body and the same place where it ends; and how the
-// bytes arrive makes no difference. What the library takes beyond that is refused.
+// A response that we accept is also accepted by the standard library, with the same body and the same end. It makes no
+// difference in which pieces the bytes arrive. The library accepts more.
 func FuzzAnswersAreReadAsTheStandardLibraryDoes(f *testing.F) {
 	for _, text := range answers {
 		f.Add(text, true)
@@ -67,7 +67,7 @@ func FuzzAnswersAreReadAsTheStandardLibraryDoes(f *testing.F) {
 			resp, err = http.ReadResponse(in, &http.Request{Method: method})
 		}
 		if err != nil {
-			t.Fatalf("the standard library says %v", err)
+			t.Fatalf("the standard library rejects it: %v", err)
 		}
 		defer resp.Body.Close()
 		want, err := io.ReadAll(resp.Body)
@@ -75,7 +75,7 @@ func FuzzAnswersAreReadAsTheStandardLibraryDoes(f *testing.F) {
 			t.Errorf("%d %q, want %d %q %v", fresh.Status, body, resp.StatusCode, want, err)
 		}
 		if more := in.Buffered() > 0; !fresh.Last && (more || resp.Close) {
-			t.Errorf("the connection would be used again: %v, %v", more, resp.Close)
+			t.Errorf("the connection would be reused: more bytes %v, close %v", more, resp.Close)
 		}
 		for name, values := range resp.Header {
 			if got := fresh.Header()[name]; name != "Content-Length" && strings.Join(got, "\n") != strings.Join(values, "\n") {
@@ -85,7 +85,7 @@ func FuzzAnswersAreReadAsTheStandardLibraryDoes(f *testing.F) {
 	})
 }
 
-// A request is what the standard library reads again.
+// The standard library parses an encoded request back to its parts.
 func FuzzRequestsAreWhatWasMeant(f *testing.F) {
 	f.Add("POST", "/a%20b", "x=1", "X-A", "v", "sess", "1", []byte("body"))
 	f.Add("GET", "/", "", "Accept", "a\tb", "a", `"q"`, []byte{})
@@ -105,7 +105,7 @@ func FuzzRequestsAreWhatWasMeant(f *testing.F) {
 		in := bufio.NewReader(bytes.NewReader(text))
 		req, err := http.ReadRequest(in)
 		if err != nil {
-			return // an escape in the path that is none; the platform says so
+			return // an invalid escape in the path, which the platform rejects
 		}
 		got, err := io.ReadAll(req.Body)
 		if err != nil || !bytes.Equal(got, body) || in.Buffered() > 0 {
@@ -124,7 +124,7 @@ func FuzzRequestsAreWhatWasMeant(f *testing.F) {
 	})
 }
 
-// A body is bounded in size, and in how much it inflates; and a platform that only promises a long body gets no memory for it.
+// A body is bounded in size and in its compression ratio, and announcing a long body allocates no memory.
 func TestBodiesAreBounded(t *testing.T) {
 	t.Parallel()
 	var zipped bytes.Buffer
@@ -168,11 +168,11 @@ func TestBodiesAreBounded(t *testing.T) {
 		}
 	})
 	if promised.AllocedBytesPerOp() > 16<<10 {
-		t.Errorf("%d bytes for a promise", promised.AllocedBytesPerOp())
+		t.Errorf("%d bytes allocated for an announced body", promised.AllocedBytesPerOp())
 	}
 }
 
-// Reading an answer and writing a request again and again costs no memory.
+// Encoding requests and parsing responses with reused buffers does not allocate.
 func TestNothingIsAllocated(t *testing.T) { //nolint:paralleltest // it counts allocations
 	var a h1.Answer
 	var out []byte

@@ -34,27 +34,27 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
 
-// seen is a request as it reached the platform.
-type seen struct {
+// seenRequest is a request that reached the platform.
+type seenRequest struct {
 	method, path, from string
 	header             http.Header
 	length             int64
 }
 
-// front stands before the sandbox: it takes note of what comes, and plays files of its own.
-type front struct {
+// platformFront sits in front of the sandbox. It records requests and can replace the handlers of paths.
+type platformFront struct {
 	http.Handler
-	mu    sync.Mutex
-	seen  []seen
-	plays map[string]http.HandlerFunc // by the beginning of the path
+	mu       sync.Mutex
+	seen     []seenRequest
+	handlers map[string]http.HandlerFunc // by prefix of the path
 }
 
-func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (f *platformFront) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	host, _, _ := net.SplitHostPort(r.RemoteAddr)
 	f.mu.Lock()
-	f.seen = append(f.seen, seen{r.Method, r.URL.Path, host, r.Header.Clone(), r.ContentLength})
+	f.seen = append(f.seen, seenRequest{r.Method, r.URL.Path, host, r.Header.Clone(), r.ContentLength})
 	play := f.Handler.ServeHTTP
-	for path, own := range f.plays {
+	for path, own := range f.handlers {
 		if strings.HasPrefix(r.URL.Path, path) {
 			play = own
 		}
@@ -63,21 +63,21 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	play(w, r)
 }
 
-// play puts a handler in front of a path.
-func (f *front) play(path string, h http.HandlerFunc) {
+// handle replaces the handler of paths with a prefix.
+func (f *platformFront) handle(path string, h http.HandlerFunc) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.plays[path] = h
+	f.handlers[path] = h
 }
 
-func (f *front) stop(path string) {
+func (f *platformFront) unhandle(path string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.plays, path)
+	delete(f.handlers, path)
 }
 
-// requests lists what came for paths that begin so.
-func (f *front) requests(path string) (list []seen) {
+// requests returns the requests to paths with a prefix.
+func (f *platformFront) requests(path string) (list []seenRequest) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, s := range f.seen {
@@ -88,18 +88,18 @@ func (f *front) requests(path string) (list []seen) {
 	return list
 }
 
-// rig is the flow between a caller's HTTP and a sandbox with proxies around it.
-type rig struct {
+// fixture is Transfers between an HTTP server for callers and a sandbox behind proxies.
+type fixture struct {
 	*transfer.Transfers
 	t       *testing.T
-	front   *front
+	front   *platformFront
 	origin  string
 	server  *httptest.Server
 	account account.Account
 	session driver.Session
 	driver  *driver.HTTP
 	catalog *catalog.Catalog
-	// ready is what Ready answers besides; may is the key's allow-list; maxBytes the org's limit.
+	// ready is the error of Ready, may the key's allow-list, and maxBytes the org's limit.
 	ready    error
 	may      func(resource, method string, sensitive bool) bool
 	maxBytes int
@@ -109,20 +109,20 @@ type rig struct {
 	called         []string
 }
 
-// setup is what a test wants otherwise.
+// setup changes the defaults of a fixture.
 type setup struct {
 	config transfer.Config
-	// timeout is that of the server for a whole request; transfers must outlive it.
+	// timeout is the server's read and write timeout. Transfers must outlive it.
 	timeout time.Duration
 	region  string
 	cookies bool
 }
 
-func newRig(t *testing.T, s setup) *rig {
+func newFixture(t *testing.T, s setup) *fixture {
 	t.Helper()
 	platform := httptest.NewUnstartedServer(nil)
 	world := sandboxtest.New(t, func(cfg *sandbox.Config) { cfg.Origin = "http://" + platform.Listener.Addr().String() })
-	f := &front{Handler: world, plays: map[string]http.HandlerFunc{}}
+	f := &platformFront{Handler: world, handlers: map[string]http.HandlerFunc{}}
 	platform.Config.Handler = f
 	platform.Config.ErrorLog = log.New(io.Discard, "", 0)
 	platform.Start()
@@ -149,7 +149,7 @@ func newRig(t *testing.T, s setup) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, front: f, origin: platform.URL, driver: drv, catalog: &c, maxBytes: 1 << 30}
+	r := &fixture{t: t, front: f, origin: platform.URL, driver: drv, catalog: &c, maxBytes: 1 << 30}
 	r.may = func(string, string, bool) bool { return true }
 	r.account = account.Account{ID: id.New[id.Account](), Region: "us"}
 	if s.region != "" {
@@ -164,7 +164,7 @@ func newRig(t *testing.T, s setup) *rig {
 	return r
 }
 
-func (r *rig) signIn() {
+func (r *fixture) signIn() {
 	r.t.Helper()
 	step, err := r.driver.SignIn(r.t.Context(), r.account.Via(), secret.New("ok+1@sandbox.test"), secret.New("good"))
 	if err != nil || step.Session == nil {
@@ -173,22 +173,22 @@ func (r *rig) signIn() {
 	r.session = *step.Session
 }
 
-// Ready is the account's session.
-func (r *rig) Ready(context.Context, id.Org, id.Account, admission.Decision) (account.Account, driver.Session, error) {
+// Ready returns the account and its session.
+func (r *fixture) Ready(context.Context, id.Org, id.Account, admission.Decision) (account.Account, driver.Session, error) {
 	return r.account, r.session, r.ready
 }
 
 // Carried counts bytes.
-func (r *rig) Carried(_ id.Org, region string, sent, received int64) {
+func (r *fixture) Carried(_ id.Org, region string, sent, received int64) {
 	if region != r.account.Region {
-		r.t.Errorf("%d bytes are counted for %s", sent+received, region)
+		r.t.Errorf("%d bytes counted for %s", sent+received, region)
 	}
 	r.sent.Add(sent)
 	r.received.Add(received)
 }
 
-// call calls a method as the passthrough does.
-func (r *rig) call(ctx context.Context, _ id.Org, _ id.Account, _ admission.Decision, m *catalog.Method, args catalog.Args) ([]byte, error) {
+// call calls a method through the driver.
+func (r *fixture) call(ctx context.Context, _ id.Org, _ id.Account, _ admission.Decision, m *catalog.Method, args catalog.Args) ([]byte, error) {
 	r.mu.Lock()
 	r.called = append(r.called, m.ID())
 	r.mu.Unlock()
@@ -199,14 +199,14 @@ func (r *rig) call(ctx context.Context, _ id.Org, _ id.Account, _ admission.Deci
 	return a.Result, err
 }
 
-func (r *rig) calls() []string {
+func (r *fixture) calls() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]string(nil), r.called...)
 }
 
-// ask calls a method by name.
-func (r *rig) ask(name, args string) map[string]any {
+// callMethod calls a method by its full name.
+func (r *fixture) callMethod(name, args string) map[string]any {
 	r.t.Helper()
 	resource, method, _ := strings.Cut(name, ".")
 	m, ok := r.catalog.Method(resource, method)
@@ -228,8 +228,8 @@ func (r *rig) ask(name, args string) map[string]any {
 	return out
 }
 
-// serve puts the flow behind a server with limits like a node's, and a face as small as can be.
-func (r *rig) serve(timeout time.Duration) {
+// serve starts a server with timeouts like a node's and a minimal API.
+func (r *fixture) serve(timeout time.Duration) {
 	mux := http.NewServeMux()
 	handle := func(pattern string, h func(w http.ResponseWriter, req *http.Request, c transfer.Caller) error) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, req *http.Request) {
@@ -304,7 +304,7 @@ func (r *recorder) Write(b []byte) (int, error) {
 
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// reply is an answer, read to its end.
+// reply is a response with its whole body.
 type reply struct {
 	status int
 	header http.Header
@@ -324,8 +324,8 @@ func (a reply) code() string {
 	return code
 }
 
-// do makes a request; headers are pairs.
-func (r *rig) do(method, target string, body io.Reader, headers ...string) reply {
+// do makes a request. headers are pairs of names and values.
+func (r *fixture) do(method, target string, body io.Reader, headers ...string) reply {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(r.t.Context(), method, r.server.URL+target, body)
 	if err != nil {
@@ -348,18 +348,18 @@ func (r *rig) do(method, target string, body io.Reader, headers ...string) reply
 	return reply{resp.StatusCode, resp.Header, text, cut}
 }
 
-// medium is the id of a photo in the creator's vault.
-func (r *rig) medium() string {
+// mediumID returns the id of a photo in the creator's vault.
+func (r *fixture) mediumID() string {
 	r.t.Helper()
-	items, _ := r.ask("vault.list", `{"type":"photo","limit":1}`)["items"].([]any)
+	items, _ := r.callMethod("vault.list", `{"type":"photo","limit":1}`)["items"].([]any)
 	one, _ := items[0].(map[string]any)
 	return fmt.Sprint(one["id"])
 }
 
-// straight is a file as the platform has it.
-func (r *rig) straight(medium, quality string) []byte {
+// fetchDirectly returns a file directly from the platform.
+func (r *fixture) fetchDirectly(medium, quality string) []byte {
 	r.t.Helper()
-	address := r.ask("vault.getDownloadUrl", fmt.Sprintf(`{"mediaId":%q,"quality":%q}`, medium, quality))["url"]
+	address := r.callMethod("vault.getDownloadUrl", fmt.Sprintf(`{"mediaId":%q,"quality":%q}`, medium, quality))["url"]
 	resp, err := http.Get(fmt.Sprint(address))
 	if err != nil {
 		r.t.Fatal(err)
@@ -372,10 +372,10 @@ func (r *rig) straight(medium, quality string) []byte {
 	return text
 }
 
-// idle waits until no transfer is under way.
-func (r *rig) idle() {
+// awaitIdle waits until no transfer is in progress.
+func (r *fixture) awaitIdle() {
 	r.t.Helper()
-	await(r.t, "no transfer is under way", func() bool { return underWay(r.t, r.Transfers) == 0 })
+	await(r.t, "no transfer is in progress", func() bool { return inProgress(r.t, r.Transfers) == 0 })
 }
 
 // await waits for something that another goroutine does.
@@ -383,13 +383,13 @@ func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); !holds(); {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 20 s: %s", what)
+			t.Fatalf("not within 2 minutes: %s", what)
 		}
 		<-time.After(2 * time.Millisecond)
 	}
 }
 
-// content is bytes that do not repeat soon.
+// content returns pseudo-random bytes.
 func content(size int) []byte {
 	out := make([]byte, size)
 	x := uint32(size)

@@ -17,12 +17,12 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// rig is an invoker on top of a platform that does what a test says.
-type rig struct {
-	driver.Driver // nothing of it is used but Call
+// fixture is an Invoker and all of its dependencies, with a platform that a test controls.
+type fixture struct {
+	driver.Driver // only Call is used
 	t             *testing.T
 	*invoke.Invoker
-	// answer is what the platform does with the n-th request, from 1.
+	// answer is the platform's response to the n-th request, from 1.
 	answer func(ctx context.Context, n int, m *catalog.Method) (driver.Answer, error)
 	alive  bool
 
@@ -35,10 +35,10 @@ type rig struct {
 	bytes    int64
 }
 
-// newRig makes one. It must be made outside of a bubble of synctest: a cache of it cleans up in the background.
-func newRig(t *testing.T) *rig {
+// newFixture returns a fixture. Call it outside of a synctest bubble, because its cache starts a background goroutine.
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	r := &rig{t: t, alive: true}
+	r := &fixture{t: t, alive: true}
 	r.answer = func(context.Context, int, *catalog.Method) (driver.Answer, error) {
 		return driver.Answer{Result: []byte(`{"ok":true}`), Sent: 1, Received: 10, Took: time.Millisecond}, nil
 	}
@@ -49,7 +49,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-func (r *rig) Call(ctx context.Context, _ driver.Via, _ driver.Session, m *catalog.Method, _ catalog.Args) (driver.Answer, error) {
+func (r *fixture) Call(ctx context.Context, _ driver.Via, _ driver.Session, m *catalog.Method, _ catalog.Args) (driver.Answer, error) {
 	r.mu.Lock()
 	r.sent++
 	n := r.sent
@@ -57,22 +57,22 @@ func (r *rig) Call(ctx context.Context, _ driver.Via, _ driver.Session, m *catal
 	return r.answer(ctx, n, m)
 }
 
-func (r *rig) requests() int {
+func (r *fixture) requests() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.sent
 }
 
-func (r *rig) Ready(_ context.Context, owner id.Org, at id.Account, _ admission.Decision) (account.Account, driver.Session, error) {
+func (r *fixture) Ready(_ context.Context, owner id.Org, at id.Account, _ admission.Decision) (account.Account, driver.Session, error) {
 	a, _ := r.Remembered(owner, at)
 	return a, driver.Session{}, nil
 }
 
-func (r *rig) Remembered(owner id.Org, at id.Account) (account.Account, bool) {
+func (r *fixture) Remembered(owner id.Org, at id.Account) (account.Account, bool) {
 	return account.Account{Org: owner, ID: at, Environment: org.EnvSandbox, Region: "us", State: account.Active}, true
 }
 
-func (r *rig) Rotate(_ context.Context, a account.Account, names []string, _ driver.Session) (account.Account, error) {
+func (r *fixture) Rotate(_ context.Context, a account.Account, names []string, _ driver.Session) (account.Account, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stored = append(r.stored, names)
@@ -80,29 +80,29 @@ func (r *rig) Rotate(_ context.Context, a account.Account, names []string, _ dri
 	return a, nil
 }
 
-func (r *rig) Learn(_ context.Context, _ account.Account, err error) {
+func (r *fixture) Learn(_ context.Context, _ account.Account, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.learnt = append(r.learnt, err)
 }
 
-func (r *rig) Confirm(context.Context, account.Account) (bool, error) {
+func (r *fixture) Confirm(context.Context, account.Account) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.confirms++
 	return r.alive, nil
 }
 
-func (r *rig) Gone(context.Context, id.Org, id.Account) error { return errGone }
+func (r *fixture) Gone(context.Context, id.Org, id.Account) error { return errGone }
 
-func (r *rig) Cool(_ context.Context, _ id.Org, _ id.Account, pause time.Duration) error {
+func (r *fixture) Cool(_ context.Context, _ id.Org, _ id.Account, pause time.Duration) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pauses = append(r.pauses, pause)
 	return nil
 }
 
-func (r *rig) Carried(_ id.Org, _ string, sent, received int64) {
+func (r *fixture) Carried(_ id.Org, _ string, sent, received int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.bytes += sent + received
@@ -110,7 +110,7 @@ func (r *rig) Carried(_ id.Org, _ string, sent, received int64) {
 
 var errGone = fmt.Errorf("the session is gone")
 
-// method finds one of the sandbox's, with arguments.
+// method returns a method of the sandbox with parsed arguments.
 func method(t *testing.T, name string, args string) (*catalog.Method, catalog.Args) {
 	t.Helper()
 	c, err := catalog.Sandbox()
@@ -131,18 +131,18 @@ func method(t *testing.T, name string, args string) (*catalog.Method, catalog.Ar
 	return nil, catalog.Args{}
 }
 
-// admitted is an admission of an account that was never written to.
+// admitted returns an admission for an account without writes.
 func admitted() admission.Decision { return admission.Decision{At: time.Now(), SessionVersion: 1} }
 
-// call is one of a method on an account of its own.
+// call returns a call of a method on a new account.
 func call(t *testing.T, name, args string) invoke.Call {
 	t.Helper()
 	m, given := method(t, name, args)
 	return invoke.Call{Org: id.New[id.Org](), Account: id.New[id.Account](), Admission: admitted(), Method: m, Args: given}
 }
 
-// do enters and calls, as the passthrough does.
-func (r *rig) do(ctx context.Context, c invoke.Call) (invoke.Answer, error) {
+// do calls Enter and Do, as the API does.
+func (r *fixture) do(ctx context.Context, c invoke.Call) (invoke.Answer, error) {
 	leave, err := r.Enter(ctx, &c, &org.Limits{CallsPerMinute: 100_000})
 	if err != nil {
 		return invoke.Answer{}, err

@@ -1,5 +1,6 @@
-// Package upstreamtest says what every driver must do, as tests that run against a real platform.
-package upstreamtest
+// Package drivertest is the conformance suite for drivers: tests that every driver must pass against a real platform.
+// Start with Run. Caller, Method and Await are also useful in other tests of drivers.
+package drivertest
 
 import (
 	"context"
@@ -12,55 +13,57 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 )
 
-// Platform is a driver with a platform behind it, and what a test may do on that platform.
+// Platform is a driver under test with its platform, and the means to act on that platform.
 type Platform struct {
-	// Driver makes a driver; two of them share nothing but the platform, as two nodes do.
+	// Driver returns a new driver. Two drivers share nothing but the platform, like two nodes.
 	Driver func(testing.TB) driver.Driver
-	// Catalog is what the drivers were made of.
+	// Catalog is the catalog of the drivers.
 	Catalog *catalog.Catalog
-	// Region is one that has egress.
+	// Region is a region that has egress.
 	Region string
-	// Login is the address of a new creator who signs in in this way: "ok", "sms", "app", "email", "face", "sms-email-face", "fan".
+	// Login returns the e-mail address of a new creator with a persona, which decides how the sign-in proceeds: "ok",
+	// "sms", "app", "email", "face", "sms-email-face" or "fan".
 	Login func(persona string) string
-	// Right and Wrong are codes; Password is right and WrongPassword is not.
+	// Right and Wrong are codes. Password is accepted, WrongPassword is not.
 	Right, Wrong, Password, WrongPassword string
-	// Phone does on the creator's phone what is asked: "scan", "approve", "deny".
+	// Phone acts on the creator's phone. The action is "scan", "approve" or "deny".
 	Phone func(t testing.TB, qr driver.QR, action string)
 	// Selfie takes the selfie that a challenge's page asks for.
 	Selfie func(t testing.TB, page string, passed bool)
-	// Write is a call that changes something, and the event it causes; Read one that shows it.
+	// Write is a method that changes something, Event the event that it causes, and Read a method that shows the
+	// change.
 	Write, Read, Event string
 	WriteArgs          string
-	// Shows says whether a result of Read has what Write did.
+	// Shows reports whether a result of Read contains the change.
 	Shows func(result []byte) bool
 }
 
-// suite is one creator's way through a driver.
+// suite is the state of one conformance test.
 type suite struct {
 	*Platform
 	driver driver.Driver
 	via    driver.Via
 }
 
-// Run runs all of it.
+// Run runs the suite.
 func Run(t *testing.T, p *Platform) {
 	tests := map[string]func(*testing.T, *suite){
 		"a password signs in":                       testPassword,
 		"a wrong password ends it":                  testWrongPassword,
-		"each challenge can be met":                 testChallenges,
-		"a chain of challenges can be met":          testChain,
+		"each challenge can be answered":            testChallenges,
+		"a chain of challenges can be answered":     testChain,
 		"any node can take the next step":           testContinuation,
-		"a code can be asked for again":             testResend,
-		"another channel can be asked for":          testSwitch,
-		"a selfie is believed only to the platform": testSelfie,
+		"a code can be sent again":                  testResend,
+		"the channel can be switched":               testSwitch,
+		"the platform decides about a selfie":       testSelfie,
 		"a phone approves":                          testPhone,
 		"a phone denies":                            testDenied,
-		"who is no creator is told apart":           testFan,
+		"a user who is not a creator is recognised": testFan,
 		"a session survives being stored":           testStored,
 		"a write is seen by a read and by an event": testWrite,
 		"missed events can be listed":               testMissed,
-		"a session that was ended is dead":          testSignOut,
-		"an unknown thing is not found":             testNotFound,
+		"a session that was signed out is refused":  testSignOut,
+		"an unknown user is not found":              testNotFound,
 		"a cancelled context ends a call":           testCancelled,
 	}
 	for name, test := range tests {
@@ -71,7 +74,7 @@ func Run(t *testing.T, p *Platform) {
 	}
 }
 
-// start signs in with a password and gives the first step.
+// start signs in with a password and returns the first step.
 func (s *suite) start(t *testing.T, persona string) driver.Step {
 	t.Helper()
 	step, err := s.driver.SignIn(t.Context(), s.via, secret.New(s.Login(persona)), secret.New(s.Password))
@@ -81,11 +84,11 @@ func (s *suite) start(t *testing.T, persona string) driver.Step {
 	return step
 }
 
-// next takes a step that must be taken.
+// next takes the next step, which must be possible.
 func (s *suite) next(t *testing.T, from driver.Step, in driver.Input) driver.Step {
 	t.Helper()
 	if from.Failure != nil {
-		t.Fatalf("the sign-in is over: %+v", *from.Failure)
+		t.Fatalf("the sign-in has ended: %+v", *from.Failure)
 	}
 	step, err := s.driver.Continue(t.Context(), s.via, from.Next, in)
 	if err != nil {
@@ -94,7 +97,7 @@ func (s *suite) next(t *testing.T, from driver.Step, in driver.Input) driver.Ste
 	return step
 }
 
-// session signs a creator in who needs no challenge.
+// session signs in a creator who gets no challenge.
 func (s *suite) session(t *testing.T) driver.Session {
 	t.Helper()
 	step := s.start(t, "ok")
@@ -104,7 +107,7 @@ func (s *suite) session(t *testing.T) driver.Session {
 	return *step.Session
 }
 
-// code is the input that answers a challenge.
+// code returns the input that answers a challenge.
 func (s *suite) code(text string) driver.Input { return driver.Input{Code: secret.New(text)} }
 
 func describe(s driver.Step) string {
@@ -168,7 +171,7 @@ func (c Caller) Call(ctx context.Context, t testing.TB, name, args string) (driv
 	return c.Driver.Call(ctx, c.Via, c.Session, m, parsed)
 }
 
-// Method finds a method by its full name.
+// Method returns a method by its full name.
 func Method(t testing.TB, c *catalog.Catalog, name string) *catalog.Method {
 	t.Helper()
 	for _, m := range c.Methods() {
@@ -180,7 +183,7 @@ func Method(t testing.TB, c *catalog.Catalog, name string) *catalog.Method {
 	return nil
 }
 
-// Await reads a socket until an event of a kind comes.
+// Await reads a socket until an event of a kind arrives.
 func Await(t testing.TB, socket *driver.Socket, kind string) catalog.Event {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

@@ -1,4 +1,4 @@
-package upstreamtest
+package drivertest
 
 import (
 	"context"
@@ -20,7 +20,7 @@ func testPassword(t *testing.T, s *suite) {
 		t.Fatalf("the probe says %+v, the session belongs to %q", who, session.Owner(s.Catalog))
 	}
 	if session.ExpiresAt(s.Catalog).IsZero() {
-		t.Error("the session does not say when it ends")
+		t.Error("the session has no expiry")
 	}
 }
 
@@ -46,7 +46,7 @@ func testChallenges(t *testing.T, s *suite) {
 			step = s.next(t, step, driver.Input{Resend: true})
 			wantChallenge(t, step, channel)
 			if !step.Challenge.Sent {
-				t.Errorf("%s: asked to send, it was not sent", persona)
+				t.Errorf("%s: the code was not sent on request", persona)
 			}
 		}
 		step = s.next(t, step, s.code(s.Wrong))
@@ -103,7 +103,7 @@ func testSelfie(t *testing.T, s *suite) {
 	step := s.start(t, "face")
 	wantChallenge(t, step, catalog.ChannelFace)
 	if step.Challenge.Page.Empty() {
-		t.Fatal("there is no page for the selfie")
+		t.Fatal("the challenge has no page for the selfie")
 	}
 	step = s.next(t, step, driver.Input{Check: true})
 	wantChallenge(t, step, catalog.ChannelFace)
@@ -111,7 +111,7 @@ func testSelfie(t *testing.T, s *suite) {
 	wantFailure(t, s.next(t, step, driver.Input{Check: true}), "face_rejected")
 }
 
-// open starts a sign-in by phone.
+// open starts a QR sign-in.
 func (s *suite) open(t *testing.T) driver.Step {
 	t.Helper()
 	step, err := s.driver.OpenQR(t.Context(), s.via)
@@ -128,12 +128,12 @@ func testPhone(t *testing.T, s *suite) {
 	step := s.open(t)
 	step = s.next(t, step, driver.Input{Check: true})
 	if step.QR == nil || step.QR.Scanned {
-		t.Fatalf("nobody scanned it: %s", describe(step))
+		t.Fatalf("want a QR that was not scanned, got %s", describe(step))
 	}
 	s.Phone(t, *step.QR, "scan")
 	step = s.next(t, step, driver.Input{Check: true})
 	if step.QR == nil || !step.QR.Scanned {
-		t.Fatalf("it was scanned: %s", describe(step))
+		t.Fatalf("want a QR that was scanned, got %s", describe(step))
 	}
 	s.Phone(t, *step.QR, "approve")
 	session := wantSession(t, s.next(t, step, driver.Input{Check: true}))
@@ -154,7 +154,7 @@ func testFan(t *testing.T, s *suite) {
 		t.Fatal(err)
 	}
 	if who.IsCreator {
-		t.Fatal("a fan is said to be a creator")
+		t.Fatal("a fan is reported as a creator")
 	}
 }
 
@@ -195,7 +195,7 @@ func testMissed(t *testing.T, s *suite) {
 	session := s.session(t)
 	before, err := s.driver.Since(t.Context(), s.via, session, "")
 	if errors.Is(err, driver.ErrNoSocket) {
-		t.Skip("the platform cannot list what was missed")
+		t.Skip("the platform cannot list missed events")
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -228,7 +228,7 @@ func testMissed(t *testing.T, s *suite) {
 	}
 	again, err := s.driver.Since(t.Context(), s.via, session, missed.Last)
 	if err != nil || len(again.Events) != 0 {
-		t.Fatalf("behind the last event: %d events, %v", len(again.Events), err)
+		t.Fatalf("after the last event: %d events, %v", len(again.Events), err)
 	}
 }
 
@@ -245,7 +245,7 @@ func testSignOut(t *testing.T, s *suite) {
 		t.Fatalf("signing out again: %v", err)
 	}
 	if _, err := s.driver.Listen(t.Context(), s.via, session); err == nil {
-		t.Fatal("a dead session can listen")
+		t.Fatal("an ended session can listen")
 	}
 }
 
