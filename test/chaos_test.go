@@ -15,15 +15,15 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
-// fault is something that happens to Redis, and its end.
+// fault is a fault of Redis.
 type fault struct {
 	name         string
 	begin, cease func(redis *testenv.Process, link *testenv.SlowLink)
-	// lasting faults make nodes decide alone.
+	// lasting means that nodes decide without Redis during the fault.
 	lasting bool
 }
 
-// How long each part takes in a proof, and how many calls each part has in CI.
+// The duration of each phase in a proof, and the number of calls in CI.
 const (
 	calm     = 3 * time.Second
 	trouble  = 6 * time.Second
@@ -32,10 +32,10 @@ const (
 	calmCalls, troubledCalls = 60, 300
 )
 
-// Redis may hang, die, slow down or lose everything under load: no call fails, and afterwards the month has exactly the
-// calls that were answered. A proof also compares latencies: once the nodes have noticed, calls are hardly slower.
+// Redis may hang, die, slow down or lose everything under load. No call fails, and afterwards the month's total is
+// exactly the number of calls. A proof also compares latencies: once the nodes have noticed, calls are hardly slower.
 func TestRedisTroubleFailsNoCall(t *testing.T) {
-	// Not parallel: it loads the machine, and others would be measured with it.
+	// Not parallel: its load would slow down other tests.
 	nothing := func(*testenv.Process, *testenv.SlowLink) {}
 	for _, f := range []fault{
 		{"hang", func(p *testenv.Process, _ *testenv.SlowLink) { p.Signal(syscall.SIGSTOP) },
@@ -60,12 +60,12 @@ func redisTrouble(t *testing.T, f fault) {
 	})
 	owner := nodes[0].NewOrg(t, unlimited)
 	l := startLoad(t, nodes, owner.Key, 6, 20*time.Millisecond)
-	l.passed(t, 60) // caches are warm
+	l.awaitCalls(t, 60) // warm the caches
 	last := func(d time.Duration, calls int64) {
 		if proof.Running() {
 			<-time.After(d)
 		} else {
-			l.passed(t, calls)
+			l.awaitCalls(t, calls)
 		}
 	}
 
@@ -75,41 +75,41 @@ func redisTrouble(t *testing.T, f fault) {
 	f.begin(redis, link)
 	stop := func() int { return 0 }
 	if !f.lasting {
-		stop = flushing(t, url)
+		stop = flushRepeatedly(t, url)
 	}
 	last(trouble, troubledCalls)
 	stop()
 	f.cease(redis, link)
 	healed := time.Now()
 	last(calm, calmCalls)
-	ended, outcomes := time.Now(), l.end()
+	ended, outcomes := time.Now(), l.stopLoad()
 
 	answered := int64(0)
 	for _, o := range outcomes {
 		if o.err != nil || o.status != http.StatusOK {
-			t.Fatalf("a call was answered with %d %s, %v", o.status, o.code, o.err)
+			t.Fatalf("a call failed: %d %s, %v", o.status, o.code, o.err)
 		}
 		answered++
 	}
 	var total float64
-	await(t, "the month to have every call that was answered", 2*time.Minute, func() bool {
+	await(t, "the month's total is the number of calls", 2*time.Minute, func() bool {
 		usage := nodes[1].Call(t, http.MethodGet, "/v1/me/usage", owner.Key, nil).JSON()
 		total, _ = usage["usage"].(map[string]any)["calls"].(map[string]any)["total"].(float64)
-		return int64(total) == answered && stored(t, database, owner.ID) == answered
+		return int64(total) == answered && storedCalls(t, database, owner.ID) == answered
 	})
-	t.Logf("%d calls, all answered with 200; the month says %d", answered, int64(total))
+	t.Logf("%d calls, all with status 200; the month's total is %d", answered, int64(total))
 	if !proof.Running() {
 		return
 	}
-	calmly, during := max(quietest(outcomes, began, hurt), quietest(outcomes, healed, ended)), quietest(outcomes, hurt.Add(settling), healed)
-	t.Logf("p99 of the quietest second: %s without trouble, %s once noticed", calmly, during)
-	if during > calmly+15*time.Millisecond { // every call that waits for Redis waits for 25
+	calmly, during := max(lowestP99(outcomes, began, hurt), lowestP99(outcomes, healed, ended)), lowestP99(outcomes, hurt.Add(settling), healed)
+	t.Logf("p99 of the quietest second: %s without the fault, %s once it was noticed", calmly, during)
+	if during > calmly+15*time.Millisecond { // a call that waits for Redis waits for 25 ms
 		t.Errorf("p99 rose from %s to %s", calmly, during)
 	}
 }
 
-// stored is the month's total in the database.
-func stored(t *testing.T, database secret.String, owner string) (used int64) {
+// storedCalls returns the month's total in the database.
+func storedCalls(t *testing.T, database secret.String, owner string) (used int64) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), database.Reveal())
 	if err != nil {

@@ -19,21 +19,21 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
 
-// personas are all that can be signed in to with a password, and a phone.
+// personas are all personas that sign in with a password, and the one that uses a phone.
 var personas = []string{
 	"ok", "sms", "app", "email", "face", "sms-email", "app-face", "sms-email-face", "locked", "banned", "terms", "captcha", "fan", "slow", "flaky",
 	"down", "changed", "mobile",
 }
 
-// signIn is one attempt and what became of it.
+// signIn is one attempt and its result.
 type signIn struct {
 	login, id, state, failure, account string
-	codes                              int // that the API took
+	codes                              int // codes that the API accepted, or may have accepted
 	took                               time.Duration
 }
 
-// crowd are attempts that go on while nodes die.
-type crowd struct {
+// connectFixture runs attempts while nodes are killed.
+type connectFixture struct {
 	t        *testing.T
 	nodes    []*testnode.Node
 	owner    testnode.Org
@@ -41,26 +41,26 @@ type crowd struct {
 	restarts atomic.Int64
 }
 
-// try asks a node once. ok is false when nobody knows what came of it.
-func (c *crowd) try(method, path string, body any) (r testnode.Reply, ok bool) {
+// try sends a request to a random node once. ok is false if the result is unknown.
+func (c *connectFixture) try(method, path string, body any) (r testnode.Reply, ok bool) {
 	r, err := testnode.Do(c.t.Context(), method, c.nodes[rand.IntN(len(c.nodes))].URL+path, c.owner.Key, body)
 	return r, err == nil && r.Status < http.StatusInternalServerError
 }
 
-// call asks until a node answers.
-func (c *crowd) call(method, path string, body any) testnode.Reply {
+// call sends a request until a node responds.
+func (c *connectFixture) call(method, path string, body any) testnode.Reply {
 	for range 400 {
 		if r, ok := c.try(method, path, body); ok {
 			return r
 		}
 		<-time.After(50 * time.Millisecond)
 	}
-	c.t.Errorf("%s %s: no answer from any node", method, path)
+	c.t.Errorf("%s %s: no response from any node", method, path)
 	return testnode.Reply{}
 }
 
-// one signs in by acting on next_actions, as a good client does.
-func (c *crowd) one(n int) signIn {
+// connectOne signs in by following next_actions, as a client should.
+func (c *connectFixture) connectOne(n int) signIn {
 	persona := personas[n%len(personas)]
 	s := signIn{login: fmt.Sprintf("%s+chaos%d@sandbox.test", persona, n)}
 	began := time.Now()
@@ -70,7 +70,7 @@ func (c *crowd) one(n int) signIn {
 	}
 	r := c.call(http.MethodPost, "/v1/connect/login", body)
 	s.id, _ = r.JSON()["attempt_id"].(string)
-	if r.Code() == "attempt-in-progress" { // the first try got through after all
+	if r.Code() == "attempt-in-progress" { // an earlier request had succeeded
 		s.id, _ = r.JSON()["attemptId"].(string)
 	}
 	if s.id == "" {
@@ -90,20 +90,20 @@ func (c *crowd) one(n int) signIn {
 			s.took = time.Since(began)
 			return s
 		}
-		c.act(&s, path, a)
+		c.answerNext(&s, path, a)
 	}
 	c.t.Errorf("%s is stuck in %s", s.login, s.state)
 	return s
 }
 
-func (c *crowd) act(s *signIn, path string, a map[string]any) {
+func (c *connectFixture) answerNext(s *signIn, path string, a map[string]any) {
 	list, _ := a["next_actions"].([]any)
 	can := func(what string) bool { return slices.Contains(list, any(what)) }
 	switch {
 	case can("send_email"):
 		_, _ = c.try(http.MethodPost, path+"/send-email-to-creator", nil)
 	case can("submit_code"):
-		// A code of which nobody knows whether it was taken counts as one.
+		// A code counts if it may have been accepted.
 		if r, ok := c.try(http.MethodPut, path, map[string]any{"code": "123456"}); !ok || r.Status == http.StatusOK {
 			s.codes++
 		}
@@ -114,9 +114,9 @@ func (c *crowd) act(s *signIn, path string, a map[string]any) {
 	}
 }
 
-// kill kills a random node every so often, without warning, and starts it again; at most so many times, so that a slow
-// machine has the time to finish.
-func (c *crowd) kill(every time.Duration, times int, stop <-chan struct{}) {
+// killRepeatedly kills a random node at an interval and restarts it. times limits it, so that a slow machine has time
+// to finish.
+func (c *connectFixture) killRepeatedly(every time.Duration, times int, stop <-chan struct{}) {
 	for range times {
 		select {
 		case <-stop:
@@ -130,10 +130,10 @@ func (c *crowd) kill(every time.Duration, times int, stop <-chan struct{}) {
 	}
 }
 
-// Nodes are killed all the time while many sign in, by every persona: every attempt comes to an end in time, no creator has two
-// accounts, and the platform gets no code twice.
+// Nodes are killed again and again while all personas sign in. Every attempt ends in time, no creator has two accounts,
+// and the platform gets no code twice.
 func TestAttemptsSurviveTheDeathOfNodes(t *testing.T) {
-	// Not parallel: it loads the machine, and others would be measured with it.
+	// Not parallel: its load would slow down other tests.
 	many := setting("STAGEDOOR_TEST_ATTEMPTS", proof.Scale(12, 36))
 	platform := sandboxtest.New(t, func(cfg *sandbox.Config) {
 		cfg.Regions = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}
@@ -142,12 +142,12 @@ func TestAttemptsSurviveTheDeathOfNodes(t *testing.T) {
 	nodes := testnode.Processes(t, 3, testnode.Setup{
 		Sandbox: platform.URL, Egress: secret.New("us=" + testenv.NewProxy(t, "127.0.1.1").URL() + " uk=" + testenv.NewProxy(t, "127.0.2.1").URL()),
 	})
-	c := &crowd{t: t, nodes: nodes, platform: platform, owner: nodes[0].NewOrg(t, map[string]int{
+	c := &connectFixture{t: t, nodes: nodes, platform: platform, owner: nodes[0].NewOrg(t, map[string]int{
 		"callsPerMinute": -1, "callsPerMonth": -1, "connectAttemptsPerHour": -1, "maxAccounts": -1,
 	})}
 	stop := make(chan struct{})
 	var killer, work sync.WaitGroup
-	killer.Go(func() { c.kill(time.Second, proof.Scale(4, 1000), stop) })
+	killer.Go(func() { c.killRepeatedly(time.Second, proof.Scale(4, 1000), stop) })
 	results := make([]signIn, many)
 	next := atomic.Int64{}
 	for range 20 {
@@ -157,24 +157,24 @@ func TestAttemptsSurviveTheDeathOfNodes(t *testing.T) {
 				if n >= many {
 					return
 				}
-				results[n] = c.one(n)
+				results[n] = c.connectOne(n)
 			}
 		})
 	}
 	work.Wait()
 	close(stop)
 	killer.Wait()
-	c.judge(results)
+	c.verify(results)
 }
 
-func (c *crowd) judge(results []signIn) {
+func (c *connectFixture) verify(results []signIn) {
 	ends, longest := map[string]int{}, time.Duration(0)
 	for _, s := range results {
 		ends[strings.TrimPrefix(s.state, "completed_")+" "+s.failure]++
 		longest = max(longest, s.took)
-		answers := c.answers(s.login)
-		if answers > s.codes {
-			c.t.Errorf("%s: the platform got %d codes, and %d were given", s.login, answers, s.codes)
+		codes := c.countCodes(s.login)
+		if codes > s.codes {
+			c.t.Errorf("%s: the platform got %d codes, but only %d were submitted", s.login, codes, s.codes)
 		}
 	}
 	r := c.call(http.MethodGet, "/v1/accounts", nil)
@@ -189,13 +189,13 @@ func (c *crowd) judge(results []signIn) {
 		}
 	}
 	if len(list) != ends["success "] {
-		c.t.Errorf("%d accounts of %d successes", len(list), ends["success "])
+		c.t.Errorf("%d accounts after %d successful attempts", len(list), ends["success "])
 	}
 	c.t.Logf("%d attempts, %d nodes killed, ends %v, the longest took %s, %d accounts", len(results), c.restarts.Load(), ends, longest.Round(time.Millisecond), len(list))
 }
 
-// answers counts the codes that the platform was sent for a login.
-func (c *crowd) answers(login string) int {
+// countCodes returns how many codes the platform got for a login.
+func (c *connectFixture) countCodes(login string) int {
 	n := 0
 	for _, one := range c.platform.Gate.Entries(login) {
 		if one.Method == http.MethodPost && strings.HasSuffix(one.Path, "/answer") {

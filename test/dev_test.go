@@ -20,12 +20,12 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
-// laptop is a developer's machine without a clone: our programs in one directory, and a home.
+// laptop is a developer's machine without the repository: a directory with the programs, and a home directory.
 type laptop struct {
 	t          *testing.T
 	home, data string
 	program    string
-	words      bytes.Buffer
+	stderr     bytes.Buffer
 }
 
 func newLaptop(t *testing.T) *laptop {
@@ -57,7 +57,7 @@ func (l *laptop) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// up is what `stagedoor dev` says when everything runs.
+// up is the output of `stagedoor dev` when everything runs.
 type up struct {
 	URL    string `json:"url"`
 	APIKey string `json:"apiKey"`
@@ -67,7 +67,7 @@ type up struct {
 func (l *laptop) start() (*exec.Cmd, up) {
 	l.t.Helper()
 	cmd := l.command("dev", "--data", l.data, "--json")
-	cmd.Stderr = &l.words
+	cmd.Stderr = &l.stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		l.t.Fatal(err)
@@ -79,16 +79,16 @@ func (l *laptop) start() (*exec.Cmd, up) {
 	line, err := bufio.NewReader(stdout).ReadBytes('\n')
 	if err != nil {
 		_ = cmd.Wait()
-		l.t.Fatalf("it did not come up: %v\n%s", err, &l.words)
+		l.t.Fatalf("stagedoor dev did not start: %v\n%s", err, &l.stderr)
 	}
 	var u up
 	if err := json.Unmarshal(line, &u); err != nil || u.URL == "" || u.APIKey == "" {
-		l.t.Fatalf("it says %q: %v", line, err)
+		l.t.Fatalf("stagedoor dev printed %q: %v", line, err)
 	}
 	return cmd, u
 }
 
-// ports are those that it uses.
+// ports returns the ports that `stagedoor dev` uses, by name.
 func (l *laptop) ports() map[string]int {
 	l.t.Helper()
 	var state struct{ Ports map[string]int }
@@ -102,8 +102,8 @@ func (l *laptop) ports() map[string]int {
 	return state.Ports
 }
 
-// gone waits until nothing listens any more.
-func (l *laptop) gone() {
+// awaitStopped waits until all ports are free.
+func (l *laptop) awaitStopped() {
 	l.t.Helper()
 	for name, port := range l.ports() {
 		await(l.t, name+" has ended", 2*time.Minute, func() bool {
@@ -113,8 +113,8 @@ func (l *laptop) gone() {
 	}
 }
 
-// The whole product runs by one command from an empty directory: an account connects, an event is heard. Ctrl-C stops everything, and the
-// next start has the same address, key and data. Killed, it leaves nothing behind.
+// One command runs the whole product from an empty directory: an account connects, and an event arrives. Ctrl-C stops
+// everything, and the next start has the same address, key and data. A killed command leaves no process running.
 func TestDevRunsTheWholeProduct(t *testing.T) {
 	// Not parallel: it starts another set of engines.
 	l := newLaptop(t)
@@ -130,7 +130,7 @@ func TestDevRunsTheWholeProduct(t *testing.T) {
 		reply, err := testnode.Do(t.Context(), http.MethodGet, first.URL+"/v1/connect/login/"+attempt, first.APIKey, nil)
 		return err == nil && reply.JSON()["state"] == "completed_success"
 	})
-	// The profile that it saved is the one in use.
+	// These commands use the profile that stagedoor dev saved.
 	if text, err := l.command("trigger", "message", "-a", "Maya", "--set", "text=Hello").CombinedOutput(); err != nil {
 		t.Fatalf("trigger: %v\n%s", err, text)
 	}
@@ -139,28 +139,28 @@ func TestDevRunsTheWholeProduct(t *testing.T) {
 		t.Fatalf("listen: %v\n%s", err, heard)
 	}
 	if text, err := l.command("dev", "--data", l.data).CombinedOutput(); err == nil || !strings.Contains(string(text), "another stagedoor dev uses") {
-		t.Errorf("a second one in the same directory: %v\n%s", err, text)
+		t.Errorf("a second stagedoor dev in the same directory: %v\n%s", err, text)
 	}
 
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
 	if e, ok := errors.AsType[*exec.ExitError](cmd.Wait()); !ok || e.ExitCode() != 130 {
-		t.Errorf("it ended with %v, want 130\n%s", e, &l.words)
+		t.Errorf("stagedoor dev exited with %v, want 130\n%s", e, &l.stderr)
 	}
-	l.gone()
+	l.awaitStopped()
 
 	cmd, second := l.start()
 	if second != first {
-		t.Errorf("after a restart it is %v, and was %v", second, first)
+		t.Errorf("the address and key are %v after a restart, were %v", second, first)
 	}
 	reply, err = testnode.Do(t.Context(), http.MethodGet, second.URL+"/v1/accounts", second.APIKey, nil)
 	if err != nil || !strings.Contains(string(reply.Body), `"Maya"`) {
-		t.Errorf("the account is gone: %s %v", reply.Body, err)
+		t.Errorf("the account is missing after a restart: %s %v", reply.Body, err)
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // it was killed
-	l.gone()
+	l.awaitStopped()
 }

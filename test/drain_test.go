@@ -14,7 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
-// balancer sends calls to nodes that say they are ready, as a load balancer would.
+// balancer picks nodes whose readiness check succeeds, like a load balancer.
 type balancer struct {
 	nodes []*testnode.Node
 	ready []atomic.Bool
@@ -51,9 +51,9 @@ func (b *balancer) pick() *testnode.Node {
 	}
 }
 
-// Nodes are restarted one after the other under load: not one request fails, neither a read nor a write.
+// Nodes are restarted one after the other under load. No request fails, neither a read nor a write.
 func TestRollingRestartFailsNoRequest(t *testing.T) {
-	// Not parallel: it loads the machine, and others would be measured with it.
+	// Not parallel: its load would slow down other tests.
 	nodes := testnode.Processes(t, 3, testnode.Setup{DrainDelay: time.Second})
 	owner := nodes[0].NewOrg(t, unlimited)
 	ctx, stop := context.WithCancel(t.Context())
@@ -70,7 +70,7 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 			defer tick.Stop()
 			for n := 0; ctx.Err() == nil; n++ {
 				method, body, count := http.MethodGet, any(nil), &reads
-				if i%4 == 0 { // writes are not repeated by the client behind our back
+				if i%4 == 0 { // the HTTP client does not silently retry writes
 					method, body, count = http.MethodPatch, map[string]any{"name": fmt.Sprint("Name ", n)}, &writes
 				}
 				r, err := testnode.Do(context.WithoutCancel(ctx), method, balance.pick().URL+"/v1/me", owner.Key, body)

@@ -17,8 +17,8 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/gate"
 )
 
-// during waits; false if the case is over.
-func during(ctx context.Context, d time.Duration) bool {
+// sleepUnlessOver sleeps and returns false if the case ended.
+func sleepUnlessOver(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return false
@@ -27,43 +27,43 @@ func during(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// nothing lets the case pass in peace.
-func nothing(ctx context.Context, _ *stage) int {
+// noFault waits until the case ends.
+func noFault(ctx context.Context, _ *eventsFixture) int {
 	<-ctx.Done()
 	return 0
 }
 
-// killNodes kills random nodes. Some come back at once, under their old names; others when their work was taken over.
-func killNodes(ctx context.Context, s *stage) (times int) {
-	for during(ctx, time.Second) {
+// killNodes kills random nodes. Some restart immediately under their old names, others after their work was taken over.
+func killNodes(ctx context.Context, s *eventsFixture) (times int) {
+	for sleepUnlessOver(ctx, time.Second) {
 		p := s.nodes[rand.IntN(len(s.nodes))].Process
 		p.Kill()
 		if times%2 == 0 {
-			during(ctx, rand.N(10*time.Second))
+			sleepUnlessOver(ctx, rand.N(10*time.Second))
 		}
 		p.Start()
 		times++
-		during(ctx, 4*time.Second)
+		sleepUnlessOver(ctx, 4*time.Second)
 	}
 	return times
 }
 
-// pauseNodes lets nodes stand still for longer than their leases last, and go on.
-func pauseNodes(ctx context.Context, s *stage) (times int) {
-	for during(ctx, time.Second) {
+// pauseNodes stops nodes for longer than their leases last, and lets them continue.
+func pauseNodes(ctx context.Context, s *eventsFixture) (times int) {
+	for sleepUnlessOver(ctx, time.Second) {
 		p := s.nodes[times%len(s.nodes)].Process
 		p.Signal(syscall.SIGSTOP)
 		<-time.After(9 * time.Second)
 		p.Signal(syscall.SIGCONT)
 		times++
-		during(ctx, 3*time.Second)
+		sleepUnlessOver(ctx, 3*time.Second)
 	}
 	return times
 }
 
-// restartNodes stops nodes in good order, one after the other.
-func restartNodes(ctx context.Context, s *stage) (times int) {
-	for during(ctx, 500*time.Millisecond) {
+// restartNodes restarts nodes in good order, one after the other.
+func restartNodes(ctx context.Context, s *eventsFixture) (times int) {
+	for sleepUnlessOver(ctx, 500*time.Millisecond) {
 		n := s.nodes[times%len(s.nodes)]
 		n.Process.Signal(syscall.SIGTERM)
 		<-n.Process.Exited()
@@ -74,8 +74,8 @@ func restartNodes(ctx context.Context, s *stage) (times int) {
 }
 
 // killLeaders kills the leader of a stream every seven seconds.
-func killLeaders(ctx context.Context, s *stage) (times int) {
-	for during(ctx, time.Second) {
+func killLeaders(ctx context.Context, s *eventsFixture) (times int) {
+	for sleepUnlessOver(ctx, time.Second) {
 		began := time.Now()
 		node, i := s.leader(ctx)
 		node.Kill()
@@ -83,24 +83,24 @@ func killLeaders(ctx context.Context, s *stage) (times int) {
 		node.Start()
 		s.nats.Ready(i)
 		times++
-		during(ctx, 6*time.Second-time.Since(began))
+		sleepUnlessOver(ctx, 6*time.Second-time.Since(began))
 	}
 	return times
 }
 
-// leader is the server that leads the log's first stream; any if nobody knows.
-func (s *stage) leader(ctx context.Context) (*testenv.Store, int) {
+// leader returns the server that leads the first stream of the log, or any server if the leader is unknown.
+func (s *eventsFixture) leader(ctx context.Context) (*testenv.Store, int) {
 	for range 50 {
 		if name := s.askLeader(ctx); name != "" {
 			return s.nats.Node(name)
 		}
-		during(ctx, 100*time.Millisecond)
+		sleepUnlessOver(ctx, 100*time.Millisecond)
 	}
-	s.t.Log("no leader is known; any server is killed")
+	s.t.Log("the leader is unknown; killing any server")
 	return s.nats.Nodes[0], 0
 }
 
-func (s *stage) askLeader(ctx context.Context) string {
+func (s *eventsFixture) askLeader(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	conn, err := nats.Connect(s.nats.URL.Reveal(), nats.Timeout(time.Second))
@@ -120,17 +120,17 @@ func (s *stage) askLeader(ctx context.Context) string {
 	return ""
 }
 
-// loseLog deletes all that NATS has, all replicas at once.
-func loseLog(ctx context.Context, s *stage) (times int) {
-	for during(ctx, 2*time.Second) {
+// loseLog deletes everything that NATS has, on all replicas at the same time.
+func loseLog(ctx context.Context, s *eventsFixture) (times int) {
+	for sleepUnlessOver(ctx, 2*time.Second) {
 		s.wipeLog()
 		times++
-		during(ctx, 20*time.Second)
+		sleepUnlessOver(ctx, 20*time.Second)
 	}
 	return times
 }
 
-func (s *stage) wipeLog() {
+func (s *eventsFixture) wipeLog() {
 	for _, n := range s.nats.Nodes {
 		n.Kill()
 	}
@@ -147,8 +147,8 @@ func (s *stage) wipeLog() {
 	}
 }
 
-// restartPostgres ends the database in all ways, and starts it again.
-func restartPostgres(ctx context.Context, s *stage) (times int) {
+// restartPostgres stops the database in each possible way and starts it again.
+func restartPostgres(ctx context.Context, s *eventsFixture) (times int) {
 	for times < 3 || ctx.Err() == nil {
 		<-time.After(500 * time.Millisecond)
 		switch times % 3 {
@@ -162,14 +162,14 @@ func restartPostgres(ctx context.Context, s *stage) (times int) {
 		<-s.postgres.Exited()
 		s.postgres.Start()
 		times++
-		during(ctx, 7*time.Second)
+		sleepUnlessOver(ctx, 7*time.Second)
 	}
 	return times
 }
 
-// loseBoth stops the database and loses the log meanwhile: what the log had confirmed and the store did not have is only with the
-// platform. Every other time it takes longer than leases last.
-func loseBoth(ctx context.Context, s *stage) (times int) {
+// loseBoth stops the database and deletes the log while it is stopped: events that the log had confirmed and the
+// database did not have are only on the platform then. Every other time it takes longer than leases last.
+func loseBoth(ctx context.Context, s *eventsFixture) (times int) {
 	for times == 0 || ctx.Err() == nil {
 		<-time.After(time.Second)
 		s.postgres.Signal(syscall.SIGQUIT)
@@ -181,13 +181,13 @@ func loseBoth(ctx context.Context, s *stage) (times int) {
 		}
 		s.postgres.Start()
 		times++
-		during(ctx, 15*time.Second)
+		sleepUnlessOver(ctx, 15*time.Second)
 	}
 	return times
 }
 
-// killPostgres kills the server with all its processes: what they share must be free for the next one.
-func (s *stage) killPostgres() {
+// killPostgres kills the server with all its processes: the next one needs their shared memory to be free.
+func (s *eventsFixture) killPostgres() {
 	pid := strconv.Itoa(s.postgres.PID())
 	text, err := os.ReadFile(filepath.Join("/proc", pid, "task", pid, "children"))
 	if err != nil {
@@ -198,37 +198,37 @@ func (s *stage) killPostgres() {
 		if n, err := strconv.Atoi(child); err == nil {
 			_ = syscall.Kill(n, syscall.SIGKILL)
 		}
-		await(s.t, "a process of PostgreSQL to end", 2*time.Minute, func() bool {
+		await(s.t, "a process of PostgreSQL has ended", 2*time.Minute, func() bool {
 			state, err := os.ReadFile(filepath.Join("/proc", child, "stat"))
 			return err != nil || strings.Contains(string(state), ") Z ")
 		})
 	}
 }
 
-// stopRedis lets Redis hang, and then lose everything.
-func stopRedis(ctx context.Context, s *stage) (times int) {
+// stopRedis makes Redis hang, and then lose everything.
+func stopRedis(ctx context.Context, s *eventsFixture) (times int) {
 	for times == 0 || ctx.Err() == nil {
 		s.redis.Signal(syscall.SIGSTOP)
 		<-time.After(2 * time.Second)
 		s.redis.Signal(syscall.SIGCONT)
-		during(ctx, 2*time.Second)
+		sleepUnlessOver(ctx, 2*time.Second)
 		s.redis.Kill()
 		<-time.After(time.Second)
 		s.redis.Start()
 		times++
-		during(ctx, 5*time.Second)
+		sleepUnlessOver(ctx, 5*time.Second)
 	}
 	return times
 }
 
-// cutSockets drops sockets, and has frames come twice and out of order; now and then the platform refuses.
-func cutSockets(ctx context.Context, s *stage) (times int) {
+// cutSockets drops sockets and makes frames arrive twice and out of order. Sometimes the platform refuses requests.
+func cutSockets(ctx context.Context, s *eventsFixture) (times int) {
 	add := func(f gate.Fault) {
 		if _, err := s.platform.Gate.Faults.Add(f, 0); err != nil {
 			s.t.Error(err)
 		}
 	}
-	for during(ctx, 200*time.Millisecond) {
+	for sleepUnlessOver(ctx, 200*time.Millisecond) {
 		add(gate.Fault{Scope: s.creators[rand.IntN(len(s.creators))].login, Kind: gate.DropSocket, Count: 1})
 		add(gate.Fault{Scope: "all", Kind: gate.Duplicate, Count: 20})
 		add(gate.Fault{Scope: "all", Kind: gate.Reorder, Count: 5})

@@ -26,24 +26,24 @@ type manner string
 
 const (
 	honest manner = "ok"
-	flaky  manner = "flaky" // refuses now and then
-	big    manner = "big"   // takes it, and answers with 64 MiB
+	flaky  manner = "flaky" // refuses from time to time
+	big    manner = "big"   // accepts, with a response of 64 MiB
 
 	hanging    manner = "hang"
-	slowloris  manner = "slow" // answers a byte every half second
+	slowloris  manner = "slow" // sends a byte every half second
 	redirector manner = "redirect"
 	resetter   manner = "reset"
 	refuser    manner = "error"
 	badTLS     manner = "tls"
 )
 
-// takes says whether such a receiver takes everything in the end.
-func (m manner) takes() bool { return m == honest || m == flaky || m == big }
+// acceptsAll reports whether such a receiver accepts every event in the end.
+func (m manner) acceptsAll() bool { return m == honest || m == flaky || m == big }
 
 const canaryMark, canaryLen = "canary-", 16
 
-// strange says whether a body holds another canary than this one.
-func strange(body []byte, canary string) bool {
+// hasForeignCanary reports whether a body contains a canary other than this one.
+func hasForeignCanary(body []byte, canary string) bool {
 	for {
 		at := bytes.Index(body, []byte(canaryMark))
 		if at < 0 {
@@ -56,8 +56,8 @@ func strange(body []byte, canary string) bool {
 	}
 }
 
-// box is one account's receiver.
-type box struct {
+// inbox is the receiver of one account.
+type inbox struct {
 	manner         manner
 	url            string
 	secret, canary string
@@ -70,30 +70,30 @@ type box struct {
 	tries    int
 }
 
-// begin forgets all but what is behind an event.
-func (b *box) begin(from int64) {
+// reset starts a case: it drops the deliveries up to an event.
+func (b *inbox) reset(from int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.from = from
 	b.arrivals = slices.DeleteFunc(slices.Clone(b.arrivals), func(a arrival) bool { return a.seq <= from })
 }
 
-// take gives what came, in order.
-func (b *box) take() []arrival {
+// received returns the deliveries in order of arrival.
+func (b *inbox) received() []arrival {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.arrivals[:len(b.arrivals):len(b.arrivals)]
 }
 
-// distinct counts the events of the case that came.
-func (b *box) distinct() int {
+// distinct counts the different events of the case that arrived.
+func (b *inbox) distinct() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return behind(b.seen, b.from)
+	return countAfter(b.seen, b.from)
 }
 
-// behind counts those that are behind an event.
-func behind(seen map[int64]struct{}, from int64) (n int) {
+// countAfter counts the sequences after an event.
+func countAfter(seen map[int64]struct{}, from int64) (n int) {
 	for seq := range seen {
 		if seq > from {
 			n++
@@ -102,19 +102,19 @@ func behind(seen map[int64]struct{}, from int64) (n int) {
 	return n
 }
 
-// has says whether an event has come.
-func (b *box) has(seq int64) bool {
+// has reports whether an event has arrived.
+func (b *inbox) has(seq int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	_, has := b.seen[seq]
 	return has
 }
 
-// flakyPause is how long a flaky receiver takes everything between two refusals.
+// flakyPause is the least time between two refusals of a flaky receiver.
 const flakyPause = 20 * time.Second
 
-// refuses says whether a flaky receiver has enough for a moment.
-func (b *box) refuses() bool {
+// mustRefuse counts a delivery and reports whether a flaky receiver must refuse it.
+func (b *inbox) mustRefuse() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.tries++; b.manner != flaky || b.tries%7 != 0 || time.Since(b.refused) < flakyPause {
@@ -124,18 +124,18 @@ func (b *box) refuses() bool {
 	return true
 }
 
-// note keeps a delivery.
-func (b *box) note(header http.Header, body []byte) {
-	e, err := readTold(body)
+// record adds a delivery to the arrivals, unless its event is ephemeral.
+func (b *inbox) record(header http.Header, body []byte) {
+	e, err := parseEvent(body)
 	a := arrival{
-		seq: e.Meta.Seq, body: digestOf(body), account: e.Owner, foreign: err != nil || strange(body, b.canary), signed: b.signed(header, body, &e),
-		aside: header.Get("X-Webhook-Out-Of-Order") == "1" || header.Get("X-Webhook-Replay") != "",
+		seq: e.Meta.Seq, body: digestOf(body), account: e.Owner, foreign: err != nil || hasForeignCanary(body, b.canary), signed: b.signed(header, body, &e),
+		marked: header.Get("X-Webhook-Out-Of-Order") == "1" || header.Get("X-Webhook-Replay") != "",
 	}
 	if e.Meta.UpstreamAt != nil && b.manner == honest {
 		a.late = time.Since(*e.Meta.UpstreamAt)
 	}
 	if err == nil && a.seq == 0 && !a.foreign {
-		return // ephemeral: nobody counts them
+		return // ephemeral events are not checked
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -144,8 +144,8 @@ func (b *box) note(header http.Header, body []byte) {
 	b.seen[a.seq] = struct{}{}
 }
 
-// signed says whether all headers of a delivery are as promised.
-func (b *box) signed(h http.Header, body []byte, e *told) bool {
+// signed reports whether both signatures and the other headers of a delivery are correct.
+func (b *inbox) signed(h http.Header, body []byte, e *gotEvent) bool {
 	mac := hmac.New(sha256.New, []byte(b.secret))
 	mac.Write(body)
 	if h.Get("X-Webhook-Signature") != "sha256="+hex.EncodeToString(mac.Sum(nil)) {
@@ -164,12 +164,12 @@ func (b *box) signed(h http.Header, body []byte, e *told) bool {
 		(e.Meta.Seq == 0 || h.Get("X-Webhook-Sequence") == strconv.FormatInt(e.Meta.Seq, 10))
 }
 
-// farm is receivers of all manners.
+// farm holds the receivers of all accounts.
 type farm struct {
 	main, far, tls *httptest.Server
-	boxes          sync.Map // by path
+	inboxes        sync.Map // by path
 	next           atomic.Int64
-	// trapped counts requests that followed a redirect.
+	// trapped counts requests that followed a redirect, strays those to an unknown path.
 	trapped, strays atomic.Int64
 }
 
@@ -200,48 +200,48 @@ func newFarm(t *testing.T) *farm {
 	return f
 }
 
-// box makes a receiver. Some of the bad share a host with the good ones.
-func (f *farm) box(m manner, secret, canary string) *box {
+// inbox adds a receiver. Some of the bad ones share a host with the good ones.
+func (f *farm) inbox(m manner, secret, canary string) *inbox {
 	n := f.next.Add(1)
 	server := f.main
 	switch {
 	case m == badTLS:
 		server = f.tls
-	case m == redirector, m == resetter, !m.takes() && n%2 == 0:
+	case m == redirector, m == resetter, !m.acceptsAll() && n%2 == 0:
 		server = f.far
 	}
 	path := fmt.Sprintf("/%s/%d", m, n)
-	b := &box{manner: m, url: server.URL + path, secret: secret, canary: canary, seen: map[int64]struct{}{}}
-	f.boxes.Store(path, b)
+	b := &inbox{manner: m, url: server.URL + path, secret: secret, canary: canary, seen: map[int64]struct{}{}}
+	f.inboxes.Store(path, b)
 	return b
 }
 
-// ServeHTTP takes a delivery.
+// ServeHTTP accepts a delivery.
 func (f *farm) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/trap" {
 		f.trapped.Add(1)
 		return
 	}
-	found, ok := f.boxes.Load(r.URL.Path)
+	found, ok := f.inboxes.Load(r.URL.Path)
 	if !ok {
 		f.strays.Add(1)
 		http.NotFound(w, r)
 		return
 	}
-	b, _ := found.(*box)
+	b, _ := found.(*inbox)
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // whoever sent it is gone
+		return // the sender has closed the connection
 	}
-	if b.refuses() {
+	if b.mustRefuse() {
 		http.Error(w, "not now", http.StatusInternalServerError)
 		return
 	}
-	b.note(r.Header, body)
+	b.record(r.Header, body)
 	f.answer(b, w, r)
 }
 
-func (f *farm) answer(b *box, w http.ResponseWriter, r *http.Request) {
+func (f *farm) answer(b *inbox, w http.ResponseWriter, r *http.Request) {
 	switch b.manner {
 	case honest, flaky, badTLS:
 	case big:

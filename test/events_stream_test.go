@@ -22,7 +22,7 @@ type sseFrame struct {
 	data     []byte
 }
 
-// readSSE hands on what a stream brings until it ends.
+// readSSE calls got with each event of a stream until it ends.
 func readSSE(from io.Reader, got func(sseFrame)) {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(make([]byte, 0, 64<<10), 1<<20)
@@ -50,15 +50,15 @@ func readSSE(from io.Reader, got func(sseFrame)) {
 	}
 }
 
-// reader is a client that watches a stream, is cut off now and then, and goes on behind the last event on any node.
+// reader is a client of a stream. It is cut off from time to time and resumes after its last event, on any node.
 type reader struct {
 	path, key, canary string
-	// origins are those of the nodes.
+	// origins are the base URLs of the nodes.
 	origins []string
 	client  http.RoundTripper
-	// life is how long a connection lasts at most.
+	// life is the longest time that a connection lasts.
 	life time.Duration
-	// ready is closed when the first connection is up.
+	// ready is closed when the first connection is ready.
 	ready     chan struct{}
 	readyOnce sync.Once
 
@@ -83,7 +83,7 @@ func newReader(path, key, canary string, origins []string, life time.Duration) *
 	}
 }
 
-// run watches until the context ends.
+// run reads the stream until the context ends.
 func (r *reader) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		life := r.life/4 + rand.N(r.life*3/4)
@@ -97,7 +97,7 @@ func (r *reader) run(ctx context.Context) {
 	}
 }
 
-// watch opens the stream once.
+// watch opens the stream and reads it until it ends.
 func (r *reader) watch(ctx context.Context) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.origins[rand.IntN(len(r.origins))]+r.path, http.NoBody)
 	if err != nil {
@@ -124,11 +124,11 @@ func (r *reader) watch(ctx context.Context) {
 	r.mu.Lock()
 	r.connections = append(r.connections, nil)
 	r.mu.Unlock()
-	readSSE(res.Body, r.got)
+	readSSE(res.Body, r.handle)
 }
 
-// got takes what a stream tells.
-func (r *reader) got(f sseFrame) {
+// handle records an event of the stream.
+func (r *reader) handle(f sseFrame) {
 	switch f.name {
 	case "ready":
 		r.mu.Lock()
@@ -152,8 +152,8 @@ func (r *reader) got(f sseFrame) {
 	if f.id == "" {
 		return // ephemeral
 	}
-	e, err := readTold(f.data)
-	s := sighting{seq: e.Meta.Seq, body: digestOf(f.data), account: e.Owner, foreign: err != nil || strange(f.data, r.canary)}
+	e, err := parseEvent(f.data)
+	s := sighting{seq: e.Meta.Seq, body: digestOf(f.data), account: e.Owner, foreign: err != nil || hasForeignCanary(f.data, r.canary)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.last = f.id
@@ -165,8 +165,8 @@ func (r *reader) got(f sseFrame) {
 	r.seen[s.account][s.seq] = struct{}{}
 }
 
-// begin forgets all but what is behind the events given by account. The connection that is open stays.
-func (r *reader) begin(from map[string]int64) {
+// reset starts a case: it drops the sightings up to an event per account. The open connection stays.
+func (r *reader) reset(from map[string]int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.from, r.gaps = from, 0
@@ -180,15 +180,15 @@ func (r *reader) begin(from map[string]int64) {
 	r.connections = left
 }
 
-// distinct counts the events of an account that came in this case.
+// distinct counts the different events of an account in this case.
 func (r *reader) distinct(account string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return behind(r.seen[account], r.from[account])
+	return countAfter(r.seen[account], r.from[account])
 }
 
-// take gives the connections with what came on them.
-func (r *reader) take() [][]sighting {
+// snapshot returns the connections with their events.
+func (r *reader) snapshot() [][]sighting {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	list := make([][]sighting, len(r.connections))
@@ -198,21 +198,22 @@ func (r *reader) take() [][]sighting {
 	return list
 }
 
-// codeOf finds the code of a problem.
+// codeOf returns the code of a problem.
 func codeOf(problem []byte) string {
 	_, rest, _ := bytes.Cut(problem, []byte(`"code":"`))
 	code, _, _ := bytes.Cut(rest, []byte(`"`))
 	return string(code)
 }
 
-// cursorOf finds the cursor of a stream's first event.
+// cursorOf returns the cursor of a ready event.
 func cursorOf(ready []byte) string {
 	_, rest, _ := bytes.Cut(ready, []byte(`"cursor":"`))
 	cursor, _, _ := bytes.Cut(rest, []byte(`"`))
 	return string(cursor)
 }
 
-// byAccount sorts what an org's streams told by account; what is of none of the org's is foreign, and given to the first.
+// byAccount groups the sightings on an organisation's stream by account. Those of accounts that are not the
+// organisation's are assigned to the first account, whose check then reports them as foreign.
 func byAccount(connections [][]sighting, accounts []string) map[string]watcher {
 	known := map[string]bool{}
 	for _, a := range accounts {
@@ -243,8 +244,8 @@ func byAccount(connections [][]sighting, accounts []string) map[string]watcher {
 	return sorted
 }
 
-// A reader that is cut off all the time sees every event once, in order, by asking for what is behind the last one.
-func TestAReaderGoesOnWhereItWasCutOff(t *testing.T) {
+// A reader that is cut off again and again gets every event, because it resumes after its last one.
+func TestReaderResumesWhereItWasCutOff(t *testing.T) {
 	const events = 60
 	sent := atomic.Int64{}
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -273,7 +274,7 @@ func TestAReaderGoesOnWhereItWasCutOff(t *testing.T) {
 	await(t, "all events read", 2*time.Minute, func() bool { return r.distinct("acct_1") >= events })
 	stop()
 	work.Wait()
-	if n := r.distinct("acct_1"); n != events || len(r.take()) < events/7 {
-		t.Errorf("%d of %d events on %d connections", n, events, len(r.take()))
+	if n := r.distinct("acct_1"); n != events || len(r.snapshot()) < events/7 {
+		t.Errorf("%d of %d events on %d connections", n, events, len(r.snapshot()))
 	}
 }

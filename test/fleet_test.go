@@ -1,4 +1,4 @@
-// Package test holds what must hold of the running product: built servers, real engines, and faults.
+// Package test holds the system tests. They run built servers with real engines and inject faults.
 package test
 
 import (
@@ -15,10 +15,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
-// unlimited is for tests in which limits are not the point.
+// unlimited removes the limits of an organisation, for tests that are not about limits.
 var unlimited = map[string]int{"callsPerMinute": -1, "callsPerMonth": -1, "maxKeys": -1}
 
-// outcome is one call of a load.
+// outcome is the result of one call of a load.
 type outcome struct {
 	started time.Time
 	took    time.Duration
@@ -27,20 +27,20 @@ type outcome struct {
 	err     error
 }
 
-// load calls an operation on all nodes until it is stopped.
+// load calls an operation on all nodes until stopLoad.
 type load struct {
 	mu       sync.Mutex
 	outcomes []outcome
-	stop     context.CancelFunc
+	cancel   context.CancelFunc
 	wait     sync.WaitGroup
 	count    atomic.Int64
 }
 
-// startLoad runs callers that each make a call, wait for the pace, and go on with the next node.
+// startLoad starts callers. Each makes one call per pace, to one node after the other; a pace of 0 means without pause.
 func startLoad(t *testing.T, nodes []*testnode.Node, key string, callers int, pace time.Duration) *load {
 	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	l := &load{stop: stop}
+	ctx, cancel := context.WithCancel(t.Context())
+	l := &load{cancel: cancel}
 	for i := range callers {
 		l.wait.Go(func() {
 			tick := time.NewTicker(max(pace, time.Microsecond))
@@ -60,7 +60,7 @@ func startLoad(t *testing.T, nodes []*testnode.Node, key string, callers int, pa
 }
 
 func (l *load) call(ctx context.Context, node *testnode.Node, key string) {
-	// A call that has begun is awaited: one that is cut off cannot be judged.
+	// A call that has started may finish, because the result of a cancelled one is unknown.
 	ctx = context.WithoutCancel(ctx)
 	o := outcome{started: time.Now()}
 	r, err := testnode.Do(ctx, http.MethodGet, node.URL+"/v1/me", key, nil)
@@ -74,35 +74,35 @@ func (l *load) call(ctx context.Context, node *testnode.Node, key string) {
 	l.count.Add(1)
 }
 
-// end stops the load and returns what happened.
-func (l *load) end() []outcome {
-	l.stop()
+// stopLoad stops the load and returns the outcomes.
+func (l *load) stopLoad() []outcome {
+	l.cancel()
 	l.wait.Wait()
 	return l.outcomes
 }
 
-// await waits until a condition holds, looking again and again.
+// await polls until a condition holds, and fails the test after a time.
 func await(t *testing.T, what string, within time.Duration, holds func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(within)
 	for !holds() {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %s", within, what)
+			t.Fatalf("timed out after %s: %s", within, what)
 		}
 		<-time.After(5 * time.Millisecond)
 	}
 }
 
-// passed waits until the load has made n more calls.
-func (l *load) passed(t *testing.T, n int64) {
+// awaitCalls waits until the load has made n more calls.
+func (l *load) awaitCalls(t *testing.T, n int64) {
 	t.Helper()
 	goal := l.count.Load() + n
 	await(t, fmt.Sprintf("%d more calls", n), 2*time.Minute, func() bool { return l.count.Load() >= goal })
 }
 
-// quietest is the lowest p99 of any second between two moments. Other work on the machine makes one second or another slower; what
-// the nodes do makes all of them slower.
-func quietest(outcomes []outcome, from, to time.Time) (best time.Duration) {
+// lowestP99 returns the lowest p99 of any second between two times. Other work on the machine slows down some seconds;
+// a slow node slows down all of them.
+func lowestP99(outcomes []outcome, from, to time.Time) (best time.Duration) {
 	seconds := make([][]time.Duration, to.Sub(from)/time.Second)
 	for _, o := range outcomes {
 		if n := o.started.Sub(from); n >= 0 && int(n/time.Second) < len(seconds) {

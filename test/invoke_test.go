@@ -27,39 +27,39 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
 
-// member is a connected account with somebody to write to.
-type member struct {
+// connected is a connected account with a fan to write to.
+type connected struct {
 	login, region, account, chat string
 }
 
-// written is a message that was to be sent, and what its caller was told.
-type written struct {
-	creator *member
+// sentMessage is a message and the response to its caller.
+type sentMessage struct {
+	creator *connected
 	text    string
-	// answered means that a 200 came; harmless, that it was said to be safe to send again and was not.
+	// answered means that the response was 200, harmless that it was an error with retryable true.
 	answered, harmless bool
 }
 
-// troupe is nodes, a platform and accounts.
-type troupe struct {
+// callsFixture holds nodes, a platform and connected accounts.
+type callsFixture struct {
 	t        *testing.T
 	nodes    []*testnode.Node
 	owner    testnode.Org
 	platform *sandboxtest.Platform
-	creators []*member
+	creators []*connected
 	proxies  map[string]*testenv.Proxy
 	redis    *testenv.Process
 
 	mu       sync.Mutex
 	problems map[string]int
-	messages []written
+	messages []sentMessage
 	reads    atomic.Int64
 	replays  atomic.Int64
 }
 
-func newTroupe(t *testing.T, accounts int) *troupe {
+func newCallsFixture(t *testing.T, accounts int) *callsFixture {
 	t.Helper()
-	s := &troupe{t: t, problems: map[string]int{}, proxies: map[string]*testenv.Proxy{
+	s := &callsFixture{t: t, problems: map[string]int{}, proxies: map[string]*testenv.Proxy{
 		"us": testenv.NewProxy(t, "127.0.1.1"), "uk": testenv.NewProxy(t, "127.0.2.1"),
 	}}
 	s.platform = sandboxtest.New(t, func(cfg *sandbox.Config) {
@@ -75,7 +75,7 @@ func newTroupe(t *testing.T, accounts int) *troupe {
 		"callsPerMinute": -1, "callsPerMonth": -1, "connectAttemptsPerHour": -1, "maxAccounts": -1,
 		"accountReadPerMinute": -1, "accountWritePerMinute": -1,
 	})
-	s.creators = make([]*member, accounts)
+	s.creators = make([]*connected, accounts)
 	next := atomic.Int64{}
 	var work sync.WaitGroup
 	for range 8 {
@@ -92,9 +92,9 @@ func newTroupe(t *testing.T, accounts int) *troupe {
 	return s
 }
 
-// connect brings a creator in with a cookie: nothing is remembered that a lost session could be replaced with.
-func (s *troupe) connect(n int) *member {
-	c := &member{login: fmt.Sprintf("ok+call%d@sandbox.test", n), region: []string{"us", "uk"}[n%2]}
+// connect connects a creator with a cookie. No credentials are stored, so a lost session cannot be replaced.
+func (s *callsFixture) connect(n int) *connected {
+	c := &connected{login: fmt.Sprintf("ok+call%d@sandbox.test", n), region: []string{"us", "uk"}[n%2]}
 	node := s.nodes[n%len(s.nodes)]
 	pasted := node.Call(s.t, http.MethodPost, "/v1/sandbox/session", s.owner.Key, map[string]any{"login": c.login}).JSON()
 	r := node.Call(s.t, http.MethodPost, "/v1/connect/cookie", s.owner.Key, map[string]any{
@@ -125,8 +125,8 @@ func (s *troupe) connect(n int) *member {
 	return c
 }
 
-// send makes one request to a random node; an error means that nobody knows what came of it.
-func (s *troupe) send(ctx context.Context, c *member, method, key string, args any) (testnode.Reply, error) {
+// send makes one request to a random node. After an error the result is unknown.
+func (s *callsFixture) send(ctx context.Context, c *connected, method, key string, args any) (testnode.Reply, error) {
 	body, err := json.Marshal(args)
 	if err != nil {
 		return testnode.Reply{}, err
@@ -146,13 +146,13 @@ func (s *troupe) send(ctx context.Context, c *member, method, key string, args a
 	}
 	r, err := testnode.Send(req)
 	if err == nil && r.Status >= http.StatusBadRequest {
-		s.judge(r)
+		s.checkProblem(r)
 	}
 	return r, err
 }
 
-// known are the problems of the catalogue.
-var known = func() map[string]bool {
+// knownProblems are the codes of the problem catalogue.
+var knownProblems = func() map[string]bool {
 	all := map[string]bool{}
 	for _, k := range problem.All() {
 		all[k.Code] = true
@@ -160,21 +160,21 @@ var known = func() map[string]bool {
 	return all
 }()
 
-// judge makes sure that a refusal is one of the catalogue.
-func (s *troupe) judge(r testnode.Reply) {
+// checkProblem checks that an error response is a problem of the catalogue.
+func (s *callsFixture) checkProblem(r testnode.Reply) {
 	p := r.JSON()
 	code, _ := p["code"].(string)
-	_, told := p["retryable"].(bool)
-	if !known[code] || !told || r.Header.Get("Content-Type") != problem.ContentType {
-		s.t.Errorf("no catalogued problem: %d %s", r.Status, r.Body)
+	_, hasRetryable := p["retryable"].(bool)
+	if !knownProblems[code] || !hasRetryable || r.Header.Get("Content-Type") != problem.ContentType {
+		s.t.Errorf("not a problem of the catalogue: %d %s", r.Status, r.Body)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.problems[fmt.Sprintf("%d %s retryable=%v", r.Status, code, p["retryable"])]++
 }
 
-// read reads something.
-func (s *troupe) read(ctx context.Context, c *member) {
+// read makes a random read.
+func (s *callsFixture) read(ctx context.Context, c *connected) {
 	method, args := "me.get", map[string]any{}
 	switch rand.IntN(3) {
 	case 0:
@@ -187,9 +187,9 @@ func (s *troupe) read(ctx context.Context, c *member) {
 	}
 }
 
-// write sends a message once, and believes what it is told.
-func (s *troupe) write(ctx context.Context, c *member) {
-	m := written{creator: c, text: "plain " + strconv.FormatUint(rand.Uint64(), 36)}
+// write sends a message once and records the response.
+func (s *callsFixture) write(ctx context.Context, c *connected) {
+	m := sentMessage{creator: c, text: "plain " + strconv.FormatUint(rand.Uint64(), 36)}
 	r, err := s.send(ctx, c, "messages.send", "", map[string]any{"chatId": c.chat, "text": m.text})
 	if err == nil {
 		m.answered = r.Status == http.StatusOK
@@ -200,9 +200,9 @@ func (s *troupe) write(ctx context.Context, c *member) {
 	s.messages = append(s.messages, m)
 }
 
-// insist sends a message under a key until it is told how it ended.
-func (s *troupe) insist(ctx context.Context, c *member) {
-	m := written{creator: c, text: "keyed " + strconv.FormatUint(rand.Uint64(), 36)}
+// writeWithKey sends a message with an idempotency key until the response is final.
+func (s *callsFixture) writeWithKey(ctx context.Context, c *connected) {
+	m := sentMessage{creator: c, text: "keyed " + strconv.FormatUint(rand.Uint64(), 36)}
 	key := strconv.FormatUint(rand.Uint64(), 36) + strconv.FormatUint(rand.Uint64(), 36)
 	for range 200 {
 		r, err := s.send(ctx, c, "messages.send", key, map[string]any{"chatId": c.chat, "text": m.text})
@@ -220,8 +220,8 @@ func (s *troupe) insist(ctx context.Context, c *member) {
 	s.messages = append(s.messages, m)
 }
 
-// trouble kills nodes, stops Redis and kills a proxy, for as long as the calls go on.
-func (s *troupe) trouble(ctx context.Context, lasting time.Duration) {
+// injectFaults kills nodes, stops Redis and kills a proxy until the context ends.
+func (s *callsFixture) injectFaults(ctx context.Context, lasting time.Duration) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	after := func(d time.Duration) bool {
@@ -255,20 +255,20 @@ func (s *troupe) trouble(ctx context.Context, lasting time.Duration) {
 	})
 }
 
-// setting reads a number from the environment.
-func setting(name string, usual int) int {
+// setting reads a number from the environment; fallback is its default.
+func setting(name string, fallback int) int {
 	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
 		return n
 	}
-	return usual
+	return fallback
 }
 
-// Nodes die, Redis stands still, a proxy goes and sessions rotate all the time while accounts are called: no write is carried out twice or
-// said to be safe to repeat when it was carried out, no call leaves by a wrong region, no session is lost, and every refusal is one of
-// the catalogue's.
+// Nodes die, Redis hangs, a proxy dies and sessions rotate while accounts are called. No write is carried out twice, or
+// reported as retryable after it was carried out. No call leaves through a wrong region, no session is lost, and every
+// error is a problem of the catalogue.
 func TestCallsSurviveTrouble(t *testing.T) {
-	// Not parallel: it loads the machine, and others would be measured with it.
-	s := newTroupe(t, setting("STAGEDOOR_TEST_ACCOUNTS", proof.Scale(10, 30)))
+	// Not parallel: its load would slow down other tests.
+	s := newCallsFixture(t, setting("STAGEDOOR_TEST_ACCOUNTS", proof.Scale(10, 30)))
 	lasting := time.Duration(setting("STAGEDOOR_TEST_SECONDS", proof.Scale(5, 12))) * time.Second
 	if _, err := s.platform.Gate.Faults.Add(gate.Fault{Scope: "all", Kind: gate.Rotate, Value: 10}, 0); err != nil {
 		t.Fatal(err)
@@ -276,7 +276,7 @@ func TestCallsSurviveTrouble(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), lasting)
 	defer cancel()
 	var work sync.WaitGroup
-	work.Go(func() { s.trouble(ctx, lasting) })
+	work.Go(func() { s.injectFaults(ctx, lasting) })
 	for range 24 {
 		work.Go(func() {
 			for ctx.Err() == nil {
@@ -285,7 +285,7 @@ func TestCallsSurviveTrouble(t *testing.T) {
 				case 0:
 					s.write(t.Context(), c)
 				case 1:
-					s.insist(t.Context(), c)
+					s.writeWithKey(t.Context(), c)
 				default:
 					s.read(t.Context(), c)
 				}
@@ -296,22 +296,22 @@ func TestCallsSurviveTrouble(t *testing.T) {
 	s.verify()
 }
 
-// verify compares what callers were told with what the platform has.
-func (s *troupe) verify() {
-	sent := map[*member]map[string]int{}
+// verify compares the responses to callers with what the platform has.
+func (s *callsFixture) verify() {
+	sent := map[*connected]map[string]int{}
 	answered, harmless, unknown := 0, 0, 0
 	for _, m := range s.messages {
 		if sent[m.creator] == nil {
-			sent[m.creator] = s.chat(m.creator)
+			sent[m.creator] = s.countMessages(m.creator)
 		}
 		n := sent[m.creator][m.text]
 		switch {
 		case n > 1:
 			s.t.Errorf("%q was sent %d times", m.text, n)
 		case m.answered && n != 1:
-			s.t.Errorf("%q was said to be sent, and was not", m.text)
+			s.t.Errorf("%q was answered with 200, but was not sent", m.text)
 		case m.harmless && n != 0:
-			s.t.Errorf("%q was said to be safe to repeat, and was sent", m.text)
+			s.t.Errorf("%q was answered with a retryable error, but was sent", m.text)
 		}
 		switch {
 		case m.answered:
@@ -326,7 +326,7 @@ func (s *troupe) verify() {
 	for _, c := range s.creators {
 		for _, e := range s.platform.Gate.Entries(c.login) {
 			if e.Egress != c.region && !strings.Contains(e.Path, "/control/") && e.Egress != "direct" || e.Egress == "direct" && strings.HasPrefix(e.Path, "/api/") {
-				s.t.Errorf("%s of %s left by %s, not %s", e.Path, c.login, e.Egress, c.region)
+				s.t.Errorf("%s of %s left through %s, want %s", e.Path, c.login, e.Egress, c.region)
 			}
 			if e.Status == http.StatusUnauthorized {
 				refusals++
@@ -340,14 +340,14 @@ func (s *troupe) verify() {
 		turned++
 	}
 	if answered == 0 || s.reads.Load() == 0 {
-		s.t.Error("nothing went well")
+		s.t.Error("no read or no write succeeded")
 	}
-	s.t.Logf("%d accounts: %d reads; %d writes answered, %d refused and safe to repeat, %d unknown; %d replays; %d sessions refused at first; problems %v",
+	s.t.Logf("%d accounts: %d reads; %d writes succeeded, %d failed and are retryable, %d are unknown; %d replays; %d sessions refused at first; problems %v",
 		turned, s.reads.Load(), answered, harmless, unknown, s.replays.Load(), refusals, s.problems)
 }
 
-// chat counts the messages of a chat by their texts.
-func (s *troupe) chat(c *member) map[string]int {
+// countMessages counts the messages of a chat by text.
+func (s *callsFixture) countMessages(c *connected) map[string]int {
 	texts := map[string]int{}
 	cursor := ""
 	for range 200 {
@@ -375,17 +375,16 @@ func (s *troupe) chat(c *member) map[string]int {
 	return texts
 }
 
-// An account that is paused, resumed or deleted, and a session that has rotated, is known to the next call on every node, while calls go
-// on all the time.
-func TestTheNextCallKnows(t *testing.T) {
-	s := newTroupe(t, proof.Scale(3, 12))
+// After an account is paused or deleted, or its session rotated, the next call on every node knows, even under load.
+func TestNextCallSeesAccountChange(t *testing.T) {
+	s := newCallsFixture(t, proof.Scale(3, 12))
 	for i, c := range s.creators {
-		s.knows(c, []string{"delete", "pause", "rotate"}[i%3])
+		s.changeUnderLoad(c, []string{"delete", "pause", "rotate"}[i%3])
 	}
 }
 
-// knows changes an account under load, and looks at what starts after the change was confirmed.
-func (s *troupe) knows(c *member, change string) {
+// changeUnderLoad changes an account under load and checks the calls that start after the change was confirmed.
+func (s *callsFixture) changeUnderLoad(c *connected, change string) {
 	ctx, stop := context.WithCancel(s.t.Context())
 	defer stop()
 	type seen struct {
@@ -397,7 +396,7 @@ func (s *troupe) knows(c *member, change string) {
 		calls []seen
 		work  sync.WaitGroup
 	)
-	made := make(chan time.Time) // when a call began that has ended
+	made := make(chan time.Time) // the start of each call that has ended
 	for i := range 6 {
 		work.Go(func() {
 			node := s.nodes[i%len(s.nodes)]
@@ -422,7 +421,7 @@ func (s *troupe) knows(c *member, change string) {
 		<-made
 	}
 	changed := make(chan int)
-	go func() { changed <- s.change(c, change) }()
+	go func() { changed <- s.changeAccount(c, change) }()
 	expected := 0
 	for expected == 0 {
 		select {
@@ -448,51 +447,51 @@ func (s *troupe) knows(c *member, change string) {
 		}
 	}
 	if late > 0 || after == 0 {
-		s.t.Errorf("%s: %d of %d calls that started afterwards were not answered with %d", change, late, after, expected)
+		s.t.Errorf("%s: %d of %d calls that started afterwards did not return %d", change, late, after, expected)
 	}
 	if change == "rotate" {
-		s.rotatesQuietly(c)
+		s.checkOldSessionUnused(c)
 	}
 	s.t.Logf("%s: %d calls started afterwards, %d late", change, after, late)
 }
 
-// rotatesQuietly makes sure that a node which remembers a session from before two rotations does not even try it.
-func (s *troupe) rotatesQuietly(c *member) {
+// checkOldSessionUnused checks that a node with a cached session from before two rotations does not even try it.
+func (s *callsFixture) checkOldSessionUnused(c *connected) {
 	began := s.platform.Gate.World.Now()
-	s.change(c, "rotate")
+	s.changeAccount(c, "rotate")
 	for _, node := range s.nodes {
 		if r := node.Call(s.t, http.MethodGet, "/v1/accounts/"+c.account+"/me/get", s.owner.Key, nil); r.Status != http.StatusOK {
-			s.t.Errorf("not called: %d %s", r.Status, r.Body)
+			s.t.Errorf("a call failed: %d %s", r.Status, r.Body)
 		}
 	}
 	refused := func(e gate.Entry) bool { return e.Status == http.StatusUnauthorized && !e.At.Before(began) }
 	if slices.ContainsFunc(s.platform.Gate.Entries(c.login), refused) {
-		s.t.Error("an old session was sent after another one was stored")
+		s.t.Error("an old session was used after a new one was stored")
 	}
 }
 
-// change changes an account, and says what calls are answered with from then on.
-func (s *troupe) change(c *member, change string) int {
+// changeAccount changes an account and returns the status of later calls.
+func (s *callsFixture) changeAccount(c *connected, change string) int {
 	path := "/v1/accounts/" + c.account
 	switch change {
 	case "delete":
 		if r := s.nodes[0].Call(s.t, http.MethodDelete, path, s.owner.Key, nil); r.Status != http.StatusOK {
-			s.t.Errorf("not deleted: %d %s", r.Status, r.Body)
+			s.t.Errorf("cannot delete the account: %d %s", r.Status, r.Body)
 		}
 		return http.StatusNotFound
 	case "pause":
 		if r := s.nodes[1].Call(s.t, http.MethodPost, path+"/pause", s.owner.Key, nil); r.Status != http.StatusOK {
-			s.t.Errorf("not paused: %d %s", r.Status, r.Body)
+			s.t.Errorf("cannot pause the account: %d %s", r.Status, r.Body)
 		}
 		return http.StatusConflict
 	}
-	// Twice in a row: the token before the last one is not good any more.
+	// Twice in a row: the token before the last one is no longer valid.
 	for range 2 {
 		if _, err := s.platform.Gate.Faults.Add(gate.Fault{Scope: c.login, Kind: gate.Rotate, Count: 1}, 0); err != nil {
 			s.t.Error(err)
 		}
 		if r := s.nodes[2].Call(s.t, http.MethodPost, path+"/users/get", s.owner.Key, map[string]any{"userId": c.chat}); r.Status != http.StatusOK {
-			s.t.Errorf("not called: %d %s", r.Status, r.Body)
+			s.t.Errorf("a call failed: %d %s", r.Status, r.Body)
 		}
 	}
 	return http.StatusOK

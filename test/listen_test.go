@@ -33,31 +33,31 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// rhythm is how often something happens, all the while.
-const rhythm = 50 * time.Millisecond
+// messageInterval is the time between two messages on the platform.
+const messageInterval = 50 * time.Millisecond
 
 var (
-	// asleep is how long the laptop sleeps. In a proof it is long enough for the service to drop a reader that does not
-	// read; in CI the restarts of the server end the connection.
-	asleep = proof.Scale(0, 60*time.Second)
-	// deaths is how often a listener is killed.
-	deaths = proof.Scale(1, 5)
+	// sleepTime is how long the laptop sleeps. In a proof it is long enough for the service to disconnect a client that
+	// does not read; in CI the restarts of the server end the connection.
+	sleepTime = proof.Scale(0, 60*time.Second)
+	// kills is how often a listener is killed.
+	kills = proof.Scale(1, 5)
 )
 
-// audience is a node, a creator to whom something happens all the time, and the command line that listens.
-type audience struct {
+// listenFixture holds a node, a creator who gets messages all the time, and the command-line program.
+type listenFixture struct {
 	t        *testing.T
 	node     *testnode.Node
 	key      string
 	login    string
 	platform *sandboxtest.Platform
 	program  string
-	fired    atomic.Int64
+	sent     atomic.Int64
 }
 
-func newAudience(t *testing.T) *audience {
+func newListenFixture(t *testing.T) *listenFixture {
 	t.Helper()
-	a := &audience{t: t, login: "ok+listen@sandbox.test", program: buildCommand(t, "stagedoor")}
+	a := &listenFixture{t: t, login: "ok+listen@sandbox.test", program: buildCommand(t, "stagedoor")}
 	a.platform = sandboxtest.New(t, func(cfg *sandbox.Config) {
 		cfg.Regions = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}
 	})
@@ -85,36 +85,36 @@ func buildCommand(t *testing.T, name string) string {
 	return path
 }
 
-// play lets something happen until the context ends, whatever happens to the node: each time a message with a number of its own.
-func (a *audience) play(ctx context.Context) {
+// playMessages sends numbered messages to the creator until the context ends, whatever happens to the node.
+func (a *listenFixture) playMessages(ctx context.Context) {
 	write := sandbox.Happenings()["chat.message"]
-	tick := time.NewTicker(rhythm)
+	tick := time.NewTicker(messageInterval)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		text := fmt.Sprintf("message %d", a.fired.Load()+1)
+		text := fmt.Sprintf("message %d", a.sent.Load()+1)
 		if err := a.platform.World.Do(a.login, func(w *world.Creator) error { return write(w, fanaction.Input{Text: text}) }); err != nil {
-			a.t.Errorf("nothing happens: %v", err)
+			a.t.Errorf("cannot send a message: %v", err)
 			return
 		}
-		a.fired.Add(1)
+		a.sent.Add(1)
 		<-tick.C
 	}
 }
 
-// listener is `stagedoor listen`, which can be put to sleep, killed and started again.
+// listener is `stagedoor listen`. It can be stopped, killed and started again.
 type listener struct {
-	a      *audience
+	a      *listenFixture
 	home   string
 	args   []string
 	output string
-	words  *bytes.Buffer
+	stderr *bytes.Buffer
 	cmd    *exec.Cmd
 }
 
-func (a *audience) listener(args ...string) *listener {
+func (a *listenFixture) listener(args ...string) *listener {
 	a.t.Helper()
 	home := a.t.TempDir()
-	l := &listener{a: a, home: home, args: append([]string{"listen"}, args...), output: filepath.Join(home, "output"), words: &bytes.Buffer{}}
+	l := &listener{a: a, home: home, args: append([]string{"listen"}, args...), output: filepath.Join(home, "output"), stderr: &bytes.Buffer{}}
 	a.t.Cleanup(func() {
 		if l.cmd != nil {
 			_ = l.cmd.Process.Kill()
@@ -124,7 +124,7 @@ func (a *audience) listener(args ...string) *listener {
 	return l
 }
 
-// command is our program as this listener's user.
+// command returns a command with the home directory and the key of this listener.
 func (l *listener) command(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(context.WithoutCancel(l.a.t.Context()), l.a.program, args...)
 	cmd.Env = []string{
@@ -133,7 +133,7 @@ func (l *listener) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// start goes on where the last one ended. What it prints is added to what the last one did.
+// start starts the program, which resumes where the last one ended. Its output is appended to that of the last one.
 func (l *listener) start() {
 	l.a.t.Helper()
 	file, err := os.OpenFile(l.output, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -142,7 +142,7 @@ func (l *listener) start() {
 	}
 	defer file.Close()
 	l.cmd = l.command(l.args...)
-	l.cmd.Stdout, l.cmd.Stderr = file, l.words
+	l.cmd.Stdout, l.cmd.Stderr = file, l.stderr
 	l.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := l.cmd.Start(); err != nil {
 		l.a.t.Fatal(err)
@@ -156,8 +156,8 @@ func (l *listener) signal(s syscall.Signal) {
 	}
 }
 
-// kill ends it without a warning. It does so between two events: one that it has printed and not yet noted would be printed twice, and
-// nothing can be done about that by a program that prints.
+// kill kills the program between two events. An event that it has printed but not yet recorded would be printed twice;
+// a program that prints cannot avoid that.
 func (l *listener) kill() {
 	l.a.t.Helper()
 	size, since := l.size(), time.Now()
@@ -165,7 +165,7 @@ func (l *listener) kill() {
 		if now := l.size(); now != size {
 			size, since = now, time.Now()
 		}
-		return time.Since(since) > rhythm/4
+		return time.Since(since) > messageInterval/4
 	})
 	l.signal(syscall.SIGKILL)
 	_ = l.cmd.Wait() // it was killed
@@ -179,8 +179,8 @@ func (l *listener) size() int64 {
 	return info.Size()
 }
 
-// heard lists the durable events that were printed, in order. Others, such as somebody typing, are told live and in no log.
-func (l *listener) heard() []string {
+// printed lists the durable events that were printed, in order. Ephemeral events, such as typing, are not in the log.
+func (l *listener) printed() []string {
 	l.a.t.Helper()
 	file, err := os.Open(l.output)
 	if err != nil {
@@ -206,7 +206,7 @@ func (l *listener) heard() []string {
 }
 
 // log lists the whole event log, and the numbers of the messages in it.
-func (a *audience) log() (ids []string, numbers map[string]bool) {
+func (a *listenFixture) log() (ids []string, numbers map[string]bool) {
 	a.t.Helper()
 	numbers = map[string]bool{}
 	for after := "0"; ; {
@@ -214,7 +214,8 @@ func (a *audience) log() (ids []string, numbers map[string]bool) {
 		if err != nil {
 			a.t.Fatal(err)
 		}
-		req.Header = http.Header{"Authorization": {"Bearer " + a.key}, "Accept": {"application/json"}} // otherwise it is a stream
+		// Without Accept the response is a stream.
+		req.Header = http.Header{"Authorization": {"Bearer " + a.key}, "Accept": {"application/json"}}
 		reply, err := testnode.Send(req)
 		if err != nil {
 			a.t.Fatal(err)
@@ -240,7 +241,7 @@ func (a *audience) log() (ids []string, numbers map[string]bool) {
 	}
 }
 
-// receiver is a program on the developer's machine that takes forwarded events and checks their signatures.
+// receiver is a program on the developer's machine that gets forwarded events and verifies their signatures.
 type receiver struct {
 	*httptest.Server
 	secret string
@@ -256,7 +257,7 @@ func newReceiver(t *testing.T) *receiver {
 	r.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
 		body, err := io.ReadAll(req.Body)
 		if err != nil {
-			return // the sender was killed; it comes again
+			return // the sender was killed and sends the event again
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -274,8 +275,8 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// taken are the events in the order in which they first came, and how many came again.
-func (r *receiver) taken() (ids []string, again int) {
+// received returns the events in the order of their first arrival, and how many arrived again.
+func (r *receiver) received() (ids []string, again int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	seen := map[string]bool{}
@@ -291,11 +292,11 @@ func (r *receiver) taken() (ids []string, again int) {
 }
 
 // A laptop sleeps while the server is restarted and killed; then the listener is killed again and again, and the server
-// once more. Something happens all the while. The listener prints every event of the log once and in order; a receiver that is forwarded
-// to gets every one in order, and one that was on its way when the sender was killed again.
+// once more. Messages arrive all the time. The listener prints every event of the log once and in order. A receiver of
+// forwarded events gets every one in order; only events that were in flight when the sender was killed come twice.
 func TestListenLosesNothing(t *testing.T) {
-	// Not parallel: it restarts what it measures.
-	a := newAudience(t)
+	// Not parallel: it restarts its server several times.
+	a := newListenFixture(t)
 	hooks := newReceiver(t)
 	printing, forwarding := a.listener("--json", "--since", "all"), a.listener("--since", "all", "--forward-to", hooks.URL)
 	secret, err := forwarding.command("listen", "--print-secret").Output()
@@ -306,106 +307,107 @@ func TestListenLosesNothing(t *testing.T) {
 	both := []*listener{printing, forwarding}
 	for _, l := range both {
 		l.start()
-		l.args = slices.DeleteFunc(l.args, func(arg string) bool { return arg == "--since" || arg == "all" }) // from now on where it was
+		// Later starts resume where the last one ended.
+		l.args = slices.DeleteFunc(l.args, func(arg string) bool { return arg == "--since" || arg == "all" })
 	}
 
 	playing, stop := context.WithCancel(t.Context())
-	var stage sync.WaitGroup
-	stage.Go(func() { a.play(playing) })
-	defer stage.Wait()
+	var player sync.WaitGroup
+	player.Go(func() { a.playMessages(playing) })
+	defer player.Wait()
 	defer stop()
-	a.goesOn(printing, hooks)
+	a.awaitProgress(printing, hooks)
 
 	for _, l := range both {
 		l.signal(syscall.SIGSTOP)
 	}
-	wake := time.After(asleep)
+	wake := time.After(sleepTime)
 	a.restart(syscall.SIGTERM)
 	a.restart(syscall.SIGKILL)
 	<-wake
 	for _, l := range both {
 		l.signal(syscall.SIGCONT)
 	}
-	a.goesOn(printing, hooks)
+	a.awaitProgress(printing, hooks)
 
-	for range deaths {
+	for range kills {
 		for _, l := range both {
 			l.kill()
 			l.start()
 		}
-		a.goesOn(printing, hooks)
+		a.awaitProgress(printing, hooks)
 	}
 	a.restart(syscall.SIGTERM)
 	a.restart(syscall.SIGKILL)
-	a.goesOn(printing, hooks)
+	a.awaitProgress(printing, hooks)
 	stop()
-	stage.Wait()
-	a.judge(printing, hooks)
+	player.Wait()
+	a.verify(printing, hooks)
 	for _, l := range both {
-		l.stopsWell()
+		l.interrupt()
 	}
-	if !strings.Contains(printing.words.String(), "(0 missed)") {
-		t.Errorf("the listener does not tell that it missed nothing:\n%s", printing.words)
+	if !strings.Contains(printing.stderr.String(), "(0 missed)") {
+		t.Errorf("the listener does not report that it missed nothing:\n%s", printing.stderr)
 	}
-	t.Logf("%d events, %d killings of each listener, a sleep of %s, 4 ends of the server: 0 lost", a.fired.Load(), deaths, asleep)
+	t.Logf("%d messages, each listener killed %d times, a sleep of %s, 4 restarts of the server: 0 lost", a.sent.Load(), kills, sleepTime)
 }
 
 // restart ends the node by a signal and starts it again.
-func (a *audience) restart(s syscall.Signal) {
+func (a *listenFixture) restart(s syscall.Signal) {
 	a.t.Helper()
 	a.node.Process.Signal(s)
 	<-a.node.Process.Exited()
 	a.node.Restart(a.t)
 }
 
-// goesOn waits until both have heard of something that happens after this moment.
-func (a *audience) goesOn(l *listener, r *receiver) {
+// awaitProgress waits until the listener and the receiver have got an event that happened after this call.
+func (a *listenFixture) awaitProgress(l *listener, r *receiver) {
 	a.t.Helper()
-	now := fmt.Sprintf(`"message %d"`, a.fired.Load()+2)
-	await(a.t, "the listener hears what happens now", 60*time.Second, func() bool {
+	now := fmt.Sprintf(`"message %d"`, a.sent.Load()+2)
+	await(a.t, "the listener prints a new event", 60*time.Second, func() bool {
 		text, err := os.ReadFile(l.output)
 		return err == nil && bytes.Contains(text, []byte(now))
 	})
-	before, _ := r.taken()
-	await(a.t, "the receiver gets what happens now", 60*time.Second, func() bool { ids, _ := r.taken(); return len(ids) > len(before) })
+	before, _ := r.received()
+	await(a.t, "the receiver gets a new event", 60*time.Second, func() bool { ids, _ := r.received(); return len(ids) > len(before) })
 }
 
-// judge compares what was heard with the log, once everything that happened is in it.
-func (a *audience) judge(l *listener, r *receiver) {
+// verify compares the printed and the forwarded events with the log, once the log has every message.
+func (a *listenFixture) verify(l *listener, r *receiver) {
 	a.t.Helper()
 	var log []string
-	last := fmt.Sprintf("message %d", a.fired.Load())
-	await(a.t, "the last that happened is in the log", 60*time.Second, func() bool {
+	last := fmt.Sprintf("message %d", a.sent.Load())
+	await(a.t, "the last message is in the log", 60*time.Second, func() bool {
 		ids, numbers := a.log()
 		log = ids
 		return numbers[last]
 	})
 	_, numbers := a.log()
-	for n := range a.fired.Load() {
+	for n := range a.sent.Load() {
 		if text := fmt.Sprintf("message %d", n+1); !numbers[text] {
 			a.t.Errorf("%s is not in the log", text)
 		}
 	}
 	await(a.t, "the listener and the receiver have caught up", 2*time.Minute, func() bool {
-		ids, _ := r.taken()
-		return len(l.heard()) >= len(log) && len(ids) >= len(log)
+		ids, _ := r.received()
+		return len(l.printed()) >= len(log) && len(ids) >= len(log)
 	})
-	if heard := l.heard(); !slices.Equal(heard, log) {
-		a.t.Errorf("%d events were printed and %d are in the log; the first that differs is number %d", len(heard), len(log), differs(heard, log))
+	if printed := l.printed(); !slices.Equal(printed, log) {
+		a.t.Errorf("%d events were printed and %d are in the log; the first difference is at %d", len(printed), len(log), firstDifference(printed, log))
 	}
-	taken, again := r.taken()
-	if !slices.Equal(taken, log) {
-		a.t.Errorf("%d events were forwarded and %d are in the log; the first that differs is number %d", len(taken), len(log), differs(taken, log))
+	forwarded, again := r.received()
+	if !slices.Equal(forwarded, log) {
+		a.t.Errorf("%d events were forwarded and %d are in the log; the first difference is at %d", len(forwarded), len(log), firstDifference(forwarded, log))
 	}
-	if again > deaths {
-		a.t.Errorf("%d events were forwarded twice; only those on their way at one of %d killings may be", again, deaths)
+	if again > kills {
+		a.t.Errorf("%d events were forwarded twice, but the sender was killed only %d times", again, kills)
 	}
 	if len(r.wrong) > 0 {
 		a.t.Errorf("%d forwarded events have wrong signatures: %v", len(r.wrong), r.wrong[0])
 	}
 }
 
-func differs(a, b []string) int {
+func firstDifference(a, b []string) int {
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {
 			return i
@@ -414,13 +416,13 @@ func differs(a, b []string) int {
 	return min(len(a), len(b))
 }
 
-// stopsWell ends a listener as a person does.
-func (l *listener) stopsWell() {
+// interrupt stops a listener with SIGINT, like Ctrl-C.
+func (l *listener) interrupt() {
 	l.a.t.Helper()
 	l.signal(syscall.SIGINT)
 	err := l.cmd.Wait()
 	if e, ok := errors.AsType[*exec.ExitError](err); !ok || e.ExitCode() != 130 {
-		l.a.t.Errorf("the listener ended with %v, want 130:\n%s", err, l.words)
+		l.a.t.Errorf("the listener ended with %v, want 130:\n%s", err, l.stderr)
 	}
 	l.cmd = nil
 }

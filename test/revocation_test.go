@@ -15,26 +15,26 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
-// revoked is what became of the calls around one revocation.
+// revoked is the result of the calls around one revocation.
 type revoked struct {
-	// after are calls that started after the revocation was confirmed; passed those of them that succeeded, and late how
-	// long after the confirmation the last of these started.
+	// after counts calls that started after the revocation was confirmed, passed those of them that succeeded. late is
+	// how long after the confirmation the last of these started.
 	after, passed int
 	late          time.Duration
-	// last are how many of the last calls were refused.
+	// last counts how many of the last calls were refused.
 	last int
 }
 
-// lastCalls are looked at to see that a key stays refused.
+// lastCalls is the number of last calls that are checked, to see that a key stays refused.
 const lastCalls = 12
 
-// revoke hammers a key on all nodes, revokes it on one of them, and looks at what started afterwards.
-// settle, if given, runs between the confirmation and the last calls.
+// revoke uses a key on all nodes, revokes it on one of them, and counts the calls that started afterwards. settle, if
+// not nil, runs between the confirmation and the last calls.
 func revoke(t *testing.T, nodes []*testnode.Node, owner testnode.Org, round int, settle func(testnode.Org)) revoked {
 	t.Helper()
 	key := nodes[round%len(nodes)].Mint(t, owner.Key)
 	hammer := startLoad(t, nodes, key.Key, 2*len(nodes), 0)
-	hammer.passed(t, int64(4*len(nodes))) // every node has the key in memory
+	hammer.awaitCalls(t, int64(4*len(nodes))) // every node has the key in memory
 	r := nodes[(round+1)%len(nodes)].Call(t, http.MethodDelete, "/v1/me/keys/"+key.KeyID, owner.Key, nil)
 	confirmed := time.Now()
 	if r.Status != http.StatusOK {
@@ -43,9 +43,9 @@ func revoke(t *testing.T, nodes []*testnode.Node, owner testnode.Org, round int,
 	if settle != nil {
 		settle(key)
 	}
-	hammer.passed(t, int64(6*len(nodes)))
+	hammer.awaitCalls(t, int64(6*len(nodes)))
 	var out revoked
-	outcomes := hammer.end()
+	outcomes := hammer.stopLoad()
 	for _, o := range outcomes[len(outcomes)-lastCalls:] {
 		if o.status == http.StatusUnauthorized {
 			out.last++
@@ -53,7 +53,7 @@ func revoke(t *testing.T, nodes []*testnode.Node, owner testnode.Org, round int,
 	}
 	for _, o := range outcomes {
 		if o.err != nil {
-			t.Fatalf("a call failed without an answer: %v", o.err)
+			t.Fatalf("a call got no response: %v", o.err)
 		}
 		if !o.started.After(confirmed) {
 			continue
@@ -64,25 +64,25 @@ func revoke(t *testing.T, nodes []*testnode.Node, owner testnode.Org, round int,
 			out.passed++
 			out.late = max(out.late, o.started.Sub(confirmed))
 		case o.status != http.StatusUnauthorized || o.code != "key-revoked":
-			t.Fatalf("a revoked key got %d %s", o.status, o.code)
+			t.Fatalf("a revoked key got %d %s, want 401 key-revoked", o.status, o.code)
 		}
 	}
 	return out
 }
 
-// believed is how long an identity is believed by a node to which Redis does not answer any more.
-const believed = time.Second
+// identityTTL is how long a node uses a cached identity while Redis does not respond.
+const identityTTL = time.Second
 
-// revokeMany makes sure that of many revocations none lets a later call pass.
+// revokeMany checks that no call succeeds that starts after a revocation was confirmed.
 func revokeMany(t *testing.T, nodes []*testnode.Node, owner testnode.Org, rounds int) {
 	t.Helper()
 	var all revoked
 	for i := range rounds {
-		alone := decidedAlone(t, nodes)
+		alone := countAdmittedAlone(t, nodes)
 		r := revoke(t, nodes, owner, i, nil)
-		// A machine can be so busy that Redis does not answer in time again and again: then a node is on its own, as if Redis were away.
-		if r.passed > 0 && r.late <= believed && decidedAlone(t, nodes) > alone {
-			t.Logf("revocation %d: a node was on its own, and accepted the key for %s", i, r.late)
+		// On a busy machine Redis may be too slow several times in a row. A node then decides alone, as without Redis.
+		if r.passed > 0 && r.late <= identityTTL && countAdmittedAlone(t, nodes) > alone {
+			t.Logf("revocation %d: a node decided alone and accepted the key for %s", i, r.late)
 			continue
 		}
 		all.after, all.passed, all.late = all.after+r.after, all.passed+r.passed, max(all.late, r.late)
@@ -93,8 +93,8 @@ func revokeMany(t *testing.T, nodes []*testnode.Node, owner testnode.Org, rounds
 	}
 }
 
-// decidedAlone is how many calls nodes have admitted without Redis.
-func decidedAlone(t *testing.T, nodes []*testnode.Node) (n float64) {
+// countAdmittedAlone returns how many calls the nodes have admitted without Redis.
+func countAdmittedAlone(t *testing.T, nodes []*testnode.Node) (n float64) {
 	t.Helper()
 	for _, node := range nodes {
 		r, err := testnode.Do(t.Context(), http.MethodGet, node.Internal+"/metrics", "", nil)
@@ -114,23 +114,23 @@ func decidedAlone(t *testing.T, nodes []*testnode.Node) (n float64) {
 	return n
 }
 
-// A key revoked with a 200 is refused by every call that starts later, on every node.
+// After a revocation is confirmed with a 200, every node refuses the key in every call that starts later.
 func TestRevocationIsImmediate(t *testing.T) {
-	// Not parallel: it loads the machine, and others would be measured with it.
+	// Not parallel: its load would slow down other tests.
 	nodes := testnode.Processes(t, 3, testnode.Setup{})
 	revokeMany(t, nodes, nodes[0].NewOrg(t, unlimited), proof.Scale(20, 200))
 }
 
-// The same with the settings of production: a call that waits for Redis for 25 ms in vain is judged by the database.
+// The same holds with the timeout of production: if Redis does not respond within 25 ms, the database decides.
 func TestRevocationIsImmediateWithShortTimeouts(t *testing.T) {
-	// Not parallel: it loads the machine, and others would be measured with it.
+	// Not parallel: its load would slow down other tests.
 	nodes := testnode.Processes(t, 3, testnode.Setup{RedisTimeout: 25 * time.Millisecond})
 	revokeMany(t, nodes, nodes[0].NewOrg(t, unlimited), proof.Scale(6, 50))
 }
 
-// The bus only makes things faster: without it revocation is just as immediate.
+// NATS is only an optimisation: without it, revocation is just as immediate.
 func TestRevocationIsImmediateWithoutNATS(t *testing.T) {
-	// Not parallel: it loads the machine, and others would be measured with it.
+	// Not parallel: its load would slow down other tests.
 	process, url := testenv.PrivateNATS(t)
 	nodes := testnode.Processes(t, 3, testnode.Setup{NATS: url})
 	owner := nodes[0].NewOrg(t, unlimited)
@@ -138,24 +138,24 @@ func TestRevocationIsImmediateWithoutNATS(t *testing.T) {
 	revokeMany(t, nodes, owner, proof.Scale(6, 50))
 }
 
-// Losing everything in Redis at any moment does not bring a revoked key back.
+// Losing all data in Redis at any time does not make a revoked key valid again.
 func TestRevocationSurvivesFlushes(t *testing.T) {
-	// Not parallel: it loads the machine, and others would be measured with it.
+	// Not parallel: its load would slow down other tests.
 	_, url := testenv.PrivateRedis(t)
 	nodes := testnode.Processes(t, 3, testnode.Setup{Redis: url})
 	owner := nodes[0].NewOrg(t, unlimited)
-	stop := flushing(t, url)
+	stop := flushRepeatedly(t, url)
 	rounds := proof.Scale(6, 50)
 	revokeMany(t, nodes, owner, rounds)
 	if flushes := stop(); flushes < rounds {
-		t.Errorf("Redis was emptied only %d times", flushes)
+		t.Errorf("Redis was flushed only %d times", flushes)
 	}
 }
 
-// Without Redis the database decides: a revoked key is soon refused by every node, without the bus as well. A proof also
-// measures how soon.
+// Without Redis the database decides: every node soon refuses a revoked key, also without NATS. A proof also measures
+// how soon.
 func TestRevocationIsBoundedWithoutRedis(t *testing.T) {
-	// Not parallel: it loads the machine, and others would be measured with it.
+	// Not parallel: its load would slow down other tests.
 	redis, redisURL := testenv.PrivateRedis(t)
 	nats, natsURL := testenv.PrivateNATS(t)
 	nodes := testnode.Processes(t, 3, testnode.Setup{Redis: redisURL, NATS: natsURL, RedisTimeout: 25 * time.Millisecond})
@@ -180,19 +180,19 @@ func TestRevocationIsBoundedWithoutRedis(t *testing.T) {
 		})
 		late = max(late, r.late)
 		if r.last != lastCalls {
-			t.Fatalf("a revoked key that was refused by every node is still accepted by %d of %d calls", lastCalls-r.last, lastCalls)
+			t.Fatalf("every node had refused the revoked key, but %d of %d later calls succeeded", lastCalls-r.last, lastCalls)
 		}
 	}
 	t.Logf("without Redis, and then without NATS too, a revoked key was accepted for at most %s", late)
-	if proof.Running() && late > 2*time.Second { // ten are promised; an identity is believed for one
+	if proof.Running() && late > 2*time.Second { // 10 s are promised; an identity is cached for 1 s
 		t.Fail()
 	}
 }
 
 var flushAll = redis.NewScript("redis.call('FLUSHALL') return 'ok'")
 
-// flushing empties a Redis again and again until the returned function is called, which says how often.
-func flushing(t *testing.T, redisURL secret.String) func() int {
+// flushRepeatedly flushes Redis again and again. The returned function stops it and returns how often it did.
+func flushRepeatedly(t *testing.T, redisURL secret.String) func() int {
 	t.Helper()
 	client, err := redis.Open(redis.Config{URL: redisURL, Name: "test"})
 	if err != nil {

@@ -17,22 +17,22 @@ import (
 	"testing"
 )
 
-// canary is a secret that was used in a run, and must not be found anywhere.
+// canary is a secret that was used in a run and must not be found anywhere.
 type canary struct {
 	kind, value string
-	// told means that answers may hold it: they are how callers get it.
-	told bool
+	// returned means that responses may contain it, because callers get it from them.
+	returned bool
 }
 
-// vault has all secrets of a run.
+// vault holds all secrets of a run.
 type vault struct {
 	mu   sync.Mutex
 	seen map[string]bool
 	list []canary
 }
 
-// plant remembers secrets. Those too short to be told from chance are a mistake of the test.
-func (v *vault) plant(t *testing.T, told bool, kind string, values ...string) {
+// plant adds secrets to search for. It fails the test if one is so short that it could occur by chance.
+func (v *vault) plant(t *testing.T, returned bool, kind string, values ...string) {
 	t.Helper()
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -47,14 +47,14 @@ func (v *vault) plant(t *testing.T, told bool, kind string, values ...string) {
 			v.seen = map[string]bool{}
 		}
 		v.seen[value] = true
-		v.list = append(v.list, canary{kind, value, told})
+		v.list = append(v.list, canary{kind, value, returned})
 	}
 }
 
-// form is a way to write a secret.
+// form is an encoding of a secret.
 type form struct{ name, text string }
 
-// forms are the ways in which a value may turn up.
+// forms returns the encodings in which a value may occur.
 func forms(value string) []form {
 	raw := []byte(value)
 	quoted, _ := json.Marshal(value)
@@ -73,19 +73,19 @@ func forms(value string) []form {
 		{"query", url.QueryEscape(value)},
 		{"path", url.PathEscape(value)},
 		{"html", html.EscapeString(value)},
-		{"json", inside(string(quoted))},
-		{"json", inside(strings.TrimSpace(plain.String()))},
-		{"json in json", inside(inside(string(again)))},
-		{"go", inside(strconv.Quote(value))},
-		{"go", inside(strconv.QuoteToASCII(value))},
+		{"json", trimQuotes(string(quoted))},
+		{"json", trimQuotes(strings.TrimSpace(plain.String()))},
+		{"json in json", trimQuotes(trimQuotes(string(again)))},
+		{"go", trimQuotes(strconv.Quote(value))},
+		{"go", trimQuotes(strconv.QuoteToASCII(value))},
 		{"redis", redisQuoted(raw)},
-		{"numbers", inside(numbers)},
-		{"numbers", strings.ReplaceAll(inside(numbers), " ", ",")},
+		{"numbers", trimQuotes(numbers)},
+		{"numbers", strings.ReplaceAll(trimQuotes(numbers), " ", ",")},
 		{"copy", strings.ReplaceAll(value, `\`, `\\`)},
 	}
 	for _, alphabet := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		for shift := range 3 {
-			list = append(list, form{"base64", aligned(alphabet, raw, shift)})
+			list = append(list, form{"base64", alignedBase64(alphabet, raw, shift)})
 		}
 	}
 	seen := map[string]bool{}
@@ -96,10 +96,10 @@ func forms(value string) []form {
 	})
 }
 
-// inside drops the marks around a text.
-func inside(text string) string { return text[1 : len(text)-1] }
+// trimQuotes removes the first and the last character.
+func trimQuotes(text string) string { return text[1 : len(text)-1] }
 
-// redisQuoted is how MONITOR shows bytes.
+// redisQuoted returns bytes in the form of MONITOR.
 func redisQuoted(raw []byte) string {
 	var b strings.Builder
 	for _, c := range raw {
@@ -116,13 +116,13 @@ func redisQuoted(raw []byte) string {
 	return b.String()
 }
 
-// aligned is what is certain of a value's base64 when shift bytes of something else come before it.
-func aligned(alphabet *base64.Encoding, raw []byte, shift int) string {
+// alignedBase64 returns the part of a value's base64 that does not depend on the shift bytes before it.
+func alignedBase64(alphabet *base64.Encoding, raw []byte, shift int) string {
 	text := alphabet.EncodeToString(append(make([]byte, shift), raw...))
 	return text[(8*shift+5)/6 : 8*(shift+len(raw))/6]
 }
 
-// gateSize is how many bytes of a needle are looked at first.
+// gateSize is how many bytes of a needle are compared first.
 const gateSize = 8
 
 const gateBits = 18
@@ -133,7 +133,7 @@ type needle struct {
 	form
 }
 
-// finder looks for many needles at once.
+// finder searches for many needles in one pass. gate is a bitmap over hashes of their first gateSize bytes.
 type finder struct {
 	gate  []bool
 	byKey map[uint64][]needle
@@ -170,11 +170,11 @@ func (f *finder) find(data []byte, hit func(n needle, at int)) {
 	}
 }
 
-// search looks for every secret in every place, and makes sure that it would have found them.
-func (s *spree) search() {
+// search looks for every secret in every place. Probes with known positions prove that it would find them.
+func (s *secretsFixture) search() {
 	s.t.Helper()
-	list := append(s.engines.places(),
-		place{"log", "", s.logs.bytes()}, place{"metrics, readiness and lists", "", s.watched.bytes()}, place{"answers", "", s.answers.bytes()})
+	list := append(s.engines.stopAndRead(),
+		place{"log", "", s.logs.bytes()}, place{"metrics, readiness and lists", "", s.operatorPages.bytes()}, place{"answers", "", s.answers.bytes()})
 	known := map[string]bool{}
 	probes := []canary{
 		{"org", s.owner.ID, true}, {"text in SQL", s.engines.sqlText, true}, {"text on NATS", s.engines.natsText, true}, {"text in Redis", s.engines.commandText, true},
@@ -189,7 +189,7 @@ func (s *spree) search() {
 				known[n.kind+" in "+one.name+" as "+n.name] = true
 				return
 			}
-			if n.told && one.name == "answers" {
+			if n.returned && one.name == "answers" {
 				return
 			}
 			what := fmt.Sprintf("a canary of kind %s is in the %s as %s", n.kind, one.name, n.name)
@@ -208,16 +208,16 @@ func (s *spree) search() {
 		"text on NATS in JetStream as raw", "text in Redis in Redis keys as raw", "text in Redis in Redis MONITOR as raw",
 	} {
 		if !known[want] {
-			s.t.Errorf("the search does not find: %s", want)
+			s.t.Errorf("the search did not find the probe: %s", want)
 		}
 	}
 	for _, want := range []string{"stagedoord", "/v1/connect/login/{attemptId}"} {
 		if !bytes.Contains(s.engines.traces.bytes(), []byte(want)) {
-			s.t.Errorf("%s is not traced", want)
+			s.t.Errorf("the traces do not contain %s", want)
 		}
 	}
 	if text := s.logs.bytes(); !bytes.Contains(text, []byte(`"operation":"submitAttempt"`)) || !bytes.Contains(text, []byte("SIGQUIT: quit")) {
-		s.t.Error("the log lacks the run, or the last words of a node")
+		s.t.Error("the log lacks the calls of the run, or the stack dump of a node")
 	}
 	for _, want := range []string{
 		"password", "code", "cookie", "curl", "session", "sign-in under way", "attempt link", "session link", "manage link", "api key", "admin token",
@@ -230,8 +230,8 @@ func (s *spree) search() {
 	s.t.Logf("%d canaries %v in %d forms, searched in %d bytes of %d parts: %v", len(s.vault.list), kinds, f.count, size, len(list), sizes)
 }
 
-// Whatever the form and whatever is around it, a canary is found.
-func TestTheSearchFindsEveryForm(t *testing.T) {
+// A canary is found in every encoding, whatever surrounds it.
+func TestSearchFindsEveryForm(t *testing.T) {
 	t.Parallel()
 	noise := rand.NewChaCha8([32]byte{7})
 	for range 50 {

@@ -53,13 +53,13 @@ func (s *sink) bytes() []byte {
 	return bytes.Clone(s.buf.Bytes())
 }
 
-// place is where a secret may be left. Places with the same name are one, of several parts.
+// place is data in which a secret may be left, such as a file. Places with the same name are parts of one place.
 type place struct {
 	name, part string
 	data       []byte
 }
 
-// privateEngines are those of one run, all of its own, with all that they were told.
+// privateEngines are the engines of one run, with recordings of everything that was sent to them.
 type privateEngines struct {
 	t                              *testing.T
 	postgres, nats, redis          *testenv.Store
@@ -68,10 +68,11 @@ type privateEngines struct {
 	collector                      *httptest.Server
 	commands                       net.Conn
 	replies                        *bufio.Reader
-	sqlText, natsText, commandText string // what the test itself has put there, to be found
+	sqlText, natsText, commandText string // probes that the search must find
 }
 
-// keepEverything makes the database forget nothing: data keys are copied, still wrapped, when they are made, and no column is compressed.
+// keepEverything copies wrapped data keys when they are inserted, so that they outlive their deletion. It also turns
+// off the compression of columns, which would hide secrets.
 const keepEverything = `
 CREATE SCHEMA probe;
 CREATE TABLE probe.data_key (LIKE keyring.data_key);
@@ -125,7 +126,7 @@ func (e *privateEngines) sql(text string, args ...any) {
 	}
 }
 
-// recordNATS has JetStream keep whatever is said on the bus.
+// recordNATS makes JetStream store the messages of the bus.
 func (e *privateEngines) recordNATS() {
 	e.t.Helper()
 	conn, err := nats.Connect(e.nats.URL.Reveal())
@@ -146,7 +147,7 @@ func (e *privateEngines) recordNATS() {
 	}
 }
 
-// recordRedis watches every command.
+// recordRedis records every command with MONITOR.
 func (e *privateEngines) recordRedis() {
 	e.t.Helper()
 	address := strings.TrimSuffix(strings.TrimPrefix(e.redis.URL.Reveal(), "redis://"), "/0")
@@ -171,7 +172,7 @@ func (e *privateEngines) recordRedis() {
 	e.command("SET probe " + e.commandText)
 }
 
-// command sends Redis an order that is answered with OK.
+// command sends Redis a command whose reply must be OK.
 func (e *privateEngines) command(text string) {
 	e.t.Helper()
 	if _, err := io.WriteString(e.commands, text+"\r\n"); err != nil {
@@ -182,8 +183,8 @@ func (e *privateEngines) command(text string) {
 	}
 }
 
-// join is how package seal writes down what a key is wrapped for.
-func join(label string, parts ...string) []byte {
+// joinParts encodes the additional data of a wrapped key, as package seal does.
+func joinParts(label string, parts ...string) []byte {
 	var out []byte
 	for _, part := range append([]string{label}, parts...) {
 		out = binary.BigEndian.AppendUint32(out, uint32(len(part)))
@@ -194,8 +195,9 @@ func join(label string, parts ...string) []byte {
 
 func numberOf(n int32) string { return string(binary.BigEndian.AppendUint64(nil, uint64(n))) }
 
-// keys are all that were ever made: that of the key management service, the orgs', the holders', the root, and what comes of it.
-func (e *privateEngines) keys(v *vault) {
+// plantKeys plants all keys of the run: of the key management service, the root key with those derived from it, and the
+// keys of organisations and holders.
+func (e *privateEngines) plantKeys(v *vault) {
 	t := e.t
 	t.Helper()
 	must := func(err error) {
@@ -226,7 +228,7 @@ func (e *privateEngines) keys(v *vault) {
 	var number int32
 	var wrapped []byte
 	must(db.Pool().QueryRow(t.Context(), "SELECT wrapped FROM keyring.root_key").Scan(&wrapped))
-	v.plant(t, false, "root key", unwrap(wrapped, join("sd1root")))
+	v.plant(t, false, "root key", unwrap(wrapped, joinParts("sd1root")))
 	sealer := seal.New(seal.Deps{DB: db, KMS: local, Log: nil, Now: clock.Now, Config: seal.Config{}, OldKMS: nil, Bus: nil})
 	for _, purpose := range []string{"connect.link", "connect.login", "creator manage link", "idempotency"} {
 		key, err := sealer.Derive(t.Context(), purpose)
@@ -238,7 +240,7 @@ func (e *privateEngines) keys(v *vault) {
 	rows, err := db.Pool().Query(t.Context(), "SELECT org_id, version, wrapped FROM keyring.org_key")
 	must(err)
 	_, err = pgx.ForEachRow(rows, []any{&org, &number, &wrapped}, func() error {
-		key := unwrap(wrapped, join("sd1ork", org, numberOf(number)))
+		key := unwrap(wrapped, joinParts("sd1ork", org, numberOf(number)))
 		handle, err := insecurecleartextkeyset.Read(keyset.NewBinaryReader(strings.NewReader(key)))
 		must(err)
 		v.plant(t, false, "org key", key, keyBytes(t, handle))
@@ -252,7 +254,7 @@ func (e *privateEngines) keys(v *vault) {
 	_, err = pgx.ForEachRow(rows, []any{&org, &holder, &generation, &number, &wrapped}, func() error {
 		above, err := aead.New(orgs[org+fmt.Sprint(number)])
 		must(err)
-		key, err := above.Decrypt(wrapped, join("sd1dek", org, holder, numberOf(generation)))
+		key, err := above.Decrypt(wrapped, joinParts("sd1dek", org, holder, numberOf(generation)))
 		must(err)
 		handle, err := insecurecleartextkeyset.Read(keyset.NewBinaryReader(bytes.NewReader(key)))
 		must(err)
@@ -262,7 +264,7 @@ func (e *privateEngines) keys(v *vault) {
 	must(err)
 }
 
-// keyBytes is the AES key of a keyset with one key.
+// keyBytes returns the AES key of a keyset with one key.
 func keyBytes(t *testing.T, handle *keyset.Handle) string {
 	t.Helper()
 	entry, err := handle.Primary()
@@ -276,8 +278,8 @@ func keyBytes(t *testing.T, handle *keyset.Handle) string {
 	return string(key.KeyBytes().Data(insecuresecretdataaccess.Token{}))
 }
 
-// places stops the engines and reads all that they have, and were told.
-func (e *privateEngines) places() []place {
+// stopAndRead stops the engines and returns their data and the recordings.
+func (e *privateEngines) stopAndRead() []place {
 	t := e.t
 	t.Helper()
 	e.command("SAVE")

@@ -24,11 +24,11 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
 
-// secretText is random enough that chance does not write it.
+// secretText returns a random text that does not occur by chance.
 func secretText(prefix string) string { return prefix + crand.Text()[:20] }
 
-// spree is a run in which everything that has a secret is done.
-type spree struct {
+// secretsFixture is a run that uses every kind of secret.
+type secretsFixture struct {
 	t        *testing.T
 	engines  *privateEngines
 	platform *sandboxtest.Platform
@@ -37,16 +37,17 @@ type spree struct {
 	owner    testnode.Org
 	vault    *vault
 	logs     *sink
-	answers  *sink // that must not repeat what they were told
-	watched  *sink // metrics, readiness and the like
-	logins   map[string]bool
-	turn     int
+	answers  *sink // responses, which must not repeat secrets of requests
+	// operatorPages are metrics, readiness and the like.
+	operatorPages *sink
+	logins        map[string]bool
+	turn          int
 }
 
-func newSpree(t *testing.T) *spree {
+func newSecretsFixture(t *testing.T) *secretsFixture {
 	t.Helper()
-	s := &spree{
-		t: t, engines: newPrivateEngines(t), vault: &vault{}, logs: &sink{}, answers: &sink{}, watched: &sink{}, logins: map[string]bool{},
+	s := &secretsFixture{
+		t: t, engines: newPrivateEngines(t), vault: &vault{}, logs: &sink{}, answers: &sink{}, operatorPages: &sink{}, logins: map[string]bool{},
 		proxies: map[string]*testenv.Proxy{"us": testenv.NewProxy(t, "127.0.1.1"), "uk": testenv.NewProxy(t, "127.0.2.1")},
 	}
 	s.platform = sandboxtest.New(t, func(cfg *sandbox.Config) {
@@ -71,22 +72,22 @@ func newSpree(t *testing.T) *spree {
 	return s
 }
 
-// withPassword gives a password to an engine that does not ask for one.
-func (s *spree) withPassword(address secret.String) secret.String {
+// withPassword adds a password to the URL of an engine that does not require one.
+func (s *secretsFixture) withPassword(address secret.String) secret.String {
 	s.t.Helper()
 	u, err := url.Parse(address.Reveal())
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	u.User = url.UserPassword("stagedoor", s.fresh("engine password", ""))
+	u.User = url.UserPassword("stagedoor", s.newSecret("engine password", ""))
 	return secret.New(u.String())
 }
 
-// issued are secrets that answers hand out: links, and keys of callers.
+// issued matches secrets that responses contain on purpose: links, and keys of callers.
 var issued = regexp.MustCompile(`(?:at|cst|mng)_[A-Za-z0-9_-]{43,}|sd_sandbox_[0-9A-Za-z]{40,}`)
 
-// send makes a request, to a path on any node or to a link, and keeps what there is of secrets in the answer.
-func (s *spree) send(method, where string, body any, headers ...string) testnode.Reply {
+// send makes a request to a path on one node after the other, or to a link, and records the secrets of the response.
+func (s *secretsFixture) send(method, where string, body any, headers ...string) testnode.Reply {
 	s.t.Helper()
 	if strings.HasPrefix(where, "/") {
 		s.turn++
@@ -120,12 +121,12 @@ func (s *spree) send(method, where string, body any, headers ...string) testnode
 	if err != nil {
 		s.t.Fatalf("%s %s: %v", method, req.URL.Path, err)
 	}
-	s.keep(r, !strings.Contains(where, "/v1/sandbox/session"))
+	s.recordSecrets(r, !strings.Contains(where, "/v1/sandbox/session"))
 	return r
 }
 
-// want is send for a request whose outcome is known.
-func (s *spree) want(status int, method, where string, body any, headers ...string) testnode.Reply {
+// mustSend is send for a request whose status is known.
+func (s *secretsFixture) mustSend(status int, method, where string, body any, headers ...string) testnode.Reply {
 	s.t.Helper()
 	r := s.send(method, where, body, headers...)
 	if r.Status != status {
@@ -134,8 +135,8 @@ func (s *spree) want(status int, method, where string, body any, headers ...stri
 	return r
 }
 
-// keep notes the secrets that have come into the world.
-func (s *spree) keep(r testnode.Reply, answer bool) {
+// recordSecrets plants the secrets that a request created: tokens in the response, and sessions on the platform.
+func (s *secretsFixture) recordSecrets(r testnode.Reply, answer bool) {
 	s.t.Helper()
 	if answer {
 		_, _ = s.answers.Write(slices.Concat(r.Body, []byte("\n"), fmt.Append(nil, r.Header), []byte("\n")))
@@ -170,8 +171,8 @@ func (s *spree) keep(r testnode.Reply, answer bool) {
 	}
 }
 
-// plantToken takes a token apart: what is secret of a link is its end.
-func (s *spree) plantToken(token string) {
+// plantToken plants a token and its secret part, which is the end of a link.
+func (s *secretsFixture) plantToken(token string) {
 	s.t.Helper()
 	kind := map[string]string{"at": "attempt link", "cst": "session link", "mng": "manage link", "sd": "api key"}[token[:strings.IndexByte(token, '_')]]
 	s.vault.plant(s.t, true, kind, token)
@@ -182,31 +183,35 @@ func (s *spree) plantToken(token string) {
 	end := token[len(token)-43:]
 	raw, err := base64.RawURLEncoding.DecodeString(end)
 	if err != nil {
-		s.t.Fatalf("%s is no token: %v", token, err)
+		s.t.Fatalf("%s is not a token: %v", token, err)
 	}
 	s.vault.plant(s.t, true, kind, end, string(raw))
 }
 
-// fresh is a new secret of a kind, whole and its random part.
-func (s *spree) fresh(kind, prefix string) string {
+// newSecret plants a new secret of a kind, as a whole and its random part.
+func (s *secretsFixture) newSecret(kind, prefix string) string {
 	s.t.Helper()
 	text := secretText(prefix)
 	s.vault.plant(s.t, false, kind, text, strings.TrimPrefix(text, prefix))
 	return text
 }
 
-func (s *spree) password() string { s.t.Helper(); return s.fresh("password", `p"w&ä\ %/`) }
+func (s *secretsFixture) password() string {
+	s.t.Helper()
+	return s.newSecret("password", `p"w&ä\ %/`)
+}
 
-// code is a wrong one, as long as codes may be.
-func (s *spree) code() string {
+// code plants a wrong code of the maximum length.
+func (s *secretsFixture) code() string {
 	s.t.Helper()
 	text := crand.Text()[:16]
 	s.vault.plant(s.t, false, "code", text)
 	return text
 }
 
-// login is a creator's address. Answers may hold it: /me is about the creator, and a form is shown again.
-func (s *spree) login(persona string) string {
+// login plants the email address of a new creator. Responses may contain it: /me describes the creator, and forms show
+// their input again.
+func (s *secretsFixture) login(persona string) string {
 	s.t.Helper()
 	tag := strings.ToLower(crand.Text()[:18])
 	login := persona + "+" + tag + "@sandbox.test"
@@ -215,7 +220,7 @@ func (s *spree) login(persona string) string {
 	return login
 }
 
-// poll is where an attempt is polled, and how it stands.
+// poll is the path of an attempt and its last response.
 type poll struct {
 	path string
 	now  map[string]any
@@ -228,24 +233,24 @@ func (p poll) can(what string) bool {
 	return slices.Contains(list, any(what))
 }
 
-// start begins an attempt and waits until it needs somebody, or is over.
-func (s *spree) start(path string, body any) poll {
+// start starts an attempt and waits until it needs input or has ended.
+func (s *secretsFixture) start(path string, body any) poll {
 	s.t.Helper()
-	r := s.want(http.StatusAccepted, http.MethodPost, path, body)
-	return s.until(poll{path: "/v1/connect/login/" + r.JSON()["attempt_id"].(string)}, func(p poll) bool { return p.text("state") != "pending" })
+	r := s.mustSend(http.StatusAccepted, http.MethodPost, path, body)
+	return s.awaitAttempt(poll{path: "/v1/connect/login/" + r.JSON()["attempt_id"].(string)}, func(p poll) bool { return p.text("state") != "pending" })
 }
 
-func (s *spree) signIn(persona string, more map[string]any) poll {
+func (s *secretsFixture) signIn(persona string, more map[string]any) poll {
 	s.t.Helper()
 	body := map[string]any{"email": s.login(persona), "password": s.password(), "label": "Luna"}
 	maps.Copy(body, more)
 	return s.start("/v1/connect/login", body)
 }
 
-func (s *spree) until(p poll, holds func(poll) bool) poll {
+func (s *secretsFixture) awaitAttempt(p poll, holds func(poll) bool) poll {
 	s.t.Helper()
 	wait := ""
-	await(s.t, "attempt to go on", 40*time.Second, func() bool {
+	await(s.t, "the attempt continues", 40*time.Second, func() bool {
 		r := s.send(http.MethodGet, p.path+wait, nil)
 		wait = "?wait=1"
 		if r.Status == http.StatusOK {
@@ -256,9 +261,9 @@ func (s *spree) until(p poll, holds func(poll) bool) poll {
 	return p
 }
 
-func (s *spree) ended(p poll, state, failure string) poll {
+func (s *secretsFixture) awaitEnd(p poll, state, failure string) poll {
 	s.t.Helper()
-	p = s.until(p, func(p poll) bool { return strings.HasPrefix(p.text("state"), "completed_") })
+	p = s.awaitAttempt(p, func(p poll) bool { return strings.HasPrefix(p.text("state"), "completed_") })
 	code := ""
 	if f, ok := p.now["failure"].(map[string]any); ok {
 		code, _ = f["code"].(string)
@@ -269,15 +274,16 @@ func (s *spree) ended(p poll, state, failure string) poll {
 	return p
 }
 
-// No secret of a run in which everything is done, and much goes wrong, is left in any place where somebody may look later.
+// A run uses every kind of secret, and much goes wrong. Afterwards no secret is left in any engine, log, trace, metric
+// or response.
 func TestNoSecretIsLeftAnywhere(t *testing.T) {
-	// Not parallel: it loads the machine, and others would be measured with it.
+	// Not parallel: its load would slow down other tests.
 	began := time.Now()
-	s := newSpree(t)
-	for _, do := range []func(){s.callers, s.mistakes, s.challenges, s.phone, s.pasted, s.accounts, s.hosted, s.broken, s.killed, s.looked} {
+	s := newSecretsFixture(t)
+	for _, do := range []func(){s.useKeys, s.makeMistakes, s.answerChallenges, s.approveByPhone, s.pasteSessions, s.useAccounts, s.useHostedPages, s.loseProxy, s.killNodes, s.readLists} {
 		do()
 	}
-	s.engines.keys(s.vault)
+	s.engines.plantKeys(s.vault)
 	for _, node := range s.nodes {
 		node.Process.Signal(syscall.SIGTERM)
 		<-node.Process.Exited()
@@ -287,25 +293,25 @@ func TestNoSecretIsLeftAnywhere(t *testing.T) {
 	t.Logf("the run took %s, the search %s", ran.Round(time.Millisecond), (time.Since(began) - ran).Round(time.Millisecond))
 }
 
-// callers makes keys, and repeats the answer of one.
-func (s *spree) callers() {
+// useKeys creates API keys, repeats a request with its idempotency key, and uses unknown keys.
+func (s *secretsFixture) useKeys() {
 	for range 2 {
-		s.want(http.StatusCreated, http.MethodPost, "/v1/me/keys", map[string]any{"label": "minted"}, "Idempotency-Key", "mint-1")
+		s.mustSend(http.StatusCreated, http.MethodPost, "/v1/me/keys", map[string]any{"label": "minted"}, "Idempotency-Key", "mint-1")
 	}
-	unknown := s.fresh("api key", "sd_sandbox_")
-	s.want(http.StatusUnauthorized, http.MethodGet, "/v1/me", nil, "Authorization", "Bearer "+unknown)
-	s.want(http.StatusUnauthorized, http.MethodGet, "/v1/me", nil, "Authorization", "Basic "+unknown)
-	s.send(http.MethodGet, "/v1/me?key="+s.fresh("query", ""), nil)
-	s.send(http.MethodGet, "/v1/connect/login?link="+s.fresh("query", ""), nil)
-	s.send(http.MethodGet, "/v1/"+s.fresh("unknown path", ""), nil)
+	unknown := s.newSecret("api key", "sd_sandbox_")
+	s.mustSend(http.StatusUnauthorized, http.MethodGet, "/v1/me", nil, "Authorization", "Bearer "+unknown)
+	s.mustSend(http.StatusUnauthorized, http.MethodGet, "/v1/me", nil, "Authorization", "Basic "+unknown)
+	s.send(http.MethodGet, "/v1/me?key="+s.newSecret("query", ""), nil)
+	s.send(http.MethodGet, "/v1/connect/login?link="+s.newSecret("query", ""), nil)
+	s.send(http.MethodGet, "/v1/"+s.newSecret("unknown path", ""), nil)
 }
 
-// mistakes are requests that are refused, with secrets where they belong and where they do not.
-func (s *spree) mistakes() {
+// makeMistakes sends requests that are refused, with secrets in the right and in wrong places.
+func (s *secretsFixture) makeMistakes() {
 	const login = "/v1/connect/login"
 	for _, body := range []any{
-		`{"email":"a@sandbox.test","password":"` + s.fresh("password", ""),
-		`{"email":"a@sandbox.test","password":["` + s.fresh("password", "") + `"]}`,
+		`{"email":"a@sandbox.test","password":"` + s.newSecret("password", ""),
+		`{"email":"a@sandbox.test","password":["` + s.newSecret("password", "") + `"]}`,
 		map[string]any{"email": "a@sandbox.test", "passwrod": s.password()},
 		map[string]any{"email": s.password(), "password": s.password()},
 		map[string]any{"email": "a@sandbox.test", "password": s.password() + strings.Repeat("x", 1100)},
@@ -313,93 +319,93 @@ func (s *spree) mistakes() {
 		map[string]any{"email": "a@sandbox.test", "password": s.password(), "proxy_country": "mars"},
 	} {
 		if r := s.send(http.MethodPost, login, body); r.Status < 400 || r.Status > 499 {
-			s.t.Errorf("a mistake is answered with %d %s", r.Status, r.Body)
+			s.t.Errorf("a bad request got %d %s", r.Status, r.Body)
 		}
 	}
 	for _, command := range []string{
-		"curl 'https://elsewhere.example/?k=" + s.fresh("curl", "") + "' -H 'cookie: sess=" + s.fresh("cookie", "") + "'",
-		"curl 'unterminated " + s.fresh("curl", ""),
-		"curl '" + s.platform.URL + "/' --upload-file " + s.fresh("curl", ""),
-		"curl '" + s.platform.URL + "/' -H 'cookie: sess=" + s.fresh("cookie", "") + "'",
-		"curl '" + s.platform.URL + "/' $(" + s.fresh("curl", "") + ")",
+		"curl 'https://elsewhere.example/?k=" + s.newSecret("curl", "") + "' -H 'cookie: sess=" + s.newSecret("cookie", "") + "'",
+		"curl 'unterminated " + s.newSecret("curl", ""),
+		"curl '" + s.platform.URL + "/' --upload-file " + s.newSecret("curl", ""),
+		"curl '" + s.platform.URL + "/' -H 'cookie: sess=" + s.newSecret("cookie", "") + "'",
+		"curl '" + s.platform.URL + "/' $(" + s.newSecret("curl", "") + ")",
 	} {
 		if r := s.send(http.MethodPost, "/v1/connect/curl", map[string]any{"curl": command}); r.Status < 400 || r.Status > 499 {
-			s.t.Errorf("a bad command is answered with %d %s", r.Status, r.Body)
+			s.t.Errorf("a bad command got %d %s", r.Status, r.Body)
 		}
 	}
-	s.want(http.StatusUnprocessableEntity, http.MethodPost, "/v1/connect/cookie", map[string]any{"cookie": "sess=" + s.fresh("cookie", ""), "user_agent": "x"})
-	s.ended(s.start("/v1/connect/cookie", map[string]any{
-		"cookie": "auth_id=1; sess=" + s.fresh("cookie", ""), "user_agent": "x", "headers": map[string]string{"x-device": s.fresh("cookie", "")},
+	s.mustSend(http.StatusUnprocessableEntity, http.MethodPost, "/v1/connect/cookie", map[string]any{"cookie": "sess=" + s.newSecret("cookie", ""), "user_agent": "x"})
+	s.awaitEnd(s.start("/v1/connect/cookie", map[string]any{
+		"cookie": "auth_id=1; sess=" + s.newSecret("cookie", ""), "user_agent": "x", "headers": map[string]string{"x-device": s.newSecret("cookie", "")},
 	}), "failed", "")
 	for persona, failure := range map[string]string{"locked": "account_locked", "captcha": "captcha_required", "fan": "not_a_creator", "changed": "upstream_changed"} {
-		s.ended(s.signIn(persona, nil), "failed", failure)
+		s.awaitEnd(s.signIn(persona, nil), "failed", failure)
 	}
 }
 
-// challenges answers them wrongly and rightly, by the API and on the page.
-func (s *spree) challenges() {
+// answerChallenges submits wrong and right codes, by the API and on the page.
+func (s *secretsFixture) answerChallenges() {
 	p := s.signIn("sms", map[string]any{"remember_credentials": true})
 	page := p.text("verification_page_url")
-	s.want(http.StatusOK, http.MethodGet, page, nil)
-	s.want(http.StatusOK, http.MethodGet, p.text("embed_url"), nil)
+	s.mustSend(http.StatusOK, http.MethodGet, page, nil)
+	s.mustSend(http.StatusOK, http.MethodGet, p.text("embed_url"), nil)
 	code := s.code()
-	s.want(http.StatusOK, http.MethodPut, p.path, map[string]any{"code": code[:8] + "-" + code[8:]})
-	s.want(http.StatusUnprocessableEntity, http.MethodPut, p.path, map[string]any{"code": "!" + s.code()})
-	s.want(http.StatusUnprocessableEntity, http.MethodPut, p.path, map[string]any{"code": s.code() + s.code()})
-	s.want(http.StatusUnprocessableEntity, http.MethodPut, p.path, map[string]any{"kode": s.code()})
-	s.want(http.StatusSeeOther, http.MethodPost, page, url.Values{"do": {"code"}, "code": {s.code()}})
-	s.want(http.StatusUnprocessableEntity, http.MethodPost, page, url.Values{"do": {"code"}, "code": {s.code() + "!"}})
-	s.until(p, func(p poll) bool {
+	s.mustSend(http.StatusOK, http.MethodPut, p.path, map[string]any{"code": code[:8] + "-" + code[8:]})
+	s.mustSend(http.StatusUnprocessableEntity, http.MethodPut, p.path, map[string]any{"code": "!" + s.code()})
+	s.mustSend(http.StatusUnprocessableEntity, http.MethodPut, p.path, map[string]any{"code": s.code() + s.code()})
+	s.mustSend(http.StatusUnprocessableEntity, http.MethodPut, p.path, map[string]any{"kode": s.code()})
+	s.mustSend(http.StatusSeeOther, http.MethodPost, page, url.Values{"do": {"code"}, "code": {s.code()}})
+	s.mustSend(http.StatusUnprocessableEntity, http.MethodPost, page, url.Values{"do": {"code"}, "code": {s.code() + "!"}})
+	s.awaitAttempt(p, func(p poll) bool {
 		return p.text("state") == "wrong_2fa_code_retry" && p.now["submissions_remaining"] == float64(3)
 	})
-	s.want(http.StatusOK, http.MethodPut, p.path, map[string]any{"code": "123456"})
-	p = s.ended(p, "success", "")
-	s.want(http.StatusConflict, http.MethodPut, p.path, map[string]any{"code": s.code()})
-	s.want(http.StatusOK, http.MethodGet, page, nil) // with the creator's own link
+	s.mustSend(http.StatusOK, http.MethodPut, p.path, map[string]any{"code": "123456"})
+	p = s.awaitEnd(p, "success", "")
+	s.mustSend(http.StatusConflict, http.MethodPut, p.path, map[string]any{"code": s.code()})
+	s.mustSend(http.StatusOK, http.MethodGet, page, nil) // contains the creator's manage link
 
 	p = s.signIn("sms-email-face", nil)
 	for range 12 {
 		switch {
 		case p.can("send_email"):
-			s.want(http.StatusAccepted, http.MethodPost, p.path+"/send-email-to-creator", nil)
-			p = s.until(p, func(p poll) bool { return p.can("submit_code") })
-			s.want(http.StatusOK, http.MethodPut, p.path, map[string]any{"code": s.code()})
-			s.want(http.StatusOK, http.MethodPut, p.path, map[string]any{"code": "123456"})
+			s.mustSend(http.StatusAccepted, http.MethodPost, p.path+"/send-email-to-creator", nil)
+			p = s.awaitAttempt(p, func(p poll) bool { return p.can("submit_code") })
+			s.mustSend(http.StatusOK, http.MethodPut, p.path, map[string]any{"code": s.code()})
+			s.mustSend(http.StatusOK, http.MethodPut, p.path, map[string]any{"code": "123456"})
 		case p.can("submit_code"):
-			s.want(http.StatusOK, http.MethodPut, p.path, map[string]any{"code": "123456"})
+			s.mustSend(http.StatusOK, http.MethodPut, p.path, map[string]any{"code": "123456"})
 		case p.can("confirm_selfie"):
-			s.want(http.StatusSeeOther, http.MethodGet, p.text("phone_url"), nil)
-			s.want(http.StatusOK, http.MethodPost, strings.Replace(p.path, "connect/login", "sandbox/attempts", 1)+"/advance", map[string]any{"to": "pass_selfie"})
-			s.ended(p, "success", "")
+			s.mustSend(http.StatusSeeOther, http.MethodGet, p.text("phone_url"), nil)
+			s.mustSend(http.StatusOK, http.MethodPost, strings.Replace(p.path, "connect/login", "sandbox/attempts", 1)+"/advance", map[string]any{"to": "pass_selfie"})
+			s.awaitEnd(p, "success", "")
 			return
 		}
-		p = s.until(p, func(p poll) bool { return p.text("state") != "pending" })
+		p = s.awaitAttempt(p, func(p poll) bool { return p.text("state") != "pending" })
 	}
 	s.t.Fatalf("the chain is stuck in %s", p.text("state"))
 }
 
-// phone approves one sign-in and denies another.
-func (s *spree) phone() {
+// approveByPhone approves one sign-in on the phone and denies another.
+func (s *secretsFixture) approveByPhone() {
 	for to, end := range map[string]string{"approve": "success", "deny": "failed"} {
 		p := s.start("/v1/connect/mobile", map[string]any{"proxy_country": "uk"})
 		for _, accept := range []string{"image/svg+xml", "text/plain"} {
-			s.want(http.StatusOK, http.MethodGet, p.path+"/qr", nil, "Accept", accept)
+			s.mustSend(http.StatusOK, http.MethodGet, p.path+"/qr", nil, "Accept", accept)
 		}
 		s.send(http.MethodGet, p.text("phone_url"), nil)
-		s.want(http.StatusOK, http.MethodGet, p.text("embed_url"), nil)
+		s.mustSend(http.StatusOK, http.MethodGet, p.text("embed_url"), nil)
 		advance := strings.Replace(p.path, "connect/login", "sandbox/attempts", 1) + "/advance"
-		s.want(http.StatusOK, http.MethodPost, advance, map[string]any{"to": "scan"}, "Prefer", "wait=1")
-		s.want(http.StatusConflict, http.MethodPost, advance, map[string]any{"to": "pass_selfie"})
-		s.want(http.StatusOK, http.MethodPost, advance, map[string]any{"to": to})
-		s.ended(p, end, "")
+		s.mustSend(http.StatusOK, http.MethodPost, advance, map[string]any{"to": "scan"}, "Prefer", "wait=1")
+		s.mustSend(http.StatusConflict, http.MethodPost, advance, map[string]any{"to": "pass_selfie"})
+		s.mustSend(http.StatusOK, http.MethodPost, advance, map[string]any{"to": to})
+		s.awaitEnd(p, end, "")
 	}
 }
 
-// pasted connects with cookies and with a command.
-func (s *spree) pasted() {
+// pasteSessions connects with cookies and with a curl command.
+func (s *secretsFixture) pasteSessions() {
 	open := func() map[string]any {
 		s.t.Helper()
-		opened := s.want(http.StatusOK, http.MethodPost, "/v1/sandbox/session", map[string]any{"login": s.login("ok")}).JSON()
+		opened := s.mustSend(http.StatusOK, http.MethodPost, "/v1/sandbox/session", map[string]any{"login": s.login("ok")}).JSON()
 		_, token, _ := strings.Cut(opened["cookie"].(string), "sess=")
 		token, _, _ = strings.Cut(token, ";")
 		s.vault.plant(s.t, false, "cookie", token, opened["cookie"].(string), opened["headers"].(map[string]any)["x-device"].(string))
@@ -407,62 +413,62 @@ func (s *spree) pasted() {
 		return opened
 	}
 	one := open()
-	s.ended(s.start("/v1/connect/cookie", map[string]any{"cookie": one["cookie"], "user_agent": one["userAgent"], "headers": one["headers"]}), "success", "")
+	s.awaitEnd(s.start("/v1/connect/cookie", map[string]any{"cookie": one["cookie"], "user_agent": one["userAgent"], "headers": one["headers"]}), "success", "")
 	two := open()
-	s.want(http.StatusOK, http.MethodPost, "/v1/connect/curl", map[string]any{"curl": two["curl"], "dry_run": true})
-	s.ended(s.start("/v1/connect/curl", map[string]any{"curl": two["curl"]}), "success", "")
+	s.mustSend(http.StatusOK, http.MethodPost, "/v1/connect/curl", map[string]any{"curl": two["curl"], "dry_run": true})
+	s.awaitEnd(s.start("/v1/connect/curl", map[string]any{"curl": two["curl"]}), "success", "")
 	three := open()
 	_, token, _ := strings.Cut(three["cookie"].(string), "sess=")
-	list := []map[string]any{{"name": "sess", "value": strings.Split(token, ";")[0], "domain": "127.0.0.1"}, {"name": s.fresh("cookie", ""), "value": s.password()}}
+	list := []map[string]any{{"name": "sess", "value": strings.Split(token, ";")[0], "domain": "127.0.0.1"}, {"name": s.newSecret("cookie", ""), "value": s.password()}}
 	s.send(http.MethodPost, "/v1/connect/cookie", map[string]any{"cookies": list, "user_agent": three["userAgent"], "headers": three["headers"]})
 }
 
-// accounts are used, lose their sessions, sign in again, and are disconnected.
-func (s *spree) accounts() {
-	p := s.ended(s.signIn("ok", map[string]any{"remember_credentials": true, "metadata": map[string]string{"a": "b"}}), "success", "")
+// useAccounts calls an account that loses its session, signs in again, and is deleted.
+func (s *secretsFixture) useAccounts() {
+	p := s.awaitEnd(s.signIn("ok", map[string]any{"remember_credentials": true, "metadata": map[string]string{"a": "b"}}), "success", "")
 	path := "/v1/accounts/" + p.text("account_id")
-	s.want(http.StatusOK, http.MethodGet, path+"/me", nil)
+	s.mustSend(http.StatusOK, http.MethodGet, path+"/me", nil)
 	sandboxPath := strings.Replace(path, "/v1/", "/v1/sandbox/", 1)
-	s.want(http.StatusOK, http.MethodPost, sandboxPath+"/reset_login", nil)
-	await(s.t, "account to sign in again by itself", 2*time.Minute, func() bool { return s.send(http.MethodGet, path+"/me", nil).Status == http.StatusOK })
-	s.want(http.StatusAccepted, http.MethodPost, path+"/reauthenticate", map[string]any{}, "Prefer", "wait=10")
-	s.want(http.StatusAccepted, http.MethodPost, sandboxPath+"/fire_event", map[string]any{"event": "message", "data": map[string]any{"text": "Hello"}})
-	s.want(http.StatusOK, http.MethodGet, path, nil)
-	s.want(http.StatusOK, http.MethodDelete, path, nil)
+	s.mustSend(http.StatusOK, http.MethodPost, sandboxPath+"/reset_login", nil)
+	await(s.t, "the account signs in again automatically", 2*time.Minute, func() bool { return s.send(http.MethodGet, path+"/me", nil).Status == http.StatusOK })
+	s.mustSend(http.StatusAccepted, http.MethodPost, path+"/reauthenticate", map[string]any{}, "Prefer", "wait=10")
+	s.mustSend(http.StatusAccepted, http.MethodPost, sandboxPath+"/fire_event", map[string]any{"event": "message", "data": map[string]any{"text": "Hello"}})
+	s.mustSend(http.StatusOK, http.MethodGet, path, nil)
+	s.mustSend(http.StatusOK, http.MethodDelete, path, nil)
 	s.send(http.MethodGet, path+"/me", nil)
-	s.want(http.StatusOK, http.MethodGet, path+"/purge-receipt", nil)
+	s.mustSend(http.StatusOK, http.MethodGet, path+"/purge-receipt", nil)
 }
 
-// hosted is what a creator does with a link, and with the link to end it all.
-func (s *spree) hosted() {
-	made := s.want(http.StatusCreated, http.MethodPost, "/v1/connect/sessions", map[string]any{"reference_id": "user", "return_url": "https://app.example/done?a=b"}).JSON()
+// useHostedPages connects a creator on the hosted pages, and revokes the access with the manage link.
+func (s *secretsFixture) useHostedPages() {
+	made := s.mustSend(http.StatusCreated, http.MethodPost, "/v1/connect/sessions", map[string]any{"reference_id": "user", "return_url": "https://app.example/done?a=b"}).JSON()
 	link := made["session"].(map[string]any)["url"].(string)
-	s.want(http.StatusOK, http.MethodGet, link, nil)
-	s.want(http.StatusUnprocessableEntity, http.MethodPost, link, url.Values{"do": {"start"}, "email": {"nobody"}, "password": {s.password()}})
+	s.mustSend(http.StatusOK, http.MethodGet, link, nil)
+	s.mustSend(http.StatusUnprocessableEntity, http.MethodPost, link, url.Values{"do": {"start"}, "email": {"nobody"}, "password": {s.password()}})
 	form := url.Values{"do": {"start"}, "email": {s.login("app")}, "password": {s.password()}, "remember": {"yes"}}
-	s.want(http.StatusSeeOther, http.MethodPost, link, form)
+	s.mustSend(http.StatusSeeOther, http.MethodPost, link, form)
 	page := func(has string) testnode.Reply {
 		s.t.Helper()
 		var r testnode.Reply
-		await(s.t, "page with "+has, 2*time.Minute, func() bool {
+		await(s.t, "the page contains "+has, 2*time.Minute, func() bool {
 			r = s.send(http.MethodGet, link, nil)
 			return bytes.Contains(r.Body, []byte(has))
 		})
 		return r
 	}
 	page(`name="code"`)
-	s.want(http.StatusSeeOther, http.MethodPost, link, url.Values{"do": {"code"}, "code": {s.code()}})
+	s.mustSend(http.StatusSeeOther, http.MethodPost, link, url.Values{"do": {"code"}, "code": {s.code()}})
 	page(`aria-invalid`)
-	s.want(http.StatusSeeOther, http.MethodPost, link, url.Values{"do": {"code"}, "code": {"123 456"}})
+	s.mustSend(http.StatusSeeOther, http.MethodPost, link, url.Values{"do": {"code"}, "code": {"123 456"}})
 	manage := regexp.MustCompile(`/manage/mng_[A-Za-z0-9_-]+`).Find(page("/manage/mng_").Body)
-	s.want(http.StatusOK, http.MethodGet, string(manage), nil)
-	s.want(http.StatusSeeOther, http.MethodPost, string(manage), url.Values{"do": {"revoke"}})
-	s.want(http.StatusOK, http.MethodGet, string(manage), nil)
+	s.mustSend(http.StatusOK, http.MethodGet, string(manage), nil)
+	s.mustSend(http.StatusSeeOther, http.MethodPost, string(manage), url.Values{"do": {"revoke"}})
+	s.mustSend(http.StatusOK, http.MethodGet, string(manage), nil)
 }
 
-// broken is what happens without a way out, in the middle of a sign-in and of a call.
-func (s *spree) broken() {
-	account := s.ended(s.signIn("ok", map[string]any{"proxy_country": "uk"}), "success", "").text("account_id")
+// loseProxy kills the proxy during sign-ins and calls, and makes the platform send invalid responses.
+func (s *secretsFixture) loseProxy() {
+	account := s.awaitEnd(s.signIn("ok", map[string]any{"proxy_country": "uk"}), "success", "").text("account_id")
 	code := s.signIn("sms", map[string]any{"proxy_country": "uk"})
 	selfie := s.signIn("face", map[string]any{"proxy_country": "uk"})
 	phone := s.start("/v1/connect/mobile", map[string]any{"proxy_country": "uk"})
@@ -471,66 +477,66 @@ func (s *spree) broken() {
 	s.send(http.MethodPut, code.path, map[string]any{"code": s.code()}, "Prefer", "wait=2")
 	s.send(http.MethodPut, selfie.path, map[string]any{"selfie_verification_completed": true}, "Prefer", "wait=2")
 	s.send(http.MethodPost, "/v1/connect/login", map[string]any{"email": s.login("ok"), "password": s.password(), "proxy_country": "uk"})
-	s.watch()
+	s.readOperatorPages()
 	s.proxies["uk"].Start()
 	for _, p := range []poll{code, selfie, phone} {
 		s.send(http.MethodDelete, p.path, nil)
 	}
-	// The platform answers, but with rubbish.
+	// The platform responds, but with garbage.
 	for value := range 2 {
 		login := s.login("ok")
-		s.fault(gate.Fault{Scope: login, Kind: gate.Garbage, Value: value, Count: 1})
+		s.addFault(gate.Fault{Scope: login, Kind: gate.Garbage, Value: value, Count: 1})
 		s.start("/v1/connect/login", map[string]any{"email": login, "password": s.password()})
 	}
 }
 
-// fault has the platform misbehave to a login.
-func (s *spree) fault(f gate.Fault) {
+// addFault makes the platform misbehave towards a login.
+func (s *secretsFixture) addFault(f gate.Fault) {
 	s.t.Helper()
 	if _, err := s.platform.Gate.Faults.Add(f, time.Minute); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// killed is what happens when nodes die while secrets are on their way.
-func (s *spree) killed() {
+// killNodes kills nodes while they handle secrets.
+func (s *secretsFixture) killNodes() {
 	login := s.login("sms")
 	code := s.signIn("sms", map[string]any{"email": login})
-	s.fault(gate.Fault{Scope: login, Kind: gate.Latency, Value: 3000})
-	slow := s.want(http.StatusAccepted, http.MethodPost, "/v1/connect/login", map[string]any{"email": s.login("slow"), "password": s.password(), "remember_credentials": true})
+	s.addFault(gate.Fault{Scope: login, Kind: gate.Latency, Value: 3000})
+	slow := s.mustSend(http.StatusAccepted, http.MethodPost, "/v1/connect/login", map[string]any{"email": s.login("slow"), "password": s.password(), "remember_credentials": true})
 	given, done := s.code(), make(chan struct{})
-	go func() { // the answer is lost with its node
+	go func() { // the response is lost with the node
 		defer close(done)
 		_, _ = testnode.Do(s.t.Context(), http.MethodPut, s.nodes[0].URL+code.path, s.owner.Key, map[string]any{"code": given})
 	}()
-	await(s.t, "code to be on its way", 2*time.Minute, func() bool {
+	await(s.t, "the code is being checked", 2*time.Minute, func() bool {
 		r, err := testnode.Do(s.t.Context(), http.MethodGet, s.nodes[1].URL+code.path, s.owner.Key, nil)
 		return err == nil && r.JSON()["progress"] == "checking_code"
 	})
 	s.nodes[0].Process.Kill()
 	<-done
 	s.nodes[0].Restart(s.t)
-	s.nodes[1].Process.Signal(syscall.SIGQUIT) // it tells all that its goroutines do
+	s.nodes[1].Process.Signal(syscall.SIGQUIT) // it dumps the stacks of all goroutines
 	<-s.nodes[1].Process.Exited()
 	s.nodes[1].Restart(s.t)
-	s.ended(poll{path: "/v1/connect/login/" + slow.JSON()["attempt_id"].(string)}, "success", "")
+	s.awaitEnd(poll{path: "/v1/connect/login/" + slow.JSON()["attempt_id"].(string)}, "success", "")
 	s.send(http.MethodDelete, code.path, nil)
 }
 
-// looked reads all that can be read.
-func (s *spree) looked() {
+// readLists reads everything that callers and operators can list.
+func (s *secretsFixture) readLists() {
 	for _, path := range []string{"/v1/connect/attempts?limit=100", "/v1/accounts", "/v1/me/audit", "/v1/me/keys", "/v1/me/usage", "/v1/me"} {
-		s.want(http.StatusOK, http.MethodGet, path, nil)
+		s.mustSend(http.StatusOK, http.MethodGet, path, nil)
 	}
-	s.watch()
+	s.readOperatorPages()
 }
 
-// watch reads what operators see of the nodes.
-func (s *spree) watch() {
+// readOperatorPages reads the metrics, profiles and lists of the nodes.
+func (s *secretsFixture) readOperatorPages() {
 	for _, node := range s.nodes {
 		for _, path := range []string{"/metrics", "/readyz", "/debug/pprof/cmdline", "/debug/pprof/goroutine?debug=2", "/admin/v1/orgs", "/admin/v1/nodes"} {
 			r := node.Operate(s.t, http.MethodGet, path, nil)
-			_, _ = s.watched.Write(append(r.Body, '\n'))
+			_, _ = s.operatorPages.Write(append(r.Body, '\n'))
 		}
 	}
 }

@@ -25,8 +25,8 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
 
-// stream is a file of any size whose bytes need no memory.
-type stream struct{ left int64 }
+// fileBody is the content of a file of any size, generated while it is read.
+type fileBody struct{ left int64 }
 
 var pattern = func() (block [32 << 10]byte) {
 	for i := range block {
@@ -35,7 +35,7 @@ var pattern = func() (block [32 << 10]byte) {
 	return block
 }()
 
-func (s *stream) Read(b []byte) (int, error) {
+func (s *fileBody) Read(b []byte) (int, error) {
 	if s.left == 0 {
 		return 0, io.EOF
 	}
@@ -44,12 +44,12 @@ func (s *stream) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// fileHost is a platform with a store of files before it that keeps none: downloads are made up, uploads are counted.
+// fileHost is a platform behind a file store that stores nothing: it generates downloads and counts uploads.
 type fileHost struct {
 	*sandboxtest.Platform
 	size    int64
 	taken   atomic.Int64
-	sources sync.Map // of source addresses
+	sources sync.Map // source addresses of requests
 }
 
 func newFileHost(t *testing.T, size int64) (*fileHost, testnode.Setup) {
@@ -62,8 +62,8 @@ func newFileHost(t *testing.T, size int64) (*fileHost, testnode.Setup) {
 	})
 	mux := http.NewServeMux()
 	mux.Handle("/", s.Platform)
-	mux.HandleFunc("GET /media/{id}/{quality}", s.give)
-	mux.HandleFunc("PUT /upload/{id}/{part}", s.take)
+	mux.HandleFunc("GET /media/{id}/{quality}", s.serveFile)
+	mux.HandleFunc("PUT /upload/{id}/{part}", s.acceptPart)
 	server.Config.Handler = mux
 	server.Start()
 	t.Cleanup(server.Close)
@@ -71,21 +71,21 @@ func newFileHost(t *testing.T, size int64) (*fileHost, testnode.Setup) {
 	return s, testnode.Setup{Sandbox: origin, Egress: secret.New("us=" + us.URL() + " uk=" + uk.URL())}
 }
 
-func (s *fileHost) note(r *http.Request) {
+func (s *fileHost) recordSource(r *http.Request) {
 	host, _, _ := net.SplitHostPort(r.RemoteAddr)
 	s.sources.Store(host, true)
 }
 
-func (s *fileHost) give(w http.ResponseWriter, r *http.Request) {
-	s.note(r)
+func (s *fileHost) serveFile(w http.ResponseWriter, r *http.Request) {
+	s.recordSource(r)
 	w.Header().Set("Content-Type", "video/mp4")
 	w.Header().Set("Content-Length", fmt.Sprint(s.size))
-	_, _ = io.Copy(w, &stream{s.size})
+	_, _ = io.Copy(w, &fileBody{s.size})
 }
 
-// take counts a part and forgets it.
-func (s *fileHost) take(w http.ResponseWriter, r *http.Request) {
-	s.note(r)
+// acceptPart counts the bytes of a part and drops them.
+func (s *fileHost) acceptPart(w http.ResponseWriter, r *http.Request) {
+	s.recordSource(r)
 	n, err := io.Copy(io.Discard, r.Body)
 	if err != nil || n != r.ContentLength {
 		w.WriteHeader(http.StatusBadRequest)
@@ -95,8 +95,8 @@ func (s *fileHost) take(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("ETag", `"`+r.PathValue("part")+`"`)
 }
 
-// resident is a process's memory.
-func resident(t *testing.T, pid int) int64 {
+// residentMemory returns the resident memory of a process in bytes.
+func residentMemory(t *testing.T, pid int) int64 {
 	t.Helper()
 	file, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -112,16 +112,16 @@ func resident(t *testing.T, pid int) int64 {
 			return kb << 10
 		}
 	}
-	t.Fatal("the process says nothing of its memory")
+	t.Fatal("the status of the process has no VmRSS")
 	return 0
 }
 
-// holder is a connected account with a medium.
-type holder struct{ account, medium string }
+// mediaAccount is a connected account with a medium.
+type mediaAccount struct{ account, medium string }
 
-func connectHolders(t *testing.T, node *testnode.Node, o testnode.Org, n int) []holder {
+func connectMediaAccounts(t *testing.T, node *testnode.Node, o testnode.Org, n int) []mediaAccount {
 	t.Helper()
-	all := make([]holder, n)
+	all := make([]mediaAccount, n)
 	for i := range all {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, node.URL+"/v1/connect/login",
 			strings.NewReader(fmt.Sprintf(`{"email":"ok+transfer%d@sandbox.test","password":"good","proxy_country":"us"}`, i)))
@@ -148,8 +148,8 @@ func connectHolders(t *testing.T, node *testnode.Node, o testnode.Org, n int) []
 	return all
 }
 
-// TestTransfersTakeNoMemory moves files through a built server, many at once and in both directions, and watches its memory. Without
-// STAGEDOOR_FULL it moves 60 MB at 40 at once; with it, 1 GB each way at 200 at once.
+// TestTransfersTakeNoMemory transfers many files concurrently through a built server, in both directions, and watches
+// its memory. It transfers 60 MB each way, 40 files concurrently; with STAGEDOOR_FULL, 1 GB each way, 200 concurrently.
 func TestTransfersTakeNoMemory(t *testing.T) {
 	size, concurrent, rounds := int64(750<<10), 40, 2
 	if os.Getenv("STAGEDOOR_FULL") != "" {
@@ -162,35 +162,35 @@ func TestTransfersTakeNoMemory(t *testing.T) {
 		free[name] = value
 	}
 	owner := node.NewOrg(t, free)
-	holders := connectHolders(t, node, owner, (concurrent+7)/8)
+	accounts := connectMediaAccounts(t, node, owner, (concurrent+7)/8)
 	sum := sha256.New()
-	_, _ = io.Copy(sum, &stream{size})
+	_, _ = io.Copy(sum, &fileBody{size})
 	want := hex.EncodeToString(sum.Sum(nil))
 
 	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 0, MaxIdleConnsPerHost: concurrent}}
 	t.Cleanup(client.CloseIdleConnections)
-	download := func(ctx context.Context, c holder) error { return downloadOne(ctx, client, node, owner, c, want) }
-	upload := func(ctx context.Context, c holder) error { return uploadOne(ctx, client, node, owner, c, size) }
-	// Connections, sessions and pools are there before anything is measured.
-	together(t, holders, len(holders), 1, download)
-	together(t, holders, len(holders), 1, upload)
+	download := func(ctx context.Context, c mediaAccount) error { return downloadOne(ctx, client, node, owner, c, want) }
+	upload := func(ctx context.Context, c mediaAccount) error { return uploadOne(ctx, client, node, owner, c, size) }
+	// Open connections, sessions and pools before measuring.
+	runTransfers(t, accounts, len(accounts), 1, download)
+	runTransfers(t, accounts, len(accounts), 1, upload)
 	s.taken.Store(0)
-	before := resident(t, node.Process.PID())
-	peak := watch(t, node.Process.PID())
+	before := residentMemory(t, node.Process.PID())
+	peak := watchMemory(t, node.Process.PID())
 	began := time.Now()
-	together(t, holders, concurrent, rounds, download)
+	runTransfers(t, accounts, concurrent, rounds, download)
 	down := time.Since(began)
-	together(t, holders, concurrent, rounds, upload)
+	runTransfers(t, accounts, concurrent, rounds, upload)
 	up := time.Since(began) - down
 	most := peak()
 	moved := size * int64(concurrent*rounds)
-	t.Logf("%d MB each way at %d at once: %.1f s down, %.1f s up; memory %d MB before, %d MB at most", moved>>20, concurrent, down.Seconds(), up.Seconds(), before>>20, most>>20)
-	// 64 KiB of buffers each, what connections take on both sides of them, and what the collector has not yet swept.
+	t.Logf("%d MB each way, %d concurrently: %.1f s down, %.1f s up; memory %d MB before, %d MB at most", moved>>20, concurrent, down.Seconds(), up.Seconds(), before>>20, most>>20)
+	// 64 KiB of buffers per transfer, its two connections, and what the garbage collector has not swept yet.
 	if allowed := before + int64(concurrent)*(256<<10) + 24<<20; most > allowed {
 		t.Errorf("memory grew from %d MB to %d MB, more than %d MB", before>>20, most>>20, allowed>>20)
 	}
 	if got := s.taken.Load(); got != moved {
-		t.Errorf("the platform took %d bytes of %d", got, moved)
+		t.Errorf("the platform got %d bytes, want %d", got, moved)
 	}
 	s.sources.Range(func(source, _ any) bool {
 		if source != "127.0.1.1" {
@@ -200,14 +200,14 @@ func TestTransfersTakeNoMemory(t *testing.T) {
 	})
 }
 
-// together runs transfers, each of them so often, and waits for all.
-func together(t *testing.T, holders []holder, concurrent, rounds int, move func(context.Context, holder) error) {
+// runTransfers runs a number of concurrent transfers, each several times, and waits for all.
+func runTransfers(t *testing.T, accounts []mediaAccount, concurrent, rounds int, move func(context.Context, mediaAccount) error) {
 	t.Helper()
 	var wait sync.WaitGroup
 	for i := range concurrent {
 		wait.Go(func() {
 			for range rounds {
-				if err := move(t.Context(), holders[i%len(holders)]); err != nil {
+				if err := move(t.Context(), accounts[i%len(accounts)]); err != nil {
 					t.Error(err)
 					return
 				}
@@ -220,8 +220,8 @@ func together(t *testing.T, holders []holder, concurrent, rounds int, move func(
 	}
 }
 
-// watch takes note of the most memory that a process has until it is asked.
-func watch(t *testing.T, pid int) (peak func() int64) {
+// watchMemory samples the memory of a process. The returned function stops it and returns the maximum.
+func watchMemory(t *testing.T, pid int) (peak func() int64) {
 	t.Helper()
 	stop, done := make(chan struct{}), make(chan int64)
 	go func() {
@@ -231,7 +231,7 @@ func watch(t *testing.T, pid int) (peak func() int64) {
 		for {
 			select {
 			case <-tick.C:
-				most = max(most, resident(t, pid))
+				most = max(most, residentMemory(t, pid))
 			case <-stop:
 				done <- most
 				return
@@ -244,7 +244,7 @@ func watch(t *testing.T, pid int) (peak func() int64) {
 	}
 }
 
-func downloadOne(ctx context.Context, client *http.Client, node *testnode.Node, o testnode.Org, c holder, want string) error {
+func downloadOne(ctx context.Context, client *http.Client, node *testnode.Node, o testnode.Org, c mediaAccount, want string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, node.URL+"/v1/accounts/"+c.account+"/media/"+c.medium, nil)
 	if err != nil {
 		return err
@@ -264,7 +264,7 @@ func downloadOne(ctx context.Context, client *http.Client, node *testnode.Node, 
 	return nil
 }
 
-// limited keeps the first part of what is written.
+// limited keeps the beginning of what is written.
 type limited struct{ *strings.Builder }
 
 func (l limited) Write(b []byte) (int, error) {
@@ -274,9 +274,10 @@ func (l limited) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// uploadOne sends a file. The platform has every byte of it, but did not keep them, so it finds in the end that parts are missing.
-func uploadOne(ctx context.Context, client *http.Client, node *testnode.Node, o testnode.Org, c holder, size int64) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, node.URL+"/v1/accounts/"+c.account+"/media?fileName=film.mp4", io.NopCloser(&stream{size}))
+// uploadOne uploads a file. The file store drops every byte, so the platform reports a conflict at the end: parts are
+// missing.
+func uploadOne(ctx context.Context, client *http.Client, node *testnode.Node, o testnode.Org, c mediaAccount, size int64) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, node.URL+"/v1/accounts/"+c.account+"/media?fileName=film.mp4", io.NopCloser(&fileBody{size}))
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
-// canned answers every request with 200, with next to no work of its own.
+// canned responds to every request with 200 and does almost no work itself.
 func canned(b testing.TB, count *atomic.Int64) string {
 	b.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -36,7 +36,7 @@ func canned(b testing.TB, count *atomic.Int64) string {
 				defer conn.Close()
 				buffer := make([]byte, 16<<10)
 				for {
-					// Requests are smaller than the buffer and come in one piece or two: the header, and the body.
+					// A request is smaller than the buffer and arrives in one or two reads: the header, and the body.
 					n, err := conn.Read(buffer)
 					if err != nil {
 						return
@@ -61,7 +61,7 @@ func canned(b testing.TB, count *atomic.Int64) string {
 
 const benchLanes = 64
 
-// BenchmarkDelivery compares deliveries with a bare loop: as many goroutines that sign and post what they are handed.
+// BenchmarkDelivery compares deliveries with a bare loop: as many goroutines that only sign and post.
 func BenchmarkDelivery(b *testing.B) {
 	body := event.AppendEnvelope(nil, &event.Envelope{
 		ID: id.New[id.Event](), Kind: "message", Account: "acct_1", At: clock.Now(), Seq: 1, Data: []byte(`{"text":"` + string(bytes.Repeat([]byte("x"), 700)) + `"}`),
@@ -104,7 +104,7 @@ func BenchmarkDelivery(b *testing.B) {
 		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 	})
 	b.Run("lanes", func(b *testing.B) {
-		r := newRig(b)
+		r := newFixture(b)
 		r.config = webhook.Defaults()
 		var count atomic.Int64
 		url := canned(b, &count)
@@ -112,16 +112,16 @@ func BenchmarkDelivery(b *testing.B) {
 		for i := range list {
 			list[i] = r.account()
 		}
-		n := r.node(all(list...)...)
+		n := r.node(bucketsOf(list...)...)
 		next := make([]int64, benchLanes)
 		for _, a := range list {
 			r.put(n, a, webhook.Change{URL: url})
 		}
-		until(b, "all are live", func() bool { return r.rows("SELECT count(*) FROM webhook_lane") == 0 })
+		until(b, "all lanes are live", func() bool { return r.rows("SELECT count(*) FROM webhook_lane") == 0 })
 		send := func(total int, seqs []int64) {
 			from := count.Load()
 			for sent := 0; sent < total; {
-				// As a batch of ingest: some events of each account.
+				// Like a batch from ingest: a few events of each account.
 				var batch []event.Stored
 				for i, a := range list {
 					for k := 0; k < 4 && sent < total; k++ {
@@ -139,7 +139,7 @@ func BenchmarkDelivery(b *testing.B) {
 			}
 			for end := time.Now().Add(20 * time.Second); count.Load()-from < int64(total); time.Sleep(100 * time.Microsecond) {
 				if time.Now().After(end) {
-					b.Fatalf("%d of %d came", count.Load()-from, total)
+					b.Fatalf("%d of %d events were delivered", count.Load()-from, total)
 				}
 			}
 		}

@@ -58,7 +58,7 @@ func (w *Webhooks) CheckSignature(ctx context.Context, r Reader, q Question) (An
 		others = append(others, id.Account(stored.Source))
 	}
 	for _, one := range []id.Account{others[len(others)-1], said.account} {
-		if a.Account == "" && r.sees(one) {
+		if a.Account == "" && r.canSee(one) {
 			a.Account = one
 		}
 	}
@@ -91,7 +91,7 @@ func readClaims(q *Question) (s claims) {
 	s.event = q.Event
 	if s.event == "" {
 		for name, value := range q.Header {
-			if n := sign.Normal(name); n == "webhook-id" || n == "x-webhook-id" {
+			if n := sign.NormalizeHeader(name); n == "webhook-id" || n == "x-webhook-id" {
 				body.ID = value
 			}
 		}
@@ -109,7 +109,7 @@ func (w *Webhooks) storedEvent(ctx context.Context, r Reader, q Question, said c
 		if err != nil {
 			return nil, err
 		}
-		if len(found) == 1 && r.sees(id.Account(found[0].Source)) && !found[0].At.Before(q.Since) {
+		if len(found) == 1 && r.canSee(id.Account(found[0].Source)) && !found[0].At.Before(q.Since) {
 			return &found[0], nil
 		}
 	}
@@ -124,7 +124,7 @@ func (w *Webhooks) addSecrets(ctx context.Context, org id.Org, account id.Accoun
 	if account == "" {
 		return nil
 	}
-	r, err := get(ctx, w.DB.Pool(), org, account)
+	r, err := getRecord(ctx, w.DB.Pool(), org, account)
 	switch {
 	case errors.Is(err, errNoWebhook()) && !named:
 		return nil
@@ -144,7 +144,7 @@ func (w *Webhooks) addSecrets(ctx context.Context, org id.Org, account id.Accoun
 func (w *Webhooks) otherSecrets(ctx context.Context, r Reader, but id.Account, given secret.String, accounts []id.Account) ([]sign.Owned, error) {
 	var list []sign.Owned
 	for _, account := range accounts {
-		if account == "" || account == but || !r.sees(account) {
+		if account == "" || account == but || !r.canSee(account) {
 			continue
 		}
 		var e sign.Evidence
@@ -165,7 +165,7 @@ func (w *Webhooks) otherSecrets(ctx context.Context, r Reader, but id.Account, g
 	}
 	for i := range alike {
 		one := &alike[i]
-		if !r.sees(id.Account(one.Account)) {
+		if !r.canSee(id.Account(one.Account)) {
 			continue
 		}
 		opened, err := w.openUnlessShredded(ctx, one, one.SecretVersion, one.Secret)
@@ -179,7 +179,7 @@ func (w *Webhooks) otherSecrets(ctx context.Context, r Reader, but id.Account, g
 
 // openUnlessShredded opens a secret of a webhook. It is empty if the account's key has been destroyed.
 func (w *Webhooks) openUnlessShredded(ctx context.Context, r *record, version int64, sealed []byte) (secret.String, error) {
-	text, err := w.Seal.Open(ctx, w.address(r.Org, r.Account, version), sealed)
+	text, err := w.Seal.Open(ctx, w.sealAddress(r.Org, r.Account, version), sealed)
 	if errors.Is(err, seal.ErrShredded) {
 		return secret.String{}, nil
 	}

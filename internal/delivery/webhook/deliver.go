@@ -16,36 +16,36 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 )
 
-// endpoint is what sending to a webhook needs: it goes with a lane.Hook.
+// endpoint holds what is needed to send to a webhook. It is the Endpoint of a lane.Hook.
 type endpoint struct {
 	org     id.Org
 	account id.Account
 	url     string
 	target  egress.Target
 	current *sign.Signer
-	// previous signs as well until a time; nil if there is none.
+	// previous also signs until a time, after the secret was rotated; nil if there is none.
 	previous *sign.Signer
 	until    time.Time
-	// days is how long the org can read events.
+	// days is how many days of events the organisation can read.
 	days int
 }
 
-func endpointOf(h *lane.Hook) *endpoint { return h.More.(*endpoint) }
+func endpointOf(h *lane.Hook) *endpoint { return h.Endpoint.(*endpoint) }
 
-// note says how an event is delivered, besides what is in it.
-type note struct {
+// deliveryMeta describes a delivery in its headers and in the log, apart from the event itself.
+type deliveryMeta struct {
 	attempt int
-	// prev is the wanted event before, 0 if not known.
+	// prev is the sequence of the last wanted event before this one; 0 if unknown.
 	prev int64
-	// cause is why it is delivered; live for what goes its normal way.
+	// cause is one of the Cause constants.
 	cause string
-	// replay is the id of the errand, for one that was asked for.
+	// replay is the id of a side delivery that the owner requested; empty otherwise.
 	replay string
-	// late marks an event that comes after ones that happened later.
+	// late marks an event that is delivered out of order, after later ones.
 	late bool
 }
 
-// The causes of deliveries.
+// The causes of deliveries. CauseLive is the ordered delivery by a lane.
 const (
 	CauseLive      = "live"
 	CauseRetry     = "retry"
@@ -62,8 +62,9 @@ var (
 	one      = []string{"1"}
 )
 
-// header makes the header of a delivery. Names are written as Go keeps them; on the wire their case means nothing.
-func (e *endpoint) header(ev *event.Stored, n note, now time.Time) http.Header {
+// header builds the header of a delivery. Names are in Go's canonical form; their case is irrelevant on the wire. All
+// values share one array, to save allocations.
+func (e *endpoint) header(ev *event.Stored, n deliveryMeta, now time.Time) http.Header {
 	at := now.Unix()
 	name := string(ev.ID)
 	whole, standard := e.current.Sign(name, at, ev.Body)
@@ -105,39 +106,40 @@ func (e *endpoint) header(ev *event.Stored, n note, now time.Time) http.Header {
 	return h
 }
 
-// work carries out deliveries, one after the other, as long as there are any.
-func (w *Webhooks) work(job *lane.Job) {
+// deliver carries out a delivery and those that become ready when it ends, one after the other.
+func (w *Webhooks) deliver(job *lane.Job) {
 	for job != nil {
 		if job.Grant != nil {
 			job.Grant(job)
 			w.mu.Lock()
-			job = w.advance(w.Now())
+			job = w.startWork(w.Now())
 			w.mu.Unlock()
 			continue
 		}
-		h := job.By.(*holding)
+		h := job.Holder.(*holding)
 		var result lane.Result
-		h.do(func(ctx context.Context) {
-			result = w.send(ctx, endpointOf(job.Hook), &job.Event, note{attempt: job.Attempt, prev: job.Prev, cause: CauseLive})
+		h.run(func(ctx context.Context) {
+			meta := deliveryMeta{attempt: job.Attempt, prev: job.Prev, cause: CauseLive}
+			result = w.send(ctx, endpointOf(job.Hook), &job.Event, meta)
 		})
 		w.mu.Lock()
 		now := w.Now()
 		w.machine.Done(job, result, now)
-		job = w.advance(now)
+		job = w.startWork(now)
 		w.mu.Unlock()
-		signal(h.landed)
+		signal(h.deliveryEnded)
 	}
 }
 
-// send sends an event once and puts it into the log.
-func (w *Webhooks) send(ctx context.Context, e *endpoint, ev *event.Stored, n note) lane.Result {
+// send sends an event once and logs the delivery.
+func (w *Webhooks) send(ctx context.Context, e *endpoint, ev *event.Stored, n deliveryMeta) lane.Result {
 	result, answer := w.post(ctx, e, ev, n)
 	if result.Aborted {
 		return result
 	}
 	d := Delivery{
 		ID: id.New[id.Delivery](), Org: e.org, Account: e.account, At: w.Now(), Event: ev.ID, Kind: ev.Kind, Seq: ev.Seq, Attempt: n.attempt,
-		Status: result.Status, Took: result.Took, Error: result.Failure, Cause: n.cause, Delivered: lane.Judge(result) == lane.Delivered,
+		Status: result.Status, Took: result.Took, Error: result.Failure, Cause: n.cause, Delivered: lane.Classify(result) == lane.Delivered,
 	}
 	if !d.Delivered {
 		d.Snippet = snippet(answer.Body, maxSnippet)
@@ -149,7 +151,11 @@ func (w *Webhooks) send(ctx context.Context, e *endpoint, ev *event.Stored, n no
 	return result
 }
 
-func (w *Webhooks) post(ctx context.Context, e *endpoint, ev *event.Stored, n note) (lane.Result, egress.Answer) {
+// post sends an event once, without logging it. The result is Aborted if the organisation may not send or the context
+// ended.
+func (w *Webhooks) post(
+	ctx context.Context, e *endpoint, ev *event.Stored, n deliveryMeta,
+) (lane.Result, egress.Answer) {
 	if err := w.Permits.Permit(ctx, e.org); err != nil {
 		return lane.Result{Aborted: true}, egress.Answer{}
 	}
@@ -171,10 +177,10 @@ func (w *Webhooks) post(ctx context.Context, e *endpoint, ev *event.Stored, n no
 	return result, answer
 }
 
-// maxSnippet is how much of a failed answer is kept, in bytes.
+// maxSnippet is how many bytes of the response to a failed delivery are kept.
 const maxSnippet = 1024
 
-// snippet is the beginning of an answer as text, without what a database or a terminal would choke on.
+// snippet returns the beginning of a response as text, without invalid UTF-8 and control characters.
 func snippet(body []byte, most int) string {
 	if len(body) > most {
 		body = body[:most]

@@ -10,46 +10,47 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
-// Events that are not stored are sent once or not at all, to webhooks that keep up, and at most one per account, kind and second.
+// This file delivers ephemeral events, which are not stored. They are sent at most once, only while the lane of the
+// account delivers, and at most one per account, kind and second: the newest replaces those that wait.
 
 const (
-	shortEvery = time.Second
-	// shortLate is how long one waits at most for its webhook to be read. Later nobody wants it.
-	shortLate = 5 * time.Second
+	ephemeralEvery = time.Second
+	// ephemeralLate is how long an event may wait until its webhook is read. After that it is outdated.
+	ephemeralLate = 5 * time.Second
 )
 
-type shortKey struct{ source, kind string }
+type ephemeralKey struct{ source, kind string }
 
-type shortEntry struct {
-	// sent is when the last one was.
+type ephemeralEntry struct {
+	// sent is when the last event was sent.
 	sent time.Time
-	// waiting is the newest since; nil if there is none.
+	// waiting is the newest event since; nil if there is none.
 	waiting *event.Stored
 }
 
-// coalescer keeps the newest of events that come too often.
+// coalescer keeps the newest of the events that arrive too often.
 type coalescer struct {
 	mu      sync.Mutex
-	entries map[shortKey]*shortEntry
+	entries map[ephemeralKey]*ephemeralEntry
 }
 
-// maxShort bounds what is remembered. Beyond it events are dropped, as they may be.
-const maxShort = 100_000
+// maxEphemeral limits the tracked accounts and kinds. Beyond it, events are dropped.
+const maxEphemeral = 100_000
 
-// take says whether an event is to be sent now.
-func (c *coalescer) take(e *event.Stored, now time.Time) bool {
+// admit reports whether an event must be sent now. Otherwise it is kept until its second is over, or dropped.
+func (c *coalescer) admit(e *event.Stored, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := shortKey{e.Source, e.Kind}
+	key := ephemeralKey{e.Source, e.Kind}
 	entry := c.entries[key]
 	if entry == nil {
-		if len(c.entries) >= maxShort {
+		if len(c.entries) >= maxEphemeral {
 			return false
 		}
-		c.entries[key] = &shortEntry{sent: now}
+		c.entries[key] = &ephemeralEntry{sent: now}
 		return true
 	}
-	if now.Sub(entry.sent) >= shortEvery {
+	if now.Sub(entry.sent) >= ephemeralEvery {
 		entry.sent, entry.waiting = now, nil
 		return true
 	}
@@ -57,13 +58,13 @@ func (c *coalescer) take(e *event.Stored, now time.Time) bool {
 	return false
 }
 
-// due are events whose second is over.
+// due returns the waiting events whose second is over.
 func (c *coalescer) due(now time.Time) []*event.Stored {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var list []*event.Stored
 	for key, entry := range c.entries {
-		if now.Sub(entry.sent) < shortEvery {
+		if now.Sub(entry.sent) < ephemeralEvery {
 			continue
 		}
 		if entry.waiting == nil {
@@ -76,49 +77,51 @@ func (c *coalescer) due(now time.Time) []*event.Stored {
 	return list
 }
 
-// hear listens for events of a bucket that are not stored.
-func (w *Webhooks) hear(ctx context.Context, bucket int) {
+// listenEphemeral subscribes to the ephemeral events of a bucket until the context ends.
+func (w *Webhooks) listenEphemeral(ctx context.Context, bucket int) {
 	err := w.Bus.Subscribe(ctx, event.EphemeralPattern(bucket), func(_ string, payload []byte) {
 		for e, err := range event.ReadLive(payload) {
 			if err != nil || event.Bucket(e.Source) != bucket {
 				return
 			}
-			if w.shortly.take(&e, w.Now()) {
-				w.sendShort(&e)
+			if w.ephemeral.admit(&e, w.Now()) {
+				w.sendEphemeral(&e)
 			}
 		}
 	})
 	if err != nil && ctx.Err() == nil {
-		w.Log.LogAttrs(ctx, slog.LevelWarn, "events that are not stored not heard of", slog.Int("bucket", bucket), slog.Any("error", err))
+		w.Log.LogAttrs(ctx, slog.LevelWarn, "cannot subscribe to ephemeral events",
+			slog.Int("bucket", bucket), slog.Any("error", err))
 	}
 }
 
-func (w *Webhooks) releaseShort() {
-	for _, e := range w.shortly.due(w.Now()) {
-		w.sendShort(e)
+func (w *Webhooks) sendDueEphemeral() {
+	for _, e := range w.ephemeral.due(w.Now()) {
+		w.sendEphemeral(e)
 	}
 }
 
-// sendShort sends an event once, if its webhook keeps up and wants it.
-func (w *Webhooks) sendShort(e *event.Stored) {
-	heard := w.Now()
+// sendEphemeral sends an event once if the lane of its account delivers and the webhook wants it.
+func (w *Webhooks) sendEphemeral(e *event.Stored) {
+	received := w.Now()
 	w.mu.Lock()
-	w.machine.Live(e.Org, e.Source, func(hook *lane.Hook) {
+	w.machine.WithLiveHook(e.Org, e.Source, func(hook *lane.Hook) {
 		h := w.held[event.Bucket(e.Source)]
-		if w.machine.Held(e.Org) || h == nil || hook.Match != nil && !hook.Match(e.Kind) || w.Now().Sub(heard) > shortLate {
+		unwanted := hook.Match != nil && !hook.Match(e.Kind)
+		if w.machine.IsHeld(e.Org) || h == nil || unwanted || w.Now().Sub(received) > ephemeralLate {
 			return
 		}
 		w.workers.Go(func() {
-			h.do(func(ctx context.Context) {
-				w.slot(ctx, e.Org, hook.Host, func() lane.Result {
-					return w.send(ctx, endpointOf(hook), e, note{attempt: 1, cause: CauseLive})
+			h.run(func(ctx context.Context) {
+				w.sendWithPermit(ctx, e.Org, hook.Host, func() lane.Result {
+					return w.send(ctx, endpointOf(hook), e, deliveryMeta{attempt: 1, cause: CauseLive})
 				})
 			})
 		})
 	})
-	loading := w.machine.Loading()
+	loading := w.machine.HasHookLoads()
 	w.mu.Unlock()
 	if loading {
-		signal(w.loads)
+		signal(w.loadWanted)
 	}
 }

@@ -6,36 +6,36 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
-// Tell makes every node read an account's webhook again.
-func (w *Webhooks) Tell(ctx context.Context, org id.Org, account id.Account) {
-	w.tell(ctx, org, account)
+// PublishChange makes every node read an account's webhook again.
+func (w *Webhooks) PublishChange(ctx context.Context, org id.Org, account id.Account) {
+	w.publishChange(ctx, org, account)
 }
 
-// Holding says whether a bucket is delivered here.
+// Holding reports whether this node holds a bucket.
 func (w *Webhooks) Holding(bucket int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.held[bucket] != nil
 }
 
-// Settle writes deliveries that are in memory.
-func (w *Webhooks) Settle(ctx context.Context) { w.settleLog(ctx) }
+// FlushLog writes the deliveries that are in memory.
+func (w *Webhooks) FlushLog(ctx context.Context) { w.flushLog(ctx) }
 
-// Running are errands under way.
+// Running tracks side deliveries that are running.
 type Running = running
 
-// NewRunning makes an empty list.
+// NewRunning returns one without side deliveries.
 func NewRunning() *Running {
 	r := &running{ids: map[string]bool{}}
-	r.ask()
+	r.startListing()
 	return r
 }
 
-// Ask, Begin and End are what a node does with an errand.
-func (r *running) Ask() { r.ask() }
+// StartListing is called before the list of due side deliveries is read.
+func (r *running) StartListing() { r.startListing() }
 
-// Begin begins one.
-func (r *running) Begin(id string) bool { return r.begin(id, 10) }
+// Start reports whether a side delivery may start.
+func (r *running) Start(id string) bool { return r.start(id, 10) }
 
-// End ends one.
-func (r *running) End(id string) { r.end(id) }
+// Finish ends a side delivery.
+func (r *running) Finish(id string) { r.finish(id) }

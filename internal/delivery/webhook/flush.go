@@ -12,33 +12,34 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
-// flushAtMost bounds how long a database that hangs is waited for.
+// flushAtMost limits how long a flush waits for the database.
 const flushAtMost = 5 * time.Second
 
 func (w *Webhooks) flushLoop(ctx context.Context) {
 	every(ctx, w.Config.FlushEvery, nil, func(ctx context.Context) {
-		w.releaseShort()
+		w.sendDueEphemeral()
 		w.flushOrLog(ctx)
 	})
 }
 
 func (w *Webhooks) flushOrLog(ctx context.Context) {
 	if err := w.Flush(ctx); err != nil && ctx.Err() == nil {
-		w.Log.LogAttrs(ctx, slog.LevelWarn, "progress of webhooks not written", slog.Any("error", err))
+		w.Log.LogAttrs(ctx, slog.LevelWarn, "cannot write webhook progress", slog.Any("error", err))
 	}
 }
 
-// Flush writes what has changed: floors, lanes, errands, events and the log, together. What cannot be written is kept for the next time.
+// Flush writes what has changed in one transaction: checkpoints, lanes, side deliveries, notices and the delivery log.
+// If it fails, the next flush writes it.
 func (w *Webhooks) Flush(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, flushAtMost)
 	defer cancel()
-	w.flushing.Lock()
-	defer w.flushing.Unlock()
+	w.flushMu.Lock()
+	defer w.flushMu.Unlock()
 	w.mu.Lock()
 	batch := w.machine.Flush(w.Now())
 	w.metrics.set(w.machine.Stats())
 	w.mu.Unlock()
-	rows := w.log.take()
+	rows := w.log.takeAll()
 	if batch.Empty() && len(rows) == 0 {
 		return nil
 	}
@@ -54,78 +55,79 @@ func (w *Webhooks) Flush(ctx context.Context) error {
 	}
 	w.mu.Lock()
 	if err != nil {
-		w.machine.Unflushed(batch)
+		w.machine.FlushFailed(batch)
 	} else {
 		w.machine.Flushed(batch, done.unsaved)
 	}
-	for _, f := range done.lost {
-		// By now this node may have the bucket again, by a newer lease.
-		if h := w.held[f.Bucket]; h != nil && h.epoch == f.Epoch {
+	for _, c := range done.lost {
+		// This node may hold the bucket again by now, under a newer lease.
+		if h := w.held[c.Bucket]; h != nil && h.epoch == c.Epoch {
 			h.lose()
 		}
 	}
-	job := w.advance(w.Now())
+	job := w.startWork(w.Now())
 	w.mu.Unlock()
 	w.spawn(job)
 	if err != nil {
 		w.metrics.unlogged.Add(float64(w.log.putBack(rows)))
 		return err
 	}
-	w.count(rows)
+	w.countUsage(rows)
 	w.log.recycle(rows)
 	return nil
 }
 
-// written is what became of a batch.
+// written is the result of writing a batch.
 type written struct {
-	// lost are buckets that another node has, unsaved accounts whose owner ordered something else meanwhile.
-	lost    []lane.Floor
+	// lost are checkpoints of buckets that a newer lease holds.
+	lost []lane.Checkpoint
+	// unsaved are accounts whose webhook was changed in the meantime, so that their lane was not written.
 	unsaved map[string]bool
 }
 
 func (w *Webhooks) write(ctx context.Context, batch *lane.Batch, rows []Delivery) (written, error) {
 	var done written
-	copied := w.copied
-	if w.copied = nil; copied == nil {
-		copied = &postgres.Rows{}
+	buffer := w.copyBuffer
+	if w.copyBuffer = nil; buffer == nil {
+		buffer = &postgres.Rows{}
 	}
 	err := w.DB.Tx(ctx, func(tx postgres.Tx) error {
 		var err error
 		if done, err = saveBatch(ctx, tx, batch, w.Now()); err != nil {
 			return err
 		}
-		for _, told := range batch.Told {
-			if err := w.Outbox.Add(ctx, tx, news(told)); err != nil {
+		for _, notice := range batch.Notices {
+			if err := w.Outbox.Add(ctx, tx, noticeEvent(notice)); err != nil {
 				return err
 			}
 		}
-		if err := hush(ctx, tx, rows); err != nil {
+		if err := clearDeletedResponses(ctx, tx, rows); err != nil {
 			return err
 		}
-		return copyDeliveries(ctx, tx, rows, copied)
+		return copyDeliveries(ctx, tx, rows, buffer)
 	})
-	if err == nil { // otherwise somebody may still be sending them
-		w.copied = copied
+	if err == nil { // after an error the connection may still be reading the buffer
+		w.copyBuffer = buffer
 	}
 	return done, err
 }
 
-// news is the event that tells of a webhook.
-func news(t lane.Told) outbox.Event {
-	e := outbox.Event{Org: t.Org, Account: id.Account(t.Source), Kind: "webhook.disabled"}
-	if t.Recovered {
+// noticeEvent returns the event webhook.disabled or webhook.recovered.
+func noticeEvent(n lane.Notice) outbox.Event {
+	e := outbox.Event{Org: n.Org, Account: id.Account(n.Source), Kind: "webhook.disabled"}
+	if n.Recovered {
 		e.Kind = "webhook.recovered"
 	}
 	failing := 0
-	if !t.Since.IsZero() {
-		failing = int(t.At.Sub(t.Since).Seconds())
+	if !n.Since.IsZero() {
+		failing = int(n.At.Sub(n.Since).Seconds())
 	}
-	e.Data = map[string]any{"url": endpointOf(t.Hook).url, "reason": t.Reason, "failingSinceSec": failing}
+	e.Data = map[string]any{"url": endpointOf(n.Hook).url, "reason": n.Reason, "failingSinceSec": failing}
 	return e
 }
 
-// count tells usage of deliveries.
-func (w *Webhooks) count(rows []Delivery) {
+// countUsage adds deliveries to the usage of their organisations.
+func (w *Webhooks) countUsage(rows []Delivery) {
 	type sums struct{ good, bad int64 }
 	by := map[id.Org]sums{}
 	for i := range rows {
@@ -142,16 +144,17 @@ func (w *Webhooks) count(rows []Delivery) {
 	}
 }
 
-// maxUnwritten bounds the log of deliveries while the database is away.
+// maxUnwritten limits the deliveries in memory while the database is unavailable.
 const maxUnwritten = 100_000
 
-// deliveryLog gathers deliveries until they are written.
+// deliveryLog collects deliveries until a flush writes them. spare is memory of an earlier list, for reuse.
 type deliveryLog struct {
 	mu    sync.Mutex
 	list  []Delivery
 	spare []Delivery
 }
 
+// add reports whether there was room for the delivery.
 func (l *deliveryLog) add(d *Delivery) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -168,7 +171,7 @@ func (l *deliveryLog) waiting() bool {
 	return len(l.list) > 0
 }
 
-func (l *deliveryLog) take() []Delivery {
+func (l *deliveryLog) takeAll() []Delivery {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	list := l.list
@@ -176,7 +179,7 @@ func (l *deliveryLog) take() []Delivery {
 	return list
 }
 
-// putBack keeps what could not be written, and says how many did not fit.
+// putBack returns deliveries that could not be written. It drops the oldest that do not fit and returns their number.
 func (l *deliveryLog) putBack(list []Delivery) (lost int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -188,7 +191,7 @@ func (l *deliveryLog) putBack(list []Delivery) (lost int) {
 	return lost
 }
 
-// recycle uses the memory again.
+// recycle keeps the memory of a written list for reuse.
 func (l *deliveryLog) recycle(list []Delivery) {
 	clear(list)
 	l.mu.Lock()

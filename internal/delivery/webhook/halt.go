@@ -2,35 +2,38 @@ package webhook
 
 import "github.com/stagedoor/stagedoor/internal/base/id"
 
-// Halt holds all deliveries of this node back, or lets them go on. Events gather in the store meanwhile, and a lane is no more than a row.
+// Halt stops all deliveries of this node, or resumes them. Events wait in the store during a halt; a lane costs one row
+// and no memory.
 func (w *Webhooks) Halt(halt bool) {
 	w.mu.Lock()
 	now := w.Now()
 	if halt && !w.ended {
 		w.machine.Halt()
 	} else {
-		w.machine.Go(now)
+		w.machine.Resume(now)
 	}
-	job := w.advance(now)
+	job := w.startWork(now)
 	w.mu.Unlock()
 	w.spawn(job)
 	if !halt {
-		signal(w.wake)
+		signal(w.sideDue)
 	}
 }
 
-// Suspend holds the deliveries of these orgs back, and of no others. Events gather in the store meanwhile.
+// Suspend stops the deliveries of exactly these organisations and resumes all others. Events wait in the store during a
+// suspension.
 func (w *Webhooks) Suspend(orgs map[id.Org]struct{}) {
 	w.mu.Lock()
 	now := w.Now()
 	w.machine.Suspend(orgs, now)
-	job := w.advance(now)
+	job := w.startWork(now)
 	w.mu.Unlock()
 	w.spawn(job)
-	signal(w.wake)
+	signal(w.sideDue)
 }
 
-// end lets those go who still wait for a slot: the buckets are given up, so that nothing is sent, and nobody must be waited for in vain.
+// end lifts a halt for good when Run ends, so that goroutines that wait for a permit get it and end. They send nothing,
+// because the contexts of their buckets have ended.
 func (w *Webhooks) end() {
 	w.mu.Lock()
 	w.ended = true

@@ -13,71 +13,72 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
-// holding is a bucket that this node has.
+// holding is a bucket that this node holds.
 type holding struct {
 	epoch int64
-	// do runs something with the context of the bucket's deliveries, which ends when they must.
-	do func(func(context.Context))
-	// lose ends it at once; lost is closed then.
+	// run calls a function with the context of the bucket's deliveries. It ends when they must end.
+	run func(func(context.Context))
+	// lose cancels the deliveries and closes lost, because a newer lease holds the bucket.
 	lose func()
 	lost <-chan struct{}
-	// landed is signalled whenever a delivery ends.
-	landed chan struct{}
+	// deliveryEnded is signalled when a delivery ends.
+	deliveryEnded chan struct{}
 }
 
-// Committed tells of events that were just stored, of buckets that this node has. It does not wait for anything. Whoever does not know
-// how a commit ended must end the bucket's Hold and begin another one, which looks into the store.
+// Committed reports events of buckets that this node holds, right after they were stored. It does not block. A caller
+// that does not know whether a commit succeeded must end the bucket's Hold and start another, which reads the store.
 func (w *Webhooks) Committed(list []event.Stored) {
 	w.mu.Lock()
 	now := w.Now()
 	w.machine.Committed(list, now)
 	for i := range list {
 		if list[i].Kind == event.KindDisconnected {
-			w.machine.Invalidate(list[i].Org, list[i].Source) // its webhook is gone, and nobody may have told of it
+			w.machine.Invalidate(list[i].Org, list[i].Source) // its webhook was deleted; the message may have been lost
 		}
 	}
-	job := w.advance(now)
+	job := w.startWork(now)
 	w.mu.Unlock()
 	w.spawn(job)
 }
 
-// Hold delivers the events of a bucket until the context ends, or until a newer lease has it. When it returns, everything is written
-// that whoever has it next must know.
+// Hold delivers the events of a bucket until the context ends or a newer lease holds the bucket. When it returns, it
+// has written the progress that the next holder needs.
 func (w *Webhooks) Hold(ctx context.Context, bucket int, epoch int64) {
 	sends, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	lost := make(chan struct{})
 	h := &holding{
-		epoch: epoch, do: func(do func(context.Context)) { do(sends) }, lost: lost, landed: make(chan struct{}, 1),
-		lose: sync.OnceFunc(func() { close(lost); cancel() }),
+		epoch: epoch, run: func(do func(context.Context)) { do(sends) }, lost: lost,
+		deliveryEnded: make(chan struct{}, 1), lose: sync.OnceFunc(func() { close(lost); cancel() }),
 	}
 	w.mu.Lock()
 	w.held[bucket] = h
-	w.machine.Take(bucket, epoch, h)
+	w.machine.HoldBucket(bucket, epoch, h)
 	w.mu.Unlock()
-	defer w.drop(bucket, h)
+	defer w.releaseBucket(bucket, h)
 	if !w.takeOver(ctx, bucket, epoch, h) {
 		return
 	}
-	var ears sync.WaitGroup
-	hearing, deaf := context.WithCancel(ctx)
-	ears.Go(func() { w.hear(hearing, bucket) })
+	var listeners sync.WaitGroup
+	listening, stopListening := context.WithCancel(ctx)
+	listeners.Go(func() { w.listenEphemeral(listening, bucket) })
 	select {
 	case <-ctx.Done():
 	case <-h.lost:
 	}
-	deaf()
-	ears.Wait()
-	w.settle(bucket, h, cancel)
+	stopListening()
+	listeners.Wait()
+	w.finishBucket(bucket, h, cancel)
 }
 
-// retryAfter is how long to wait for a database that is away.
+// retryAfter is the pause after a failed query.
 const retryAfter = 250 * time.Millisecond
 
-// takeOver loads what the database has of a bucket, and says whether it is ours.
+// takeOver loads a bucket, and retries until it succeeds. It returns false if the context ended or a newer lease holds
+// the bucket.
 func (w *Webhooks) takeOver(ctx context.Context, bucket int, epoch int64, h *holding) bool {
 	for {
-		err := w.load(ctx, bucket, epoch)
+		err := w.loadBucket(ctx, bucket, epoch)
 		switch {
 		case err == nil:
 			return true
@@ -85,7 +86,8 @@ func (w *Webhooks) takeOver(ctx context.Context, bucket int, epoch int64, h *hol
 			h.lose()
 			return false
 		case ctx.Err() == nil:
-			w.Log.LogAttrs(ctx, slog.LevelWarn, "webhooks of a bucket not loaded", slog.Int("bucket", bucket), slog.Any("error", err))
+			w.Log.LogAttrs(ctx, slog.LevelWarn, "cannot load webhooks of bucket",
+				slog.Int("bucket", bucket), slog.Any("error", err))
 		}
 		if !clock.Pause(ctx, retryAfter) {
 			return false
@@ -93,49 +95,50 @@ func (w *Webhooks) takeOver(ctx context.Context, bucket int, epoch int64, h *hol
 	}
 }
 
-func (w *Webhooks) load(ctx context.Context, bucket int, epoch int64) error {
-	floor, clean, err := claim(ctx, w.DB.Pool(), bucket, epoch)
+// loadBucket claims a bucket in the database and starts its lanes from what is stored.
+func (w *Webhooks) loadBucket(ctx context.Context, bucket int, epoch int64) error {
+	checkpoint, clean, err := claimBucket(ctx, w.DB.Pool(), bucket, epoch)
 	if err != nil {
 		return err
 	}
-	rows, err := lanes(ctx, w.DB.Pool(), bucket)
+	rows, err := readLanes(ctx, w.DB.Pool(), bucket)
 	if err != nil {
 		return err
 	}
-	from := floor
-	if !clean {
-		from = floor.Add(-w.Config.Margin)
+	from := checkpoint
+	if !clean { // the last holder's clock may have been ahead
+		from = checkpoint.Add(-w.Config.Margin)
 	}
-	behind, err := w.behind(ctx, bucket, from, rows)
+	backlogs, err := w.backlogs(ctx, bucket, from, rows)
 	if err != nil {
 		return err
 	}
 	w.mu.Lock()
 	now := w.Now()
-	if w.machine.Holds(bucket, epoch) {
-		w.machine.Loaded(bucket, from, rows, behind, now)
+	if w.machine.HoldsBucket(bucket, epoch) {
+		w.machine.BucketLoaded(bucket, from, rows, backlogs, now)
 	}
-	job := w.advance(now)
+	job := w.startWork(now)
 	w.mu.Unlock()
 	w.spawn(job)
-	signal(w.wake)
+	signal(w.sideDue)
 	return nil
 }
 
-// behind are the bucket's accounts that may have events to be delivered and no row that tells from where.
-func (w *Webhooks) behind(ctx context.Context, bucket int, from time.Time, rows []lane.Row) ([]lane.Behind, error) {
+// backlogs returns the accounts of a bucket that have events after a time, a webhook, and no stored cursor.
+func (w *Webhooks) backlogs(ctx context.Context, bucket int, from time.Time, rows []lane.Row) ([]lane.Backlog, error) {
 	heads, err := w.Events.Heads(ctx, bucket, from)
 	if err != nil {
 		return nil, err
 	}
-	placed := map[string]bool{}
+	hasCursor := map[string]bool{}
 	for _, r := range rows {
-		placed[r.Source] = r.Cursor >= 0
+		hasCursor[r.Source] = r.Cursor >= 0
 	}
 	byName := map[string]event.HeadRow{}
 	var names []string
 	for _, h := range heads {
-		if !placed[h.Source] {
+		if !hasCursor[h.Source] {
 			byName[h.Source] = h
 			names = append(names, h.Source)
 		}
@@ -143,46 +146,47 @@ func (w *Webhooks) behind(ctx context.Context, bucket int, from time.Time, rows 
 	if len(names) == 0 {
 		return nil, nil
 	}
-	names, err = existing(ctx, w.DB.Pool(), names)
+	names, err = withWebhook(ctx, w.DB.Pool(), names)
 	if err != nil {
 		return nil, err
 	}
-	list := make([]lane.Behind, 0, len(names))
+	list := make([]lane.Backlog, 0, len(names))
 	for _, name := range names {
 		h := byName[name]
 		cursor, err := w.Events.SeqAt(ctx, h.Org, name, from)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, lane.Behind{Org: h.Org, Source: name, Cursor: cursor, Head: h.LastSeq})
+		list = append(list, lane.Backlog{Org: h.Org, Source: name, Cursor: cursor, Head: h.LastSeq})
 	}
 	return list, nil
 }
 
-// settle ends a bucket's deliveries: what is under way may finish, then what is pending is written down.
-func (w *Webhooks) settle(bucket int, h *holding, cancel func()) {
+// finishBucket stops a bucket, waits for its deliveries in flight, cancels them after Config.Patience, and writes the
+// progress. If the bucket was lost it writes nothing.
+func (w *Webhooks) finishBucket(bucket int, h *holding, cancel func()) {
 	w.mu.Lock()
-	w.machine.Stop(bucket)
-	flying := w.machine.Flying(bucket)
+	w.machine.StopBucket(bucket)
+	inFlight := w.machine.InFlight(bucket)
 	w.mu.Unlock()
 	patience := time.NewTimer(w.Config.Patience)
 	defer patience.Stop()
-	for flying > 0 {
+	for inFlight > 0 {
 		select {
-		case <-h.landed:
+		case <-h.deliveryEnded:
 		case <-h.lost:
 		case <-patience.C:
 			cancel()
 		}
 		w.mu.Lock()
-		flying = w.machine.Flying(bucket)
+		inFlight = w.machine.InFlight(bucket)
 		w.mu.Unlock()
-		if flying > 0 && isClosed(h.lost) {
-			<-h.landed // they were broken off, and land at once
+		if inFlight > 0 && isClosed(h.lost) {
+			<-h.deliveryEnded // the deliveries were cancelled and end soon
 		}
 	}
 	if !isClosed(h.lost) {
-		h.do(func(ctx context.Context) {
+		h.run(func(ctx context.Context) {
 			ctx, end := context.WithTimeout(context.WithoutCancel(ctx), flushAtMost)
 			defer end()
 			w.flushOrLog(ctx)
@@ -199,29 +203,30 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-func (w *Webhooks) drop(bucket int, h *holding) {
+// releaseBucket removes a bucket from memory, unless a newer Hold has replaced this one.
+func (w *Webhooks) releaseBucket(bucket int, h *holding) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.held[bucket] == h {
 		delete(w.held, bucket)
-		w.machine.Drop(bucket)
+		w.machine.DropBucket(bucket)
 	}
 }
 
-// loadBatch is how many webhooks are read at once.
+// loadBatch is how many webhooks one query reads.
 const loadBatch = 500
 
-// loadLoop reads the webhooks that lanes ask for.
+// loadLoop reads the webhooks that lanes request.
 func (w *Webhooks) loadLoop(ctx context.Context) {
-	every(ctx, time.Minute, w.loads, func(ctx context.Context) {
+	every(ctx, time.Minute, w.loadWanted, func(ctx context.Context) {
 		for {
 			w.mu.Lock()
-			list := w.machine.NextLoads(loadBatch)
+			list := w.machine.NextHookLoads(loadBatch)
 			w.mu.Unlock()
 			if len(list) == 0 {
 				return
 			}
-			w.configure(ctx, list)
+			w.loadHooks(ctx, list)
 			if ctx.Err() != nil {
 				return
 			}
@@ -229,15 +234,15 @@ func (w *Webhooks) loadLoop(ctx context.Context) {
 	})
 }
 
-func (w *Webhooks) configure(ctx context.Context, list []*lane.Lane) {
+func (w *Webhooks) loadHooks(ctx context.Context, list []*lane.Lane) {
 	names := make([]string, len(list))
 	for i, l := range list {
 		names[i] = l.Source()
 	}
-	found, err := w.hooks(ctx, names)
+	found, err := w.readHooks(ctx, names)
 	if err != nil {
 		if ctx.Err() == nil {
-			w.Log.LogAttrs(ctx, slog.LevelWarn, "webhooks not read", slog.Any("error", err))
+			w.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read webhooks", slog.Any("error", err))
 		}
 		clock.Pause(ctx, retryAfter)
 	}
@@ -248,25 +253,26 @@ func (w *Webhooks) configure(ctx context.Context, list []*lane.Lane) {
 		hook, ok := found[l.Source()]
 		switch {
 		case err != nil:
-			w.machine.Unconfigured(l)
+			w.machine.HookLoadFailed(l)
 		case ok && hook == nil:
 			closed++
-			w.machine.Unconfigured(l)
+			w.machine.HookLoadFailed(l)
 		default:
-			w.machine.Configured(l, hook, now)
+			w.machine.HookLoaded(l, hook, now)
 		}
 	}
-	job := w.advance(now)
+	job := w.startWork(now)
 	w.mu.Unlock()
 	w.spawn(job)
-	if closed > 0 { // their keys cannot be read now
+	if closed > 0 { // their keys cannot be read now: do not retry in a tight loop
 		clock.Pause(ctx, retryAfter)
 	}
 }
 
-// hooks reads webhooks by their accounts. One that is there and cannot be opened now is nil; one that is not there is missing.
-func (w *Webhooks) hooks(ctx context.Context, accounts []string) (map[string]*lane.Hook, error) {
-	rows, err := loadHooks(ctx, w.DB.Pool(), accounts)
+// readHooks reads webhooks by account. A webhook whose secret cannot be opened now is nil. Accounts without a webhook
+// are absent.
+func (w *Webhooks) readHooks(ctx context.Context, accounts []string) (map[string]*lane.Hook, error) {
+	rows, err := readHookRecords(ctx, w.DB.Pool(), accounts)
 	if err != nil {
 		return nil, err
 	}
@@ -281,51 +287,54 @@ func (w *Webhooks) hooks(ctx context.Context, accounts []string) (map[string]*la
 			}
 			days[owner] = found.Limits.EventRetentionDays
 		}
-		hook, gone, err := w.hook(ctx, &rows[i], days[owner])
+		hook, gone, err := w.buildHook(ctx, &rows[i], days[owner])
 		if gone {
 			continue
 		}
 		if err != nil {
-			w.Log.LogAttrs(ctx, slog.LevelWarn, "webhook not opened", slog.String("account", rows[i].Account), slog.Any("error", err))
+			w.Log.LogAttrs(ctx, slog.LevelWarn, "cannot open webhook secret",
+				slog.String("account", rows[i].Account), slog.Any("error", err))
 		}
 		found[rows[i].Account] = hook
 	}
 	return found, nil
 }
 
-// advance begins what can be: one delivery is for the caller, who has the lock and must pass it on to spawn or carry it out.
-func (w *Webhooks) advance(now time.Time) *lane.Job {
+// startWork starts the reads and deliveries that the machine has ready. The caller holds mu. It returns one delivery
+// that the caller must carry out, or pass to spawn after unlocking: a goroutine that delivers continues with the next
+// delivery instead of starting another goroutine.
+func (w *Webhooks) startWork(now time.Time) *lane.Job {
 	for {
 		p, ok := w.machine.NextRead()
 		if !ok {
 			break
 		}
-		w.workers.Go(func() { w.read(p) })
+		w.workers.Go(func() { w.readPage(p) })
 	}
 	mine := w.machine.Next(now)
 	if mine != nil {
 		for job := w.machine.Next(now); job != nil; job = w.machine.Next(now) {
-			w.workers.Go(func() { w.work(job) })
+			w.workers.Go(func() { w.deliver(job) })
 		}
 	}
-	if w.machine.Loading() {
-		signal(w.loads)
+	if w.machine.HasHookLoads() {
+		signal(w.loadWanted)
 	}
 	if w.machine.Sooner() {
-		signal(w.timers)
+		signal(w.timerSet)
 	}
 	return mine
 }
 
-// spawn carries out a delivery that advance gave.
+// spawn carries out a delivery from startWork in a goroutine.
 func (w *Webhooks) spawn(job *lane.Job) {
 	if job != nil {
-		w.workers.Go(func() { w.work(job) })
+		w.workers.Go(func() { w.deliver(job) })
 	}
 }
 
-// read reads a lane's next events.
-func (w *Webhooks) read(p lane.Page) {
+// readPage reads the next events of a lane.
+func (w *Webhooks) readPage(p lane.Page) {
 	w.mu.Lock()
 	h := w.held[event.Bucket(p.Lane.Source())]
 	w.mu.Unlock()
@@ -334,10 +343,12 @@ func (w *Webhooks) read(p lane.Page) {
 		err  = errFenced
 	)
 	if h != nil {
-		h.do(func(ctx context.Context) {
-			list, err = w.Events.After(ctx, p.Lane.Org(), p.Lane.Source(), p.After, w.since(p.Hook), w.Config.Lane.Page)
+		h.run(func(ctx context.Context) {
+			since := w.readableSince(p.Hook)
+			list, err = w.Events.After(ctx, p.Lane.Org(), p.Lane.Source(), p.After, since, w.Config.Lane.Page)
 			if err != nil && ctx.Err() == nil {
-				w.Log.LogAttrs(ctx, slog.LevelWarn, "events for a webhook not read", slog.String("account", p.Lane.Source()), slog.Any("error", err))
+				w.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read events for webhook",
+					slog.String("account", p.Lane.Source()), slog.Any("error", err))
 				clock.Pause(ctx, retryAfter)
 			}
 		})
@@ -349,10 +360,12 @@ func (w *Webhooks) read(p lane.Page) {
 	} else {
 		w.machine.Read(p, list, len(list) < w.Config.Lane.Page, now)
 	}
-	job := w.advance(now)
+	job := w.startWork(now)
 	w.mu.Unlock()
-	w.work(job)
+	w.deliver(job)
 }
 
-// since is from when on the webhook's org may read events.
-func (w *Webhooks) since(h *lane.Hook) time.Time { return event.Since(w.Now(), endpointOf(h).days) }
+// readableSince returns how far back the webhook's organisation may read events.
+func (w *Webhooks) readableSince(h *lane.Hook) time.Time {
+	return event.Since(w.Now(), endpointOf(h).days)
+}

@@ -19,7 +19,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
-// Ordering says whether events are delivered one after the other.
+// Ordering is the order in which a webhook gets events. Strict delivers one event after the other.
 type Ordering string
 
 // The orderings.
@@ -28,68 +28,70 @@ const (
 	Unordered Ordering = "none"
 )
 
-// Webhook is where an account's events are sent.
+// Webhook is the webhook of an account, as callers see it.
 type Webhook struct {
 	Account id.Account
 	URL     string
-	// Events is nil for all.
+	// Events are the kinds that the webhook wants; nil means all.
 	Events               []string
 	Ordering             Ordering
 	MaxInFlight          int
 	CreatedAt, UpdatedAt time.Time
 	Last4                string
-	// Secret is there when the webhook was written, and empty otherwise.
+	// Secret is set only in the result of Put and Rotate.
 	Secret secret.String
-	// PreviousUntil is how long the secret before signs as well; zero if it does not.
+	// PreviousUntil is until when the previous secret signs as well; zero if it does not.
 	PreviousUntil time.Time
 	Health        Health
 }
 
-// Health is how its delivery goes.
+// Health describes the delivery of a webhook's events.
 type Health struct {
-	// State is live for one that is up to date.
+	// State is lane.Live for a webhook that keeps up.
 	State lane.State
-	// Reason says why it is disabled.
+	// Reason explains why the webhook is disabled or paused.
 	Reason                    string
 	LastStatus                int
 	LastDelivery, LastSuccess time.Time
 	FailingSince, NextAttempt time.Time
-	// LastError says why the last delivery had no answer.
-	LastError             string
+	// LastError says why the last delivery got no response; empty if it got one.
+	LastError string
+	// Cursor is the last event that is done, Head the account's newest event, Backlog an upper bound on the events
+	// between them that wait.
 	Cursor, Head, Backlog int64
-	// Lag is the age, in seconds, of the oldest event that is not delivered; 0 if all are.
+	// Lag is the age in seconds of the oldest event that is not delivered; 0 if all are.
 	Lag int64
 }
 
-// Change is what a webhook is written with.
+// Change holds the settings of a webhook for Put.
 type Change struct {
 	URL string
-	// Events is nil for all.
+	// Events are the kinds that the webhook wants; nil means all.
 	Events []string
-	// Secret is empty to keep the one there is, or to have one made.
+	// Secret replaces the signing secret. If empty, the webhook keeps its secret, or gets a generated one.
 	Secret secret.String
-	// Ordering and MaxInFlight are empty and 0 for the defaults.
+	// Ordering and MaxInFlight have defaults for their zero values: Strict, and 8 for Unordered.
 	Ordering    Ordering
 	MaxInFlight int
 }
 
 const (
 	minSecret, maxSecret = 16, 128
-	// MaxInFlight is how many deliveries of an unordered webhook can be under way.
+	// MaxInFlight is the highest limit on concurrent deliveries of an unordered webhook.
 	MaxInFlight     = 32
 	defaultInFlight = 8
 )
 
-// Get shows an account's webhook.
+// Get returns the webhook of an account.
 func (w *Webhooks) Get(ctx context.Context, org id.Org, account id.Account) (Webhook, error) {
 	if _, err := w.Accounts.Get(ctx, org, account); err != nil {
 		return Webhook{}, err
 	}
-	return w.show(ctx, org, account)
+	return w.describeOne(ctx, org, account)
 }
 
-// show reads one webhook and how its delivery goes.
-func (w *Webhooks) show(ctx context.Context, org id.Org, account id.Account) (Webhook, error) {
+// describeOne is Describe for one account. It is an error if the account has no webhook.
+func (w *Webhooks) describeOne(ctx context.Context, org id.Org, account id.Account) (Webhook, error) {
 	found, err := w.Describe(ctx, org, []id.Account{account})
 	if err != nil {
 		return Webhook{}, err
@@ -101,9 +103,9 @@ func (w *Webhooks) show(ctx context.Context, org id.Org, account id.Account) (We
 	return hook, nil
 }
 
-// Describe reads webhooks of an org and how their deliveries go. Accounts without a webhook are left out.
+// Describe returns the webhooks of accounts with their health. Accounts without a webhook are absent.
 func (w *Webhooks) Describe(ctx context.Context, org id.Org, accounts []id.Account) (map[id.Account]Webhook, error) {
-	records, err := some(ctx, w.DB.Pool(), org, accounts)
+	records, err := readRecords(ctx, w.DB.Pool(), org, accounts)
 	if err != nil || len(records) == 0 {
 		return nil, err
 	}
@@ -145,7 +147,7 @@ func (w *Webhooks) Describe(ctx context.Context, org id.Org, accounts []id.Accou
 	return found, nil
 }
 
-// describe is what callers see of a webhook's row and its lane. head is the account's newest event.
+// describe returns a webhook from its row and that of its lane. head is the account's newest event.
 func (r *record) describe(head int64, now time.Time) Webhook {
 	hook := Webhook{
 		Account: id.Account(r.Account), URL: r.URL, Events: r.Events, Ordering: r.Ordering, MaxInFlight: r.MaxInFlight, CreatedAt: r.CreatedAt,
@@ -166,13 +168,13 @@ func (r *record) describe(head int64, now time.Time) Webhook {
 	return hook
 }
 
-func (w *Webhooks) address(org id.Org, account string, version int64) seal.Address {
+func (w *Webhooks) sealAddress(org id.Org, account string, version int64) seal.Address {
 	return seal.Address{Org: org, Holder: account, Purpose: seal.PurposeWebhook, Version: version}
 }
 
-// open opens the current secret of a webhook.
-func (w *Webhooks) open(ctx context.Context, r *record) (secret.String, error) {
-	text, err := w.Seal.Open(ctx, w.address(r.Org, r.Account, r.SecretVersion), r.Secret)
+// openSecret decrypts the current secret of a webhook.
+func (w *Webhooks) openSecret(ctx context.Context, r *record) (secret.String, error) {
+	text, err := w.Seal.Open(ctx, w.sealAddress(r.Org, r.Account, r.SecretVersion), r.Secret)
 	return text, sealProblem(err)
 }
 
@@ -180,7 +182,7 @@ func sealProblem(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, seal.ErrShredded): // it is being disconnected
+	case errors.Is(err, seal.ErrShredded): // the account is being deleted
 		return problem.AccountNotFound.New("The organisation has no account with this id.")
 	case errors.Is(err, seal.ErrUnavailable):
 		return problem.ServiceUnavailable.New("The keys of this account cannot be read now.").After(5).Because(err)
@@ -188,27 +190,28 @@ func sealProblem(err error) error {
 	return fmt.Errorf("seal of a webhook's secret: %w", err)
 }
 
-// hook makes what a lane needs of a row. gone means that the account's key is destroyed.
-func (w *Webhooks) hook(ctx context.Context, r *record, days int) (hook *lane.Hook, gone bool, err error) {
-	text, err := w.Seal.Open(ctx, w.address(r.Org, r.Account, r.SecretVersion), r.Secret)
+// buildHook converts a row to the hook of a lane. days is how many days of events the organisation can read. gone means
+// that the account's key has been destroyed, so the webhook no longer exists.
+func (w *Webhooks) buildHook(ctx context.Context, r *record, days int) (hook *lane.Hook, gone bool, err error) {
+	text, err := w.Seal.Open(ctx, w.sealAddress(r.Org, r.Account, r.SecretVersion), r.Secret)
 	if err != nil {
 		return nil, errors.Is(err, seal.ErrShredded), err
 	}
-	// One that was saved under other rules has an empty target, to which nothing can be sent.
+	// A URL that the current rules refuse has an empty target, to which nothing can be sent.
 	target, _ := w.Public.Target(r.URL)
 	e := &endpoint{
 		org: r.Org, account: id.Account(r.Account), url: r.URL, target: target, current: sign.New(text), days: days,
 	}
 	if r.Previous != nil && w.Now().Before(r.PreviousUntil) {
-		before, err := w.Seal.Open(ctx, w.address(r.Org, r.Account, r.PreviousVersion), r.Previous)
+		before, err := w.Seal.Open(ctx, w.sealAddress(r.Org, r.Account, r.PreviousVersion), r.Previous)
 		if err != nil {
 			return nil, errors.Is(err, seal.ErrShredded), err
 		}
 		e.previous, e.until = sign.New(before), r.PreviousUntil
 	}
-	hook = &lane.Hook{Gen: r.Gen, StartSeq: r.StartSeq, Host: target.Host(), AtOnce: 1, Row: r.lane, More: e}
+	hook = &lane.Hook{Gen: r.Gen, StartSeq: r.StartSeq, Host: target.Host(), MaxInFlight: 1, Row: r.lane, Endpoint: e}
 	if r.Ordering == Unordered {
-		hook.AtOnce = r.MaxInFlight
+		hook.MaxInFlight = r.MaxInFlight
 	}
 	if filter := event.StoredFilter(r.Events); !filter.Everything() {
 		hook.Match = filter.Match
@@ -216,12 +219,12 @@ func (w *Webhooks) hook(ctx context.Context, r *record, days int) (hook *lane.Ho
 	return hook, false, nil
 }
 
-// Put registers an account's webhook, or replaces it. What failed is tried again at once.
+// Put creates or replaces the webhook of an account. A lane that failed retries immediately.
 func (w *Webhooks) Put(ctx context.Context, by audit.By, org id.Org, account id.Account, c Change) (Webhook, error) {
-	if err := w.check(ctx, org, account, &c); err != nil {
+	if err := w.validate(ctx, org, account, &c); err != nil {
 		return Webhook{}, err
 	}
-	head, err := w.begin(ctx, org, account)
+	head, err := w.startingHead(ctx, org, account)
 	if err != nil {
 		return Webhook{}, err
 	}
@@ -234,7 +237,7 @@ func (w *Webhooks) Put(ctx context.Context, by audit.By, org id.Org, account id.
 	}
 	now := w.Now()
 	err = w.DB.Tx(ctx, func(tx postgres.Tx) error {
-		before, exists, err := lock(ctx, tx, org, account)
+		before, exists, err := lockRecord(ctx, tx, org, account)
 		if err != nil {
 			return err
 		}
@@ -246,15 +249,16 @@ func (w *Webhooks) Put(ctx context.Context, by audit.By, org id.Org, account id.
 		if keep {
 			next.Secret, next.SecretVersion, next.Last4 = before.Secret, before.SecretVersion, before.Last4
 		}
-		written, err := put(ctx, tx, &next, keep, now)
+		written, err := putRecord(ctx, tx, &next, keep, now)
 		if err != nil {
 			return err
 		}
 		if exists {
 			err = renewLane(ctx, tx, &written, now)
 		} else {
-			// Whoever has the account's bucket may not have noticed when the first events come.
-			err = order(ctx, tx, &written, laneChange{state: lane.Draining, cursor: written.StartSeq}, now)
+			// The first events may be stored before the node that holds the account's bucket knows of the webhook. The
+			// row says where to start.
+			err = setLane(ctx, tx, &written, laneChange{state: lane.Draining, cursor: written.StartSeq}, now)
 		}
 		if err != nil {
 			return err
@@ -264,22 +268,22 @@ func (w *Webhooks) Put(ctx context.Context, by audit.By, org id.Org, account id.
 	if err != nil {
 		return Webhook{}, err
 	}
-	w.tell(ctx, org, account)
-	return w.answer(ctx, org, account, text)
+	w.publishChange(ctx, org, account)
+	return w.describeWithSecret(ctx, org, account, text)
 }
 
-// How long a new webhook waits for what happened before it, and how often it looks.
 const (
-	beginWithin = time.Second
-	beginEvery  = 20 * time.Millisecond
+	// outboxWait is how long a new webhook waits for earlier events of the service, outboxPoll how often it checks.
+	outboxWait = time.Second
+	outboxPoll = 20 * time.Millisecond
 )
 
-// begin is where a new webhook of an account begins: behind everything that has happened to it. An event of our own may have happened
-// and not be stored yet, such as that the account was connected.
-func (w *Webhooks) begin(ctx context.Context, org id.Org, account id.Account) (event.Head, error) {
-	tick := time.NewTicker(beginEvery)
+// startingHead returns the head of an account's log, after which a new webhook starts. It waits a moment for the
+// service's own events that are not stored yet, such as that the account was connected: the webhook must not get them.
+func (w *Webhooks) startingHead(ctx context.Context, org id.Org, account id.Account) (event.Head, error) {
+	tick := time.NewTicker(outboxPoll)
 	defer tick.Stop()
-	over := time.NewTimer(beginWithin)
+	over := time.NewTimer(outboxWait)
 	defer over.Stop()
 	for waiting := true; waiting; {
 		var err error
@@ -300,15 +304,17 @@ func (w *Webhooks) begin(ctx context.Context, org id.Org, account id.Account) (e
 	return w.Events.Head(ctx, org, string(account))
 }
 
-// answer is a webhook that was written, with its secret.
-func (w *Webhooks) answer(ctx context.Context, org id.Org, account id.Account, text secret.String) (Webhook, error) {
-	hook, err := w.show(ctx, org, account)
+// describeWithSecret returns a webhook that was just written.
+func (w *Webhooks) describeWithSecret(
+	ctx context.Context, org id.Org, account id.Account, text secret.String,
+) (Webhook, error) {
+	hook, err := w.describeOne(ctx, org, account)
 	hook.Secret = text
 	return hook, err
 }
 
-// check says what is wrong with a webhook, and fills in what was left out.
-func (w *Webhooks) check(ctx context.Context, org id.Org, account id.Account, c *Change) error {
+// validate checks the settings of a webhook and sets the defaults.
+func (w *Webhooks) validate(ctx context.Context, org id.Org, account id.Account, c *Change) error {
 	a, err := w.Accounts.Get(ctx, org, account)
 	if err != nil {
 		return err
@@ -321,7 +327,7 @@ func (w *Webhooks) check(ctx context.Context, org id.Org, account id.Account, c 
 	if len(c.Events) == 0 {
 		c.Events = nil
 	}
-	if !c.Secret.Empty() && !soundSecret(c.Secret.Reveal()) {
+	if !c.Secret.Empty() && !isValidSecret(c.Secret.Reveal()) {
 		return problem.ValidationFailed.New("The signing secret cannot be used.").
 			At("/signingSecret", "format", "must be 16 to 128 printable ASCII characters without spaces")
 	}
@@ -337,16 +343,17 @@ func (w *Webhooks) check(ctx context.Context, org id.Org, account id.Account, c 
 	return w.Public.CheckURL(ctx, c.URL)
 }
 
-func soundSecret(text string) bool {
+func isValidSecret(text string) bool {
 	return len(text) >= minSecret && len(text) <= maxSecret && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-// secretFor is the secret that a webhook will have. A fresh one is sealed into the record.
+// secretFor returns the secret that a webhook will have: the given one, its current one, or a generated one. A fresh
+// secret is sealed into the record.
 func (w *Webhooks) secretFor(ctx context.Context, next *record, given secret.String) (text secret.String, fresh bool, err error) {
 	if given.Empty() {
-		before, err := get(ctx, w.DB.Pool(), next.Org, id.Account(next.Account))
+		before, err := getRecord(ctx, w.DB.Pool(), next.Org, id.Account(next.Account))
 		if err == nil {
-			text, err = w.open(ctx, &before)
+			text, err = w.openSecret(ctx, &before)
 			return text, false, err
 		}
 		if p, ok := errors.AsType[*problem.Error](err); !ok || p.Kind.Code != problem.WebhookNotFound.Code {
@@ -354,14 +361,15 @@ func (w *Webhooks) secretFor(ctx context.Context, next *record, given secret.Str
 		}
 		given = sign.NewSecret()
 	}
-	return given, true, w.seal(ctx, next, given)
+	return given, true, w.sealSecret(ctx, next, given)
 }
 
+// lastShown is how many characters of a secret are shown.
 const lastShown = 4
 
-func (w *Webhooks) seal(ctx context.Context, r *record, text secret.String) error {
-	r.SecretVersion = w.Now().UnixMicro() // no two of one account are sealed within a microsecond
-	sealed, err := w.Seal.Seal(ctx, w.address(r.Org, r.Account, r.SecretVersion), text)
+func (w *Webhooks) sealSecret(ctx context.Context, r *record, text secret.String) error {
+	r.SecretVersion = w.Now().UnixMicro() // unique: no two secrets of one account are sealed within a microsecond
+	sealed, err := w.Seal.Seal(ctx, w.sealAddress(r.Org, r.Account, r.SecretVersion), text)
 	if err != nil {
 		return sealProblem(err)
 	}
@@ -385,20 +393,20 @@ func putChanges(before, after *record, existed bool) audit.Changes {
 	return changes
 }
 
-// Delete removes an account's webhook and drops what waits for it.
+// Delete deletes the webhook of an account. Events that wait for it are not delivered.
 func (w *Webhooks) Delete(ctx context.Context, by audit.By, org id.Org, account id.Account) error {
 	if _, err := w.Accounts.Get(ctx, org, account); err != nil {
 		return err
 	}
 	err := w.DB.Tx(ctx, func(tx postgres.Tx) error {
-		before, exists, err := lock(ctx, tx, org, account)
+		before, exists, err := lockRecord(ctx, tx, org, account)
 		if err != nil {
 			return err
 		}
 		if !exists {
 			return errNoWebhook()
 		}
-		if _, err := remove(ctx, tx, org, account, w.Now()); err != nil {
+		if _, err := deleteRecord(ctx, tx, org, account, w.Now()); err != nil {
 			return err
 		}
 		return w.Audit.Record(ctx, tx, org, by, string(account), audit.Changes{"url": {From: before.URL}})
@@ -406,46 +414,46 @@ func (w *Webhooks) Delete(ctx context.Context, by audit.By, org id.Org, account 
 	if err != nil {
 		return err
 	}
-	w.tell(ctx, org, account)
+	w.publishChange(ctx, org, account)
 	return nil
 }
 
-// Leave removes the webhook of an account that is deleted, in the transaction of that.
+// Leave deletes the webhook of an account in the transaction that deletes the account.
 func (w *Webhooks) Leave(ctx context.Context, tx postgres.Tx, org id.Org, account id.Account) error {
-	return erase(ctx, tx, org, account)
+	return eraseRecord(ctx, tx, org, account)
 }
 
-// Purge removes what was sent to and answered by the webhook of a deleted account: what is left of its deliveries are ids, kinds, times
-// and statuses. It purges about as many as most says and reports whether all are.
+// Purge removes the URL and the logged responses of a deleted account's webhook. Its deliveries keep ids, kinds, times
+// and statuses. It purges about most deliveries and reports whether that was all.
 func (w *Webhooks) Purge(ctx context.Context, org id.Org, account id.Account, most int) (done bool, err error) {
-	// A webhook that was being written when the account was taken out of use may have come back.
-	if err := erase(ctx, w.DB.Pool(), org, account); err != nil {
+	// A Put that ran while the account was being deleted may have created the webhook again.
+	if err := eraseRecord(ctx, w.DB.Pool(), org, account); err != nil {
 		return false, err
 	}
-	w.tell(ctx, org, account)
+	w.publishChange(ctx, org, account)
 	return purgeDeliveries(ctx, w.DB.Pool(), ref{org, account}, most)
 }
 
-// Rotate makes a new secret. The old one signs as well for a while.
+// Rotate generates a new signing secret. For the time of overlap, deliveries are signed with the old one as well.
 func (w *Webhooks) Rotate(ctx context.Context, by audit.By, org id.Org, account id.Account, overlap time.Duration) (Webhook, error) {
 	if _, err := w.Accounts.Get(ctx, org, account); err != nil {
 		return Webhook{}, err
 	}
 	next := record{Org: org, Account: string(account)}
 	text := sign.NewSecret()
-	if err := w.seal(ctx, &next, text); err != nil {
+	if err := w.sealSecret(ctx, &next, text); err != nil {
 		return Webhook{}, err
 	}
 	now := w.Now()
 	err := w.DB.Tx(ctx, func(tx postgres.Tx) error {
-		before, exists, err := lock(ctx, tx, org, account)
+		before, exists, err := lockRecord(ctx, tx, org, account)
 		if err != nil {
 			return err
 		}
 		if !exists {
 			return errNoWebhook()
 		}
-		if _, err := rotate(ctx, tx, &next, now.Add(overlap), now); err != nil {
+		if _, err := rotateSecret(ctx, tx, &next, now.Add(overlap), now); err != nil {
 			return err
 		}
 		return w.Audit.Record(ctx, tx, org, by, string(account), audit.Changes{
@@ -455,57 +463,61 @@ func (w *Webhooks) Rotate(ctx context.Context, by audit.By, org id.Org, account 
 	if err != nil {
 		return Webhook{}, err
 	}
-	w.tell(ctx, org, account)
-	return w.answer(ctx, org, account, text)
+	w.publishChange(ctx, org, account)
+	return w.describeWithSecret(ctx, org, account, text)
 }
 
-// Pause stops delivery. Events gather in the log meanwhile.
+// Pause stops delivery. Events wait in the log until Resume.
 func (w *Webhooks) Pause(ctx context.Context, by audit.By, org id.Org, account id.Account) (Webhook, error) {
-	return w.direct(ctx, by, org, account, func(row *lane.Row) (lane.State, int64, bool) {
+	return w.orderLane(ctx, by, org, account, func(row *lane.Row) (lane.State, int64, bool) {
 		return lane.Paused, lane.Unknown, row == nil || row.State != lane.Paused
 	})
 }
 
-// Resume goes on delivering: from where it stopped, or behind a place of the caller's choice. Now is behind everything there is.
+// Resume says where delivery continues. The zero value continues where it stopped.
 type Resume struct {
-	// Moved means that After is where to go on.
+	// Moved continues after the event After.
 	Moved bool
 	After int64
-	Now   bool
+	// Now skips the backlog.
+	Now bool
 }
 
-// Resume starts delivery again that was paused or disabled, or has it go on from another place.
+// Resume restarts delivery that was paused or disabled, or continues it from another event.
 func (w *Webhooks) Resume(ctx context.Context, by audit.By, org id.Org, account id.Account, from Resume) (Webhook, error) {
 	head, err := w.Events.Head(ctx, org, string(account))
 	if err != nil {
 		return Webhook{}, err
 	}
-	return w.direct(ctx, by, org, account, func(row *lane.Row) (lane.State, int64, bool) {
+	return w.orderLane(ctx, by, org, account, func(row *lane.Row) (lane.State, int64, bool) {
 		switch {
 		case from.Now:
 			return lane.Draining, head.LastSeq, true
 		case from.Moved:
 			return lane.Draining, min(from.After, head.LastSeq), true
 		}
-		return lane.Draining, lane.Unknown, row != nil && !row.NextAt.IsZero() || stopped(row)
+		return lane.Draining, lane.Unknown, row != nil && !row.NextAt.IsZero() || isStopped(row)
 	})
 }
 
-// direct gives a lane an order, unless it would change nothing.
-func (w *Webhooks) direct(ctx context.Context, by audit.By, org id.Org, account id.Account, decide func(*lane.Row) (lane.State, int64, bool)) (Webhook, error) {
+// orderLane changes the state of a lane, and its cursor unless that is lane.Unknown. decide gets the lane's row and
+// returns the new state, the new cursor, and whether anything changes.
+func (w *Webhooks) orderLane(
+	ctx context.Context, by audit.By, org id.Org, account id.Account, decide func(*lane.Row) (lane.State, int64, bool),
+) (Webhook, error) {
 	if _, err := w.Accounts.Get(ctx, org, account); err != nil {
 		return Webhook{}, err
 	}
 	now := w.Now()
 	err := w.DB.Tx(ctx, func(tx postgres.Tx) error {
-		_, exists, err := lock(ctx, tx, org, account)
+		_, exists, err := lockRecord(ctx, tx, org, account)
 		if err != nil {
 			return err
 		}
 		if !exists {
 			return errNoWebhook()
 		}
-		row, err := laneOf(ctx, tx, org, account)
+		row, err := getLane(ctx, tx, org, account)
 		if err != nil {
 			return err
 		}
@@ -513,11 +525,11 @@ func (w *Webhooks) direct(ctx context.Context, by audit.By, org id.Org, account 
 		if !changes {
 			return nil
 		}
-		written, err := renew(ctx, tx, org, account, now)
+		written, err := bumpGen(ctx, tx, org, account, now)
 		if err != nil {
 			return err
 		}
-		if err := order(ctx, tx, &written, laneChange{state: state, cursor: cursor}, now); err != nil {
+		if err := setLane(ctx, tx, &written, laneChange{state: state, cursor: cursor}, now); err != nil {
 			return err
 		}
 		noted := audit.Changes{}
@@ -534,6 +546,6 @@ func (w *Webhooks) direct(ctx context.Context, by audit.By, org id.Org, account 
 	if err != nil {
 		return Webhook{}, err
 	}
-	w.tell(ctx, org, account)
-	return w.show(ctx, org, account)
+	w.publishChange(ctx, org, account)
+	return w.describeOne(ctx, org, account)
 }

@@ -14,7 +14,7 @@ import (
 // State is the state of a webhook's delivery as its owner sees it.
 type State string
 
-// The states of a
+// The states of a webhook.
 const (
 	Healthy  State = "healthy"
 	Failing  State = "failing"
@@ -26,7 +26,7 @@ const (
 	Attention State = "attention"
 )
 
-// StateOf maps the state of a lane to that of its
+// StateOf maps the state of a lane to that of its webhook.
 func StateOf(of lane.State) State {
 	switch of {
 	case lane.Backoff:
@@ -76,7 +76,7 @@ type ListRow struct {
 // List lists an organisation's webhooks by account, starting after one. An empty state lists all of them. next is where
 // the next page starts; empty after the last page.
 func (w *Webhooks) List(ctx context.Context, r Reader, state State, after id.Account, limit int) (rows []ListRow, next id.Account, err error) {
-	w.settleLog(ctx)
+	w.flushLog(ctx)
 	found, err := listAccounts(ctx, w.DB.Pool(), r, state, after, limit+1) // One more shows whether there is another page.
 	if err != nil || len(found) == 0 {
 		return nil, "", err
@@ -131,9 +131,9 @@ func (w *Webhooks) States(ctx context.Context, org id.Org, accounts []id.Account
 
 // FindDelivery finds a delivery by its id alone.
 func (w *Webhooks) FindDelivery(ctx context.Context, r Reader, one id.Delivery) (Delivery, error) {
-	w.settleLog(ctx)
-	found, err := findDelivery(ctx, w.DB.Pool(), r.Org, one, w.kept(r.Days))
-	if err == nil && !r.sees(found.Account) {
+	w.flushLog(ctx)
+	found, err := findDelivery(ctx, w.DB.Pool(), r.Org, one, w.keptSince(r.Days))
+	if err == nil && !r.canSee(found.Account) {
 		err = errNoDelivery()
 	}
 	return found, err
@@ -148,10 +148,10 @@ func (w *Webhooks) DeliveriesOf(
 	if err != nil {
 		return nil, next, err
 	}
-	q := eventDeliveries{since: w.kept(r.Days), after: after}
+	q := eventDeliveries{since: w.keptSince(r.Days), after: after}
 	var first time.Time
 	for _, e := range found {
-		if !r.sees(id.Account(e.Source)) {
+		if !r.canSee(id.Account(e.Source)) {
 			continue
 		}
 		q.accounts, q.events = append(q.accounts, e.Source), append(q.events, string(e.ID))
@@ -169,8 +169,8 @@ func (w *Webhooks) DeliveriesOf(
 	if q.after.At.IsZero() {
 		q.after.At = w.Now().Add(skew)
 	}
-	w.settleLog(ctx)
-	list, err = deliveriesOf(ctx, w.DB.Pool(), r.Org, q, limit+1) // One more shows whether there is another page.
+	w.flushLog(ctx)
+	list, err = listDeliveriesOfEvents(ctx, w.DB.Pool(), r.Org, q, limit+1) // One more shows whether there is another page.
 	if err != nil || len(list) <= limit {
 		return list, next, err
 	}
@@ -178,7 +178,7 @@ func (w *Webhooks) DeliveriesOf(
 	return list, Position{At: list[limit-1].At, ID: list[limit-1].ID}, nil
 }
 
-func (r Reader) sees(account id.Account) bool {
+func (r Reader) canSee(account id.Account) bool {
 	return r.Accounts == nil || slices.Contains(r.Accounts, account)
 }
 

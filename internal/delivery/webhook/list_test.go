@@ -23,7 +23,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
-// listFixture is a service over rows that a test writes itself. Secrets are sealed by being written backwards.
+// listFixture is a service over rows that a test writes itself. Sealed secrets are reversed text.
 type listFixture struct {
 	*webhook.Webhooks
 	t     *testing.T
@@ -80,13 +80,13 @@ func newListFixture(t *testing.T) *listFixture {
 	return r
 }
 
-// head writes the number of an account's last event.
+// head writes the sequence of an account's last event.
 func (r *listFixture) head(at id.Account, seq int64) {
 	r.t.Helper()
 	r.exec(`INSERT INTO event_source (org_id, source, bucket, last_seq, last_at) VALUES ($1, $2, 0, $3, now())`, r.owner, at, seq)
 }
 
-// stored writes an event.
+// stored writes a stored event.
 func (r *listFixture) stored(at id.Account, of id.Event, ago time.Duration, body string) {
 	r.t.Helper()
 	r.exec(`INSERT INTO event (at, seq, org_id, source, id, kind, upstream_id, body) VALUES ($1, 1, $2, $3, $4, 'message', '', $5)`,
@@ -100,7 +100,7 @@ func (r *listFixture) exec(sql string, args ...any) {
 	}
 }
 
-// hook makes an account with a webhook; lane is empty for one that is up to date.
+// hook adds an account with a webhook. lane is empty for a webhook that keeps up.
 func (r *listFixture) hook(lane, key string) id.Account {
 	r.t.Helper()
 	at := id.New[id.Account]()
@@ -116,7 +116,7 @@ func (r *listFixture) hook(lane, key string) id.Account {
 	return at
 }
 
-// deliver writes a line of the log.
+// deliver adds a delivery to the log.
 func (r *listFixture) deliver(at id.Account, of id.Event, ago time.Duration, status int) id.Delivery {
 	r.t.Helper()
 	one := id.New[id.Delivery]()
@@ -127,7 +127,7 @@ func (r *listFixture) deliver(at id.Account, of id.Event, ago time.Duration, sta
 
 const key = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
-// Webhooks are listed with what was last sent to each, by state, page by page, and only those that the reader may see.
+// Webhooks are listed by state and page by page, with their last delivery, and only those that the reader may see.
 func TestWebhooksAreListedByState(t *testing.T) {
 	t.Parallel()
 	r := newListFixture(t)
@@ -176,7 +176,7 @@ func TestWebhooksAreListedByState(t *testing.T) {
 	}
 	none, _, err := r.List(t.Context(), webhook.Reader{Org: id.New[id.Org](), Days: 30}, "", "", 10)
 	if err != nil || len(none) != 0 {
-		t.Errorf("another org sees %v %v", none, err)
+		t.Errorf("another organisation sees %v %v", none, err)
 	}
 	states, err := r.States(t.Context(), r.owner, []id.Account{failing, of[webhook.Healthy][0], id.New[id.Account]()})
 	if err != nil || len(states) != 2 || states[failing] != "failing" {
@@ -231,11 +231,11 @@ func TestWaitingCountsEventsThatAreDue(t *testing.T) {
 		t.Errorf("%d events wait, %v; want 111100", n, err)
 	}
 	if n, err := r.CountWaiting(t.Context(), id.New[id.Org]()); err != nil || n != 0 {
-		t.Errorf("of another org %d events wait, %v", n, err)
+		t.Errorf("%d events wait for another organisation, %v", n, err)
 	}
 }
 
-// Deliveries are found by their ids and by their events, as long as they are kept, and only by who may see them.
+// Deliveries are found by id and by event while they are kept, and only by readers who may see them.
 func TestDeliveriesAreFound(t *testing.T) {
 	t.Parallel()
 	r := newListFixture(t)
@@ -256,7 +256,7 @@ func TestDeliveriesAreFound(t *testing.T) {
 		r   webhook.Reader
 		one id.Delivery
 	}{
-		"of another account": {limited, foreign}, "of another org": {webhook.Reader{Org: id.New[id.Org](), Days: 30}, foreign}, "nobody's": {all, id.New[id.Delivery]()},
+		"of another account": {limited, foreign}, "of another org": {webhook.Reader{Org: id.New[id.Org](), Days: 30}, foreign}, "unknown": {all, id.New[id.Delivery]()},
 		"too old": {webhook.Reader{Org: r.owner, Days: 0}, made[0]},
 	} {
 		_, err := r.FindDelivery(t.Context(), c.r, c.one)
@@ -287,7 +287,8 @@ func TestDeliveriesAreFound(t *testing.T) {
 	}
 }
 
-// A signature is held against the account that the request is about, and against the event as it was sent.
+// A signature is checked against the secrets of the account that the request is about, and the body against the event
+// as it was sent.
 func TestSignaturesAreChecked(t *testing.T) {
 	t.Parallel()
 	r := newListFixture(t)
@@ -311,20 +312,20 @@ func TestSignaturesAreChecked(t *testing.T) {
 		"by the body alone":         {all, webhook.Question{Body: []byte(body), Header: signed(key, body)}, sign.Match, at},
 		"by the account":            {all, webhook.Question{Account: at, Body: []byte("{}"), Header: signed(key, "{}")}, sign.Match, at},
 		"a changed body":            {all, webhook.Question{Event: ev, Body: []byte("{}"), Header: signed(key, body)}, sign.BodyChanged, at},
-		"the secret before":         {all, webhook.Question{Account: at, Body: []byte(body), Header: signed(key, body), Secret: secret.New("whsec_before_before")}, sign.PreviousSecret, at},
+		"the previous secret":       {all, webhook.Question{Account: at, Body: []byte(body), Header: signed(key, body), Secret: secret.New("whsec_before_before")}, sign.PreviousSecret, at},
 		"another's secret":          {all, webhook.Question{Account: at, Body: []byte(body), Header: signed(key, body), Secret: secret.New(otherKey)}, sign.OtherAccount, at},
-		"another's, not to be told": {limited, webhook.Question{Account: at, Body: []byte(body), Header: signed(key, body), Secret: secret.New(otherKey)}, sign.WrongSecret, at},
+		"another's, not visible":    {limited, webhook.Question{Account: at, Body: []byte(body), Header: signed(key, body), Secret: secret.New(otherKey)}, sign.WrongSecret, at},
 		"sent to the wrong account": {all, webhook.Question{Account: other, Body: []byte(body), Header: signed(key, body)}, sign.OtherAccount, other},
 		"only a secret":             {all, webhook.Question{Body: []byte("x"), Header: signed("some secret of theirs", "x"), Secret: secret.New("some secret of theirs")}, sign.Match, ""},
 		"the event in a header":     {all, webhook.Question{Body: []byte("{}"), Header: map[string]string{"X-Webhook-Id": string(ev), "X-Webhook-Signature": signed(key, body)["X-Webhook-Signature"]}}, sign.BodyChanged, at},
-		"an event that is gone":     {all, webhook.Question{Account: at, Body: []byte(body), Header: signed(key, body), Since: time.Now().Add(time.Hour)}, sign.Match, at},
-		"an event not to be looked at": {
+		"an event too old to read":  {all, webhook.Question{Account: at, Body: []byte(body), Header: signed(key, body), Since: time.Now().Add(time.Hour)}, sign.Match, at},
+		"an event of an invisible account": {
 			webhook.Reader{Org: r.owner, Accounts: []id.Account{other}, Days: 30}, webhook.Question{Account: other, Body: []byte(body), Header: signed(key, body)}, sign.WrongSecret, other,
 		},
 	} {
 		a, err := r.CheckSignature(t.Context(), c.r, c.q)
 		if err != nil || a.Verdict != c.verdict || a.Account != c.whose {
-			t.Errorf("%s: %s of %s, %v", name, a.Verdict, a.Account, err)
+			t.Errorf("%s: verdict %s for account %s, %v", name, a.Verdict, a.Account, err)
 		}
 	}
 	for name, c := range map[string]struct {

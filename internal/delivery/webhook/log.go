@@ -26,28 +26,29 @@ type Delivery struct {
 	// Seq is 0 for an event that is not stored.
 	Seq     int64
 	Attempt int
-	// Status is 0 if there was no answer; Error says why then.
+	// Status is 0 if there was no response; Error then says why.
 	Status    int
 	Took      time.Duration
 	Error     string
 	Cause     string
 	Delivered bool
-	// Snippet is the beginning of the answer to one that failed.
+	// Snippet is the beginning of the response to a failed delivery.
 	Snippet string
 }
 
-// Position is a place in the log, behind a delivery. The zero value is the newest end.
+// Position is a position in the delivery log, which is read from the newest entry: right after the delivery with this
+// time and id. The zero value is before the newest.
 type Position struct {
 	At time.Time
 	ID id.Delivery
 }
 
-// String is the form for callers, who have no business reading it.
+// String returns the position as an opaque cursor for callers.
 func (p Position) String() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(p.At.UnixMicro(), 36) + "." + string(p.ID)))
 }
 
-// ParsePosition reads what String made.
+// ParsePosition parses a cursor from String.
 func ParsePosition(text string) (Position, bool) {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
@@ -62,27 +63,29 @@ func ParsePosition(text string) (Position, bool) {
 	return Position{time.UnixMicro(n).UTC(), one}, err == nil
 }
 
-// maxMicros is in the year 9999, up to which every part of the system can write a time.
+// maxMicros is in the year 9999, the last that every part of the system can represent.
 const maxMicros = 253_370_764_800_000_000
 
-// LogFilter chooses deliveries. What is empty does not matter.
+// LogFilter selects deliveries. Empty fields select all.
 type LogFilter struct {
-	// Delivered is nil for both that got through and that did not.
+	// Delivered selects successful or failed deliveries; nil means both.
 	Delivered *bool
 	Kind      string
 	Event     id.Event
-	Behind    Position
-	// Wait is how long to wait if there is none.
+	// Behind is where the page starts.
+	Behind Position
+	// Wait is how long to wait for a delivery if there is none.
 	Wait time.Duration
 }
 
-// lookEvery is how often a list that is waited for is read.
+// lookEvery is how often Deliveries reads the log while it waits.
 const lookEvery = 100 * time.Millisecond
 
 // skew is how far the clocks of other nodes may be ahead.
 const skew = time.Hour
 
-// Deliveries lists deliveries of an account from the newest. next is where to go on; zero if that was all. days is how long they are kept.
+// Deliveries lists deliveries of an account, newest first. next is where the next page starts; zero after the last
+// page. days is how many days back the caller may read.
 func (w *Webhooks) Deliveries(ctx context.Context, org id.Org, account id.Account, f LogFilter, days, limit int) (list []Delivery, next Position, err error) {
 	if _, err := w.Accounts.Get(ctx, org, account); err != nil {
 		return nil, Position{}, err
@@ -91,9 +94,9 @@ func (w *Webhooks) Deliveries(ctx context.Context, org id.Org, account id.Accoun
 		f.Behind.At = w.Now().Add(skew)
 	}
 	for end := w.Now().Add(f.Wait); ; {
-		w.settleLog(ctx)
-		// One more than is wanted tells whether there is another page.
-		list, err = deliveries(ctx, w.DB.Pool(), ref{org, account}, f, w.kept(days), limit+1)
+		w.flushLog(ctx)
+		// One more shows whether there is another page.
+		list, err = listDeliveries(ctx, w.DB.Pool(), ref{org, account}, f, w.keptSince(days), limit+1)
 		if err != nil || len(list) > 0 || !w.Now().Before(end) || !clock.Pause(ctx, lookEvery) {
 			break
 		}
@@ -105,30 +108,32 @@ func (w *Webhooks) Deliveries(ctx context.Context, org id.Org, account id.Accoun
 	return list, Position{list[limit-1].At, list[limit-1].ID}, nil
 }
 
-// settleLog writes what this node has in memory: who has just made a test and asks the same node finds it.
-func (w *Webhooks) settleLog(ctx context.Context) {
+// flushLog writes the deliveries that this node has in memory, so that a caller finds the test it has just made on the
+// same node.
+func (w *Webhooks) flushLog(ctx context.Context) {
 	if w.log.waiting() {
 		w.flushOrLog(ctx)
 	}
 }
 
-func (w *Webhooks) kept(days int) time.Time {
+// keptSince returns how far back deliveries may be read. A negative number of days means MaxDays.
+func (w *Webhooks) keptSince(days int) time.Time {
 	if days < 0 || days > MaxDays {
 		days = MaxDays
 	}
 	return w.Now().AddDate(0, 0, -days)
 }
 
-// Delivery finds one delivery of an account.
+// Delivery returns one delivery of an account. days is how many days back the caller may read.
 func (w *Webhooks) Delivery(ctx context.Context, org id.Org, account id.Account, one id.Delivery, days int) (Delivery, error) {
 	if _, err := w.Accounts.Get(ctx, org, account); err != nil {
 		return Delivery{}, err
 	}
-	w.settleLog(ctx)
-	return delivery(ctx, w.DB.Pool(), ref{org, account}, one, w.kept(days))
+	w.flushLog(ctx)
+	return getDelivery(ctx, w.DB.Pool(), ref{org, account}, one, w.keptSince(days))
 }
 
-// Redeliver has the event of a delivery sent once more, beside the order.
+// Redeliver sends the event of a delivery once more, as a side delivery. It returns the original delivery.
 func (w *Webhooks) Redeliver(ctx context.Context, by audit.By, org id.Org, account id.Account, one id.Delivery, days int) (Delivery, error) {
 	d, err := w.Delivery(ctx, org, account, one, days)
 	if err != nil {
@@ -140,58 +145,61 @@ func (w *Webhooks) Redeliver(ctx context.Context, by audit.By, org id.Org, accou
 	if _, err := w.Events.Find(ctx, org, string(account), d.Event); err != nil {
 		return Delivery{}, err
 	}
-	_, err = w.addErrand(ctx, by, errand{org: org, account: string(account), kind: errandRedeliver, from: d.Seq, to: d.Seq}, audit.Changes{
-		"eventId": {To: d.Event}, "deliveryId": {To: d.ID},
-	})
+	again := sideDelivery{org: org, account: string(account), kind: sideRedeliver, from: d.Seq, to: d.Seq}
+	_, err = w.addSideDelivery(ctx, by, again, audit.Changes{"eventId": {To: d.Event}, "deliveryId": {To: d.ID}})
 	return d, err
 }
 
-// Range says what is replayed.
+// Range selects the events of a replay.
 type Range struct {
-	// FromID is the first event, or FromTime the moment of the first; one of them is given.
+	// Either FromID or FromTime is set: the first event, or the earliest time.
 	FromID           id.Event
 	FromTime, ToTime time.Time
-	// Events is nil for all.
-	Events     []string
+	// Events are the kinds to deliver; nil means all.
+	Events []string
+	// OnlyFailed selects events that were never delivered successfully.
 	OnlyFailed bool
 }
 
-// Replay is a replay that was begun.
+// Replay is a replay that was started.
 type Replay struct {
 	ID string
-	// From and To are the first and the last event of the range, before it is filtered; To is below From if there is nothing in it.
+	// From and To are the first and the last event of the range, before it is filtered. To is less than From if the
+	// range is empty.
 	From, To int64
 }
 
-// Replay has events sent again from the log, beside the order.
+// Replay delivers a range of stored events again, as a side delivery.
 func (w *Webhooks) Replay(ctx context.Context, by audit.By, org id.Org, account id.Account, r Range) (Replay, error) {
 	a, err := w.Accounts.Get(ctx, org, account)
 	if err != nil {
 		return Replay{}, err
 	}
-	if _, err := get(ctx, w.DB.Pool(), org, account); err != nil {
+	if _, err := getRecord(ctx, w.DB.Pool(), org, account); err != nil {
 		return Replay{}, err
 	}
 	filter, err := w.Kinds.Filter(a.Environment, r.Events)
 	if err != nil {
 		return Replay{}, err
 	}
-	from, to, err := w.span(ctx, org, account, r)
+	from, to, err := w.resolveRange(ctx, org, account, r)
 	if err != nil {
 		return Replay{}, err
 	}
-	e := errand{org: org, account: string(account), kind: errandReplay, from: from, to: to, onlyFailed: r.OnlyFailed}
+	e := sideDelivery{org: org, account: string(account), kind: sideReplay, from: from, to: to, onlyFailed: r.OnlyFailed}
 	if names := filter.Names(); len(names) > 0 {
 		e.events = names
 	}
-	name, err := w.addErrand(ctx, by, e, audit.Changes{
+	name, err := w.addSideDelivery(ctx, by, e, audit.Changes{
 		"from": {To: event.FormatCursor(from)}, "to": {To: event.FormatCursor(max(to, 0))}, "events": {To: e.events}, "onlyFailed": {To: r.OnlyFailed},
 	})
 	return Replay{name, from, to}, err
 }
 
-// span is the first and the last event of a range.
-func (w *Webhooks) span(ctx context.Context, org id.Org, account id.Account, r Range) (from, to int64, err error) {
+// resolveRange returns the sequences of the first and the last event of a range.
+func (w *Webhooks) resolveRange(
+	ctx context.Context, org id.Org, account id.Account, r Range,
+) (from, to int64, err error) {
 	source := string(account)
 	if r.FromID != "" {
 		first, err := w.Events.Find(ctx, org, source, r.FromID)
@@ -214,13 +222,15 @@ func (w *Webhooks) span(ctx context.Context, org id.Org, account id.Account, r R
 	return from, head.LastSeq, err
 }
 
-// addErrand writes an errand and tells whoever does it.
-func (w *Webhooks) addErrand(ctx context.Context, by audit.By, e errand, changes audit.Changes) (string, error) {
+// addSideDelivery stores a side delivery and wakes the node that runs it. An empty range is only audited.
+func (w *Webhooks) addSideDelivery(
+	ctx context.Context, by audit.By, e sideDelivery, changes audit.Changes,
+) (string, error) {
 	account := id.Account(e.account)
-	e.id, e.cursor, e.since = newErrandID(), e.from-1, w.Now()
+	e.id, e.cursor, e.since = newSideID(), e.from-1, w.Now()
 	e.nextAt = e.since
 	err := w.DB.Tx(ctx, func(tx postgres.Tx) error {
-		_, exists, err := lock(ctx, tx, e.org, account)
+		_, exists, err := lockRecord(ctx, tx, e.org, account)
 		if err != nil {
 			return err
 		}
@@ -228,7 +238,7 @@ func (w *Webhooks) addErrand(ctx context.Context, by audit.By, e errand, changes
 			return errNoWebhook()
 		}
 		if e.to >= e.from {
-			if err := addErrandTo(ctx, tx, e); err != nil {
+			if err := addSideDeliveryTx(ctx, tx, e); err != nil {
 				return err
 			}
 		}
@@ -237,6 +247,6 @@ func (w *Webhooks) addErrand(ctx context.Context, by audit.By, e errand, changes
 	if err != nil {
 		return "", err
 	}
-	w.tell(ctx, e.org, account)
+	w.publishChange(ctx, e.org, account)
 	return e.id, nil
 }

@@ -8,15 +8,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
 )
 
-// metrics is how operators see deliveries.
 type metrics struct {
 	good, bad          prometheus.Counter
 	deliveries         *prometheus.CounterVec
 	took               prometheus.Histogram
 	unlogged           prometheus.Counter
-	lanes, flying      prometheus.Gauge
-	waiting, openHosts prometheus.Gauge
-	backoff            prometheus.Gauge
+	lanes, inFlight    prometheus.Gauge
+	pending, hostsDown prometheus.Gauge
+	timers             prometheus.Gauge
 }
 
 func newMetrics() metrics {
@@ -25,18 +24,22 @@ func newMetrics() metrics {
 	}
 	m := metrics{
 		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "stagedoor_webhook_deliveries_total", Help: "Deliveries that were tried: accepted by their receiver, or failed.",
+			Name: "stagedoor_webhook_deliveries_total",
+			Help: "Delivery attempts, by outcome: accepted by the receiver, or failed.",
 		}, []string{"outcome"}),
 		took: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "stagedoor_webhook_delivery_seconds", Help: "How long receivers take.", Buckets: []float64{.005, .02, .05, .1, .25, .5, 1, 2.5, 5, 10},
+			Name: "stagedoor_webhook_delivery_seconds", Help: "Duration of delivery attempts.",
+			Buckets: []float64{.005, .02, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}),
 		unlogged: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "stagedoor_webhook_unlogged_total", Help: "Deliveries that are not in the log, because the database was away for too long.",
+			Name: "stagedoor_webhook_unlogged_total",
+			Help: "Deliveries missing from the log, because the database was unavailable for too long.",
 		}),
-		lanes:   gauge("lanes", "Accounts whose lane is in memory."),
-		flying:  gauge("in_flight", "Deliveries under way."),
-		waiting: gauge("pending", "Lanes that have something to deliver or to write."),
-		backoff: gauge("timers", "Lanes and hosts that wait for their next attempt."), openHosts: gauge("hosts_down", "Hosts that are known to be down."),
+		lanes:     gauge("lanes", "Lanes in memory, one per account."),
+		inFlight:  gauge("in_flight", "Deliveries in flight."),
+		pending:   gauge("pending", "Lanes that have something to deliver or to write."),
+		timers:    gauge("timers", "Lanes and hosts that wait for their next attempt."),
+		hostsDown: gauge("hosts_down", "Hosts whose breaker is open."),
 	}
 	m.good, m.bad = m.deliveries.WithLabelValues("accepted"), m.deliveries.WithLabelValues("failed")
 	return m
@@ -53,14 +56,14 @@ func (m *metrics) count(delivered bool, took time.Duration) {
 
 func (m *metrics) set(s lane.Stats) {
 	m.lanes.Set(float64(s.Lanes))
-	m.flying.Set(float64(s.Flying))
-	m.waiting.Set(float64(s.Waiting))
-	m.backoff.Set(float64(s.Backoff))
-	m.openHosts.Set(float64(s.Open))
+	m.inFlight.Set(float64(s.InFlight))
+	m.pending.Set(float64(s.Pending))
+	m.timers.Set(float64(s.Timers))
+	m.hostsDown.Set(float64(s.HostsDown))
 }
 
-// Collectors are to be registered.
+// Collectors returns the metrics of the service, to register.
 func (w *Webhooks) Collectors() []prometheus.Collector {
 	m := &w.metrics
-	return []prometheus.Collector{m.deliveries, m.took, m.unlogged, m.lanes, m.flying, m.waiting, m.backoff, m.openHosts}
+	return []prometheus.Collector{m.deliveries, m.took, m.unlogged, m.lanes, m.inFlight, m.pending, m.timers, m.hostsDown}
 }

@@ -16,13 +16,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 
-// Deliveries that are held back wait in the store and come afterwards, in order; a node that stops meanwhile stops at once.
-func TestHaltHoldsDeliveriesBack(t *testing.T) {
+// During a halt events wait in the store, and they are delivered in order afterwards. A node that shuts down during a
+// halt does so immediately.
+func TestHaltStopsDeliveries(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	rec := newReceiver(t, nil)
 	a := r.account()
-	n := r.node(all(a)...)
+	n := r.node(bucketsOf(a)...)
 	r.put(n, a, webhook.Change{URL: rec.URL + "/a"})
 	r.fire(n, a, "message", 2)
 	rec.wait(t, "/a", 2)
@@ -31,28 +32,28 @@ func TestHaltHoldsDeliveriesBack(t *testing.T) {
 	until(t, "the lane has a row", func() bool {
 		return r.rows("SELECT count(*) FROM webhook_lane WHERE account_id = $1 AND state = 'lagging'", a.ID) == 1
 	})
-	if got := rec.on("/a"); len(got) != 2 {
-		t.Fatalf("%d deliveries", len(got))
+	if got := rec.requests("/a"); len(got) != 2 {
+		t.Fatalf("%d deliveries, want 2", len(got))
 	}
 	n.Halt(false)
-	if got := seqs(rec.wait(t, "/a", 202)); !slices.Equal(got, upTo(202)) {
+	if got := seqs(rec.wait(t, "/a", 202)); !slices.Equal(got, seqsUpTo(202)) {
 		t.Errorf("%v", got)
 	}
 	n.Halt(true)
 	r.fire(n, a, "message", 3)
-	n.halt()
-	if got := rec.on("/a"); len(got) != 202 {
-		t.Errorf("%d deliveries", len(got))
+	n.shutdown()
+	if got := rec.requests("/a"); len(got) != 202 {
+		t.Errorf("%d deliveries, want 202", len(got))
 	}
-	next := r.node(all(a)...)
-	if got := seqs(rec.wait(t, "/a", 205)); !slices.Equal(got, upTo(205)) {
+	next := r.node(bucketsOf(a)...)
+	if got := seqs(rec.wait(t, "/a", 205)); !slices.Equal(got, seqsUpTo(205)) {
 		t.Errorf("%v", got)
 	}
-	next.halt()
+	next.shutdown()
 }
 
-// state reads where a lane stands.
-func (r *rig) state(a account.Account) (state, reason string) {
+// state reads the state of a lane and its reason.
+func (r *fixture) state(a account.Account) (state, reason string) {
 	r.t.Helper()
 	err := r.DB.Pool().QueryRow(r.t.Context(), "SELECT state, reason FROM webhook_lane WHERE account_id = $1", a.ID).Scan(&state, &reason)
 	if err != nil {
@@ -61,18 +62,18 @@ func (r *rig) state(a account.Account) (state, reason string) {
 	return state, reason
 }
 
-// An operator's order goes to the lanes it is meant for and no others, is bounded, changes nothing the second time, and each org reads in
-// its log which of its webhooks it was. What an owner has paused stays paused.
-func TestOperate(t *testing.T) {
+// An order of an operator changes the lanes that it selects and no others, up to its limit, and changes nothing the
+// second time. The audit log of each organisation names its accounts. What an owner has paused stays paused.
+func TestOperatorOrdersChangeSelectedLanes(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	var works atomic.Bool
 	rec := newReceiver(t, func(w http.ResponseWriter, path string, _ int, _ got) {
 		if !works.Load() && strings.HasPrefix(path, "/fails") {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
-	// Long enough that nothing is tried again by itself.
+	// The delay is long enough that nothing is retried automatically.
 	r.config.Lane.Delays = slices.Repeat(r.config.Lane.Delays[:1], 1)
 	r.config.Lane.Delays[0] = 1 << 40
 	r.config.Lane.OpenAfter = 1000
@@ -81,7 +82,7 @@ func TestOperate(t *testing.T) {
 	elsewhere := r.Connect(r.Connected(other, "77001"))
 	owners := r.account()
 	list := append(slices.Clone(failing), elsewhere, owners)
-	n := r.node(all(list...)...)
+	n := r.node(bucketsOf(list...)...)
 	for _, a := range append(slices.Clone(failing), elsewhere) {
 		r.put(n, a, webhook.Change{URL: rec.URL + "/fails?token=canary-in-an-address"})
 		r.fire(n, a, "message", 3)
@@ -93,10 +94,10 @@ func TestOperate(t *testing.T) {
 		until(t, "the lane backs off", func() bool { state, _ := r.state(a); return state == "backoff" })
 	}
 
-	standing, err := n.ListLanes(t.Context(), webhook.LaneFilter{}, 100)
+	lanes, err := n.ListLanes(t.Context(), webhook.LaneFilter{}, 100)
 	must(t, err)
-	if text, _ := json.Marshal(standing); len(standing) != 5 || strings.Contains(string(text), "canary") || strings.Contains(string(text), "token") {
-		t.Errorf("%d lanes: %s", len(standing), text)
+	if text, _ := json.Marshal(lanes); len(lanes) != 5 || strings.Contains(string(text), "canary") || strings.Contains(string(text), "token") {
+		t.Errorf("%d lanes, want 5 without their URLs: %s", len(lanes), text)
 	}
 	counts, err := n.CountLanes(t.Context(), "")
 	must(t, err)
@@ -110,7 +111,7 @@ func TestOperate(t *testing.T) {
 		must(t, err)
 		return done
 	}
-	// Bounded: two of three, then the last, then none.
+	// The limit applies: two of three, then the last, then none.
 	for i, want := range []webhook.LaneResult{{Changed: 2, Orgs: 1, More: true}, {Changed: 1, Orgs: 1}, {}} {
 		if done := operate(webhook.LaneOrder{Do: webhook.PauseLanes, Org: r.org, Limit: 2}); done != want {
 			t.Errorf("pause %d: %+v", i, done)
@@ -120,7 +121,7 @@ func TestOperate(t *testing.T) {
 		t.Errorf("%s %s", state, reason)
 	}
 	if state, _ := r.state(elsewhere); state != "backoff" {
-		t.Errorf("another org's: %s", state)
+		t.Errorf("the lane of another organisation is %s", state)
 	}
 	works.Store(true)
 	if done := operate(webhook.LaneOrder{Do: webhook.ResumeLanes, Accounts: []id.Account{failing[0].ID, owners.ID}, Limit: 100}); done != (webhook.LaneResult{Changed: 1, Orgs: 1}) {
@@ -130,7 +131,7 @@ func TestOperate(t *testing.T) {
 		t.Errorf("resume the others: %+v", done)
 	}
 	if state, _ := r.state(owners); state != "paused" {
-		t.Errorf("what its owner had paused: %s", state)
+		t.Errorf("the lane that its owner paused is %s", state)
 	}
 	if done := operate(webhook.LaneOrder{Do: webhook.RetryLanes, State: lane.Backoff, Limit: 100}); done != (webhook.LaneResult{Changed: 1, Orgs: 1}) {
 		t.Errorf("retry: %+v", done)
@@ -146,6 +147,6 @@ func TestOperate(t *testing.T) {
 		t.Errorf("%+v %s", e, e.Changes)
 	}
 	if slices.ContainsFunc(entries, func(e audit.Entry) bool { return e.By.Action == "webhook.pause" }) {
-		t.Error("the other org has an entry of what was not done to it")
+		t.Error("the other organisation has an audit entry for a change that did not affect it")
 	}
 }

@@ -171,22 +171,22 @@ func (w *Webhooks) orderBatch(ctx context.Context, by audit.By, e laneEffect, q 
 		changed = nil
 		for i := range rows {
 			account := rows[i].Account
-			_, exists, err := lock(ctx, tx, org, account)
+			_, exists, err := lockRecord(ctx, tx, org, account)
 			if err != nil {
 				return err
 			}
-			row, err := laneOf(ctx, tx, org, account)
+			row, err := getLane(ctx, tx, org, account)
 			if err != nil {
 				return err
 			}
 			if !exists || !q.matches(row) {
 				continue
 			}
-			written, err := renew(ctx, tx, org, account, now)
+			written, err := bumpGen(ctx, tx, org, account, now)
 			if err != nil {
 				return err
 			}
-			if err := order(ctx, tx, &written, laneChange{state: e.to, cursor: lane.Unknown, reason: e.toReason}, now); err != nil {
+			if err := setLane(ctx, tx, &written, laneChange{state: e.to, cursor: lane.Unknown, reason: e.toReason}, now); err != nil {
 				return err
 			}
 			changed = append(changed, account)
@@ -200,7 +200,7 @@ func (w *Webhooks) orderBatch(ctx context.Context, by audit.By, e laneEffect, q 
 		return 0, err
 	}
 	for _, account := range changed {
-		w.tell(ctx, org, account)
+		w.publishChange(ctx, org, account)
 	}
 	return len(changed), nil
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
-// Nothing of a deleted account's webhook is left but that deliveries were made: no row, no address, no answer of the receiver's, also of a
-// delivery that was under way. Nothing is sent to it any more, even on a node that nobody told.
-func TestPurgedWebhookLeavesNoAnswersAndNoTombstone(t *testing.T) {
+// A deleted account leaves no webhook, no URL and no response of its receiver, not even of a delivery that was in
+// flight. Only the log entries of its deliveries remain. Nothing more is sent, even by a node that missed the message.
+func TestPurgedWebhookLeavesNoResponsesAndNoRow(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	a, other := r.account(), r.account()
 	arrived, release := make(chan struct{}), make(chan struct{})
 	rec := newReceiver(t, func(w http.ResponseWriter, path string, n int, _ got) {
@@ -25,17 +25,17 @@ func TestPurgedWebhookLeavesNoAnswersAndNoTombstone(t *testing.T) {
 		w.WriteHeader(http.StatusInternalServerError)
 		_, _ = w.Write([]byte("secret answer"))
 	})
-	n := r.node(all(a, other)...)
+	n := r.node(bucketsOf(a, other)...)
 	r.put(n, a, webhook.Change{URL: rec.URL + "/hangs"})
 	r.put(n, other, webhook.Change{URL: rec.URL + "/other"})
 	r.fire(n, a, "message", 2)
 	r.fire(n, other, "message", 1)
 	<-arrived
 	rec.wait(t, "/other", 1)
-	answers := func(of string) int {
+	responses := func(of string) int {
 		return r.rows("SELECT count(*) FROM webhook_delivery WHERE account_id = $1 AND snippet <> ''", of)
 	}
-	until(t, "answers are in the log", func() bool { return answers(string(a.ID)) == 3 && answers(string(other.ID)) > 0 })
+	until(t, "responses are in the log", func() bool { return responses(string(a.ID)) == 3 && responses(string(other.ID)) > 0 })
 
 	must(t, r.DB.Tx(t.Context(), func(tx postgres.Tx) error { return n.Leave(t.Context(), tx, a.Org, a.ID) }))
 	for done := false; !done; {
@@ -47,20 +47,20 @@ func TestPurgedWebhookLeavesNoAnswersAndNoTombstone(t *testing.T) {
 	until(t, "the last delivery is in the log", func() bool {
 		return r.rows("SELECT count(*) FROM webhook_delivery WHERE account_id = $1", string(a.ID)) == 4
 	})
-	if left := answers(string(a.ID)); left != 0 {
-		t.Errorf("%d answers are left", left)
+	if left := responses(string(a.ID)); left != 0 {
+		t.Errorf("%d responses are left", left)
 	}
 	if rows := r.rows("SELECT (SELECT count(*) FROM webhook WHERE account_id = $1) + (SELECT count(*) FROM webhook_lane WHERE account_id = $1) + (SELECT count(*) FROM webhook_errand WHERE account_id = $1)", string(a.ID)); rows != 0 {
 		t.Errorf("%d rows are left", rows)
 	}
 	r.fire(n, a, event.KindDisconnected, 1)
-	rec.wait(t, "/other", len(rec.on("/other"))+1)
-	for _, g := range rec.on("/hangs") {
+	rec.wait(t, "/other", len(rec.requests("/other"))+1)
+	for _, g := range rec.requests("/hangs") {
 		if strings.Contains(string(g.body), event.KindDisconnected) {
 			t.Errorf("%s was sent to a deleted webhook", g.body)
 		}
 	}
-	if answers(string(other.ID)) == 0 {
-		t.Error("answers of another account are gone")
+	if responses(string(other.ID)) == 0 {
+		t.Error("responses of another account were purged")
 	}
 }

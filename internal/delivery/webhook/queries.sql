@@ -40,7 +40,7 @@ UPDATE webhook SET deleted_at = @now::timestamptz, secret = NULL, previous = NUL
 WHERE org_id = @org_id AND account_id = @account_id AND deleted_at IS NULL;
 
 -- name: Erase :exec
--- Its lane and its errands go with it.
+-- Its lane and its side deliveries are deleted with it.
 DELETE FROM webhook WHERE org_id = @org_id AND account_id = @account_id;
 
 -- name: ToPurge :many
@@ -55,7 +55,7 @@ WHERE webhook_delivery.org_id = @org_id AND webhook_delivery.account_id = @accou
 
 -- name: HoldWebhooks :many
 -- tenant: each delivery has its own org
--- Webhooks of accounts that are not deleted. They stay so until the end of the transaction.
+-- Webhooks of accounts that are not deleted. The lock keeps them until the end of the transaction.
 SELECT account_id FROM webhook WHERE account_id = ANY (@accounts::text[]) ORDER BY account_id FOR SHARE;
 
 -- name: DeleteErrands :exec
@@ -75,7 +75,7 @@ UPDATE webhook SET test_at = @test_at, test_level = @test_level WHERE org_id = @
 SELECT * FROM webhook_lane WHERE org_id = @org_id AND account_id = @account_id;
 
 -- name: SetLane :exec
--- What an owner or an operator orders. A cursor of -1 leaves it where it is.
+-- A change of a lane by its owner or an operator. A cursor of -1 stays where it is.
 INSERT INTO webhook_lane (org_id, account_id, bucket, gen, state, cursor, moved, reason, updated_at)
 VALUES (@org_id, @account_id, @bucket, @gen, @state, @cursor, @moved, @reason, @now)
 ON CONFLICT (org_id, account_id) DO UPDATE SET gen = excluded.gen, state = excluded.state, reason = excluded.reason,
@@ -84,13 +84,13 @@ ON CONFLICT (org_id, account_id) DO UPDATE SET gen = excluded.gen, state = exclu
     updated_at = excluded.updated_at;
 
 -- name: RenewLane :exec
--- A webhook that was written anew: what failed is tried again at once, what is paused stays so.
+-- For a webhook that was replaced: a failing lane retries immediately, a paused one stays paused.
 UPDATE webhook_lane SET gen = @gen, state = CASE WHEN state IN ('backoff', 'disabled') THEN 'draining' ELSE state END,
     fail_since = NULL, fail_count = 0, next_at = NULL, head_tries = 0, head_since = NULL, updated_at = @now
 WHERE org_id = @org_id AND account_id = @account_id;
 
 -- name: Load :many
--- tenant: whoever delivers a bucket loads the webhooks of the accounts in it, whoever's they are
+-- tenant: the holder of a bucket loads the webhooks of its accounts, of all organisations
 SELECT sqlc.embed(webhook), l.gen AS lane_gen, l.state, l.cursor, l.moved, l.fail_since, l.fail_count, l.next_at, l.last_status, l.last_error,
     l.reason, l.head_tries, l.head_since
 FROM webhook LEFT JOIN webhook_lane l ON l.org_id = webhook.org_id AND l.account_id = webhook.account_id
@@ -118,7 +118,7 @@ ON CONFLICT (bucket) DO UPDATE SET epoch = excluded.epoch, clean = false WHERE w
 RETURNING floor_at, coalesce((SELECT before.clean FROM before), true)::boolean AS was_clean;
 
 -- name: Lanes :many
--- tenant: whoever delivers a bucket has all lanes in it
+-- tenant: the holder of a bucket delivers all lanes in it
 SELECT * FROM webhook_lane WHERE bucket = @bucket;
 
 -- name: Fence :many
@@ -136,7 +136,7 @@ WHERE webhook_bucket.bucket = n.bucket;
 
 -- name: SaveLanes :many
 -- tenant: each row has its own org
--- Only of webhooks whose owner has ordered nothing since. Those are locked until the end, so that this stays true.
+-- Only lanes of webhooks with the same generation are written. These webhooks are locked until the end of the transaction.
 WITH n AS (
     SELECT unnest(@org_ids::text[]) AS org_id, unnest(@account_ids::text[]) AS account_id, unnest(@buckets::smallint[]) AS bucket,
         unnest(@gens::bigint[]) AS gen, unnest(@states::text[]) AS state, unnest(@cursors::bigint[]) AS cursor,
@@ -166,14 +166,14 @@ DELETE FROM webhook_lane USING (
 WHERE webhook_lane.org_id = n.org_id AND webhook_lane.account_id = n.account_id AND webhook_lane.gen = n.gen;
 
 -- name: AddErrand :exec
--- A webhook that was deleted meanwhile needs none.
+-- Nothing is added if the webhook was deleted in the meantime.
 INSERT INTO webhook_errand (org_id, account_id, id, bucket, kind, from_seq, to_seq, cursor, events, only_failed, tries, since, next_at)
 SELECT w.org_id, w.account_id, @id, @bucket, @kind, @from_seq, @to_seq, @cursor, @events, @only_failed, @tries, @since, @next_at
 FROM webhook w WHERE w.org_id = @org_id AND w.account_id = @account_id AND w.deleted_at IS NULL FOR SHARE
 ON CONFLICT DO NOTHING;
 
 -- name: DueErrands :many
--- tenant: whoever delivers a bucket does its errands
+-- tenant: the holder of a bucket runs its side deliveries
 SELECT * FROM webhook_errand WHERE bucket = ANY (@buckets::smallint[]) AND next_at <= @now ORDER BY next_at LIMIT @max_rows;
 
 -- name: MoveErrand :execrows
@@ -192,7 +192,7 @@ ORDER BY at DESC, id DESC LIMIT @max_rows;
 SELECT * FROM webhook_delivery WHERE org_id = @org_id AND account_id = @account_id AND id = @id AND at >= @since AND at < @until;
 
 -- name: LastDeliveries :many
--- The last delivery of each account. Each is one look into an index.
+-- The last delivery of each account. Each costs one index lookup.
 SELECT a.account_id::text AS account_id, d.at, d.status, d.error, d.delivered
 FROM unnest(@accounts::text[]) AS a (account_id)
 CROSS JOIN LATERAL (
@@ -202,7 +202,7 @@ CROSS JOIN LATERAL (
 ) d;
 
 -- name: LastAccepted :many
--- The last that was accepted, looked for among the last thousand.
+-- The last accepted delivery of each account, among its last thousand.
 SELECT a.account_id::text AS account_id, max(d.at)::timestamptz AS at
 FROM unnest(@accounts::text[]) AS a (account_id)
 CROSS JOIN LATERAL (
@@ -217,7 +217,7 @@ SELECT DISTINCT seq FROM webhook_delivery
 WHERE org_id = @org_id AND account_id = @account_id AND at >= @since AND delivered AND seq BETWEEN @from_seq AND @to_seq;
 
 -- name: ListWebhooks :many
--- The empty state is that of webhooks that are up to date.
+-- The empty state selects webhooks without a lane, which keep up.
 SELECT w.account_id
 FROM webhook w LEFT JOIN webhook_lane l ON l.org_id = w.org_id AND l.account_id = w.account_id
 WHERE w.org_id = @org_id AND w.account_id > @after AND w.deleted_at IS NULL
@@ -251,11 +251,11 @@ FROM webhook_lane l JOIN webhook w ON w.org_id = l.org_id AND w.account_id = l.a
 WHERE l.org_id = @org_id AND l.state <> 'paused' AND l.cursor >= 0 AND w.deleted_at IS NULL;
 
 -- name: FindDelivery :one
--- By its id alone. The times keep it to one or two partitions.
+-- By id alone. The times limit the search to one or two partitions.
 SELECT * FROM webhook_delivery WHERE org_id = @org_id AND id = @id AND at >= @since AND at < @until;
 
 -- name: DeliveriesOfEvents :many
--- An event belongs to one account, so its deliveries are found by the account.
+-- An event belongs to one account, so the account selects its deliveries.
 SELECT * FROM webhook_delivery
 WHERE org_id = @org_id AND account_id = ANY (@accounts::text[]) AND at >= @since AND at <= @before_at AND (at, id) < (@before_at::timestamptz, @before_id::text)
     AND event_id = ANY (@events::text[])

@@ -14,12 +14,12 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
-// record is a webhook's row.
+// record is the row of a webhook.
 type record struct {
 	Org     id.Org
 	Account string
 	URL     string
-	// Events is nil for all.
+	// Events are the kinds that the webhook wants; nil means all.
 	Events      []string
 	Ordering    Ordering
 	MaxInFlight int
@@ -34,7 +34,7 @@ type record struct {
 	TestLevel            float64
 	TestAt               time.Time
 	deleted              bool
-	// lane is nil for one that is live, or was not read.
+	// lane is nil if the lane is live or was not read.
 	lane *lane.Row
 }
 
@@ -56,12 +56,12 @@ func timeOf(t *time.Time) time.Time {
 
 func errNoWebhook() error { return problem.WebhookNotFound.New("The account has no webhook.") }
 
-func get(ctx context.Context, q db.DBTX, org id.Org, account id.Account) (record, error) {
+func getRecord(ctx context.Context, q db.DBTX, org id.Org, account id.Account) (record, error) {
 	row, err := db.New(q).Get(ctx, db.GetParams{OrgID: org, AccountID: string(account)})
-	return found(row, err, account)
+	return recordOrNotFound(row, err, account)
 }
 
-func found(row db.Webhook, err error, account id.Account) (record, error) {
+func recordOrNotFound(row db.Webhook, err error, account id.Account) (record, error) {
 	if errors.Is(err, postgres.ErrNoRows) {
 		return record{}, errNoWebhook()
 	}
@@ -71,8 +71,8 @@ func found(row db.Webhook, err error, account id.Account) (record, error) {
 	return recordOf(&row), nil
 }
 
-// lock reads a webhook for a change. Of one that does not exist only the name is locked.
-func lock(ctx context.Context, tx postgres.Tx, org id.Org, account id.Account) (r record, exists bool, err error) {
+// lockRecord locks a webhook for a change and reads it. The name is locked even if the webhook does not exist.
+func lockRecord(ctx context.Context, tx postgres.Tx, org id.Org, account id.Account) (r record, exists bool, err error) {
 	q := db.New(tx)
 	if err := q.Serialize(ctx, string(account)); err != nil {
 		return record{}, false, fmt.Errorf("lock the webhook of %s: %w", account, err)
@@ -88,7 +88,8 @@ func lock(ctx context.Context, tx postgres.Tx, org id.Org, account id.Account) (
 	return r, !r.deleted, nil
 }
 
-func put(ctx context.Context, tx postgres.Tx, r *record, keepPrevious bool, now time.Time) (record, error) {
+// putRecord creates or replaces a webhook under a new generation. keepPrevious keeps the previous secret of a rotation.
+func putRecord(ctx context.Context, tx postgres.Tx, r *record, keepPrevious bool, now time.Time) (record, error) {
 	row, err := db.New(tx).Put(ctx, db.PutParams{
 		OrgID: r.Org, AccountID: r.Account, Bucket: int16(event.Bucket(r.Account)), Url: r.URL, Events: r.Events, Ordering: string(r.Ordering),
 		MaxInFlight: int16(r.MaxInFlight), SecretVersion: r.SecretVersion, Secret: r.Secret, SecretLast4: r.Last4, StartSeq: r.StartSeq,
@@ -100,27 +101,29 @@ func put(ctx context.Context, tx postgres.Tx, r *record, keepPrevious bool, now 
 	return recordOf(&row), nil
 }
 
-func rotate(ctx context.Context, tx postgres.Tx, r *record, until, now time.Time) (record, error) {
+// rotateSecret replaces the secret. The old one becomes the previous secret until a time.
+func rotateSecret(ctx context.Context, tx postgres.Tx, r *record, until, now time.Time) (record, error) {
 	row, err := db.New(tx).Rotate(ctx, db.RotateParams{
 		OrgID: r.Org, AccountID: r.Account, PreviousUntil: &until, Secret: r.Secret, SecretVersion: r.SecretVersion, SecretLast4: r.Last4, Now: now,
 	})
-	return found(row, err, id.Account(r.Account))
+	return recordOrNotFound(row, err, id.Account(r.Account))
 }
 
-func renew(ctx context.Context, tx postgres.Tx, org id.Org, account id.Account, now time.Time) (record, error) {
+// bumpGen gives a webhook a new generation, so that the node that delivers it applies a change of its lane.
+func bumpGen(ctx context.Context, tx postgres.Tx, org id.Org, account id.Account, now time.Time) (record, error) {
 	row, err := db.New(tx).Renew(ctx, db.RenewParams{OrgID: org, AccountID: string(account), Now: now})
-	return found(row, err, account)
+	return recordOrNotFound(row, err, account)
 }
 
-// laneChange is what an owner or an operator wants of a lane. A cursor below 0 leaves it where it is.
+// laneChange is a change of a lane by its owner or an operator. A negative cursor stays where it is.
 type laneChange struct {
 	state  lane.State
 	cursor int64
 	reason string
 }
 
-// order writes a change of a lane. The new generation of the webhook makes the node that delivers it follow.
-func order(ctx context.Context, tx postgres.Tx, r *record, c laneChange, now time.Time) error {
+// setLane writes a change of a lane. The caller has called bumpGen or putRecord before.
+func setLane(ctx context.Context, tx postgres.Tx, r *record, c laneChange, now time.Time) error {
 	moved := int64(0)
 	if c.cursor >= 0 {
 		moved = r.Gen
@@ -135,6 +138,8 @@ func order(ctx context.Context, tx postgres.Tx, r *record, c laneChange, now tim
 	return nil
 }
 
+// renewLane writes the generation of a webhook that was replaced. A failing lane retries immediately; a paused one
+// stays paused.
 func renewLane(ctx context.Context, tx postgres.Tx, r *record, now time.Time) error {
 	err := db.New(tx).RenewLane(ctx, db.RenewLaneParams{OrgID: r.Org, AccountID: r.Account, Gen: r.Gen, Now: now})
 	if err != nil {
@@ -143,8 +148,8 @@ func renewLane(ctx context.Context, tx postgres.Tx, r *record, now time.Time) er
 	return nil
 }
 
-// remove takes a webhook out with all that waits for it, and says whether there was one.
-func remove(ctx context.Context, tx postgres.Tx, org id.Org, account id.Account, now time.Time) (bool, error) {
+// deleteRecord marks a webhook deleted, with its lane and its side deliveries, and reports whether there was one.
+func deleteRecord(ctx context.Context, tx postgres.Tx, org id.Org, account id.Account, now time.Time) (bool, error) {
 	q := db.New(tx)
 	n, err := q.Delete(ctx, db.DeleteParams{OrgID: org, AccountID: string(account), Now: now})
 	if err == nil {
@@ -159,14 +164,15 @@ func remove(ctx context.Context, tx postgres.Tx, org id.Org, account id.Account,
 	return n > 0, nil
 }
 
-// erase deletes a webhook without a trace, with all that waits for it.
-func erase(ctx context.Context, q db.DBTX, org id.Org, account id.Account) error {
+// eraseRecord deletes the row of a webhook, with its lane and its side deliveries.
+func eraseRecord(ctx context.Context, q db.DBTX, org id.Org, account id.Account) error {
 	if err := db.New(q).Erase(ctx, db.EraseParams{OrgID: org, AccountID: string(account)}); err != nil {
 		return fmt.Errorf("erase the webhook of %s: %w", account, err)
 	}
 	return nil
 }
 
+// forgetDeleted deletes the rows of webhooks that were deleted before a time.
 func forgetDeleted(ctx context.Context, q db.DBTX, before time.Time) error {
 	if err := db.New(q).ForgetDeleted(ctx, &before); err != nil {
 		return fmt.Errorf("forget deleted webhooks: %w", err)
@@ -174,6 +180,7 @@ func forgetDeleted(ctx context.Context, q db.DBTX, before time.Time) error {
 	return nil
 }
 
+// setTest writes the level of the leaky bucket that limits tests.
 func setTest(ctx context.Context, tx postgres.Tx, r *record, level float64, now time.Time) error {
 	err := db.New(tx).SetTest(ctx, db.SetTestParams{OrgID: r.Org, AccountID: r.Account, TestAt: now, TestLevel: level})
 	if err != nil {
@@ -182,11 +189,11 @@ func setTest(ctx context.Context, tx postgres.Tx, r *record, level float64, now 
 	return nil
 }
 
-// laneOf reads the row of a lane; nil if it is live.
-func laneOf(ctx context.Context, q db.DBTX, org id.Org, account id.Account) (*lane.Row, error) {
+// getLane returns the row of a lane; nil if the lane is live.
+func getLane(ctx context.Context, q db.DBTX, org id.Org, account id.Account) (*lane.Row, error) {
 	row, err := db.New(q).Lane(ctx, db.LaneParams{OrgID: org, AccountID: string(account)})
 	if errors.Is(err, postgres.ErrNoRows) {
-		return nil, nil //nolint:nilnil // no row is what most lanes have
+		return nil, nil //nolint:nilnil // most lanes have no row
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lane of %s: %w", account, err)
@@ -203,8 +210,8 @@ func rowOf(r *db.WebhookLane) lane.Row {
 	}
 }
 
-// loadHooks reads webhooks by their accounts, with their lanes.
-func loadHooks(ctx context.Context, q db.DBTX, accounts []string) ([]record, error) {
+// readHookRecords reads webhooks of any organisation by account, with their lanes.
+func readHookRecords(ctx context.Context, q db.DBTX, accounts []string) ([]record, error) {
 	rows, err := db.New(q).Load(ctx, accounts)
 	if err != nil {
 		return nil, fmt.Errorf("read %d webhooks: %w", len(accounts), err)
@@ -216,8 +223,8 @@ func loadHooks(ctx context.Context, q db.DBTX, accounts []string) ([]record, err
 	return list, nil
 }
 
-// some reads webhooks of an org by their accounts, with their lanes.
-func some(ctx context.Context, q db.DBTX, org id.Org, accounts []id.Account) ([]record, error) {
+// readRecords reads webhooks of an organisation by account, with their lanes.
+func readRecords(ctx context.Context, q db.DBTX, org id.Org, accounts []id.Account) ([]record, error) {
 	rows, err := db.New(q).Some(ctx, db.SomeParams{OrgID: org, Accounts: id.Texts(accounts)})
 	if err != nil {
 		return nil, fmt.Errorf("read %d webhooks of %s: %w", len(accounts), org, err)
@@ -243,8 +250,8 @@ func withLane(r *db.LoadRow) record {
 	return one
 }
 
-// existing are those of the accounts that have a webhook.
-func existing(ctx context.Context, q db.DBTX, accounts []string) ([]string, error) {
+// withWebhook returns those of the accounts that have a webhook.
+func withWebhook(ctx context.Context, q db.DBTX, accounts []string) ([]string, error) {
 	list, err := db.New(q).Existing(ctx, accounts)
 	if err != nil {
 		return nil, fmt.Errorf("find webhooks among %d accounts: %w", len(accounts), err)
@@ -252,21 +259,22 @@ func existing(ctx context.Context, q db.DBTX, accounts []string) ([]string, erro
 	return list, nil
 }
 
-// ref names an account's webhook.
+// ref identifies the webhook of an account.
 type ref struct {
 	Org     id.Org
 	Account id.Account
 }
 
-// maxChanged bounds one look for changes.
+// maxChanged limits the changes that one poll reads.
 const maxChanged = 5000
 
-// changedRef is a webhook that changed, and when.
+// changedRef is a webhook and when it last changed.
 type changedRef struct {
 	ref
 	at time.Time
 }
 
+// changedSince lists webhooks that changed after a time, oldest first. newest is the time of the last one.
 func changedSince(ctx context.Context, q db.DBTX, since time.Time) (list []changedRef, newest time.Time, err error) {
 	rows, err := db.New(q).Changed(ctx, db.ChangedParams{Since: since, MaxRows: maxChanged})
 	if err != nil {

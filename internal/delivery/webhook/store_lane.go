@@ -12,15 +12,16 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
-// errFenced means that a newer lease has a bucket.
-var errFenced = errors.New("another node delivers this bucket by now")
+// errFenced means that a newer lease holds a bucket.
+var errFenced = errors.New("a newer lease holds this bucket")
 
-// firstFloor is that of a bucket that was never delivered.
-func firstFloor() time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) }
+// firstCheckpoint is the checkpoint of a bucket that was never held.
+func firstCheckpoint() time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-// claim takes a bucket for a lease, and says up to when it is done and whether it was left in order.
-func claim(ctx context.Context, q db.DBTX, bucket int, epoch int64) (floor time.Time, clean bool, err error) {
-	row, err := db.New(q).Claim(ctx, db.ClaimParams{Bucket: int16(bucket), Epoch: epoch, FirstFloor: firstFloor()})
+// claimBucket takes a bucket for a lease. It returns the bucket's checkpoint, and whether its last holder stopped
+// cleanly. The error is errFenced if a newer lease holds the bucket.
+func claimBucket(ctx context.Context, q db.DBTX, bucket int, epoch int64) (checkpoint time.Time, clean bool, err error) {
+	row, err := db.New(q).Claim(ctx, db.ClaimParams{Bucket: int16(bucket), Epoch: epoch, FirstFloor: firstCheckpoint()})
 	if errors.Is(err, postgres.ErrNoRows) {
 		return time.Time{}, false, errFenced
 	}
@@ -30,7 +31,7 @@ func claim(ctx context.Context, q db.DBTX, bucket int, epoch int64) (floor time.
 	return row.FloorAt, row.WasClean, nil
 }
 
-func lanes(ctx context.Context, q db.DBTX, bucket int) ([]lane.Row, error) {
+func readLanes(ctx context.Context, q db.DBTX, bucket int) ([]lane.Row, error) {
 	rows, err := db.New(q).Lanes(ctx, int16(bucket))
 	if err != nil {
 		return nil, fmt.Errorf("read lanes of bucket %d: %w", bucket, err)
@@ -42,11 +43,12 @@ func lanes(ctx context.Context, q db.DBTX, bucket int) ([]lane.Row, error) {
 	return list, nil
 }
 
-// saveBatch writes a batch as far as its buckets are ours and its owners have ordered nothing else.
+// saveBatch writes a batch. It skips buckets that a newer lease holds and lanes whose webhook was changed in the
+// meantime.
 func saveBatch(ctx context.Context, tx postgres.Tx, b *lane.Batch, now time.Time) (written, error) {
 	done := written{unsaved: map[string]bool{}}
 	q := db.New(tx)
-	ours, err := fence(ctx, q, b.Floors, &done)
+	ours, err := lockBuckets(ctx, q, b.Checkpoints, &done)
 	if err != nil {
 		return done, err
 	}
@@ -57,41 +59,44 @@ func saveBatch(ctx context.Context, tx postgres.Tx, b *lane.Batch, now time.Time
 	if err := removeLanes(ctx, q, b.Remove, ours); err != nil {
 		return done, err
 	}
-	for i := range b.Errands {
-		if err := addErrand(ctx, q, retryErrand(&b.Errands[i])); err != nil {
+	for i := range b.SideDeliveries {
+		if err := insertSideDelivery(ctx, q, newRetry(&b.SideDeliveries[i])); err != nil {
 			return done, err
 		}
 	}
 	p := db.SetFloorsParams{}
-	for _, f := range b.Floors {
-		if !ours[f.Bucket] {
+	for _, c := range b.Checkpoints {
+		if !ours[c.Bucket] {
 			continue
 		}
-		if hold, ok := holds[f.Bucket]; ok && hold.Before(f.At) {
-			f.At = hold
+		if hold, ok := holds[c.Bucket]; ok && hold.Before(c.At) {
+			c.At = hold
 		}
-		p.Buckets = append(p.Buckets, int16(f.Bucket))
-		p.Floors = append(p.Floors, f.At)
-		p.Cleans = append(p.Cleans, f.Clean)
+		p.Buckets = append(p.Buckets, int16(c.Bucket))
+		p.Floors = append(p.Floors, c.At)
+		p.Cleans = append(p.Cleans, c.Clean)
 	}
 	if len(p.Buckets) > 0 {
 		if err := q.SetFloors(ctx, p); err != nil {
-			return done, fmt.Errorf("write floors: %w", err)
+			return done, fmt.Errorf("write checkpoints: %w", err)
 		}
 	}
 	return done, nil
 }
 
-// fence locks the buckets that are still ours.
-func fence(ctx context.Context, q *db.Queries, floors []lane.Floor, done *written) (map[int]bool, error) {
+// lockBuckets locks the buckets that are still held under their epoch, until the end of the transaction, and adds the
+// others to done.lost.
+func lockBuckets(
+	ctx context.Context, q *db.Queries, checkpoints []lane.Checkpoint, done *written,
+) (map[int]bool, error) {
 	ours := map[int]bool{}
-	if len(floors) == 0 {
+	if len(checkpoints) == 0 {
 		return ours, nil
 	}
 	p := db.FenceParams{}
-	for _, f := range floors {
-		p.Buckets = append(p.Buckets, int16(f.Bucket))
-		p.Epochs = append(p.Epochs, f.Epoch)
+	for _, c := range checkpoints {
+		p.Buckets = append(p.Buckets, int16(c.Bucket))
+		p.Epochs = append(p.Epochs, c.Epoch)
 	}
 	held, err := q.Fence(ctx, p)
 	if err != nil {
@@ -100,15 +105,16 @@ func fence(ctx context.Context, q *db.Queries, floors []lane.Floor, done *writte
 	for _, b := range held {
 		ours[int(b)] = true
 	}
-	for _, f := range floors {
-		if !ours[f.Bucket] {
-			done.lost = append(done.lost, f)
+	for _, c := range checkpoints {
+		if !ours[c.Bucket] {
+			done.lost = append(done.lost, c)
 		}
 	}
 	return ours, nil
 }
 
-// saveLanes writes rows. For each that could not be written it says where the floor of its bucket must stay.
+// saveLanes writes rows. For those that it could not write, it returns the time that the checkpoint of each bucket must
+// not pass.
 func saveLanes(ctx context.Context, q *db.Queries, list []lane.Save, ours map[int]bool, done *written, now time.Time) (map[int]time.Time, error) {
 	p := db.SaveLanesParams{Now: now}
 	for i := range list {
@@ -174,57 +180,58 @@ func removeLanes(ctx context.Context, q *db.Queries, list []lane.Row, ours map[i
 	return nil
 }
 
-func addErrand(ctx context.Context, q *db.Queries, e errand) error {
+func insertSideDelivery(ctx context.Context, q *db.Queries, e sideDelivery) error {
 	err := q.AddErrand(ctx, db.AddErrandParams{
 		OrgID: e.org, AccountID: e.account, ID: e.id, Bucket: int16(event.Bucket(e.account)), Kind: string(e.kind), FromSeq: e.from, ToSeq: e.to,
 		Cursor: e.cursor, Events: e.events, OnlyFailed: e.onlyFailed, Tries: int32(e.attempt), Since: e.since, NextAt: e.nextAt,
 	})
 	if err != nil {
-		return fmt.Errorf("write an errand of %s: %w", e.account, err)
+		return fmt.Errorf("write a side delivery of %s: %w", e.account, err)
 	}
 	return nil
 }
 
-func addErrandTo(ctx context.Context, tx postgres.Tx, e errand) error {
-	return addErrand(ctx, db.New(tx), e)
+func addSideDeliveryTx(ctx context.Context, tx postgres.Tx, e sideDelivery) error {
+	return insertSideDelivery(ctx, db.New(tx), e)
 }
 
-func dueErrands(ctx context.Context, q db.DBTX, buckets []int16, now time.Time, most int) ([]errand, error) {
+func dueSideDeliveries(ctx context.Context, q db.DBTX, buckets []int16, now time.Time, most int) ([]sideDelivery, error) {
 	rows, err := db.New(q).DueErrands(ctx, db.DueErrandsParams{Buckets: buckets, Now: now, MaxRows: int32(most)})
 	if err != nil {
-		return nil, fmt.Errorf("find due errands: %w", err)
+		return nil, fmt.Errorf("find due side deliveries: %w", err)
 	}
-	list := make([]errand, len(rows))
+	list := make([]sideDelivery, len(rows))
 	for i, r := range rows {
-		list[i] = errand{
-			org: r.OrgID, account: r.AccountID, id: r.ID, kind: errandKind(r.Kind), from: r.FromSeq, to: r.ToSeq, cursor: r.Cursor, events: r.Events,
+		list[i] = sideDelivery{
+			org: r.OrgID, account: r.AccountID, id: r.ID, kind: sideKind(r.Kind), from: r.FromSeq, to: r.ToSeq, cursor: r.Cursor, events: r.Events,
 			onlyFailed: r.OnlyFailed, attempt: int(r.Tries), since: r.Since, nextAt: r.NextAt,
 		}
 	}
 	return list, nil
 }
 
-// moveErrand writes how far an errand is, and says whether it is still wanted.
-func moveErrand(ctx context.Context, q db.DBTX, e *errand) (bool, error) {
+// saveSideProgress writes the progress of a side delivery and reports whether it still exists. It is deleted with its
+// webhook.
+func saveSideProgress(ctx context.Context, q db.DBTX, e *sideDelivery) (bool, error) {
 	n, err := db.New(q).MoveErrand(ctx, db.MoveErrandParams{
 		OrgID: e.org, AccountID: e.account, ID: e.id, Cursor: e.cursor, Tries: int32(e.attempt), Since: e.since, NextAt: e.nextAt,
 	})
 	if err != nil {
-		return false, fmt.Errorf("move an errand of %s: %w", e.account, err)
+		return false, fmt.Errorf("write the progress of a side delivery of %s: %w", e.account, err)
 	}
 	return n > 0, nil
 }
 
-func endErrand(ctx context.Context, q db.DBTX, e *errand) error {
+func deleteSideDelivery(ctx context.Context, q db.DBTX, e *sideDelivery) error {
 	err := db.New(q).EndErrand(ctx, db.EndErrandParams{OrgID: e.org, AccountID: e.account, ID: e.id})
 	if err != nil {
-		return fmt.Errorf("end an errand of %s: %w", e.account, err)
+		return fmt.Errorf("delete a side delivery of %s: %w", e.account, err)
 	}
 	return nil
 }
 
-// deliveredAmong are those of a range of events that some delivery got through.
-func deliveredAmong(ctx context.Context, q db.DBTX, e *errand, since time.Time, from, to int64) ([]int64, error) {
+// deliveredAmong returns the events of a range that were delivered successfully.
+func deliveredAmong(ctx context.Context, q db.DBTX, e *sideDelivery, since time.Time, from, to int64) ([]int64, error) {
 	list, err := db.New(q).DeliveredSeqs(ctx, db.DeliveredSeqsParams{OrgID: e.org, AccountID: e.account, Since: since, FromSeq: from, ToSeq: to})
 	if err != nil {
 		return nil, fmt.Errorf("read what was delivered of %s: %w", e.account, err)

@@ -103,7 +103,7 @@ type eventDeliveries struct {
 	after            Position
 }
 
-func deliveriesOf(ctx context.Context, q db.DBTX, org id.Org, of eventDeliveries, limit int) ([]Delivery, error) {
+func listDeliveriesOfEvents(ctx context.Context, q db.DBTX, org id.Org, of eventDeliveries, limit int) ([]Delivery, error) {
 	rows, err := db.New(q).DeliveriesOfEvents(ctx, db.DeliveriesOfEventsParams{
 		OrgID: org, Accounts: of.accounts, Since: of.since, BeforeAt: of.after.At, BeforeID: string(of.after.ID), Events: of.events, MaxRows: int32(limit),
 	})

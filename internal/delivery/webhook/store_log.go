@@ -19,7 +19,7 @@ const (
 	copyColumns = 14
 )
 
-// copyDeliveries writes deliveries. rows is memory for it.
+// copyDeliveries writes deliveries with COPY. It uses the memory of rows.
 func copyDeliveries(ctx context.Context, tx postgres.Tx, list []Delivery, rows *postgres.Rows) error {
 	rows.Reset()
 	for i := range list {
@@ -38,9 +38,10 @@ func copyDeliveries(ctx context.Context, tx postgres.Tx, list []Delivery, rows *
 	return rows.Send(ctx, tx.Conn(), copyStatement)
 }
 
-// hush takes the answers out of deliveries whose account was deleted while they were under way. Whoever deletes an account removes its
-// webhook first, so what is written here before that is purged afterwards.
-func hush(ctx context.Context, tx postgres.Tx, list []Delivery) error {
+// clearDeletedResponses clears the responses of deliveries whose account was deleted while they were in flight. It
+// locks the webhooks that exist: deleting an account removes its webhook first and purges the log afterwards, so the
+// purge also finds what this transaction writes.
+func clearDeletedResponses(ctx context.Context, tx postgres.Tx, list []Delivery) error {
 	var accounts []string
 	for i := range list {
 		if list[i].Snippet != "" {
@@ -53,7 +54,7 @@ func hush(ctx context.Context, tx postgres.Tx, list []Delivery) error {
 	slices.Sort(accounts)
 	held, err := db.New(tx).HoldWebhooks(ctx, slices.Compact(accounts))
 	if err != nil {
-		return fmt.Errorf("look for deleted webhooks: %w", err)
+		return fmt.Errorf("find deleted webhooks: %w", err)
 	}
 	for i := range list {
 		if !slices.Contains(held, string(list[i].Account)) {
@@ -63,10 +64,10 @@ func hush(ctx context.Context, tx postgres.Tx, list []Delivery) error {
 	return nil
 }
 
-// purgeBatch is how many deliveries are purged at once.
+// purgeBatch is how many deliveries one statement purges.
 const purgeBatch = 500
 
-// purgeDeliveries takes the answers out of an account's deliveries, and reports whether that was all.
+// purgeDeliveries clears the responses of about most deliveries of an account, and reports whether that was all.
 func purgeDeliveries(ctx context.Context, q db.DBTX, of ref, most int) (done bool, err error) {
 	next := db.ToPurgeParams{OrgID: of.Org, AccountID: string(of.Account), AfterAt: time.Unix(0, 0), MaxRows: purgeBatch}
 	for purged := 0; purged < most; {
@@ -90,7 +91,7 @@ func purgeDeliveries(ctx context.Context, q db.DBTX, of ref, most int) (done boo
 	return false, nil
 }
 
-func deliveries(ctx context.Context, q db.DBTX, at ref, f LogFilter, since time.Time, limit int) ([]Delivery, error) {
+func listDeliveries(ctx context.Context, q db.DBTX, at ref, f LogFilter, since time.Time, limit int) ([]Delivery, error) {
 	p := db.DeliveriesParams{
 		OrgID: at.Org, AccountID: string(at.Account), Since: since, BeforeAt: f.Behind.At, BeforeID: string(f.Behind.ID), Every: f.Delivered == nil,
 		Kind: f.Kind, EventID: string(f.Event), MaxRows: int32(limit),
@@ -109,10 +110,10 @@ func deliveries(ctx context.Context, q db.DBTX, at ref, f LogFilter, since time.
 	return list, nil
 }
 
-// idSpread is how far the time in a delivery's id may be from when it was tried.
+// idSpread is how far the time in a delivery's id may be from the time of the delivery.
 const idSpread = time.Minute
 
-func delivery(ctx context.Context, q db.DBTX, at ref, one id.Delivery, since time.Time) (Delivery, error) {
+func getDelivery(ctx context.Context, q db.DBTX, at ref, one id.Delivery, since time.Time) (Delivery, error) {
 	made := id.MadeAt(one)
 	from := made.Add(-idSpread)
 	if from.Before(since) {
@@ -136,14 +137,14 @@ func deliveryOf(r *db.WebhookDelivery) Delivery {
 	}
 }
 
-// lastDelivery is what is known of an account's last delivery, and when one was last accepted.
+// lastDelivery is the last delivery of an account. succeeded is when the last successful one was; zero if unknown.
 type lastDelivery struct {
 	status           int
 	failure          string
 	tried, succeeded time.Time
 }
 
-// lastDeliveries are those of the accounts that have any since a time.
+// lastDeliveries returns the last delivery of each account that has one since a time.
 func lastDeliveries(ctx context.Context, q db.DBTX, org id.Org, accounts []string, since time.Time) (map[string]lastDelivery, error) {
 	tried, err := db.New(q).LastDeliveries(ctx, db.LastDeliveriesParams{Accounts: accounts, OrgID: org, Since: since})
 	if err != nil {

@@ -11,17 +11,17 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 )
 
-// Handed over in order, deliveries go on elsewhere without a gap and without a repetition, in whatever state their lanes are.
-func TestAHandOverRepeatsNothing(t *testing.T) {
+// After an orderly handover another node continues all lanes, whatever their state, without a gap or a duplicate.
+func TestHandoverDeliversNothingTwice(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	rec := newReceiver(t, func(w http.ResponseWriter, path string, n int, _ got) {
 		if path == "/fails" && n == 0 {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 	})
 	fine, fails, paused := r.account(), r.account(), r.account()
-	first := r.node(all(fine, fails, paused)...)
+	first := r.node(bucketsOf(fine, fails, paused)...)
 	r.put(first, fine, webhook.Change{URL: rec.URL + "/fine"})
 	r.put(first, fails, webhook.Change{URL: rec.URL + "/fails"})
 	r.put(first, paused, webhook.Change{URL: rec.URL + "/paused"})
@@ -32,11 +32,11 @@ func TestAHandOverRepeatsNothing(t *testing.T) {
 	r.fire(first, paused, "message", 5)
 	rec.wait(t, "/fine", 10)
 	rec.wait(t, "/fails", 1)
-	first.halt()
-	r.fire(nil, fine, "message", 10) // while nobody has it
-	second := r.node(all(fine, fails, paused)...)
+	first.shutdown()
+	r.fire(nil, fine, "message", 10) // while no node holds the bucket
+	second := r.node(bucketsOf(fine, fails, paused)...)
 	r.fire(second, fine, "message", 5)
-	if list := rec.wait(t, "/fine", 45); !slices.Equal(seqs(list), upTo(45)) {
+	if list := rec.wait(t, "/fine", 45); !slices.Equal(seqs(list), seqsUpTo(45)) {
 		t.Errorf("fine: %v", seqs(list))
 	}
 	if list := rec.wait(t, "/fails", 6); !slices.Equal(seqs(list), []int64{1, 1, 2, 3, 4, 5}) {
@@ -44,20 +44,20 @@ func TestAHandOverRepeatsNothing(t *testing.T) {
 	}
 	_, err = second.Resume(t.Context(), by("webhook.resume"), paused.Org, paused.ID, webhook.Resume{})
 	must(t, err)
-	if list := rec.wait(t, "/paused", 5); !slices.Equal(seqs(list), upTo(5)) {
+	if list := rec.wait(t, "/paused", 5); !slices.Equal(seqs(list), seqsUpTo(5)) {
 		t.Errorf("paused: %v", seqs(list))
 	}
 }
 
-// When a node is cut off, another takes over from what the database has: nothing is lost, order holds, and only what was delivered in the
-// last moments comes twice. The first notices that it is fenced off and stops.
-func TestATakeOverLosesNothing(t *testing.T) {
+// When a node is cut off, another takes over from the database: nothing is lost, events stay in order, and only the
+// last few are delivered twice. The first node notices that it is fenced off and stops.
+func TestTakeoverLosesNothing(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	r.config.Margin = 100 * time.Millisecond
 	rec := newReceiver(t, nil)
 	a := r.account()
-	first := r.node(all(a)...)
+	first := r.node(bucketsOf(a)...)
 	r.put(first, a, webhook.Change{URL: rec.URL + "/a"})
 	r.ago.Store(int64(time.Second))
 	r.fire(first, a, "message", 40)
@@ -65,15 +65,15 @@ func TestATakeOverLosesNothing(t *testing.T) {
 	rec.wait(t, "/a", 40)
 	stored := r.fire(first, a, "message", 5)
 	rec.wait(t, "/a", 45)
-	until(t, "the floor is behind them", func() bool {
+	until(t, "the checkpoint has passed them", func() bool {
 		return r.rows("SELECT count(*) FROM webhook_bucket WHERE floor_at >= $1", stored[0].At) == 1 && r.rows("SELECT count(*) FROM webhook_lane") == 0
 	})
-	r.fire(nil, a, "message", 5) // committed, and never told to the first
-	second := r.node(all(a)...)
+	r.fire(nil, a, "message", 5) // committed, but not reported to the first node
+	second := r.node(bucketsOf(a)...)
 	r.fire(second, a, "message", 5)
 	rec.wait(t, "/a", 55)
-	until(t, "the last has come", func() bool { l := rec.on("/a"); return l[len(l)-1].seq == 55 })
-	list := rec.on("/a")
+	until(t, "the last event has arrived", func() bool { l := rec.requests("/a"); return l[len(l)-1].seq == 55 })
+	list := rec.requests("/a")
 	seen := map[int64]int{}
 	var firsts []int64
 	for _, g := range list {
@@ -81,35 +81,35 @@ func TestATakeOverLosesNothing(t *testing.T) {
 			firsts = append(firsts, g.seq)
 		}
 		if seen[g.seq] > 1 && g.seq <= 40 {
-			t.Errorf("%d came again", g.seq)
+			t.Errorf("%d was delivered twice", g.seq)
 		}
 	}
-	if !slices.Equal(firsts, upTo(55)) {
+	if !slices.Equal(firsts, seqsUpTo(55)) {
 		t.Errorf("%v", firsts)
 	}
-	// The first has been fenced off by now, or is when it writes next: what it is told of has no effect.
+	// The first node is fenced off by now, or will be when it next writes. Events reported to it have no effect.
 	r.fire(first, a, "message", 1)
-	until(t, "the first lets go", func() bool { return !first.Holding(all(a)[0]) })
+	until(t, "the first node releases the bucket", func() bool { return !first.Holding(bucketsOf(a)[0]) })
 	r.fire(second, a, "message", 1)
-	until(t, "only the second delivers", func() bool { l := rec.on("/a"); return l[len(l)-1].seq == 57 })
+	until(t, "the second node delivers", func() bool { l := rec.requests("/a"); return l[len(l)-1].seq == 57 })
 	if n := r.rows("SELECT count(*) FROM webhook_bucket WHERE epoch = 2"); n != 1 {
-		t.Error("the bucket is not the second's")
+		t.Error("the second node does not hold the bucket")
 	}
 }
 
-// A node that has a bucket again may still be writing what it knew of it under an older lease. That this is refused says nothing of the
-// newer one.
-func TestALateWriteOfAnOldLeaseDoesNotEndTheNewOne(t *testing.T) {
+// A node that holds a bucket again may still be writing under its older lease. When that write is refused, the new
+// lease stays valid.
+func TestLateWriteOfOldLeaseDoesNotEndNewLease(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	rec := newReceiver(t, nil)
 	a := r.account()
-	bucket := all(a)[0]
+	bucket := bucketsOf(a)[0]
 	n := r.node(bucket)
 	r.put(n, a, webhook.Change{URL: rec.URL + "/a"})
 	r.fire(n, a, "message", 1)
 	rec.wait(t, "/a", 1)
-	until(t, "it is written", func() bool { return r.rows("SELECT count(*) FROM webhook_lane") == 0 })
+	until(t, "the lane has no row", func() bool { return r.rows("SELECT count(*) FROM webhook_lane") == 0 })
 
 	other, err := r.DB.Pool().Begin(t.Context())
 	must(t, err)
@@ -121,16 +121,16 @@ func TestALateWriteOfAnOldLeaseDoesNotEndTheNewOne(t *testing.T) {
 		}
 	}
 	r.fire(n, a, "message", 1)
-	until(t, "the first lease writes", blocked(1))
+	until(t, "the write of the first lease is blocked", blocked(1))
 	again, stop := context.WithCancel(t.Context())
 	var holds sync.WaitGroup
 	defer holds.Wait()
 	defer stop()
 	holds.Go(func() { n.Hold(again, bucket, 3) })
-	until(t, "the third lease claims", blocked(2))
+	until(t, "the claim of the third lease is blocked", blocked(2))
 	must(t, other.Commit(t.Context()))
 
-	until(t, "the third has it", func() bool { return r.rows("SELECT count(*) FROM webhook_bucket WHERE epoch = 3") == 1 })
+	until(t, "the third lease holds the bucket", func() bool { return r.rows("SELECT count(*) FROM webhook_bucket WHERE epoch = 3") == 1 })
 	r.fire(n, a, "message", 1)
-	until(t, "it delivers", func() bool { l := rec.on("/a"); return l[len(l)-1].seq == 3 })
+	until(t, "the third lease delivers", func() bool { l := rec.requests("/a"); return l[len(l)-1].seq == 3 })
 }

@@ -1,10 +1,12 @@
-// Package webhook sends an account's events to the URL that its owner gave: in order, at least once, signed, without one receiver's
-// trouble becoming another's.
+// Package webhook delivers the events of an account to the URL of its webhook: in order, at least once, and signed. A
+// receiver that fails does not delay the others.
 //
-// It owns the webhook (hooks.go), how far its delivery is (package lane decides, hold.go and deliver.go carry out), what is delivered
-// beside the order (errand.go) and the log of deliveries (log.go). Whoever has the lease of a bucket calls Hold for it, and Committed
-// after each commit to the event store. A delivery that works costs no query and no row but its line in the log: what is written is the
-// floor of each bucket, up to when everything is done, and a row for each lane that is behind it (flush.go). See docs/webhooks.md.
+// The package owns the webhooks (hooks.go), the progress of their delivery, the side deliveries (side.go) and the log
+// of deliveries (log.go). Package lane decides what to deliver and when; hold.go and deliver.go carry it out. The node
+// that holds the lease of a bucket calls Hold for it, and Committed after each commit to the event store.
+//
+// A successful delivery costs no query and no row except its line in the log. A flush (flush.go) writes a checkpoint
+// per bucket, up to which everything is delivered, and a row for each lane that is behind it. See docs/webhooks.md.
 package webhook
 
 import (
@@ -29,36 +31,37 @@ import (
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
-// Config are the times and bounds of deliveries.
+// Config holds the intervals and limits of deliveries.
 type Config struct {
 	Lane lane.Config
-	// FlushEvery is how often what has changed is written; what a crash repeats is about as much.
+	// FlushEvery is how often progress is written. After a crash, about as much is delivered twice.
 	FlushEvery time.Duration
-	// Margin is how far the clocks of two nodes may differ. As much is delivered again after a crash.
+	// Margin is how far the clocks of two nodes may differ. After a crash, as much more is delivered twice.
 	Margin time.Duration
-	// Patience is how long a bucket that is given up waits for what is under way.
+	// Patience is how long a bucket that is given up waits for its deliveries in flight.
 	Patience time.Duration
-	// PollEvery is how often changed webhooks and due errands are looked for when nobody tells of them.
+	// PollEvery is how often a node looks for changed webhooks and due side deliveries, in case it missed the message.
 	PollEvery time.Duration
-	// Errands is how many of them a node does at once.
-	Errands int
+	// SideDeliveries limits how many of them a node runs concurrently.
+	SideDeliveries int
 }
 
-// Defaults are what a node runs with.
+// Defaults returns the configuration that nodes use.
 func Defaults() Config {
 	return Config{
-		Lane: lane.Defaults(), FlushEvery: 250 * time.Millisecond, Margin: time.Second, Patience: 3 * time.Second, PollEvery: 5 * time.Second, Errands: 32,
+		Lane: lane.Defaults(), FlushEvery: 250 * time.Millisecond, Margin: time.Second, Patience: 3 * time.Second,
+		PollEvery: 5 * time.Second, SideDeliveries: 32,
 	}
 }
 
-// sender sends to customers' URLs; *egress.Public does.
+// sender sends requests to URLs of customers. It is implemented by *egress.Public.
 type sender interface {
 	CheckURL(ctx context.Context, raw string) error
 	Target(raw string) (egress.Target, error)
 	Send(ctx context.Context, target egress.Target, header http.Header, body []byte) (egress.Answer, error)
 }
 
-// orgs knows limits and environments; *org.Orgs does.
+// orgs is implemented by *org.Orgs.
 type orgs interface {
 	Get(ctx context.Context, org id.Org) (org.Org, error)
 }
@@ -69,30 +72,31 @@ type accounts interface {
 	Labels(ctx context.Context, owner id.Org, accounts []id.Account) (map[id.Account]string, error)
 }
 
-// sealer keeps secrets; *seal.Sealer does.
+// sealer encrypts secrets. It is implemented by *seal.Sealer.
 type sealer interface {
 	Seal(ctx context.Context, at seal.Address, text secret.String) ([]byte, error)
 	Open(ctx context.Context, at seal.Address, sealed []byte) (secret.String, error)
 }
 
-// poker tells other nodes; *pubsub.Bus does.
-type poker interface {
+// publisher sends messages to other nodes, at most once. It is implemented by *pubsub.Bus.
+type publisher interface {
 	Publish(subject string, payload []byte) error
 	Subscribe(ctx context.Context, pattern string, heard func(last string, payload []byte)) error
 }
 
-// counter counts deliveries; *usage.Usage does.
-type counter interface {
+// usageCounter counts accepted and failed deliveries. It is implemented by *usage.Usage.
+type usageCounter interface {
 	Delivered(org id.Org, accepted, failed int64)
 }
 
-// permits says whether something may leave for an org now; *org.Suspensions does. Permit waits while that is not known.
+// permits reports which organisations are suspended. It is implemented by *org.Suspensions. Permit waits while that is
+// unknown.
 type permits interface {
 	Permit(ctx context.Context, org id.Org) error
 	Suspended(org id.Org) bool
 }
 
-// Deps is what the service needs.
+// Deps are the dependencies of the service.
 type Deps struct {
 	Config   Config
 	DB       *postgres.DB
@@ -104,52 +108,55 @@ type Deps struct {
 	Audit    *audit.Log
 	Outbox   *outbox.Outbox
 	Public   sender
-	Bus      poker
-	Usage    counter
-	// Switches say whether anything is sent; nil for always. Halt is told of it as well.
+	Bus      publisher
+	Usage    usageCounter
+	// Switches reports whether operators have stopped deliveries; nil means never. The caller also calls Halt for it.
 	Switches *switches.Control
-	// Permits is asked right before anything is sent. Suspend is told of the same orgs.
+	// Permits is consulted right before each delivery. The caller also calls Suspend with the same organisations.
 	Permits permits
 	Log     *slog.Logger
 	Now     func() time.Time
 }
 
-// Webhooks is the service.
+// Webhooks is the webhook service of a node. It is safe for concurrent use.
 type Webhooks struct {
 	Deps
 	days    *postgres.Days
 	metrics metrics
 
-	// mu guards the machine and the buckets that are held.
+	// mu guards machine, held and ended. It is never held during I/O.
 	mu      sync.Mutex
 	machine *lane.Machine
 	held    map[int]*holding
 	workers sync.WaitGroup
 
-	// flushing is held by whoever writes: one at a time. copied is memory that the last one has left.
-	flushing sync.Mutex
-	copied   *postgres.Rows
-	log      deliveryLog
-	shortly  coalescer
-	errands  running
+	// flushMu serialises flushes. copyBuffer is reused from one flush to the next.
+	flushMu    sync.Mutex
+	copyBuffer *postgres.Rows
+	log        deliveryLog
+	ephemeral  coalescer
+	sideRuns   running
 
-	loads, timers, wake chan struct{}
-	// ended means that it is over, and nobody is held back any more.
+	// These wake loadLoop, timerLoop and sideLoop.
+	loadWanted, timerSet, sideDue chan struct{}
+	// ended means that Run is ending, so Halt no longer stops anything.
 	ended bool
 }
 
-// New makes the service.
+// New returns the service. Nothing happens before Run.
 func New(d Deps) *Webhooks {
 	w := &Webhooks{
 		Deps: d, days: postgres.NewDays(d.DB, "webhook_delivery", d.Log), metrics: newMetrics(), held: map[int]*holding{},
-		machine: lane.New(d.Config.Lane, rand.Float64), loads: make(chan struct{}, 1), timers: make(chan struct{}, 1), wake: make(chan struct{}, 1),
+		machine:    lane.New(d.Config.Lane, rand.Float64),
+		loadWanted: make(chan struct{}, 1), timerSet: make(chan struct{}, 1), sideDue: make(chan struct{}, 1),
 	}
-	w.shortly.entries = map[shortKey]*shortEntry{}
-	w.errands.ids = map[string]bool{}
-	w.errands.ask()
+	w.ephemeral.entries = map[ephemeralKey]*ephemeralEntry{}
+	w.sideRuns.ids = map[string]bool{}
+	w.sideRuns.startListing()
 	return w
 }
 
+// signal wakes the reader of a channel with a buffer of one, without blocking.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -157,10 +164,13 @@ func signal(c chan struct{}) {
 	}
 }
 
-// Run does what a node does for all its buckets, until the context ends.
+// Run does the work that all buckets of a node share, until the context ends. It then waits for the deliveries in
+// flight and writes their progress.
 func (w *Webhooks) Run(ctx context.Context) error {
 	var all sync.WaitGroup
-	for _, part := range []func(context.Context){w.loadLoop, w.timerLoop, w.flushLoop, w.pollLoop, w.errandLoop, w.upkeepLoop, w.listen} {
+	for _, part := range []func(context.Context){
+		w.loadLoop, w.timerLoop, w.flushLoop, w.pollLoop, w.sideLoop, w.upkeepLoop, w.listen,
+	} {
 		all.Go(func() { part(ctx) })
 	}
 	all.Wait()
@@ -172,6 +182,7 @@ func (w *Webhooks) Run(ctx context.Context) error {
 	return nil
 }
 
+// timerLoop runs the timers of the machine.
 func (w *Webhooks) timerLoop(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -179,7 +190,7 @@ func (w *Webhooks) timerLoop(ctx context.Context) {
 		w.mu.Lock()
 		now := w.Now()
 		w.machine.Tick(now)
-		job := w.advance(now)
+		job := w.startWork(now)
 		wait := time.Minute
 		if at, ok := w.machine.NextDue(); ok {
 			wait = min(max(at.Sub(now), time.Millisecond), wait)
@@ -191,12 +202,12 @@ func (w *Webhooks) timerLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-		case <-w.timers:
+		case <-w.timerSet:
 		}
 	}
 }
 
-// every calls do at intervals, and at once when somebody signals.
+// every calls do at intervals, and immediately after a signal on soon.
 func every(ctx context.Context, interval time.Duration, soon <-chan struct{}, do func(context.Context)) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -213,7 +224,7 @@ func every(ctx context.Context, interval time.Duration, soon <-chan struct{}, do
 
 const upkeepEvery = 10 * time.Minute
 
-// MaxDays is how long deliveries can be read; plans allow as long or shorter.
+// MaxDays is how many days deliveries are kept. A plan may let its customers read fewer.
 const MaxDays = 30
 
 func (w *Webhooks) upkeepLoop(ctx context.Context) {
@@ -227,65 +238,66 @@ func (w *Webhooks) upkeep(ctx context.Context) {
 		err = forgetDeleted(ctx, w.DB.Pool(), w.Now().Add(-time.Hour))
 	}
 	if err != nil && ctx.Err() == nil {
-		w.Log.LogAttrs(ctx, slog.LevelWarn, "webhook upkeep not done", slog.Any("error", err))
+		w.Log.LogAttrs(ctx, slog.LevelWarn, "webhook upkeep failed", slog.Any("error", err))
 	}
 }
 
-// subject is where nodes are told that an account's webhook changed, or that there is an errand for it.
+// subject is where a node publishes that an account's webhook changed or has a new side delivery.
 func subject(account id.Account) string { return "ctl.webhook." + string(account) }
 
-const pattern = "ctl.webhook.*"
+const changePattern = "ctl.webhook.*"
 
-// tell has the owner of the account's bucket look at it. It only makes sooner what would happen anyway.
-func (w *Webhooks) tell(ctx context.Context, org id.Org, account id.Account) {
+// publishChange makes the node that holds the account's bucket read the webhook and its side deliveries again. It is
+// an optimisation: pollLoop and sideLoop find the change anyway.
+func (w *Webhooks) publishChange(ctx context.Context, org id.Org, account id.Account) {
 	if err := w.Bus.Publish(subject(account), []byte(org)); err != nil {
-		w.Log.LogAttrs(ctx, slog.LevelDebug, "webhook change not told", slog.Any("error", err))
+		w.Log.LogAttrs(ctx, slog.LevelDebug, "cannot publish webhook change", slog.Any("error", err))
 	}
-	w.changed(org, string(account))
+	w.reloadHook(org, string(account))
 }
 
 func (w *Webhooks) listen(ctx context.Context) {
-	err := w.Bus.Subscribe(ctx, pattern, func(account string, payload []byte) {
+	err := w.Bus.Subscribe(ctx, changePattern, func(account string, payload []byte) {
 		if org, err := id.Parse[id.Org](string(payload)); err == nil {
-			w.changed(org, account)
+			w.reloadHook(org, account)
 		}
 	})
 	if err != nil && ctx.Err() == nil {
-		w.Log.LogAttrs(ctx, slog.LevelWarn, "webhook changes not heard of", slog.Any("error", err))
+		w.Log.LogAttrs(ctx, slog.LevelWarn, "cannot subscribe to webhook changes", slog.Any("error", err))
 	}
 	<-ctx.Done()
 }
 
-// changed has a webhook read again, if its bucket is here.
-func (w *Webhooks) changed(org id.Org, account string) {
+// reloadHook reads a webhook and its side deliveries again if this node holds its bucket.
+func (w *Webhooks) reloadHook(org id.Org, account string) {
 	w.mu.Lock()
 	here := w.held[event.Bucket(account)] != nil
 	if here {
 		w.machine.Invalidate(org, account)
 	}
-	job := w.advance(w.Now())
+	job := w.startWork(w.Now())
 	w.mu.Unlock()
 	w.spawn(job)
 	if here {
-		signal(w.wake)
+		signal(w.sideDue)
 	}
 }
 
-// pollLoop finds changes that nobody told of.
+// pollLoop finds changes whose message was lost.
 func (w *Webhooks) pollLoop(ctx context.Context) {
 	since, seen := w.Now().Add(-overlap), map[ref]time.Time{}
 	every(ctx, w.Config.PollEvery, nil, func(ctx context.Context) {
 		list, newest, err := changedSince(ctx, w.DB.Pool(), since)
 		if err != nil {
 			if ctx.Err() == nil {
-				w.Log.LogAttrs(ctx, slog.LevelWarn, "webhook changes not read", slog.Any("error", err))
+				w.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read webhook changes", slog.Any("error", err))
 			}
 			return
 		}
 		now := map[ref]time.Time{}
 		for _, one := range list {
 			if now[one.ref] = one.at; !seen[one.ref].Equal(one.at) {
-				w.changed(one.Org, string(one.Account))
+				w.reloadHook(one.Org, string(one.Account))
 			}
 		}
 		seen = now
@@ -295,5 +307,6 @@ func (w *Webhooks) pollLoop(ctx context.Context) {
 	})
 }
 
-// overlap is longer than a transaction takes: one that began earlier may end later.
+// overlap is how far back each poll looks again. It is longer than a transaction takes: a change becomes visible when
+// its transaction commits, which may be after the poll that should have seen it.
 const overlap = 15 * time.Second

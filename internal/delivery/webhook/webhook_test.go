@@ -18,14 +18,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 )
 
-// Every event arrives once, in order, with the bytes of the store, signed twice, and leaves nothing but its line in the log.
+// Every event arrives once, in order, with the stored bytes and both signatures. All that is left is a line in the log.
 func TestEventsArriveInOrderAndSigned(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	a := r.account()
 	rec := newReceiver(t, nil)
-	r.fire(nil, a, "message", 3) // before there is a webhook
-	n := r.node(all(a)...)
+	r.fire(nil, a, "message", 3) // before the webhook exists
+	n := r.node(bucketsOf(a)...)
 	hook := r.put(n, a, webhook.Change{URL: rec.URL + "/a?x=1"})
 	if hook.Secret.Empty() || hook.Last4 != hook.Secret.Reveal()[len(hook.Secret.Reveal())-4:] || hook.Ordering != webhook.Strict {
 		t.Fatalf("%+v", hook)
@@ -38,12 +38,12 @@ func TestEventsArriveInOrderAndSigned(t *testing.T) {
 	for i, g := range list {
 		want := stored[i]
 		if g.seq != want.Seq || string(g.body) != string(want.Body) {
-			t.Fatalf("%d came as %d", g.seq, i)
+			t.Fatalf("delivery %d has sequence %d or other bytes than the store", i, g.seq)
 		}
 		h := g.header
 		if !sign.Verify(hook.Secret, h.Get("X-Webhook-Signature"), g.body) ||
 			!sign.VerifyStandard(hook.Secret, h.Get("webhook-id"), h.Get("webhook-timestamp"), h.Get("webhook-signature"), g.body, time.Now()) {
-			t.Fatal("not signed")
+			t.Fatal("a signature is wrong")
 		}
 		if h.Get("X-Webhook-Id") != g.id || h.Get("X-Webhook-Event") != "message" || h.Get("X-Webhook-Attempt") != "1" ||
 			h.Get("X-Webhook-Sequence") != strconv.FormatInt(g.seq, 10) || h.Get("X-Webhook-Previous-Sequence") != strconv.FormatInt(g.seq-1, 10) ||
@@ -51,11 +51,11 @@ func TestEventsArriveInOrderAndSigned(t *testing.T) {
 			t.Fatalf("%v", h)
 		}
 	}
-	until(t, "all in the log and no row", func() bool {
+	until(t, "all deliveries are in the log and the lane has no row", func() bool {
 		return r.rows("SELECT count(*) FROM webhook_delivery WHERE delivered") == 50 && r.rows("SELECT count(*) FROM webhook_lane") == 0
 	})
 	if got := n.count.good.Load(); got != 50 {
-		t.Errorf("%d counted", got)
+		t.Errorf("%d deliveries counted, want 50", got)
 	}
 	shown, err := n.Get(t.Context(), a.Org, a.ID)
 	must(t, err)
@@ -64,13 +64,13 @@ func TestEventsArriveInOrderAndSigned(t *testing.T) {
 	}
 }
 
-// The filter chooses, and the header tells which of them came before.
-func TestTheFilterHolds(t *testing.T) {
+// A webhook gets the kinds that it wants, and a header has the sequence of the wanted event before.
+func TestFilterSelectsEvents(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	a := r.account()
 	rec := newReceiver(t, nil)
-	n := r.node(all(a)...)
+	n := r.node(bucketsOf(a)...)
 	r.put(n, a, webhook.Change{URL: rec.URL + "/f", Events: []string{"tips"}})
 	r.fire(n, a, "tips", 1)
 	rec.wait(t, "/f", 1)
@@ -78,25 +78,26 @@ func TestTheFilterHolds(t *testing.T) {
 	r.fire(n, a, "tips", 1)
 	list := rec.wait(t, "/f", 2)
 	if list[1].seq != 5 || list[1].header.Get("X-Webhook-Previous-Sequence") != "1" {
-		t.Errorf("%d after %s", list[1].seq, list[1].header.Get("X-Webhook-Previous-Sequence"))
+		t.Errorf("got %d after %s, want 5 after 1", list[1].seq, list[1].header.Get("X-Webhook-Previous-Sequence"))
 	}
-	// Writing it anew keeps the secret, and what is not wanted any more does not come.
+	// Replacing the webhook keeps its secret, and the new filter applies.
 	before := r.put(n, a, webhook.Change{URL: rec.URL + "/g", Events: []string{"message*", "!messageRead"}})
 	r.fire(n, a, "messageRead", 1)
 	r.fire(n, a, "tips", 1)
 	r.fire(n, a, "message", 1)
 	if got := rec.wait(t, "/g", 1); got[0].kind != "message" || !sign.Verify(before.Secret, got[0].header.Get("X-Webhook-Signature"), got[0].body) {
-		t.Errorf("%v", got[0].kind)
+		t.Errorf("got %v, or it is not signed with the same secret", got[0].kind)
 	}
 	if _, err := n.Put(t.Context(), accounttest.By("webhook.put"), a.Org, a.ID, webhook.Change{URL: rec.URL, Events: []string{"cows"}}); err == nil {
-		t.Error("an unknown name passes")
+		t.Error("an unknown kind is accepted")
 	}
 }
 
-// A failing endpoint is tried again with the same bytes, and its health is visible; when it works, everything comes in order.
+// Failed deliveries are retried with the same bytes, and are in the log. When the endpoint works again, events arrive
+// in order.
 func TestFailuresAreRetriedInOrder(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	a := r.account()
 	rec := newReceiver(t, func(w http.ResponseWriter, _ string, n int, _ got) {
 		if n < 3 {
@@ -104,15 +105,15 @@ func TestFailuresAreRetriedInOrder(t *testing.T) {
 			_, _ = w.Write([]byte("out of order\x00\x07"))
 		}
 	})
-	n := r.node(all(a)...)
+	n := r.node(bucketsOf(a)...)
 	r.put(n, a, webhook.Change{URL: rec.URL + "/r"})
 	r.fire(n, a, "message", 5)
 	list := rec.wait(t, "/r", 8)
 	if !slices.Equal(seqs(list), []int64{1, 1, 1, 1, 2, 3, 4, 5}) || string(list[0].body) != string(list[3].body) || list[3].header.Get("X-Webhook-Attempt") != "4" {
 		t.Errorf("%v, attempt %s", seqs(list), list[3].header.Get("X-Webhook-Attempt"))
 	}
-	until(t, "no row", func() bool { return r.rows("SELECT count(*) FROM webhook_lane") == 0 })
-	until(t, "the log", func() bool { return r.rows("SELECT count(*) FROM webhook_delivery") == 8 })
+	until(t, "the lane has no row", func() bool { return r.rows("SELECT count(*) FROM webhook_lane") == 0 })
+	until(t, "all deliveries are in the log", func() bool { return r.rows("SELECT count(*) FROM webhook_delivery") == 8 })
 	no := false
 	failed, _, err := n.Deliveries(t.Context(), a.Org, a.ID, webhook.LogFilter{Delivered: &no}, 30, 10)
 	must(t, err)
@@ -121,10 +122,11 @@ func TestFailuresAreRetriedInOrder(t *testing.T) {
 	}
 }
 
-// Whatever a receiver does instead of answering, it is a failure of that receiver alone, and its neighbours do not wait.
-func TestBadReceiversDelayNobody(t *testing.T) {
+// A receiver may hang, fail, redirect, close connections or send huge responses. Healthy receivers on the same host do
+// not wait for it.
+func TestBadReceiversDoNotDelayOthers(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	hang := make(chan struct{})
 	rec := newReceiver(t, func(w http.ResponseWriter, path string, _ int, _ got) {
 		switch {
@@ -165,11 +167,11 @@ func TestBadReceiversDelayNobody(t *testing.T) {
 		paths[path] = a
 	}
 	arrive := func(path string, from int) {
-		if list := rec.wait(t, path, from+5); !slices.Equal(seqs(list)[:from+5], upTo(int64(from+5))) {
+		if list := rec.wait(t, path, from+5); !slices.Equal(seqs(list)[:from+5], seqsUpTo(int64(from+5))) {
 			t.Errorf("%s: %v", path, seqs(list))
 		}
 	}
-	// Once while the bad ones begin to fail, and once while they are known to.
+	// The first round runs while the bad receivers start to fail, the second when they are known to fail.
 	for round := range 2 {
 		for path, a := range paths {
 			if !strings.HasPrefix(path, "/ok") {
@@ -187,26 +189,27 @@ func TestBadReceiversDelayNobody(t *testing.T) {
 				arrive(path, 5*round)
 			}
 		}
-		if took := time.Since(began); proof.Running() && took > 8*time.Second { // those that hang do so for ten
+		if took := time.Since(began); proof.Running() && took > 8*time.Second { // a hanging delivery takes 10 s
 			t.Errorf("healthy receivers waited for bad ones: %s", took)
 		}
-		t.Log("healthy ones took", time.Since(began))
+		t.Log("healthy receivers took", time.Since(began))
 	}
 	for path := range paths {
 		if strings.HasPrefix(path, "/flood") {
 			arrive(path, 0)
 		}
 	}
-	until(t, "one row for each that fails", func() bool { return r.rows("SELECT count(*) FROM webhook_lane") == 16 })
+	until(t, "each failing webhook has one row", func() bool { return r.rows("SELECT count(*) FROM webhook_lane") == 16 })
 }
 
-// An order of the owner's is followed at once: pause, resume from where it stopped or from elsewhere, another URL, deletion.
-func TestOwnersDirectDelivery(t *testing.T) {
+// Changes by the owner apply immediately: pause, resume from where delivery stopped or from another event, a new URL,
+// deletion.
+func TestOwnerChangesApplyImmediately(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	a := r.account()
 	rec := newReceiver(t, nil)
-	n := r.node(all(a)...)
+	n := r.node(bucketsOf(a)...)
 	by := accounttest.By("webhook.pause")
 	r.put(n, a, webhook.Change{URL: rec.URL + "/a"})
 	r.fire(n, a, "message", 2)
@@ -216,19 +219,19 @@ func TestOwnersDirectDelivery(t *testing.T) {
 	if paused.Health.State != lane.Paused {
 		t.Fatalf("%+v", paused.Health)
 	}
-	until(t, "it knows where it stopped", func() bool { return r.rows("SELECT count(*) FROM webhook_lane WHERE cursor = 2") == 1 })
+	until(t, "the cursor is stored", func() bool { return r.rows("SELECT count(*) FROM webhook_lane WHERE cursor = 2") == 1 })
 	r.fire(n, a, "message", 3)
 	shown, err := n.Get(t.Context(), a.Org, a.ID)
 	must(t, err)
-	if shown.Health.Backlog != 3 || len(rec.on("/a")) != 2 {
-		t.Errorf("%+v, %d came", shown.Health, len(rec.on("/a")))
+	if shown.Health.Backlog != 3 || len(rec.requests("/a")) != 2 {
+		t.Errorf("%+v, %d requests", shown.Health, len(rec.requests("/a")))
 	}
 	_, err = n.Resume(t.Context(), by, a.Org, a.ID, webhook.Resume{})
 	must(t, err)
-	if list := rec.wait(t, "/a", 5); !slices.Equal(seqs(list), upTo(5)) {
+	if list := rec.wait(t, "/a", 5); !slices.Equal(seqs(list), seqsUpTo(5)) {
 		t.Errorf("%v", seqs(list))
 	}
-	// Back to the second.
+	// Resume after the first event.
 	_, err = n.Resume(t.Context(), by, a.Org, a.ID, webhook.Resume{Moved: true, After: 1})
 	must(t, err)
 	if list := rec.wait(t, "/a", 9); !slices.Equal(seqs(list)[5:], []int64{2, 3, 4, 5}) {
@@ -249,27 +252,27 @@ func TestOwnersDirectDelivery(t *testing.T) {
 	}
 	must(t, n.Delete(t.Context(), by, a.Org, a.ID))
 	if err := n.Delete(t.Context(), by, a.Org, a.ID); err == nil {
-		t.Error("deleted twice")
+		t.Error("a webhook was deleted twice")
 	}
 	r.fire(n, a, "message", 1)
 	r.put(n, a, webhook.Change{URL: rec.URL + "/b"})
 	r.fire(n, a, "message", 1)
-	if list := rec.wait(t, "/b", 1); list[0].seq != 10 || len(rec.on("/a")) != 10 {
-		t.Errorf("%v and %d", seqs(list), len(rec.on("/a")))
+	if list := rec.wait(t, "/b", 1); list[0].seq != 10 || len(rec.requests("/a")) != 10 {
+		t.Errorf("%v and %d", seqs(list), len(rec.requests("/a")))
 	}
 }
 
-// A new secret signs at once, the old one as well for as long as was asked.
+// After a rotation the new secret signs, and the old one signs as well during the overlap.
 func TestSecretsRotateWithAnOverlap(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	a := r.account()
 	rec := newReceiver(t, nil)
-	n := r.node(all(a)...)
+	n := r.node(bucketsOf(a)...)
 	old := r.put(n, a, webhook.Change{URL: rec.URL + "/a", Secret: secret.New("a-secret-of-my-own-choice")})
 	fresh, err := n.Rotate(t.Context(), accounttest.By("webhook.rotate"), a.Org, a.ID, time.Hour)
 	must(t, err)
-	// The node that delivers hears of a rotation a moment after it was answered.
+	// The node that delivers applies a rotation a moment after the response.
 	delivered := 0
 	signedWith := func(key secret.String) (g got) {
 		until(t, "deliveries are signed with the new secret", func() bool {
@@ -287,7 +290,7 @@ func TestSecretsRotateWithAnOverlap(t *testing.T) {
 	}
 	for _, key := range []secret.String{fresh.Secret, old.Secret} {
 		if !sign.VerifyStandard(key, g.id, g.header.Get("webhook-timestamp"), g.header.Get("webhook-signature"), g.body, time.Now()) {
-			t.Error("one of both does not verify")
+			t.Error("one of the two signatures does not verify")
 		}
 	}
 	last, err := n.Rotate(t.Context(), accounttest.By("webhook.rotate"), a.Org, a.ID, 0)
@@ -298,10 +301,11 @@ func TestSecretsRotateWithAnOverlap(t *testing.T) {
 	}
 }
 
-// What was before the webhook can be replayed, single deliveries sent again, and refused events are tried beside the order.
-func TestErrandsAreDoneBesideTheOrder(t *testing.T) {
+// Events from before the webhook can be replayed, single deliveries can be repeated, and refused events are retried out
+// of order.
+func TestSideDeliveriesAreOutOfOrder(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	a := r.account()
 	bad := true
 	rec := newReceiver(t, func(w http.ResponseWriter, path string, n int, g got) {
@@ -313,7 +317,7 @@ func TestErrandsAreDoneBesideTheOrder(t *testing.T) {
 		}
 	})
 	early := r.fire(nil, a, "message", 10)
-	n := r.node(all(a)...)
+	n := r.node(bucketsOf(a)...)
 	r.put(n, a, webhook.Change{URL: rec.URL + "/a"})
 	by := accounttest.By("webhook.replay")
 	replay, err := n.Replay(t.Context(), by, a.Org, a.ID, webhook.Range{FromTime: early[2].At, ToTime: early[7].At, Events: []string{"message"}})
@@ -323,75 +327,75 @@ func TestErrandsAreDoneBesideTheOrder(t *testing.T) {
 		t.Errorf("%v %v", seqs(list), list[0].header)
 	}
 	until(t, "the replay is over", func() bool { return r.rows("SELECT count(*) FROM webhook_errand") == 0 })
-	until(t, "the log", func() bool { return r.rows("SELECT count(*) FROM webhook_delivery WHERE cause = 'replay'") == 6 })
+	until(t, "the replay is in the log", func() bool { return r.rows("SELECT count(*) FROM webhook_delivery WHERE cause = 'replay'") == 6 })
 	log, next, err := n.Deliveries(t.Context(), a.Org, a.ID, webhook.LogFilter{}, 30, 4)
 	must(t, err)
 	rest, end, err := n.Deliveries(t.Context(), a.Org, a.ID, webhook.LogFilter{Behind: next}, 30, 4)
 	must(t, err)
 	if len(log) != 4 || len(rest) != 2 || !end.At.IsZero() || log[3].ID == rest[0].ID {
-		t.Errorf("%d and %d", len(log), len(rest))
+		t.Errorf("pages of %d and %d deliveries, want 4 and 2", len(log), len(rest))
 	}
 	_, err = n.Redeliver(t.Context(), by, a.Org, a.ID, log[0].ID, 30)
 	must(t, err)
 	if list = rec.wait(t, "/a", 7); list[6].seq != 8 || list[6].header.Get("X-Webhook-Replay") == "" {
 		t.Errorf("%v", seqs(list))
 	}
-	// Only what never got through.
+	// OnlyFailed skips what was delivered.
 	_, err = n.Replay(t.Context(), by, a.Org, a.ID, webhook.Range{FromID: early[0].ID, OnlyFailed: true})
 	must(t, err)
 	if list = rec.wait(t, "/a", 11); !slices.Equal(seqs(list)[7:], []int64{1, 2, 9, 10}) {
 		t.Errorf("%v", seqs(list))
 	}
-	// 13 is refused three times, goes to the side, and is accepted there.
+	// 13 is refused three times, becomes a side delivery, and is then accepted.
 	r.fire(n, a, "message", 5)
 	list = rec.wait(t, "/a", 11+8)[11:]
 	late := list[len(list)-1]
 	if !slices.Equal(seqs(list), []int64{11, 12, 13, 13, 13, 14, 15, 13}) || late.header.Get("X-Webhook-Out-Of-Order") != "1" || late.header.Get("X-Webhook-Attempt") != "4" {
 		t.Errorf("%v %v", seqs(list), late.header)
 	}
-	until(t, "nothing is left", func() bool {
+	until(t, "no side delivery and no lane is left", func() bool {
 		return r.rows("SELECT count(*) FROM webhook_errand") == 0 && r.rows("SELECT count(*) FROM webhook_lane") == 0
 	})
 }
 
-// A webhook of a receiver that is gone is disabled and its account told; writing it anew starts it from where it was.
-func TestGoneDisablesAndPutRevives(t *testing.T) {
+// A 410 disables the webhook, with an event. Replacing the webhook resumes delivery where it stopped.
+func TestGoneDisablesAndPutResumes(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	a := r.account()
 	rec := newReceiver(t, func(w http.ResponseWriter, path string, _ int, _ got) {
 		if path == "/gone" {
 			w.WriteHeader(http.StatusGone)
 		}
 	})
-	n := r.node(all(a)...)
+	n := r.node(bucketsOf(a)...)
 	r.put(n, a, webhook.Change{URL: rec.URL + "/gone"})
 	r.fire(n, a, "message", 3)
 	rec.wait(t, "/gone", 1)
-	until(t, "it is told", func() bool { return r.rows("SELECT count(*) FROM outbox WHERE kind = 'webhook.disabled'") == 1 })
+	until(t, "webhook.disabled is in the outbox", func() bool { return r.rows("SELECT count(*) FROM outbox WHERE kind = 'webhook.disabled'") == 1 })
 	shown, err := n.Get(t.Context(), a.Org, a.ID)
 	must(t, err)
 	if shown.Health.State != lane.Disabled || shown.Health.Reason != lane.ReasonGone || shown.Health.Backlog != 3 {
 		t.Errorf("%+v", shown.Health)
 	}
 	r.put(n, a, webhook.Change{URL: rec.URL + "/new"})
-	if list := rec.wait(t, "/new", 3); !slices.Equal(seqs(list), upTo(3)) || len(rec.on("/gone")) != 1 {
+	if list := rec.wait(t, "/new", 3); !slices.Equal(seqs(list), seqsUpTo(3)) || len(rec.requests("/gone")) != 1 {
 		t.Errorf("%v", seqs(list))
 	}
-	until(t, "its recovery is told", func() bool { return r.rows("SELECT count(*) FROM outbox WHERE kind = 'webhook.recovered'") == 1 })
+	until(t, "webhook.recovered is in the outbox", func() bool { return r.rows("SELECT count(*) FROM outbox WHERE kind = 'webhook.recovered'") == 1 })
 }
 
-// The lag of a webhook is the age of the oldest event that is not delivered, however many newer ones wait.
+// The lag of a webhook is the age of its oldest undelivered event, however many newer ones wait.
 func TestLagIsTheAgeOfTheOldestUndeliveredEvent(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	a := r.account()
 	rec := newReceiver(t, func(w http.ResponseWriter, _ string, n int, _ got) {
 		if n > 0 { // the first event is delivered
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 	})
-	n := r.node(all(a)...)
+	n := r.node(bucketsOf(a)...)
 	r.put(n, a, webhook.Change{URL: rec.URL + "/x"})
 	r.ago.Store(int64(3 * time.Hour))
 	r.fire(n, a, "message", 1)
@@ -408,14 +412,14 @@ func TestLagIsTheAgeOfTheOldestUndeliveredEvent(t *testing.T) {
 		return shown.Health.Backlog == 3
 	})
 	if lag := time.Duration(shown.Health.Lag) * time.Second; lag < time.Hour || lag >= 3*time.Hour {
-		t.Errorf("the lag is %s, want one hour: %+v", lag, shown.Health)
+		t.Errorf("the lag is %s, want about an hour: %+v", lag, shown.Health)
 	}
 }
 
-// A test is delivered like a live event and reported; the eleventh within a minute is refused.
+// A test is signed like other events and its result is returned. The eleventh within a minute is refused.
 func TestTestsAreReportedAndLimited(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	a := r.account()
 	rec := newReceiver(t, func(w http.ResponseWriter, path string, _ int, _ got) {
 		if path == "/bad" {
@@ -426,12 +430,12 @@ func TestTestsAreReportedAndLimited(t *testing.T) {
 	n := r.node()
 	by := accounttest.By("webhook.test")
 	if _, err := n.Test(t.Context(), by, a.Org, a.ID); err == nil {
-		t.Error("a test without a webhook")
+		t.Error("a test without a webhook succeeds")
 	}
 	hook := r.put(n, a, webhook.Change{URL: rec.URL + "/a"})
 	tested, err := n.Test(t.Context(), by, a.Org, a.ID)
 	must(t, err)
-	if g := rec.on("/a")[0]; !tested.Delivered || tested.Status != 200 || tested.Snippet != "thanks" || g.kind != "test" || !sign.Verify(hook.Secret, g.header.Get("X-Webhook-Signature"), g.body) {
+	if g := rec.requests("/a")[0]; !tested.Delivered || tested.Status != 200 || tested.Snippet != "thanks" || g.kind != "test" || !sign.Verify(hook.Secret, g.header.Get("X-Webhook-Signature"), g.body) {
 		t.Errorf("%+v", tested)
 	}
 	r.put(n, a, webhook.Change{URL: rec.URL + "/bad"})

@@ -6,24 +6,26 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
-// Floor is up to when everything of a bucket is done with, but for lanes that have a row.
-type Floor struct {
+// Checkpoint says up to when a bucket is delivered: every event stored by then is done, except events of lanes that
+// have a row.
+type Checkpoint struct {
 	Bucket int
 	Epoch  int64
 	At     time.Time
-	// Clean means that nothing is under way any more: the next owner repeats nothing.
+	// Clean means that the bucket is stopped and nothing is in flight, so the next owner delivers nothing twice.
 	Clean bool
 }
 
-// Save is a row to be written. If it cannot be, the bucket's floor must stay at Hold, unless nothing is pending.
+// Save is a row to write. If it cannot be written while events are Pending, the checkpoint of its bucket must not move
+// past Hold.
 type Save struct {
 	Row
 	Pending bool
 	Hold    time.Time
 }
 
-// Errand is an event that its lane has left behind.
-type Errand struct {
+// SideDelivery is an event that its lane gave up on. It is retried separately, out of order.
+type SideDelivery struct {
 	Org     id.Org
 	Source  string
 	Seq     int64
@@ -32,8 +34,8 @@ type Errand struct {
 	NextAt  time.Time
 }
 
-// Told is what the owner of a webhook is told: that it was disabled, or that it works again.
-type Told struct {
+// Notice informs the owner of a webhook that it was disabled, or that it works again (Recovered).
+type Notice struct {
 	Org       id.Org
 	Source    string
 	Recovered bool
@@ -42,29 +44,31 @@ type Told struct {
 	Hook      *Hook
 }
 
-// Batch is what must be written together.
+// Batch holds what must be written in one transaction.
 type Batch struct {
-	Floors  []Floor
-	Save    []Save
-	Remove  []Row
-	Errands []Errand
-	Told    []Told
+	Checkpoints    []Checkpoint
+	Save           []Save
+	Remove         []Row
+	SideDeliveries []SideDelivery
+	Notices        []Notice
 
 	saved, removed []*Lane
 }
 
-// Empty says whether there is nothing to write.
+// Empty reports whether there is nothing to write.
 func (b *Batch) Empty() bool {
-	return len(b.Floors)+len(b.Save)+len(b.Remove)+len(b.Errands)+len(b.Told) == 0
+	return len(b.Checkpoints)+len(b.Save)+len(b.Remove)+len(b.SideDeliveries)+len(b.Notices) == 0
 }
 
-// Flush gathers what has changed since the last time. It must be answered by Flushed or Unflushed before the next.
+// Flush returns what has changed since the last flush. The caller must call Flushed or FlushFailed before the next one.
 func (m *Machine) Flush(now time.Time) *Batch {
 	batch := &Batch{}
-	floors, fences := map[*bucket]time.Time{}, map[*bucket]bool{}
+	// checkpoints holds back the checkpoint of buckets with pending events. fences are buckets of which a row is
+	// written: they need a checkpoint in the batch, because its epoch guards the row.
+	checkpoints, fences := map[*bucket]time.Time{}, map[*bucket]bool{}
 	for l := range m.changed {
 		if l.bucket.held && l.bucket.loaded {
-			if m.flush(l, batch, floors, now) {
+			if m.flushLane(l, batch, checkpoints, now) {
 				fences[l.bucket] = true
 			}
 		}
@@ -73,41 +77,42 @@ func (m *Machine) Flush(now time.Time) *Batch {
 		if !b.held || !b.loaded {
 			continue
 		}
-		at, held := floors[b]
+		at, held := checkpoints[b]
 		if !held {
 			at = b.lastAt
 		}
-		clean := b.stopping && b.flying == 0
+		clean := b.stopping && b.inFlight == 0
 		if at.IsZero() && clean {
-			at = b.floor
+			at = b.checkpoint
 		}
-		if !at.IsZero() && (!at.Equal(b.floor) || clean) {
-			batch.Floors = append(batch.Floors, Floor{b.number, b.epoch, at, clean})
+		if !at.IsZero() && (!at.Equal(b.checkpoint) || clean) {
+			batch.Checkpoints = append(batch.Checkpoints, Checkpoint{b.number, b.epoch, at, clean})
 		} else if fences[b] {
-			batch.Floors = append(batch.Floors, Floor{b.number, b.epoch, b.floor, false})
+			batch.Checkpoints = append(batch.Checkpoints, Checkpoint{b.number, b.epoch, b.checkpoint, false})
 		}
 	}
-	batch.Errands, m.errands = m.errands, nil
-	batch.Told, m.told = m.told, nil
+	batch.SideDeliveries, m.sideDeliveries = m.sideDeliveries, nil
+	batch.Notices, m.notices = m.notices, nil
 	return batch
 }
 
-// flush looks at one lane, and says whether something of it is written.
-func (m *Machine) flush(l *Lane, batch *Batch, floors map[*bucket]time.Time, now time.Time) (writes bool) {
-	pending := l.pending() && (!l.known || l.hook != nil)
-	at := l.pendingAt()
-	late := pending && l.placed && (now.Sub(at) >= m.LagAfter || l.bucket.stopping)
+// flushLane adds a lane to a batch and reports whether its row is written or removed. A lane with pending events and no
+// row holds back the checkpoint of its bucket.
+func (m *Machine) flushLane(l *Lane, batch *Batch, checkpoints map[*bucket]time.Time, now time.Time) (writes bool) {
+	pending := l.hasPending() && (!l.hookKnown || l.hook != nil)
+	at := l.oldestPendingAt()
+	late := pending && l.hasCursor && (now.Sub(at) >= m.LagAfter || l.bucket.stopping)
 	switch state := l.row.State; {
-	case late && l.known && state == Live:
+	case late && l.hookKnown && state == Live:
 		l.row.State, l.wantsRow, l.dirty = Lagging, true, true
-	case !late && !l.behind && (state == Lagging || state == Draining):
+	case !late && !l.headStale && (state == Lagging || state == Draining):
 		l.row.State, l.wantsRow = Live, false
 	}
 	switch {
-	case l.wantsRow && (l.dirty || !l.hasRow) && l.known && l.hook != nil, l.wantsRow && l.dirty && l.hasRow:
+	case l.wantsRow && (l.dirty || !l.hasRow) && l.hookKnown && l.hook != nil, l.wantsRow && l.dirty && l.hasRow:
 		row := l.row
 		row.Org, row.Source, row.Bucket, row.Cursor = l.org, l.source, l.bucket.number, l.cursor
-		if !l.placed {
+		if !l.hasCursor {
 			row.Cursor = Unknown
 		}
 		batch.Save = append(batch.Save, Save{row, pending, at.Add(-time.Microsecond)})
@@ -121,8 +126,8 @@ func (m *Machine) flush(l *Lane, batch *Batch, floors map[*bucket]time.Time, now
 	}
 	if pending && (!l.wantsRow || !l.hasRow) {
 		before := at.Add(-time.Microsecond)
-		if floor, ok := floors[l.bucket]; !ok || before.Before(floor) {
-			floors[l.bucket] = before
+		if checkpoint, ok := checkpoints[l.bucket]; !ok || before.Before(checkpoint) {
+			checkpoints[l.bucket] = before
 		}
 	}
 	if !pending && !l.dirty && l.wantsRow == l.hasRow {
@@ -131,11 +136,12 @@ func (m *Machine) flush(l *Lane, batch *Batch, floors map[*bucket]time.Time, now
 	return writes
 }
 
-// Flushed means that a batch was written, but for the rows of sources that are in unsaved: their owners have changed something meanwhile.
+// Flushed reports that a batch was written, except the rows of the sources in unsaved, whose webhooks were changed in
+// the meantime.
 func (m *Machine) Flushed(batch *Batch, unsaved map[string]bool) {
-	for _, f := range batch.Floors {
+	for _, f := range batch.Checkpoints {
 		if b := m.buckets[f.Bucket]; b != nil && b.epoch == f.Epoch {
-			b.floor = f.At
+			b.checkpoint = f.At
 		}
 	}
 	for _, l := range batch.removed {
@@ -147,72 +153,73 @@ func (m *Machine) Flushed(batch *Batch, unsaved map[string]bool) {
 		if unsaved[l.source] && m.lanes[l.source] == l {
 			l.dirty = true
 			m.Invalidate(l.org, l.source)
-			m.look(l)
+			m.markChanged(l)
 		}
 	}
 }
 
-// Unflushed means that nothing of a batch is known to be written.
-func (m *Machine) Unflushed(batch *Batch) {
+// FlushFailed reports that a batch may not have been written. The next flush contains it again.
+func (m *Machine) FlushFailed(batch *Batch) {
 	for _, l := range batch.saved {
 		l.dirty = true
-		m.look(l)
+		m.markChanged(l)
 	}
 	for _, l := range batch.removed {
-		m.look(l)
+		m.markChanged(l)
 	}
-	m.errands = append(batch.Errands, m.errands...)
-	m.told = append(batch.Told, m.told...)
+	m.sideDeliveries = append(batch.SideDeliveries, m.sideDeliveries...)
+	m.notices = append(batch.Notices, m.notices...)
 }
 
-// Stop lets a bucket begin nothing new; Flying says how much is still under way.
-func (m *Machine) Stop(number int) {
+// StopBucket starts no more deliveries of a bucket. InFlight counts those that have not ended.
+func (m *Machine) StopBucket(number int) {
 	if b := m.buckets[number]; b != nil {
 		b.stopping = true
 		for _, l := range b.lanes {
-			m.look(l)
+			m.markChanged(l)
 		}
 	}
 }
 
-// Flying is how many deliveries of a bucket are under way.
-func (m *Machine) Flying(number int) int {
+// InFlight returns how many deliveries of a bucket have not ended.
+func (m *Machine) InFlight(number int) int {
 	if b := m.buckets[number]; b != nil {
-		return b.flying
+		return b.inFlight
 	}
 	return 0
 }
 
-// Drop forgets a bucket and its lanes.
-func (m *Machine) Drop(number int) {
+// DropBucket removes a bucket and its lanes from memory.
+func (m *Machine) DropBucket(number int) {
 	b := m.buckets[number]
 	if b == nil {
 		return
 	}
 	b.held = false
 	for _, l := range b.lanes {
-		m.remove(l)
+		m.removeLane(l)
 	}
 	delete(m.buckets, number)
 }
 
-// Holds says whether a bucket is held under an epoch, and runs.
-func (m *Machine) Holds(number int, epoch int64) bool {
+// HoldsBucket reports whether a bucket is held under an epoch.
+func (m *Machine) HoldsBucket(number int, epoch int64) bool {
 	b := m.buckets[number]
 	return b != nil && b.held && b.epoch == epoch
 }
 
-// Stats are numbers for operators.
+// Stats are numbers for operators: Pending counts lanes with something to deliver or to write, Timers the lanes and
+// hosts that wait for their next attempt.
 type Stats struct {
-	Lanes, Flying, Waiting, Backoff, Open int
+	Lanes, InFlight, Pending, Timers, HostsDown int
 }
 
-// Stats counts.
+// Stats returns the current numbers.
 func (m *Machine) Stats() Stats {
-	s := Stats{Lanes: len(m.lanes), Flying: m.gate.flying, Waiting: len(m.changed), Backoff: len(m.timers.list)}
+	s := Stats{Lanes: len(m.lanes), InFlight: m.gate.inFlight, Pending: len(m.changed), Timers: len(m.timers.list)}
 	for _, h := range m.hosts {
 		if h.open {
-			s.Open++
+			s.HostsDown++
 		}
 	}
 	return s

@@ -6,7 +6,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
-// class separates lanes that work from those that failed lately, so that the second never take all slots.
+// class separates lanes that work from those that failed lately, so that failing endpoints never use all slots.
 type class uint8
 
 const (
@@ -15,78 +15,82 @@ const (
 	classes
 )
 
-// waiter is somebody who would send: a lane, or whoever is to be told that they may.
+// waiter is a permit request of a lane or a callback; one of the fields is set.
 type waiter struct {
 	lane  *Lane
 	grant func(*Job)
 }
 
-// tenant is an org as far as it sends.
+// tenant is the queue of an organisation: its hosts that have a waiter and room for a delivery.
 type tenant struct {
 	hosts  [classes]fifo[*host]
 	listed [classes]bool
-	// credit is below zero for an org whose deliveries hold slots for long: while slots are scarce others come first.
+	// credit is below zero for an organisation whose deliveries hold slots for long. While slots are scarce, other
+	// organisations come first.
 	credit float64
 }
 
-// gate decides who may send: over all orgs in turn, within an org over its hosts, within a host first come first served.
+// gate limits concurrent deliveries and decides which waiter is next: round robin over organisations, then over the
+// hosts of an organisation, then first come, first served within a host.
 type gate struct {
-	slots  int
-	flying int
-	orgs   [classes]fifo[*tenant]
-	byOrg  map[id.Org]*tenant
-	turn   class
+	slots    int
+	inFlight int
+	orgs     [classes]fifo[*tenant]
+	byOrg    map[id.Org]*tenant
+	turn     class
 }
 
-// reserved is the part of the slots that only healthy lanes get.
-const reserved = 5 // one in five
+// reservedShare is the divisor of the slots that only healthy lanes get: one in five.
+const reservedShare = 5
 
-func (g *gate) scarce() bool { return g.flying >= g.slots-g.slots/reserved }
+func (g *gate) isScarce() bool { return g.inFlight >= g.slots-g.slots/reservedShare }
 
-// enqueue lets somebody wait for their turn.
 func (g *gate) enqueue(h *host, w waiter, c class) {
-	h.ready[c].push(w)
-	g.list(h, c)
+	h.waiters[c].push(w)
+	g.listHost(h, c)
 }
 
-// list puts a host where it is found, if it can send.
-func (g *gate) list(h *host, c class) {
-	if h.listed[c] || h.ready[c].empty() || h.full(c) {
+// listHost puts a host into the queue of its organisation if it has a waiter and room for a delivery.
+func (g *gate) listHost(h *host, c class) {
+	if h.listed[c] || h.waiters[c].empty() || h.isFull(c) {
 		return
 	}
 	h.listed[c] = true
-	h.org.hosts[c].push(h)
-	if !h.org.listed[c] {
-		h.org.listed[c] = true
-		g.orgs[c].push(h.org)
+	h.tenant.hosts[c].push(h)
+	if !h.tenant.listed[c] {
+		h.tenant.listed[c] = true
+		g.orgs[c].push(h.tenant)
 	}
 }
 
-// pick takes the next who may send, and a slot for them.
-func (g *gate) pick() (w waiter, h *host, c class, ok bool) {
-	if g.flying >= g.slots {
+// pickWaiter returns the next waiter and takes a slot for it. Healthy and troubled waiters alternate; only healthy ones
+// are picked while slots are scarce.
+func (g *gate) pickWaiter() (w waiter, h *host, c class, ok bool) {
+	if g.inFlight >= g.slots {
 		return waiter{}, nil, healthy, false
 	}
 	first, second := g.turn, 1-g.turn
-	if g.scarce() {
+	if g.isScarce() {
 		first, second = healthy, classes
 	}
 	g.turn = 1 - g.turn
 	c = first
-	if w, h, ok = g.pickOf(first); !ok && second < classes {
+	if w, h, ok = g.pickClass(first); !ok && second < classes {
 		c = second
-		w, h, ok = g.pickOf(second)
+		w, h, ok = g.pickClass(second)
 	}
 	if ok {
-		g.flying++
-		h.flying[c]++
-		g.list(h, c)
+		g.inFlight++
+		h.inFlight[c]++
+		g.listHost(h, c)
 	}
 	return w, h, c, ok
 }
 
-func (g *gate) pickOf(c class) (waiter, *host, bool) {
-	scarce := g.scarce()
+// pickClass picks a waiter of one class. While slots are scarce it passes over organisations without credit, once per
+// call at most.
+func (g *gate) pickClass(c class) (waiter, *host, bool) {
+	scarce := g.isScarce()
 	for patience := g.orgs[c].len(); !g.orgs[c].empty(); patience-- {
 		o := g.orgs[c].pop()
 		if scarce && o.credit < 0 && patience > 0 {
@@ -94,7 +98,7 @@ func (g *gate) pickOf(c class) (waiter, *host, bool) {
 			g.orgs[c].push(o)
 			continue
 		}
-		w, h, ok := g.pickIn(o, c)
+		w, h, ok := g.pickHost(o, c)
 		if o.listed[c] = !o.hosts[c].empty(); o.listed[c] {
 			g.orgs[c].push(o)
 		}
@@ -105,39 +109,39 @@ func (g *gate) pickOf(c class) (waiter, *host, bool) {
 	return waiter{}, nil, false
 }
 
-func (g *gate) pickIn(o *tenant, c class) (waiter, *host, bool) {
+func (g *gate) pickHost(o *tenant, c class) (waiter, *host, bool) {
 	for !o.hosts[c].empty() {
 		h := o.hosts[c].pop()
 		h.listed[c] = false
-		if h.full(c) || h.ready[c].empty() {
-			continue // it is listed again when it has room
+		if h.isFull(c) || h.waiters[c].empty() {
+			continue // release or enqueue lists it again
 		}
-		return h.ready[c].pop(), h, true
+		return h.waiters[c].pop(), h, true
 	}
 	return waiter{}, nil, false
 }
 
-// costPer is the time in a slot that counts as one delivery.
-const costPer = 100 * time.Millisecond
+// slotCost is how long a delivery holds a slot per unit of credit.
+const slotCost = 100 * time.Millisecond
 
-// release gives a slot back.
+// release returns a slot and, while slots are scarce, charges the organisation for the time it was held.
 func (g *gate) release(h *host, c class, took time.Duration) {
-	g.flying--
-	h.flying[c]--
-	if g.scarce() {
-		h.org.credit = max(h.org.credit-float64(took)/float64(costPer), -100)
+	g.inFlight--
+	h.inFlight[c]--
+	if g.isScarce() {
+		h.tenant.credit = max(h.tenant.credit-float64(took)/float64(slotCost), -100)
 	} else {
-		h.org.credit = 0
+		h.tenant.credit = 0
 	}
 	g.relist(h)
 }
 
 func (g *gate) relist(h *host) {
-	g.list(h, healthy)
-	g.list(h, troubled)
+	g.listHost(h, healthy)
+	g.listHost(h, troubled)
 }
 
-// fifo is a queue whose memory is used again.
+// fifo is a queue that reuses its memory.
 type fifo[T any] struct {
 	list  []T
 	first int

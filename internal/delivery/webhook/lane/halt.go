@@ -6,57 +6,57 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
-// Halt lets nothing begin any more, for as long as it takes. What is under way ends as usual; what comes is not kept in memory but waits in
-// the store, with a row for each lane as soon as it lags. Nobody's endpoint is held to have failed meanwhile.
+// Halt starts no more deliveries until Resume. Deliveries in flight end as usual. New events are not kept in memory:
+// they wait in the store, and each lane gets a row as soon as it lags. No endpoint fails because of a halt.
 func (m *Machine) Halt() {
 	if m.halted {
 		return
 	}
 	m.halted = true
 	for _, l := range m.lanes {
-		l.forget()
+		l.unload()
 	}
 }
 
-// Halted says whether it is.
+// Halted reports whether deliveries are stopped by Halt.
 func (m *Machine) Halted() bool { return m.halted }
 
-// Go ends a Halt: every lane goes on where it stood.
-func (m *Machine) Go(now time.Time) {
+// Resume ends a Halt. Every lane continues where it stopped.
+func (m *Machine) Resume(now time.Time) {
 	if !m.halted {
 		return
 	}
 	m.halted = false
 	for _, l := range m.lanes {
-		if l.pending() {
-			m.look(l)
-			m.act(l, now)
+		if l.hasPending() {
+			m.markChanged(l)
+			m.advance(l, now)
 		}
 	}
 }
 
-// Suspend holds back the lanes of these orgs and of no others. It is like Halt for each of them: what is under way ends, what comes waits
-// in the store. Their endpoints start afresh afterwards, because nothing can be known of them meanwhile: no failure is counted, and none
-// from before leads to their being disabled.
+// Suspend stops the lanes of exactly these organisations and resumes all others. It is like Halt for each of them:
+// deliveries in flight end, new events wait in the store. Failures from before a suspension are cleared and none are
+// counted during it, so that no endpoint is disabled because of it.
 func (m *Machine) Suspend(orgs map[id.Org]struct{}, now time.Time) {
 	before := m.suspended
 	m.suspended = orgs
 	for _, h := range m.hosts {
 		if _, was := before[h.key.org]; !was && m.isSuspended(h.key.org) {
 			m.timers.stop(&h.timer)
-			h.open, h.half, h.opens, h.window, h.fails = false, false, 0, 0, 0
-			h.probe, h.elected, h.parked, h.who = nil, false, nil, h.who[:0]
+			h.open, h.halfOpen, h.openCount, h.releaseWindow, h.failures = false, false, 0, 0, 0
+			h.probe, h.probeScheduled, h.parked, h.failedSources = nil, false, nil, h.failedSources[:0]
 		}
 	}
 	for _, l := range m.lanes {
 		_, was := before[l.org]
 		switch is := m.isSuspended(l.org); {
 		case is && !was:
-			m.calm(l)
-			l.forget()
-		case was && !is && l.pending():
-			m.look(l)
-			m.act(l, now)
+			m.clearFailures(l)
+			l.unload()
+		case was && !is && l.hasPending():
+			m.markChanged(l)
+			m.advance(l, now)
 		}
 	}
 }
@@ -66,16 +66,16 @@ func (m *Machine) isSuspended(org id.Org) bool {
 	return is
 }
 
-// Held reports whether nothing may begin for an org.
-func (m *Machine) Held(org id.Org) bool { return m.halted || m.isSuspended(org) }
+// IsHeld reports whether no delivery may start for an organisation.
+func (m *Machine) IsHeld(org id.Org) bool { return m.halted || m.isSuspended(org) }
 
-// calm forgets what failed. What is paused or disabled stays so.
-func (m *Machine) calm(l *Lane) {
+// clearFailures resets the failures of a lane, unless it is paused or disabled. A lane in Backoff drains instead.
+func (m *Machine) clearFailures(l *Lane) {
 	if l.row.State == Paused || l.row.State == Disabled {
 		return
 	}
 	m.timers.stop(&l.timer)
-	l.probing, l.beside, l.parked, l.volunteer, l.clean = false, false, false, false, false
+	l.probing, l.afterHead, l.parked, l.mayTryHost, l.failedByHost = false, false, false, false, false
 	if l.row.State == Backoff {
 		l.row.State = Draining
 	}
@@ -83,6 +83,6 @@ func (m *Machine) calm(l *Lane) {
 	l.row.HeadTries, l.row.HeadSince = 0, time.Time{}
 	if l.wantsRow {
 		l.dirty = true
-		m.look(l)
+		m.markChanged(l)
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
 )
 
-// While deliveries are held back nothing is sent, an account costs a row and no memory, and no endpoint is held to have failed, however long
-// it takes; afterwards everything comes, in order and once.
-func TestHaltedLanesHoldAndLoseNothing(t *testing.T) {
+// During a halt nothing is sent, each lane has a row, and no endpoint fails, however long the halt lasts. Afterwards
+// every event is delivered once and in order.
+func TestHaltedLanesLoseNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3, 3)
 	busy, failing, quiet := w.sources()[0], w.sources()[1], w.sources()[2]
@@ -25,7 +25,7 @@ func TestHaltedLanesHoldAndLoseNothing(t *testing.T) {
 		return lane.Result{Status: 200, Took: time.Millisecond}
 	}
 	w.commit(failing, 2)
-	for w.step() || len(w.flying) > 0 {
+	for w.step() || len(w.inFlight) > 0 {
 	}
 	w.flush(false)
 	before := w.sends
@@ -36,27 +36,27 @@ func TestHaltedLanesHoldAndLoseNothing(t *testing.T) {
 		w.commit(failing, 1)
 		w.commit(quiet, 1)
 		w.now = w.now.Add(3 * time.Hour)
-		for w.step() || len(w.flying) > 0 {
+		for w.step() || len(w.inFlight) > 0 {
 		}
 		w.flush(false)
 	}
 	if w.sends != before {
-		t.Errorf("%d deliveries while they were held back", w.sends-before)
+		t.Errorf("%d deliveries during the halt", w.sends-before)
 	}
 	if _, due := w.machine.NextDue(); due {
-		t.Error("something is due")
+		t.Error("a timer is due during the halt")
 	}
 	for _, source := range []string{busy, failing, quiet} {
 		if row, ok := w.rows[source]; !ok || row.State == lane.Disabled {
-			t.Errorf("%s: %t %+v", source, ok, row)
+			t.Errorf("%s has no row or is disabled: %t %+v", source, ok, row)
 		}
 	}
-	if len(w.told) != 0 {
-		t.Errorf("somebody was told: %+v", w.told)
+	if len(w.notices) != 0 {
+		t.Errorf("notices during the halt: %+v", w.notices)
 	}
 
 	clear(w.broken)
-	w.machine.Go(w.now)
+	w.machine.Resume(w.now)
 	w.settle(time.Hour)
 	w.check(3)
 	for source, n := range map[string]int{busy: 4003, failing: 42, quiet: 40} {
@@ -65,12 +65,12 @@ func TestHaltedLanesHoldAndLoseNothing(t *testing.T) {
 		}
 	}
 	if len(w.rows) != 0 {
-		t.Errorf("rows stay: %v", w.rows)
+		t.Errorf("rows are left: %v", w.rows)
 	}
 }
 
-// A node that takes over while deliveries are held back holds them as well, from what the database says.
-func TestAHaltSurvivesATakeOver(t *testing.T) {
+// A node that takes over during a halt sends nothing, and resumes from what the database has.
+func TestHaltSurvivesTakeover(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 5, 1)
 	source := w.sources()[0]
@@ -87,19 +87,19 @@ func TestAHaltSurvivesATakeOver(t *testing.T) {
 	}
 	w.now = w.now.Add(5 * time.Second)
 	w.flush(false)
-	if w.sends != 0 || len(w.flying) != 0 {
-		t.Errorf("%d sent", w.sends)
+	if w.sends != 0 || len(w.inFlight) != 0 {
+		t.Errorf("%d deliveries during the halt", w.sends)
 	}
-	w.machine.Go(w.now)
+	w.machine.Resume(w.now)
 	w.settle(time.Hour)
 	if got := w.got[source]; len(got) != 20 || !slices.IsSorted(got) {
-		t.Errorf("%v", got)
+		t.Errorf("got %v, want 20 events in order", got)
 	}
 }
 
-// While an org is suspended nothing is sent for it, and its endpoints are not disabled however long that takes, also one that failed
-// before; other orgs' lanes go on. Afterwards everything comes, in order and once.
-func TestSuspendedLanesHoldAndLoseNothing(t *testing.T) {
+// While an organisation is suspended nothing is sent for it, and none of its endpoints is disabled, not even one that
+// failed before. Lanes of other organisations continue. Afterwards every event is delivered once and in order.
+func TestSuspendedLanesLoseNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3, 2)
 	busy, failing := w.sources()[0], w.sources()[1]
@@ -113,7 +113,7 @@ func TestSuspendedLanesHoldAndLoseNothing(t *testing.T) {
 	w.commit(busy, 3)
 	w.broken[failing] = true
 	w.commit(failing, 2)
-	for w.step() || len(w.flying) > 0 {
+	for w.step() || len(w.inFlight) > 0 {
 	}
 	w.flush(false)
 	if before := w.sends; before < 4 {
@@ -126,7 +126,7 @@ func TestSuspendedLanesHoldAndLoseNothing(t *testing.T) {
 		w.commit(busy, 10)
 		w.commit(failing, 1)
 		w.now = w.now.Add(3 * time.Hour)
-		for w.step() || len(w.flying) > 0 {
+		for w.step() || len(w.inFlight) > 0 {
 		}
 		w.flush(false)
 		if i == 20 { // another node takes over
@@ -135,21 +135,21 @@ func TestSuspendedLanesHoldAndLoseNothing(t *testing.T) {
 		}
 	}
 	if w.sends != before {
-		t.Errorf("%d deliveries for a suspended org", w.sends-before)
+		t.Errorf("%d deliveries for a suspended organisation", w.sends-before)
 	}
 	for source, row := range w.rows {
 		if row.State == lane.Disabled || row.State == lane.Backoff || row.FailCount != 0 || !row.FailSince.IsZero() {
-			t.Errorf("%s: %+v", source, row)
+			t.Errorf("%s failed during the suspension: %+v", source, row)
 		}
 	}
 
-	// It still fails at first: the time of the suspension does not count.
+	// The endpoint still fails at first. The time of the suspension does not count towards disabling it.
 	w.machine.Suspend(nil, w.now)
-	for w.step() || len(w.flying) > 0 {
+	for w.step() || len(w.inFlight) > 0 {
 	}
 	w.flush(false)
 	if row := w.rows[failing]; row.State != lane.Backoff {
-		t.Errorf("%+v", row)
+		t.Errorf("the failing lane is not in backoff: %+v", row)
 	}
 	clear(w.broken)
 	w.settle(time.Hour)

@@ -7,191 +7,194 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
-// How a lane comes by its webhook, and what becomes of it when that is another.
+// This file loads the webhook of a lane and applies changes to it.
 
-// load asks for a lane's webhook.
-func (m *Machine) load(l *Lane) {
-	if !l.loading {
-		l.loading = true
-		m.loads.push(l)
+// requestHook queues a lane for NextHookLoads.
+func (m *Machine) requestHook(l *Lane) {
+	if !l.hookLoading {
+		l.hookLoading = true
+		m.loadQueue.push(l)
 	}
 }
 
-// NextLoads are lanes whose webhook must be read, up to so many. Each must be answered by Configured or Unconfigured.
-func (m *Machine) NextLoads(most int) []*Lane {
-	n := min(most, m.loads.len())
+// NextHookLoads returns up to most lanes whose webhook must be read. The caller must call HookLoaded or HookLoadFailed
+// for each of them.
+func (m *Machine) NextHookLoads(most int) []*Lane {
+	n := min(most, m.loadQueue.len())
 	if n == 0 {
 		return nil
 	}
 	list := make([]*Lane, 0, n)
 	for range n {
-		list = append(list, m.loads.pop())
+		list = append(list, m.loadQueue.pop())
 	}
 	return list
 }
 
-// Unconfigured means that a webhook could not be read; it is asked for again.
-func (m *Machine) Unconfigured(l *Lane) {
-	l.loading = false
+// HookLoadFailed reports that a webhook could not be read. The lane requests it again.
+func (m *Machine) HookLoadFailed(l *Lane) {
+	l.hookLoading = false
 	if m.lanes[l.source] == l {
-		m.load(l)
+		m.requestHook(l)
 	}
 }
 
-// Invalidate means that a source's webhook changed. New ones begin to deliver by this.
+// Invalidate reports that the webhook of a source was created, changed or deleted. It is read again.
 func (m *Machine) Invalidate(org id.Org, source string) {
 	b := m.buckets[event.Bucket(source)]
 	if b == nil || !b.held {
 		return
 	}
-	l := m.lane(org, source, b)
-	if l.loading {
-		// What is being read may be older.
-		l.loading = false
+	l := m.ensureLane(org, source, b)
+	if l.hookLoading {
+		// The read that is running may return the webhook from before the change.
+		l.hookLoading = false
 	}
-	l.known = false
-	m.load(l)
+	l.hookKnown = false
+	m.requestHook(l)
 }
 
-// Configured gives a lane its webhook; nil if there is none.
-func (m *Machine) Configured(l *Lane, h *Hook, now time.Time) {
+// HookLoaded sets the webhook of a lane; nil if there is none.
+func (m *Machine) HookLoaded(l *Lane, h *Hook, now time.Time) {
 	if m.lanes[l.source] != l {
 		return
 	}
-	l.loading = false
-	l.known, l.hook = true, h
-	defer l.answer()
+	l.hookLoading = false
+	l.hookKnown, l.hook = true, h
+	defer l.answerHookWaiters()
 	if h == nil {
-		m.empty(l)
+		m.clearHook(l)
 		return
 	}
 	if h.Gen != l.row.Gen {
-		m.adopt(l, h, now)
-	} else if l.placed {
-		l.choose()
+		m.adoptHook(l, h, now)
+	} else if l.hasCursor {
+		l.applyFilter()
 	}
-	if l.placed && l.cursor < h.StartSeq && l.flying == 0 {
+	if l.hasCursor && l.cursor < h.StartSeq && l.inFlight == 0 {
 		head := max(l.head, h.StartSeq)
 		if l.tail < h.StartSeq {
-			l.place(h.StartSeq)
+			l.setCursor(h.StartSeq)
 			l.head = head
 		} else {
-			l.drop(h.StartSeq)
+			l.skipThrough(h.StartSeq)
 		}
 	}
-	m.look(l)
-	m.act(l, now)
+	m.markChanged(l)
+	m.advance(l, now)
 }
 
-// drop takes out what was there before the webhook.
-func (l *Lane) drop(upTo int64) {
+// skipThrough marks the events up to a sequence done: they are older than the webhook.
+func (l *Lane) skipThrough(upTo int64) {
 	for i := range l.items {
 		if l.items[i].event.Seq <= upTo {
 			l.items[i].done = true
 		}
 	}
-	l.settle()
+	l.advanceCursor()
 	l.cursor = max(l.cursor, upTo)
 }
 
-// empty is a lane of a source without a webhook.
-func (m *Machine) empty(l *Lane) {
-	l.again()
+// clearHook resets the lane of a source that has no webhook. Everything so far is done.
+func (m *Machine) clearHook(l *Lane) {
+	l.detachInFlight()
 	l.row = Row{State: Live}
-	l.hasRow, l.wantsRow, l.dirty, l.behind, l.skip = false, false, false, false, nil
+	l.hasRow, l.wantsRow, l.dirty, l.headStale, l.doneAhead = false, false, false, false, nil
 	l.cursor, l.tail = l.head, l.head
 	m.timers.stop(&l.timer)
 	delete(m.changed, l)
 }
 
-// again makes what is under way none of the lane's business any more.
-func (l *Lane) again() {
+// detachInFlight starts a new run of the lane: deliveries in flight become strays, and memory is cleared.
+func (l *Lane) detachInFlight() {
 	l.run++
-	l.strays += l.flying
-	l.flying = 0
+	l.strays += l.inFlight
+	l.inFlight = 0
 	l.items, l.bytes = nil, 0
 	l.tail = l.cursor
-	l.probing, l.beside, l.parked = false, false, false
+	l.probing, l.afterHead, l.parked = false, false, false
 }
 
-// adopt follows the owner's orders: what the database says of the lane counts, not what it was doing.
-func (m *Machine) adopt(l *Lane, h *Hook, now time.Time) {
-	known := l.row.Gen
+// adoptHook applies a webhook with another Gen, that is, a change by its owner or an operator: the state in the
+// database replaces that of the lane.
+func (m *Machine) adoptHook(l *Lane, h *Hook, now time.Time) {
+	oldGen := l.row.Gen
 	l.row.Gen = h.Gen
 	if h.Row == nil {
 		switch {
 		case l.row.State.sends():
-		case known != 0:
-			// It was failing, and the webhook is another one now.
+		case oldGen != 0:
+			// The endpoint was failing. The webhook was replaced, so it starts afresh.
 			l.row = Row{State: Draining, Gen: h.Gen}
-			l.probing, l.beside, l.parked, l.behind = false, false, false, true
+			l.probing, l.afterHead, l.parked, l.headStale = false, false, false, true
 			m.timers.stop(&l.timer)
 		}
 		l.dirty = l.dirty || l.wantsRow
-		if l.placed {
-			l.choose()
+		if l.hasCursor {
+			l.applyFilter()
 		}
 		return
 	}
-	l.row, l.hasRow, l.wantsRow, l.dirty = *h.Row, true, true, l.placed
+	l.row, l.hasRow, l.wantsRow, l.dirty = *h.Row, true, true, l.hasCursor
 	l.row.Moved = 0
-	l.probing, l.beside, l.parked = false, false, false
-	if h.Row.Cursor >= 0 && (h.Row.Moved > known || !l.placed) {
+	l.probing, l.afterHead, l.parked = false, false, false
+	// The lane's own cursor is newer than the stored one, unless the change moved the stored one.
+	if h.Row.Cursor >= 0 && (h.Row.Moved > oldGen || !l.hasCursor) {
 		head := l.head
-		l.again()
-		l.place(h.Row.Cursor)
+		l.detachInFlight()
+		l.setCursor(h.Row.Cursor)
 		l.head = max(l.head, head)
-		l.skip = nil
-	} else if l.placed {
-		l.choose()
+		l.doneAhead = nil
+	} else if l.hasCursor {
+		l.applyFilter()
 	}
-	if !l.pending() {
+	if !l.hasPending() {
 		l.missedAt = now
 	}
-	l.behind = true
-	l.unplaced()
+	l.headStale = true
+	l.goLiveIfNothingPending()
 	m.timers.stop(&l.timer)
 	if l.row.State == Backoff {
 		m.timers.set(&l.timer, l.row.NextAt)
 	}
 	if m.isSuspended(l.org) {
-		m.calm(l)
+		m.clearFailures(l)
 	}
 }
 
-// maxAsking bounds how many events that are not stored wait for a lane's webhook to be read: about one of each kind.
-const maxAsking = 16
+// maxHookWaiters limits how many events that are not stored wait for a lane's webhook: about one of each kind.
+const maxHookWaiters = 16
 
-// Live gives the webhook by which events of a source that are not stored can be sent: at once, or when it was read. Without one nothing
-// is called. give must not block.
-func (m *Machine) Live(org id.Org, source string, give func(*Hook)) {
+// WithLiveHook calls give with the webhook of a source if its lane delivers: immediately, or when the webhook was read.
+// It is for events that are not stored. give is never called if the source has no webhook or its lane does not
+// deliver. give must not block.
+func (m *Machine) WithLiveHook(org id.Org, source string, give func(*Hook)) {
 	l := m.lanes[source]
 	if l == nil {
 		b := m.buckets[event.Bucket(source)]
-		if b == nil || !b.runs() {
+		if b == nil || !b.isRunning() {
 			return
 		}
-		l = m.lane(org, source, b)
+		l = m.ensureLane(org, source, b)
 	}
-	if l.known {
-		l.live(give)
+	if l.hookKnown {
+		l.callIfSending(give)
 		return
 	}
-	if m.load(l); len(l.asking) < maxAsking {
-		l.asking = append(l.asking, give)
+	if m.requestHook(l); len(l.hookWaiters) < maxHookWaiters {
+		l.hookWaiters = append(l.hookWaiters, give)
 	}
 }
 
-func (l *Lane) live(give func(*Hook)) {
+func (l *Lane) callIfSending(give func(*Hook)) {
 	if l.hook != nil && l.row.State.sends() {
 		give(l.hook)
 	}
 }
 
-// answer tells those that asked while the webhook was not known.
-func (l *Lane) answer() {
-	for _, give := range l.asking {
-		l.live(give)
+func (l *Lane) answerHookWaiters() {
+	for _, give := range l.hookWaiters {
+		l.callIfSending(give)
 	}
-	l.asking = nil
+	l.hookWaiters = nil
 }

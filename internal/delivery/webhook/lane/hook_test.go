@@ -10,21 +10,21 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
-// An event that is not stored and comes while its webhook is being read is sent by what was read.
-func TestLiveEventsWaitForTheirWebhook(t *testing.T) {
+// An event that is not stored waits while its webhook is being read.
+func TestUnstoredEventsWaitForTheirWebhook(t *testing.T) {
 	t.Parallel()
 	m := lane.New(lane.Defaults(), func() float64 { return 0.5 })
 	now, source := time.Now(), string(id.New[id.Account]())
 	bucket := event.Bucket(source)
 	var given []string
-	live := func() { m.Live("org_a", source, func(h *lane.Hook) { given = append(given, h.Host) }) }
+	live := func() { m.WithLiveHook("org_a", source, func(h *lane.Hook) { given = append(given, h.Host) }) }
 	configure := func(h *lane.Hook) {
 		t.Helper()
-		list := m.NextLoads(10)
+		list := m.NextHookLoads(10)
 		if len(list) != 1 {
-			t.Fatalf("%d webhooks are to be read", len(list))
+			t.Fatalf("%d webhooks to read, want 1", len(list))
 		}
-		m.Configured(list[0], h, now)
+		m.HookLoaded(list[0], h, now)
 	}
 	want := func(hosts ...string) {
 		t.Helper()
@@ -34,13 +34,13 @@ func TestLiveEventsWaitForTheirWebhook(t *testing.T) {
 		given = nil
 	}
 
-	live() // the bucket is another node's
-	m.Take(bucket, 1, nil)
-	m.Loaded(bucket, now, nil, nil, now)
+	live() // another node holds the bucket
+	m.HoldBucket(bucket, 1, nil)
+	m.BucketLoaded(bucket, now, nil, nil, now)
 	want()
 	live()
 	want()
-	configure(&lane.Hook{Gen: 1, Host: "first", AtOnce: 1})
+	configure(&lane.Hook{Gen: 1, Host: "first", MaxInFlight: 1})
 	want("first")
 	live()
 	want("first")
@@ -49,7 +49,7 @@ func TestLiveEventsWaitForTheirWebhook(t *testing.T) {
 	live()
 	live()
 	want()
-	configure(&lane.Hook{Gen: 2, Host: "second", AtOnce: 1})
+	configure(&lane.Hook{Gen: 2, Host: "second", MaxInFlight: 1})
 	want("second", "second")
 
 	m.Invalidate("org_a", source)
@@ -58,13 +58,13 @@ func TestLiveEventsWaitForTheirWebhook(t *testing.T) {
 	live()
 	want()
 
-	// However many come while it cannot be read, few are kept.
+	// Only a few events are kept while the webhook cannot be read.
 	m.Invalidate("org_a", source)
 	for range 1000 {
 		live()
 	}
-	configure(&lane.Hook{Gen: 3, Host: "third", AtOnce: 1})
+	configure(&lane.Hook{Gen: 3, Host: "third", MaxInFlight: 1})
 	if len(given) != 16 {
-		t.Errorf("%d were kept", len(given))
+		t.Errorf("%d events were kept, want 16", len(given))
 	}
 }

@@ -8,223 +8,236 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
-// hostKey names a host as one org uses it: what one org does to a host is nobody else's trouble.
+// hostKey identifies a host within an organisation: failures of one organisation's endpoints never affect another's.
 type hostKey struct {
 	org  id.Org
 	name string
 }
 
-// host is what is known of a receiver's host: how much it can take at once, and whether it is down.
+// host tracks a receiver's host: an adaptive limit on concurrent deliveries, and a breaker.
+//
+// The breaker opens after failures of several lanes. Lanes that then want to send are parked, and one at a time probes
+// the host. The first success half-opens the breaker, and each further success releases twice as many parked lanes. It
+// closes when no lane is parked.
 type host struct {
-	key hostKey
-	org *tenant
-	// ready are who would send, by class; listed says in which of the org's rings the host is.
-	ready  [classes]fifo[waiter]
-	listed [classes]bool
-	flying [classes]int
-	// limit grows by one with a window of successes and is halved by trouble.
-	limit float64
-	cutAt time.Time
-	used  time.Time
+	key    hostKey
+	tenant *tenant
+	// waiters wait at the gate, by class; listed is set while the host is in the queue of its tenant.
+	waiters  [classes]fifo[waiter]
+	listed   [classes]bool
+	inFlight [classes]int
+	// limit is the adaptive limit on deliveries in flight, see adaptLimit.
+	limit      float64
+	limitCutAt time.Time
+	lastUsed   time.Time
 
-	// fails are failures in a row, who whose they were.
-	fails int
-	who   []string
-	// open means that it is down: lanes are parked, and one at a time is tried. half means that one got through.
-	open, half bool
-	opens      int
-	// probe is the lane that is tried; elected means that it was its turn, and it did not come by itself. lastGood is when a delivery to
-	// the host last worked, lastTry when a lane last tried it by itself.
-	probe    *Lane
-	elected  bool
-	lastGood time.Time
-	lastTry  time.Time
-	window   int
-	parked   []*Lane
-	// due is when it is the turn of one that is parked; the timer may be set for sooner.
-	due   time.Time
-	timer timer
+	// failures counts failures in a row, failedSources the sources that they came from.
+	failures       int
+	failedSources  []string
+	open, halfOpen bool
+	// openCount counts openings and failed probes since the breaker last closed. It selects the delay before a probe.
+	openCount int
+	// probe is the lane that probes the host. probeScheduled means that it was sent at probeAt: only then does its
+	// failure delay the next probe.
+	probe          *Lane
+	probeScheduled bool
+	// lastSuccess is when a delivery to the host last succeeded, lastTry when a lane last tried it while it was down.
+	lastSuccess time.Time
+	lastTry     time.Time
+	// releaseWindow is how many parked lanes a success releases. Each success doubles it.
+	releaseWindow int
+	parked        []*Lane
+	// probeAt is when the next parked lane probes the host. The timer may be set for an earlier time, see
+	// scheduleProbe.
+	probeAt time.Time
+	timer   timer
 }
 
-// learn adapts what is sent at once.
-func (h *host) learn(r Result, now time.Time, most int) {
+// adaptLimit raises the limit by one per limit responses and halves it when the host is overloaded.
+func (h *host) adaptLimit(r Result, now time.Time, most int) {
 	switch {
 	case r.Aborted:
-	case crowded(r):
-		// Once per round: all that was under way when it became too much tells the same.
-		if now.Sub(h.cutAt) >= max(r.Took, time.Second) {
-			h.limit, h.cutAt = max(h.limit/2, 1), now
+	case isOverloaded(r):
+		// Cut once per round trip: everything in flight at the time of the overload reports the same overload.
+		if now.Sub(h.limitCutAt) >= max(r.Took, time.Second) {
+			h.limit, h.limitCutAt = max(h.limit/2, 1), now
 		}
 	case r.Status > 0 && h.limit < float64(most):
 		h.limit = min(h.limit+1/h.limit, float64(most))
 	}
 }
 
-// leastHealthy is what lanes that work may always have under way: others that hang must not take their host from them.
+// leastHealthy is how many deliveries of healthy lanes a host always accepts, however low its limit. Endpoints that
+// hang must not block the others on their host.
 const leastHealthy = 8
 
-// full says whether no more may be under way. Lanes that failed lately have half of the limit to themselves.
-func (h *host) full(c class) bool {
+// isFull reports whether the host has no room for another delivery of a class. Troubled lanes get half of the limit, in
+// addition to the healthy ones.
+func (h *host) isFull(c class) bool {
 	if c == troubled {
-		return h.flying[c] >= max(int(h.limit)/2, 1)
+		return h.inFlight[c] >= max(int(h.limit)/2, 1)
 	}
-	return h.flying[c] >= max(int(h.limit), leastHealthy)
+	return h.inFlight[c] >= max(int(h.limit), leastHealthy)
 }
 
-// quiet says whether the host can be forgotten.
-func (h *host) quiet(before time.Time) bool {
-	return h.flying == [classes]int{} && !h.open && len(h.parked) == 0 && h.used.Before(before) && h.ready[healthy].empty() && h.ready[troubled].empty()
+// isIdle reports whether the host was last used before a time and can be dropped.
+func (h *host) isIdle(before time.Time) bool {
+	return h.inFlight == [classes]int{} && !h.open && len(h.parked) == 0 && h.lastUsed.Before(before) &&
+		h.waiters[healthy].empty() && h.waiters[troubled].empty()
 }
 
-// hostFailed counts a failure of an endpoint, and opens the breaker when it is one too many. What was begun before the host last worked
-// tells nothing of it.
-func (m *Machine) hostFailed(h *host, job *Job, r Result, now time.Time) {
+// recordHostFailure counts a failed delivery and opens the breaker if there are too many. A delivery that started
+// before the host's last success does not count, nor does a response below 500 other than 429: that is the endpoint's.
+func (m *Machine) recordHostFailure(h *host, job *Job, r Result, now time.Time) {
 	source := job.Lane.source
 	if h.open {
-		if h.probe == job.Lane && h.elected {
-			m.openHost(h, now)
+		if h.probe == job.Lane && h.probeScheduled {
+			m.openBreaker(h, now)
 		}
-		return // others were under way already, or came by themselves
+		return // the delivery was in flight when the breaker opened, or its lane was allowed to try
 	}
-	if now.Add(-r.Took).Before(h.lastGood) || r.Status != 0 && r.Status < 500 && r.Status != http.StatusTooManyRequests {
+	if now.Add(-r.Took).Before(h.lastSuccess) || r.Status != 0 && r.Status < 500 && r.Status != http.StatusTooManyRequests {
 		return
 	}
-	h.fails++
-	if len(h.who) < m.OpenLanes && !slices.Contains(h.who, source) {
-		h.who = append(h.who, source)
+	h.failures++
+	if len(h.failedSources) < m.OpenLanes && !slices.Contains(h.failedSources, source) {
+		h.failedSources = append(h.failedSources, source)
 	}
-	// One that failed before may be the only one to blame: the host has just worked for another.
-	if h.half && job.Lane.row.FailCount == 0 || h.fails >= m.OpenAfter && len(h.who) >= m.OpenLanes {
-		m.openHost(h, now)
+	// While half-open, the host has just worked for another lane. A lane that failed before may itself be the cause.
+	if h.halfOpen && job.Lane.row.FailCount == 0 || h.failures >= m.OpenAfter && len(h.failedSources) >= m.OpenLanes {
+		m.openBreaker(h, now)
 	}
 }
 
-func (m *Machine) openHost(h *host, now time.Time) {
-	h.open, h.half, h.probe, h.elected = true, false, nil, false
-	h.opens++
-	h.due = now.Add(m.Delay(h.opens, m.chance()))
-	m.expect(h, now)
+// openBreaker opens the breaker, or keeps it open after a failed probe, and schedules the next probe.
+func (m *Machine) openBreaker(h *host, now time.Time) {
+	h.open, h.halfOpen, h.probe, h.probeScheduled = true, false, nil, false
+	h.openCount++
+	h.probeAt = now.Add(m.Delay(h.openCount, m.chance()))
+	m.scheduleProbe(h, now)
 }
 
-// expect sets when a host that is down is tried next: when its turn comes, or sooner for the sake of those that wait for it and never
-// failed themselves.
-func (m *Machine) expect(h *host, now time.Time) {
-	at := h.due
-	if slices.ContainsFunc(h.parked, (*Lane).blameless) {
-		at = h.soon(now)
+// scheduleProbe sets the timer of a host that is down: to probeAt, or earlier if a lane is parked that never failed.
+func (m *Machine) scheduleProbe(h *host, now time.Time) {
+	at := h.probeAt
+	if slices.ContainsFunc(h.parked, (*Lane).isBlameless) {
+		at = h.earlyProbeAt(now)
 	}
 	m.timers.set(&h.timer, at)
 }
 
-// soon is when a host may be tried that works for some: others there may have made it look as if it were down.
-func (h *host) soon(now time.Time) time.Time {
+// earlyProbeAt returns when a blameless lane may probe the host. That is before probeAt if the host worked lately: a
+// few bad endpoints may make a working host look down.
+func (h *host) earlyProbeAt(now time.Time) time.Time {
 	at := h.lastTry.Add(tryEvery)
 	if at.Before(now) {
 		at = now
 	}
-	if now.Sub(h.lastGood) >= worksFor || h.due.Before(at) {
-		return h.due
+	if now.Sub(h.lastSuccess) >= worksFor || h.probeAt.Before(at) {
+		return h.probeAt
 	}
 	return at
 }
 
-// blameless says whether a lane waits for its host only, and never failed itself.
-func (l *Lane) blameless() bool { return l.parked && l.row.FailCount == 0 }
+// isBlameless reports whether the lane waits for its host and has not failed itself.
+func (l *Lane) isBlameless() bool { return l.parked && l.row.FailCount == 0 }
 
-// hostWorks closes the breaker step by step: with every success twice as many parked lanes are let go.
-func (m *Machine) hostWorks(h *host, now time.Time) {
-	h.fails, h.who, h.lastGood = 0, h.who[:0], now
-	if !h.open && !h.half {
+// recordHostSuccess closes the breaker step by step: each success releases twice as many parked lanes as the last.
+func (m *Machine) recordHostSuccess(h *host, now time.Time) {
+	h.failures, h.failedSources, h.lastSuccess = 0, h.failedSources[:0], now
+	if !h.open && !h.halfOpen {
 		return
 	}
 	if h.open {
-		h.open, h.half, h.window = false, true, 1
+		h.open, h.halfOpen, h.releaseWindow = false, true, 1
 		m.timers.stop(&h.timer)
-		// Those that never failed themselves have waited for nothing but the host.
+		// Lanes that have not failed themselves come first.
 		slices.SortStableFunc(h.parked, func(a, b *Lane) int { return min(a.row.FailCount, 1) - min(b.row.FailCount, 1) })
 	} else {
-		h.window *= 2
+		h.releaseWindow *= 2
 	}
-	h.probe, h.elected = nil, false
-	for n := 0; n < h.window && len(h.parked) > 0; {
+	h.probe, h.probeScheduled = nil, false
+	for n := 0; n < h.releaseWindow && len(h.parked) > 0; {
 		l := h.parked[0]
 		h.parked = append(h.parked[:0], h.parked[1:]...)
 		if l.parked {
 			l.parked, l.probing = false, true
-			m.act(l, now)
+			m.advance(l, now)
 			n++
 		}
 	}
 	if len(h.parked) == 0 {
-		h.half, h.opens, h.window = false, 0, 0
+		h.halfOpen, h.openCount, h.releaseWindow = false, 0, 0
 		h.parked = nil
 	}
 }
 
-// probePatience is how long one that was sent ahead is waited for, until another is: it may hang by itself.
+// probePatience is how long a probe may take before another lane probes the host. The first endpoint may hang while the
+// host works.
 const probePatience = 2 * time.Second
 
-// tryHost sends one lane ahead to see whether a host is back.
-func (m *Machine) tryHost(h *host, now time.Time) {
+// probeHost releases one parked lane to find out whether the host works again. It runs when the host's timer is due.
+func (m *Machine) probeHost(h *host, now time.Time) {
 	if !h.open {
 		return
 	}
-	if now.Before(h.due) {
-		m.tryEarly(h, now)
+	if now.Before(h.probeAt) {
+		m.probeEarly(h, now)
 		return
 	}
 	for len(h.parked) > 0 {
-		// One that never failed itself tells more.
-		at := max(slices.IndexFunc(h.parked, (*Lane).blameless), 0)
+		// A lane that has not failed itself says more about the host.
+		at := max(slices.IndexFunc(h.parked, (*Lane).isBlameless), 0)
 		l := h.parked[at]
 		h.parked = slices.Delete(h.parked, at, at+1)
 		if !l.parked {
 			continue
 		}
 		l.parked, l.probing = false, true
-		h.probe, h.elected, h.lastTry = l, true, now
-		// In case that it turns out to have nothing to send.
-		h.due = now.Add(probePatience)
-		m.expect(h, now)
-		m.act(l, now)
+		h.probe, h.probeScheduled, h.lastTry = l, true, now
+		// If the lane turns out to have nothing to send, or hangs, the next one probes.
+		h.probeAt = now.Add(probePatience)
+		m.scheduleProbe(h, now)
+		m.advance(l, now)
 		return
 	}
-	// Nobody waits: whoever comes next finds out.
-	h.open, h.half, h.window, h.parked = false, true, 1, nil
+	// No lane is parked: the next delivery is the probe.
+	h.open, h.halfOpen, h.releaseWindow, h.parked = false, true, 1, nil
 }
 
-// tryEarly lets one go that waits and never failed itself. What becomes of it tells nothing of others, unless it gets through.
-func (m *Machine) tryEarly(h *host, now time.Time) {
-	if at := slices.IndexFunc(h.parked, (*Lane).blameless); at >= 0 {
+// probeEarly releases one blameless lane before the scheduled probe. Only a success has consequences for other lanes.
+func (m *Machine) probeEarly(h *host, now time.Time) {
+	if at := slices.IndexFunc(h.parked, (*Lane).isBlameless); at >= 0 {
 		l := h.parked[at]
 		h.parked = slices.Delete(h.parked, at, at+1)
-		l.parked, l.probing, l.volunteer, h.lastTry = false, true, true, now
-		m.act(l, now)
+		l.parked, l.probing, l.mayTryHost, h.lastTry = false, true, true, now
+		m.advance(l, now)
 	}
-	m.expect(h, now)
+	m.scheduleProbe(h, now)
 }
 
-// volunteers says whether a lane may see for itself whether its host is back, so that it does not wait for what others have found out:
-// one that works, or one that has failed once or twice at a host that works for others.
-func (m *Machine) volunteers(l *Lane, h *host, now time.Time) bool {
-	retries := l.probing && l.row.FailCount <= gentle && now.Sub(h.lastGood) < worksFor
-	if !l.works() && !retries || now.Sub(h.lastTry) < tryEvery {
+// claimHostTry reports whether a lane may send to a host that is down, and if so uses up the host's tries for tryEvery.
+// Healthy lanes may, and so may lanes that failed once or twice while the host worked for others, so that bad endpoints
+// do not delay working ones on the same host.
+func (m *Machine) claimHostTry(l *Lane, h *host, now time.Time) bool {
+	retries := l.probing && l.row.FailCount <= earlyDelays && now.Sub(h.lastSuccess) < worksFor
+	if !l.isHealthy() && !retries || now.Sub(h.lastTry) < tryEvery {
 		return false
 	}
-	l.volunteer, h.lastTry = true, now
+	l.mayTryHost, h.lastTry = true, now
 	return true
 }
 
 const (
-	// tryEvery is how often somebody may.
+	// tryEvery is the least time between two early tries of a host that is down.
 	tryEvery = 250 * time.Millisecond
-	// worksFor is how long a host is taken to work for some after it did.
+	// worksFor is how long after a success a host is assumed to work for some of its endpoints.
 	worksFor = time.Minute
 )
 
-// park lets a lane wait for its host.
-func (m *Machine) park(l *Lane, h *host, now time.Time) {
-	l.clean = l.works()
+// parkLane lets a lane wait for its host. The lane counts as failing, so its timer is set to when it must be disabled.
+func (m *Machine) parkLane(l *Lane, h *host, now time.Time) {
+	l.failedByHost = l.isHealthy()
 	l.row.State, l.probing = Backoff, false
 	if l.row.FailSince.IsZero() {
 		l.row.FailSince = now
@@ -234,11 +247,11 @@ func (m *Machine) park(l *Lane, h *host, now time.Time) {
 	if !l.parked {
 		l.parked = true
 		h.parked = append(h.parked, l)
-		if at := h.soon(now); l.blameless() && at.Before(h.timer.at) {
+		if at := h.earlyProbeAt(now); l.isBlameless() && at.Before(h.timer.at) {
 			m.timers.set(&h.timer, at)
 		}
 	}
 	l.row.NextAt = h.timer.at
-	l.forget()
+	l.unload()
 	m.changed[l] = struct{}{}
 }

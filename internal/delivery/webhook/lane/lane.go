@@ -1,8 +1,11 @@
-// Package lane decides how webhooks are delivered: which event is sent next and to whom, what an answer means, when it is tried again.
+// Package lane decides how webhooks are delivered: which event is sent next and to which endpoint, what a response
+// means, and when to retry.
 //
-// It does nothing itself: no clock, no network, no database. Machine (machine.go) is told what happened and says what to do; package
-// webhook does it. A Lane is the way of one account's events to its endpoint. The rules are in rules.go, who may send at the same time in
-// gate.go, what is known of a host in host.go, and what survives a crash in flush.go.
+// It performs no I/O: no clock, no network, no database. Callers report what happened to a Machine, which returns what
+// to do; package webhook carries it out. A Lane is the ordered delivery of one account's events to its webhook.
+//
+// Start with machine.go. The retry rules are in rules.go, the limits on concurrent deliveries in gate.go, the breaker
+// of each host in host.go, and what survives a crash in flush.go.
 package lane
 
 import (
@@ -12,189 +15,202 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
-// State is where a lane stands.
+// State is the delivery state of a lane.
 type State string
 
-// The states. A lane has a row in the database in all of them but Live.
+// The states. A lane has a row in the database in every state except Live.
 const (
-	// Live delivers events as they come.
+	// Live lanes keep up: they deliver events as they are committed.
 	Live State = "live"
-	// Lagging delivers, but does not keep up.
+	// Lagging lanes deliver, but do not keep up.
 	Lagging State = "lagging"
-	// Backoff waits for its next attempt, because the endpoint fails.
+	// Backoff lanes wait for their next attempt, because the endpoint or its host fails.
 	Backoff State = "backoff"
-	// Draining delivers what has gathered while it could not.
+	// Draining lanes deliver a backlog that built up while they could not deliver.
 	Draining State = "draining"
-	// Paused waits for its owner.
+	// Paused lanes wait until their owner or an operator resumes them.
 	Paused State = "paused"
-	// Disabled failed for too long, or its receiver said that it is gone.
+	// Disabled lanes failed for too long, or their receiver responded with 410 Gone.
 	Disabled State = "disabled"
 )
 
-// sends says whether a lane in the state delivers.
+// sends reports whether a lane in this state delivers events.
 func (s State) sends() bool { return s == Live || s == Lagging || s == Draining }
 
-// Hook is what the machine needs to know of a webhook.
+// Hook is the part of a webhook that the machine needs.
 type Hook struct {
-	// Gen grows with every order of the owner's that concerns the lane: pause, resume, a new URL.
+	// Gen increases with every change that affects the lane: pause, resume, a new URL.
 	Gen int64
-	// StartSeq is the last event before the webhook was made.
+	// StartSeq is the account's last event before the webhook was created.
 	StartSeq int64
-	// Host is what failures are counted by: scheme, name and port.
+	// Host is the key by which failures are counted: scheme, name and port.
 	Host string
-	// Match says which kinds are wanted; nil for all.
+	// Match reports whether the webhook wants a kind of event; nil means all kinds.
 	Match func(kind string) bool
-	// AtOnce is how many events may be under way; 1 keeps them in order.
-	AtOnce int
-	// Row is what the database has of the lane; nil for a lane that is live.
+	// MaxInFlight limits concurrent deliveries; 1 keeps events in order.
+	MaxInFlight int
+	// Row is the lane's row in the database; nil for a live lane.
 	Row *Row
-	// More is whatever the sender needs.
-	More any
+	// Endpoint belongs to the caller. The machine only passes it on.
+	Endpoint any
 }
 
-// Row is what the database keeps of a lane that is not live.
+// Row is the stored state of a lane that is not live.
 type Row struct {
 	Org    id.Org
 	Source string
 	Bucket int
 	Gen    int64
 	State  State
-	// Cursor is the last event that is done with; Unknown if it is as far as the bucket's floor.
+	// Cursor is the last event that is done: delivered, filtered out or moved to a side delivery. Unknown means that
+	// everything up to the bucket's checkpoint is done.
 	Cursor int64
-	// Moved is the Gen with which the owner has set the cursor; 0 if it is the lane's own.
+	// Moved is the Gen with which the owner set the cursor; 0 if the lane wrote it.
 	Moved int64
-	// FailSince and FailCount are those of the endpoint; zero while it works.
+	// FailSince and FailCount describe the failures of the endpoint; zero while it works.
 	FailSince time.Time
 	FailCount int
 	NextAt    time.Time
-	// LastStatus is 0 if there was no answer; LastError says why then.
+	// LastStatus is 0 if there was no response; LastError then says why.
 	LastStatus int
 	LastError  string
-	// Reason says why it is disabled.
+	// Reason explains why the lane is disabled or paused.
 	Reason string
-	// HeadTries is how often the first event was tried, HeadSince since when it is answered with errors.
+	// HeadTries counts the failed tries of the first pending event. HeadSince is when its first error response came;
+	// zero if the last try got no response.
 	HeadTries int
 	HeadSince time.Time
 }
 
-// Unknown is the cursor of a row that was made without knowing it.
+// Unknown is the cursor of a row that was written without knowing how far the lane had delivered.
 const Unknown = -1
 
-// item is an event in a lane's memory.
+// item is an event that a lane holds in memory.
 type item struct {
 	event event.Stored
-	// prev is the wanted event before it, as far as known.
-	prev   int64
-	flying bool
-	done   bool
+	// prev is the sequence of the last wanted event before this one; 0 if unknown.
+	prev     int64
+	inFlight bool
+	done     bool
 }
 
-// Lane is the way of one source's events to its endpoint. All of it belongs to its Machine.
+// Lane is the ordered delivery of one source's events to its webhook. Its Machine owns all fields.
+//
+// Events up to cursor are done. Events in (cursor, tail] are in items, without those that the webhook does not want.
+// Events in (tail, head] are only in the store and must be read before they can be sent.
 type Lane struct {
 	org    id.Org
 	source string
 	bucket *bucket
 
-	hook *Hook
-	// known means that hook is; it is nil if there is none.
-	known, loading bool
-	// asking are to be given the hook when it is known, for events that are not stored.
-	asking []func(*Hook)
-	// placed means that cursor is.
-	placed bool
+	// hook is the webhook if hookKnown; nil then means that the source has none.
+	hook                   *Hook
+	hookKnown, hookLoading bool
+	// hookWaiters are called when the hook is known. They send events that are not stored.
+	hookWaiters []func(*Hook)
+	// hasCursor means that cursor is valid. The lane sends nothing before it is.
+	hasCursor bool
 
-	row Row // State, Gen and what follows them; Cursor is cursor
-	// hasRow means that the database has one, wantsRow that it shall, dirty that it differs.
+	// row is the state that is written to the database, except that its Cursor is replaced by cursor.
+	row Row
+	// hasRow means that the database has a row, wantsRow that it should have one, dirty that the stored row differs.
 	hasRow, wantsRow, dirty bool
 
-	// cursor is the last event that is done with; (cursor, tail] is in memory, head is the last that was committed.
 	cursor, tail, head int64
-	// behind means that head may be higher than known.
-	behind  bool
-	reading bool
-	items   []item
-	bytes   int
-	flying  int
-	// prev is the last wanted event up to tail; 0 if not known.
+	// headStale means that the store may have events after head.
+	headStale bool
+	reading   bool
+	items     []item
+	bytes     int
+	inFlight  int
+	// prev is the last wanted event up to tail; 0 if unknown.
 	prev int64
-	// missedAt is when the first event behind tail was stored.
+	// missedAt is when the first event after tail was stored, or earlier.
 	missedAt time.Time
-	// skip are events above the cursor that are done, while they are not in memory.
-	skip map[int64]struct{}
-	// run tells apart what was before the lane was set anew; strays are the flights from then that have not landed.
+	// doneAhead holds events after the cursor that are done but no longer in memory, so that they are not sent again.
+	doneAhead map[int64]struct{}
+	// run counts resets of the lane. strays are deliveries in flight from before the last reset: their results no
+	// longer concern the lane, but it starts nothing until they have ended.
 	run, strays int
-	// probing means that one event is tried to see whether the endpoint works; beside that it is the one behind a head that fails.
-	probing, beside bool
-	headResult      Result
-	parked          bool
-	// clean means that it did not work only because its host did not.
-	clean bool
-	// volunteer means that it may try its host although that is known to be down.
-	volunteer bool
-	timer     timer
-	queued    bool
-	// newer and older are the lanes used after and before.
+	// probing means that one event is sent to find out whether the endpoint works. afterHead means that this is not
+	// the failing first event but the one after it.
+	probing, afterHead bool
+	// headResult is the last result of the first event, while the event after it is tried.
+	headResult Result
+	// parked means that the lane waits until its host works again.
+	parked bool
+	// failedByHost means that the lane was healthy when it was parked.
+	failedByHost bool
+	// mayTryHost lets the lane send although its host is down.
+	mayTryHost bool
+	timer      timer
+	// queued means that the lane waits at the gate.
+	queued bool
+	// newer and older link the lanes by their last use.
 	newer, older *Lane
 }
 
-// Source is whose events it carries.
+// Source returns the account whose events the lane carries.
 func (l *Lane) Source() string { return l.source }
 
-// Org is whose it is.
+// Org returns the organisation that owns the account.
 func (l *Lane) Org() id.Org { return l.org }
 
-// works says whether the endpoint does, as far as its own deliveries tell.
-func (l *Lane) works() bool { return l.clean || l.row.State == Live && l.row.FailSince.IsZero() }
+// isHealthy reports whether the endpoint works, as far as its own deliveries show. A host that is down does not make
+// its lanes unhealthy.
+func (l *Lane) isHealthy() bool {
+	return l.failedByHost || l.row.State == Live && l.row.FailSince.IsZero()
+}
 
-// pending says whether something may be to be delivered.
-func (l *Lane) pending() bool { return len(l.items) > 0 || l.head > l.tail || l.behind }
+// hasPending reports whether there may be events to deliver.
+func (l *Lane) hasPending() bool { return len(l.items) > 0 || l.head > l.tail || l.headStale }
 
-// pendingAt is when the oldest such event was stored, at the earliest.
-func (l *Lane) pendingAt() time.Time {
+// oldestPendingAt returns when the oldest pending event was stored, or an earlier time.
+func (l *Lane) oldestPendingAt() time.Time {
 	if len(l.items) > 0 {
 		return l.items[0].event.At
 	}
 	return l.missedAt
 }
 
-// idle says whether the lane can be forgotten: nothing is lost by it.
-func (l *Lane) idle() bool {
-	return !l.pending() && l.flying == 0 && !l.hasRow && !l.wantsRow && !l.loading && !l.reading && !l.queued
+// isIdle reports whether the lane can be evicted without losing anything.
+func (l *Lane) isIdle() bool {
+	return !l.hasPending() && l.inFlight == 0 && !l.hasRow && !l.wantsRow && !l.hookLoading && !l.reading && !l.queued
 }
 
-func (l *Lane) wants(kind string) bool { return l.hook.Match == nil || l.hook.Match(kind) }
+func (l *Lane) wantsKind(kind string) bool { return l.hook.Match == nil || l.hook.Match(kind) }
 
-// place says up to where all is done.
-func (l *Lane) place(cursor int64) {
-	l.placed = true
+// setCursor declares everything up to cursor done and drops the events in memory.
+func (l *Lane) setCursor(cursor int64) {
+	l.hasCursor = true
 	l.cursor, l.tail = cursor, cursor
 	l.items, l.bytes, l.prev = nil, 0, 0
 	l.head = max(l.head, cursor)
 }
 
-// add takes the event behind tail into memory.
-func (l *Lane) add(e *event.Stored) {
+// appendEvent adds the event that follows tail to memory, or skips it if the webhook does not want it.
+func (l *Lane) appendEvent(e *event.Stored) {
 	l.tail = e.Seq
-	_, done := l.skip[e.Seq]
-	delete(l.skip, e.Seq)
-	if !done && l.known && !l.wants(e.Kind) {
-		l.settle()
+	_, done := l.doneAhead[e.Seq]
+	delete(l.doneAhead, e.Seq)
+	if !done && l.hookKnown && !l.wantsKind(e.Kind) {
+		l.advanceCursor()
 		return
 	}
 	prev := l.prev
-	if l.known && l.hook.Match == nil {
+	if l.hookKnown && l.hook.Match == nil {
 		prev = e.Seq - 1
 	}
 	l.items = append(l.items, item{event: *e, prev: prev, done: done})
 	l.bytes += len(e.Body)
 	l.prev = e.Seq
 	if done {
-		l.settle()
+		l.advanceCursor()
 	}
 }
 
-// settle takes what is done off the front and moves the cursor.
-func (l *Lane) settle() {
+// advanceCursor drops done events from the front and moves the cursor up to the first event that is not done.
+func (l *Lane) advanceCursor() {
 	n := 0
 	for n < len(l.items) && l.items[n].done {
 		l.bytes -= len(l.items[n].event.Body)
@@ -204,7 +220,7 @@ func (l *Lane) settle() {
 		l.row.HeadTries, l.row.HeadSince = 0, time.Time{}
 		if n == len(l.items) {
 			if clear(l.items); cap(l.items) > 8 {
-				l.items = nil // an idle lane costs little
+				l.items = nil // idle lanes are many: they keep no large array
 			}
 			l.items = l.items[:0]
 		} else {
@@ -223,15 +239,16 @@ func (l *Lane) settle() {
 	}
 }
 
-// choose takes out what a webhook does not want, when that has become known.
-func (l *Lane) choose() {
+// applyFilter drops events that the webhook does not want. It runs when the webhook becomes known or changes. Events in
+// flight stay.
+func (l *Lane) applyFilter() {
 	kept, prev := l.items[:0], l.prev
 	if len(l.items) > 0 {
 		prev = l.items[0].prev
 	}
 	l.bytes = 0
 	for _, one := range l.items {
-		if !one.flying && !one.done && !l.wants(one.event.Kind) {
+		if !one.inFlight && !one.done && !l.wantsKind(one.event.Kind) {
 			continue
 		}
 		one.prev = prev
@@ -244,50 +261,50 @@ func (l *Lane) choose() {
 	}
 	clear(l.items[len(kept):])
 	l.items, l.prev = kept, prev
-	l.settle()
+	l.advanceCursor()
 }
 
-// forget drops what is in memory and not under way, to be read again when it is needed.
-func (l *Lane) forget() {
-	if l.flying > 0 || len(l.items) == 0 {
+// unload drops the events in memory, which are read again when needed. It does nothing while deliveries are in flight.
+func (l *Lane) unload() {
+	if l.inFlight > 0 || len(l.items) == 0 {
 		return
 	}
 	for i := range l.items {
 		if l.items[i].done {
-			if l.skip == nil {
-				l.skip = map[int64]struct{}{}
+			if l.doneAhead == nil {
+				l.doneAhead = map[int64]struct{}{}
 			}
-			l.skip[l.items[i].event.Seq] = struct{}{}
+			l.doneAhead[l.items[i].event.Seq] = struct{}{}
 		}
 	}
 	l.missedAt, l.prev = l.items[0].event.At, l.items[0].prev
 	l.items, l.bytes = nil, 0
 	l.tail = l.cursor
 	l.head = max(l.head, l.cursor)
-	l.behind = true
+	l.headStale = true
 }
 
-// next is the first event that is not under way; nil if there is none.
-func (l *Lane) next() *item {
+// nextEvent returns the first event that is neither done nor in flight; nil if there is none.
+func (l *Lane) nextEvent() *item {
 	for i := range l.items {
-		if one := &l.items[i]; !one.flying && !one.done {
+		if one := &l.items[i]; !one.inFlight && !one.done {
 			return one
 		}
 	}
 	return nil
 }
 
-// second is the first event behind the head that could be tried.
-func (l *Lane) second() *item {
+// nextAfterHead is nextEvent without the first event.
+func (l *Lane) nextAfterHead() *item {
 	for i := range l.items {
-		if one := &l.items[i]; i > 0 && !one.flying && !one.done {
+		if one := &l.items[i]; i > 0 && !one.inFlight && !one.done {
 			return one
 		}
 	}
 	return nil
 }
 
-func (l *Lane) find(seq int64) *item {
+func (l *Lane) findEvent(seq int64) *item {
 	for i := range l.items {
 		if l.items[i].event.Seq == seq {
 			return &l.items[i]

@@ -8,49 +8,56 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
-// bucket is a share of all sources that this node has by a lease.
+// bucket is a partition of the event sources whose lease this node holds.
 type bucket struct {
 	number int
 	epoch  int64
-	// held means that the lease is there, loaded that all its lanes are; while it is stopping nothing new is begun.
+	// held means that the node holds the lease, loaded that the stored state is in memory. A stopping bucket starts no
+	// more deliveries.
 	held, loaded, stopping bool
-	// floor is up to when everything is done with, as the database knows it; lastAt is the time of the last commit.
-	floor, lastAt time.Time
-	flying        int
-	lanes         map[string]*Lane
-	by            any
+	// checkpoint is the one in the database; lastAt is the time of the newest committed event.
+	checkpoint, lastAt time.Time
+	inFlight           int
+	lanes              map[string]*Lane
+	// holder belongs to the caller, see Job.
+	holder any
 }
 
-func (b *bucket) runs() bool { return b.held && b.loaded && !b.stopping }
+func (b *bucket) isRunning() bool { return b.held && b.loaded && !b.stopping }
 
-// Machine has all lanes of a node. It is not safe for concurrent use.
+// Machine holds all lanes of a node. It is not safe for concurrent use.
+//
+// Callers feed it with BucketLoaded, Committed, HookLoaded, Read, Done and Tick, and carry out what NextHookLoads,
+// NextRead, Next and Flush return.
 type Machine struct {
 	Config
-	// chance gives a number in [0,1).
+	// chance returns a random number in [0,1).
 	chance  func() float64
 	buckets map[int]*bucket
 	lanes   map[string]*Lane
 	hosts   map[hostKey]*host
 	gate    gate
 	timers  timers
-	reads   fifo[*Lane]
-	reading int
-	loads   fifo[*Lane]
-	// changed are lanes that a flush must look at: something is pending, or their row differs.
-	changed map[*Lane]struct{}
-	errands []Errand
-	told    []Told
-	// newest and oldest are the ends of the list of lanes in the order of use.
+	// readQueue holds lanes that need events from the store, loadQueue lanes that need their webhook.
+	readQueue    fifo[*Lane]
+	readsRunning int
+	loadQueue    fifo[*Lane]
+	// changed holds the lanes that the next flush must look at: they have pending events, or their row differs.
+	changed        map[*Lane]struct{}
+	sideDeliveries []SideDelivery
+	notices        []Notice
+	// newest and oldest are the ends of the list of lanes, ordered by last use.
 	newest, oldest *Lane
-	pruned         time.Time
-	awaited        time.Time
-	// halted means that nothing is to be sent: events wait in the store.
+	// lastPruned is when idle hosts were last dropped, lastDue what NextDue returned last.
+	lastPruned time.Time
+	lastDue    time.Time
+	// halted means that nothing is sent; events wait in the store.
 	halted bool
-	// suspended are orgs for which nothing is to be sent.
+	// suspended are the organisations for which nothing is sent.
 	suspended map[id.Org]struct{}
 }
 
-// New makes a machine. chance gives numbers in [0,1).
+// New returns a machine without buckets. chance returns random numbers in [0,1).
 func New(c Config, chance func() float64) *Machine {
 	return &Machine{
 		Config: c, chance: chance, buckets: map[int]*bucket{}, lanes: map[string]*Lane{}, hosts: map[hostKey]*host{},
@@ -58,14 +65,14 @@ func New(c Config, chance func() float64) *Machine {
 	}
 }
 
-// Take begins to hold a bucket. Its lanes wait until it is loaded. by goes with its jobs.
-func (m *Machine) Take(number int, epoch int64, by any) {
-	b := m.bucket(number)
-	b.by = by
+// HoldBucket adds a bucket under a lease. Its lanes send nothing until BucketLoaded. holder is passed on in its jobs.
+func (m *Machine) HoldBucket(number int, epoch int64, holder any) {
+	b := m.ensureBucket(number)
+	b.holder = holder
 	b.epoch, b.held, b.loaded, b.stopping = epoch, true, false, false
 }
 
-func (m *Machine) bucket(number int) *bucket {
+func (m *Machine) ensureBucket(number int) *bucket {
 	b := m.buckets[number]
 	if b == nil {
 		b = &bucket{number: number, lanes: map[string]*Lane{}}
@@ -74,74 +81,75 @@ func (m *Machine) bucket(number int) *bucket {
 	return b
 }
 
-// Behind is a source without a row, or with one that has no cursor, that may have events to be delivered: all up to Cursor are done.
-type Behind struct {
+// Backlog is a source that may have events to deliver and has no stored cursor. Its events up to Cursor are done.
+type Backlog struct {
 	Org          id.Org
 	Source       string
 	Cursor, Head int64
 }
 
-// Loaded gives a bucket what the database has of it. floor is up to when everything is done of the sources that are in neither list.
-func (m *Machine) Loaded(number int, floor time.Time, rows []Row, behind []Behind, now time.Time) {
-	b := m.bucket(number)
-	b.floor = floor
+// BucketLoaded sets the stored state of a bucket and starts its lanes. Sources in neither list are done up to
+// checkpoint and have no later events.
+func (m *Machine) BucketLoaded(number int, checkpoint time.Time, rows []Row, backlogs []Backlog, now time.Time) {
+	b := m.ensureBucket(number)
+	b.checkpoint = checkpoint
 	b.loaded = true
 	for i := range rows {
-		m.restore(b, &rows[i])
+		m.restoreLane(b, &rows[i])
 	}
-	for _, one := range behind {
-		l := m.lane(one.Org, one.Source, b)
+	for _, one := range backlogs {
+		l := m.ensureLane(one.Org, one.Source, b)
 		if l.hasRow && l.row.Cursor >= 0 {
 			continue
 		}
-		l.dirty = l.hasRow // the row must get its cursor before the floor moves on
+		l.dirty = l.hasRow // the row must get its cursor before the checkpoint moves on
 		head := max(l.head, one.Head)
-		l.place(one.Cursor)
-		l.head, l.missedAt = head, floor
+		l.setCursor(one.Cursor)
+		l.head, l.missedAt = head, checkpoint
 	}
 	for _, l := range b.lanes {
-		if !l.placed && l.head > 0 {
-			l.placed, l.dirty = true, l.hasRow
+		if !l.hasCursor && l.head > 0 { // addCommitted assumed a cursor, and nothing contradicts it
+			l.hasCursor, l.dirty = true, l.hasRow
 		}
-		l.unplaced()
-		m.look(l)
-		m.act(l, now)
+		l.goLiveIfNothingPending()
+		m.markChanged(l)
+		m.advance(l, now)
 	}
 }
 
-// restore makes a lane of a row.
-func (m *Machine) restore(b *bucket, row *Row) {
-	l := m.lane(row.Org, row.Source, b)
+// restoreLane adds a lane from its row.
+func (m *Machine) restoreLane(b *bucket, row *Row) {
+	l := m.ensureLane(row.Org, row.Source, b)
 	head := l.head
 	l.row, l.hasRow, l.wantsRow = *row, true, true
 	if row.Cursor >= 0 {
-		l.place(row.Cursor)
+		l.setCursor(row.Cursor)
 	}
 	l.head = max(l.head, head)
-	l.behind, l.missedAt = true, b.floor
+	l.headStale, l.missedAt = true, b.checkpoint
 	if row.State == Backoff {
 		m.timers.set(&l.timer, row.NextAt)
 	}
 	if m.isSuspended(l.org) {
-		m.calm(l)
+		m.clearFailures(l)
 	}
 }
 
-// lane finds or makes the lane of a source.
-func (m *Machine) lane(org id.Org, source string, b *bucket) *Lane {
+// ensureLane returns the lane of a source and adds it if there is none.
+func (m *Machine) ensureLane(org id.Org, source string, b *bucket) *Lane {
 	l := m.lanes[source]
 	if l == nil {
 		l = &Lane{org: org, source: source, bucket: b, row: Row{State: Live}}
 		l.timer.lane = l
 		m.lanes[source], b.lanes[source] = l, l
-		m.use(l)
-		m.evict()
+		m.touch(l)
+		m.evictIdle()
 	}
 	return l
 }
 
-// use makes a lane the newest.
-func (m *Machine) use(l *Lane) {
+// touch makes a lane the most recently used.
+func (m *Machine) touch(l *Lane) {
 	if m.newest == l {
 		return
 	}
@@ -168,22 +176,23 @@ func (m *Machine) unlink(l *Lane) {
 	l.newer, l.older = nil, nil
 }
 
-// evict forgets lanes that were not used for long.
-func (m *Machine) evict() {
+// evictIdle removes the least recently used lanes while there are too many. It looks at a few lanes only, to bound the
+// cost of adding one.
+func (m *Machine) evictIdle() {
 	for range 4 {
 		l := m.oldest
 		if len(m.lanes) <= m.Lanes || l == nil {
 			return
 		}
-		if l.idle() && l.bucket.loaded {
-			m.remove(l)
+		if l.isIdle() && l.bucket.loaded {
+			m.removeLane(l)
 		} else {
-			m.use(l)
+			m.touch(l)
 		}
 	}
 }
 
-func (m *Machine) remove(l *Lane) {
+func (m *Machine) removeLane(l *Lane) {
 	m.unlink(l)
 	m.timers.stop(&l.timer)
 	l.parked = false
@@ -192,125 +201,128 @@ func (m *Machine) remove(l *Lane) {
 	delete(m.changed, l)
 }
 
-// Committed tells of events that were stored: those of one source in their order. It takes what fits and remembers that there is more.
+// Committed reports events that were stored, in order within each source. Lanes keep the events that fit in memory and
+// read the others later.
 func (m *Machine) Committed(list []event.Stored, now time.Time) {
 	for i := range list {
-		m.committed(&list[i], now)
+		m.addCommitted(&list[i], now)
 	}
 }
 
-func (m *Machine) committed(e *event.Stored, now time.Time) {
+func (m *Machine) addCommitted(e *event.Stored, now time.Time) {
 	l := m.lanes[e.Source]
 	if l == nil {
-		b := m.bucket(event.Bucket(e.Source))
-		b.note(e.At)
+		b := m.ensureBucket(event.Bucket(e.Source))
+		b.recordCommit(e.At)
 		if !strings.HasPrefix(e.Source, accountPrefix) {
-			return // what concerns no account has no webhook
+			return // only accounts have webhooks
 		}
-		l = m.lane(e.Org, e.Source, b)
+		l = m.ensureLane(e.Org, e.Source, b)
 	} else {
-		l.bucket.note(e.At)
-		m.use(l)
+		l.bucket.recordCommit(e.At)
+		m.touch(l)
 	}
-	if l.head == 0 && !l.placed {
-		// Nothing is known of it, so all before is done; while its bucket is not loaded that is a guess.
-		l.cursor, l.tail, l.head, l.placed = e.Seq-1, e.Seq-1, e.Seq-1, l.bucket.loaded
+	if l.head == 0 && !l.hasCursor {
+		// The lane is new, so everything before this event is done. Until the bucket is loaded, that is a guess.
+		l.cursor, l.tail, l.head, l.hasCursor = e.Seq-1, e.Seq-1, e.Seq-1, l.bucket.loaded
 		l.dirty = l.dirty || l.hasRow
 	}
 	if e.Seq <= l.head {
 		return
 	}
-	if l.known && l.hook == nil {
+	if l.hookKnown && l.hook == nil {
 		l.cursor, l.tail, l.head = e.Seq, e.Seq, e.Seq
 		return
 	}
-	missed := l.head > l.tail || l.behind
+	missed := l.head > l.tail || l.headStale
 	l.head = e.Seq
-	if !missed && !m.Held(l.org) && l.placed && e.Seq == l.tail+1 && l.row.State.sends() && len(l.items) < m.InMemory && l.bytes < m.InMemoryBytes {
-		l.add(e)
+	if !missed && !m.IsHeld(l.org) && l.hasCursor && e.Seq == l.tail+1 && l.row.State.sends() &&
+		len(l.items) < m.InMemory && l.bytes < m.InMemoryBytes {
+		l.appendEvent(e)
 	} else if !missed {
 		l.missedAt = e.At
 	}
-	if l.pending() {
-		m.look(l)
-		m.act(l, now)
+	if l.hasPending() {
+		m.markChanged(l)
+		m.advance(l, now)
 	}
 }
 
 const accountPrefix = "acct_"
 
-func (b *bucket) note(at time.Time) {
+func (b *bucket) recordCommit(at time.Time) {
 	if at.After(b.lastAt) {
 		b.lastAt = at
 	}
 }
 
-// look has the next flush look at a lane.
-func (m *Machine) look(l *Lane) { m.changed[l] = struct{}{} }
+// markChanged makes the next flush look at a lane.
+func (m *Machine) markChanged(l *Lane) { m.changed[l] = struct{}{} }
 
-// act begins whatever a lane needs next.
-func (m *Machine) act(l *Lane, now time.Time) {
+// advance starts what a lane needs next: loading its webhook, reading events, or queueing a delivery at the gate. It is
+// called after every change of a lane.
+func (m *Machine) advance(l *Lane, now time.Time) {
 	switch {
-	case !l.bucket.runs() || !l.placed || l.strays > 0:
+	case !l.bucket.isRunning() || !l.hasCursor || l.strays > 0:
 		return
 	case !l.row.State.sends() && (l.row.State != Backoff || !l.probing):
 		return
-	case m.Held(l.org) && l.known && l.hook != nil:
+	case m.IsHeld(l.org) && l.hookKnown && l.hook != nil: // the hook itself is loaded even then: its row needs it
 		return
-	case !l.known:
-		m.load(l)
+	case !l.hookKnown:
+		m.requestHook(l)
 		return
 	case l.hook == nil:
 		return
 	}
-	one := l.next()
-	more := l.head > l.tail || l.behind
+	one := l.nextEvent()
+	more := l.head > l.tail || l.headStale
 	if more && !l.reading && len(l.items) < m.InMemory/4 {
 		l.reading = true
-		m.reads.push(l)
+		m.readQueue.push(l)
 	}
 	if one == nil {
-		if !more && l.flying == 0 {
-			m.caughtUp(l)
+		if !more && l.inFlight == 0 {
+			m.goLive(l)
 		}
 		return
 	}
-	if l.queued || l.flying >= l.atOnce() {
+	if l.queued || l.inFlight >= l.maxInFlight() {
 		return
 	}
-	h := m.host(l)
-	if h.open && h.probe != l && !l.volunteer && !m.volunteers(l, h, now) {
-		m.park(l, h, now)
+	h := m.laneHost(l)
+	if h.open && h.probe != l && !l.mayTryHost && !m.claimHostTry(l, h, now) {
+		m.parkLane(l, h, now)
 		return
 	}
 	l.queued = true
 	c := healthy
-	if !l.works() {
+	if !l.isHealthy() {
 		c = troubled
 	}
 	m.gate.enqueue(h, waiter{lane: l}, c)
 }
 
-func (l *Lane) atOnce() int {
+func (l *Lane) maxInFlight() int {
 	if l.probing {
 		return 1
 	}
-	return max(l.hook.AtOnce, 1)
+	return max(l.hook.MaxInFlight, 1)
 }
 
-// caughtUp makes a lane live that has delivered everything.
-func (m *Machine) caughtUp(l *Lane) {
+// goLive makes a lane live that has delivered everything.
+func (m *Machine) goLive(l *Lane) {
 	l.probing = false
 	if l.row.State != Live || l.wantsRow {
 		l.row.State, l.row.NextAt = Live, time.Time{}
 		l.wantsRow = false
-		m.look(l)
+		m.markChanged(l)
 	}
 }
 
-func (m *Machine) host(l *Lane) *host { return m.hostOf(l.org, l.hook.Host) }
+func (m *Machine) laneHost(l *Lane) *host { return m.ensureHost(l.org, l.hook.Host) }
 
-func (m *Machine) hostOf(org id.Org, name string) *host {
+func (m *Machine) ensureHost(org id.Org, name string) *host {
 	key := hostKey{org, name}
 	h := m.hosts[key]
 	if h == nil {
@@ -319,48 +331,50 @@ func (m *Machine) hostOf(org id.Org, name string) *host {
 			o = &tenant{}
 			m.gate.byOrg[org] = o
 		}
-		h = &host{key: key, org: o, limit: float64(m.HostStart)}
+		h = &host{key: key, tenant: o, limit: float64(m.HostStart)}
 		h.timer.host = h
 		m.hosts[key] = h
 	}
 	return h
 }
 
-// unplaced makes a lane live of which only the owner's order to deliver is known: up to the floor all is done, and nothing came since.
-func (l *Lane) unplaced() {
-	if !l.placed && l.bucket.loaded && l.row.State.sends() {
-		l.row.State, l.wantsRow, l.behind = Live, false, false
+// goLiveIfNothingPending makes a lane live whose row has no cursor. If loading the bucket did not set one either,
+// everything up to the checkpoint is done and nothing was stored since.
+func (l *Lane) goLiveIfNothingPending() {
+	if !l.hasCursor && l.bucket.loaded && l.row.State.sends() {
+		l.row.State, l.wantsRow, l.headStale = Live, false, false
 	}
 }
 
-// Page asks for the events of a lane behind After; Head was the last that was known.
+// Page is a read of a lane's events after After. Head was its last known event when the read was requested.
 type Page struct {
 	Lane        *Lane
 	Hook        *Hook
 	After, Head int64
 }
 
-// NextRead is a page to be read; ok is false if there is none, or enough read already. It must be answered by Read or ReadFailed.
+// NextRead returns a page to read; ok is false if there is none or enough reads are running. The caller must call Read
+// or ReadFailed for it.
 func (m *Machine) NextRead() (p Page, ok bool) {
-	for m.reading < m.Reads && !m.reads.empty() {
-		l := m.reads.pop()
-		if m.lanes[l.source] != l || !l.bucket.runs() {
+	for m.readsRunning < m.Reads && !m.readQueue.empty() {
+		l := m.readQueue.pop()
+		if m.lanes[l.source] != l || !l.bucket.isRunning() {
 			l.reading = false
 			continue
 		}
-		m.reading++
+		m.readsRunning++
 		return Page{l, l.hook, l.tail, l.head}, true
 	}
 	return Page{}, false
 }
 
-// Read gives a lane the events of a page. short means that there were no more.
+// Read delivers the events of a page. short means that the store had no more.
 func (m *Machine) Read(p Page, list []event.Stored, short bool, now time.Time) {
 	l := p.Lane
-	m.reading--
+	m.readsRunning--
 	l.reading = false
-	if m.lanes[l.source] != l || l.tail != p.After || !l.placed {
-		m.act(l, now)
+	if m.lanes[l.source] != l || l.tail != p.After || !l.hasCursor {
+		m.advance(l, now)
 		return
 	}
 	full := false
@@ -369,79 +383,80 @@ func (m *Machine) Read(p Page, list []event.Stored, short bool, now time.Time) {
 			l.missedAt = list[i].At
 			break
 		}
-		l.add(&list[i])
+		l.appendEvent(&list[i])
 	}
 	if short && !full {
-		l.behind = false
+		l.headStale = false
 		l.tail = max(l.tail, p.Head)
 		l.head = max(l.head, l.tail)
-		l.settle()
+		l.advanceCursor()
 	} else if !full && len(list) > 0 {
 		l.missedAt = list[len(list)-1].At
 	}
-	m.look(l)
-	m.act(l, now)
+	m.markChanged(l)
+	m.advance(l, now)
 	if !l.row.State.sends() && !l.probing {
-		l.forget()
+		l.unload()
 	}
 }
 
-// ReadFailed means that events could not be read.
+// ReadFailed reports that a page could not be read. The lane requests it again.
 func (m *Machine) ReadFailed(p Page, now time.Time) {
-	m.reading--
+	m.readsRunning--
 	p.Lane.reading = false
-	m.act(p.Lane, now)
+	m.advance(p.Lane, now)
 }
 
-// Loading says whether webhooks are to be read.
-func (m *Machine) Loading() bool { return !m.loads.empty() }
+// HasHookLoads reports whether NextHookLoads would return a lane.
+func (m *Machine) HasHookLoads() bool { return !m.loadQueue.empty() }
 
-// Tick begins what is due.
+// Tick handles the timers that are due: it retries lanes, probes hosts and disables lanes that failed for too long. It
+// does nothing while the machine is halted.
 func (m *Machine) Tick(now time.Time) {
 	if m.halted {
-		return // nobody fails for what was not sent
+		return // an endpoint must not be disabled while nothing is sent to it
 	}
 	for t := m.timers.due(now); t != nil; t = m.timers.due(now) {
 		if t.host != nil {
-			m.tryHost(t.host, now)
+			m.probeHost(t.host, now)
 			continue
 		}
 		switch l := t.lane; {
 		case l.row.State != Backoff:
-		case l.parked:
+		case l.parked: // the timer of a parked lane is its GiveUp
 			m.disable(l, ReasonFailing, now)
 			l.parked = false
-			m.look(l)
+			m.markChanged(l)
 		default:
 			l.probing = true
-			m.act(l, now)
+			m.advance(l, now)
 		}
 	}
-	if now.Sub(m.pruned) > time.Minute {
-		m.pruned = now
+	if now.Sub(m.lastPruned) > time.Minute {
+		m.lastPruned = now
 		for key, h := range m.hosts {
-			if h.quiet(now.Add(-10 * time.Minute)) {
+			if h.isIdle(now.Add(-10 * time.Minute)) {
 				delete(m.hosts, key)
 			}
 		}
 	}
 }
 
-// NextDue is when Tick has something to do. Sooner says that this has become earlier since.
+// NextDue returns when Tick is next needed; ok is false if no timer is set. Sooner reports when that becomes earlier.
 func (m *Machine) NextDue() (at time.Time, ok bool) {
 	if m.halted {
-		m.awaited = time.Time{}
-		return m.awaited, false
+		m.lastDue = time.Time{}
+		return m.lastDue, false
 	}
-	m.awaited, ok = m.timers.next()
-	return m.awaited, ok
+	m.lastDue, ok = m.timers.next()
+	return m.lastDue, ok
 }
 
-// Sooner says whether Tick has something to do before the time that NextDue gave last.
+// Sooner reports whether Tick is needed before the time that NextDue returned last.
 func (m *Machine) Sooner() bool {
 	if m.halted {
 		return false
 	}
 	at, ok := m.timers.next()
-	return ok && (m.awaited.IsZero() || at.Before(m.awaited))
+	return ok && (m.lastDue.IsZero() || at.Before(m.lastDue))
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 )
 
-// trouble is an endpoint's bad day.
+// trouble answers for a broken endpoint with random failures, and with 200 for the others.
 func trouble(w *world, source string, _ int64) lane.Result {
 	if !w.broken[source] {
 		return lane.Result{Status: 200, Took: time.Millisecond}
@@ -29,8 +29,8 @@ func trouble(w *world, source string, _ int64) lane.Result {
 	}
 }
 
-// Whatever endpoints do, whenever a flush fails, deliveries are held back or a node dies: each account's events are delivered in their order, none is lost, and
-// none comes twice unless a node died.
+// Endpoints fail, flushes fail, deliveries are halted and nodes crash at random. Each account's events are still
+// delivered in order, none is lost, and none is delivered twice unless a node crashed.
 func TestNothingIsLostAndOrderHolds(t *testing.T) {
 	t.Parallel()
 	for seed := range proof.Scale[uint64](100, 400) {
@@ -60,7 +60,7 @@ func TestNothingIsLostAndOrderHolds(t *testing.T) {
 				w.order(source)
 			case 9:
 				if w.machine.Halted() {
-					w.machine.Go(w.now)
+					w.machine.Resume(w.now)
 				} else if w.random.IntN(3) == 0 {
 					w.machine.Halt()
 				}
@@ -71,12 +71,12 @@ func TestNothingIsLostAndOrderHolds(t *testing.T) {
 			}
 		}
 		clear(w.broken)
-		w.machine.Go(w.now)
+		w.machine.Resume(w.now)
 		w.resumeAll()
 		w.settle(100 * time.Hour)
 		w.check(seed)
 		if len(w.rows) != 0 {
-			t.Errorf("seed %d: rows stay: %v", seed, w.rows)
+			t.Errorf("seed %d: rows are left: %v", seed, w.rows)
 		}
 		if t.Failed() {
 			return
@@ -84,10 +84,10 @@ func TestNothingIsLostAndOrderHolds(t *testing.T) {
 	}
 }
 
-// crash kills the node: what was under way may have arrived, and its outcome is not known to anybody.
+// crash kills the node. Deliveries in flight may have arrived, but their results are lost.
 func (w *world) crash() {
 	w.crashes++
-	for _, job := range w.flying {
+	for _, job := range w.inFlight {
 		if w.random.IntN(2) == 0 {
 			w.got[job.Lane.Source()] = append(w.got[job.Lane.Source()], job.Event.Seq)
 		}
@@ -95,7 +95,7 @@ func (w *world) crash() {
 	w.boot()
 }
 
-// order is what an owner can do: pause, resume, write the webhook anew. Now and then the node is told at once, else with its next reload.
+// order changes a webhook as its owner can: pause, resume or replace it.
 func (w *world) order(source string) {
 	w.gens[source]++
 	row, ok := w.rows[source]
@@ -127,7 +127,7 @@ func (w *world) order(source string) {
 }
 
 func (w *world) resumeAll() {
-	for w.step() || len(w.flying) > 0 {
+	for w.step() || len(w.inFlight) > 0 {
 	}
 	for _, source := range w.sources() {
 		w.flush(false)
@@ -141,7 +141,7 @@ func (w *world) resumeAll() {
 }
 
 // A dead endpoint with a million events costs one row and a few attempts, and is disabled after three days.
-func TestADeadEndpointCostsOneRow(t *testing.T) {
+func TestDeadEndpointCostsOneRow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, 2)
 	dead, alive := w.sources()[0], w.sources()[1]
@@ -161,28 +161,28 @@ func TestADeadEndpointCostsOneRow(t *testing.T) {
 		w.machine.Committed(list, w.now)
 		if n%100 == 0 {
 			w.commit(alive, 1)
-			for w.step() || len(w.flying) > 0 {
+			for w.step() || len(w.inFlight) > 0 {
 			}
 			w.flush(false)
 		}
 	}
 	if len(w.rows) != 1 || w.rows[dead].State != lane.Backoff || len(w.got[alive]) != 10 {
-		t.Fatalf("%d rows, %+v, %d delivered", len(w.rows), w.rows[dead], len(w.got[alive]))
+		t.Fatalf("%d rows, want 1: %+v; %d delivered to the other endpoint, want 10", len(w.rows), w.rows[dead], len(w.got[alive]))
 	}
 	w.settle(80 * time.Hour)
 	if row := w.rows[dead]; len(w.rows) != 1 || row.State != lane.Disabled || row.Reason != lane.ReasonFailing || row.Cursor != 0 {
-		t.Errorf("%+v", w.rows)
+		t.Errorf("the dead endpoint is not disabled at cursor 0: %+v", w.rows)
 	}
 	if w.sends > 10+60 {
-		t.Errorf("%d attempts", w.sends)
+		t.Errorf("%d attempts, want at most 70", w.sends)
 	}
-	if len(w.told) != 1 || w.told[0].Recovered || w.told[0].Reason != lane.ReasonFailing {
-		t.Errorf("told %+v", w.told)
+	if len(w.notices) != 1 || w.notices[0].Recovered || w.notices[0].Reason != lane.ReasonFailing {
+		t.Errorf("notices %+v, want one that it was disabled", w.notices)
 	}
 }
 
-// One event that its receiver refuses goes to the side after three tries; what is behind it is delivered.
-func TestAPoisonedEventGoesToTheSide(t *testing.T) {
+// An event that its receiver refuses becomes a side delivery after three tries. The events after it are delivered.
+func TestRefusedEventBecomesSideDelivery(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2, 1)
 	source := w.sources()[0]
@@ -196,14 +196,14 @@ func TestAPoisonedEventGoesToTheSide(t *testing.T) {
 	began := w.now
 	w.settle(time.Hour)
 	w.check(2)
-	if took := w.now.Sub(began); took > time.Minute || w.errands[source][2] != 1 || w.sends != 7 || len(w.rows) != 0 {
-		t.Errorf("after %s: %v, %d sends, rows %v", took, w.errands, w.sends, w.rows)
+	if took := w.now.Sub(began); took > time.Minute || w.sideDeliveries[source][2] != 1 || w.sends != 7 || len(w.rows) != 0 {
+		t.Errorf("after %s: %v, %d sends, rows %v", took, w.sideDeliveries, w.sends, w.rows)
 	}
 }
 
-// An event that makes its endpoint fail with a 500 blocks those behind it for a quarter of an hour, and not for three days. If they fail
-// as well, nothing moves.
-func TestAFailingHeadGivesWay(t *testing.T) {
+// An event that makes its endpoint fail with a 500 blocks the events after it for 15 minutes, not for three days. If
+// those fail as well, the cursor does not move.
+func TestFailingFirstEventIsMovedAside(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3, 2)
 	poisoned, down := w.sources()[0], w.sources()[1]
@@ -216,16 +216,16 @@ func TestAFailingHeadGivesWay(t *testing.T) {
 	w.commit(poisoned, 5)
 	w.commit(down, 5)
 	w.settle(24 * time.Hour)
-	if len(w.got[poisoned]) != 4 || w.errands[poisoned][1] != 1 {
-		t.Errorf("poisoned: %v, errands %v", w.got[poisoned], w.errands[poisoned])
+	if len(w.got[poisoned]) != 4 || w.sideDeliveries[poisoned][1] != 1 {
+		t.Errorf("poisoned: got %v, side deliveries %v", w.got[poisoned], w.sideDeliveries[poisoned])
 	}
-	if row := w.rows[down]; len(w.errands[down]) != 0 || row.State != lane.Backoff || row.Cursor != 0 {
-		t.Errorf("down: %v %+v", w.errands[down], row)
+	if row := w.rows[down]; len(w.sideDeliveries[down]) != 0 || row.State != lane.Backoff || row.Cursor != 0 {
+		t.Errorf("down: side deliveries %v, row %+v", w.sideDeliveries[down], row)
 	}
 }
 
-// A receiver that says 410 is not tried again.
-func TestGoneDisables(t *testing.T) {
+// A receiver that responds with 410 gets no more requests.
+func TestGoneDisablesWebhook(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 4, 1)
 	w.answer = func(*world, string, int64) lane.Result { return lane.Result{Status: 410} }
@@ -236,13 +236,13 @@ func TestGoneDisables(t *testing.T) {
 	}
 }
 
-// Endpoints that work do not wait for bad ones at their host, whatever those have done to what is known of the host.
-func TestWorkingLanesDoNotWaitForTheirNeighbours(t *testing.T) {
+// Working endpoints do not wait for bad ones on the same host, even if those open the breaker of the host.
+func TestWorkingLanesDoNotWaitForBadOnesOnTheSameHost(t *testing.T) {
 	t.Parallel()
 	for seed := range proof.Scale[uint64](75, 300) {
 		w := newWorld(t, seed, 24)
 		good := w.sources()[:4]
-		takes := func(source string) time.Duration { // good ones a moment, a third of the others for long
+		takes := func(source string) time.Duration { // good endpoints respond quickly, a third of the others hang
 			switch i := slices.Index(w.sources(), source); {
 			case i < len(good):
 				return time.Duration(w.random.IntN(200)) * time.Millisecond
@@ -268,15 +268,15 @@ func TestWorkingLanesDoNotWaitForTheirNeighbours(t *testing.T) {
 			job        *lane.Job
 			since, end time.Time
 		}
-		var under []delivery
+		var running []delivery
 		for end := w.now.Add(3 * time.Second); w.now.Before(end); w.now = w.now.Add(10 * time.Millisecond) {
 			for again := true; again; {
 				again = false
 				w.machine.Tick(w.now)
-				for _, l := range w.machine.NextLoads(1000) {
+				for _, l := range w.machine.NextHookLoads(1000) {
 					h := w.hook(l.Source())
 					h.Host = "one"
-					w.machine.Configured(l, h, w.now)
+					w.machine.HookLoaded(l, h, w.now)
 					again = true
 				}
 				if p, ok := w.machine.NextRead(); ok {
@@ -284,14 +284,14 @@ func TestWorkingLanesDoNotWaitForTheirNeighbours(t *testing.T) {
 					again = true
 				}
 				for job := w.machine.Next(w.now); job != nil; job = w.machine.Next(w.now) {
-					under = append(under, delivery{job, w.now, w.now.Add(takes(job.Lane.Source()))})
+					running = append(running, delivery{job, w.now, w.now.Add(takes(job.Lane.Source()))})
 				}
-				under = slices.DeleteFunc(under, func(d delivery) bool {
+				running = slices.DeleteFunc(running, func(d delivery) bool {
 					if w.now.Before(d.end) {
 						return false
 					}
 					took = w.now.Sub(d.since)
-					w.flying = append(w.flying[:0], d.job)
+					w.inFlight = append(w.inFlight[:0], d.job)
 					w.land(0)
 					again = true
 					return true
@@ -300,14 +300,14 @@ func TestWorkingLanesDoNotWaitForTheirNeighbours(t *testing.T) {
 		}
 		for _, source := range good {
 			if n := len(w.got[source]); n != 5 {
-				t.Errorf("seed %d: a working endpoint has %d of 5 events", seed, n)
+				t.Errorf("seed %d: a working endpoint got %d of 5 events", seed, n)
 			}
 		}
 	}
 }
 
-// When a host is down, one account is tried for all; when it is back all are let go step by step.
-func TestAHostIsTriedOnceForAll(t *testing.T) {
+// When a host is down, one lane probes it for all. When it is back, the lanes are released step by step.
+func TestOneLaneProbesDownHostForAll(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 5, 200)
 	up := false
@@ -344,12 +344,12 @@ func TestAHostIsTriedOnceForAll(t *testing.T) {
 	}
 	w.check(5)
 	if len(w.rows) != 0 {
-		t.Errorf("%d rows stay", len(w.rows))
+		t.Errorf("%d rows are left", len(w.rows))
 	}
 }
 
-// A host may be many customers' servers behind one name: the dead ones among them do not keep the others from being tried again.
-func TestDeadNeighboursDelayNobody(t *testing.T) {
+// One host name may serve many customers. Dead endpoints among them do not delay the retries of the others.
+func TestDeadEndpointsDoNotDelayRetriesOnTheSameHost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 6, 40)
 	dead, once := map[string]bool{}, map[string]bool{}
@@ -373,23 +373,23 @@ func TestDeadNeighboursDelayNobody(t *testing.T) {
 		pump()
 	}
 	fire(func(s string) bool { return !dead[s] })
-	fire(func(s string) bool { return dead[s] }) // nothing works between them: the host is taken to be down
+	fire(func(s string) bool { return dead[s] }) // only failures in a row: the breaker opens
 	for range 4 * 45 {
 		w.now = w.now.Add(250 * time.Millisecond)
 		pump()
 	}
 	for _, source := range w.sources() {
 		if !dead[source] && len(w.got[source]) == 0 {
-			t.Errorf("%s has nothing after 45 s: %+v", source, w.rows[source])
+			t.Errorf("%s got nothing within 45 s: %+v", source, w.rows[source])
 		}
 	}
 }
 
-// While slots are scarce healthy lanes still get through, and an org whose endpoints hang does not starve the others.
-func TestHangingEndpointsStarveNobody(t *testing.T) {
+// While slots are scarce, healthy lanes still deliver, and an organisation whose endpoints hang does not starve others.
+func TestHangingEndpointsDoNotStarveOthers(t *testing.T) {
 	t.Parallel()
 	c := lane.Defaults()
-	c.Slots, c.HostStart, c.HostMost = 100, 64, 64
+	c.Slots, c.HostStart, c.HostMax = 100, 64, 64
 	m := lane.New(c, func() float64 { return 0.5 })
 	now := time.Now()
 	source := func() string { return string(id.New[id.Account]()) }
@@ -398,12 +398,12 @@ func TestHangingEndpointsStarveNobody(t *testing.T) {
 		b := event.Bucket(name)
 		if !seen[b] {
 			seen[b] = true
-			m.Take(b, 1, nil)
-			m.Loaded(b, now, nil, nil, now)
+			m.HoldBucket(b, 1, nil)
+			m.BucketLoaded(b, now, nil, nil, now)
 		}
 		m.Committed([]event.Stored{{Org: org, Source: name, Seq: 1, At: now, Kind: "a"}}, now)
-		for _, l := range m.NextLoads(10) {
-			m.Configured(l, &lane.Hook{Gen: 1, Host: host, AtOnce: 1}, now)
+		for _, l := range m.NextHookLoads(10) {
+			m.HookLoaded(l, &lane.Hook{Gen: 1, Host: host, MaxInFlight: 1}, now)
 		}
 	}
 	var hanging []*lane.Job
@@ -414,12 +414,12 @@ func TestHangingEndpointsStarveNobody(t *testing.T) {
 		hanging = append(hanging, job)
 	}
 	if len(hanging) != 100 {
-		t.Fatalf("%d under way", len(hanging))
+		t.Fatalf("%d in flight, want 100", len(hanging))
 	}
 	for range 50 {
 		commit("org_good", source(), "good")
 	}
-	// Each time one of the hanging ends, the others get at least every second slot.
+	// Of the slots that hanging deliveries free, the other organisation gets nearly half.
 	good := 0
 	for i := 0; i < 60; i++ {
 		job := hanging[i]
@@ -436,11 +436,11 @@ func TestHangingEndpointsStarveNobody(t *testing.T) {
 		}
 	}
 	if good < 25 {
-		t.Errorf("%d of 60 slots for the healthy org", good)
+		t.Errorf("the healthy organisation got %d of 60 slots, want at least 25", good)
 	}
 }
 
-// The delays are those of the documentation, with jitter that never makes the first two short.
+// The delays are those of the documentation. Jitter at most halves the first two.
 func TestDelays(t *testing.T) {
 	t.Parallel()
 	c := lane.Defaults()
@@ -455,24 +455,23 @@ func TestDelays(t *testing.T) {
 	}
 }
 
-// Every status has one meaning.
-func TestJudge(t *testing.T) {
+func TestClassify(t *testing.T) {
 	t.Parallel()
-	for status, want := range map[int]lane.Verdict{
+	for status, want := range map[int]lane.Outcome{
 		200: lane.Delivered, 204: lane.Delivered, 299: lane.Delivered, 0: lane.Down, 301: lane.Down, 302: lane.Down, 304: lane.Down,
 		400: lane.Refused, 401: lane.Down, 403: lane.Down, 404: lane.Down, 408: lane.Down, 409: lane.Refused, 410: lane.Gone,
 		413: lane.Refused, 422: lane.Refused, 425: lane.Down, 429: lane.Down, 500: lane.Down, 503: lane.Down, 101: lane.Down, 999: lane.Down,
 	} {
-		if got := lane.Judge(lane.Result{Status: status}); got != want {
+		if got := lane.Classify(lane.Result{Status: status}); got != want {
 			t.Errorf("%d is %d, want %d", status, got, want)
 		}
 	}
-	if lane.Judge(lane.Result{Status: 200, Aborted: true}) != lane.Aborted {
-		t.Error("what we broke off counts")
+	if lane.Classify(lane.Result{Status: 200, Aborted: true}) != lane.Aborted {
+		t.Error("an aborted delivery counts")
 	}
 }
 
-// Whatever a receiver writes, it is waited for no longer than an hour and never a negative time.
+// The wait is never negative and never longer than an hour, whatever the receiver sends.
 func FuzzRetryAfter(f *testing.F) {
 	for _, seed := range []string{"", "0", "5", "3600", "99999999999999999999", "-1", "Wed, 21 Oct 2026 07:28:00 GMT", "soon", " 7 ", "1e9"} {
 		f.Add(seed)
@@ -485,7 +484,6 @@ func FuzzRetryAfter(f *testing.F) {
 	})
 }
 
-// The forms that receivers use are understood.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 10, 21, 7, 27, 0, 0, time.UTC)

@@ -7,94 +7,98 @@ import (
 	"time"
 )
 
-// Config are the times and bounds. The zero value is not usable; see Defaults.
+// Config holds the delays and limits of deliveries. The zero value is not usable; see Defaults.
 type Config struct {
-	// Delays are those between an endpoint's failures; the last one is repeated.
+	// Delays are the waits after each failure of an endpoint in a row. The last one repeats.
 	Delays []time.Duration
-	// EventDelays are those between the tries of an event that its receiver refuses; then it goes to the side.
+	// EventDelays are the waits between tries of an event that its receiver refuses. After the last one the event
+	// becomes a side delivery.
 	EventDelays []time.Duration
-	// GiveUp is how long an endpoint fails until it is disabled.
+	// GiveUp is how long an endpoint may fail before its webhook is disabled.
 	GiveUp time.Duration
-	// TellAfter is how long an endpoint fails until its recovery is worth an event.
-	TellAfter time.Duration
-	// MaxRetryAfter bounds what a receiver may ask for.
+	// NotifyAfter is how long an endpoint must have failed for its recovery to be reported by an event.
+	NotifyAfter time.Duration
+	// MaxRetryAfter limits the Retry-After of a receiver.
 	MaxRetryAfter time.Duration
-	// BlockFor is how long a first event may fail, and BlockTries how often, until the one behind it is tried.
+	// BlockFor and BlockTries are how long and how often the first event must have failed before the one after it is
+	// tried.
 	BlockFor   time.Duration
 	BlockTries int
-	// LagAfter is how old an event gets until its lane has a row of its own.
+	// LagAfter is the age of a pending event from which its lane has a row.
 	LagAfter time.Duration
-	// InMemory and InMemoryBytes bound the events that a lane holds, Page what it reads at once.
+	// InMemory and InMemoryBytes limit the events that a lane holds, Page the events of one read.
 	InMemory, InMemoryBytes, Page int
-	// Slots is how many events are under way on a node, Reads how many lanes read the store at once.
+	// Slots limits the deliveries in flight on a node, Reads the concurrent reads of the event store.
 	Slots, Reads int
-	// Lanes is how many idle lanes are remembered.
+	// Lanes is the number of lanes in memory from which idle ones are evicted.
 	Lanes int
-	// HostStart and HostMost bound what is under way to one host.
-	HostStart, HostMost int
-	// OpenAfter failures in a row, of at least OpenLanes lanes, mean that a host is down.
+	// HostStart is the first limit on concurrent deliveries to a host, HostMax the highest.
+	HostStart, HostMax int
+	// A host counts as down after OpenAfter failures in a row from at least OpenLanes lanes.
 	OpenAfter, OpenLanes int
 }
 
-// Defaults are the promises of the documentation.
+// Defaults returns the values that the documentation promises.
 func Defaults() Config {
 	return Config{
 		Delays: []time.Duration{
 			5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour,
 		},
 		EventDelays: []time.Duration{5 * time.Second, 30 * time.Second},
-		GiveUp:      72 * time.Hour, TellAfter: time.Hour, MaxRetryAfter: time.Hour, BlockFor: 15 * time.Minute, BlockTries: 3, LagAfter: time.Second,
-		InMemory: 64, InMemoryBytes: 1 << 20, Page: 100, Slots: 4000, Reads: 8, Lanes: 100_000, HostStart: 16, HostMost: 256, OpenAfter: 5, OpenLanes: 3,
+		GiveUp:      72 * time.Hour, NotifyAfter: time.Hour, MaxRetryAfter: time.Hour,
+		BlockFor: 15 * time.Minute, BlockTries: 3, LagAfter: time.Second,
+		InMemory: 64, InMemoryBytes: 1 << 20, Page: 100, Slots: 4000, Reads: 8, Lanes: 100_000,
+		HostStart: 16, HostMax: 256, OpenAfter: 5, OpenLanes: 3,
 	}
 }
 
-// gentle is how many of the first delays are never cut below their half.
-const gentle = 2
+// earlyDelays is the number of first delays that jitter reduces to no less than a half.
+const earlyDelays = 2
 
-// shortest is the least delay that jitter may make of the later ones.
-const shortest = 5 * time.Second
+// minDelay is the least that jitter leaves of the later delays.
+const minDelay = 5 * time.Second
 
-// Delay is how long to wait after so many failures in a row. chance is in [0,1).
+// Delay returns how long to wait after a number of failures in a row. chance is the random part, in [0,1).
 func (c *Config) Delay(failures int, chance float64) time.Duration {
 	at := min(max(failures, 1), len(c.Delays)) - 1
 	whole := c.Delays[at]
-	if at < gentle {
+	if at < earlyDelays {
 		return whole/2 + time.Duration(chance*float64(whole/2))
 	}
-	return max(time.Duration(chance*float64(whole)), min(shortest, whole))
+	return max(time.Duration(chance*float64(whole)), min(minDelay, whole))
 }
 
-// Result is how a delivery went.
+// Result is the result of one delivery attempt.
 type Result struct {
-	// Status is the answer's; 0 if there was none, and then Failure says why.
+	// Status is the status of the response; 0 if there was none, and Failure then says why.
 	Status  int
 	Failure string
 	Took    time.Duration
-	// RetryAfter is what the receiver asked for; zero for nothing.
+	// RetryAfter is the wait that the receiver asked for; zero if it asked for none.
 	RetryAfter time.Duration
-	// Aborted means that we broke it off: it says nothing of the endpoint.
+	// Aborted means that the service cancelled the attempt, so the result says nothing about the endpoint.
 	Aborted bool
 }
 
-// Verdict is what a result means.
-type Verdict uint8
+// Outcome is the class of a result.
+type Outcome uint8
 
-// The verdicts.
+// The outcomes.
 const (
-	// Delivered is a 2xx.
-	Delivered Verdict = iota
+	// Delivered is a 2xx response.
+	Delivered Outcome = iota
 	// Down means that the endpoint does not work, whatever it is sent.
 	Down
-	// Refused means that it does not like this event.
+	// Refused means that the endpoint rejects this event.
 	Refused
-	// Gone means that it shall not be tried again.
+	// Gone means that the receiver wants no more deliveries.
 	Gone
-	// Broken off by ourselves.
+	// Aborted means that the service cancelled the attempt.
 	Aborted
 )
 
-// Judge says what a result means.
-func Judge(r Result) Verdict {
+// Classify returns the outcome of a result.
+func Classify(r Result) Outcome {
 	switch s := r.Status; {
 	case r.Aborted:
 		return Aborted
@@ -108,15 +112,16 @@ func Judge(r Result) Verdict {
 	case s >= 400 && s < 500:
 		return Refused
 	}
-	return Down // no answer, a redirect, a 5xx
+	return Down // no response, a redirect, a 5xx
 }
 
-// crowded says whether a result means that the host has too much to do.
-func crowded(r Result) bool {
+// isOverloaded reports whether a result suggests that the host gets too many requests.
+func isOverloaded(r Result) bool {
 	return r.Status == 0 && !r.Aborted || r.Status == http.StatusTooManyRequests || r.Status == http.StatusServiceUnavailable || r.Status == http.StatusGatewayTimeout
 }
 
-// RetryAfter reads the header of that name: seconds, or a date. Anything else is nothing.
+// RetryAfter parses the header of that name, which is a number of seconds or a date. It returns at most most, and 0 for
+// anything else.
 func RetryAfter(text string, now time.Time, most time.Duration) time.Duration {
 	text = strings.TrimSpace(text)
 	if text == "" || len(text) > 64 {

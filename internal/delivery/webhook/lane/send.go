@@ -7,38 +7,39 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
-// Job is a delivery to be carried out.
+// Job is a delivery to carry out.
 type Job struct {
 	Lane  *Lane
 	Hook  *Hook
 	Event event.Stored
-	// Attempt counts from 1. Prev is the wanted event before this one, 0 if it is not known.
+	// Attempt counts from 1. Prev is the sequence of the last wanted event before this one; 0 if unknown.
 	Attempt int
 	Prev    int64
-	// Grant is to be called with the job, for one who waited by Enter; the other fields are empty then.
+	// Grant is set for a permit from RequestPermit and must be called with the job. The other exported fields are empty
+	// then.
 	Grant func(*Job)
 
-	// By is what Take was given for the bucket.
-	By any
+	// Holder is the value that HoldBucket was called with.
+	Holder any
 
-	host   *host
-	class  class
-	run    int
-	beside bool
+	host      *host
+	class     class
+	run       int
+	afterHead bool
 }
 
-// Next is a delivery that may begin; nil if none may. It must be answered by Done.
+// Next returns a delivery that may start now; nil if there is none. The caller must call Done for it.
 func (m *Machine) Next(now time.Time) *Job {
 	for !m.halted {
-		w, h, c, ok := m.gate.pick()
+		w, h, c, ok := m.gate.pickWaiter()
 		if !ok {
 			return nil
 		}
-		h.used = now
+		h.lastUsed = now
 		if w.lane == nil {
 			return &Job{Grant: w.grant, host: h, class: c}
 		}
-		if job := m.begin(w.lane, h, now); job != nil {
+		if job := m.startDelivery(w.lane, h, now); job != nil {
 			job.class = c
 			return job
 		}
@@ -47,141 +48,152 @@ func (m *Machine) Next(now time.Time) *Job {
 	return nil
 }
 
-// begin starts a lane's next delivery if it still wants to.
-func (m *Machine) begin(l *Lane, h *host, now time.Time) *Job {
+// startDelivery starts the next delivery of a lane, which the gate has picked. It returns nil if the lane changed while
+// it was queued and cannot send now.
+func (m *Machine) startDelivery(l *Lane, h *host, now time.Time) *Job {
 	l.queued = false
 	able := l.row.State.sends() || l.row.State == Backoff && l.probing
-	if m.lanes[l.source] != l || !l.bucket.runs() || !able || m.Held(l.org) || !l.known || l.hook == nil || l.strays > 0 || l.flying >= l.atOnce() {
+	if m.lanes[l.source] != l || !l.bucket.isRunning() || !able || m.IsHeld(l.org) || !l.hookKnown || l.hook == nil ||
+		l.strays > 0 || l.inFlight >= l.maxInFlight() {
 		return nil
 	}
-	if m.host(l) != h || h.open && h.probe != l && !l.volunteer {
-		m.act(l, now)
+	if m.laneHost(l) != h || h.open && h.probe != l && !l.mayTryHost {
+		m.advance(l, now)
 		return nil
 	}
-	one := l.next()
-	if l.beside {
-		one = l.second()
+	one := l.nextEvent()
+	if l.afterHead {
+		one = l.nextAfterHead()
 	}
 	if one == nil {
-		l.beside = false
-		m.act(l, now)
+		l.afterHead = false
+		m.advance(l, now)
 		return nil
 	}
-	one.flying = true
-	l.flying++
-	l.bucket.flying++
-	job := &Job{Lane: l, Hook: l.hook, Event: one.event, Attempt: 1, Prev: one.prev, By: l.bucket.by, host: h, run: l.run, beside: l.beside}
+	one.inFlight = true
+	l.inFlight++
+	l.bucket.inFlight++
+	job := &Job{
+		Lane: l, Hook: l.hook, Event: one.event, Attempt: 1, Prev: one.prev, Holder: l.bucket.holder, host: h,
+		run: l.run, afterHead: l.afterHead,
+	}
 	if one == &l.items[0] {
 		job.Attempt += l.row.HeadTries
 	}
-	m.act(l, now)
+	m.advance(l, now)
 	return job
 }
 
-// Enter lets somebody wait for a slot to a host who has no lane. grant is called by whoever carries out the job from Next; Done must follow.
-func (m *Machine) Enter(org id.Org, hostName string, grant func(*Job)) {
-	m.gate.enqueue(m.hostOf(org, hostName), waiter{grant: grant}, troubled)
+// RequestPermit queues a request to send to a host outside a lane. Next returns the permit as a job whose Grant is
+// grant, and Done must follow.
+func (m *Machine) RequestPermit(org id.Org, hostName string, grant func(*Job)) {
+	m.gate.enqueue(m.ensureHost(org, hostName), waiter{grant: grant}, troubled)
 }
 
-// Open says whether a host is known to be down.
-func (m *Machine) Open(org id.Org, hostName string) bool {
+// IsHostDown reports whether the breaker of a host is open.
+func (m *Machine) IsHostDown(org id.Org, hostName string) bool {
 	h := m.hosts[hostKey{org, hostName}]
 	return h != nil && h.open
 }
 
-// Done tells how a delivery went.
-func (m *Machine) Done(job *Job, r Result, now time.Time) Verdict {
-	if m.isSuspended(job.host.key.org) && Judge(r) != Delivered {
-		r = Result{Took: r.Took, Aborted: true} // nobody's endpoint fails while its org is suspended
+// Done reports the result of a delivery and returns its outcome.
+func (m *Machine) Done(job *Job, r Result, now time.Time) Outcome {
+	if m.isSuspended(job.host.key.org) && Classify(r) != Delivered {
+		r = Result{Took: r.Took, Aborted: true} // no endpoint fails while its organisation is suspended
 	}
-	h, verdict := job.host, Judge(r)
-	h.learn(r, now, m.HostMost)
+	h, outcome := job.host, Classify(r)
+	h.adaptLimit(r, now, m.HostMax)
 	m.gate.release(h, job.class, r.Took)
 	l := job.Lane
 	if l == nil {
-		return verdict
+		return outcome
 	}
-	l.bucket.flying--
-	l.volunteer = false
-	switch verdict {
+	l.bucket.inFlight--
+	l.mayTryHost = false
+	switch outcome {
 	case Down:
-		m.hostFailed(h, job, r, now)
+		m.recordHostFailure(h, job, r, now)
 	case Delivered, Refused, Gone:
-		m.hostWorks(h, now)
+		m.recordHostSuccess(h, now)
 	case Aborted:
 	}
 	if h.probe == l {
-		h.probe, h.elected = nil, false
+		h.probe, h.probeScheduled = nil, false
 	}
 	if job.run != l.run || m.lanes[l.source] != l {
 		l.strays--
-		m.act(l, now)
-		return verdict
+		m.advance(l, now)
+		return outcome
 	}
-	l.flying--
-	one := l.find(job.Event.Seq)
+	l.inFlight--
+	one := l.findEvent(job.Event.Seq)
 	if one == nil {
-		m.act(l, now)
-		return verdict
+		m.advance(l, now)
+		return outcome
 	}
-	one.flying = false
-	m.judge(l, one, job, r, verdict, now)
-	m.look(l)
-	m.act(l, now)
-	if m.Held(l.org) || l.row.State != Live && !l.row.State.sends() && !l.probing {
-		l.forget()
+	one.inFlight = false
+	m.applyOutcome(l, one, job, r, outcome, now)
+	m.markChanged(l)
+	m.advance(l, now)
+	if m.IsHeld(l.org) || l.row.State != Live && !l.row.State.sends() && !l.probing {
+		l.unload()
 	}
-	return verdict
+	return outcome
 }
 
-func (m *Machine) judge(l *Lane, one *item, job *Job, r Result, verdict Verdict, now time.Time) {
-	if verdict == Aborted || verdict != Delivered && job.Hook.Gen != l.row.Gen || verdict != Delivered && !l.row.State.sends() && !l.probing {
-		l.beside = false
-		return // it says nothing of the endpoint as it is now
+// applyOutcome updates a lane after a delivery. An event that its receiver keeps refusing becomes a side delivery, and
+// an endpoint that is down makes the lane back off. If the first event blocks the lane for long, the one after it is
+// tried: a success shows that the first event is the problem, and it becomes a side delivery.
+func (m *Machine) applyOutcome(l *Lane, one *item, job *Job, r Result, outcome Outcome, now time.Time) {
+	if outcome == Aborted || outcome != Delivered && job.Hook.Gen != l.row.Gen ||
+		outcome != Delivered && !l.row.State.sends() && !l.probing {
+		l.afterHead = false
+		return // the result says nothing about the endpoint in its current state
 	}
 	l.row.LastStatus, l.row.LastError = r.Status, r.Failure
 	l.dirty = l.dirty || l.hasRow
-	switch verdict {
+	switch outcome {
 	case Delivered:
-		m.delivered(l, one, job, now)
+		m.markDelivered(l, one, job, now)
 	case Gone:
 		m.disable(l, ReasonGone, now)
 	case Refused:
-		if job.beside {
-			m.beaten(l, r, now)
+		if job.afterHead {
+			m.blameEndpoint(l, r, now)
 			return
 		}
-		m.tried(l, one, r, now)
+		m.countHeadTry(l, one, r, now)
 		if l.row.HeadTries > len(m.EventDelays) {
-			m.aside(l, one, now)
-			l.settle()
-			m.resume(l)
+			m.divertEvent(l, one, now)
+			l.advanceCursor()
+			m.resumeLane(l)
 			return
 		}
-		m.wait(l, now.Add(m.EventDelays[max(l.row.HeadTries, 1)-1]))
+		m.waitUntil(l, now.Add(m.EventDelays[max(l.row.HeadTries, 1)-1]))
 	case Down:
-		if job.beside {
-			m.beaten(l, r, now)
+		if job.afterHead {
+			m.blameEndpoint(l, r, now)
 			return
 		}
-		m.tried(l, one, r, now)
-		if one == &l.items[0] && l.flying == 0 && l.second() != nil && m.blocked(l, now) {
-			l.beside, l.headResult, l.probing = true, r, true
+		m.countHeadTry(l, one, r, now)
+		if one == &l.items[0] && l.inFlight == 0 && l.nextAfterHead() != nil && m.isHeadBlocking(l, now) {
+			l.afterHead, l.headResult, l.probing = true, r, true
 			return
 		}
-		m.backoff(l, r, now)
+		m.backOff(l, r, now)
 	case Aborted:
 	}
 }
 
-// beaten means that the event behind a failing head failed as well: it is the endpoint, not the head.
-func (m *Machine) beaten(l *Lane, _ Result, now time.Time) {
-	l.beside = false
-	m.backoff(l, l.headResult, now)
+// blameEndpoint backs off because the event after a failing first event failed as well: the endpoint is at fault, not
+// the event.
+func (m *Machine) blameEndpoint(l *Lane, _ Result, now time.Time) {
+	l.afterHead = false
+	m.backOff(l, l.headResult, now)
 }
 
-// tried counts a failed try of the first event.
-func (m *Machine) tried(l *Lane, one *item, r Result, now time.Time) {
+// countHeadTry counts a failed try if it was of the first event.
+func (m *Machine) countHeadTry(l *Lane, one *item, r Result, now time.Time) {
 	if one != &l.items[0] {
 		return
 	}
@@ -194,29 +206,33 @@ func (m *Machine) tried(l *Lane, one *item, r Result, now time.Time) {
 	}
 }
 
-// blocked says whether the first event has stood in the way for so long that the next may show whether it is to blame.
-func (m *Machine) blocked(l *Lane, now time.Time) bool {
+// isHeadBlocking reports whether the first event has failed for so long that the one after it is tried.
+func (m *Machine) isHeadBlocking(l *Lane, now time.Time) bool {
 	return l.row.HeadTries >= m.BlockTries && !l.row.HeadSince.IsZero() && now.Sub(l.row.HeadSince) >= m.BlockFor
 }
 
-func (m *Machine) delivered(l *Lane, one *item, job *Job, now time.Time) {
+// markDelivered records a successful delivery. After a long failure, or if the webhook had been disabled, it adds a
+// notice of the recovery.
+func (m *Machine) markDelivered(l *Lane, one *item, job *Job, now time.Time) {
 	one.done = true
-	if job.beside {
-		l.beside = false
-		m.aside(l, &l.items[0], now)
+	if job.afterHead {
+		l.afterHead = false
+		m.divertEvent(l, &l.items[0], now)
 	}
-	l.settle()
+	l.advanceCursor()
 	if !l.row.State.sends() && !l.probing {
-		return // it was under way when another failed, or the owner paused
+		return // it was in flight when another delivery failed or the lane was paused
 	}
-	if since := l.row.FailSince; !since.IsZero() && now.Sub(since) >= m.TellAfter || l.row.Reason != "" {
-		m.told = append(m.told, Told{Org: l.org, Source: l.source, Recovered: true, Reason: l.row.Reason, Since: since, At: now, Hook: l.hook})
+	if since := l.row.FailSince; !since.IsZero() && now.Sub(since) >= m.NotifyAfter || l.row.Reason != "" {
+		m.notices = append(m.notices, Notice{
+			Org: l.org, Source: l.source, Recovered: true, Reason: l.row.Reason, Since: since, At: now, Hook: l.hook,
+		})
 	}
-	m.resume(l)
+	m.resumeLane(l)
 }
 
-// resume lets a lane go on that waited.
-func (m *Machine) resume(l *Lane) {
+// resumeLane ends a backoff and clears the failures.
+func (m *Machine) resumeLane(l *Lane) {
 	l.probing = false
 	if !l.row.FailSince.IsZero() || l.row.FailCount > 0 {
 		l.row.FailSince, l.row.FailCount, l.dirty = time.Time{}, 0, true
@@ -227,17 +243,17 @@ func (m *Machine) resume(l *Lane) {
 	}
 }
 
-// aside takes an event out of the lane, to be tried beside it.
-func (m *Machine) aside(l *Lane, one *item, now time.Time) {
+// divertEvent takes an event out of the lane and retries it as a side delivery, out of order.
+func (m *Machine) divertEvent(l *Lane, one *item, now time.Time) {
 	one.done = true
 	tries := l.row.HeadTries
-	m.errands = append(m.errands, Errand{
+	m.sideDeliveries = append(m.sideDeliveries, SideDelivery{
 		Org: l.org, Source: l.source, Seq: one.event.Seq, Attempt: tries, Since: now, NextAt: now.Add(m.Delay(max(tries, 1), m.chance())),
 	})
 }
 
-// backoff lets a lane wait because its endpoint fails.
-func (m *Machine) backoff(l *Lane, r Result, now time.Time) {
+// backOff lets a lane wait because its endpoint fails, or disables it when it has failed for GiveUp.
+func (m *Machine) backOff(l *Lane, r Result, now time.Time) {
 	if l.row.FailSince.IsZero() {
 		l.row.FailSince = now
 	}
@@ -253,30 +269,33 @@ func (m *Machine) backoff(l *Lane, r Result, now time.Time) {
 	if end := l.row.FailSince.Add(m.GiveUp); at.After(end) {
 		at = end
 	}
-	m.wait(l, at)
+	m.waitUntil(l, at)
 }
 
-func (m *Machine) wait(l *Lane, until time.Time) {
-	l.clean = false
+func (m *Machine) waitUntil(l *Lane, until time.Time) {
+	l.failedByHost = false
 	l.row.State, l.row.NextAt, l.probing = Backoff, until, false
 	l.wantsRow, l.dirty = true, true
 	m.timers.set(&l.timer, until)
 }
 
-// Why a webhook is disabled.
+// The reasons in Row.Reason. ReasonGone and ReasonFailing are those of disabled lanes.
 const (
 	ReasonGone    = "gone"
 	ReasonFailing = "failing"
-	// ReasonOperator is why a lane is paused that an operator has paused.
+	// ReasonOperator marks lanes that an operator has paused.
 	ReasonOperator = "operator"
 )
 
+// disable stops a lane until its owner acts, and adds a notice.
 func (m *Machine) disable(l *Lane, reason string, now time.Time) {
 	if l.row.FailSince.IsZero() {
 		l.row.FailSince = now
 	}
-	l.row.State, l.row.Reason, l.row.NextAt, l.probing, l.beside = Disabled, reason, time.Time{}, false, false
+	l.row.State, l.row.Reason, l.row.NextAt, l.probing, l.afterHead = Disabled, reason, time.Time{}, false, false
 	l.wantsRow, l.dirty = true, true
 	m.timers.stop(&l.timer)
-	m.told = append(m.told, Told{Org: l.org, Source: l.source, Reason: reason, Since: l.row.FailSince, At: now, Hook: l.hook})
+	m.notices = append(m.notices, Notice{
+		Org: l.org, Source: l.source, Reason: reason, Since: l.row.FailSince, At: now, Hook: l.hook,
+	})
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// timer is a moment at which a lane or a host is looked at. index is its place in the heap plus one; 0 means that it is not set.
+// timer wakes a lane or a host. index is its position in the heap plus one; 0 means that it is not set.
 type timer struct {
 	at    time.Time
 	index int
@@ -13,7 +13,7 @@ type timer struct {
 	host  *host
 }
 
-// timers are those that are set, the earliest first.
+// timers holds the timers that are set, earliest first.
 type timers struct{ list timerHeap }
 
 func (t *timers) set(one *timer, at time.Time) {
@@ -31,7 +31,7 @@ func (t *timers) stop(one *timer) {
 	}
 }
 
-// due takes the earliest if its time has come.
+// due removes and returns the earliest timer if its time has come; nil otherwise.
 func (t *timers) due(now time.Time) *timer {
 	if len(t.list) == 0 || t.list[0].at.After(now) {
 		return nil
@@ -39,7 +39,7 @@ func (t *timers) due(now time.Time) *timer {
 	return heap.Pop(&t.list).(*timer)
 }
 
-// next is when the earliest is due.
+// next returns when the earliest timer is due; ok is false if none is set.
 func (t *timers) next() (at time.Time, ok bool) {
 	if len(t.list) == 0 {
 		return time.Time{}, false
@@ -57,14 +57,14 @@ func (h timerHeap) Swap(i, j int) {
 	h[i].index, h[j].index = i+1, j+1
 }
 
-// Push is heap's.
+// Push implements heap.Interface.
 func (h *timerHeap) Push(x any) {
 	one := x.(*timer)
 	one.index = len(*h) + 1
 	*h = append(*h, one)
 }
 
-// Pop is heap's.
+// Pop implements heap.Interface.
 func (h *timerHeap) Pop() any {
 	last := len(*h) - 1
 	one := (*h)[last]

@@ -13,49 +13,49 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
-// world is everything around a machine in small: a store, rows, endpoints that fail, a clock, and nodes that crash.
+// world simulates everything around a machine: a store, rows, endpoints that fail, a clock, and nodes that crash.
 type world struct {
 	t      *testing.T
 	random *rand.Rand
 	now    time.Time
 	config lane.Config
 
-	// What survives a crash.
-	log     map[string][]event.Stored
-	rows    map[string]lane.Row
-	floors  map[int]lane.Floor
-	gens    map[string]int64
-	starts  map[string]int64
-	errands map[string]map[int64]int
-	orders  bool // whether events go one at a time
-	filter  bool
+	// These survive a crash.
+	log            map[string][]event.Stored
+	rows           map[string]lane.Row
+	checkpoints    map[int]lane.Checkpoint
+	gens           map[string]int64
+	starts         map[string]int64
+	sideDeliveries map[string]map[int64]int
+	orders         bool // deliver events in order, one at a time
+	filter         bool
 
-	// What does not.
-	machine *lane.Machine
-	epoch   int64
-	flying  []*lane.Job
-	crashes int
+	// These do not.
+	machine  *lane.Machine
+	epoch    int64
+	inFlight []*lane.Job
+	crashes  int
 
-	// What the endpoints do, and what they have got.
-	answer func(w *world, source string, seq int64) lane.Result
-	got    map[string][]int64
-	broken map[string]bool
-	most   map[string]int // under way at once
-	told   []lane.Told
-	sends  int
+	// answer is the behaviour of the endpoints, got what they received.
+	answer  func(w *world, source string, seq int64) lane.Result
+	got     map[string][]int64
+	broken  map[string]bool
+	most    map[string]int // most deliveries in flight, by source
+	notices []lane.Notice
+	sends   int
 }
 
 func newWorld(t *testing.T, seed uint64, sources int) *world {
 	t.Helper()
 	w := &world{
 		t: t, random: rand.New(rand.NewPCG(seed, 7)), now: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC), config: lane.Defaults(), orders: true,
-		log: map[string][]event.Stored{}, rows: map[string]lane.Row{}, floors: map[int]lane.Floor{}, gens: map[string]int64{}, starts: map[string]int64{},
-		errands: map[string]map[int64]int{}, got: map[string][]int64{}, broken: map[string]bool{}, most: map[string]int{},
+		log: map[string][]event.Stored{}, rows: map[string]lane.Row{}, checkpoints: map[int]lane.Checkpoint{}, gens: map[string]int64{}, starts: map[string]int64{},
+		sideDeliveries: map[string]map[int64]int{}, got: map[string][]int64{}, broken: map[string]bool{}, most: map[string]int{},
 	}
 	for range sources {
 		source := string(id.New[id.Account]())
 		w.gens[source] = 1
-		w.errands[source] = map[int64]int{}
+		w.sideDeliveries[source] = map[int64]int{}
 	}
 	w.answer = func(*world, string, int64) lane.Result { return lane.Result{Status: 200, Took: time.Millisecond} }
 	w.boot()
@@ -64,19 +64,19 @@ func newWorld(t *testing.T, seed uint64, sources int) *world {
 
 func (w *world) sources() []string { return slices.Sorted(maps.Keys(w.gens)) }
 
-// boot starts a node that takes over all buckets.
+// boot starts a node that takes over all buckets from what the database has.
 func (w *world) boot() {
 	w.epoch++
-	w.flying = nil
+	w.inFlight = nil
 	w.machine = lane.New(w.config, w.random.Float64)
 	for _, b := range w.numbers() {
-		w.machine.Take(b, w.epoch, nil)
+		w.machine.HoldBucket(b, w.epoch, nil)
 	}
 	for _, b := range w.numbers() {
-		floor := w.floors[b]
-		at := floor.At
+		checkpoint := w.checkpoints[b]
+		at := checkpoint.At
 		var rows []lane.Row
-		var behind []lane.Behind
+		var backlogs []lane.Backlog
 		for _, source := range w.sources() {
 			if event.Bucket(source) != b {
 				continue
@@ -89,10 +89,10 @@ func (w *world) boot() {
 				continue
 			}
 			if list := w.log[source]; len(list) > 0 && list[len(list)-1].At.After(at) {
-				behind = append(behind, lane.Behind{Org: "org_1", Source: source, Cursor: w.seqAt(source, at), Head: int64(len(list))})
+				backlogs = append(backlogs, lane.Backlog{Org: "org_1", Source: source, Cursor: w.seqAt(source, at), Head: int64(len(list))})
 			}
 		}
-		w.machine.Loaded(b, at, rows, behind, w.now)
+		w.machine.BucketLoaded(b, at, rows, backlogs, w.now)
 	}
 }
 
@@ -116,9 +116,9 @@ func (w *world) seqAt(source string, at time.Time) int64 {
 }
 
 func (w *world) hook(source string) *lane.Hook {
-	h := &lane.Hook{Gen: w.gens[source], StartSeq: w.starts[source], Host: "host" + source[len(source)-1:], AtOnce: 1}
+	h := &lane.Hook{Gen: w.gens[source], StartSeq: w.starts[source], Host: "host" + source[len(source)-1:], MaxInFlight: 1}
 	if !w.orders {
-		h.AtOnce = 4
+		h.MaxInFlight = 4
 	}
 	if w.filter {
 		h.Match = func(kind string) bool { return kind == "wanted" }
@@ -143,13 +143,14 @@ func (w *world) commit(source string, n int) {
 	w.machine.Committed(list, w.now)
 }
 
-// step does everything that can be done at once, in a random order where order is free.
+// step does one round of what can be done now, in random order where the order is free. It reports whether it did
+// anything.
 func (w *world) step() bool {
 	did := false
 	w.machine.Tick(w.now)
-	for _, l := range w.machine.NextLoads(10) {
+	for _, l := range w.machine.NextHookLoads(10) {
 		did = true
-		w.machine.Configured(l, w.hook(l.Source()), w.now)
+		w.machine.HookLoaded(l, w.hook(l.Source()), w.now)
 	}
 	if p, ok := w.machine.NextRead(); ok {
 		did = true
@@ -160,18 +161,18 @@ func (w *world) step() bool {
 	}
 	if job := w.machine.Next(w.now); job != nil {
 		did = true
-		w.flying = append(w.flying, job)
-		under := 0
-		for _, one := range w.flying {
+		w.inFlight = append(w.inFlight, job)
+		running := 0
+		for _, one := range w.inFlight {
 			if one.Lane.Source() == job.Lane.Source() {
-				under++
+				running++
 			}
 		}
-		w.most[job.Lane.Source()] = max(w.most[job.Lane.Source()], under)
+		w.most[job.Lane.Source()] = max(w.most[job.Lane.Source()], running)
 	}
-	if len(w.flying) > 0 && w.random.IntN(2) == 0 {
+	if len(w.inFlight) > 0 && w.random.IntN(2) == 0 {
 		did = true
-		w.land(w.random.IntN(len(w.flying)))
+		w.land(w.random.IntN(len(w.inFlight)))
 	}
 	return did
 }
@@ -180,24 +181,24 @@ func (w *world) step() bool {
 func (w *world) pump(host string) {
 	for again := true; again; {
 		w.machine.Tick(w.now)
-		for _, l := range w.machine.NextLoads(1000) {
+		for _, l := range w.machine.NextHookLoads(1000) {
 			h := w.hook(l.Source())
 			h.Host = host
-			w.machine.Configured(l, h, w.now)
+			w.machine.HookLoaded(l, h, w.now)
 		}
-		again = w.step() || len(w.flying) > 0
+		again = w.step() || len(w.inFlight) > 0
 	}
 	w.flush(false)
 }
 
-// land ends a delivery.
+// land ends a delivery in flight.
 func (w *world) land(i int) {
-	job := w.flying[i]
-	w.flying = slices.Delete(w.flying, i, i+1)
+	job := w.inFlight[i]
+	w.inFlight = slices.Delete(w.inFlight, i, i+1)
 	source, seq := job.Lane.Source(), job.Event.Seq
 	w.sends++
 	r := w.answer(w, source, seq)
-	if lane.Judge(r) == lane.Delivered {
+	if lane.Classify(r) == lane.Delivered {
 		w.got[source] = append(w.got[source], seq)
 	}
 	w.machine.Done(job, r, w.now)
@@ -206,7 +207,7 @@ func (w *world) land(i int) {
 func (w *world) flush(fails bool) {
 	batch := w.machine.Flush(w.now)
 	if fails {
-		w.machine.Unflushed(batch)
+		w.machine.FlushFailed(batch)
 		return
 	}
 	unsaved := map[string]bool{}
@@ -226,48 +227,48 @@ func (w *world) flush(fails bool) {
 			delete(w.rows, r.Source)
 		}
 	}
-	for _, e := range batch.Errands {
-		w.errands[e.Source][e.Seq]++
+	for _, e := range batch.SideDeliveries {
+		w.sideDeliveries[e.Source][e.Seq]++
 	}
-	for _, f := range batch.Floors {
+	for _, f := range batch.Checkpoints {
 		if at, ok := hold[f.Bucket]; ok && at.Before(f.At) {
 			f.At = at
 		}
-		w.floors[f.Bucket] = f
+		w.checkpoints[f.Bucket] = f
 	}
-	w.told = append(w.told, batch.Told...)
+	w.notices = append(w.notices, batch.Notices...)
 	w.machine.Flushed(batch, unsaved)
 	w.recoverable()
 }
 
-// recoverable holds what must hold after every flush: whoever takes over from the database alone passes over nothing.
+// recoverable checks after a flush that a node which takes over from the database alone would skip nothing.
 func (w *world) recoverable() {
 	w.t.Helper()
 	for _, source := range w.sources() {
-		cursor := w.seqAt(source, w.floors[event.Bucket(source)].At)
+		cursor := w.seqAt(source, w.checkpoints[event.Bucket(source)].At)
 		row, ok := w.rows[source]
 		if ok && row.Cursor >= 0 {
 			cursor = row.Cursor
 		}
 		for _, e := range w.log[source][:min(int(cursor), len(w.log[source]))] {
-			if e.Kind == "wanted" && !slices.Contains(w.got[source], e.Seq) && w.errands[source][e.Seq] == 0 {
-				w.t.Fatalf("%s would be taken over behind %d, but %d is not delivered; row %t %+v", source, cursor, e.Seq, ok, row)
+			if e.Kind == "wanted" && !slices.Contains(w.got[source], e.Seq) && w.sideDeliveries[source][e.Seq] == 0 {
+				w.t.Fatalf("a takeover of %s would start after %d, but %d is not delivered; row %t %+v", source, cursor, e.Seq, ok, row)
 			}
 		}
 	}
 }
 
-// settle runs until nothing is left to do, moving the clock as needed.
+// settle runs until nothing is left to do and moves the clock as needed.
 func (w *world) settle(within time.Duration) {
 	end := w.now.Add(within)
 	for w.now.Before(end) {
-		for w.step() || len(w.flying) > 0 {
+		for w.step() || len(w.inFlight) > 0 {
 		}
 		w.flush(false)
 		w.now = w.now.Add(500 * time.Millisecond)
 		at, ok := w.machine.NextDue()
 		if !ok {
-			for w.step() || len(w.flying) > 0 {
+			for w.step() || len(w.inFlight) > 0 {
 			}
 			w.flush(false)
 			if _, ok := w.machine.NextDue(); !ok {
@@ -281,7 +282,7 @@ func (w *world) settle(within time.Duration) {
 	}
 }
 
-// first are the first deliveries of a source, in the order in which they came.
+// first returns the first delivery of each event, in order of arrival.
 func first(list []int64) []int64 {
 	seen := map[int64]bool{}
 	var once []int64
@@ -294,17 +295,18 @@ func first(list []int64) []int64 {
 	return once
 }
 
-// check holds what must hold in the end: everything wanted was delivered or is an errand, in order, and twice only after crashes.
+// check verifies the final state: every wanted event was delivered or is a side delivery, in order, and events were
+// delivered twice only after a crash.
 func (w *world) check(seed uint64) {
 	w.t.Helper()
 	for source, log := range w.log {
 		once := first(w.got[source])
 		if w.orders && !slices.IsSorted(once) {
-			w.t.Errorf("seed %d: %s out of order: %.200s", seed, source, fmt.Sprint(once))
+			w.t.Errorf("seed %d: %s got events out of order: %.200s", seed, source, fmt.Sprint(once))
 		}
 		missing := []int64{}
 		for _, e := range log {
-			if e.Kind == "wanted" && e.Seq > w.starts[source] && !slices.Contains(once, e.Seq) && w.errands[source][e.Seq] == 0 {
+			if e.Kind == "wanted" && e.Seq > w.starts[source] && !slices.Contains(once, e.Seq) && w.sideDeliveries[source][e.Seq] == 0 {
 				missing = append(missing, e.Seq)
 			}
 			if e.Kind == "other" && slices.Contains(once, e.Seq) {
@@ -312,13 +314,13 @@ func (w *world) check(seed uint64) {
 			}
 		}
 		if len(missing) > 0 {
-			w.t.Errorf("seed %d: %s lacks %.200s of %d; row %+v", seed, source, fmt.Sprint(missing), len(log), w.rows[source])
+			w.t.Errorf("seed %d: %s did not get %.200s of %d; row %+v", seed, source, fmt.Sprint(missing), len(log), w.rows[source])
 		}
 		if w.crashes == 0 && len(once) != len(w.got[source]) {
-			w.t.Errorf("seed %d: %s got %d events, %d of them once, without a crash", seed, source, len(w.got[source]), len(once))
+			w.t.Errorf("seed %d: %s got %d deliveries of %d events without a crash", seed, source, len(w.got[source]), len(once))
 		}
 		if most := w.most[source]; w.orders && most > 1 && w.crashes == 0 {
-			w.t.Errorf("seed %d: %s had %d under way", seed, source, most)
+			w.t.Errorf("seed %d: %s had %d deliveries in flight, want 1", seed, source, most)
 		}
 	}
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
-// Verdict is what is the matter with a signature.
+// Verdict says why a signature does or does not match. The API returns it.
 type Verdict string
 
-// The verdicts. The first two mean that the signature is right.
+// The verdicts. The first two mean that the signature is correct.
 const (
 	Match           Verdict = "match"
 	TimestampOld    Verdict = "timestamp_old"
@@ -30,86 +30,90 @@ const (
 	Base64          Verdict = "base64"
 )
 
-// Detail is one thing that was noticed. It never holds a secret, a signature or a part of a body.
+// Detail is one observation. It never contains a secret, a signature or a part of a body.
 type Detail struct{ Code, Text string }
 
-// Finding is the verdict and why.
+// Finding is a verdict with its explanation.
 type Finding struct {
 	Verdict Verdict
 	Message string
 	Details []Detail
-	// Account is whose secret it is, if that is another's than thought.
+	// Account is set for OtherAccount: the account that the secret belongs to.
 	Account string
 }
 
-// Owned is a secret and whose it is.
+// Owned is the secret of an account.
 type Owned struct {
 	Account string
 	Secret  secret.String
 }
 
-// Evidence is a request as its receiver has it, and what we know of it.
+// Evidence is a request as its receiver got it, with what the service knows about it.
 type Evidence struct {
 	Body   []byte
 	Header map[string]string
-	// Given is the secret that the receiver uses; empty if it is not told.
+	// Given is the secret that the receiver uses; empty if unknown.
 	Given secret.String
-	// Current is the account's secret and Previous the one before; each is empty if it is not known.
+	// Current is the account's secret and Previous the one before; empty if unknown.
 	Current, Previous secret.String
 	// Others are secrets of other accounts that may have been used.
 	Others []Owned
-	// Sent are the bytes that were sent; nil if they are not known.
+	// Sent is the body that was sent; nil if unknown.
 	Sent []byte
 	// At is when the request was received.
 	At time.Time
 }
 
-// The headers, as Normal writes them.
+// The headers, in the form of NormalizeHeader.
 const (
-	headerWhole     = "x-webhook-signature"
-	headerBefore    = "x-webhook-signature-previous"
+	headerBody      = "x-webhook-signature"
+	headerPrevious  = "x-webhook-signature-previous"
 	headerStandard  = "webhook-signature"
 	headerID        = "webhook-id"
 	headerTimestamp = "webhook-timestamp"
 )
 
-// Normal is a header's name as it is compared: frameworks write names in their own ways, such as HTTP_X_WEBHOOK_SIGNATURE.
-func Normal(name string) string {
+// NormalizeHeader returns a header name in a common form. Frameworks write names in different ways, such as
+// HTTP_X_WEBHOOK_SIGNATURE.
+func NormalizeHeader(name string) string {
 	name = strings.ReplaceAll(strings.ToLower(strings.TrimSpace(name)), "_", "-")
 	return strings.TrimPrefix(strings.TrimSuffix(name, ":"), "http-")
 }
 
-// Check says why a signature does or does not match.
+// Check explains why the signature of a request does or does not match.
 func Check(e Evidence) Finding {
 	c := checker{Evidence: e, header: map[string]string{}}
 	for name, value := range e.Header {
-		c.header[Normal(name)] = value
+		c.header[NormalizeHeader(name)] = value
 	}
-	if f := c.read(); f != nil {
+	if f := c.readHeaders(); f != nil {
 		return *f
 	}
-	f := c.judge()
-	f.Details = append(c.noticed, f.Details...)
+	f := c.classify()
+	f.Details = append(c.details, f.Details...)
 	return f
 }
 
-// checker has the signatures of a request.
+// checker holds the signatures of a request.
 type checker struct {
 	Evidence
+	// header has normalised names.
 	header map[string]string
-	// whole and standard are the signatures in the headers of the two kinds; only one kind is looked at.
-	whole    []byte
-	standard [][]byte
-	stamped  bool
-	sentAt   int64
-	noticed  []Detail
+	// bodySum is the signature in X-Webhook-Signature, standardSums are those in webhook-signature. Only one of them is
+	// set; the first is preferred.
+	bodySum      []byte
+	standardSums [][]byte
+	// stamped means that webhook-timestamp is valid; sentAt is its value in Unix seconds.
+	stamped bool
+	sentAt  int64
+	details []Detail
 }
 
-func (c *checker) notice(code, text string) { c.noticed = append(c.noticed, Detail{code, text}) }
+func (c *checker) addDetail(code, text string) { c.details = append(c.details, Detail{code, text}) }
 
-// read reads the headers, or says what is wrong with them.
-func (c *checker) read() *Finding {
-	whole, hasWhole := c.header[headerWhole]
+// readHeaders parses the signatures. It returns a finding if they are missing or malformed, and nil otherwise.
+func (c *checker) readHeaders() *Finding {
+	whole, hasWhole := c.header[headerBody]
 	standard, hasStandard := c.header[headerStandard]
 	if at, err := strconv.ParseInt(strings.TrimSpace(c.header[headerTimestamp]), 10, 64); err == nil {
 		c.stamped, c.sentAt = true, at
@@ -120,13 +124,19 @@ func (c *checker) read() *Finding {
 	case hasStandard:
 		return c.readStandard(strings.TrimSpace(standard))
 	}
-	f := &Finding{Verdict: HeaderMissing, Message: "There is no signature among the headers. Deliveries carry X-Webhook-Signature, and webhook-signature of Standard Webhooks."}
-	if _, only := c.header[headerBefore]; only {
-		f.Details = append(f.Details, Detail{"only_previous", "X-Webhook-Signature-Previous is there: it is made with the secret before, and comes only beside X-Webhook-Signature."})
+	f := &Finding{
+		Verdict: HeaderMissing,
+		Message: "The headers contain no signature. Deliveries have X-Webhook-Signature and the " +
+			"webhook-signature of Standard Webhooks.",
+	}
+	if _, only := c.header[headerPrevious]; only {
+		f.Details = append(f.Details, Detail{"only_previous", "X-Webhook-Signature-Previous is present. It is made with " +
+			"the previous secret and is only sent together with X-Webhook-Signature."})
 	}
 	for name := range c.header {
-		if strings.Contains(name, "signature") && name != headerBefore {
-			f.Details = append(f.Details, Detail{"other_header", "A header of another service has a signature; ours are named X-Webhook-Signature and webhook-signature."})
+		if strings.Contains(name, "signature") && name != headerPrevious {
+			f.Details = append(f.Details, Detail{"other_header", "There is a signature header of another service. Ours " +
+				"are X-Webhook-Signature and webhook-signature."})
 			break
 		}
 	}
@@ -140,15 +150,23 @@ const sumDigits = 2 * sha256.Size
 
 func (c *checker) readWhole(value string) *Finding {
 	malformed := func(code, text string) *Finding {
-		return &Finding{Verdict: HeaderMalformed, Message: "X-Webhook-Signature is not as it was sent: " + text, Details: []Detail{{code, text}}}
+		return &Finding{
+			Verdict: HeaderMalformed,
+			Message: "X-Webhook-Signature is not as it was sent: " + text,
+			Details: []Detail{{code, text}},
+		}
 	}
 	bare := strings.Trim(value, `"'`)
 	if bare != value {
 		return malformed("quotes", "it has quotes around it; they are not part of the value.")
 	}
 	digits, prefixed := strings.CutPrefix(value, bodyPrefix)
-	if raw, err := base64.StdEncoding.DecodeString(padded(digits)); err == nil && len(raw) == sha256.Size {
-		return &Finding{Verdict: Base64, Message: "The hash is written in base64. X-Webhook-Signature has it in hex: sha256= and 64 digits from 0 to 9 and a to f."}
+	if raw, err := base64.StdEncoding.DecodeString(padBase64(digits)); err == nil && len(raw) == sha256.Size {
+		return &Finding{
+			Verdict: Base64,
+			Message: "The hash is in base64. X-Webhook-Signature has it in hex: sha256= and 64 digits, 0 to 9 " +
+				"and a to f.",
+		}
 	}
 	sum, err := hex.DecodeString(digits)
 	switch {
@@ -157,39 +175,52 @@ func (c *checker) readWhole(value string) *Finding {
 	case strings.HasPrefix(value, standardPrefix):
 		return malformed("other_kind", "its value is that of webhook-signature, which signs the id, the time and the body.")
 	case !prefixed && err == nil && len(sum) == sha256.Size:
-		return malformed("no_prefix", "it has no sha256= in front. Compare with the prefix, or take it off on both sides.")
+		return malformed("no_prefix", "sha256= is missing. Compare with this prefix, or remove it on both sides.")
 	case !prefixed:
 		return malformed("no_prefix", "it must be sha256= and 64 hexadecimal digits.")
-	case err == nil && len(sum) != sha256.Size || len(digits) < sumDigits && hexadecimal(digits):
+	case err == nil && len(sum) != sha256.Size || len(digits) < sumDigits && isHex(digits):
 		return malformed("truncated", fmt.Sprintf("it has %d of 64 digits.", len(digits)))
 	case err != nil:
 		return malformed("not_hex", "what follows sha256= must be 64 hexadecimal digits.")
 	case digits != strings.ToLower(digits):
-		return malformed("upper_case", "its digits are upper case; they are sent lower case, and a comparison of texts tells them apart.")
+		return malformed("upper_case", "its digits are in upper case. They are sent in lower case, and a comparison of "+
+			"strings distinguishes them.")
 	}
-	c.whole = sum
+	c.bodySum = sum
 	return nil
 }
 
-func hexadecimal(text string) bool { return strings.Trim(text, "0123456789abcdefABCDEF") == "" }
+func isHex(text string) bool { return strings.Trim(text, "0123456789abcdefABCDEF") == "" }
 
-// padded completes base64 that lost its padding.
-func padded(text string) string {
+// padBase64 restores the padding of base64 text and converts the URL alphabet to the standard one.
+func padBase64(text string) string {
 	text = strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(text, "="))
 	return text + strings.Repeat("=", (4-len(text)%4)%4)
 }
 
 func (c *checker) readStandard(value string) *Finding {
 	malformed := func(code, text string) *Finding {
-		return &Finding{Verdict: HeaderMalformed, Message: "webhook-signature is not as it was sent: " + text, Details: []Detail{{code, text}}}
+		return &Finding{
+			Verdict: HeaderMalformed,
+			Message: "webhook-signature is not as it was sent: " + text,
+			Details: []Detail{{code, text}},
+		}
 	}
 	for _, name := range []string{headerID, headerTimestamp} {
 		if strings.TrimSpace(c.header[name]) == "" {
-			return &Finding{Verdict: HeaderMissing, Message: "webhook-signature signs the id, the time and the body, and the header " + name + " is missing.", Details: []Detail{{"no_" + name, "Give " + name + " as it was received."}}}
+			return &Finding{
+				Verdict: HeaderMissing,
+				Message: "webhook-signature signs the id, the time and the body, and the header " + name + " is missing.",
+				Details: []Detail{{"no_" + name, "Give " + name + " as it was received."}},
+			}
 		}
 	}
 	if !c.stamped {
-		return &Finding{Verdict: HeaderMalformed, Message: "webhook-timestamp is not a time: it is the seconds since 1970 as a whole number.", Details: []Detail{{"timestamp", "It is not a whole number."}}}
+		return &Finding{
+			Verdict: HeaderMalformed,
+			Message: "webhook-timestamp must be a number of seconds since 1970.",
+			Details: []Detail{{"timestamp", "It is not a whole number."}},
+		}
 	}
 	for one := range strings.FieldsSeq(value) {
 		encoded, ok := strings.CutPrefix(one, standardPrefix)
@@ -197,93 +228,127 @@ func (c *checker) readStandard(value string) *Finding {
 			continue
 		}
 		if sum, err := base64.StdEncoding.DecodeString(encoded); err == nil && len(sum) == sha256.Size {
-			c.standard = append(c.standard, sum)
+			c.standardSums = append(c.standardSums, sum)
 		}
 	}
 	switch {
-	case len(c.standard) > 0:
+	case len(c.standardSums) > 0:
 		return nil
-	case strings.HasPrefix(value, bodyPrefix) || len(value) == sumDigits && hexadecimal(value):
-		return malformed("other_kind", "its value is in hex, as that of X-Webhook-Signature. It must be v1, and the hash in base64.")
+	case strings.HasPrefix(value, bodyPrefix) || len(value) == sumDigits && isHex(value):
+		return malformed("other_kind",
+			"its value is in hex, like that of X-Webhook-Signature. It must be v1,<hash in base64>.")
 	case strings.HasPrefix(value, standardPrefix):
 		return malformed("truncated", "what follows v1, must be a hash of 32 bytes in base64.")
 	}
-	return malformed("no_prefix", "it must be v1, and the hash in base64; several are separated by spaces.")
+	return malformed("no_prefix", "it must be v1,<hash in base64>. Several are separated by spaces.")
 }
 
-// signed says whether a secret made the signature of a body.
+// signed reports whether one of the request's signatures is that of a body under a secret.
 func (c *checker) signed(key secret.String, body []byte) bool {
 	if key.Empty() {
 		return false
 	}
 	text := key.Reveal()
-	if c.whole != nil {
+	if c.bodySum != nil {
 		h := hmac.New(sha256.New, []byte(text))
 		h.Write(body)
-		return hmac.Equal(h.Sum(nil), c.whole)
+		return hmac.Equal(h.Sum(nil), c.bodySum)
 	}
 	h := hmac.New(sha256.New, standardKey(text))
 	h.Write([]byte(strings.TrimSpace(c.header[headerID]) + "." + strings.TrimSpace(c.header[headerTimestamp]) + "."))
 	h.Write(body)
-	return slices.ContainsFunc(c.standard, func(one []byte) bool { return hmac.Equal(h.Sum(nil), one) })
+	return slices.ContainsFunc(c.standardSums, func(one []byte) bool { return hmac.Equal(h.Sum(nil), one) })
 }
 
-// judge decides what is the matter. Headers are in order by now.
-func (c *checker) judge() Finding {
+// classify finds the verdict of a request whose headers are well-formed.
+func (c *checker) classify() Finding {
 	if !c.Given.Empty() && !c.Given.Equal(c.Current) {
-		return c.judgeGiven()
+		return c.classifyGiven()
 	}
 	key := c.Current
 	switch {
 	case c.signed(key, c.Body):
-		return c.fresh()
+		return c.checkAge()
 	case c.signed(c.Previous, c.Body):
-		return Finding{Verdict: PreviousSecret, Message: "It was signed with the secret before, and the body is intact. It was sent before the secret was rotated: what is sent now is signed with the new one."}
+		return Finding{
+			Verdict: PreviousSecret,
+			Message: "The request was signed with the previous secret, and the body is intact. It was sent " +
+				"before the secret was rotated. New deliveries are signed with the new secret.",
+		}
 	}
 	for _, other := range c.Others {
 		if c.signed(other.Secret, c.Body) || c.Sent != nil && c.signed(other.Secret, c.Sent) {
-			return Finding{Verdict: OtherAccount, Account: other.Account, Message: "It was signed with the secret of another account's webhook. Each account has a secret of its own: choose it by accountId in the body."}
+			return Finding{
+				Verdict: OtherAccount, Account: other.Account,
+				Message: "The request was signed with the secret of another account's webhook. Each account " +
+					"has its own secret: select it by the accountId in the body.",
+			}
 		}
 	}
-	if f, changed := c.changed(key); changed {
+	if f, changed := c.findChange(key); changed {
 		return f
 	}
-	if f, changed := c.changed(c.Previous); changed {
+	if f, changed := c.findChange(c.Previous); changed {
 		return f
 	}
 	if c.Sent != nil && len(c.differences()) == 0 {
-		return Finding{Verdict: HeaderMalformed, Message: "The body is what we sent, and the signature is none that we made of it. The header was changed, or belongs to another request.", Details: []Detail{{"other_request", "Give the headers and the body of one and the same request."}}}
+		return Finding{
+			Verdict: HeaderMalformed,
+			Message: "The body is what we sent, but the signature does not belong to it. The header was " +
+				"changed, or is from another request.",
+			Details: []Detail{{"other_request", "Give the headers and the body of the same request."}},
+		}
 	}
 	if c.Sent != nil {
-		return Finding{Verdict: BodyChanged, Message: "The body is not what we sent, and the signature is of neither. " + bodyAdvice, Details: c.differences()}
+		return Finding{
+			Verdict: BodyChanged,
+			Message: "The body is not what we sent, and the signature matches neither version. " + bodyAdvice,
+			Details: c.differences(),
+		}
 	}
-	return Finding{Verdict: WrongSecret, Message: "The signature was not made with this secret, or the body is not what was signed. Give the id of the event to have the body compared with what was sent."}
+	return Finding{
+		Verdict: WrongSecret,
+		Message: "The signature was not made with this secret, or the body is not what was signed. Give the " +
+			"id of the event to have the body compared with what was sent.",
+	}
 }
 
-// judgeGiven decides about a secret that is not the account's.
-func (c *checker) judgeGiven() Finding {
+// classifyGiven finds the verdict if the receiver's secret is not the account's.
+func (c *checker) classifyGiven() Finding {
 	intact := c.signed(c.Current, c.Body)
 	if intact {
-		c.notice("signature_intact", "With the account's own secret the signature and the body are right.")
+		c.addDetail("signature_intact", "With the account's own secret, the signature and the body are correct.")
 	} else if c.Sent != nil {
-		c.noticed = append(c.noticed, c.differences()...)
+		c.details = append(c.details, c.differences()...)
 	}
 	if !c.Previous.Empty() && c.Given.Equal(c.Previous) {
-		return Finding{Verdict: PreviousSecret, Message: "This is the secret before: the webhook's was rotated. Use the new one; the old one signs only beside it, in X-Webhook-Signature-Previous, and only for a while."}
+		return Finding{
+			Verdict: PreviousSecret,
+			Message: "This is the previous secret: the secret of the webhook was rotated. Use the new one. " +
+				"The previous one only signs alongside it, for a limited time.",
+		}
 	}
 	for _, other := range c.Others {
 		if c.Given.Equal(other.Secret) {
-			return Finding{Verdict: OtherAccount, Account: other.Account, Message: "This is the secret of another account's webhook. Each account has one of its own: choose it by accountId in the body."}
+			return Finding{
+				Verdict: OtherAccount, Account: other.Account,
+				Message: "This is the secret of another account's webhook. Each account has its own secret: " +
+					"select it by the accountId in the body.",
+			}
 		}
 	}
 	if c.Current.Empty() {
-		return c.judgeAlone()
+		return c.classifyWithoutAccount()
 	}
 	if c.signed(c.Given, c.Body) {
-		return Finding{Verdict: PreviousSecret, Message: "The signature is right with this secret, but it is none that the webhook has now. It was replaced since: what is sent now is signed with another."}
+		return Finding{
+			Verdict: PreviousSecret,
+			Message: "The signature matches this secret, but the webhook has another secret now. New " +
+				"deliveries are signed with that one.",
+		}
 	}
 	f := Finding{Verdict: WrongSecret, Message: "This is not the webhook's secret."}
-	if d, ok := mistaken(c.Given.Reveal(), c.Current.Reveal()); ok {
+	if d, ok := nearMiss(c.Given.Reveal(), c.Current.Reveal()); ok {
 		f.Message += " " + d.Text
 		f.Details = append(f.Details, d)
 	} else {
@@ -292,39 +357,59 @@ func (c *checker) judgeGiven() Finding {
 	return f
 }
 
-// judgeAlone decides by the given secret only: nothing is known of the account.
-func (c *checker) judgeAlone() Finding {
+// classifyWithoutAccount finds the verdict from the receiver's secret alone, when the account is unknown.
+func (c *checker) classifyWithoutAccount() Finding {
 	if c.signed(c.Given, c.Body) {
-		return c.fresh()
+		return c.checkAge()
 	}
-	if f, changed := c.changed(c.Given); changed {
+	if f, changed := c.findChange(c.Given); changed {
 		return f
 	}
-	return Finding{Verdict: WrongSecret, Message: "The signature was not made with this secret, or the body is not what was signed. Give accountId or eventId to find out which."}
+	return Finding{
+		Verdict: WrongSecret,
+		Message: "The signature was not made with this secret, or the body is not what was signed. Give " +
+			"accountId or eventId to find out which.",
+	}
 }
 
-// fresh is for a signature that is right.
-func (c *checker) fresh() Finding {
+// checkAge finds the verdict of a correct signature: whether its time is within the tolerance.
+func (c *checker) checkAge() Finding {
 	if age := c.At.Sub(time.Unix(c.sentAt, 0)); c.stamped && age.Abs() > tolerance {
 		text := fmt.Sprintf("It was signed %s before it was received.", age.Round(time.Second))
 		if age < 0 {
 			text = fmt.Sprintf("It was signed %s after it was received: a clock is wrong.", (-age).Round(time.Second))
 		}
-		return Finding{Verdict: TimestampOld, Message: "The signature and the body are right. The time in webhook-timestamp is more than five minutes from when it was received, so a receiver that checks it refuses it.", Details: []Detail{{"age", text}}}
+		return Finding{
+			Verdict: TimestampOld,
+			Message: "The signature and the body are correct, but webhook-timestamp is more than five minutes " +
+				"from the time of receipt. A receiver that checks it refuses the request.",
+			Details: []Detail{{"age", text}},
+		}
 	}
-	return Finding{Verdict: Match, Message: "The signature is right: the secret, the body and the headers fit together."}
+	return Finding{
+		Verdict: Match,
+		Message: "The signature is right: the secret, the body and the headers fit together.",
+	}
 }
 
 const bodyAdvice = "Verify the bytes as they came, before anything parses them."
 
-// changed says whether a secret signed the body before something changed it, and what that was.
-func (c *checker) changed(key secret.String) (Finding, bool) {
+// findChange reports whether a secret signed the body before something changed it, and explains the change.
+func (c *checker) findChange(key secret.String) (Finding, bool) {
 	if c.Sent != nil && c.signed(key, c.Sent) {
-		return Finding{Verdict: BodyChanged, Message: "The secret is right, and the body is not what we sent. " + bodyAdvice, Details: c.differences()}, true
+		return Finding{
+			Verdict: BodyChanged,
+			Message: "The secret is right, and the body is not what we sent. " + bodyAdvice,
+			Details: c.differences(),
+		}, true
 	}
 	for _, r := range repairs(c.Body) {
 		if c.signed(key, r.body) {
-			return Finding{Verdict: BodyChanged, Message: "The secret is right, and the body was changed on its way. " + bodyAdvice, Details: []Detail{r.Detail}}, true
+			return Finding{
+				Verdict: BodyChanged,
+				Message: "The secret is right, and the body was changed on its way. " + bodyAdvice,
+				Details: []Detail{r.Detail},
+			}, true
 		}
 	}
 	return Finding{}, false
@@ -332,11 +417,12 @@ func (c *checker) changed(key secret.String) (Finding, bool) {
 
 func (c *checker) differences() []Detail { return Compare(c.Sent, c.Body) }
 
-// Of a secret whose end is missing all but a few characters must be right: who has less must not learn by asking how much of it is.
-const leastCut, mostCut = 12, 4
+// A secret without its end is recognised only if at least minCutLength characters are present and at most maxCut are
+// missing. Otherwise a caller could find out a secret piece by piece.
+const minCutLength, maxCut = 12, 4
 
-// mistaken says in which way a text is nearly the secret.
-func mistaken(given, current string) (Detail, bool) {
+// nearMiss explains how a text differs from the secret, if it nearly is the secret.
+func nearMiss(given, current string) (Detail, bool) {
 	trimmed := strings.Trim(given, " \t\r\n\"'")
 	switch {
 	case trimmed == current:
@@ -344,8 +430,8 @@ func mistaken(given, current string) (Detail, bool) {
 	case Prefix+trimmed == current:
 		return Detail{"secret_prefix", "whsec_ is missing: it is part of the secret."}, true
 	case strings.EqualFold(trimmed, current):
-		return Detail{"secret_case", "Its upper and lower case are not those of the secret."}, true
-	case len(trimmed) >= leastCut && len(current)-len(trimmed) <= mostCut && strings.HasPrefix(current, trimmed):
+		return Detail{"secret_case", "It differs from the secret in upper and lower case."}, true
+	case len(trimmed) >= minCutLength && len(current)-len(trimmed) <= maxCut && strings.HasPrefix(current, trimmed):
 		return Detail{"secret_cut", "Its end is missing."}, true
 	case strings.HasPrefix(trimmed, "sd_"):
 		return Detail{"api_key", "It is an API key. Deliveries are signed with the webhook's signing secret."}, true
@@ -353,7 +439,8 @@ func mistaken(given, current string) (Detail, bool) {
 		return Detail{"secret_empty", "It is empty: the variable that should hold it is not set."}, true
 	}
 	if raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(current, Prefix)); err == nil && trimmed == string(raw) {
-		return Detail{"secret_decoded", "It was decoded. X-Webhook-Signature is keyed by the whole text, whsec_ included."}, true
+		return Detail{"secret_decoded", "It was decoded from base64. The key of X-Webhook-Signature is the whole text, " +
+			"including whsec_."}, true
 	}
 	return Detail{}, false
 }

@@ -21,13 +21,13 @@ const (
 
 var checkedAt = time.Unix(1_700_000_000, 0)
 
-// request is a delivery as a receiver may have it.
+// request is a delivery as its receiver got it.
 type request struct {
 	body   string
 	header map[string]string
 }
 
-// delivered is one that is intact.
+// delivered returns an intact delivery.
 func delivered(key, body string) request {
 	whole, standard := sign.New(secret.New(key)).Sign("evt_1", checkedAt.Unix(), []byte(body))
 	return request{body, map[string]string{
@@ -66,7 +66,7 @@ func has(f sign.Finding, code string) bool {
 	return false
 }
 
-// Every cause has its verdict, and the details name it.
+// Every cause has its verdict, and the details name it. No text contains a secret, a signature or a part of the body.
 func TestEveryVerdict(t *testing.T) {
 	t.Parallel()
 	good := delivered(ownSecret, event)
@@ -110,7 +110,7 @@ func TestEveryVerdict(t *testing.T) {
 		"standard cut off":                    {standard.with("webhook-signature", "v1,abcd"), "", event, sign.HeaderMalformed, "truncated"},
 		"of another request":                  {good.with("X-Webhook-Signature", delivered(ownSecret, "{}").header["X-Webhook-Signature"]), "", event, sign.HeaderMalformed, "other_request"},
 		"base64":                              {good.with("X-Webhook-Signature", base64.StdEncoding.EncodeToString(raw)), "", event, sign.Base64, ""},
-		"base64 behind the prefix":            {good.with("X-Webhook-Signature", "sha256="+base64.RawURLEncoding.EncodeToString(raw)), "", event, sign.Base64, ""},
+		"base64 after the prefix":             {good.with("X-Webhook-Signature", "sha256="+base64.RawURLEncoding.EncodeToString(raw)), "", event, sign.Base64, ""},
 		"sent before the rotation":            {delivered(oldSecret, event), "", event, sign.PreviousSecret, ""},
 		"receiver has the old secret":         {good, oldSecret, event, sign.PreviousSecret, "signature_intact"},
 		"receiver has one that was replaced":  {delivered("whsec_long_ago_and_gone", event), "whsec_long_ago_and_gone", "", sign.PreviousSecret, ""},
@@ -148,12 +148,12 @@ func TestEveryVerdict(t *testing.T) {
 				t.Errorf("%s: %+v", got.Verdict, got)
 			}
 			if (got.Account != "") != (c.verdict == sign.OtherAccount) {
-				t.Errorf("whose: %q", got.Account)
+				t.Errorf("account %q for verdict %s", got.Account, got.Verdict)
 			}
 			for _, hidden := range []string{ownSecret, oldSecret, otherSecret, sum, "Grüße"} {
 				for _, d := range got.Details {
 					if strings.Contains(d.Text+got.Message, hidden) {
-						t.Errorf("it tells %s", hidden)
+						t.Errorf("the finding contains %s", hidden)
 					}
 				}
 			}
@@ -161,14 +161,14 @@ func TestEveryVerdict(t *testing.T) {
 	}
 }
 
-// standardAt is a delivery that was signed at another time.
+// standardAt returns a delivery with only a standard signature, made at a time.
 func standardAt(at time.Time) request {
 	_, standard := sign.New(secret.New(ownSecret)).Sign("evt_1", at.Unix(), []byte(event))
 	return request{event, map[string]string{"webhook-id": "evt_1", "webhook-timestamp": strconv.FormatInt(at.Unix(), 10), "webhook-signature": standard}}
 }
 
-// A secret that nobody knows the account of is held against the request alone.
-func TestChecksWithoutAnAccount(t *testing.T) {
+// Without an account, the receiver's secret is checked against the request alone.
+func TestCheckWithoutAccount(t *testing.T) {
 	t.Parallel()
 	good := delivered(ownSecret, event)
 	check := func(r request, given string) sign.Verdict {
@@ -185,7 +185,7 @@ func TestChecksWithoutAnAccount(t *testing.T) {
 	}
 }
 
-// Half of a secret is not told from none of it: whoever asks again and again must not find it out bit by bit.
+// Half of a secret is treated like a wrong one, so that repeated checks cannot reveal it piece by piece.
 func TestSecretsCannotBeGuessedPieceByPiece(t *testing.T) {
 	t.Parallel()
 	good := delivered(ownSecret, event)
@@ -197,12 +197,11 @@ func TestSecretsCannotBeGuessedPieceByPiece(t *testing.T) {
 	}
 }
 
-// How a body differs is said exactly.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	latin := make([]byte, 0, len(event))
 	for _, r := range event {
-		latin = append(latin, byte(r)) // all of it fits
+		latin = append(latin, byte(r)) // all characters are Latin-1
 	}
 	var mojibake strings.Builder
 	for i := range len(event) {
@@ -216,7 +215,7 @@ func TestCompare(t *testing.T) {
 		"a mark":              {"\ufeff" + event, "bom", ""},
 		"spaces in front":     {"  " + event, "leading_space", ""},
 		"cut off":             {event[:100], "truncated", "100 of 168"},
-		"more behind it":      {event + "x", "appended", "1 byte"},
+		"more after it":       {event + "x", "appended", "1 byte"},
 		"read as Latin-1":     {mojibake.String(), "charset", "Latin-1"},
 		"written as Latin-1":  {string(latin), "charset", "Latin-1"},
 		"lost characters":     {strings.ReplaceAll(event, "ü", "\ufffd"), "charset", "U+FFFD"},
@@ -227,15 +226,15 @@ func TestCompare(t *testing.T) {
 		"spaced":              {strings.ReplaceAll(event, `":`, `": `), "reserialized", "spaces"},
 		"another order":       {`{"event":"message","id":"evt_1",` + event[len(`{"id":"evt_1","event":"message",`):], "reserialized", "order of members differs at the top"},
 		"another order below": {strings.Replace(event, `{"a":null,"b":"x/y"}`, `{"b":"x/y","a":null}`, 1), "reserialized", "/data/list/2"},
-		"escaped":             {strings.ReplaceAll(event, "ü", `\u00fc`), "reserialized", "escaped in another way at /data/text"},
+		"escaped":             {strings.ReplaceAll(event, "ü", `\u00fc`), "reserialized", "escaped differently at /data/text"},
 		"slashes escaped":     {strings.ReplaceAll(event, "/", `\/`), "reserialized", "/data/list/2/b"},
 		"a float":             {strings.Replace(event, "1200", "1.2e3", 1), "reserialized", "/data/n"},
 		"a rounded number":    {strings.Replace(event, "9007199254740993", "9007199254740992", 1), "value_changed", "2^53"},
-		"another text":        {strings.Replace(event, "x/y", "x/z", 1), "value_changed", "/data/list/2/b it is another text"},
-		"a missing member":    {strings.Replace(event, `"n":1200,`, "", 1), "value_changed", "/data/n a member is missing"},
-		"a new member":        {strings.Replace(event, `"n":1200,`, `"n":1200,"m":1,`, 1), "value_changed", "/data there are members that were not sent"},
-		"another length":      {strings.Replace(event, `[1,2,`, `[1,`, 1), "value_changed", "another length"},
-		"another kind":        {strings.Replace(event, `1200`, `"1200"`, 1), "value_changed", "another value"},
+		"another text":        {strings.Replace(event, "x/y", "x/z", 1), "value_changed", "/data/list/2/b: the text differs"},
+		"a missing member":    {strings.Replace(event, `"n":1200,`, "", 1), "value_changed", "/data/n: a member is missing"},
+		"a new member":        {strings.Replace(event, `"n":1200,`, `"n":1200,"m":1,`, 1), "value_changed", "/data: there are members that we did not send"},
+		"another length":      {strings.Replace(event, `[1,2,`, `[1,`, 1), "value_changed", "a different length"},
+		"another kind":        {strings.Replace(event, `1200`, `"1200"`, 1), "value_changed", "the value differs"},
 		"a number without end": {
 			strings.Replace(event, `1200`, `1e999999999`, 1), "value_changed", "",
 		},
@@ -256,7 +255,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// Whatever is pasted, a body that differs has a difference, one that does not has none, and no comparison takes long or fails.
+// Compare returns a difference if and only if the bodies differ, whatever they contain, and never hangs or panics.
 func FuzzCompare(f *testing.F) {
 	for _, got := range []string{event, event + "\n", `{"a":[[[1]]]}`, `[1e400]`, `"x"`, "\xef\xbb\xbf", `{"a":1,"a":2}`, strings.Repeat("[", 200)} {
 		f.Add([]byte(event), []byte(got))

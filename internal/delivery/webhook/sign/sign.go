@@ -1,7 +1,9 @@
-// Package sign makes the signatures of webhooks, and checks them as a receiver would.
+// Package sign creates the signatures of webhook deliveries, verifies them as a receiver would, and explains why a
+// signature does not match (check.go, compare.go).
 //
-// There are two. X-Webhook-Signature is an HMAC-SHA256 of the body alone, keyed by the bytes of the whole secret; webhook-signature is
-// that of Standard Webhooks: of id, time and body, keyed by what the secret encodes. docs/verify has the same in other languages.
+// There are two signatures. X-Webhook-Signature is an HMAC-SHA256 of the body, and its key is the text of the secret.
+// webhook-signature is that of Standard Webhooks: of id, time and body, with the key that the secret encodes.
+// docs/verify contains verifiers in other languages.
 package sign
 
 import (
@@ -20,19 +22,19 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
-// Prefix marks secrets that we made. What follows is the key of Standard Webhooks in base64.
+// Prefix marks generated secrets. It is followed by the key of Standard Webhooks in base64.
 const Prefix = "whsec_"
 
 const secretBytes = 32
 
-// NewSecret makes a secret.
+// NewSecret generates a secret.
 func NewSecret() secret.String {
 	var raw [secretBytes]byte
-	_, _ = rand.Read(raw[:]) // it never fails
+	_, _ = rand.Read(raw[:]) // never fails
 	return secret.New(Prefix + base64.StdEncoding.EncodeToString(raw[:]))
 }
 
-// standardKey is the key of Standard Webhooks.
+// standardKey returns the key of Standard Webhooks: what the secret encodes, or the text of a secret without Prefix.
 func standardKey(text string) []byte {
 	if encoded, ok := strings.CutPrefix(text, Prefix); ok {
 		if raw, err := base64.StdEncoding.DecodeString(encoded); err == nil && len(raw) > 0 {
@@ -42,17 +44,17 @@ func standardKey(text string) []byte {
 	return []byte(text)
 }
 
-// Signer signs with a secret. It may be used by many goroutines.
+// Signer signs with a secret. It is safe for concurrent use.
 type Signer struct{ states sync.Pool }
 
-// state is a pair of hashes whose keys are set; setting a key costs as much as signing.
+// state is a pair of keyed hashes, reused because setting the key costs as much as signing.
 type state struct {
 	body, standard hash.Hash
 	sum            []byte
 	text           []byte
 }
 
-// New makes a signer.
+// New returns a signer.
 func New(key secret.String) *Signer {
 	return &Signer{states: sync.Pool{New: func() any {
 		text := key.Reveal()
@@ -65,7 +67,7 @@ const (
 	standardPrefix = "v1,"
 )
 
-// Sign gives the values for X-Webhook-Signature and webhook-signature.
+// Sign returns the values of X-Webhook-Signature and webhook-signature. at is in Unix seconds.
 func (s *Signer) Sign(id string, at int64, body []byte) (whole, standard string) {
 	st := s.states.Get().(*state)
 	defer s.states.Put(st)
@@ -85,16 +87,17 @@ func (s *Signer) Sign(id string, at int64, body []byte) (whole, standard string)
 	return whole, string(st.text)
 }
 
-// Verify says whether a body has the signature of X-Webhook-Signature.
+// Verify reports whether a value of X-Webhook-Signature is the signature of a body.
 func Verify(key secret.String, signature string, body []byte) bool {
 	want, _ := New(key).Sign("", 0, body)
 	return subtle.ConstantTimeCompare([]byte(want), []byte(signature)) == 1
 }
 
-// tolerance is how far the time of a Standard Webhooks signature may be off.
+// tolerance is how far the time of a Standard Webhooks signature may be from now.
 const tolerance = 5 * time.Minute
 
-// VerifyStandard says whether a request has one of the signatures of webhook-signature, and is not older than five minutes.
+// VerifyStandard reports whether one of the signatures in webhook-signature matches a request and its time is within
+// five minutes of now.
 func VerifyStandard(key secret.String, id, at, signatures string, body []byte, now time.Time) bool {
 	sent, err := strconv.ParseInt(at, 10, 64)
 	if err != nil || now.Sub(time.Unix(sent, 0)).Abs() > tolerance {

@@ -18,7 +18,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/sign"
 )
 
-// The vectors that the helpers of other languages are checked against hold for what we send.
+// The signatures match the test vectors of the verifiers in other languages.
 func TestVectors(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../../docs/verify/vectors.json")
@@ -36,15 +36,15 @@ func TestVectors(t *testing.T) {
 	for _, v := range vectors {
 		key, now := secret.New(v.Secret), time.Unix(v.Timestamp, 0)
 		if sign.Verify(key, v.Signature, []byte(v.Body)) != v.Valid {
-			t.Errorf("%s: body", v.Name)
+			t.Errorf("%s: Verify is not %t", v.Name, v.Valid)
 		}
 		if sign.VerifyStandard(key, v.ID, strconv.FormatInt(v.Timestamp, 10), v.Standard, []byte(v.Body), now) != v.Valid {
-			t.Errorf("%s: standard", v.Name)
+			t.Errorf("%s: VerifyStandard is not %t", v.Name, v.Valid)
 		}
 	}
 }
 
-// The signatures are plain HMACs, made without this package's help.
+// The signatures are the documented HMACs, computed here without this package.
 func TestSignaturesAreWhatTheDocumentationSays(t *testing.T) {
 	t.Parallel()
 	body := []byte(`{"id":"evt_1"}`)
@@ -68,8 +68,8 @@ func TestSignaturesAreWhatTheDocumentationSays(t *testing.T) {
 	}
 }
 
-// Many deliveries of one webhook at once do not mix.
-func TestSignersAreSharedSafely(t *testing.T) {
+// A signer can be used concurrently.
+func TestSignerIsSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
 	key := sign.NewSecret()
 	s := sign.New(key)
@@ -79,7 +79,7 @@ func TestSignersAreSharedSafely(t *testing.T) {
 			for n := range 200 {
 				body := []byte(strings.Repeat(strconv.Itoa(i), n))
 				if whole, _ := s.Sign("evt", 1, body); !sign.Verify(key, whole, body) {
-					t.Error("a signature of another body")
+					t.Error("the signature is that of another body")
 				}
 			}
 		})
@@ -87,7 +87,7 @@ func TestSignersAreSharedSafely(t *testing.T) {
 	all.Wait()
 }
 
-// Old and future requests are refused, and so is everything that is not exactly what was signed.
+// Requests that are too old, in the future, or not exactly what was signed are refused.
 func TestReplaysAreRefused(t *testing.T) {
 	t.Parallel()
 	key, now := sign.NewSecret(), time.Unix(1_700_000_000, 0)
@@ -97,15 +97,15 @@ func TestReplaysAreRefused(t *testing.T) {
 		return sign.VerifyStandard(key, id, at, signature, []byte(body), now)
 	}
 	if !good("evt_1", at, standard, "x", now) || !good("evt_1", at, "v1,AAAA "+standard, "x", now.Add(4*time.Minute)) {
-		t.Error("a good one is refused")
+		t.Error("a valid request is refused")
 	}
 	if good("evt_1", at, standard, "x", now.Add(6*time.Minute)) || good("evt_1", at, standard, "x", now.Add(-6*time.Minute)) ||
 		good("evt_2", at, standard, "x", now) || good("evt_1", at, standard, "y", now) || good("evt_1", "1", standard, "x", now) || good("evt_1", at, "", "x", now) {
-		t.Error("a bad one passes")
+		t.Error("an invalid request is accepted")
 	}
 }
 
-// Nothing but the signature of the very same body passes.
+// Only the signature of exactly this body is accepted.
 func FuzzVerify(f *testing.F) {
 	f.Add("whsec_AAAA", "sha256=00", []byte("{}"))
 	f.Add("", "", []byte(nil))
@@ -114,7 +114,7 @@ func FuzzVerify(f *testing.F) {
 		k := secret.New(key)
 		whole, standard := sign.New(k).Sign("evt", 5, body)
 		if sign.Verify(k, signature, body) != (signature == whole) {
-			t.Fatal("another signature passes, or the right one does not")
+			t.Fatal("a wrong signature is accepted, or the right one is refused")
 		}
 		got := sign.VerifyStandard(k, "evt", "5", signature, body, time.Unix(5, 0))
 		has := false
@@ -122,7 +122,7 @@ func FuzzVerify(f *testing.F) {
 			has = has || one == standard
 		}
 		if got != has {
-			t.Fatal("another signature passes, or the right one does not")
+			t.Fatal("a wrong signature is accepted, or the right one is refused")
 		}
 	})
 }

@@ -36,7 +36,7 @@ type AddErrandParams struct {
 	AccountID  string
 }
 
-// A webhook that was deleted meanwhile needs none.
+// Nothing is added if the webhook was deleted in the meantime.
 func (q *Queries) AddErrand(ctx context.Context, arg AddErrandParams) error {
 	_, err := q.db.Exec(ctx, addErrand,
 		arg.ID,
@@ -366,7 +366,7 @@ type DeliveriesOfEventsParams struct {
 	MaxRows  int32
 }
 
-// An event belongs to one account, so its deliveries are found by the account.
+// An event belongs to one account, so the account selects its deliveries.
 func (q *Queries) DeliveriesOfEvents(ctx context.Context, arg DeliveriesOfEventsParams) ([]WebhookDelivery, error) {
 	rows, err := q.db.Query(ctx, deliveriesOfEvents,
 		arg.OrgID,
@@ -460,7 +460,7 @@ type DueErrandsParams struct {
 	MaxRows int32
 }
 
-// tenant: whoever delivers a bucket does its errands
+// tenant: the holder of a bucket runs its side deliveries
 func (q *Queries) DueErrands(ctx context.Context, arg DueErrandsParams) ([]WebhookErrand, error) {
 	rows, err := q.db.Query(ctx, dueErrands, arg.Buckets, arg.Now, arg.MaxRows)
 	if err != nil {
@@ -519,7 +519,7 @@ type EraseParams struct {
 	AccountID string
 }
 
-// Its lane and its errands go with it.
+// Its lane and its side deliveries are deleted with it.
 func (q *Queries) Erase(ctx context.Context, arg EraseParams) error {
 	_, err := q.db.Exec(ctx, erase, arg.OrgID, arg.AccountID)
 	return err
@@ -594,7 +594,7 @@ type FindDeliveryParams struct {
 	Until time.Time
 }
 
-// By its id alone. The times keep it to one or two partitions.
+// By id alone. The times limit the search to one or two partitions.
 func (q *Queries) FindDelivery(ctx context.Context, arg FindDeliveryParams) (WebhookDelivery, error) {
 	row := q.db.QueryRow(ctx, findDelivery,
 		arg.OrgID,
@@ -749,7 +749,7 @@ SELECT account_id FROM webhook WHERE account_id = ANY ($1::text[]) ORDER BY acco
 `
 
 // tenant: each delivery has its own org
-// Webhooks of accounts that are not deleted. They stay so until the end of the transaction.
+// Webhooks of accounts that are not deleted. The lock keeps them until the end of the transaction.
 func (q *Queries) HoldWebhooks(ctx context.Context, accounts []string) ([]string, error) {
 	rows, err := q.db.Query(ctx, holdWebhooks, accounts)
 	if err != nil {
@@ -839,7 +839,7 @@ const lanes = `-- name: Lanes :many
 SELECT org_id, account_id, bucket, gen, state, cursor, moved, fail_since, fail_count, next_at, last_status, last_error, reason, head_tries, head_since, updated_at FROM webhook_lane WHERE bucket = $1
 `
 
-// tenant: whoever delivers a bucket has all lanes in it
+// tenant: the holder of a bucket delivers all lanes in it
 func (q *Queries) Lanes(ctx context.Context, bucket int16) ([]WebhookLane, error) {
 	rows, err := q.db.Query(ctx, lanes, bucket)
 	if err != nil {
@@ -899,7 +899,7 @@ type LastAcceptedRow struct {
 	At        time.Time
 }
 
-// The last that was accepted, looked for among the last thousand.
+// The last accepted delivery of each account, among its last thousand.
 func (q *Queries) LastAccepted(ctx context.Context, arg LastAcceptedParams) ([]LastAcceptedRow, error) {
 	rows, err := q.db.Query(ctx, lastAccepted, arg.Accounts, arg.OrgID, arg.Since)
 	if err != nil {
@@ -944,7 +944,7 @@ type LastDeliveriesRow struct {
 	Delivered bool
 }
 
-// The last delivery of each account. Each is one look into an index.
+// The last delivery of each account. Each costs one index lookup.
 func (q *Queries) LastDeliveries(ctx context.Context, arg LastDeliveriesParams) ([]LastDeliveriesRow, error) {
 	rows, err := q.db.Query(ctx, lastDeliveries, arg.Accounts, arg.OrgID, arg.Since)
 	if err != nil {
@@ -1032,7 +1032,7 @@ type ListWebhooksParams struct {
 	MaxRows int32
 }
 
-// The empty state is that of webhooks that are up to date.
+// The empty state selects webhooks without a lane, which keep up.
 func (q *Queries) ListWebhooks(ctx context.Context, arg ListWebhooksParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, listWebhooks,
 		arg.OrgID,
@@ -1083,7 +1083,7 @@ type LoadRow struct {
 	HeadSince  *time.Time
 }
 
-// tenant: whoever delivers a bucket loads the webhooks of the accounts in it, whoever's they are
+// tenant: the holder of a bucket loads the webhooks of its accounts, of all organisations
 func (q *Queries) Load(ctx context.Context, accounts []string) ([]LoadRow, error) {
 	rows, err := q.db.Query(ctx, load, accounts)
 	if err != nil {
@@ -1377,7 +1377,7 @@ type RenewLaneParams struct {
 	AccountID string
 }
 
-// A webhook that was written anew: what failed is tried again at once, what is paused stays so.
+// For a webhook that was replaced: a failing lane retries immediately, a paused one stays paused.
 func (q *Queries) RenewLane(ctx context.Context, arg RenewLaneParams) error {
 	_, err := q.db.Exec(ctx, renewLane,
 		arg.Gen,
@@ -1485,7 +1485,7 @@ type SaveLanesParams struct {
 }
 
 // tenant: each row has its own org
-// Only of webhooks whose owner has ordered nothing since. Those are locked until the end, so that this stays true.
+// Only lanes of webhooks with the same generation are written. These webhooks are locked until the end of the transaction.
 func (q *Queries) SaveLanes(ctx context.Context, arg SaveLanesParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, saveLanes,
 		arg.Now,
@@ -1625,7 +1625,7 @@ type SetLaneParams struct {
 	Now       time.Time
 }
 
-// What an owner or an operator orders. A cursor of -1 leaves it where it is.
+// A change of a lane by its owner or an operator. A cursor of -1 stays where it is.
 func (q *Queries) SetLane(ctx context.Context, arg SetLaneParams) error {
 	_, err := q.db.Exec(ctx, setLane,
 		arg.OrgID,

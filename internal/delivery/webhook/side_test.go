@@ -13,51 +13,51 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
-// Events that are not stored come at most once a second and kind, the newest of them last, and are not tried again.
+// At most one ephemeral event per kind and second is sent, the newest last, and none is retried.
 func TestEphemeralEventsAreCoalesced(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	a := r.account()
 	rec := newReceiver(t, func(w http.ResponseWriter, _ string, _ int, g got) {
 		if g.kind == "online" {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 	})
-	n := r.node(all(a)...)
+	n := r.node(bucketsOf(a)...)
 	r.put(n, a, webhook.Change{URL: rec.URL + "/a", Events: []string{"typing", "online", "message"}})
 	r.fire(n, a, "message", 1)
 	rec.wait(t, "/a", 1)
-	tell := func(kind, text string) {
+	publish := func(kind, text string) {
 		e := event.Stored{Org: a.Org, Source: string(a.ID), At: time.Now(), ID: id.New[id.Event](), Kind: kind}
 		e.Body = event.AppendEnvelope(nil, &event.Envelope{ID: e.ID, Kind: kind, Account: e.Source, At: e.At, Data: []byte(`"` + text + `"`)})
 		must(t, r.Bus.Publish(event.EphemeralSubject(e.Source), event.AppendLive(nil, &e)))
 	}
 	of := func(kind string) (list []got) {
-		for _, g := range rec.on("/a") {
+		for _, g := range rec.requests("/a") {
 			if g.kind == kind {
 				list = append(list, g)
 			}
 		}
 		return list
 	}
-	// A subscription takes a moment, and what is told in it is gone.
-	until(t, "the node hears", func() bool { tell("online", "x"); return len(of("online")) > 0 })
+	// Messages that are published before the node has subscribed are lost.
+	until(t, "the node has subscribed", func() bool { publish("online", "x"); return len(of("online")) > 0 })
 	for i := range 20 {
-		tell("typing", string(rune('a'+i)))
+		publish("typing", string(rune('a'+i)))
 	}
-	tell("counts", "not wanted")
-	until(t, "the first and the last", func() bool { return len(of("typing")) >= 2 })
+	publish("counts", "not wanted")
+	until(t, "the first and the last event are delivered", func() bool { return len(of("typing")) >= 2 })
 	typing := of("typing")
 	if len(typing) != 2 || !strings.Contains(string(typing[0].body), `"a"`) || !strings.Contains(string(typing[1].body), `"t"`) || typing[0].header["X-Webhook-Sequence"] != nil {
 		t.Errorf("%v", typing)
 	}
-	// Those that failed were neither tried again nor did they stop the lane.
+	// Ephemeral events that failed are not retried and do not stop the lane.
 	r.fire(n, a, "message", 1)
-	until(t, "the next message", func() bool { return len(of("message")) == 2 })
+	until(t, "the next message is delivered", func() bool { return len(of("message")) == 2 })
 	tried := map[string]bool{}
 	for _, g := range of("online") {
 		if tried[g.id] {
-			t.Errorf("%s was tried again", g.id)
+			t.Errorf("%s was retried", g.id)
 		}
 		tried[g.id] = true
 	}
@@ -66,20 +66,20 @@ func TestEphemeralEventsAreCoalesced(t *testing.T) {
 	}
 }
 
-// Without ordering several deliveries of an account are under way, and all arrive.
-func TestUnorderedWebhooksOverlap(t *testing.T) {
+// An unordered webhook gets several deliveries concurrently, and all arrive.
+func TestUnorderedWebhookGetsConcurrentDeliveries(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	a := r.account()
 	arrived, release := make(chan struct{}, 8), make(chan struct{})
 	rec := newReceiver(t, func(http.ResponseWriter, string, int, got) {
 		arrived <- struct{}{}
 		<-release
 	})
-	n := r.node(all(a)...)
+	n := r.node(bucketsOf(a)...)
 	r.put(n, a, webhook.Change{URL: rec.URL + "/a", Ordering: webhook.Unordered, MaxInFlight: 4})
 	r.fire(n, a, "message", 8)
-	for range 4 { // all four are there before the first is answered
+	for range 4 { // all four arrive before the first gets a response
 		<-arrived
 	}
 	close(release)
@@ -88,33 +88,33 @@ func TestUnorderedWebhooksOverlap(t *testing.T) {
 	}
 	list := seqs(rec.wait(t, "/a", 8))
 	slices.Sort(list)
-	if !slices.Equal(list, upTo(8)) {
+	if !slices.Equal(list, seqsUpTo(8)) {
 		t.Errorf("%v", list)
 	}
 }
 
-// An account that is disconnected leaves no webhook, no lane and no errand.
-func TestLeavingTakesEverythingAlong(t *testing.T) {
+// A deleted account leaves no webhook, no lane and no side delivery.
+func TestLeaveDeletesLaneAndSideDeliveries(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	a := r.account()
-	n := r.node(all(a)...)
+	n := r.node(bucketsOf(a)...)
 	r.put(n, a, webhook.Change{URL: "http://127.0.0.1:1/"})
 	r.fire(n, a, "message", 3)
-	until(t, "it fails", func() bool { return r.rows("SELECT count(*) FROM webhook_lane WHERE state = 'backoff'") == 1 })
+	until(t, "the lane backs off", func() bool { return r.rows("SELECT count(*) FROM webhook_lane WHERE state = 'backoff'") == 1 })
 	tx, err := r.DB.Pool().Begin(t.Context())
 	must(t, err)
 	must(t, n.Leave(t.Context(), tx, a.Org, a.ID))
 	must(t, tx.Commit(t.Context()))
 	if _, err := n.Get(t.Context(), a.Org, a.ID); err == nil {
-		t.Error("it is still there")
+		t.Error("the webhook still exists")
 	}
-	until(t, "the node has noticed", func() bool {
+	until(t, "no row is left", func() bool {
 		return r.rows("SELECT count(*) FROM webhook_lane")+r.rows("SELECT count(*) FROM webhook_errand")+r.rows("SELECT count(*) FROM webhook WHERE secret IS NOT NULL") == 0
 	})
 }
 
-// Whatever is sent as a position, it is refused or means the same when it is written again.
+// A position is refused, or is the same after it was formatted and parsed again.
 func FuzzParsePosition(f *testing.F) {
 	f.Add(webhook.Position{At: time.UnixMicro(1_763_208_000_000_000), ID: "whd_01k9x5ahzre4bb3069xb2way0g"}.String())
 	f.Add("")
@@ -131,20 +131,20 @@ func FuzzParsePosition(f *testing.F) {
 	})
 }
 
-// A list of errands that was read while one of them ended still has it; it is not done twice.
-func TestAnErrandThatEndsWhileTheListIsReadIsNotDoneAgain(t *testing.T) {
+// A list of side deliveries that is read while one of them ends still contains it. It must not run again.
+func TestSideDeliveryThatEndsDuringListingDoesNotRunAgain(t *testing.T) {
 	t.Parallel()
 	r := webhook.NewRunning()
-	if !r.Begin("a") {
-		t.Fatal("it does not begin")
+	if !r.Start("a") {
+		t.Fatal("it does not start")
 	}
-	r.Ask()
-	r.End("a")
-	if r.Begin("a") {
-		t.Error("it is done again by a list from before its end")
+	r.StartListing()
+	r.Finish("a")
+	if r.Start("a") {
+		t.Error("it starts again from a list that was read before its end")
 	}
-	r.Ask()
-	if !r.Begin("a") {
-		t.Error("one that is due again does not begin")
+	r.StartListing()
+	if !r.Start("a") {
+		t.Error("it does not start although it is due again")
 	}
 }

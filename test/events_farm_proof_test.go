@@ -21,7 +21,7 @@ import (
 
 const proofSecret = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 
-// delivery is one as the service makes it, before it is spoilt.
+// delivery returns a delivery like those of the service. spoil may change its headers.
 func delivery(t *testing.T, url, body string, spoil func(http.Header)) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader([]byte(body)))
@@ -54,7 +54,8 @@ func proofBody(canary string) string {
 	return `{"id":"evt_1","event":"message","accountId":"acct_1","data":{"text":"` + canaryMark + canary + ` hello"},"meta":{"seq":7,"upstreamAt":"2026-01-01T00:00:00.000Z"}}`
 }
 
-func TestReceiversKnowAGoodDelivery(t *testing.T) {
+// The receivers of the chaos tests record wrong signatures and foreign events.
+func TestReceiversVerifyDeliveries(t *testing.T) {
 	f := newFarm(t)
 	for _, c := range []struct {
 		name            string
@@ -73,24 +74,25 @@ func TestReceiversKnowAGoodDelivery(t *testing.T) {
 		{"another sequence", proofBody(ownCanary), func(h http.Header) { h.Set("X-Webhook-Sequence", "8") }, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := f.box(honest, proofSecret, ownCanary)
+			b := f.inbox(honest, proofSecret, ownCanary)
 			res, err := http.DefaultClient.Do(delivery(t, b.url, c.body, c.spoil))
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer res.Body.Close()
-			list := b.take()
+			list := b.received()
 			if res.StatusCode != http.StatusOK || len(list) != 1 {
 				t.Fatalf("%d, %d arrivals", res.StatusCode, len(list))
 			}
 			if a := list[0]; a.signed != c.signed || a.foreign != c.foreign || c.name == "good" && (a.seq != 7 || a.account != "acct_1" || a.late <= 0) {
-				t.Errorf("noted %+v", a)
+				t.Errorf("recorded %+v", a)
 			}
 		})
 	}
 }
 
-func TestBadReceiversAreBad(t *testing.T) {
+// The bad receivers of the chaos tests hang, redirect, reset and refuse as intended.
+func TestBadReceiversMisbehave(t *testing.T) {
 	f := newFarm(t)
 	client := &http.Client{
 		Timeout: 2 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -99,7 +101,7 @@ func TestBadReceiversAreBad(t *testing.T) {
 	for m, want := range map[manner]string{
 		hanging: "timeout", slowloris: "timeout", redirector: "302", resetter: "error", refuser: "500", badTLS: "error", big: "200 67108864", honest: "200 0",
 	} {
-		b := f.box(m, proofSecret, ownCanary)
+		b := f.inbox(m, proofSecret, ownCanary)
 		var got string
 		res, err := client.Do(delivery(t, b.url, proofBody(ownCanary), nil))
 		var timeout interface{ Timeout() bool }
@@ -116,10 +118,10 @@ func TestBadReceiversAreBad(t *testing.T) {
 			}
 		}
 		if got != want {
-			t.Errorf("%s: %s, not %s (%v)", m, got, want, err)
+			t.Errorf("%s: got %s, want %s (%v)", m, got, want, err)
 		}
 	}
-	b := f.box(flaky, proofSecret, ownCanary)
+	b := f.inbox(flaky, proofSecret, ownCanary)
 	refused := 0
 	for range 30 {
 		res, err := client.Do(delivery(t, b.url, proofBody(ownCanary), nil))
@@ -131,25 +133,25 @@ func TestBadReceiversAreBad(t *testing.T) {
 			refused++
 		}
 	}
-	if refused != 1 || len(b.take()) != 29 {
-		t.Errorf("a flaky receiver refused %d times and took %d", refused, len(b.take()))
+	if refused != 1 || len(b.received()) != 29 {
+		t.Errorf("a flaky receiver refused %d times and accepted %d, want 1 and 29", refused, len(b.received()))
 	}
 }
 
-// The ledger that everything is judged by has exactly the frames that a socket brings.
-func TestTheLedgerHasEveryDurableFrame(t *testing.T) {
+// The ledger that the chaos tests compare with has exactly the frames that a socket delivers.
+func TestLedgerHasEveryDurableFrame(t *testing.T) {
 	known, err := catalog.Sandbox()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stage{t: t, scale: scale{perSecond: 500}, catalog: known, platform: sandboxtest.New(t, nil), happens: sandbox.Happenings()}
+	s := &eventsFixture{t: t, scale: scale{perSecond: 500}, catalog: known, platform: sandboxtest.New(t, nil), actions: sandbox.Happenings()}
 	for n := range 3 {
 		s.creators = append(s.creators, &creator{login: fmt.Sprintf("ok+ledger%d@sandbox.test", n), org: &tenant{canary: ownCanary}})
 	}
 	var heard [3]map[digest]int
 	for n, c := range s.creators {
 		heard[n] = map[digest]int{}
-		s.noteFrame(c)
+		s.markFrame(c)
 		socket, err := s.platform.World.Listen(c.login, "proof")
 		if err != nil {
 			t.Fatal(err)
@@ -166,23 +168,23 @@ func TestTheLedgerHasEveryDurableFrame(t *testing.T) {
 				}
 			}
 			total := 0
-			for _, frame := range s.ledgerOf(c) {
+			for _, frame := range s.readLedger(c) {
 				total++
 				if heard[n][frame]--; heard[n][frame] < 0 {
-					t.Error("the ledger has a frame that no socket brought")
+					t.Error("the ledger has a frame that no socket delivered")
 				}
 			}
 			for _, left := range heard[n] {
 				if left > 0 {
-					t.Error("a socket brought a frame that is not in the ledger")
+					t.Error("a socket delivered a frame that is not in the ledger")
 				}
 			}
 			if total < 50 {
-				t.Errorf("%d frames are too few to tell", total)
+				t.Errorf("%d frames, want at least 50", total)
 			}
 		}()
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	s.load(ctx, 300).Wait()
+	s.generate(ctx, 300).Wait()
 }

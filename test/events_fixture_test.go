@@ -29,19 +29,20 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// scale is how much a run does.
+// scale is the size of a run.
 type scale struct {
-	// long is make chaos.
+	// long is set by make chaos.
 	long           bool
 	accounts, orgs int
-	// events is how much happens in a case at least; a frame or more comes of each but typing, so that 85,000 are more than 100,000 frames.
+	// events is the least number of actions in a case. Each but typing produces one frame or more, so that 85,000 are
+	// more than 100,000 frames.
 	events, perSecond  int
 	lasting, catchUp   time.Duration
 	streamLife, settle time.Duration
 }
 
-// scaleOf is short in CI and long for make chaos.
-func scaleOf() scale {
+// readScale returns a short scale for CI and a long one for make chaos. Variables of the environment override it.
+func readScale() scale {
 	s := scale{accounts: 20, orgs: 3, events: 0, perSecond: 200, lasting: 3 * time.Second, catchUp: 3 * time.Minute, streamLife: 3 * time.Second, settle: 3 * time.Minute}
 	if os.Getenv("STAGEDOOR_CHAOS") != "" {
 		s = scale{long: true, accounts: 200, orgs: 8, events: 85_000, perSecond: 1000, lasting: time.Minute, catchUp: 3 * time.Minute, streamLife: 15 * time.Second, settle: 3 * time.Minute}
@@ -53,13 +54,13 @@ func scaleOf() scale {
 	return s
 }
 
-// mannersOf are the receivers of every twenty accounts: bad ones are beside good ones in all cases.
-var mannersOf = []manner{
+// manners are the receivers of every twenty accounts: each case has good and bad ones.
+var manners = []manner{
 	honest, flaky, honest, hanging, honest, big, honest, slowloris, honest, redirector,
 	honest, flaky, honest, resetter, honest, refuser, honest, badTLS, honest, refuser,
 }
 
-// tenant is an org.
+// tenant is an organisation.
 type tenant struct {
 	testnode.Org
 	canary   string
@@ -67,20 +68,20 @@ type tenant struct {
 	reader   *reader
 }
 
-// creator is an account with all who hear of it.
+// creator is an account with its receiver and its stream.
 type creator struct {
 	login, region, account string
 	org                    *tenant
-	box                    *box
+	inbox                  *inbox
 	reader                 *reader
 
-	// from is the last event before the case, mark the last frame.
+	// from is the last event before the case, mark the last frame before it.
 	from, mark int64
 	ledger     []digest
 }
 
-// stage is the whole system, and all who watch it.
-type stage struct {
+// eventsFixture is the whole system with all its clients.
+type eventsFixture struct {
 	t        *testing.T
 	scale    scale
 	catalog  *catalog.Catalog
@@ -92,18 +93,18 @@ type stage struct {
 	farm     *farm
 	orgs     []*tenant
 	creators []*creator
-	happens  map[string]fanaction.Func
+	actions  map[string]fanaction.Func
 	written  atomic.Int64
 }
 
-func newStage(t *testing.T, sc scale) *stage {
+func newEventsFixture(t *testing.T, sc scale) *eventsFixture {
 	t.Helper()
 	began := time.Now()
 	known, err := catalog.Sandbox()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stage{t: t, scale: sc, catalog: known, farm: newFarm(t), happens: sandbox.Happenings()}
+	s := &eventsFixture{t: t, scale: sc, catalog: known, farm: newFarm(t), actions: sandbox.Happenings()}
 	s.platform = sandboxtest.New(t, func(cfg *sandbox.Config) {
 		cfg.Regions = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}
 	})
@@ -112,7 +113,7 @@ func newStage(t *testing.T, sc scale) *stage {
 	redis, redisURL := testenv.PrivateRedis(t)
 	s.redis = redis
 	s.nodes = testnode.Processes(t, 3, testnode.Setup{
-		// What a commit has confirmed must outlive a crash of the server, as in production.
+		// A committed transaction must survive a crash of the server, as in production.
 		Database: secret.New(s.postgres.URL.Reveal() + "&synchronous_commit=on&log_statement=none"),
 		Redis:    redisURL, RedisTimeout: 250 * time.Millisecond, NATS: s.nats.URL, EventLog: "jetstream", Sandbox: s.platform.URL, Log: s.logFile(),
 		Egress: secret.New("us=" + testenv.NewProxy(t, "127.0.1.1").URL() + " uk=" + testenv.NewProxy(t, "127.0.2.1").URL()),
@@ -124,14 +125,14 @@ func newStage(t *testing.T, sc scale) *stage {
 		})})
 	}
 	s.populate()
-	s.watch()
-	s.begin()
-	t.Logf("%d accounts of %d orgs on 3 nodes are ready after %s", len(s.creators), len(s.orgs), time.Since(began).Round(100*time.Millisecond))
+	s.openStreams()
+	s.awaitReady()
+	t.Logf("%d accounts of %d organisations on 3 nodes are ready after %s", len(s.creators), len(s.orgs), time.Since(began).Round(100*time.Millisecond))
 	return s
 }
 
-// logFile is where the nodes log to: STAGEDOOR_CHAOS_LOG, or nowhere.
-func (s *stage) logFile() io.Writer {
+// logFile opens the file STAGEDOOR_CHAOS_LOG for the logs of the nodes; nil if it is not set.
+func (s *eventsFixture) logFile() io.Writer {
 	path := os.Getenv("STAGEDOOR_CHAOS_LOG")
 	if path == "" {
 		return nil
@@ -151,7 +152,7 @@ func randomHex(n int) string {
 }
 
 // populate connects accounts and registers their receivers.
-func (s *stage) populate() {
+func (s *eventsFixture) populate() {
 	s.creators = make([]*creator, s.scale.accounts)
 	next := atomic.Int64{}
 	var work sync.WaitGroup
@@ -171,7 +172,7 @@ func (s *stage) populate() {
 	}
 }
 
-func (s *stage) connect(n int) *creator {
+func (s *eventsFixture) connect(n int) *creator {
 	c := &creator{login: fmt.Sprintf("ok+event%d@sandbox.test", n), region: []string{"us", "uk"}[n%2], org: s.orgs[n%len(s.orgs)]}
 	pasted := s.call(c.org, http.MethodPost, "/v1/sandbox/session", map[string]any{"login": c.login})
 	r := s.call(c.org, http.MethodPost, "/v1/connect/cookie", map[string]any{
@@ -190,16 +191,16 @@ func (s *stage) connect(n int) *creator {
 	}
 	key := make([]byte, 32)
 	_, _ = rand.Read(key)
-	c.box = s.farm.box(mannersOf[n%len(mannersOf)], "whsec_"+base64.StdEncoding.EncodeToString(key), c.org.canary)
-	r = s.call(c.org, http.MethodPut, "/v1/accounts/"+c.account+"/webhook", map[string]any{"url": c.box.url, "signingSecret": c.box.secret})
+	c.inbox = s.farm.inbox(manners[n%len(manners)], "whsec_"+base64.StdEncoding.EncodeToString(key), c.org.canary)
+	r = s.call(c.org, http.MethodPut, "/v1/accounts/"+c.account+"/webhook", map[string]any{"url": c.inbox.url, "signingSecret": c.inbox.secret})
 	if r["webhook"] == nil {
 		s.t.Errorf("%s has no webhook: %v", c.login, r)
 	}
 	return c
 }
 
-// call asks any node until one answers, and gives what it says.
-func (s *stage) call(by *tenant, method, path string, body any) map[string]any {
+// call sends a request to random nodes until one responds without a server error.
+func (s *eventsFixture) call(by *tenant, method, path string, body any) map[string]any {
 	var (
 		r   testnode.Reply
 		err error
@@ -213,12 +214,12 @@ func (s *stage) call(by *tenant, method, path string, body any) map[string]any {
 		}
 		<-time.After(100 * time.Millisecond)
 	}
-	s.t.Errorf("%s %s: no answer from any node: %d %s %v", method, path, r.Status, r.Body, err)
+	s.t.Errorf("%s %s: no response from any node: %d %s %v", method, path, r.Status, r.Body, err)
 	return nil
 }
 
-// watch opens a stream of every account and one of every org.
-func (s *stage) watch() {
+// openStreams opens a stream of every account and one of every organisation, and waits until all are ready.
+func (s *eventsFixture) openStreams() {
 	var origins []string
 	for _, n := range s.nodes {
 		origins = append(origins, n.URL)
@@ -251,42 +252,42 @@ func (s *stage) watch() {
 	}
 }
 
-// begin waits until every account's events come through, and notes where each stands.
-func (s *stage) begin() {
+// awaitReady waits until events of every account arrive everywhere.
+func (s *eventsFixture) awaitReady() {
 	deadline := time.Now().Add(s.scale.settle)
 	for _, c := range s.creators {
-		for s.listener(c) != "up" {
+		for s.listenerState(c) != "up" {
 			if time.Now().After(deadline) {
-				s.t.Fatalf("the listener of %s is %q", c.login, s.listener(c))
+				s.t.Fatalf("the listener of %s is %q", c.login, s.listenerState(c))
 			}
 			<-time.After(50 * time.Millisecond)
 		}
 	}
 	text := "probe " + randomHex(8)
 	for _, c := range s.creators {
-		if err := s.happen(c, "chat.message", text); err != nil {
+		if err := s.act(c, "chat.message", text); err != nil {
 			s.t.Fatal(err)
 		}
 	}
 	for _, c := range s.creators {
-		for !s.probed(c, text) || c.box.manner.takes() && !c.box.has(c.from) {
+		for !s.findProbe(c, text) || c.inbox.manner.acceptsAll() && !c.inbox.has(c.from) {
 			if time.Now().After(deadline) {
-				s.t.Fatalf("no event of %s comes through", c.login)
+				s.t.Fatalf("no event of %s arrives", c.login)
 			}
 			<-time.After(50 * time.Millisecond)
 		}
 	}
 }
 
-func (s *stage) listener(c *creator) string {
+func (s *eventsFixture) listenerState(c *creator) string {
 	account, _ := s.call(c.org, http.MethodGet, "/v1/accounts/"+c.account, nil)["account"].(map[string]any)
 	listener, _ := account["listener"].(map[string]any)
 	state, _ := listener["state"].(string)
 	return state
 }
 
-// probed says whether the probe is in the account's log, and if so notes where the account stands.
-func (s *stage) probed(c *creator, text string) bool {
+// findProbe reports whether the probe is in the account's log, and if so sets from and mark of the account.
+func (s *eventsFixture) findProbe(c *creator, text string) bool {
 	if c.mark > 0 {
 		return true
 	}
@@ -297,14 +298,14 @@ func (s *stage) probed(c *creator, text string) bool {
 	for i := range list {
 		if strings.Contains(string(list[i].Data), text) {
 			c.from = list[i].Meta.Seq
-			s.noteFrame(c)
+			s.markFrame(c)
 			return true
 		}
 	}
 	return false
 }
 
-func (s *stage) noteFrame(c *creator) {
+func (s *eventsFixture) markFrame(c *creator) {
 	err := s.platform.World.Do(c.login, func(w *world.Creator) error {
 		c.mark = w.LastFrame()
 		return nil
@@ -314,14 +315,14 @@ func (s *stage) noteFrame(c *creator) {
 	}
 }
 
-// cursor is the place behind an event.
+// cursor returns the cursor after an event.
 func cursor(seq int64) string { return fmt.Sprintf("%014d", seq) }
 
-// pull reads an account's log behind a place, page by page, from any node.
-func (s *stage) pull(c *creator, after int64) ([]told, error) {
-	var list []told
+// pull reads an account's log after an event, page by page, from random nodes.
+func (s *eventsFixture) pull(c *creator, after int64) ([]gotEvent, error) {
+	var list []gotEvent
 	for at := cursor(after); ; {
-		page, next, err := s.page(c, at)
+		page, next, err := s.pullPage(c, at)
 		if err != nil {
 			return nil, err
 		}
@@ -333,7 +334,7 @@ func (s *stage) pull(c *creator, after int64) ([]told, error) {
 	}
 }
 
-func (s *stage) page(c *creator, after string) ([]told, string, error) {
+func (s *eventsFixture) pullPage(c *creator, after string) ([]gotEvent, string, error) {
 	var last error
 	for range 300 {
 		ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
@@ -361,7 +362,7 @@ func (s *stage) page(c *creator, after string) ([]told, string, error) {
 	return nil, "", last
 }
 
-func readPage(body []byte) ([]told, string, error) {
+func readPage(body []byte) ([]gotEvent, string, error) {
 	var page struct {
 		Events     []json.RawMessage
 		NextCursor string
@@ -371,36 +372,36 @@ func readPage(body []byte) ([]told, string, error) {
 		return nil, "", err
 	}
 	if page.Gap {
-		return nil, "", errors.New("pull: events are gone")
+		return nil, "", errors.New("pull: the log has a gap")
 	}
-	list := make([]told, len(page.Events))
+	list := make([]gotEvent, len(page.Events))
 	for i, raw := range page.Events {
 		var err error
-		if list[i], err = readTold(raw); err != nil {
+		if list[i], err = parseEvent(raw); err != nil {
 			return nil, "", err
 		}
 	}
 	return list, page.NextCursor, nil
 }
 
-// happen makes something happen to a creator. Its text carries the org's canary, and is like no other.
-func (s *stage) happen(c *creator, what, text string) error {
-	do := s.happens[what]
+// act performs an action on the platform as a fan of a creator. Its text contains the canary of the organisation.
+func (s *eventsFixture) act(c *creator, what, text string) error {
+	do := s.actions[what]
 	if text != "" {
 		text = canaryMark + c.org.canary + " " + text
 	}
 	return s.platform.World.Do(c.login, func(w *world.Creator) error { return do(w, fanaction.Input{Text: text}) })
 }
 
-// ledgerOf lists the durable frames of an account since the mark, as events must tell them.
-func (s *stage) ledgerOf(c *creator) []digest {
+// readLedger lists the durable frames of an account since its mark, with the content that its events must have.
+func (s *eventsFixture) readLedger(c *creator) []digest {
 	var frames []json.RawMessage
 	for after := c.mark; ; {
 		var more bool
 		err := s.platform.World.Do(c.login, func(w *world.Creator) error {
 			list, rest, complete, err := w.Frames(after, 1000)
 			if err == nil && !complete {
-				err = fmt.Errorf("the platform has forgotten frames of %s", c.login)
+				err = fmt.Errorf("the platform no longer has all frames of %s", c.login)
 			}
 			frames, more = append(frames, list...), rest
 			return err
@@ -421,7 +422,7 @@ func (s *stage) ledgerOf(c *creator) []digest {
 	for _, frame := range frames {
 		e, err := s.catalog.Decode(frame)
 		if err != nil {
-			s.t.Fatalf("a frame of the platform is not understood: %v", err)
+			s.t.Fatalf("cannot decode a frame of the platform: %v", err)
 		}
 		if e.Class == catalog.Durable {
 			list = append(list, content(e.Kind, e.At.Truncate(time.Millisecond), e.Data))

@@ -16,22 +16,23 @@ import (
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
-// testsPerMinute bounds the tests of one webhook: they leave for an address that anybody can write down.
+// testsPerMinute limits the tests of one webhook: a customer could otherwise send many requests to someone else's URL.
 const testsPerMinute = 10
 
-// Tested is how a test went.
+// Tested is the result of a test.
 type Tested struct {
 	Delivered bool
-	// Status is 0 if there was no answer.
+	// Status is 0 if there was no response.
 	Status  int
 	Took    time.Duration
 	Snippet string
 }
 
-// testSnippet is how much of an answer is shown, in bytes.
+// testSnippet is how many bytes of the response are shown.
 const testSnippet = 512
 
-// Test sends an event that did not happen, signed like those that do, and says how it was answered.
+// Test sends a test event to an account's webhook, signed like any other, and returns the response. The delivery is
+// logged, and not retried.
 func (w *Webhooks) Test(ctx context.Context, by audit.By, org id.Org, account id.Account) (Tested, error) {
 	if err := w.Switches.Refuse(switches.Webhooks); err != nil {
 		return Tested{}, err
@@ -43,11 +44,11 @@ func (w *Webhooks) Test(ctx context.Context, by audit.By, org id.Org, account id
 	if err != nil {
 		return Tested{}, err
 	}
-	r, err := w.takeTest(ctx, by, org, account)
+	r, err := w.admitTest(ctx, by, org, account)
 	if err != nil {
 		return Tested{}, err
 	}
-	hook, gone, err := w.hook(ctx, &r, 0)
+	hook, gone, err := w.buildHook(ctx, &r, 0)
 	if gone {
 		return Tested{}, sealProblem(seal.ErrShredded)
 	}
@@ -63,28 +64,28 @@ func (w *Webhooks) Test(ctx context.Context, by audit.By, org id.Org, account id
 		ID: ev.ID, Kind: ev.Kind, Account: string(account), At: ev.At, Data: data,
 		Meta: event.Meta{OfUserID: a.UpstreamID, ReferenceID: a.ReferenceID, Sandbox: a.Environment == "sandbox"},
 	})
-	result, answer := w.post(ctx, endpointOf(hook), &ev, note{attempt: 1})
+	result, answer := w.post(ctx, endpointOf(hook), &ev, deliveryMeta{attempt: 1})
 	if result.Aborted {
 		return Tested{}, fmt.Errorf("test the webhook of %s: %w", account, context.Cause(ctx))
 	}
 	d := Delivery{
 		ID: id.New[id.Delivery](), Org: org, Account: account, At: w.Now(), Event: ev.ID, Kind: ev.Kind, Attempt: 1, Status: result.Status,
-		Took: result.Took, Error: result.Failure, Cause: CauseTest, Delivered: lane.Judge(result) == lane.Delivered,
+		Took: result.Took, Error: result.Failure, Cause: CauseTest, Delivered: lane.Classify(result) == lane.Delivered,
 	}
 	shown := snippet(answer.Body, testSnippet)
 	if !d.Delivered {
 		d.Snippet = shown
 	}
 	w.log.add(&d)
-	w.settleLog(ctx) // a node that only serves calls writes nothing by itself
+	w.flushLog(ctx) // a node that only serves the API does not flush otherwise
 	return Tested{Delivered: d.Delivered, Status: result.Status, Took: result.Took, Snippet: shown}, nil
 }
 
-// takeTest counts a test, unless there were too many.
-func (w *Webhooks) takeTest(ctx context.Context, by audit.By, org id.Org, account id.Account) (r record, err error) {
+// admitTest counts a test, or refuses it if there were too many: a leaky bucket in the webhook's row.
+func (w *Webhooks) admitTest(ctx context.Context, by audit.By, org id.Org, account id.Account) (r record, err error) {
 	err = w.DB.Tx(ctx, func(tx postgres.Tx) error {
 		var exists bool
-		if r, exists, err = lock(ctx, tx, org, account); err != nil {
+		if r, exists, err = lockRecord(ctx, tx, org, account); err != nil {
 			return err
 		}
 		if !exists {

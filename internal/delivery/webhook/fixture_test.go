@@ -35,8 +35,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// rig is accounts with an event store, and nodes that deliver.
-type rig struct {
+// fixture holds accounts, an event store, and nodes that deliver.
+type fixture struct {
 	*accounttest.Rig
 	t      testing.TB
 	events *event.Store
@@ -44,9 +44,9 @@ type rig struct {
 	config webhook.Config
 	org    id.Org
 	next   atomic.Int64
-	// suspendable makes nodes that know which orgs are suspended; to others none is.
+	// suspendable nodes know which organisations are suspended. For other nodes none is.
 	suspendable bool
-	// ago is how long ago events were stored.
+	// ago is the age of new events, in nanoseconds.
 	ago atomic.Int64
 
 	mu     sync.Mutex
@@ -54,8 +54,8 @@ type rig struct {
 	epochs map[int]int64
 }
 
-// quick is a configuration whose times are short.
-func quick() webhook.Config {
+// quickConfig returns a configuration with short delays.
+func quickConfig() webhook.Config {
 	c := webhook.Defaults()
 	c.FlushEvery, c.PollEvery = 20*time.Millisecond, 50*time.Millisecond
 	c.Lane.Delays = []time.Duration{20 * time.Millisecond, 40 * time.Millisecond, 80 * time.Millisecond, 100 * time.Millisecond}
@@ -64,11 +64,11 @@ func quick() webhook.Config {
 	return c
 }
 
-func newRig(t testing.TB) *rig {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	db := testenv.Postgres(t)
-	r := &rig{
-		Rig: accounttest.New(t, accounttest.Engines{DB: db, Redis: testenv.Redis(t), NATS: testenv.NATS(t)}, nil), t: t, config: quick(),
+	r := &fixture{
+		Rig: accounttest.New(t, accounttest.Engines{DB: db, Redis: testenv.Redis(t), NATS: testenv.NATS(t)}, nil), t: t, config: quickConfig(),
 		events: event.New(event.Deps{DB: db, Log: slog.New(slog.DiscardHandler), Now: clock.Now}),
 		heads:  map[string]event.HeadRow{}, epochs: map[int]int64{},
 	}
@@ -79,7 +79,7 @@ func newRig(t testing.TB) *rig {
 	return r
 }
 
-// counts is usage of a test's own.
+// counts stands for the usage service.
 type counts struct{ good, bad atomic.Int64 }
 
 func (c *counts) Delivered(_ id.Org, accepted, failed int64) {
@@ -87,18 +87,18 @@ func (c *counts) Delivered(_ id.Org, accepted, failed int64) {
 	c.bad.Add(failed)
 }
 
-// node is one that delivers.
+// node is a node that delivers.
 type node struct {
 	*webhook.Webhooks
-	r           *rig
+	r           *fixture
 	count       *counts
 	suspensions *org.Suspensions
-	// halt ends it in order; kill leaves all as it is.
-	halt func()
+	// shutdown stops the node in good order.
+	shutdown func()
 }
 
-// node starts one that has all buckets of the rig's accounts.
-func (r *rig) node(buckets ...int) *node {
+// node starts a node that holds buckets.
+func (r *fixture) node(buckets ...int) *node {
 	r.t.Helper()
 	n := &node{r: r, count: &counts{}}
 	if r.suspendable {
@@ -124,18 +124,18 @@ func (r *rig) node(buckets ...int) *node {
 		holds.Go(func() { n.Hold(holding, b, epoch) })
 	}
 	r.mu.Unlock()
-	n.halt = sync.OnceFunc(func() {
+	n.shutdown = sync.OnceFunc(func() {
 		release()
 		holds.Wait()
 		stop()
 		runs.Wait()
 	})
-	r.t.Cleanup(n.halt)
+	r.t.Cleanup(n.shutdown)
 	return n
 }
 
-// all are the buckets of accounts.
-func all(list ...account.Account) []int {
+// bucketsOf returns the buckets of accounts.
+func bucketsOf(list ...account.Account) []int {
 	var buckets []int
 	for _, a := range list {
 		buckets = append(buckets, event.Bucket(string(a.ID)))
@@ -144,14 +144,14 @@ func all(list ...account.Account) []int {
 	return slices.Compact(buckets)
 }
 
-// account connects one.
-func (r *rig) account() account.Account {
+// account connects an account.
+func (r *fixture) account() account.Account {
 	r.t.Helper()
 	return r.Connect(r.Connected(r.org, fmt.Sprint(1000+r.next.Add(1))))
 }
 
-// fire stores events of an account and tells a node of them; nil for nobody.
-func (r *rig) fire(n *node, a account.Account, kind string, count int) []event.Stored {
+// fire stores events of an account and reports them to a node, unless that is nil.
+func (r *fixture) fire(n *node, a account.Account, kind string, count int) []event.Stored {
 	r.t.Helper()
 	list := r.store(a, kind, count)
 	if n != nil {
@@ -160,7 +160,7 @@ func (r *rig) fire(n *node, a account.Account, kind string, count int) []event.S
 	return list
 }
 
-func (r *rig) store(a account.Account, kind string, count int) []event.Stored {
+func (r *fixture) store(a account.Account, kind string, count int) []event.Stored {
 	r.t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -195,7 +195,7 @@ func (r *rig) store(a account.Account, kind string, count int) []event.Stored {
 	return list
 }
 
-// got is a request that a receiver had.
+// got is a request to a receiver.
 type got struct {
 	header http.Header
 	body   []byte
@@ -204,13 +204,13 @@ type got struct {
 	id     string
 }
 
-// receiver is a customer's server.
+// receiver is the server of a customer.
 type receiver struct {
 	*httptest.Server
 	mu     sync.Mutex
 	got    map[string][]got
 	signal chan struct{}
-	// answer decides; nil is 200.
+	// answer writes the response; nil responds with 200.
 	answer func(w http.ResponseWriter, path string, n int, g got)
 }
 
@@ -244,30 +244,30 @@ func newReceiver(t testing.TB, answer func(w http.ResponseWriter, path string, n
 	return rec
 }
 
-func (rec *receiver) on(path string) []got {
+func (rec *receiver) requests(path string) []got {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
 	return slices.Clone(rec.got[path])
 }
 
-// wait waits until a path has had so many requests.
+// wait waits until a path got n requests, and returns them.
 func (rec *receiver) wait(t testing.TB, path string, n int) []got {
 	t.Helper()
 	deadline := time.After(2 * time.Minute)
 	for {
-		if list := rec.on(path); len(list) >= n {
+		if list := rec.requests(path); len(list) >= n {
 			return list
 		}
 		select {
 		case <-rec.signal:
-		case <-time.After(50 * time.Millisecond): // others may have taken the signal
+		case <-time.After(50 * time.Millisecond): // another goroutine may have received the signal
 		case <-deadline:
-			t.Fatalf("%d requests on %s, wanted %d", len(rec.on(path)), path, n)
+			t.Fatalf("%s got %d requests, want %d", path, len(rec.requests(path)), n)
 		}
 	}
 }
 
-// until waits for something that the database will show.
+// until waits until a condition holds.
 func until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.After(2 * time.Minute)
@@ -275,7 +275,7 @@ func until(t testing.TB, what string, holds func() bool) {
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-deadline:
-			t.Fatalf("never: %s", what)
+			t.Fatalf("timed out: %s", what)
 		}
 	}
 }
@@ -288,7 +288,7 @@ func seqs(list []got) []int64 {
 	return all
 }
 
-func upTo(n int64) []int64 {
+func seqsUpTo(n int64) []int64 {
 	var all []int64
 	for i := range n {
 		all = append(all, i+1)
@@ -296,14 +296,14 @@ func upTo(n int64) []int64 {
 	return all
 }
 
-func (r *rig) put(n *node, a account.Account, c webhook.Change) webhook.Webhook {
+func (r *fixture) put(n *node, a account.Account, c webhook.Change) webhook.Webhook {
 	r.t.Helper()
 	hook, err := n.Put(r.t.Context(), accounttest.By("webhook.put"), a.Org, a.ID, c)
 	must(r.t, err)
 	return hook
 }
 
-func (r *rig) rows(query string, args ...any) (n int) {
+func (r *fixture) rows(query string, args ...any) (n int) {
 	r.t.Helper()
 	must(r.t, r.DB.Pool().QueryRow(r.t.Context(), query, args...).Scan(&n))
 	return n
