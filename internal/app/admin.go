@@ -16,12 +16,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// admin is the admin API as commands: they call it on the internal listener, so that a change made here is checked and
-// audited like any other.
+// admin returns the admin API as commands. They call it on the internal listener, so that their changes are checked and
+// audited like any others.
 func (c *commands) admin() *cobra.Command {
 	admin := &cobra.Command{
 		Use: "admin", Short: "Operate a running service through its admin API",
-		Long: "Operates a running service through its admin API.\nSTAGEDOOR_INTERNAL_URL says where it is, STAGEDOOR_ADMIN_TOKEN is the operator's token.",
+		Long: "Operates a running service through its admin API.\nSTAGEDOOR_INTERNAL_URL is its address, STAGEDOOR_ADMIN_TOKEN the operator token.",
 	}
 	org := &cobra.Command{Use: "org", Short: "Organisations"}
 	key := &cobra.Command{Use: "key", Short: "API keys of an organisation"}
@@ -58,7 +58,7 @@ func (c *commands) orgCreate() *cobra.Command {
 			}
 			var made struct{ Key struct{ Key string } }
 			if err := json.Unmarshal(answer, &made); err != nil {
-				return fmt.Errorf("read answer: %w", err)
+				return fmt.Errorf("read response: %w", err)
 			}
 			fmt.Fprintln(c.out, made.Key.Key)
 			return nil
@@ -69,7 +69,7 @@ func (c *commands) orgCreate() *cobra.Command {
 	f.StringVar(&plan, "plan", "starter", "sandbox, starter, growth or scale")
 	f.StringVar(&environment, "environment", "live", "sandbox or live")
 	f.StringVar(&email, "email", "", "contact address")
-	f.StringArrayVar(&limits, "limit", nil, "override of a limit, such as callsPerMinute=50; repeatable")
+	f.StringArrayVar(&limits, "limit", nil, "override of a limit, for example callsPerMinute=50; repeatable")
 	f.BoolVar(&printKey, "print-key", false, "print only the first key")
 	must(cmd.MarkFlagRequired("name"))
 	must(cmd.MarkFlagRequired("email"))
@@ -89,8 +89,8 @@ func (c *commands) orgList() *cobra.Command {
 			return c.callAndShow(cmd.Context(), http.MethodGet, "/admin/v1/orgs?"+q.Encode(), nil)
 		},
 	}
-	cmd.Flags().IntVar(&limit, "limit", 50, "how many, at most 100")
-	cmd.Flags().StringVar(&cursor, "cursor", "", "nextCursor of the page before")
+	cmd.Flags().IntVar(&limit, "limit", 50, "maximum number of organisations, up to 100")
+	cmd.Flags().StringVar(&cursor, "cursor", "", "nextCursor of the previous page")
 	return cmd
 }
 
@@ -136,10 +136,10 @@ func (c *commands) orgUpdate() *cobra.Command {
 	f.StringVar(&name, "name", "", "new name")
 	f.StringVar(&plan, "plan", "", "sandbox, starter, growth or scale")
 	f.StringVar(&email, "email", "", "new contact address")
-	f.StringArrayVar(&limits, "limit", nil, "override such as callsPerMinute=50; replaces all overrides; repeatable")
-	f.BoolVar(&suspend, "suspend", false, "stop all its keys")
+	f.StringArrayVar(&limits, "limit", nil, "override of a limit, for example callsPerMinute=50; replaces all overrides; repeatable")
+	f.BoolVar(&suspend, "suspend", false, "suspend the organisation: all its keys stop working")
 	f.BoolVar(&resume, "resume", false, "end the suspension")
-	f.StringVar(&reason, "reason", "", "why it is suspended")
+	f.StringVar(&reason, "reason", "", "reason of the suspension")
 	cmd.MarkFlagsMutuallyExclusive("suspend", "resume")
 	return cmd
 }
@@ -150,16 +150,16 @@ func (c *commands) orgInvite() *cobra.Command {
 		again       bool
 	)
 	cmd := &cobra.Command{
-		Use: "invite ORG", Short: "Invite somebody to sign in to an organisation's dashboard", Args: cobra.ExactArgs(1),
+		Use: "invite ORG", Short: "Invite a user to an organisation's dashboard", Args: cobra.ExactArgs(1),
 		Example: "  stagedoord admin org invite org_… --email ada@acme.example --role owner",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			body := map[string]any{"email": email, "role": role, "again": again}
 			return c.callAndShow(cmd.Context(), http.MethodPost, "/admin/v1/orgs/"+url.PathEscape(args[0])+"/invitations", body)
 		},
 	}
-	cmd.Flags().StringVar(&email, "email", "", "who is invited; only somebody who signs in with this address can accept")
+	cmd.Flags().StringVar(&email, "email", "", "address to invite; only a user who signs in with it can accept")
 	cmd.Flags().StringVar(&role, "role", "owner", "owner, admin, developer or support")
-	cmd.Flags().BoolVar(&again, "again", false, "also if a member has the address, because the identity provider has changed")
+	cmd.Flags().BoolVar(&again, "again", false, "invite even if a member has the address, because the identity provider has changed")
 	must(cmd.MarkFlagRequired("email"))
 	return cmd
 }
@@ -178,7 +178,7 @@ func (c *commands) keyIssue() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&label, "label", "Issued by an operator", "what the key is for")
-	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "scopes; the default set if none is given")
+	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "scopes; default: the default set")
 	return cmd
 }
 
@@ -200,17 +200,17 @@ func (c *commands) auditVerify() *cobra.Command {
 	}
 }
 
-// parseLimits reads name=number pairs.
+// parseLimits parses name=number pairs.
 func parseLimits(pairs []string) (map[string]int, error) {
 	if pairs == nil {
-		return nil, nil //nolint:nilnil // no override is a value
+		return nil, nil //nolint:nilnil // nil means no overrides
 	}
 	out := map[string]int{}
 	for _, pair := range pairs {
 		name, text, ok := strings.Cut(pair, "=")
 		n, err := strconv.Atoi(text)
 		if !ok || err != nil {
-			return nil, fmt.Errorf("--limit %s: write it as name=number, such as callsPerMinute=50", pair)
+			return nil, fmt.Errorf("--limit %s: write it as name=number, for example callsPerMinute=50", pair)
 		}
 		out[name] = n
 	}
@@ -225,7 +225,7 @@ func (c *commands) callAndShow(ctx context.Context, method, path string, body an
 	return c.show(answer)
 }
 
-// call asks the admin API and turns a problem into an error for people.
+// call sends a request to the admin API and turns a problem into an error message.
 func (c *commands) call(ctx context.Context, method, path string, body any) ([]byte, error) {
 	base, ok := variable(c.environ, "STAGEDOOR_INTERNAL_URL")
 	if !ok {
@@ -233,7 +233,7 @@ func (c *commands) call(ctx context.Context, method, path string, body any) ([]b
 	}
 	token, ok := variable(c.environ, "STAGEDOOR_ADMIN_TOKEN")
 	if !ok {
-		return nil, errors.New("STAGEDOOR_ADMIN_TOKEN is not set: set it to the operator's token of the service")
+		return nil, errors.New("STAGEDOOR_ADMIN_TOKEN is not set: set it to the operator token of the service")
 	}
 	var payload []byte
 	if body != nil {
@@ -252,7 +252,7 @@ func (c *commands) call(ctx context.Context, method, path string, body any) ([]b
 			Errors       []struct{ Pointer, Detail string }
 		}
 		if err := json.Unmarshal(answer, &p); err != nil || p.Code == "" {
-			return nil, fmt.Errorf("the service answered with status %d", status)
+			return nil, fmt.Errorf("the service returned status %d", status)
 		}
 		text := p.Code + ": " + p.Detail
 		for _, e := range p.Errors {
@@ -266,13 +266,13 @@ func (c *commands) call(ctx context.Context, method, path string, body any) ([]b
 func (c *commands) show(answer []byte) error {
 	var pretty bytes.Buffer
 	if err := json.Indent(&pretty, answer, "", "  "); err != nil {
-		return fmt.Errorf("read answer: %w", err)
+		return fmt.Errorf("read response: %w", err)
 	}
 	fmt.Fprintln(c.out, strings.TrimSpace(pretty.String()))
 	return nil
 }
 
-// ask makes one request to a service of our own. Redirects are not followed and proxies not used.
+// ask sends one request to our own service. It follows no redirects and uses no proxies.
 func ask(ctx context.Context, method, address, token string, body []byte) (int, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
@@ -294,7 +294,7 @@ func ask(ctx context.Context, method, address, token string, body []byte) (int, 
 	defer res.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, 4<<20))
 	if err != nil {
-		return 0, nil, fmt.Errorf("read answer: %w", err)
+		return 0, nil, fmt.Errorf("read response: %w", err)
 	}
 	return res.StatusCode, answer, nil
 }

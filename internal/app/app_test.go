@@ -15,7 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/version"
 )
 
-// run is one command line, as a person would type it.
+// run runs one command line.
 func run(t *testing.T, environ []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -23,7 +23,7 @@ func run(t *testing.T, environ []string, args ...string) (code int, stdout, stde
 	return code, out.String(), errs.String()
 }
 
-// A server that cannot be configured does not start, and says all that is missing.
+// A server with an invalid configuration does not start, and lists everything that is missing.
 func TestServeSaysWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	code, _, stderr := run(t, []string{"STAGEDOOR_LISTN=:1"}, "serve")
@@ -35,7 +35,7 @@ func TestServeSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-// The list of settings has every one of them and shows no secret, even when some are wrong.
+// The list of settings is complete and shows no secret, even if some settings are invalid.
 func TestConfigListsAndMasks(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := run(t, []string{"DATABASE_URL=postgres://u:hunter2@h/x", "STAGEDOOR_LOG_LEVEL=loud"}, "config")
@@ -47,7 +47,7 @@ func TestConfigListsAndMasks(t *testing.T) {
 	}
 }
 
-// An empty database is migrated, and a migrated one left alone.
+// An empty database is migrated, and a migrated one is not changed.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	environ := []string{"DATABASE_URL=" + testenv.EmptyDatabase(t).Reveal()}
@@ -62,7 +62,7 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// Operators can do with commands what the admin API does, and read its problems.
+// The commands do what the admin API does, and print its problems.
 func TestAdminCommands(t *testing.T) {
 	t.Parallel()
 	node := testnode.Nodes(t, 1, testnode.Setup{})[0]
@@ -102,8 +102,8 @@ func TestAdminCommands(t *testing.T) {
 	}
 }
 
-// Readiness names each dependency. A node without Redis or NATS is ready and says that it is degraded; one without its
-// database, or with an old schema, is not.
+// Readiness names each dependency. A node without Redis or NATS is ready but degraded; one without its database, or
+// with an old schema, is not ready.
 func TestReadyz(t *testing.T) {
 	t.Parallel()
 	nowhere := secret.New("redis://127.0.0.1:1")
@@ -149,7 +149,7 @@ func difference(r testnode.Reply, states map[string]string) string {
 	return ""
 }
 
-// The internal listener has what operators need, and everything else is a problem there too.
+// The internal listener has what operators need, and answers unknown paths with a problem.
 func TestInternalListener(t *testing.T) {
 	t.Parallel()
 	node := testnode.Nodes(t, 1, testnode.Setup{})[0]
@@ -167,12 +167,12 @@ func TestInternalListener(t *testing.T) {
 	}
 }
 
-// Operators see the same version of a node everywhere.
+// A node reports the same version everywhere.
 func TestNodeReportsItsVersion(t *testing.T) {
 	t.Parallel()
 	node := testnode.Nodes(t, 1, testnode.Setup{})[0]
 	var nodes []any
-	for deadline := time.Now().Add(2 * time.Minute); len(nodes) == 0; <-time.After(20 * time.Millisecond) { // it registers after it listens
+	for deadline := time.Now().Add(2 * time.Minute); len(nodes) == 0; <-time.After(20 * time.Millisecond) { // until it registers
 		nodes, _ = node.Operate(t, http.MethodGet, "/admin/v1/nodes", nil).JSON()["nodes"].([]any)
 		if len(nodes) == 0 && time.Now().After(deadline) {
 			t.Fatal("the node has not registered")

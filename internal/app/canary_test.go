@@ -14,7 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
-// sink keeps what is written to it.
+// sink records what is written to it.
 type sink struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -32,12 +32,12 @@ func (s *sink) String() string {
 	return s.buf.String()
 }
 
-// A key, an operator's token, a rejected body and a query are in no log line, trace, metric or list, in whatever
-// encoding, with everything logged and traced; and requests are traced by the name of their route.
+// A key, the operator token, a rejected body and a query appear in no log line, trace, metric or list, in any encoding,
+// with everything logged and traced. Requests are traced by the name of their route.
 func TestNoSecretLeavesTheProcess(t *testing.T) {
 	t.Parallel()
 	traces := &sink{}
-	collecting := http.NewServeMux() // as a real collector, it takes traces at this path only
+	collecting := http.NewServeMux() // Like a real collector, it accepts traces only at this path.
 	collecting.HandleFunc("POST /v1/traces", func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(traces, r.Body) })
 	collector := httptest.NewServer(collecting)
 	defer collector.Close()
@@ -45,7 +45,7 @@ func TestNoSecretLeavesTheProcess(t *testing.T) {
 	secrets := []string{testnode.AdminToken, "canary-in-a-body", "canary-in-a-query", "canary-in-a-path"}
 	var seen strings.Builder
 
-	t.Run("use", func(t *testing.T) { // the node has stopped, and flushed, when this ends
+	t.Run("use", func(t *testing.T) { // The node has stopped and flushed when this ends.
 		node := testnode.Nodes(t, 1, testnode.Setup{Log: logs, OTLP: collector.URL})[0]
 		owner := node.NewOrg(t, nil)
 		minted := node.Mint(t, owner.Key, "me:read")
@@ -74,7 +74,7 @@ func TestNoSecretLeavesTheProcess(t *testing.T) {
 		}
 	})
 
-	for where, text := range map[string]string{"the log": logs.String(), "a trace": traces.String(), "an answer": seen.String()} {
+	for where, text := range map[string]string{"the log": logs.String(), "a trace": traces.String(), "a response": seen.String()} {
 		for _, s := range secrets {
 			for _, form := range []string{s, hex.EncodeToString([]byte(s)), base64.StdEncoding.EncodeToString([]byte(s))} {
 				if strings.Contains(text, form) {
@@ -87,6 +87,6 @@ func TestNoSecretLeavesTheProcess(t *testing.T) {
 		t.Errorf("requests are not logged:\n%s", logs.String())
 	}
 	if !strings.Contains(traces.String(), "stagedoord") || !strings.Contains(traces.String(), "/v1/me/keys/{id}") {
-		t.Error("nothing is traced")
+		t.Error("requests are not traced")
 	}
 }

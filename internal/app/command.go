@@ -25,7 +25,7 @@ import (
 
 // Main runs a command line of stagedoord and returns its exit code.
 func Main(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
-	// The standard library's own log line about an idle connection repeats what a platform sent.
+	// net/http logs what a platform sends on an idle connection.
 	log.SetOutput(io.Discard)
 	c := &commands{environ: environ, out: stdout, errs: stderr}
 	root := &cobra.Command{
@@ -77,14 +77,14 @@ func (c *commands) serve() *cobra.Command {
 			return node.Run(ctx, listeners)
 		},
 	}
-	cmd.Flags().StringSliceVar(&roles, "roles", nil, "what this process does: api, worker, listener (default all)")
+	cmd.Flags().StringSliceVar(&roles, "roles", nil, "roles of this process: api, worker, listener (default: all)")
 	return cmd
 }
 
 func (c *commands) migrate() *cobra.Command {
 	return &cobra.Command{
 		Use: "migrate", Short: "Bring the database schema up to date", Args: cobra.NoArgs,
-		Long: "Brings the database schema up to date. It only moves forward, any number of processes may run it at once,\nand the previous version of the server keeps working on the new schema.",
+		Long: "Brings the database schema up to date. It only moves forward, several processes may run it concurrently,\nand the previous version of the server keeps working on the new schema.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			url, ok := variable(c.environ, "DATABASE_URL")
 			if !ok {
@@ -115,7 +115,7 @@ func (c *commands) migrate() *cobra.Command {
 	}
 }
 
-// migrateKeyring brings the schema of the data keys up to date, wherever it is.
+// migrateKeyring brings the schema of the keyring up to date, in whichever database it is.
 func (c *commands) migrateKeyring(ctx context.Context, db *postgres.DB) ([]string, error) {
 	if url, ok := variable(c.environ, "STAGEDOOR_KEYRING_URL"); ok {
 		apart, err := postgres.Open(ctx, postgres.Config{URL: secret.New(url), MaxConns: 4, Name: "stagedoord migrate", Patient: true})
@@ -177,7 +177,7 @@ func (c *commands) openapi() *cobra.Command {
 func (c *commands) health() *cobra.Command {
 	return &cobra.Command{
 		Use: "health", Short: "Exit 0 if the server on this host is ready", Args: cobra.NoArgs,
-		Long: "Asks the server on this host whether it is ready, for health checks in images that have no curl.",
+		Long: "Asks the server on this host whether it is ready, for health checks in images without curl.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			addr, ok := variable(c.environ, "STAGEDOOR_INTERNAL_LISTEN")
 			if !ok {
@@ -199,7 +199,7 @@ func (c *commands) health() *cobra.Command {
 	}
 }
 
-// variable reads one variable; the last one wins, as in a shell.
+// variable returns the value of a variable; the last one wins, as in a shell.
 func variable(environ []string, name string) (string, bool) {
 	for i := len(environ) - 1; i >= 0; i-- {
 		if value, ok := strings.CutPrefix(environ[i], name+"="); ok && value != "" {

@@ -8,8 +8,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 )
 
-// obey has those parts follow the operators' decisions that do not ask each time.
-func (n *Node) obey() {
+// watchDecisions applies the operators' decisions to the parts that do not ask for them on each use.
+func (n *Node) watchDecisions() {
 	n.control.Watch(func(s switches.State) {
 		drained, off := map[string]bool{}, map[string]bool{}
 		for proxy := range s.Drained {
@@ -29,15 +29,15 @@ func (n *Node) obey() {
 	n.suspensions.Watch(n.webhooks.Suspend)
 	n.suspensions.Watch(func(suspended map[id.Org]struct{}) {
 		for one := range suspended {
-			n.api.Recheck(one) // its streams end
+			n.api.Recheck(one) // Ends its streams.
 		}
 	})
 }
 
-// firstDecisions reads what operators have decided before anything begins that they may have switched off. A node whose database is away
-// begins nothing of it, and reads them as soon as it can.
-func (n *Node) firstDecisions(ctx context.Context) {
+// readDecisions reads the operators' decisions before anything starts that they may have switched off. If the database
+// is down, those parts do not start until it can be read.
+func (n *Node) readDecisions(ctx context.Context) {
 	if err := n.control.Read(ctx); err != nil {
-		n.log.LogAttrs(ctx, slog.LevelWarn, "operators' decisions not read yet", slog.Any("error", err))
+		n.log.LogAttrs(ctx, slog.LevelWarn, "cannot read operators' decisions", slog.Any("error", err))
 	}
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/stagedoor/stagedoor/web"
 )
 
-// people are those who sign in, and what they see.
+// people are the users of the dashboard and what serves them.
 type people struct {
 	members   *member.Members
 	dashboard *dashboard.Dashboard
-	// identity is the way to the identity provider.
+	// identity is the client for the identity provider.
 	identity *http.Client
 }
 
@@ -36,11 +36,11 @@ func (n *Node) buildDashboard(orgs *org.Orgs, source func(*http.Request) string,
 	return err
 }
 
-// banner is what operators tell everybody; nil for nothing.
+// banner returns the operators' banner; nil for none.
 func (n *Node) banner(context.Context) (*dashboard.Banner, error) {
-	told := n.control.Banner()
-	if told == nil {
-		return nil, nil //nolint:nilnil // nothing to tell is no failure
+	b := n.control.Banner()
+	if b == nil {
+		return nil, nil //nolint:nilnil // no banner is not an error
 	}
-	return &dashboard.Banner{Level: told.Level, Text: told.Text, URL: told.URL}, nil
+	return &dashboard.Banner{Level: b.Level, Text: b.Text, URL: b.URL}, nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// buildDocs makes the face that developers read. It documents the sandbox's platform, which everybody can try.
+// buildDocs builds the documentation. It documents the platform of the sandbox, which every reader can try.
 func (n *Node) buildDocs() (err error) {
 	n.docs, err = docs.New(docs.Deps{
 		PublicURL: n.cfg.PublicURL, OpenAPI: n.api.OpenAPI, Catalog: n.flows.catalogs[org.EnvSandbox],
@@ -18,5 +18,5 @@ func (n *Node) buildDocs() (err error) {
 	return err
 }
 
-// showDocs is for the API, which is made first and links to documents.
+// showDocs is a handler for the API, which is built before the documentation and links to it.
 func (n *Node) showDocs(w http.ResponseWriter, r *http.Request) { n.docs.ServeHTTP(w, r) }

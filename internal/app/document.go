@@ -11,8 +11,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
-// Document is the OpenAPI document as it is committed: of a server at a neutral address, in a form that diffs well.
-// It needs no engine: nothing is connected until it is used.
+// Document returns the OpenAPI document as it is committed: of a server at a neutral address, indented for readable
+// diffs. It needs no engine, because nothing is connected until it is used.
 func Document(ctx context.Context) ([]byte, error) {
 	nowhere := "127.0.0.1:1"
 	n, err := NewNode(ctx, config.Config{

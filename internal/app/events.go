@@ -26,16 +26,16 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// eventing is the way of events through a node: listeners, the log, the store, streams and webhooks.
+// eventing is the path of events through a node: listeners, the log, the store, streams and webhooks.
 type eventing struct {
 	kinds    *event.Kinds
 	events   *event.Store
 	streams  *stream.Streams
 	webhooks *webhook.Webhooks
-	// customers is the way to receivers of webhooks.
+	// customers connects to the receivers of webhooks.
 	customers *egress.Public
 
-	// What follows is nil unless the node is a worker or a listener.
+	// The fields below are nil unless the node is a worker or a listener.
 	log      eventlog.Log
 	closeLog func()
 	batcher  *eventlog.Batcher
@@ -45,10 +45,10 @@ type eventing struct {
 	listen   *listen.Listeners
 }
 
-// ingestKind names the leases of buckets.
+// ingestKind is the kind of the leases of buckets.
 const ingestKind = "ingest"
 
-// buildEvents makes them. The flows are there already.
+// buildEvents builds the event path. It needs the flows.
 func (n *Node) buildEvents(process string, orgs *org.Orgs, auditLog *audit.Log) error {
 	deny, err := n.cfg.WebhookDenied()
 	if err != nil {
@@ -79,19 +79,19 @@ func (n *Node) buildEvents(process string, orgs *org.Orgs, auditLog *audit.Log) 
 		deliveries, err := n.webhooks.Purge(ctx, a.Org, a.ID, most)
 		return events && deliveries, err
 	})
-	if !n.has("worker") && !n.has("listener") {
+	if !n.hasRole("worker") && !n.hasRole("listener") {
 		return nil
 	}
 	if err := n.openLog(); err != nil {
 		return err
 	}
-	held := func(kind string, slots int) *lease.Leases {
+	newLeases := func(kind string, slots int) *lease.Leases {
 		l := lease.New(lease.Deps{DB: n.db, Kind: kind, Slots: slots, Node: process, Config: lease.Config{}, Bus: n.bus, Log: n.log, Now: clock.Now})
 		n.leases = append(n.leases, l)
 		return l
 	}
-	if n.has("worker") {
-		n.buckets = held(ingestKind, event.Buckets)
+	if n.hasRole("worker") {
+		n.buckets = newLeases(ingestKind, event.Buckets)
 		n.ingest = ingest.New(ingest.Deps{
 			Store: n.events, Events: n.eventing.log, Outbox: n.outbox, Bus: n.bus, Meter: n.usage,
 			Sandbox: func(ctx context.Context, of id.Org) (bool, error) {
@@ -101,18 +101,18 @@ func (n *Node) buildEvents(process string, orgs *org.Orgs, auditLog *audit.Log) 
 			Committed: n.webhooks.Committed, Log: n.log, Now: clock.Now,
 		})
 	}
-	if n.has("listener") {
+	if n.hasRole("listener") {
 		n.batcher = eventlog.NewBatcher(n.eventing.log)
 		settling := &ingest.Settling{Store: n.events, Events: n.eventing.log}
 		n.listen = listen.New(listen.Deps{
 			Config: listen.Config{}, Accounts: n.accounts, Health: n.health, Orgs: orgs, Store: n.events, Events: n.batcher, LogEpoch: n.logEpoch,
-			Settled: settling.Settled, Leases: held(listen.Kind, listen.Slots), Bus: n.bus, Drivers: n.drivers, Log: n.log, Now: clock.Now,
+			Settled: settling.Settled, Leases: newLeases(listen.Kind, listen.Slots), Bus: n.bus, Drivers: n.drivers, Log: n.log, Now: clock.Now,
 		})
 	}
 	return nil
 }
 
-// openLog opens the log that the settings name.
+// openLog opens the event log of the settings.
 func (n *Node) openLog() error {
 	c := eventlog.Config{
 		URL: n.cfg.NATS, Name: "stagedoord " + n.cfg.Node + " events", Buckets: event.Buckets, Streams: n.cfg.EventLogStreams,
@@ -130,10 +130,10 @@ func (n *Node) openLog() error {
 	return nil
 }
 
-// logEpoch says which log it is: those of all its streams.
+// logEpoch identifies the log by the epochs of all its streams.
 func (n *Node) logEpoch(ctx context.Context) (string, error) {
 	if n.cfg.EventLog == "postgres" {
-		return "", nil // it is lost only with the store itself
+		return "", nil // It is lost only together with the store.
 	}
 	var epochs []string
 	for i := range max(n.cfg.EventLogStreams, 1) {
@@ -146,14 +146,14 @@ func (n *Node) logEpoch(ctx context.Context) (string, error) {
 	return strings.Join(epochs, " "), nil
 }
 
-// eventDeps are for the face.
+// eventDeps returns the dependencies of the event operations.
 func (n *Node) eventDeps() events.Deps {
 	return events.Deps{Streams: n.streams, Permit: n.suspensions.Permit, Store: n.events, Kinds: n.kinds, Accounts: n.accounts, Meter: n.usage, Now: clock.Now}
 }
 
-// store takes events from the log into the store and sends webhooks, for as many buckets as the node has.
-func (n *Node) store(ctx context.Context) error {
-	// What writes and sends outlives the leases, which end when the last batch is written.
+// runBuckets moves events from the log into the store and sends webhooks, for the buckets that the node holds.
+func (n *Node) runBuckets(ctx context.Context) error {
+	// The writer and the sender outlive the leases, which end when the last batch is written.
 	living, stop := context.WithCancel(context.WithoutCancel(ctx))
 	written, sent := make(chan error, 1), make(chan error, 1)
 	go func() { written <- n.ingest.Run(living) }()
@@ -165,8 +165,9 @@ func (n *Node) store(ctx context.Context) error {
 	return err
 }
 
-// holdBucket writes a bucket and sends its webhooks until it is given up: the last batch is written before the last webhook is sent. If
-// either is fenced off the other ends too; whoever the bucket belongs to takes it with the next beat.
+// holdBucket writes a bucket and sends its webhooks until it is released: the last batch is written before the last
+// webhook is sent. If either is fenced off, the other ends too, and the new owner takes the bucket with its next
+// heartbeat.
 func (n *Node) holdBucket(ctx context.Context, h lease.Held) {
 	writing, fenced := context.WithCancel(ctx)
 	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -183,8 +184,8 @@ func (n *Node) holdBucket(ctx context.Context, h lease.Held) {
 
 const thresholdEvery = time.Minute
 
-// tellThresholds tells orgs when most of their month is used.
-func (n *Node) tellThresholds(ctx context.Context, orgs *org.Orgs) error {
+// announceThresholds emits an event for orgs that have used most of their month.
+func (n *Node) announceThresholds(ctx context.Context, orgs *org.Orgs) error {
 	return n.limits.Thresholds(ctx, clock.Now(), func(ctx context.Context, of id.Org) (int64, error) {
 		o, err := orgs.Get(ctx, of)
 		return int64(o.Limits.CallsPerMonth), err

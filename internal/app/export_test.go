@@ -2,5 +2,5 @@ package app
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Registry has every metric that the node can show.
+// Registry returns the registry of all metrics.
 func (n *Node) Registry() *prometheus.Registry { return n.registry }

@@ -32,30 +32,29 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// flows are accounts, and what is done with them.
+// flows are accounts and everything that is done with them.
 type flows struct {
-	catalogs map[org.Environment]*catalog.Catalog
-	drivers  func(org.Environment) (driver.Driver, bool)
-	orgs     *org.Orgs
-	outbox   *outbox.Outbox
-	accounts *account.Accounts
-	sessions *link.Sessions
-	links    *link.Links
-	connects *connect.Connects
-	health   *health.Health
-	invoker  *invoke.Invoker
-	// transfers are files on their way.
-	transfers *transfer.Transfers
-	hosted    *connectpages.Hosted
-	// repeats are requests under an Idempotency-Key.
-	repeats *idempotency.Keys
-	sandbox *sandboxapi.Client
+	catalogs        map[org.Environment]*catalog.Catalog
+	drivers         func(org.Environment) (driver.Driver, bool)
+	orgs            *org.Orgs
+	outbox          *outbox.Outbox
+	accounts        *account.Accounts
+	sessions        *link.Sessions
+	links           *link.Links
+	connects        *connect.Connects
+	health          *health.Health
+	invoker         *invoke.Invoker
+	transfers       *transfer.Transfers
+	connectPages    *connectpages.Pages
+	idempotencyKeys *idempotency.Keys
+	sandbox         *sandboxapi.Client
 }
 
-// liveGuard keeps people from trying passwords on a platform through us. The sandbox's logins are everybody's.
+// liveGuard limits password guessing on a live platform through this service. Sandbox logins are public, so it has
+// none.
 var liveGuard = map[org.Environment]connect.Guard{org.EnvLive: {PerLogin: 5, Refused: 20}}
 
-// buildFlows makes what stands on the domain: platforms, accounts, attempts, health, and the creators' pages.
+// buildFlows builds what the domain consists of: platforms, accounts, attempts, health, calls, and the connect pages.
 func (n *Node) buildFlows(process string, orgs *org.Orgs, auditLog *audit.Log, jobs *river.Client[pgx.Tx], source func(*http.Request) string, hashIP func(string) string) error {
 	sandbox, err := catalog.Sandbox()
 	if err != nil {
@@ -73,7 +72,7 @@ func (n *Node) buildFlows(process string, orgs *org.Orgs, auditLog *audit.Log, j
 	n.drivers = drivers
 	n.flows.catalogs = map[org.Environment]*catalog.Catalog{org.EnvSandbox: sandbox}
 	n.orgs = orgs
-	n.repeats = idempotency.New(idempotency.Deps{DB: n.db, Seal: n.sealer})
+	n.idempotencyKeys = idempotency.New(idempotency.Deps{DB: n.db, Seal: n.sealer})
 	n.sandbox = sandboxapi.New(n.cfg.SandboxURL)
 	n.accounts = account.New(account.Deps{
 		Config: account.Config{Regions: connect.Regions, SignOutTimeout: 5 * time.Second, Listens: sandbox.Socket != nil}, DB: n.db, Orgs: orgs, Audit: auditLog, Outbox: n.outbox,
@@ -100,7 +99,7 @@ func (n *Node) buildFlows(process string, orgs *org.Orgs, auditLog *audit.Log, j
 			by := audit.By{Kind: audit.ActorSystem, ID: "health", Action: "account.reauthenticate"}
 			_, err = n.connects.Reauthenticate(ctx, o, by, at, false)
 			if errors.Is(err, problem.AttemptInProgress.New("")) {
-				return nil // somebody is at it already
+				return nil // An attempt is already in progress.
 			}
 			return err
 		},
@@ -123,7 +122,7 @@ func (n *Node) buildFlows(process string, orgs *org.Orgs, auditLog *audit.Log, j
 		Meter: n.usage, Switches: n.control, Now: clock.Now,
 	})
 	p := pages{n.connects, n.sessions, orgs, n.accounts}
-	n.hosted, err = connectpages.New(connectpages.Deps{
+	n.connectPages, err = connectpages.New(connectpages.Deps{
 		Config: connectpages.Config{URL: n.connectURL()}, Attempts: p, Sessions: n.sessions, Orgs: p, Connections: p, Links: n.links,
 		Draining: n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,
 	})
@@ -137,7 +136,7 @@ func (n *Node) connectURL() string {
 	return n.cfg.ConnectURL
 }
 
-// public serves the dashboard, the creators' pages, the documents and the API from one port: they share no path.
+// public serves the dashboard, the connect pages, the documentation and the API from one port. They share no path.
 func (n *Node) public() http.Handler {
-	return n.dashboard.Before(n.hosted.Before(n.docs.Before(n.api)))
+	return n.dashboard.Before(n.connectPages.Before(n.docs.Before(n.api)))
 }

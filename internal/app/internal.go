@@ -18,7 +18,7 @@ import (
 	"github.com/stagedoor/stagedoor/version"
 )
 
-// internalHandler is the internal listener: never reachable by customers.
+// internalHandler serves the internal listener, which customers must never reach.
 func (n *Node) internalHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -36,7 +36,7 @@ func (n *Node) internalHandler() http.Handler {
 			mux.ServeHTTP(w, r)
 			return
 		}
-		n.admin.ServeHTTP(w, r) // and everything unknown, as a problem
+		n.admin.ServeHTTP(w, r) // It also answers unknown paths with a problem.
 	})
 }
 
@@ -47,7 +47,7 @@ type readiness struct {
 }
 
 type check struct {
-	// State is up, degraded (the service goes on without it) or down.
+	// State is up, degraded (the service works without it) or down.
 	State  string `json:"state"`
 	TookMs int64  `json:"tookMs"`
 	Detail string `json:"detail,omitempty"`
@@ -57,8 +57,8 @@ const readyTimeout = 2 * time.Second
 
 var errNoEgress = errors.New("no healthy proxy")
 
-// readyz says whether this node should get traffic. Without Redis, NATS or a way out it still can serve; without the database, or
-// with a schema that is behind, it cannot.
+// readyz reports whether this node should get traffic. It can serve without Redis, NATS or a proxy, but not without the
+// database or with an outdated schema.
 func (n *Node) readyz(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
@@ -80,11 +80,11 @@ func (n *Node) readyz(w http.ResponseWriter, r *http.Request) {
 			answer.Checks[name] = c
 		})
 	}
-	probe("postgres", "down", "the database does not answer", n.db.Ping)
-	probe("schema", "down", "the database lacks migrations of this build: run stagedoord migrate", n.schemaCurrent)
-	probe("kms", "degraded", "the key management service does not answer; accounts used lately go on for a while, new ones cannot be connected", n.sealer.Check)
-	probe("redis", "degraded", "no answer; this node enforces its share of the limits by itself", n.redis.Ping)
-	probe("nats", "degraded", "no answer; changes reach this node a little later", n.bus.Ping)
+	probe("postgres", "down", "the database is not responding", n.db.Ping)
+	probe("schema", "down", "the database lacks migrations of this version: run stagedoord migrate", n.schemaCurrent)
+	probe("kms", "degraded", "the key management service is not responding; recently used accounts keep working for a while, new ones cannot be connected", n.sealer.Check)
+	probe("redis", "degraded", "not responding; this node enforces its share of the limits on its own", n.redis.Ping)
+	probe("nats", "degraded", "not responding; changes reach this node a little later", n.bus.Ping)
 	for _, region := range n.egress.Regions() {
 		probe("egress_"+region, "degraded", "no proxy of the region is healthy; its accounts get 503 egress-unavailable", func(context.Context) error {
 			if !n.egress.Available(region) {
@@ -104,7 +104,7 @@ func (n *Node) readyz(w http.ResponseWriter, r *http.Request) {
 
 func (n *Node) schemaCurrent(ctx context.Context) error {
 	if n.schemaSeen.Load() {
-		return nil // a schema never goes back
+		return nil // Migrations only move forward.
 	}
 	current, err := postgres.Current(ctx, n.db, migrations.Files)
 	if err != nil {
@@ -127,6 +127,6 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	// The prober may have gone; there is nobody left to tell.
+	// The caller may have disconnected.
 	_ = json.NewEncoder(w).Encode(body)
 }

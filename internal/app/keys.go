@@ -34,7 +34,8 @@ func (n *Node) openSealer(ctx context.Context) error {
 	return nil
 }
 
-// noKMS is there when none is set: nothing can be sealed or opened, which is enough for a node that only prints its documents.
+// noKMS is used if no key management service is set. It can neither encrypt nor decrypt, which is enough to print
+// documents.
 type noKMS struct{}
 
 func (noKMS) ID() string { return "none:none" }

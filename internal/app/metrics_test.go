@@ -20,7 +20,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
-// A node alone holds every slot of every kind of work, and operators can see that it does.
+// A single node holds every slot of every kind of work, and the metrics show it.
 func TestMetricsShowTheLeasesOfEveryKind(t *testing.T) {
 	t.Parallel()
 	node := testnode.Nodes(t, 1, testnode.Setup{})[0]
@@ -49,22 +49,22 @@ var (
 	described  = regexp.MustCompile(`fqName: "(\w+)".*constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}`)
 	constLabel = regexp.MustCompile(`(\w+)="`)
 	labelName  = regexp.MustCompile(`\w+`)
-	// mentioned is a metric in a document, with what is before it and the labels after it.
+	// mentioned matches a metric in a document, with the character before it and the labels after it.
 	mentioned = regexp.MustCompile(`(\^?)\b(stagedoor_[a-z_]+)(?:\{([^}]*)\})?`)
 	wantLabel = regexp.MustCompile(`(\w+)(?:\s*[=!~]+\s*"[^"]*")?`)
 )
 
-// notMetrics are other things in documents whose names begin as those of metrics do.
+// notMetrics are other names in documents with the prefix of metrics.
 var notMetrics = []string{
 	"stagedoor_restored", // the database of the drill in operations/backup-and-restore.md
 	"stagedoor_verify",   // the helper in verify/python
 }
 
-// An alarm on a metric that does not exist never goes off. Every metric in the documents must be one that a node has, with
-// these labels.
+// An alert on a metric that does not exist never fires. Every metric in the documents must exist on a node, with its
+// labels.
 func TestMetricsInTheDocumentsExist(t *testing.T) {
 	t.Parallel()
-	// Proxies are counted by region, so there has to be one.
+	// Metrics of proxies have a region, so there must be a proxy.
 	node := testnode.Nodes(t, 1, testnode.Setup{Egress: secret.New("us=http://127.0.0.1:9")})[0]
 	labels := map[string][]string{}
 	all := make(chan *prometheus.Desc)
@@ -97,20 +97,20 @@ func TestMetricsInTheDocumentsExist(t *testing.T) {
 					continue
 				}
 				checked++
-				if m[1] == "^" { // the beginning of several, for grep
+				if m[1] == "^" { // A prefix of several metrics, for grep.
 					if !hasPrefix(labels, m[2]) {
 						t.Errorf("%s: no metric begins with %s", path, m[2])
 					}
 					continue
 				}
-				has, ok := labels[m[2]]
+				known, ok := labels[m[2]]
 				if !ok {
 					t.Errorf("%s: there is no metric %s", path, m[2])
 					continue
 				}
 				for _, l := range wantLabel.FindAllStringSubmatch(m[3], -1) {
-					if !slices.Contains(has, l[1]) {
-						t.Errorf("%s: %s has no label %s, only %v", path, m[2], l[1], has)
+					if !slices.Contains(known, l[1]) {
+						t.Errorf("%s: %s has no label %s, only %v", path, m[2], l[1], known)
 					}
 				}
 			}

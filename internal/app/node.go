@@ -1,5 +1,5 @@
-// Package app builds the object graph and runs it: what a process consists of (node.go), how it starts and stops
-// (run.go), and its commands (command.go). It is the only package that reads the environment.
+// Package app builds and runs a node: its object graph (node.go), its start and stop (run.go), and the commands of
+// stagedoord (command.go). It is the only package that reads the environment. Start reading at NewNode and Node.Run.
 package app
 
 import (
@@ -52,7 +52,7 @@ import (
 	"github.com/stagedoor/stagedoor/web"
 )
 
-// Node is one process: the whole product in its roles.
+// Node is one process with its roles.
 type Node struct {
 	cfg      config.Config
 	log      *slog.Logger
@@ -60,24 +60,24 @@ type Node struct {
 	tracing  *sdktrace.TracerProvider
 
 	db      *postgres.DB
-	keyring *postgres.DB // the same as db unless it is set apart
+	keyring *postgres.DB // The same as db unless STAGEDOOR_KEYRING_URL is set.
 	sealer  *seal.Sealer
 	redis   *redis.Client
 	bus     *pubsub.Bus
-	// egress is the way to platforms.
+	// egress connects to platforms.
 	egress *egress.Egress
-	// control is what operators have decided for all nodes.
+	// control holds the operators' decisions for all nodes.
 	control *switches.Control
-	// suspensions is which orgs nothing may leave for.
+	// suspensions are the orgs for which nothing may be sent.
 	suspensions *org.Suspensions
 
 	fleet  *fleet.Fleet
 	limits *admission.Limiter
 	keys   *apikey.Keys
 	usage  *usage.Usage
-	// journal is the log of requests.
+	// journal is the request log.
 	journal *requestlog.Journal
-	jobs    *river.Client[pgx.Tx] // nil unless this node is a worker
+	jobs    *river.Client[pgx.Tx] // Nil unless this node is a worker.
 	api     *api.API
 	docs    *docs.Docs
 	admin   *admin.Admin
@@ -86,13 +86,13 @@ type Node struct {
 	eventing
 
 	draining atomic.Bool
-	// schemaSeen means that the schema was found current once.
+	// schemaSeen means that the schema was found to be current once.
 	schemaSeen atomic.Bool
 }
 
-var errSchema = errors.New("the schema is behind")
+var errSchema = errors.New("the schema is outdated")
 
-// NewNode builds a node. It starts nothing but the connections to the engines, and waits for none of them.
+// NewNode builds a node. It only opens connections to the engines and waits for none of them.
 func NewNode(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, error) {
 	n, err := build(ctx, cfg, log)
 	if err != nil {
@@ -102,10 +102,10 @@ func NewNode(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, e
 	return n, nil
 }
 
-// build makes the object graph; what it has opened so far is in the node, also when it fails.
+// build makes the object graph. It returns the node even if it fails, so that the caller can close what was opened.
 func build(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, error) {
 	n := &Node{cfg: cfg, log: log.With(slog.String("node", cfg.Node)), registry: telemetry.Registry()}
-	process := string(id.New[id.Request]())[len("req_"):] // unique to this start
+	process := string(id.New[id.Request]())[len("req_"):] // Unique to this start.
 	if err := n.openEngines(ctx); err != nil {
 		return n, err
 	}
@@ -132,7 +132,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, err
 	})
 	enqueue, err := river.NewClient(riverpgxv5.New(n.db.Pool()), &river.Config{Logger: quiet(n.log)})
 	if err != nil {
-		return n, fmt.Errorf("set up the job queue: %w", err)
+		return n, fmt.Errorf("set up job queue: %w", err)
 	}
 	n.suspensions = org.NewSuspensions(org.SuspensionDeps{DB: n.db, Process: process, Log: n.log, Now: clock.Now})
 	n.bus.OnConnect(n.suspensions.Wake)
@@ -155,27 +155,27 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, err
 	if err := n.buildDashboard(orgs, source, hashIP); err != nil {
 		return n, err
 	}
-	faces, err := n.buildFaces(orgs, auditLog, enqueue, source, hashIP)
+	collectors, err := n.buildServers(orgs, auditLog, enqueue, source, hashIP)
 	if err != nil {
 		return n, err
 	}
-	n.obey()
-	if n.has("worker") {
+	n.watchDecisions()
+	if n.hasRole("worker") {
 		if err := n.buildWorkers(process); err != nil {
 			return n, err
 		}
 	}
 	for _, list := range [][]prometheus.Collector{
 		n.limits.Collectors(), n.egress.Collectors(), n.sealer.Collectors(), n.health.Collectors(), n.invoker.Collectors(), n.transfers.Collectors(),
-		n.journal.Collectors(), n.eventing.collectors(), faces, {n.poolCollector()},
+		n.journal.Collectors(), n.eventing.collectors(), collectors, {n.poolCollector()},
 	} {
 		n.registry.MustRegister(list...)
 	}
 	return n, nil
 }
 
-// buildFaces makes the public face and the operators', and returns what they measure.
-func (n *Node) buildFaces(
+// buildServers builds the public API and the admin API, and returns their metrics.
+func (n *Node) buildServers(
 	orgs *org.Orgs, auditLog *audit.Log, enqueue *river.Client[pgx.Tx], source func(*http.Request) string, hashIP func(string) string,
 ) (measured []prometheus.Collector, err error) {
 	cfg := n.cfg
@@ -183,7 +183,7 @@ func (n *Node) buildFaces(
 	n.api, err = api.New(api.Deps{
 		Config: api.Config{PublicURL: cfg.PublicURL, ConnectURL: n.connectURL()}, Orgs: orgs, Keys: n.keys, Members: n.members, Links: n.links, Audit: auditLog, Limits: n.limits, Usage: n.usage,
 		Accounts: n.accounts, Connects: n.connects, Sessions: n.sessions, Health: n.health, Invoke: n.invoker, Transfers: n.transfers, Journal: n.journal, Catalogs: n.flows.catalogs,
-		Sandbox: n.sandbox, Idempotency: n.repeats, Events: n.eventDeps(), Webhooks: n.webhooks, Status: status.Deps{Egress: n.egress, Control: n.control}, Pages: http.HandlerFunc(n.showDocs),
+		Sandbox: n.sandbox, Idempotency: n.idempotencyKeys, Events: n.eventDeps(), Webhooks: n.webhooks, Status: status.Deps{Egress: n.egress, Control: n.control}, Pages: http.HandlerFunc(n.showDocs),
 		Metrics: publicMetrics, Tracer: n.tracer(), Draining: n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,
 	})
 	if err != nil {
@@ -202,7 +202,7 @@ func (n *Node) buildFaces(
 	return append(publicMetrics.Collectors(), adminMetrics.Collectors()...), nil
 }
 
-// buildWorkers makes what carries out jobs.
+// buildWorkers builds the client that runs jobs.
 func (n *Node) buildWorkers(process string) (err error) {
 	workers := river.NewWorkers()
 	org.Register(workers, n.limits)
@@ -210,11 +210,11 @@ func (n *Node) buildWorkers(process string) (err error) {
 	n.jobs, err = river.NewClient(riverpgxv5.New(n.db.Pool()), &river.Config{
 		Workers: workers, Logger: quiet(n.log), ID: process,
 		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 10}, connect.Queue: {MaxWorkers: connectWorkers}},
-		// A step whose worker vanished is brought back by its row long before; this only tidies the queue.
+		// A step whose worker crashed is resumed from its row long before; this only cleans up the queue.
 		RescueStuckJobsAfter: 5 * time.Minute,
 	})
 	if err != nil {
-		return fmt.Errorf("set up the workers: %w", err)
+		return fmt.Errorf("set up workers: %w", err)
 	}
 	return nil
 }
@@ -240,17 +240,17 @@ func (n *Node) openEngines(ctx context.Context) (err error) {
 	return n.openSealer(ctx)
 }
 
-// redisPatience is how many times the Redis time-out a call waits for an answer that is late. Deciding alone is less exact, and costs the
-// database a look-up: it is for a Redis that is in trouble, not for one slow answer on a busy machine.
+// redisPatience is the maximum wait for Redis, in multiples of its timeout. Admission without Redis is less exact and
+// costs a database query, so it is for an outage and not for one slow response.
 const redisPatience = 10
 
 // logSettleTimeout bounds how long a reader of the request log waits for requests that this node has not written yet.
 const logSettleTimeout = 500 * time.Millisecond
 
-// connectWorkers is how many sign-ins a node has under way at once. They wait for platforms most of the time.
+// connectWorkers bounds the concurrent sign-ins of a node. They wait for platforms most of the time.
 const connectWorkers = 50
 
-// tracer is nil unless traces are sent somewhere.
+// tracer returns nil unless traces are exported.
 func (n *Node) tracer() trace.Tracer {
 	if n.tracing == nil {
 		return nil
@@ -258,7 +258,7 @@ func (n *Node) tracer() trace.Tracer {
 	return n.tracing.Tracer("stagedoor")
 }
 
-// Close ends the connections to the engines.
+// Close closes the connections to the engines.
 func (n *Node) Close() {
 	if n.closeLog != nil {
 		n.closeLog()
@@ -289,15 +289,15 @@ func (n *Node) Close() {
 	}
 }
 
-func (n *Node) has(role string) bool { return slices.Contains(n.cfg.Roles, role) }
+func (n *Node) hasRole(role string) bool { return slices.Contains(n.cfg.Roles, role) }
 
-// API is the public face, for documents and tests.
+// API returns the public API, for documents and tests.
 func (n *Node) API() *api.API { return n.api }
 
-// Admin is the operators' face, for documents and tests.
+// Admin returns the admin API, for documents and tests.
 func (n *Node) Admin() *admin.Admin { return n.admin }
 
-// hashWith makes sources comparable and unreadable.
+// hashWith returns a keyed hash of sources: equal sources stay equal, and the source cannot be read.
 func hashWith(key string) func(string) string {
 	return func(source string) string {
 		h := hmac.New(sha256.New, []byte(key))
@@ -306,7 +306,7 @@ func hashWith(key string) func(string) string {
 	}
 }
 
-// quiet keeps the job queue's diary out of the log; its warnings matter.
+// quiet returns a logger that drops everything below warnings, for the verbose job queue.
 func quiet(log *slog.Logger) *slog.Logger { return slog.New(atLeast{log.Handler(), slog.LevelWarn}) }
 
 type atLeast struct {
@@ -324,18 +324,19 @@ func (h atLeast) WithGroup(name string) slog.Handler {
 	return atLeast{h.Handler.WithGroup(name), h.level}
 }
 
-// poolCollector shows how busy the database connections are.
+// poolCollector measures the database connections in use.
 func (n *Node) poolCollector() prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "stagedoor_postgres_connections_in_use", Help: "PostgreSQL connections that are in use.",
 	}, func() float64 { return float64(n.db.Pool().Stat().AcquiredConns()) })
 }
 
-// publicWriteTimeout is how long an answer may take to be made and read: a caller that does not read must not hold a place
-// for good. Streams will set limits of their own.
+// publicWriteTimeout bounds the time to produce and send a response, so that a caller that does not read cannot hold a
+// connection forever. Streams and long operations set their own deadlines.
 const publicWriteTimeout = 30 * time.Second
 
-// server has the time limits of both listeners. write is 0 for the internal one, where a profile takes as long as asked.
+// server returns an HTTP server with the limits of both listeners. write is 0 for the internal one, where a profile
+// takes as long as requested.
 func server(h http.Handler, log *slog.Logger, write time.Duration) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, IdleTimeout: time.Minute, WriteTimeout: write,

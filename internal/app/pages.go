@@ -17,7 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// pages gives the creators' pages what they need of the flows.
+// pages implements the dependencies of connectpages.
 type pages struct {
 	connects *connect.Connects
 	sessions *link.Sessions
@@ -25,14 +25,14 @@ type pages struct {
 	accounts *account.Accounts
 }
 
-// Org tells who asks.
+// Org loads an org and the appearance of its pages.
 func (p pages) Org(ctx context.Context, of id.Org) (connectpages.Org, error) {
 	o, err := p.orgs.Get(ctx, of)
 	if err != nil {
 		return connectpages.Org{}, err
 	}
-	look, err := p.sessions.Page(ctx, of)
-	return connectpages.Org{ID: o.ID, Name: o.Name, Page: look, Suspended: o.SuspendedAt != nil}, err
+	appearance, err := p.sessions.Page(ctx, of)
+	return connectpages.Org{ID: o.ID, Name: o.Name, Page: appearance, Suspended: o.SuspendedAt != nil}, err
 }
 
 func (p pages) view(ctx context.Context, a connect.Paged) (connectpages.View, error) {
@@ -81,7 +81,7 @@ func (p pages) ByToken(ctx context.Context, token string) (connectpages.View, er
 	return p.view(ctx, a)
 }
 
-// Wait holds until the attempt has changed.
+// Wait returns when the attempt has changed.
 func (p pages) Wait(ctx context.Context, token string, version int64, atMost time.Duration) (connectpages.View, error) {
 	a, err := p.connects.ChangedPage(ctx, secret.New(token), version, atMost)
 	if err != nil {
@@ -90,8 +90,8 @@ func (p pages) Wait(ctx context.Context, token string, version int64, atMost tim
 	return p.view(ctx, a)
 }
 
-// verdictWithin is how long a page waits for what comes of a code.
-const verdictWithin = 8 * time.Second
+// resultWithin is how long a page waits for the result of a code.
+const resultWithin = 8 * time.Second
 
 // Act does what a creator asks for.
 func (p pages) Act(ctx context.Context, token string, by audit.By, act connectpages.Act) (connectpages.View, error) {
@@ -111,7 +111,7 @@ func (p pages) Act(ctx context.Context, token string, by audit.By, act connectpa
 		_, err = p.connects.Submit(ctx, a.Org, a.ID, connect.Submission{Code: act.Code, Selfie: act.SelfieDone, Channel: act.Channel})
 	}
 	if err == nil {
-		_, err = p.connects.Verdict(ctx, a.Org, a.ID, verdictWithin)
+		_, err = p.connects.Verdict(ctx, a.Org, a.ID, resultWithin)
 	}
 	if err != nil {
 		return connectpages.View{}, err
@@ -119,7 +119,7 @@ func (p pages) Act(ctx context.Context, token string, by audit.By, act connectpa
 	return p.ByToken(ctx, a.Token.Reveal())
 }
 
-// Start begins an attempt in a hosted session.
+// Start starts an attempt in a hosted session.
 func (p pages) Start(ctx context.Context, by audit.By, s connectpages.Start) error {
 	o, err := p.orgs.Get(ctx, s.Session.Org)
 	if err != nil {
@@ -140,13 +140,13 @@ func (p pages) Start(ctx context.Context, by audit.By, s connectpages.Start) err
 	return err
 }
 
-// Token is the one of an attempt's pages.
+// Token returns the token of an attempt's pages.
 func (p pages) Token(ctx context.Context, of id.Org, at id.Attempt) (string, error) {
 	t, err := p.connects.PageToken(ctx, of, at)
 	return t.Reveal(), err
 }
 
-// Connection is an account as its creator sees it.
+// Connection loads an account as its creator sees it.
 func (p pages) Connection(ctx context.Context, of id.Org, at id.Account) (connectpages.Connection, error) {
 	a, err := p.accounts.Get(ctx, of, at)
 	if err != nil {
@@ -155,7 +155,7 @@ func (p pages) Connection(ctx context.Context, of id.Org, at id.Account) (connec
 	return connectpages.Connection{Name: "@" + a.Username, Since: a.CreatedAt, Remembered: a.RememberCredentials, Lost: a.State == account.ReconnectRequired}, nil
 }
 
-// Reconnect is the session in which an account is connected again.
+// Reconnect returns a session to reconnect an account.
 func (p pages) Reconnect(ctx context.Context, by audit.By, of id.Org, at id.Account) (link.Session, secret.String, error) {
 	o, err := p.orgs.Get(ctx, of)
 	if err != nil {
@@ -164,7 +164,7 @@ func (p pages) Reconnect(ctx context.Context, by audit.By, of id.Org, at id.Acco
 	return p.sessions.Reconnecting(ctx, by, o, at)
 }
 
-// Disconnect ends a connection by the creator's wish.
+// Disconnect ends a connection at the creator's request.
 func (p pages) Disconnect(ctx context.Context, by audit.By, of id.Org, at id.Account) error {
 	by.Action = "account.disconnect"
 	return p.accounts.Disconnect(ctx, by, of, at)

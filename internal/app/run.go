@@ -20,10 +20,10 @@ import (
 	"github.com/stagedoor/stagedoor/version"
 )
 
-// Listeners are where a node answers. Public is nil for a node without the api role.
+// Listeners are the open ports of a node. Public is nil without the api role.
 type Listeners struct{ Public, Internal net.Listener }
 
-// Listen opens the ports, so that a port that is taken stops the start before anything else has begun.
+// Listen opens the ports. It is called first, so that a port in use stops the start before anything else happens.
 func (n *Node) Listen(ctx context.Context) (Listeners, error) {
 	var (
 		l   Listeners
@@ -33,7 +33,7 @@ func (n *Node) Listen(ctx context.Context) (Listeners, error) {
 	if l.Internal, err = lc.Listen(ctx, "tcp", n.cfg.InternalListen); err != nil {
 		return l, fmt.Errorf("STAGEDOOR_INTERNAL_LISTEN: %w", err)
 	}
-	if n.has("api") {
+	if n.hasRole("api") {
 		if l.Public, err = lc.Listen(ctx, "tcp", n.cfg.Listen); err != nil {
 			return l, errors.Join(fmt.Errorf("STAGEDOOR_LISTEN: %w", err), l.Internal.Close())
 		}
@@ -41,18 +41,18 @@ func (n *Node) Listen(ctx context.Context) (Listeners, error) {
 	return l, nil
 }
 
-// shutdownGrace is how long requests under way may still take once the ports are closed.
+// shutdownGrace is how long requests in progress may take after the ports are closed.
 const shutdownGrace = 20 * time.Second
 
-// Run serves until the context ends, then drains: it says that it is not ready, goes on serving for the drain delay
-// while load balancers notice and clients are asked to close their connections, closes the ports, lets requests under
-// way finish, and settles its counts.
+// Run serves until the context ends, then drains: it reports that it is not ready and keeps serving for the drain
+// delay, while load balancers notice and clients are asked to close their connections. Then it closes the ports, lets
+// requests in progress finish, and flushes its counters.
 func (n *Node) Run(ctx context.Context, l Listeners) error {
 	defer n.Close()
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBackground()
 	work, background := errgroup.WithContext(background)
-	n.firstDecisions(ctx)
+	n.readDecisions(ctx)
 	n.runServices(background, work)
 	n.runEvents(background, work)
 
@@ -77,13 +77,13 @@ func (n *Node) Run(ctx context.Context, l Listeners) error {
 
 	select {
 	case <-ctx.Done():
-	case <-background.Done(): // something that must run has failed
+	case <-background.Done(): // A background task has failed.
 	}
 	n.drain(context.WithoutCancel(ctx), servers)
 	stopBackground()
 	err := work.Wait()
 	if err == nil {
-		// Only a node that owes nothing leaves; of one that does, the others must see that it died.
+		// A node that could not flush its counters does not leave: the others must see that it died.
 		n.fleet.Leave(context.WithoutCancel(ctx))
 	}
 	if n.tracing != nil {
@@ -95,7 +95,7 @@ func (n *Node) Run(ctx context.Context, l Listeners) error {
 	return err
 }
 
-// runServices runs what every node does beside serving, and what its workers do.
+// runServices runs the background tasks of every node, and those of workers.
 func (n *Node) runServices(ctx context.Context, work *errgroup.Group) {
 	work.Go(func() error { return n.control.Run(ctx) })
 	work.Go(func() error { return n.suspensions.Run(ctx) })
@@ -103,7 +103,7 @@ func (n *Node) runServices(ctx context.Context, work *errgroup.Group) {
 	work.Go(func() error { return n.usage.Run(ctx) })
 	work.Go(func() error { return n.fleet.Run(ctx) })
 	work.Go(func() error { return n.egress.Run(ctx) })
-	work.Go(func() error { return n.bus.Subscribe(ctx, admission.EpochPattern, n.heardEpoch) })
+	work.Go(func() error { return n.bus.Subscribe(ctx, admission.EpochPattern, n.onEpoch) })
 	work.Go(func() error {
 		return n.bus.Subscribe(ctx, admission.AccountPattern, func(account string, _ []byte) { n.limits.ForgetAccount(id.Account(account)) })
 	})
@@ -112,20 +112,20 @@ func (n *Node) runServices(ctx context.Context, work *errgroup.Group) {
 	work.Go(func() error { return n.bus.Subscribe(ctx, account.SessionPattern, n.accounts.Heard) })
 	work.Go(func() error { return n.bus.Subscribe(ctx, connect.Pattern, n.connects.Heard) })
 	if n.jobs != nil {
-		work.Go(func() error { return n.work(ctx) })
+		work.Go(func() error { return n.runJobs(ctx) })
 		work.Go(func() error { return n.connects.Run(ctx) })
 		work.Go(func() error { return n.health.Run(ctx) })
 		work.Go(func() error { return n.sweep(ctx) })
 	}
 }
 
-// runEvents runs what the node's roles do with events.
+// runEvents runs the event tasks of the node's roles.
 func (n *Node) runEvents(ctx context.Context, work *errgroup.Group) {
-	if n.has("api") {
+	if n.hasRole("api") {
 		work.Go(func() error { return n.streams.Run(ctx) })
 	}
 	if n.ingest != nil {
-		work.Go(func() error { return n.store(ctx) })
+		work.Go(func() error { return n.runBuckets(ctx) })
 	}
 	if n.listen != nil {
 		work.Go(func() error {
@@ -147,24 +147,24 @@ func (n *Node) drain(ctx context.Context, servers []*http.Server) {
 	ctx, cancel := context.WithTimeout(ctx, shutdownGrace)
 	defer cancel()
 	if err := n.api.EndStreams(ctx); err != nil {
-		n.log.LogAttrs(ctx, slog.LevelWarn, "streams cut off", slog.Any("error", err))
+		n.log.LogAttrs(ctx, slog.LevelWarn, "streams not ended in time", slog.Any("error", err))
 	}
 	for _, s := range servers {
 		if err := s.Shutdown(ctx); err != nil {
-			n.log.LogAttrs(ctx, slog.LevelWarn, "requests cut off", slog.Any("error", err))
+			n.log.LogAttrs(ctx, slog.LevelWarn, "requests not finished in time", slog.Any("error", err))
 			_ = s.Close()
 		}
 	}
 }
 
-// work runs jobs until the context ends; jobs under way finish first.
-func (n *Node) work(ctx context.Context) error {
+// runJobs runs jobs until the context ends; jobs in progress finish first.
+func (n *Node) runJobs(ctx context.Context) error {
 	for {
 		err := n.jobs.Start(context.WithoutCancel(ctx))
 		if err == nil {
 			break
 		}
-		// The database is away; the node is not ready, and starts to work when it is back.
+		// The database is down. The node is not ready, and starts its workers when the database is back.
 		n.log.LogAttrs(ctx, slog.LevelWarn, "workers not started", slog.Any("error", err))
 		select {
 		case <-ctx.Done():
@@ -181,8 +181,8 @@ func (n *Node) work(ctx context.Context) error {
 	return nil
 }
 
-// heardEpoch takes a poke: an org has a new epoch.
-func (n *Node) heardEpoch(last string, payload []byte) {
+// onEpoch handles the message that an org has a new epoch.
+func (n *Node) onEpoch(last string, payload []byte) {
 	org, err := id.Parse[id.Org](last)
 	if err != nil {
 		return
@@ -197,10 +197,11 @@ func (n *Node) heardEpoch(last string, payload []byte) {
 	n.api.Recheck(org)
 }
 
-// sweepEvery is how often what is old is looked for.
+// sweepEvery is the interval at which expired rows are removed.
 const sweepEvery = 5 * time.Second
 
-// sweep ends hosted sessions whose time is over, and forgets answers that nobody asked for again.
+// sweep ends expired hosted sessions, deletes expired idempotency keys and browser sessions, and announces usage
+// thresholds.
 func (n *Node) sweep(ctx context.Context) error {
 	tick, hint := time.NewTicker(sweepEvery), time.NewTicker(thresholdEvery)
 	defer tick.Stop()
@@ -213,13 +214,13 @@ func (n *Node) sweep(ctx context.Context) error {
 		case <-tick.C:
 			_, err = n.sessions.Sweep(ctx)
 		case <-hint.C:
-			err = errors.Join(n.tellThresholds(ctx, n.orgs), n.members.Trim(ctx))
+			err = errors.Join(n.announceThresholds(ctx, n.orgs), n.members.Trim(ctx))
 		}
 		if err == nil {
-			_, err = n.repeats.Trim(ctx)
+			_, err = n.idempotencyKeys.Trim(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
-			n.log.LogAttrs(ctx, slog.LevelWarn, "old rows not swept", slog.Any("error", err))
+			n.log.LogAttrs(ctx, slog.LevelWarn, "cannot sweep old rows", slog.Any("error", err))
 		}
 	}
 }

@@ -22,20 +22,20 @@ import (
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
-// seal are the commands for the keys. They talk to the keyring and to the key management service themselves, so they need
-// no running node.
+// seal returns the commands for encryption keys. They use the keyring and the key management service directly, so they
+// need no running node.
 func (c *commands) seal() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "seal", Short: "Keys: status, rotation, verification, receipts",
-		Long: "Looks after the keys that sessions are sealed with. See docs/sealing.md.\nSTAGEDOOR_KEYRING_URL (or DATABASE_URL) says where the keys are, STAGEDOOR_KMS what wraps them.",
+		Long: "Manages the keys that encrypt sessions. See docs/sealing.md.\nSTAGEDOOR_KEYRING_URL (or DATABASE_URL) is the database of the keys, STAGEDOOR_KMS the key that wraps them.",
 	}
-	receipt := &cobra.Command{Use: "receipt", Short: "Receipts of what was purged"}
+	receipt := &cobra.Command{Use: "receipt", Short: "Receipts of deletions"}
 	receipt.AddCommand(c.receiptVerify(), c.receiptKey())
 	cmd.AddCommand(c.sealStatus(), c.sealRotate(), c.sealVerify(), c.sealKeygen(), receipt)
 	return cmd
 }
 
-// openKMS opens the key management service that wraps and, if there is one, the one that keys move away from.
+// openKMS opens the current key management service and, if there is one, the old one that keys are moved away from.
 func openKMS(ctx context.Context, wraps, old kms.Settings) (kms.Wrapper, []kms.Wrapper, error) {
 	newest, err := kms.Open(ctx, wraps)
 	if err != nil {
@@ -49,7 +49,7 @@ func openKMS(ctx context.Context, wraps, old kms.Settings) (kms.Wrapper, []kms.W
 		return nil, nil, fmt.Errorf("STAGEDOOR_KMS_OLD: %w", err)
 	}
 	if older.ID() == newest.ID() {
-		return nil, nil, errors.New("STAGEDOOR_KMS_OLD names the same key as STAGEDOOR_KMS: versions of one key need no second setting")
+		return nil, nil, errors.New("STAGEDOOR_KMS_OLD is the same key as STAGEDOOR_KMS: remove it, because versions of one key need no second setting")
 	}
 	return newest, []kms.Wrapper{older}, nil
 }
@@ -68,7 +68,7 @@ func (c *commands) kmsSettings() (wraps, old kms.Settings) {
 	return wraps, old
 }
 
-// withSealer opens what the commands work on.
+// withSealer opens the keyring and calls do.
 func (c *commands) withSealer(ctx context.Context, do func(context.Context, *seal.Sealer) error) error {
 	url, ok := variable(c.environ, "STAGEDOOR_KEYRING_URL")
 	if !ok {
@@ -111,7 +111,7 @@ func (c *commands) sealStatus() *cobra.Command {
 
 func (c *commands) printStatus(s seal.Status) error {
 	table := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
-	newest := "not known: the key management service does not work"
+	newest := "unknown: the key management service is not available"
 	if s.KMSError == nil {
 		newest = show(s.Newest)
 	}
@@ -126,13 +126,13 @@ func (c *commands) printStatus(s seal.Status) error {
 		fmt.Fprintf(table, "org keys\t%d\tby %s%s\n", k.Keys, show(k.By), note)
 	}
 	fmt.Fprintf(table, "data keys\t%d\tof %d orgs, %d of a later generation\n", s.DataKeys, s.Orgs, s.Renewed)
-	fmt.Fprintf(table, "holders\t%d\t%d shredded lately\n", s.Holders, s.Shredded)
+	fmt.Fprintf(table, "holders\t%d\t%d destroyed recently\n", s.Holders, s.Shredded)
 	fmt.Fprintf(table, "to re-wrap\t%d\tdata keys, %d org keys\n", s.Waiting, outdated)
 	if err := table.Flush(); err != nil {
-		return fmt.Errorf("print the status: %w", err)
+		return fmt.Errorf("print status: %w", err)
 	}
 	if s.Waiting+outdated > 0 {
-		fmt.Fprintln(c.out, "The nodes re-wrap them by themselves; `stagedoord seal rotate --kms-only` does it now.")
+		fmt.Fprintln(c.out, "The nodes re-wrap them automatically; `stagedoord seal rotate --kms-only` does it now.")
 	}
 	return nil
 }
@@ -150,10 +150,10 @@ func (c *commands) sealRotate() *cobra.Command {
 		kmsOnly bool
 	)
 	cmd := &cobra.Command{
-		Use: "rotate", Short: "Give orgs new keys and re-wrap what older ones have wrapped", Args: cobra.NoArgs,
-		Long: "Gives every org a new key, wraps all data keys again by it, and deletes the old ones. Nothing stops meanwhile, and\n" +
-			"sealed texts are not touched. If it is interrupted, the nodes finish it; run it again to watch.",
-		Example: "  stagedoord seal rotate\n  stagedoord seal rotate --org org_…\n  stagedoord seal rotate --kms-only   # after the key management service has a new version or was replaced",
+		Use: "rotate", Short: "Give orgs new keys and re-wrap the data keys", Args: cobra.NoArgs,
+		Long: "Gives every org a new key, re-wraps all data keys with it, and deletes the old ones. The service keeps running, and\n" +
+			"encrypted data is not changed. If it is interrupted, the nodes finish it; run it again to watch.",
+		Example: "  stagedoord seal rotate\n  stagedoord seal rotate --org org_…\n  stagedoord seal rotate --kms-only   # after the key management service got a new key version or was replaced",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var only id.Org
 			if org != "" {
@@ -175,12 +175,12 @@ func (c *commands) sealRotate() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&org, "org", "", "only this organisation")
-	cmd.Flags().BoolVar(&kmsOnly, "kms-only", false, "make no new org keys; only re-wrap what is outdated")
+	cmd.Flags().BoolVar(&kmsOnly, "kms-only", false, "create no new org keys; only re-wrap outdated keys")
 	cmd.MarkFlagsMutuallyExclusive("org", "kms-only")
 	return cmd
 }
 
-// rewrap re-wraps until nothing is left, or waits for the node that is at it.
+// rewrap re-wraps until nothing is left, or waits for the node that is doing it.
 func (c *commands) rewrap(ctx context.Context, s *seal.Sealer) error {
 	for {
 		done, err := s.Rewrap(ctx)
@@ -189,7 +189,7 @@ func (c *commands) rewrap(ctx context.Context, s *seal.Sealer) error {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(c.out, "a node is re-wrapping: %d data keys to go\n", status.Waiting)
+			fmt.Fprintf(c.out, "a node is re-wrapping: %d data keys left\n", status.Waiting)
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
@@ -202,7 +202,7 @@ func (c *commands) rewrap(ctx context.Context, s *seal.Sealer) error {
 		}
 		fmt.Fprintf(c.out, "re-wrapped %d org keys and %d data keys, deleted %d org keys\n", done.OrgKeys, done.DataKeys, done.Dropped)
 		if done.Corrupt > 0 {
-			return fmt.Errorf("%d keys are corrupt and were left as they are; `stagedoord seal verify` names them", done.Corrupt)
+			return fmt.Errorf("%d keys are corrupt and were not changed; `stagedoord seal verify` lists them", done.Corrupt)
 		}
 		status, err := s.Status(ctx)
 		if err != nil || status.Waiting == 0 {
@@ -213,7 +213,7 @@ func (c *commands) rewrap(ctx context.Context, s *seal.Sealer) error {
 
 func (c *commands) sealVerify() *cobra.Command {
 	return &cobra.Command{
-		Use: "verify", Short: "Open every key and name those that do not open", Args: cobra.NoArgs,
+		Use: "verify", Short: "Open every key and list those that fail", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.withSealer(cmd.Context(), func(ctx context.Context, s *seal.Sealer) error {
 				done, err := s.Verify(ctx, func(f seal.Fault) {
@@ -231,7 +231,7 @@ func (c *commands) sealVerify() *cobra.Command {
 				}
 				fmt.Fprintf(c.out, "opened %d root, %d org keys and %d data keys\n", done.Root, done.OrgKeys, done.DataKeys)
 				if done.Corrupt > 0 {
-					return fmt.Errorf("%d keys do not open; restore the keyring, or let their accounts connect again", done.Corrupt)
+					return fmt.Errorf("%d keys cannot be opened; restore the keyring, or reconnect their accounts", done.Corrupt)
 				}
 				return nil
 			})
@@ -241,21 +241,21 @@ func (c *commands) sealVerify() *cobra.Command {
 
 func (c *commands) sealKeygen() *cobra.Command {
 	return &cobra.Command{
-		Use: "keygen FILE", Short: "Make a local keyset, or add a version to it", Args: cobra.ExactArgs(1),
-		Long: "Makes the file that STAGEDOOR_KMS=local:FILE names, or adds a version to it that wraps from now on. Copy it to every\nnode and keep a copy apart from all backups of the databases: without it nothing that was sealed can be read.",
+		Use: "keygen FILE", Short: "Create a local keyset, or add a version to it", Args: cobra.ExactArgs(1),
+		Long: "Creates the file for STAGEDOOR_KMS=local:FILE, or adds a version that wraps from now on. Copy it to every node, and\nkeep a copy separate from all database backups: without it no encrypted data can be read.",
 		RunE: func(_ *cobra.Command, args []string) error {
 			file, err := filepath.Abs(args[0])
 			if err != nil {
 				return fmt.Errorf("find %s: %w", args[0], err)
 			}
 			_, err = os.Stat(file)
-			made := errors.Is(err, fs.ErrNotExist)
+			created := errors.Is(err, fs.ErrNotExist)
 			local, err := kms.OpenLocal(kms.LocalConfig{File: file, Create: true})
 			if err != nil {
 				return err
 			}
-			if made {
-				fmt.Fprintf(c.out, "made; set STAGEDOOR_KMS=local:%s\n", file)
+			if created {
+				fmt.Fprintf(c.out, "created; set STAGEDOOR_KMS=local:%s\n", file)
 				return nil
 			}
 			ref, err := local.Rotate()
@@ -270,7 +270,7 @@ func (c *commands) sealKeygen() *cobra.Command {
 
 func (c *commands) receiptKey() *cobra.Command {
 	return &cobra.Command{
-		Use: "key", Short: "Print the public key that receipts are verified with", Args: cobra.NoArgs,
+		Use: "key", Short: "Print the public key that verifies receipts", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.withSealer(cmd.Context(), func(ctx context.Context, s *seal.Sealer) error {
 				key, err := s.PublicKey(ctx)
@@ -287,7 +287,7 @@ func (c *commands) receiptKey() *cobra.Command {
 func (c *commands) receiptVerify() *cobra.Command {
 	var text string
 	cmd := &cobra.Command{
-		Use: "verify FILE", Short: "Check a receipt; needs no service and no database", Args: cobra.ExactArgs(1),
+		Use: "verify FILE", Short: "Check a receipt; works without the service and the database", Args: cobra.ExactArgs(1),
 		Example: "  stagedoord seal receipt verify receipt.json --key ed25519:…",
 		RunE: func(_ *cobra.Command, args []string) error {
 			key, err := seal.ParsePublicKey(text)
@@ -296,7 +296,7 @@ func (c *commands) receiptVerify() *cobra.Command {
 			}
 			signed, err := os.ReadFile(args[0])
 			if err != nil {
-				return fmt.Errorf("read the receipt: %w", err)
+				return fmt.Errorf("read receipt: %w", err)
 			}
 			r, err := seal.VerifyReceipt(signed, key)
 			if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/migrations/keyring"
 )
 
-// An operator sees what wraps what, rotates it, and finds what is damaged, without a running node.
+// An operator inspects, rotates and verifies the keys without a running node.
 func TestSealCommands(t *testing.T) {
 	t.Parallel()
 	url, file := testenv.EmptyDatabase(t), filepath.Join(t.TempDir(), "keyset.json")

@@ -111,7 +111,7 @@ export const cases = [
     '/explorer',
     over(answers({ org: live, rows: 0 }), {
       '/v1/sdk/methods': () =>
-        problem(503, 'service-unavailable', 'No platform is set up for this environment.', { retryable: true }),
+        problem(503, 'service-unavailable', 'No platform is configured for this environment.', { retryable: true }),
     }),
     { see: 'No platform is set up' },
   ],

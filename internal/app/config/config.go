@@ -1,5 +1,5 @@
-// Package config reads the settings of a server from its environment. Only package app reads it; every other package
-// takes a small Config of its own.
+// Package config reads the settings of a server from its environment and checks them. Only package app uses it; every
+// other package has its own small Config. Start reading at Read.
 package config
 
 import (
@@ -22,74 +22,74 @@ import (
 	"github.com/stagedoor/stagedoor/internal/vault/kms"
 )
 
-// Config is every setting. The doc tags are what `stagedoord config` prints.
+// Config has all settings. `stagedoord config` prints the doc tags.
 type Config struct {
 	Database secret.String `env:"DATABASE_URL" need:"a PostgreSQL URL, such as postgres://stagedoor:password@127.0.0.1:5432/stagedoor" doc:"PostgreSQL, the system of record."`
-	Redis    secret.String `env:"REDIS_URL" need:"a Redis or Valkey URL, such as redis://127.0.0.1:6379/0" doc:"Redis or Valkey, for admission. Run it without persistence: older counters are worse than none."`
-	NATS     secret.String `env:"NATS_URL" need:"a NATS URL, such as nats://127.0.0.1:4222" doc:"NATS, for pokes between nodes and the event log."`
+	Redis    secret.String `env:"REDIS_URL" need:"a Redis or Valkey URL, such as redis://127.0.0.1:6379/0" doc:"Redis or Valkey, for admission. Run it without persistence: old counters are worse than none."`
+	NATS     secret.String `env:"NATS_URL" need:"a NATS URL, such as nats://127.0.0.1:4222" doc:"NATS, for wake-up messages between nodes and for the event log."`
 
-	Roles          []string      `env:"STAGEDOOR_ROLES" envDefault:"api,worker,listener" doc:"What this process does: any of api, worker, listener. The flag --roles wins."`
-	Node           string        `env:"STAGEDOOR_NODE" doc:"The name of this node in logs and lists; the host's name if empty."`
+	Roles          []string      `env:"STAGEDOOR_ROLES" envDefault:"api,worker,listener" doc:"The roles of this process: any of api, worker, listener. The flag --roles takes precedence."`
+	Node           string        `env:"STAGEDOOR_NODE" doc:"The name of this node in logs and lists. Default: the host name."`
 	Listen         string        `env:"STAGEDOOR_LISTEN" envDefault:":8080" doc:"Address of the public listener."`
 	InternalListen string        `env:"STAGEDOOR_INTERNAL_LISTEN" envDefault:"127.0.0.1:8081" doc:"Address of the internal listener: health, metrics, profiles, admin API. Never expose it."`
-	PublicURL      string        `env:"STAGEDOOR_PUBLIC_URL" need:"the address by which callers reach the service, such as https://api.example.com" doc:"Address by which callers reach the service; links in answers start with it."`
-	TrustedProxies []string      `env:"STAGEDOOR_TRUSTED_PROXIES" doc:"Networks, such as 10.0.0.0/8, whose X-Forwarded-For is believed."`
-	AdminToken     secret.String `env:"STAGEDOOR_ADMIN_TOKEN" need:"32 or more random characters, such as the output of: openssl rand -hex 32" doc:"Bearer token of the admin API; it carries admin:*."`
-	IPHashKey      secret.String `env:"STAGEDOOR_IP_HASH_KEY" need:"32 or more random characters, such as the output of: openssl rand -hex 32" doc:"Key of the hash that stands for addresses in the audit log. The same on all nodes."`
+	PublicURL      string        `env:"STAGEDOOR_PUBLIC_URL" need:"the address at which callers reach the service, for example https://api.example.com" doc:"The address at which callers reach the service. Links in responses start with it."`
+	TrustedProxies []string      `env:"STAGEDOOR_TRUSTED_PROXIES" doc:"Networks whose X-Forwarded-For is trusted, for example 10.0.0.0/8."`
+	AdminToken     secret.String `env:"STAGEDOOR_ADMIN_TOKEN" need:"32 or more random characters, such as the output of: openssl rand -hex 32" doc:"The operator token, for the admin API and the console. It carries admin:*."`
+	IPHashKey      secret.String `env:"STAGEDOOR_IP_HASH_KEY" need:"32 or more random characters, such as the output of: openssl rand -hex 32" doc:"The key with which IP addresses in the audit log are hashed, and the sign-in cookie of the dashboard is encrypted. The same on all nodes."`
 
-	ConnectURL string `env:"STAGEDOOR_CONNECT_URL" doc:"Address by which creators reach the connect pages; STAGEDOOR_PUBLIC_URL if empty."`
+	ConnectURL string `env:"STAGEDOOR_CONNECT_URL" doc:"The address at which creators reach the connect pages. Default: STAGEDOOR_PUBLIC_URL."`
 
-	OIDCIssuer   string        `env:"STAGEDOOR_OIDC_ISSUER" doc:"Issuer of the identity provider by which people sign in to the dashboard, such as https://accounts.google.com; empty for none. See docs/dashboard.md."`
-	OIDCClientID string        `env:"STAGEDOOR_OIDC_CLIENT_ID" doc:"What the identity provider knows this service by. Its redirect address is STAGEDOOR_PUBLIC_URL/app/callback."`
-	OIDCSecret   secret.String `env:"STAGEDOOR_OIDC_CLIENT_SECRET" doc:"The client's secret at the identity provider."`
-	OIDCName     string        `env:"STAGEDOOR_OIDC_NAME" doc:"What people call the identity provider, on the button of the sign-in page."`
-	Signup       string        `env:"STAGEDOOR_SIGNUP" doc:"open lets somebody in who is not invited, with a sandbox organisation of their own; closed, the default, does not. Open by default with STAGEDOOR_DEV."`
+	OIDCIssuer   string        `env:"STAGEDOOR_OIDC_ISSUER" doc:"The issuer of the identity provider for the dashboard, for example https://accounts.google.com; empty for none. See docs/dashboard.md."`
+	OIDCClientID string        `env:"STAGEDOOR_OIDC_CLIENT_ID" doc:"The client id of this service at the identity provider. Its redirect address is STAGEDOOR_PUBLIC_URL/app/callback."`
+	OIDCSecret   secret.String `env:"STAGEDOOR_OIDC_CLIENT_SECRET" doc:"The client secret at the identity provider."`
+	OIDCName     string        `env:"STAGEDOOR_OIDC_NAME" doc:"The name of the identity provider on the button of the sign-in page."`
+	Signup       string        `env:"STAGEDOOR_SIGNUP" doc:"open: users without an invitation can sign in and get their own sandbox organisation. closed: they cannot. Default: closed, or open with STAGEDOOR_DEV."`
 
-	Keyring      secret.String `env:"STAGEDOOR_KEYRING_URL" doc:"PostgreSQL where the data keys are, so that they can have short backups of their own; DATABASE_URL if empty."`
-	KMS          string        `env:"STAGEDOOR_KMS" need:"the key that all others are wrapped with, such as local:/etc/stagedoor/keyset.json, transit:https://vault.internal:8200/transit/stagedoor, aws:arn:aws:kms:… or gcp:projects/…" doc:"The key that all others are wrapped with: local:FILE, transit:URL/mount/key, aws:ARN or gcp:NAME. See docs/sealing.md."`
-	KMSOld       string        `env:"STAGEDOOR_KMS_OLD" doc:"A key in the same form that is still needed to read, while everything is moved to STAGEDOOR_KMS."`
-	KMSOldToken  string        `env:"STAGEDOOR_KMS_OLD_TOKEN_FILE" doc:"A file with the token for transit, if STAGEDOOR_KMS_OLD is one."`
+	Keyring      secret.String `env:"STAGEDOOR_KEYRING_URL" doc:"The PostgreSQL database of the data keys, so that its backups can be kept for a shorter time. Default: DATABASE_URL."`
+	KMS          string        `env:"STAGEDOOR_KMS" need:"the key that wraps all others, such as local:/etc/stagedoor/keyset.json, transit:https://vault.internal:8200/transit/stagedoor, aws:arn:aws:kms:… or gcp:projects/…" doc:"The key that wraps all others: local:FILE, transit:URL/mount/key, aws:ARN or gcp:NAME. See docs/sealing.md."`
+	KMSOld       string        `env:"STAGEDOOR_KMS_OLD" doc:"The previous key, in the same form. It is only used to unwrap, until all keys are moved to STAGEDOOR_KMS."`
+	KMSOldToken  string        `env:"STAGEDOOR_KMS_OLD_TOKEN_FILE" doc:"A file with the token for transit, if STAGEDOOR_KMS_OLD uses transit."`
 	KMSToken     secret.String `env:"STAGEDOOR_KMS_TOKEN" doc:"Token for transit."`
-	KMSTokenFile string        `env:"STAGEDOOR_KMS_TOKEN_FILE" doc:"A file with the token for transit. It is read for every call, so it can be renewed."`
+	KMSTokenFile string        `env:"STAGEDOOR_KMS_TOKEN_FILE" doc:"A file with the token for transit. It is read for every call, so the token can be renewed."`
 	KMSNamespace string        `env:"STAGEDOOR_KMS_NAMESPACE" doc:"Namespace for transit."`
-	KMSRoots     string        `env:"STAGEDOOR_KMS_ROOTS" doc:"A file with the certificates that transit's is signed by; the system's if empty."`
-	KMSEndpoint  string        `env:"STAGEDOOR_KMS_ENDPOINT" doc:"A private endpoint of AWS or Google KMS, as https://host."`
+	KMSRoots     string        `env:"STAGEDOOR_KMS_ROOTS" doc:"A file with the root certificates for transit. Default: those of the system."`
+	KMSEndpoint  string        `env:"STAGEDOOR_KMS_ENDPOINT" doc:"A private endpoint of AWS or Google KMS, in the form https://host."`
 
-	SandboxURL string `env:"STAGEDOOR_SANDBOX_URL" envDefault:"http://127.0.0.1:18200" doc:"Origin of the sandbox platform, as the proxies reach it: scheme, host and port."`
+	SandboxURL string `env:"STAGEDOOR_SANDBOX_URL" envDefault:"http://127.0.0.1:18200" doc:"The origin of the sandbox platform as seen by the proxies: scheme, host and port."`
 
-	Egress        secret.String `env:"STAGEDOOR_EGRESS" doc:"Proxies by region: us=http://user:password@host:port,socks5://host:port uk=https://host:port. Accounts of a region without one cannot be used. See docs/egress.md."`
-	EgressCheck   []string      `env:"STAGEDOOR_EGRESS_CHECK" doc:"Origins, such as https://www.example.com, of which a working proxy must reach one; empty to judge proxies by the calls they carry."`
-	EgressMaxIdle int           `env:"STAGEDOOR_EGRESS_MAX_IDLE" envDefault:"20000" doc:"Idle connections to platforms that this node keeps, about 34 KB each."`
-	WebhookDeny   []string      `env:"STAGEDOOR_WEBHOOK_DENY" doc:"Networks with public addresses that webhooks must not reach, such as 52.1.0.0/16; private ones are never reached."`
+	Egress        secret.String `env:"STAGEDOOR_EGRESS" doc:"Proxies by region: us=http://user:password@host:port,socks5://host:port uk=https://host:port. Accounts of a region without a proxy cannot be used. See docs/egress.md."`
+	EgressCheck   []string      `env:"STAGEDOOR_EGRESS_CHECK" doc:"Origins of which a healthy proxy must reach at least one, for example https://www.example.com; empty to judge proxies by their calls."`
+	EgressMaxIdle int           `env:"STAGEDOOR_EGRESS_MAX_IDLE" envDefault:"20000" doc:"The maximum number of idle connections to platforms on this node, about 34 KB each."`
+	WebhookDeny   []string      `env:"STAGEDOOR_WEBHOOK_DENY" doc:"Networks with public addresses that webhooks must not reach, for example 52.1.0.0/16. Private networks are never reached."`
 
-	EventLog         string `env:"STAGEDOOR_EVENT_LOG" envDefault:"jetstream" doc:"Where events wait between listeners and the store: jetstream, or postgres for a single box without JetStream."`
-	EventLogReplicas int    `env:"STAGEDOOR_EVENT_REPLICAS" envDefault:"1" doc:"On how many NATS servers an event is before it counts as heard: 1, or 3 on a cluster."`
-	EventLogStreams  int    `env:"STAGEDOOR_EVENT_STREAMS" envDefault:"1" doc:"Over how many JetStream streams events are spread; more than 1 makes sense on more machines only."`
-	EventLogBytes    int64  `env:"STAGEDOOR_EVENT_LOG_BYTES" envDefault:"1073741824" doc:"What one of these streams may take of the disk, in bytes, before it drops the oldest."`
+	EventLog         string `env:"STAGEDOOR_EVENT_LOG" envDefault:"jetstream" doc:"The event log between listeners and the store: jetstream, or postgres for a single machine without JetStream."`
+	EventLogReplicas int    `env:"STAGEDOOR_EVENT_REPLICAS" envDefault:"1" doc:"The number of NATS servers that store an event before it is acknowledged: 1, or 3 on a cluster."`
+	EventLogStreams  int    `env:"STAGEDOOR_EVENT_STREAMS" envDefault:"1" doc:"The number of JetStream streams for events. More than 1 only helps with several machines."`
+	EventLogBytes    int64  `env:"STAGEDOOR_EVENT_LOG_BYTES" envDefault:"1073741824" doc:"The maximum size of one of these streams on disk, in bytes. Beyond it the oldest events are dropped."`
 
-	Dev          bool          `env:"STAGEDOOR_DEV" envDefault:"false" doc:"Development: anyone signs in without a password, and webhooks may go to this machine. Refused unless the public URL, the connect URL, both listeners and the OIDC issuer are loopback addresses."`
-	DrainDelay   time.Duration `env:"STAGEDOOR_DRAIN_DELAY" envDefault:"5s" doc:"How long the process, told to stop, goes on serving while load balancers notice."`
+	Dev          bool          `env:"STAGEDOOR_DEV" envDefault:"false" doc:"Development mode: anyone can sign in without a password, and webhooks may reach this machine. Refused unless the public URL, the connect URL, both listeners and the OIDC issuer are loopback addresses."`
+	DrainDelay   time.Duration `env:"STAGEDOOR_DRAIN_DELAY" envDefault:"5s" doc:"How long the process keeps serving after a stop signal, while load balancers notice."`
 	LogLevel     string        `env:"STAGEDOOR_LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error."`
-	LogFormat    string        `env:"STAGEDOOR_LOG_FORMAT" envDefault:"auto" doc:"json, pretty, or auto: pretty on a terminal."`
-	MaxConns     int           `env:"STAGEDOOR_DATABASE_MAX_CONNS" envDefault:"0" doc:"PostgreSQL connections of this node; 0 for four per core, at most 20."`
-	RedisTimeout time.Duration `env:"STAGEDOOR_REDIS_TIMEOUT" envDefault:"25ms" doc:"When an answer of Redis is late. A call waits ten times as long for it; several late answers in a row make this node decide alone for a while."`
-	OTLPEndpoint string        `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"Where traces go, by OTLP over HTTP, with /v1/traces added; empty for none. OTEL_EXPORTER_OTLP_HEADERS and the exporter's other variables count too."`
-	OTLPTraces   string        `env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" doc:"Where traces go, as it is, instead of OTEL_EXPORTER_OTLP_ENDPOINT."`
+	LogFormat    string        `env:"STAGEDOOR_LOG_FORMAT" envDefault:"auto" doc:"json, pretty, or auto (pretty on a terminal, else json)."`
+	MaxConns     int           `env:"STAGEDOOR_DATABASE_MAX_CONNS" envDefault:"0" doc:"The maximum number of PostgreSQL connections of this node; 0 means four per core, at most 20."`
+	RedisTimeout time.Duration `env:"STAGEDOOR_REDIS_TIMEOUT" envDefault:"25ms" doc:"The time after which a response of Redis is late. A call waits ten times as long; after several late responses in a row this node enforces limits on its own for a while."`
+	OTLPEndpoint string        `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"The base address for traces, with OTLP over HTTP; /v1/traces is added. Empty for none. OTEL_EXPORTER_OTLP_HEADERS and the exporter's other variables apply too."`
+	OTLPTraces   string        `env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" doc:"The full address for traces, instead of OTEL_EXPORTER_OTLP_ENDPOINT."`
 }
 
-// clientVariables belong to the command line and to scripts. A server meets them in the same environment and must not
-// take them for misspellings.
+// clientVariables belong to the command line and to scripts. They may be in the environment of a server and are not
+// misspellings.
 var clientVariables = []string{
 	"STAGEDOOR_URL", "STAGEDOOR_URLS", "STAGEDOOR_INTERNAL_URL", "STAGEDOOR_INTERNAL_URLS", "STAGEDOOR_API_KEY",
 	"STAGEDOOR_PROFILE", "STAGEDOOR_KEYCHAIN", "STAGEDOOR_MCP_TOKEN",
 }
 
-// The roles a process can have.
+// roles are all roles of a process.
 var roles = []string{"api", "worker", "listener"}
 
 const minSecret = 32
 
-// Read reads and checks the settings. The error lists everything that is wrong, and what to do about it.
+// Read reads and checks the settings. The error lists everything that is wrong, and what to do.
 func Read(environ []string) (Config, error) {
 	vars := env.ToMap(environ)
 	var c Config
@@ -130,14 +130,14 @@ func explain(err error) error {
 			continue
 		}
 		field, _ := reflect.TypeFor[Config]().FieldByName(p.Name)
-		out = append(out, fmt.Errorf("%s does not hold a %s: set it to something like %s",
+		out = append(out, fmt.Errorf("%s is not a valid %s: set it to a value such as %s",
 			field.Tag.Get("env"), p.Type, field.Tag.Get("envDefault")))
 	}
 	return errors.Join(out...)
 }
 
-// unknown refuses variables that look like ours and are not: a misspelt setting must not be ignored. What Kubernetes
-// sets about Services is no setting, and is ignored.
+// unknown rejects unknown variables with our prefix: a misspelt setting must not be ignored. Variables that Kubernetes
+// sets for Services are ignored.
 func unknown(vars map[string]string) error {
 	known := slices.Clone(clientVariables)
 	for _, v := range Variables() {
@@ -153,7 +153,7 @@ func unknown(vars map[string]string) error {
 	return errors.Join(out...)
 }
 
-// missing names every setting that has no default and was not given.
+// missing lists the required settings that are not set.
 func missing(c Config) error {
 	var out []error
 	for _, v := range Variables() {
@@ -169,12 +169,12 @@ func (c Config) check() error {
 	bad := func(format string, args ...any) { out = append(out, fmt.Errorf(format, args...)) }
 	for _, r := range c.Roles {
 		if !slices.Contains(roles, r) {
-			bad("STAGEDOOR_ROLES has %q, which is no role: use any of %s", r, strings.Join(roles, ", "))
+			bad("STAGEDOOR_ROLES has %q, which is not a role: use any of %s", r, strings.Join(roles, ", "))
 		}
 	}
 	for name, s := range map[string]secret.String{"STAGEDOOR_ADMIN_TOKEN": c.AdminToken, "STAGEDOOR_IP_HASH_KEY": c.IPHashKey} {
 		if !s.Empty() && len(s.Reveal()) < minSecret {
-			bad("%s is shorter than %d characters: make one with openssl rand -hex 32", name, minSecret)
+			bad("%s is shorter than %d characters: generate one with openssl rand -hex 32", name, minSecret)
 		}
 	}
 	for _, read := range []func() error{
@@ -203,29 +203,29 @@ func (c Config) check() error {
 	return errors.Join(out...)
 }
 
-// checkAddresses judges the addresses under which others reach the service and the sandbox.
+// checkAddresses checks the addresses of the service and of the sandbox.
 func (c Config) checkAddresses() error {
 	var out []error
 	bad := func(format string, args ...any) { out = append(out, fmt.Errorf(format, args...)) }
 	if u, err := url.Parse(c.PublicURL); c.PublicURL != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawQuery != "" || u.User != nil) {
-		bad("STAGEDOOR_PUBLIC_URL is no plain http or https address: set it to something like https://api.example.com")
+		bad("STAGEDOOR_PUBLIC_URL is not a plain http or https address: set it to an address such as https://api.example.com")
 	} else if err == nil && u.Scheme == "http" && !loopback(u.Hostname()) {
 		bad("STAGEDOOR_PUBLIC_URL is plain http: use https, such as https://api.example.com")
 	}
 	if c.ConnectURL != c.PublicURL {
-		if u, err := url.Parse(c.ConnectURL); err != nil || !origin(c.ConnectURL) {
-			bad("STAGEDOOR_CONNECT_URL is no http or https origin: set it to something like https://connect.example.com, with nothing after the host")
+		if u, err := url.Parse(c.ConnectURL); err != nil || !isOrigin(c.ConnectURL) {
+			bad("STAGEDOOR_CONNECT_URL is not an http or https origin: set it to an origin such as https://connect.example.com, with nothing after the host")
 		} else if u.Scheme == "http" && !loopback(u.Hostname()) {
-			bad("STAGEDOOR_CONNECT_URL is plain http, and creators type their passwords there: use https, such as https://connect.example.com")
+			bad("STAGEDOOR_CONNECT_URL is plain http, but creators enter their passwords there: use https, such as https://connect.example.com")
 		}
 	}
-	if !origin(c.SandboxURL) {
-		bad("STAGEDOOR_SANDBOX_URL is no http or https origin: set it to something like http://127.0.0.1:18200, with nothing after the port")
+	if !isOrigin(c.SandboxURL) {
+		bad("STAGEDOOR_SANDBOX_URL is not an http or https origin: set it to an origin such as http://127.0.0.1:18200, with nothing after the port")
 	}
 	return errors.Join(out...)
 }
 
-// checkTraces judges where traces go.
+// checkTraces checks the addresses for traces.
 func (c Config) checkTraces() error {
 	var out []error
 	for _, v := range []struct{ name, text, instead string }{
@@ -233,14 +233,14 @@ func (c Config) checkTraces() error {
 		{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", c.OTLPTraces, "http://127.0.0.1:4318/v1/traces"},
 	} {
 		if u, err := url.Parse(v.text); v.text != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawQuery != "" || u.User != nil) {
-			out = append(out, fmt.Errorf("%s is no plain http or https address: set it to something like %s", v.name, v.instead))
+			out = append(out, fmt.Errorf("%s is not a plain http or https address: set it to an address such as %s", v.name, v.instead))
 		}
 	}
 	return errors.Join(out...)
 }
 
-// checkDevelopment refuses development where another machine could reach it. In development anyone signs in as anyone,
-// without a password, and takes up the invitations to that address.
+// checkDevelopment rejects development mode if another machine could reach the server. In development mode anyone can
+// sign in as anyone without a password, and accept the invitations of that address.
 func (c Config) checkDevelopment() error {
 	if !c.Dev {
 		return nil
@@ -248,7 +248,7 @@ func (c Config) checkDevelopment() error {
 	var out []error
 	local := func(name string, ok bool, instead string) {
 		if !ok {
-			out = append(out, fmt.Errorf("STAGEDOOR_DEV lets anyone sign in without a password, and %s is not a loopback address: set it to something like %s, or remove STAGEDOOR_DEV",
+			out = append(out, fmt.Errorf("STAGEDOOR_DEV lets anyone sign in without a password, but %s is not a loopback address: set it to an address such as %s, or remove STAGEDOOR_DEV",
 				name, instead))
 		}
 	}
@@ -260,12 +260,12 @@ func (c Config) checkDevelopment() error {
 	return errors.Join(out...)
 }
 
-// checkEventLog judges where events wait.
+// checkEventLog checks the settings of the event log.
 func (c Config) checkEventLog() error {
 	var out []error
 	bad := func(format string, args ...any) { out = append(out, fmt.Errorf(format, args...)) }
 	if !slices.Contains([]string{"jetstream", "postgres"}, c.EventLog) {
-		bad("STAGEDOOR_EVENT_LOG is %q: use jetstream, or postgres on a single box", c.EventLog)
+		bad("STAGEDOOR_EVENT_LOG is %q: use jetstream, or postgres on a single machine", c.EventLog)
 	}
 	if c.EventLogReplicas != 1 && c.EventLogReplicas != 3 {
 		bad("STAGEDOOR_EVENT_REPLICAS is %d: use 1, or 3 on a cluster", c.EventLogReplicas)
@@ -276,7 +276,7 @@ func (c Config) checkEventLog() error {
 	return errors.Join(out...)
 }
 
-// checkSignIn judges how people sign in.
+// checkSignIn checks the settings of sign-in.
 func (c Config) checkSignIn() error {
 	var out []error
 	bad := func(format string, args ...any) { out = append(out, fmt.Errorf(format, args...)) }
@@ -291,17 +291,17 @@ func (c Config) checkSignIn() error {
 	}
 	u, err := url.Parse(c.OIDCIssuer)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		bad("STAGEDOOR_OIDC_ISSUER is no http or https address: set it to something like https://accounts.google.com")
+		bad("STAGEDOOR_OIDC_ISSUER is not an http or https address: set it to an address such as https://accounts.google.com")
 	} else if u.Scheme == "http" && !loopback(u.Hostname()) {
 		bad("STAGEDOOR_OIDC_ISSUER is plain http: use https, such as https://accounts.google.com")
 	}
 	if c.OIDCClientID == "" || c.OIDCSecret.Empty() {
-		bad("STAGEDOOR_OIDC_CLIENT_ID or STAGEDOOR_OIDC_CLIENT_SECRET is not set: set both to what the identity provider gave for this service")
+		bad("STAGEDOOR_OIDC_CLIENT_ID or STAGEDOOR_OIDC_CLIENT_SECRET is not set: set both to the values that the identity provider issued for this service")
 	}
 	return errors.Join(out...)
 }
 
-// TracesURL is where traces are posted; empty for none.
+// TracesURL returns the address to which traces are posted; empty for none.
 func (c Config) TracesURL() string {
 	if c.OTLPTraces != "" || c.OTLPEndpoint == "" {
 		return c.OTLPTraces
@@ -309,7 +309,7 @@ func (c Config) TracesURL() string {
 	return strings.TrimSuffix(c.OTLPEndpoint, "/") + "/v1/traces"
 }
 
-// KMSSettings reads which keys wrap all others: the one in use, and the one before it.
+// KMSSettings returns the settings of the key that wraps all others, and of the previous one.
 func (c Config) KMSSettings() (wraps, old kms.Settings) {
 	wraps = kms.Settings{
 		Key: c.KMS, Token: c.KMSToken, TokenFile: c.KMSTokenFile, Namespace: c.KMSNamespace, RootsFile: c.KMSRoots, Endpoint: c.KMSEndpoint, Create: c.Dev,
@@ -317,12 +317,12 @@ func (c Config) KMSSettings() (wraps, old kms.Settings) {
 	return wraps, kms.Settings{Key: c.KMSOld, TokenFile: c.KMSOldToken, Namespace: c.KMSNamespace, RootsFile: c.KMSRoots}
 }
 
-// Proxies reads the trusted networks.
+// Proxies parses the trusted networks.
 func (c Config) Proxies() ([]netip.Prefix, error) {
 	return networks("STAGEDOOR_TRUSTED_PROXIES", c.TrustedProxies)
 }
 
-// WebhookDenied reads the networks that webhooks must not reach.
+// WebhookDenied parses the networks that webhooks must not reach.
 func (c Config) WebhookDenied() ([]netip.Prefix, error) {
 	return networks("STAGEDOOR_WEBHOOK_DENY", c.WebhookDeny)
 }
@@ -332,14 +332,14 @@ func networks(name string, texts []string) ([]netip.Prefix, error) {
 	for _, text := range texts {
 		p, err := netip.ParsePrefix(strings.TrimSpace(text))
 		if err != nil {
-			return nil, fmt.Errorf("%s has %q, which is no network: write it as 10.0.0.0/8", name, text)
+			return nil, fmt.Errorf("%s has %q, which is not a network: write it as 10.0.0.0/8", name, text)
 		}
 		list = append(list, p)
 	}
 	return list, nil
 }
 
-// EgressConfig reads how traffic to platforms leaves.
+// EgressConfig parses the settings of traffic to platforms.
 func (c Config) EgressConfig() (egress.Config, error) {
 	regions, err := egress.ParseRegions(c.Egress)
 	if err != nil {
@@ -355,8 +355,8 @@ func (c Config) EgressConfig() (egress.Config, error) {
 	return egress.Config{Regions: regions, Check: check, MaxIdle: c.EgressMaxIdle}, nil
 }
 
-// origin says whether a text is scheme, host and port of an http or https address, and nothing else.
-func origin(text string) bool {
+// isOrigin reports whether a text is only the scheme, host and port of an http or https address.
+func isOrigin(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil &&
 		u.Path == "" && u.RawQuery == "" && !u.ForceQuery && !strings.Contains(text, "#")
@@ -379,19 +379,19 @@ func loopbackAddress(text string) bool {
 	return err == nil && loopback(host)
 }
 
-// Variable is one setting, for people.
+// Variable describes one setting.
 type Variable struct {
 	Name    string
 	Default string
 	Doc     string
-	// Need says what to set it to; empty for settings that may be left alone.
+	// Need says what to set it to; empty for optional settings.
 	Need string
 	// Secret values are never printed.
 	Secret bool
 	field  int
 }
 
-// Variables lists all settings in the order of the struct.
+// Variables returns all settings in the order of the struct.
 func Variables() []Variable {
 	t := reflect.TypeFor[Config]()
 	list := make([]Variable, t.NumField())
@@ -405,7 +405,7 @@ func Variables() []Variable {
 	return list
 }
 
-// of reads the setting's value.
+// of returns the value of the setting.
 func (v Variable) of(c Config) string {
 	switch value := reflect.ValueOf(c).Field(v.field).Interface().(type) {
 	case secret.String:
@@ -417,7 +417,7 @@ func (v Variable) of(c Config) string {
 	}
 }
 
-// Show is the setting's value for people; a secret shows only whether it is set.
+// Show returns the value for printing; of a secret only whether it is set.
 func (v Variable) Show(c Config) string {
 	text := v.of(c)
 	if v.Secret && text != "" {
@@ -426,7 +426,7 @@ func (v Variable) Show(c Config) string {
 	return text
 }
 
-// nearest finds the name that takes the fewest edits.
+// nearest returns the most similar name.
 func nearest(name string, names []string) string {
 	best, fewest := "", len(name)+1
 	for _, candidate := range names {
@@ -437,7 +437,7 @@ func nearest(name string, names []string) string {
 	return best
 }
 
-// distance counts the single-character edits between two words.
+// distance is the Levenshtein distance of two words.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -28,7 +28,7 @@ func environ(vars map[string]string) []string {
 func TestReadFillsInDefaults(t *testing.T) {
 	t.Parallel()
 	vars := good()
-	vars["STAGEDOOR_API_KEY"] = "sd_live_x" // the command line's, in the same environment
+	vars["STAGEDOOR_API_KEY"] = "sd_live_x" // A variable of the command line.
 	vars["PATH"] = "/bin"
 	c, err := config.Read(environ(vars))
 	if err != nil {
@@ -39,7 +39,7 @@ func TestReadFillsInDefaults(t *testing.T) {
 	}
 }
 
-// A wrong or misspelt setting stops the start, with its name and what to do, and no secret in the message.
+// A wrong or misspelt setting stops the start. The message has its name and what to do, and no secret.
 func TestReadSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -93,7 +93,7 @@ func TestReadSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// The sandbox is an origin: what stands behind it would be lost, or sent along, when paths are added.
+// The sandbox URL is an origin: anything after it would be lost, or sent along, when paths are added.
 func TestSandboxURLIsAnOrigin(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -119,8 +119,8 @@ func TestSandboxURLIsAnOrigin(t *testing.T) {
 	}
 }
 
-// What leaves, and how, is read from the settings; none of it is needed to start.
-func TestReadTakesInEgress(t *testing.T) {
+// The settings of egress are read; none of them is required.
+func TestReadReadsEgress(t *testing.T) {
 	t.Parallel()
 	vars := good()
 	c, err := config.Read(environ(vars))
@@ -144,7 +144,7 @@ func TestReadTakesInEgress(t *testing.T) {
 	}
 }
 
-// Everything that is wrong is said at once.
+// All errors are reported together.
 func TestReadListsEverythingThatIsWrong(t *testing.T) {
 	t.Parallel()
 	_, err := config.Read([]string{"STAGEDOOR_LOG_LEVEL=loud", "STAGEDOOR_FOO=1"})
@@ -158,7 +158,7 @@ func TestReadListsEverythingThatIsWrong(t *testing.T) {
 	}
 }
 
-// Every setting says what it is, and no secret is shown.
+// Every setting is documented, and no secret is shown.
 func TestVariablesAreDocumentedAndMasked(t *testing.T) {
 	t.Parallel()
 	c, err := config.Read(environ(good()))
@@ -178,7 +178,7 @@ func TestVariablesAreDocumentedAndMasked(t *testing.T) {
 	}
 }
 
-// development is the smallest environment in which STAGEDOOR_DEV is accepted: everything is on this machine.
+// development is a minimal environment in which STAGEDOOR_DEV is accepted: everything is on this machine.
 func development() map[string]string {
 	vars := good()
 	vars["STAGEDOOR_DEV"] = "true"
@@ -250,7 +250,7 @@ func TestDevelopmentIsAcceptedOnLoopback(t *testing.T) {
 	}
 }
 
-// Kubernetes gives each container variables about every Service of its namespace. A Service named stagedoor, or
+// Kubernetes sets variables for every Service of a namespace in each container. A Service named stagedoor, or
 // stagedoor-api, must not stop the server.
 func TestVariablesOfKubernetesServicesAreIgnored(t *testing.T) {
 	t.Parallel()
@@ -288,7 +288,8 @@ func TestVariablesThatOnlyResembleKubernetesServicesAreRefused(t *testing.T) {
 	}
 }
 
-// As the OpenTelemetry specification says: one address for all signals is a base, the one for traces is used as it is.
+// According to the OpenTelemetry specification, the address for all signals is a base, and the one for traces is used
+// as it is.
 func TestTracesGoToTheAddressThatOpenTelemetrySpecifies(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ all, traces, want string }{

@@ -12,7 +12,7 @@ var serviceLink = regexp.MustCompile(serviceLinkPattern())
 
 func serviceLinkPattern() string {
 	const addr, number, hostPort = `[0-9a-f.:]+`, `[0-9]{1,5}`, `(?:[0-9.]+|\[[0-9a-f.:]+\]):[0-9]{1,5}`
-	const more = `(?:_[A-Z0-9_]*[A-Z0-9])?` // the rest of a name whose hyphens became underscores
+	const more = `(?:_[A-Z0-9_]*[A-Z0-9])?` // The rest of a name whose hyphens became underscores.
 	forms := []string{`SERVICE_HOST=` + addr, `SERVICE_PORT` + more + `=` + number}
 	for _, p := range []string{"tcp", "udp", "sctp"} {
 		port := `PORT_` + number + `_` + strings.ToUpper(p)

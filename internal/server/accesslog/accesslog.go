@@ -1,5 +1,6 @@
-// Package accesslog is what the faces that show pages have in common: a record of what was answered, and what is
-// logged of it. A page's address may hold a token, so a log names the page and never the address.
+// Package accesslog holds what the servers of HTML pages (connectpages, dashboard, docs) share: a response recorder,
+// and the log line of a request. The address of a page may contain a token, so the log names the page and never the
+// address. The API has its own log line in server/endpoint.
 package accesslog
 
 import (
@@ -12,15 +13,15 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
-// Recorder notes what was answered.
+// Recorder records the status and the size of a response.
 type Recorder struct {
 	http.ResponseWriter
-	// Status is 0 until there is one.
+	// Status is 0 until the header is written.
 	Status int
 	Bytes  int64
 }
 
-// WriteHeader notes the first status.
+// WriteHeader records the first status.
 func (r *Recorder) WriteHeader(status int) {
 	if r.Status == 0 {
 		r.Status = status
@@ -40,9 +41,9 @@ func (r *Recorder) Write(b []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the connection.
 func (r *Recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// Panicked logs a panic, whose reason it is given: the type and not the value, which may carry anything that somebody typed. A panic by
-// which net/http ends a request goes on.
-func Panicked(log *slog.Logger, r *http.Request, request id.Request, reason any) {
+// LogPanic logs a recovered panic: its type and not its value, which may contain what a user typed. It panics again
+// with http.ErrAbortHandler, which net/http uses to end a request.
+func LogPanic(log *slog.Logger, r *http.Request, request id.Request, reason any) {
 	if reason == http.ErrAbortHandler { //nolint:errorlint // a sentinel of net/http that is compared, not wrapped
 		panic(reason)
 	}
@@ -50,19 +51,19 @@ func Panicked(log *slog.Logger, r *http.Request, request id.Request, reason any)
 		slog.String("type", fmt.Sprintf("%T", reason)), slog.String("stack", string(debug.Stack())))
 }
 
-// Line is the one line that is logged of a request.
+// Line is the log line of a request.
 type Line struct {
 	Request id.Request
-	// Page is its name.
+	// Page is the name of the page.
 	Page string
 	Took time.Duration
-	// About says whom or what it was about.
+	// About identifies what the request was about, for example an org.
 	About []slog.Attr
-	// Fault is what went wrong on our side; nil for nothing.
+	// Fault is the error on our side; nil for none.
 	Fault error
 }
 
-// Write logs it.
+// Write logs the line.
 func (l Line) Write(log *slog.Logger, r *http.Request, answered *Recorder) {
 	status := answered.Status
 	if status == 0 {

@@ -13,14 +13,14 @@ import (
 type accessInput struct {
 	ID   string `path:"id" maxLength:"64"`
 	Body struct {
-		Reason string `json:"reason" minLength:"3" maxLength:"500" doc:"Why. The organisation reads it in its audit log."`
+		Reason string `json:"reason" minLength:"3" maxLength:"500" doc:"The reason. The organisation sees it in its audit log."`
 	}
 }
 
 type accessOutput struct {
 	Body struct {
-		URL       string     `json:"url" sensitive:"true" doc:"Opens the organisation's dashboard, once. It is shown only here."`
-		ExpiresAt stamp.Time `json:"expiresAt" doc:"Until when it must be opened."`
+		URL       string     `json:"url" sensitive:"true" doc:"Opens the organisation's dashboard, once. It is shown only in this response."`
+		ExpiresAt stamp.Time `json:"expiresAt" doc:"The address must be opened before this time."`
 	}
 }
 
@@ -28,8 +28,8 @@ func (a *Admin) accessRoutes() {
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "openOrg", Method: http.MethodPost, Path: "/admin/v1/orgs/{id}/access", Tag: "Organisations", Status: http.StatusCreated, Scope: scope.AdminOrgs,
 		Audit: "operator.access", Problems: []problem.Kind{problem.OrgNotFound},
-		Summary: "Look into an organisation", Description: "Gives an address that opens the organisation's dashboard for 30 minutes: to read, never to change. " +
-			"The organisation finds in its audit log who did, and why.",
+		Summary: "Open an organisation's dashboard", Description: "Creates an address that opens the organisation's dashboard read-only for 30 minutes. " +
+			"The organisation sees in its audit log who opened it and why.",
 		Example: map[string]any{"reason": "Ticket 1423: webhooks do not arrive"},
 	}, a.openOrg)
 }

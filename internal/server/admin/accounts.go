@@ -12,46 +12,46 @@ import (
 )
 
 type findAccountsInput struct {
-	Text   string `query:"q" maxLength:"120" doc:"An account's id, the platform's id of the creator, or the beginning of the user name or the label."`
-	Org    string `query:"org" maxLength:"64" doc:"Only this organisation's."`
+	Text   string `query:"q" maxLength:"120" doc:"An account's id, the creator's id on the platform, or the start of the user name or label."`
+	Org    string `query:"org" maxLength:"64" doc:"Only accounts of this organisation."`
 	State  string `query:"state" enum:"connecting,active,degraded,reauthenticating,reconnect_required,restricted,paused"`
 	Region string `query:"region" maxLength:"8"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"50"`
-	Cursor string `query:"cursor" maxLength:"64" doc:"nextCursor of the page before."`
+	Cursor string `query:"cursor" maxLength:"64" doc:"nextCursor of the previous page."`
 }
 
 type findAccountsOutput struct {
 	Body struct {
-		Accounts   []accountBody `json:"accounts" doc:"The newest first."`
+		Accounts   []accountBody `json:"accounts" doc:"Newest first."`
 		NextCursor *string       `json:"nextCursor"`
 	}
 }
 
-// accountBody is what an account is and how it is. Its session, its credentials and what the customer has noted on it are none of an
-// operator's business.
+// accountBody has the identity and state of an account. Operators must not see its session, its credentials, or the
+// customer's notes about it.
 type accountBody struct {
 	ID             string            `json:"id"`
 	Org            orgRef            `json:"org"`
-	OfUserID       string            `json:"ofUserId" doc:"The platform's id of the creator."`
+	OfUserID       string            `json:"ofUserId" doc:"The creator's id on the platform."`
 	Username       string            `json:"username"`
 	Label          string            `json:"label"`
 	State          string            `json:"state"`
 	StateReason    *string           `json:"stateReason"`
 	StateChangedAt stamp.Time        `json:"stateChangedAt"`
-	Region         string            `json:"region" doc:"Where the account's traffic leaves."`
+	Region         string            `json:"region" doc:"The region through which the account's traffic leaves."`
 	CreatedAt      stamp.Time        `json:"createdAt"`
 	LastSeenAt     *stamp.Time       `json:"lastSeenAt" doc:"When the platform last accepted the session."`
-	LastCheckedAt  *stamp.Time       `json:"lastCheckedAt" doc:"When the session was last probed."`
+	LastCheckedAt  *stamp.Time       `json:"lastCheckedAt" doc:"When the session was last checked."`
 	Listener       knownListenerBody `json:"listener"`
 }
 
 type knownListenerBody struct {
 	State string      `json:"state" enum:"off,connecting,up,down"`
 	Since *stamp.Time `json:"since"`
-	Shard int         `json:"shard" doc:"The share of the listeners' work that it is in; see the leases."`
+	Shard int         `json:"shard" doc:"The shard of the account; see the leases."`
 }
 
-// orgRef names an organisation.
+// orgRef is an organisation in a list.
 type orgRef struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
@@ -60,7 +60,7 @@ type orgRef struct {
 func (a *Admin) accountRoutes() {
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "findAccounts", Method: http.MethodGet, Path: "/admin/v1/accounts", Tag: "Accounts", Status: http.StatusOK, Scope: scope.AdminOrgs,
-		Summary: "Find accounts", Description: "Accounts of all organisations, with what they are and how they are. No session, no credentials, no events, and none of the customer's metadata.",
+		Summary: "Find accounts", Description: "Accounts of all organisations with their states. Sessions, credentials, events and the customers' metadata are not shown.",
 	}, a.findAccounts)
 }
 
@@ -80,7 +80,7 @@ func (a *Admin) findAccounts(ctx context.Context, in *findAccountsInput) (*findA
 	out := &findAccountsOutput{}
 	if len(list) > in.Limit {
 		list = list[:in.Limit]
-		out.Body.NextCursor = some(string(list[in.Limit-1].ID))
+		out.Body.NextCursor = nilIfEmpty(string(list[in.Limit-1].ID))
 	}
 	names, err := a.names(ctx, len(list), func(i int) id.Org { return list[i].Org })
 	if err != nil {
@@ -90,7 +90,7 @@ func (a *Admin) findAccounts(ctx context.Context, in *findAccountsInput) (*findA
 	for i, k := range list {
 		out.Body.Accounts[i] = accountBody{
 			ID: string(k.ID), Org: orgRef{string(k.Org), names[k.Org]}, OfUserID: k.UpstreamID, Username: k.Username, Label: k.Label, State: string(k.State),
-			StateReason: some(k.Reason), StateChangedAt: stamp.Time(k.StateChangedAt), Region: k.Region, CreatedAt: stamp.Time(k.CreatedAt), LastSeenAt: (*stamp.Time)(k.LastSeenAt),
+			StateReason: nilIfEmpty(k.Reason), StateChangedAt: stamp.Time(k.StateChangedAt), Region: k.Region, CreatedAt: stamp.Time(k.CreatedAt), LastSeenAt: (*stamp.Time)(k.LastSeenAt),
 			LastCheckedAt: (*stamp.Time)(k.LastCheckedAt), Listener: knownListenerBody{string(k.Listener), (*stamp.Time)(k.ListenerSince), k.Shard},
 		}
 	}

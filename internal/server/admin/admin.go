@@ -1,9 +1,9 @@
-// Package admin is the operators' face, on the internal listener only: the admin API with everything that operators see and decide, and the
-// console, which is a page on top of it (console.go).
+// Package admin is the server for operators, on the internal listener only: the admin API with everything that
+// operators see and decide, and the console, which is a web page on top of it (console.go).
 //
-// Its tokens carry admin:* and come from the server's settings; a customer's key is unknown here. Operators see what there is and how it
-// fares, and never what is in it: no session, no cookie, no payload, no secret. What they change in an org is in that org's audit log, what
-// they change in the service is in a log of their own.
+// Its token comes from the settings and carries admin:*; customers' keys are unknown here. Operators see objects and
+// their states but never their contents: no session, cookie, payload or secret. Changes to an org are recorded in the
+// org's audit log, changes to the service in a separate log. Start reading at New.
 package admin
 
 import (
@@ -35,17 +35,17 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// Config are the settings.
+// Config holds the settings of the server.
 type Config struct {
-	// Token is what operators authenticate with.
+	// Token authenticates operators.
 	Token secret.String
-	// URL is where the internal listener is, PublicURL where customers' pages and those about problems are.
+	// URL is the address of the internal listener, PublicURL that of the dashboard and of the pages about problems.
 	URL, PublicURL string
-	// Node is what this process is called, Version what it runs.
+	// Node is the name of this process, Version the version that it runs.
 	Node, Version string
 }
 
-// Deps is what the face needs.
+// Deps are the dependencies of the server.
 type Deps struct {
 	Config   Config
 	DB       *postgres.DB
@@ -61,7 +61,7 @@ type Deps struct {
 	Jobs     Queue
 	Audit    *audit.Log
 	Fleet    *fleet.Fleet
-	// Site are the built pages.
+	// Site has the built pages.
 	Site     fs.FS
 	Metrics  *endpoint.Metrics
 	Tracer   trace.Tracer
@@ -72,14 +72,14 @@ type Deps struct {
 	Now      func() time.Time
 }
 
-// Admin is the face.
+// Admin serves the admin API and the console.
 type Admin struct {
 	Deps
 	table   *endpoint.Table
 	console *console
 }
 
-// New makes the face.
+// New builds the table of operations and the console.
 func New(d Deps) *Admin {
 	a := &Admin{Deps: d}
 	who := newOperators(d.Config.Token, d.Now)
@@ -107,7 +107,7 @@ func New(d Deps) *Admin {
 	return a
 }
 
-// ServeHTTP serves the face.
+// ServeHTTP serves the console and the admin API.
 func (a *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if a.console.serves(r.URL.Path) {
 		a.console.ServeHTTP(w, r)
@@ -116,17 +116,17 @@ func (a *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.table.ServeHTTP(w, r)
 }
 
-// Operations lists what the face serves.
+// Operations returns all operations.
 func (a *Admin) Operations() []endpoint.Operation { return a.table.Operations() }
 
-// OpenAPI is the document of the face.
+// OpenAPI returns the OpenAPI document of the admin API.
 func (a *Admin) OpenAPI() ([]byte, error) { return a.table.OpenAPI() }
 
-// operators authenticates internal tokens, and browsers that have shown one.
+// operators authenticates the operator token, and browsers that have signed in with it.
 type operators struct {
 	hash [sha256.Size]byte
 	pass passes
-	// wrong bounds wrong tokens of each source, across those of all sources together.
+	// wrong limits the wrong tokens of each source, across those of all sources together.
 	wrong, across ratelimit.Pace
 }
 
@@ -146,17 +146,17 @@ func newOperators(token secret.String, now func() time.Time) *operators {
 func (o *operators) Authenticate(ctx context.Context, token string) (endpoint.Identity, error) {
 	source := endpoint.Source(ctx)
 	if o.guessing(source) {
-		return endpoint.Identity{}, problem.QuotaExceeded.New("Too many wrong tokens were sent. Tokens from this network are not looked at for a moment.").
+		return endpoint.Identity{}, problem.QuotaExceeded.New("Too many wrong tokens were sent from this network. Try again later.").
 			After(retryGuess).With("reason", "auth_failures").With("limit", wrongPerMinute).With("current", wrongPerMinute)
 	}
-	if !o.knows(token) {
+	if !o.isToken(token) {
 		o.missed(source)
-		return endpoint.Identity{}, problem.KeyInvalid.New("This is not an operator's token.")
+		return endpoint.Identity{}, problem.KeyInvalid.New("This is not the operator token.")
 	}
 	return operator(""), nil
 }
 
-// retryGuess is after how many seconds a source that sent too many wrong tokens has another try.
+// retryGuess is the number of seconds after which a source over its limit may try again.
 const retryGuess = 2
 
 // guessing reports whether a token from a source must be refused unread: the source has sent too many wrong tokens, or all
@@ -172,13 +172,13 @@ func (o *operators) missed(source string) {
 	o.across.Take("")
 }
 
-// knows says whether a token is the operators'.
-func (o *operators) knows(token string) bool {
+// isToken reports whether a token is the operator token, in constant time.
+func (o *operators) isToken(token string) bool {
 	given := sha256.Sum256([]byte(token))
 	return subtle.ConstantTimeCompare(given[:], o.hash[:]) == 1
 }
 
-// identify judges a browser's cookie.
+// identify authenticates a browser by its cookie.
 func (o *operators) identify(_ *http.Request, value string) (endpoint.Identity, error) {
 	p, ok := o.pass.read(value)
 	if !ok {
@@ -194,7 +194,7 @@ func operator(name string) endpoint.Identity {
 	return endpoint.Identity{Scopes: scope.Internal(), Kind: audit.ActorOperator, ID: "admin", Label: name}
 }
 
-// Refresh has nothing to do: tokens change with a restart.
+// Refresh returns the identity unchanged: the token changes only with a restart.
 func (o *operators) Refresh(_ context.Context, id endpoint.Identity) (endpoint.Identity, error) {
 	return id, nil
 }

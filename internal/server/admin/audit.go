@@ -17,7 +17,7 @@ import (
 
 type auditInput struct {
 	Org    string    `query:"org" maxLength:"64" doc:"Only this organisation's log."`
-	Own    bool      `query:"own" doc:"Only what operators did to the service itself."`
+	Own    bool      `query:"own" doc:"Only changes to the service itself by operators."`
 	Action string    `query:"action" maxLength:"64"`
 	Kind   string    `query:"actorKind" enum:"key,member,operator,system,creator"`
 	Actor  string    `query:"actorId" maxLength:"64"`
@@ -25,26 +25,26 @@ type auditInput struct {
 	Since  time.Time `query:"since"`
 	Until  time.Time `query:"until"`
 	Limit  int       `query:"limit" minimum:"1" maximum:"100" default:"50"`
-	Cursor string    `query:"cursor" maxLength:"64" doc:"nextCursor of the page before."`
+	Cursor string    `query:"cursor" maxLength:"64" doc:"nextCursor of the previous page."`
 }
 
 type auditOutput struct {
 	Body struct {
-		Entries    []auditBody `json:"entries" doc:"The newest first."`
+		Entries    []auditBody `json:"entries" doc:"Newest first."`
 		NextCursor *string     `json:"nextCursor"`
 	}
 }
 
 type auditBody struct {
 	ID        string          `json:"id"`
-	Org       *orgRef         `json:"org" doc:"Whose log it is in; null for what operators did to the service itself."`
+	Org       *orgRef         `json:"org" doc:"The organisation whose log has the entry; null for changes to the service itself."`
 	At        stamp.Time      `json:"at"`
 	Actor     actorBody       `json:"actor"`
 	Action    string          `json:"action"`
 	Target    string          `json:"target"`
 	RequestID string          `json:"requestId"`
-	IPHash    string          `json:"ipHash" doc:"Equal for equal sources; the address cannot be read from it."`
-	Changes   json.RawMessage `json:"changes" doc:"The fields that changed, each with from and to. Of customers' addresses the host alone is shown."`
+	IPHash    string          `json:"ipHash" doc:"A hash of the source address: equal for equal sources, and not reversible."`
+	Changes   json.RawMessage `json:"changes" doc:"The fields that changed, each with from and to. Only the host of customers' addresses is shown."`
 }
 
 type actorBody struct {
@@ -56,8 +56,8 @@ type actorBody struct {
 func (a *Admin) auditRoutes() {
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "listAllAudit", Method: http.MethodGet, Path: "/admin/v1/audit", Tag: "Audit", Status: http.StatusOK, Scope: scope.AdminOrgs,
-		Summary:     "Audit log of everything",
-		Description: "Who changed what, in all organisations and in the service itself. Every organisation reads its own part.",
+		Summary:     "List audit entries of all organisations",
+		Description: "Who changed what, in all organisations and in the service itself. Each organisation can read its own entries.",
 	}, a.listAudit)
 }
 
@@ -80,7 +80,7 @@ func (a *Admin) listAudit(ctx context.Context, in *auditInput) (*auditOutput, er
 	out := &auditOutput{}
 	if len(entries) > in.Limit {
 		entries = entries[:in.Limit]
-		out.Body.NextCursor = some(string(entries[in.Limit-1].ID))
+		out.Body.NextCursor = nilIfEmpty(string(entries[in.Limit-1].ID))
 	}
 	names, err := a.names(ctx, len(entries), func(i int) id.Org { return entries[i].Org })
 	if err != nil {
@@ -100,7 +100,8 @@ func (a *Admin) listAudit(ctx context.Context, in *auditInput) (*auditOutput, er
 	return out, nil
 }
 
-// masked is what operators see of changes: an address that a customer gave may hold a secret behind its host.
+// masked returns changes as operators may see them: the part of a customer's address after its host may contain a
+// secret.
 func masked(changes json.RawMessage) json.RawMessage {
 	var fields map[string]map[string]any
 	if json.Unmarshal(changes, &fields) != nil {
@@ -126,7 +127,7 @@ func masked(changes json.RawMessage) json.RawMessage {
 	return text
 }
 
-// origin cuts an address off behind its host.
+// origin cuts an address after its host.
 func origin(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {

@@ -12,8 +12,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
-// Operators see what there is and how it fares, and never what is in it: a session, a payload, a secret of a webhook, what stands behind
-// the host in its address, what a customer noted on an account and the passwords of proxies are in no answer of any operation, present and
+// Operators see objects and their states but never their contents: sessions, payloads, secrets and addresses of
+// webhooks, the customer's notes on accounts, and passwords of proxies are in no response of any operation, present and
 // future.
 func TestOperatorsNeverSeeWhatIsInside(t *testing.T) {
 	t.Parallel()
@@ -28,7 +28,7 @@ func TestOperatorsNeverSeeWhatIsInside(t *testing.T) {
 		testnode.AdminToken, o.Key,
 	}
 	for pair := range strings.SplitSeq(with.Cookie, ";") {
-		if _, value, ok := strings.Cut(strings.TrimSpace(pair), "="); ok && len(value) >= 16 { // the others are the creator's id, which is public
+		if _, value, ok := strings.Cut(strings.TrimSpace(pair), "="); ok && len(value) >= 16 { // Shorter values are public ids.
 			canaries = append(canaries, value)
 		}
 	}
@@ -74,7 +74,7 @@ func TestOperatorsNeverSeeWhatIsInside(t *testing.T) {
 			path = strings.ReplaceAll(op.Path, "{id}", "1")
 		}
 		if len(endpoint.Parameters(path)) > 0 {
-			t.Fatalf("%s has a parameter that this test does not know", op.Path)
+			t.Fatalf("%s has a parameter that this test cannot fill", op.Path)
 		}
 		var body any
 		if op.HasBody() {
@@ -87,12 +87,12 @@ func TestOperatorsNeverSeeWhatIsInside(t *testing.T) {
 		quoted, _ := json.Marshal(s)
 		for _, form := range []string{s, strings.Trim(string(quoted), `"`), hex.EncodeToString([]byte(s)), base64.StdEncoding.EncodeToString([]byte(s)), base64.RawURLEncoding.EncodeToString([]byte(s))} {
 			if at := strings.Index(text, form); at >= 0 {
-				t.Errorf("%.16s… is in an answer: …%s…", s, text[max(at-200, 0):min(at+50, len(text))])
+				t.Errorf("%.16s… is in a response: …%s…", s, text[max(at-200, 0):min(at+50, len(text))])
 			}
 		}
 	}
-	// What they are to see is there.
+	// What operators need is shown.
 	if !contains(text, account, "Luna", `"host":"127.0.0.1:9"`, `http://127.0.0.1:9/…`) {
-		t.Errorf("too little is seen: %s", text)
+		t.Errorf("an expected value is missing: %s", text)
 	}
 }

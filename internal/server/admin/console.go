@@ -21,7 +21,7 @@ import (
 //go:embed pages/sign-in.html
 var signInText string
 
-// console is the operators' pages: a form that takes the token, and behind it a page that calls the admin API.
+// console serves the operators' pages: a sign-in form for the token, and a page that calls the admin API.
 type console struct {
 	*Admin
 	who    *operators
@@ -29,7 +29,7 @@ type console struct {
 	mux    *http.ServeMux
 	signIn *template.Template
 	guard  *http.CrossOriginProtection
-	// tries bounds the wrong tokens of a person, which are fewer than those of a program.
+	// tries limits the wrong tokens in the form, to fewer than programs may send.
 	tries ratelimit.Pace
 }
 
@@ -55,7 +55,7 @@ func newConsole(a *Admin, who *operators) *console {
 	return c
 }
 
-// serves says whether a path is one of the console's.
+// serves reports whether a path belongs to the console.
 func (c *console) serves(address string) bool {
 	if address == "/ops/" {
 		return true
@@ -65,7 +65,7 @@ func (c *console) serves(address string) bool {
 
 func (c *console) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.mux.ServeHTTP(w, r) }
 
-// table404 lets the table answer for what the console does not have.
+// table404 lets the table answer requests that the console does not serve.
 func (a *Admin) table404(w http.ResponseWriter, r *http.Request) { a.table.ServeHTTP(w, r) }
 
 func (c *console) getAsset(w http.ResponseWriter, r *http.Request) {
@@ -74,15 +74,15 @@ func (c *console) getAsset(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// getPage shows the console, whatever the path behind /ops: the page finds out by itself what it is to show.
+// getPage serves the console for every path below /ops. The page itself decides what to show.
 func (c *console) getPage(w http.ResponseWriter, r *http.Request) {
-	if !webapp.Wants(r) {
+	if !webapp.IsNavigation(r) {
 		c.table.ServeHTTP(w, r)
 		return
 	}
 	if _, ok := c.signedIn(r); !ok {
 		target := "/ops/sign-in"
-		if to := r.URL.RequestURI(); to != "/ops" && local(to) {
+		if to := r.URL.RequestURI(); to != "/ops" && isConsolePath(to) {
 			target += "?to=" + template.URLQueryEscaper(to)
 		}
 		webapp.Secure(w.Header(), "")
@@ -100,12 +100,12 @@ func (c *console) signedIn(r *http.Request) (pass, bool) {
 	return c.who.pass.read(given[0].Value)
 }
 
-// local says whether an address is one of the console's pages, so that nobody is sent elsewhere after signing in.
-func local(to string) bool {
+// isConsolePath reports whether an address is a page of the console, so that a sign-in cannot redirect elsewhere.
+func isConsolePath(to string) bool {
 	return to == "/ops" || strings.HasPrefix(to, "/ops/") && !strings.HasPrefix(to, "/ops/sign-") && !strings.ContainsAny(to, "\\\r\n") && len(to) <= 1024
 }
 
-// form is what the page of signing in shows.
+// form is the data of the sign-in page.
 type form struct {
 	Nonce, To, Name, Fault string
 	Node                   string
@@ -116,12 +116,12 @@ func (c *console) show(w http.ResponseWriter, status int, f form) {
 	webapp.Secure(w.Header(), "style-src 'nonce-"+f.Nonce+"'; form-action 'self'; img-src 'self'")
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_ = c.signIn.Execute(w, f) // the browser may have gone
+	_ = c.signIn.Execute(w, f) // The browser may have disconnected.
 }
 
 func (c *console) getSignIn(w http.ResponseWriter, r *http.Request) {
 	to := r.URL.Query().Get("to")
-	if !local(to) {
+	if !isConsolePath(to) {
 		to = "/ops"
 	}
 	if _, ok := c.signedIn(r); ok {
@@ -135,13 +135,13 @@ func (c *console) getSignIn(w http.ResponseWriter, r *http.Request) {
 func (c *console) postSignIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	f := form{To: r.PostFormValue("to"), Name: cleanName(r.PostFormValue("name"))}
-	if !local(f.To) {
+	if !isConsolePath(f.To) {
 		f.To = "/ops"
 	}
 	source := c.Source(r)
 	switch {
 	case c.guard.Check(r) != nil:
-		f.Fault = "The form was sent by a page of another site. Sign in here."
+		f.Fault = "The form was sent from another site. Sign in here."
 		c.show(w, http.StatusForbidden, f)
 		return
 	case c.tries.Spent(source) || c.who.guessing(source):
@@ -150,20 +150,20 @@ func (c *console) postSignIn(w http.ResponseWriter, r *http.Request) {
 		c.show(w, http.StatusTooManyRequests, f)
 		return
 	case f.Name == "":
-		f.Fault = "Enter your name. It is written next to everything that you change."
+		f.Fault = "Enter your name. It is recorded with every change you make."
 		c.show(w, http.StatusUnprocessableEntity, f)
 		return
-	case !c.who.knows(strings.TrimSpace(r.PostFormValue("token"))):
+	case !c.who.isToken(strings.TrimSpace(r.PostFormValue("token"))):
 		c.tries.Take(source)
 		c.who.missed(source)
-		c.Log.LogAttrs(r.Context(), slog.LevelWarn, "operator not signed in", slog.String("ip_hash", c.HashIP(source)))
-		f.Fault = "This is not the operators' token. It is STAGEDOOR_ADMIN_TOKEN in the settings of the service."
+		c.Log.LogAttrs(r.Context(), slog.LevelWarn, "wrong operator token", slog.String("ip_hash", c.HashIP(source)))
+		f.Fault = "This is not the operator token. The token is STAGEDOOR_ADMIN_TOKEN in the settings of the service."
 		c.show(w, http.StatusForbidden, f)
 		return
 	}
-	if err := c.enter(w, r, f.Name); err != nil {
-		c.Log.LogAttrs(r.Context(), slog.LevelError, "operator not signed in", slog.Any("error", err))
-		f.Fault = "You cannot sign in right now: it could not be written to the audit log. Try again."
+	if err := c.startSession(w, r, f.Name); err != nil {
+		c.Log.LogAttrs(r.Context(), slog.LevelError, "cannot sign in operator", slog.Any("error", err))
+		f.Fault = "You cannot sign in because the audit log is not available. Try again."
 		c.show(w, http.StatusServiceUnavailable, f)
 		return
 	}
@@ -171,8 +171,8 @@ func (c *console) postSignIn(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, f.To, http.StatusSeeOther)
 }
 
-// enter signs a browser in. That somebody did is on record before they can do anything.
-func (c *console) enter(w http.ResponseWriter, r *http.Request, name string) error {
+// startSession sets the cookie of a browser. The sign-in is recorded in the audit log first.
+func (c *console) startSession(w http.ResponseWriter, r *http.Request, name string) error {
 	value, until, err := c.who.pass.make(name)
 	if err != nil {
 		return err
@@ -204,7 +204,7 @@ func passCookie(value string, age int) *http.Cookie {
 	return &http.Cookie{Name: cookieName, Value: value, Path: "/", MaxAge: age, Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode}
 }
 
-// cleanName makes a name fit for the audit log: one line of printable characters.
+// cleanName returns a name for the audit log: one line of printable characters.
 func cleanName(text string) string {
 	text = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsGraphic(r) {

@@ -14,7 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
-// browse makes a request as a browser would: from the console's own pages unless a header says otherwise.
+// browse sends a request like a browser on the console's own pages, unless a header says otherwise.
 func browse(t *testing.T, method, address string, form url.Values, headers map[string]string, cookies ...*http.Cookie) testnode.Reply {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(form.Encode()))
@@ -59,8 +59,8 @@ func signIn(t *testing.T, n *testnode.Node, name string) *http.Cookie {
 	return cookieOf(t, r)
 }
 
-// The token gives a cookie that no script reads and no other site sends; with it the pages are shown and the admin API answers, under the
-// name that was given; without it there is nothing but the form.
+// The token is exchanged for a cookie that scripts cannot read and other sites cannot send. With it the pages are shown
+// and the admin API answers, under the given name. Without it only the form is shown.
 func TestOperatorsSignIn(t *testing.T) {
 	t.Parallel()
 	n := testnode.Nodes(t, 1, testnode.Setup{})[0]
@@ -74,7 +74,7 @@ func TestOperatorsSignIn(t *testing.T) {
 	}
 	policy := r.Header.Get("Content-Security-Policy")
 	if !contains(policy, "default-src 'none'", "frame-ancestors 'none'", "form-action 'self'") || strings.Contains(policy, "unsafe") || strings.Contains(policy, "script-src") {
-		t.Errorf("the form's policy: %s", policy)
+		t.Errorf("the policy of the form: %s", policy)
 	}
 
 	c := signIn(t, n, "Ana <script>")
@@ -95,7 +95,7 @@ func TestOperatorsSignIn(t *testing.T) {
 	if r := browse(t, http.MethodGet, n.Internal+"/ops/sign-in?to=https://evil.example/", nil, nil, c); r.Status != http.StatusSeeOther || r.Header.Get("Location") != "/ops" {
 		t.Errorf("%d %v", r.Status, r.Header)
 	}
-	// What is done with it is in the log under the name.
+	// Changes are in the audit log under the name.
 	req := map[string]string{"Content-Type": "application/json"}
 	if r := browseJSON(t, http.MethodPut, n.Internal+"/admin/v1/banner", `{"text":"Hello"}`, req, c); r.Status != http.StatusOK {
 		t.Errorf("%d %s", r.Status, r.Body)
@@ -129,7 +129,7 @@ func browseJSON(t *testing.T, method, address, body string, headers map[string]s
 	return r
 }
 
-// A page of another site can neither sign somebody in nor use the cookie of somebody who is, to change or to read.
+// A page of another site can neither sign an operator in nor use an operator's cookie, to change or to read.
 func TestOtherSitesCannotUseTheConsole(t *testing.T) {
 	t.Parallel()
 	n := testnode.Nodes(t, 1, testnode.Setup{})[0]
@@ -155,7 +155,7 @@ func TestOtherSitesCannotUseTheConsole(t *testing.T) {
 	}
 }
 
-// A cookie that was made up, changed, or signed for another token is none; two are none either.
+// A cookie that was invented, altered or signed for another token is rejected, and so are two cookies.
 func TestCookiesCannotBeForged(t *testing.T) {
 	t.Parallel()
 	n := testnode.Nodes(t, 1, testnode.Setup{})[0]
@@ -176,7 +176,7 @@ func TestCookiesCannotBeForged(t *testing.T) {
 	if r := browse(t, http.MethodGet, n.Internal+"/admin/v1/orgs", nil, nil, good, good); r.Status != http.StatusUnauthorized {
 		t.Errorf("two: %d %s", r.Status, r.Body)
 	}
-	// On the public listener it is nobody's.
+	// The public listener does not accept it.
 	if r := browse(t, http.MethodGet, n.URL+"/v1/me", nil, nil, good); r.Status != http.StatusUnauthorized {
 		t.Errorf("in public: %d %s", r.Status, r.Body)
 	}
@@ -187,7 +187,8 @@ func TestCookiesCannotBeForged(t *testing.T) {
 	}
 }
 
-// Wrong tokens are soon not even looked at; a name is asked for; what was typed is shown again without being understood, the token never.
+// After a few wrong tokens the form rejects all of them. A name is required. The form repeats what was typed, escaped,
+// but never the token.
 func TestWrongTokensAreBounded(t *testing.T) {
 	t.Parallel()
 	n := testnode.Nodes(t, 1, testnode.Setup{})[0]
@@ -210,7 +211,7 @@ func TestWrongTokensAreBounded(t *testing.T) {
 	}
 }
 
-// The admin API looks at 60 wrong tokens a minute of one source and refuses the next; other sources are heard meanwhile.
+// The admin API checks 60 wrong tokens a minute from one source and refuses more. Other sources are not affected.
 func TestWrongTokensOfTheAdminAPIAreThrottledPerSource(t *testing.T) {
 	t.Parallel()
 	n := testnode.Nodes(t, 1, testnode.Setup{})[0]
@@ -233,7 +234,7 @@ func TestWrongTokensOfTheAdminAPIAreThrottledPerSource(t *testing.T) {
 		}
 		return testnode.Reply{Status: res.StatusCode, Header: res.Header, Body: body}
 	}
-	// guess sends wrong tokens until they are refused; a slow machine earns some more meanwhile.
+	// guess sends wrong tokens until they are refused. A slow machine may send more than 60.
 	guess := func(from string) (looked int) {
 		for {
 			switch r := try(from, "canary-token"); r.Status {
@@ -255,8 +256,8 @@ func TestWrongTokensOfTheAdminAPIAreThrottledPerSource(t *testing.T) {
 	}
 }
 
-// Wrong tokens are counted per source and over all of them. Whoever sent too many is not heard, with the right token neither; a source that
-// has sent none always is.
+// Wrong tokens are counted per source and for all sources together. A source over the limit is refused, even with the
+// right token; a source that sent no wrong token never is.
 func TestGuessingSourcesDoNotLockOutOthers(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -269,7 +270,7 @@ func TestGuessingSourcesDoNotLockOutOthers(t *testing.T) {
 	guessing := func(source string, want bool) {
 		t.Helper()
 		if got := o.Guessing(source); got != want {
-			t.Errorf("%s is taken for guessing: %t", source, got)
+			t.Errorf("guessing(%s) = %t", source, got)
 		}
 	}
 	missed("a", 59)
@@ -281,16 +282,16 @@ func TestGuessingSourcesDoNotLockOutOthers(t *testing.T) {
 	for _, source := range []string{"c", "d", "e", "f"} {
 		missed(source, 60)
 	}
-	guessing("b", true) // all of them together have sent too many, and it is one of them
+	guessing("b", true) // All sources together are over the limit, and b sent some.
 	guessing("g", false)
 	now = now.Add(time.Second)
-	guessing("a", false) // it has earned another try
-	guessing("b", false) // and so have all together
+	guessing("a", false) // Another try is allowed after a second,
+	guessing("b", false) // and also for all sources together.
 	now = now.Add(time.Minute)
 	guessing("c", false)
 }
 
-// Assets are served beside the console; nothing else of the site is.
+// The console's listener serves assets, and no other file of the site.
 func TestAssetsOfTheConsole(t *testing.T) {
 	t.Parallel()
 	n := testnode.Nodes(t, 1, testnode.Setup{})[0]

@@ -23,7 +23,7 @@ type switchesOutput struct {
 }
 
 type switchBody struct {
-	Name   string      `json:"name" doc:"signups, connects, writes, webhooks, or region/ and a region."`
+	Name   string      `json:"name" doc:"signups, connects, writes, webhooks, or region/ followed by a region."`
 	On     bool        `json:"on"`
 	About  string      `json:"about" doc:"What happens while it is off."`
 	Reason string      `json:"reason" doc:"Why it is off. Customers do not see it."`
@@ -33,8 +33,8 @@ type switchBody struct {
 
 type setSwitchesInput struct {
 	Body struct {
-		Switches map[string]bool `json:"switches" minProperties:"1" maxProperties:"64" doc:"On or off, by name. What is left out stays as it is."`
-		Reason   string          `json:"reason,omitempty" maxLength:"500" doc:"Needed to switch something off. Customers do not see it."`
+		Switches map[string]bool `json:"switches" minProperties:"1" maxProperties:"64" doc:"On (true) or off (false), by name. Omitted switches stay unchanged."`
+		Reason   string          `json:"reason,omitempty" maxLength:"500" doc:"Required to switch something off. Customers do not see it."`
 	}
 }
 
@@ -47,18 +47,18 @@ type bannerOutput struct {
 type bannerBody struct {
 	Text  string      `json:"text"`
 	Level string      `json:"level" enum:"info,warning,critical"`
-	URL   *string     `json:"url" doc:"Where more is said."`
-	Until *stamp.Time `json:"until" doc:"When it goes by itself."`
+	URL   *string     `json:"url" doc:"The address of more information."`
+	Until *stamp.Time `json:"until" doc:"When the banner disappears automatically."`
 	By    string      `json:"by"`
 	Since stamp.Time  `json:"since"`
 }
 
 type setBannerInput struct {
 	Body struct {
-		Text  string     `json:"text" maxLength:"280" doc:"What all customers read in the dashboard. Empty to take the banner away."`
+		Text  string     `json:"text" maxLength:"280" doc:"The text that all customers see in the dashboard. Empty to remove the banner."`
 		Level string     `json:"level,omitempty" enum:"info,warning,critical" default:"info"`
-		URL   string     `json:"url,omitempty" maxLength:"2048" doc:"Where more is said: an https address."`
-		Until *time.Time `json:"until,omitempty" doc:"When it goes by itself."`
+		URL   string     `json:"url,omitempty" maxLength:"2048" doc:"The https address of more information."`
+		Until *time.Time `json:"until,omitempty" doc:"When the banner disappears automatically."`
 	}
 }
 
@@ -68,34 +68,34 @@ func (a *Admin) controlRoutes() {
 		return o
 	}
 	endpoint.Typed(a.table, op(endpoint.Operation{
-		ID: "getSwitches", Method: http.MethodGet, Path: "/admin/v1/switches", Summary: "Kill switches",
+		ID: "getSwitches", Method: http.MethodGet, Path: "/admin/v1/switches", Summary: "List switches",
 	}), a.getSwitches)
 	endpoint.Typed(a.table, op(endpoint.Operation{
-		ID: "setSwitches", Method: http.MethodPut, Path: "/admin/v1/switches", Audit: "switches.set", Summary: "Switch off, or on again",
-		Description: "In force on this node with the answer, and on all others within seconds. What is off is answered with 503 `service-unavailable`; " +
-			"webhooks are held back and lose nothing.",
+		ID: "setSwitches", Method: http.MethodPut, Path: "/admin/v1/switches", Audit: "switches.set", Summary: "Set switches",
+		Description: "Applies on this node before the response, and on all others within seconds. Requests for what is off get 503 `service-unavailable`; " +
+			"webhook deliveries are held back and not lost.",
 		Example: map[string]any{"switches": map[string]bool{"connects": false}, "reason": "The platform has changed its sign-in."},
 	}), a.setSwitches)
 	endpoint.Typed(a.table, op(endpoint.Operation{
-		ID: "getBanner", Method: http.MethodGet, Path: "/admin/v1/banner", Summary: "The banner",
+		ID: "getBanner", Method: http.MethodGet, Path: "/admin/v1/banner", Summary: "Get the banner",
 	}), a.getBanner)
 	endpoint.Typed(a.table, op(endpoint.Operation{
-		ID: "setBanner", Method: http.MethodPut, Path: "/admin/v1/banner", Audit: "banner.set", Summary: "Say something to all customers",
+		ID: "setBanner", Method: http.MethodPut, Path: "/admin/v1/banner", Audit: "banner.set", Summary: "Set the banner",
 		Example: map[string]any{"text": "Connecting accounts is slow right now. We are on it.", "level": "warning"},
 	}), a.setBanner)
 }
 
-// switches lists those there are, with what happens while they are off.
+// switches returns all switches with what happens while they are off.
 func (a *Admin) switches() []switchBody {
 	list := []switchBody{
-		{Name: string(switches.Signups), About: "Nobody makes an organisation of their own. Members sign in as usual."},
-		{Name: string(switches.Connects), About: "No new attempt to connect an account is taken; those under way go on."},
+		{Name: string(switches.Signups), About: "No new organisations can be created. Members sign in as usual."},
+		{Name: string(switches.Connects), About: "New connect attempts are refused; those in progress continue."},
 		{Name: string(switches.Writes), About: "SDK methods that change something, and uploads, are refused; reads work."},
 		{Name: string(switches.Webhooks), About: "Nothing is delivered; events wait in the store, in order."},
 	}
 	for _, region := range a.Egress.Regions() {
 		list = append(list, switchBody{
-			Name: string(switches.Region(region)), About: "Nothing leaves through the region: calls on its accounts are refused, and its listeners hang up.",
+			Name: string(switches.Region(region)), About: "No traffic leaves through the region: calls on its accounts are refused, and its listeners disconnect.",
 		})
 	}
 	return list
@@ -109,7 +109,7 @@ func (a *Admin) viewSwitches(s switches.State) *switchesOutput {
 		d, off := s.Off[switches.Switch(b.Name)]
 		b.On = !off
 		if off {
-			b.Reason, b.By, b.Since = d.Reason, d.By, moment(d.At)
+			b.Reason, b.By, b.Since = d.Reason, d.By, nilIfZero(d.At)
 		}
 	}
 	return out
@@ -120,19 +120,19 @@ func (a *Admin) getSwitches(context.Context, *struct{}) (*switchesOutput, error)
 }
 
 func (a *Admin) setSwitches(ctx context.Context, in *setSwitchesInput) (*switchesOutput, error) {
-	bad := problem.ValidationFailed.New("The switches have values that are not allowed.")
+	bad := problem.ValidationFailed.New("The switches have invalid values.")
 	var turns []switches.Turn
 	known := a.switches()
 	reason := strings.TrimSpace(in.Body.Reason)
 	for name, on := range in.Body.Switches {
 		if !slices.ContainsFunc(known, func(b switchBody) bool { return b.Name == name }) {
-			bad.At("/switches", "unknown", "must be names of switches, as GET lists them")
+			bad.At("/switches", "unknown", "must be names of switches, from GET /admin/v1/switches")
 			break
 		}
 		turns = append(turns, switches.Turn{Switch: switches.Switch(name), On: on, Reason: reason})
 	}
 	if reason == "" && slices.ContainsFunc(turns, func(t switches.Turn) bool { return !t.On }) {
-		bad.At("/reason", "required", "must say why something is switched off")
+		bad.At("/reason", "required", "is required to switch something off")
 	}
 	if len(bad.Fields) > 0 {
 		return nil, bad
@@ -147,7 +147,7 @@ func (a *Admin) setSwitches(ctx context.Context, in *setSwitchesInput) (*switche
 func viewBanner(b *switches.Banner) *bannerOutput {
 	out := &bannerOutput{}
 	if b != nil {
-		out.Body.Banner = &bannerBody{b.Text, b.Level, some(b.URL), (*stamp.Time)(b.Until), b.By, stamp.Time(b.At)}
+		out.Body.Banner = &bannerBody{b.Text, b.Level, nilIfEmpty(b.URL), (*stamp.Time)(b.Until), b.By, stamp.Time(b.At)}
 	}
 	return out
 }
@@ -158,9 +158,9 @@ func (a *Admin) getBanner(context.Context, *struct{}) (*bannerOutput, error) {
 
 func (a *Admin) setBanner(ctx context.Context, in *setBannerInput) (*bannerOutput, error) {
 	b := switches.Banner{Text: strings.TrimSpace(in.Body.Text), Level: in.Body.Level, URL: in.Body.URL, Until: in.Body.Until}
-	bad := problem.ValidationFailed.New("The banner has values that are not allowed.")
+	bad := problem.ValidationFailed.New("The banner has invalid values.")
 	if strings.ContainsFunc(b.Text, unicode.IsControl) {
-		bad.At("/text", "character", "must not hold control characters")
+		bad.At("/text", "character", "must not contain control characters")
 	}
 	if u, err := url.Parse(b.URL); b.URL != "" && (err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil) {
 		bad.At("/url", "format", "must be an https address")

@@ -16,7 +16,7 @@ import (
 
 type egressOutput struct {
 	Body struct {
-		Node    string       `json:"node" doc:"Health and open connections are as this node sees them; draining is everybody's."`
+		Node    string       `json:"node" doc:"The node that answers. Health and open connections are as this node sees them; draining applies to all nodes."`
 		Regions []regionBody `json:"regions"`
 	}
 }
@@ -24,26 +24,26 @@ type egressOutput struct {
 type regionBody struct {
 	Region    string      `json:"region"`
 	On        bool        `json:"on" doc:"Whether its switch is on."`
-	Available bool        `json:"available" doc:"Whether it has a proxy that can be used."`
+	Available bool        `json:"available" doc:"Whether the region has a usable proxy."`
 	Proxies   []proxyBody `json:"proxies"`
 }
 
 type proxyBody struct {
-	Proxy       string      `json:"proxy" doc:"Its place in the settings. Addresses and passwords are not shown."`
+	Proxy       string      `json:"proxy" doc:"The position of the proxy in the settings, from 0. Addresses and passwords are not shown."`
 	Healthy     bool        `json:"healthy"`
-	Since       *stamp.Time `json:"since" doc:"Since when it is healthy or not; null if that never changed."`
+	Since       *stamp.Time `json:"since" doc:"Since when it has been healthy or unhealthy; null if that never changed."`
 	LastFailure *string     `json:"lastFailure" doc:"Why the last dial or check failed; null if it did not."`
-	Draining    bool        `json:"draining" doc:"Whether nothing new goes through it."`
+	Draining    bool        `json:"draining" doc:"Whether the proxy gets no new connections."`
 	DrainedAt   *stamp.Time `json:"drainedAt"`
 	DrainedBy   *string     `json:"drainedBy"`
 	Reason      *string     `json:"reason" doc:"Why it is drained."`
 	Open        int         `json:"openConnections"`
 }
 
-// ProxyRef names a proxy.
+// ProxyRef is a proxy in a path.
 type ProxyRef struct {
 	Region string `path:"region" maxLength:"8"`
-	Proxy  string `path:"proxy" maxLength:"8" doc:"Its place in the settings, from 0."`
+	Proxy  string `path:"proxy" maxLength:"8" doc:"The position of the proxy in the settings, from 0."`
 }
 
 type drainInput struct {
@@ -62,17 +62,17 @@ func (a *Admin) egressRoutes() {
 	}
 	notFound := []problem.Kind{problem.ProxyNotFound}
 	endpoint.Typed(a.table, op(endpoint.Operation{
-		ID: "getEgress", Method: http.MethodGet, Path: "/admin/v1/egress", Summary: "Proxies by region",
+		ID: "getEgress", Method: http.MethodGet, Path: "/admin/v1/egress", Summary: "List proxies by region",
 	}), a.getEgress)
 	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "drainProxy", Method: http.MethodPost, Path: "/admin/v1/egress/{region}/{proxy}/drain", Audit: "egress.drain", Problems: notFound,
-		Summary: "Drain a proxy", Description: "Nothing new goes through it, on any node, within seconds; its accounts go through the region's others. " +
-			"What goes through it may finish for two minutes. Without another proxy the region's accounts get 503 `egress-unavailable`.",
-		Example: map[string]any{"reason": "The provider does maintenance."},
+		Summary: "Drain a proxy", Description: "Within seconds no node opens new connections through the proxy; its accounts use the other proxies of the region. " +
+			"Open connections have two minutes to finish. Without another proxy, calls on the region's accounts get 503 `egress-unavailable`.",
+		Example: map[string]any{"reason": "The provider is doing maintenance."},
 	}), a.drainProxy)
 	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "undrainProxy", Method: http.MethodPost, Path: "/admin/v1/egress/{region}/{proxy}/undrain", Audit: "egress.undrain", Problems: notFound,
-		Summary: "Use a drained proxy again", Description: "The accounts that it had come back to it.",
+		Summary: "Undrain a proxy", Description: "The proxy is used again, by the same accounts as before.",
 	}), a.undrainProxy)
 }
 
@@ -98,14 +98,14 @@ func (a *Admin) viewEgress(s switches.State) *egressOutput {
 }
 
 func viewProxy(p egress.Status, s switches.State) proxyBody {
-	b := proxyBody{Proxy: strconv.Itoa(p.Proxy), Healthy: p.Healthy, Since: moment(p.Since), LastFailure: some(p.Reason), Open: p.Open}
+	b := proxyBody{Proxy: strconv.Itoa(p.Proxy), Healthy: p.Healthy, Since: nilIfZero(p.Since), LastFailure: nilIfEmpty(p.Reason), Open: p.Open}
 	if d, drained := s.Drained[drainName(p)]; drained {
-		b.Draining, b.DrainedAt, b.DrainedBy, b.Reason = true, moment(d.At), some(d.By), some(d.Reason)
+		b.Draining, b.DrainedAt, b.DrainedBy, b.Reason = true, nilIfZero(d.At), nilIfEmpty(d.By), nilIfEmpty(d.Reason)
 	}
 	return b
 }
 
-// drainName is what a proxy is called among all nodes.
+// drainName identifies a proxy on all nodes.
 func drainName(p egress.Status) string { return p.Region + "/" + p.Fingerprint }
 
 func (a *Admin) drainProxy(ctx context.Context, in *drainInput) (*egressOutput, error) {
@@ -127,5 +127,5 @@ func (a *Admin) drain(ctx context.Context, which ProxyRef, reason string, draine
 		}
 		return a.viewEgress(s), nil
 	}
-	return nil, problem.ProxyNotFound.New("This region has no proxy at this place.")
+	return nil, problem.ProxyNotFound.New("This region has no proxy at this position.")
 }

@@ -6,16 +6,16 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
-// Operators judges tokens.
+// Operators exports operators for tests.
 type Operators struct{ *operators }
 
-// NewOperators makes what judges tokens.
+// NewOperators returns an authenticator for a token.
 func NewOperators(token secret.String, now func() time.Time) Operators {
 	return Operators{newOperators(token, now)}
 }
 
-// Guessing says whether the tokens of a source are not looked at.
+// Guessing reports whether tokens of a source are refused.
 func (o Operators) Guessing(source string) bool { return o.guessing(source) }
 
-// Missed counts a wrong token of a source.
+// Missed records a wrong token from a source.
 func (o Operators) Missed(source string) { o.missed(source) }

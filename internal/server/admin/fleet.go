@@ -11,7 +11,7 @@ import (
 
 type operatorOutput struct {
 	Body struct {
-		Name    string `json:"name" doc:"What the operator signed in as; operator for the bare token."`
+		Name    string `json:"name" doc:"The name with which the operator signed in; operator if the token was sent directly."`
 		Node    string `json:"node" doc:"The node that answers."`
 		Version string `json:"version"`
 	}
@@ -35,7 +35,7 @@ type nodeBody struct {
 func (a *Admin) fleetRoutes() {
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "getOperator", Method: http.MethodGet, Path: "/admin/v1/me", Tag: "Fleet", Status: http.StatusOK, Scope: scope.AdminOrgs,
-		Summary: "Who calls, and who answers",
+		Summary: "Get the current operator and node",
 	}, a.getOperator)
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "listNodes", Method: http.MethodGet, Path: "/admin/v1/nodes", Tag: "Fleet", Status: http.StatusOK, Scope: scope.AdminOrgs,

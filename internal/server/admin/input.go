@@ -10,35 +10,33 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 )
 
-// optional reads an id that may be left out.
+// optional parses an id that may be empty.
 func optional[K id.Kind](text, pointer string) (K, error) {
 	if text == "" {
 		return "", nil
 	}
 	one, err := id.Parse[K](text)
 	if err != nil {
-		return "", problem.InvalidRequest.New("A parameter is not what it must be.").At(pointer, "format", "must be an id, as these lists give them out")
+		return "", problem.InvalidRequest.New("A parameter is invalid.").At(pointer, "format", "must be an id from this API")
 	}
 	return one, nil
 }
 
-// some is nil for nothing.
-func some(text string) *string {
+func nilIfEmpty(text string) *string {
 	if text == "" {
 		return nil
 	}
 	return &text
 }
 
-// moment is nil for no time.
-func moment(at time.Time) *stamp.Time {
+func nilIfZero(at time.Time) *stamp.Time {
 	if at.IsZero() {
 		return nil
 	}
 	return (*stamp.Time)(&at)
 }
 
-// names reads the names of the orgs of a list.
+// names loads the names of the orgs of a list.
 func (a *Admin) names(ctx context.Context, n int, of func(int) id.Org) (map[id.Org]string, error) {
 	var orgs []id.Org
 	for i := range n {

@@ -14,9 +14,9 @@ import (
 type inviteInput struct {
 	ID   string `path:"id" maxLength:"64"`
 	Body struct {
-		Email string `json:"email" minLength:"3" maxLength:"254" doc:"Only somebody who signs in with this address can accept."`
+		Email string `json:"email" minLength:"3" maxLength:"254" doc:"The address to invite. Only a user who signs in with it can accept."`
 		Role  string `json:"role" enum:"owner,admin,developer,support"`
-		Again bool   `json:"again,omitempty" doc:"Also if a member has the address: for people whom the identity provider now knows by another name, such as after a change of provider."`
+		Again bool   `json:"again,omitempty" doc:"Invite even if a member has the address: for users whose identity at the identity provider changed, for example after a change of provider."`
 	}
 }
 
@@ -26,7 +26,7 @@ type inviteOutput struct {
 		Email     string     `json:"email"`
 		Role      string     `json:"role"`
 		ExpiresAt stamp.Time `json:"expiresAt"`
-		URL       string     `json:"url" doc:"The link to send. It is shown only here, works once, and only for the address." sensitive:"true"`
+		URL       string     `json:"url" doc:"The link to send. It is shown only once, works once, and only for the invited address." sensitive:"true"`
 	}
 }
 
@@ -34,7 +34,7 @@ func (a *Admin) invitationRoutes() {
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "inviteToOrg", Method: http.MethodPost, Path: "/admin/v1/orgs/{id}/invitations", Tag: "Organisations", Status: http.StatusCreated, Scope: scope.AdminOrgs,
 		Audit: "member.invite", Problems: []problem.Kind{problem.OrgNotFound, problem.AlreadyMember},
-		Summary: "Invite somebody into an organisation", Description: "For its first owner, or when the last one is gone. The members invite everybody else.",
+		Summary: "Invite a member to an organisation", Description: "For the first owner, or after the last owner has left. Members invite all others.",
 		Example: map[string]any{"email": "ada@example.com", "role": "owner"},
 	}, a.inviteToOrg)
 }

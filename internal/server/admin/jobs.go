@@ -18,7 +18,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 
-// Queue is the job queue; *river.Client[pgx.Tx] is one.
+// Queue is the job queue. *river.Client[pgx.Tx] implements it.
 type Queue interface {
 	JobList(ctx context.Context, params *river.JobListParams) (*river.JobListResult, error)
 	JobRetryTx(ctx context.Context, tx postgres.Tx, id int64) (*rivertype.JobRow, error)
@@ -26,16 +26,16 @@ type Queue interface {
 }
 
 type listJobsInput struct {
-	State  string `query:"state" enum:"available,cancelled,completed,discarded,pending,retryable,running,scheduled" doc:"Left out, all of them."`
+	State  string `query:"state" enum:"available,cancelled,completed,discarded,pending,retryable,running,scheduled" doc:"Default: all states."`
 	Kind   string `query:"kind" maxLength:"64"`
 	Queue  string `query:"queue" maxLength:"64"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"50"`
-	Cursor string `query:"cursor" maxLength:"512" doc:"nextCursor of the page before."`
+	Cursor string `query:"cursor" maxLength:"512" doc:"nextCursor of the previous page."`
 }
 
 type listJobsOutput struct {
 	Body struct {
-		Jobs       []jobBody `json:"jobs" doc:"The newest first."`
+		Jobs       []jobBody `json:"jobs" doc:"Newest first."`
 		NextCursor *string   `json:"nextCursor"`
 	}
 }
@@ -52,7 +52,7 @@ type jobBody struct {
 	ScheduledAt stamp.Time  `json:"scheduledAt"`
 	AttemptedAt *stamp.Time `json:"attemptedAt"`
 	FinalizedAt *stamp.Time `json:"finalizedAt"`
-	LastError   *string     `json:"lastError" doc:"The beginning of what the last failed attempt said."`
+	LastError   *string     `json:"lastError" doc:"The start of the error of the last failed attempt."`
 	FailedAt    *stamp.Time `json:"failedAt"`
 }
 
@@ -74,15 +74,15 @@ func (a *Admin) jobRoutes() {
 	notFound := []problem.Kind{problem.JobNotFound}
 	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "listJobs", Method: http.MethodGet, Path: "/admin/v1/jobs", Summary: "List jobs",
-		Description: "What workers have to do and have done lately. Arguments are not shown; they hold ids alone.",
+		Description: "Pending and recent jobs of the workers. Arguments, which contain only ids, are not shown.",
 	}), a.listJobs)
 	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "retryJob", Method: http.MethodPost, Path: "/admin/v1/jobs/{id}/retry", Audit: "job.retry", Problems: notFound,
-		Summary: "Run a job again", Description: "At once, also one that has ended. A job that is running is left alone.",
+		Summary: "Retry a job", Description: "Runs a job immediately, even if it has ended. A running job is not affected.",
 	}), a.retryJob)
 	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "cancelJob", Method: http.MethodPost, Path: "/admin/v1/jobs/{id}/cancel", Audit: "job.cancel", Problems: notFound,
-		Summary: "Cancel a job", Description: "One that is running is told to stop. One that has ended stays as it is.",
+		Summary: "Cancel a job", Description: "Asks a running job to stop. A job that has ended is not affected.",
 	}), a.cancelJob)
 }
 
@@ -100,7 +100,7 @@ func (a *Admin) listJobs(ctx context.Context, in *listJobsInput) (*listJobsOutpu
 	if in.Cursor != "" {
 		cursor := &river.JobListCursor{}
 		if err := cursor.UnmarshalText([]byte(in.Cursor)); err != nil {
-			return nil, problem.InvalidRequest.New("The cursor is not one that this list gave out.").
+			return nil, problem.InvalidRequest.New("The cursor is invalid.").
 				At("query/cursor", "format", "must be the nextCursor of an earlier page")
 		}
 		p = p.After(cursor)
@@ -117,9 +117,9 @@ func (a *Admin) listJobs(ctx context.Context, in *listJobsInput) (*listJobsOutpu
 	if len(found.Jobs) == in.Limit && found.LastCursor != nil {
 		text, err := found.LastCursor.MarshalText()
 		if err != nil {
-			return nil, fmt.Errorf("encode a cursor of jobs: %w", err)
+			return nil, fmt.Errorf("encode cursor: %w", err)
 		}
-		out.Body.NextCursor = some(string(text))
+		out.Body.NextCursor = nilIfEmpty(string(text))
 	}
 	return out, nil
 }
@@ -152,7 +152,7 @@ func (a *Admin) changeJob(ctx context.Context, job int64, do func(context.Contex
 	return out, nil
 }
 
-// shownError is how much of an error is shown, in bytes.
+// shownError bounds the part of an error that is shown, in bytes.
 const shownError = 300
 
 func viewJob(j *rivertype.JobRow) jobBody {
@@ -162,7 +162,7 @@ func viewJob(j *rivertype.JobRow) jobBody {
 	}
 	if n := len(j.Errors); n > 0 {
 		last := j.Errors[n-1]
-		b.LastError, b.FailedAt = some(last.Error[:min(len(last.Error), shownError)]), moment(last.At)
+		b.LastError, b.FailedAt = nilIfEmpty(last.Error[:min(len(last.Error), shownError)]), nilIfZero(last.At)
 	}
 	return b
 }

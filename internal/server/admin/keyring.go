@@ -10,28 +10,28 @@ import (
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
-// sealer knows how far the rotation of keys is; *seal.Sealer does.
+// sealer reports the progress of key rotation. *seal.Sealer implements it.
 type sealer interface {
 	Status(ctx context.Context) (seal.Status, error)
 }
 
 type keyringOutput struct {
 	Body struct {
-		KMS      string       `json:"kms" enum:"up,down" doc:"Whether the key management service answers. While it does not, progress is not known."`
-		WrapsNow *wrapBody    `json:"wrapsNow" doc:"What wraps new keys; null if it is not known."`
-		Root     *wrapBody    `json:"root" doc:"What the root is wrapped by; null before the first key is made."`
-		OrgKeys  []orgKeyBody `json:"orgKeys" doc:"Keys of organisations by what wraps them."`
+		KMS      string       `json:"kms" enum:"up,down" doc:"Whether the key management service is available. While it is down, the progress is unknown."`
+		WrapsNow *wrapBody    `json:"wrapsNow" doc:"The key that wraps new keys; null if unknown."`
+		Root     *wrapBody    `json:"root" doc:"The key that wraps the root key; null before the first key is created."`
+		OrgKeys  []orgKeyBody `json:"orgKeys" doc:"Keys of organisations by the key that wraps them."`
 		Orgs     int          `json:"orgs" doc:"Organisations that have data keys."`
 		DataKeys int          `json:"dataKeys"`
 		Renewed  int          `json:"renewed" doc:"Data keys of a second or later generation."`
-		Waiting  int          `json:"waiting" doc:"Keys that are still wrapped by an older one. The nodes wrap them again by themselves."`
-		Done     *int         `json:"percentDone" doc:"How much of a rotation is done; null while that is not known."`
+		Waiting  int          `json:"waiting" doc:"Keys that are still wrapped by an older key. The nodes rewrap them automatically."`
+		Done     *int         `json:"percentDone" doc:"The progress of the rotation; null if unknown."`
 		Holders  int          `json:"holders" doc:"Accounts and attempts that have a data key."`
-		Shredded int          `json:"shredded" doc:"Those that had one not long ago."`
+		Shredded int          `json:"shredded" doc:"Accounts and attempts whose data key was destroyed recently."`
 	}
 }
 
-// wrapBody names a version of a key of the key management service; it is not the key.
+// wrapBody identifies a version of a key of the key management service. It is not the key.
 type wrapBody struct {
 	ID      string `json:"id"`
 	Version int    `json:"version"`
@@ -46,7 +46,7 @@ type orgKeyBody struct {
 func (a *Admin) keyringRoutes() {
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "getKeyring", Method: http.MethodGet, Path: "/admin/v1/keyring", Tag: "Keys", Status: http.StatusOK, Scope: scope.AdminOrgs,
-		Summary: "Progress of key rotation", Description: "Counts of the keys that sessions are sealed with, by what wraps them. `stagedoord seal rotate` begins a rotation.",
+		Summary: "Get the progress of key rotation", Description: "The number of keys that encrypt sessions, by the key that wraps them. `stagedoord seal rotate` starts a rotation.",
 	}, a.getKeyring)
 }
 

@@ -17,16 +17,16 @@ import (
 )
 
 type lanesInput struct {
-	State  string `query:"state" enum:"lagging,backoff,draining,paused,disabled" doc:"Left out, all that do not simply keep up."`
-	Org    string `query:"org" maxLength:"64" doc:"Only this organisation's."`
+	State  string `query:"state" enum:"lagging,backoff,draining,paused,disabled" doc:"Default: all states except live."`
+	Org    string `query:"org" maxLength:"64" doc:"Only webhooks of this organisation."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"50"`
-	Cursor string `query:"cursor" maxLength:"128" doc:"nextCursor of the page before."`
+	Cursor string `query:"cursor" maxLength:"128" doc:"nextCursor of the previous page."`
 }
 
 type lanesOutput struct {
 	Body struct {
 		Lanes      []laneBody     `json:"lanes"`
-		Counts     map[string]int `json:"counts" doc:"Webhooks by the state of their lane; live ones keep up and are not listed."`
+		Counts     map[string]int `json:"counts" doc:"The number of webhooks in each lane state. Live lanes are up to date and not listed."`
 		NextCursor *string        `json:"nextCursor"`
 	}
 }
@@ -34,31 +34,31 @@ type lanesOutput struct {
 type laneBody struct {
 	Org           orgRef      `json:"org"`
 	AccountID     string      `json:"accountId"`
-	Host          string      `json:"host" doc:"Where it delivers. The rest of the address may hold a secret and is not shown."`
+	Host          string      `json:"host" doc:"The host of the receiver. The rest of the address may contain a secret and is not shown."`
 	State         string      `json:"state"`
-	Reason        *string     `json:"reason" doc:"Why it is disabled (gone, failing) or paused (operator; null if its owner did)."`
+	Reason        *string     `json:"reason" doc:"Why the lane is disabled (gone, failing) or paused (operator; null if its owner paused it)."`
 	FailingSince  *stamp.Time `json:"failingSince"`
 	FailCount     int         `json:"failCount"`
 	NextAttemptAt *stamp.Time `json:"nextAttemptAt"`
-	LastStatus    int         `json:"lastStatus" doc:"0 if there was no answer."`
-	LastError     *string     `json:"lastError" doc:"Why there was none."`
-	Backlog       int64       `json:"backlog" doc:"How many events wait at most."`
+	LastStatus    int         `json:"lastStatus" doc:"0 if there was no response."`
+	LastError     *string     `json:"lastError" doc:"Why there was no response."`
+	Backlog       int64       `json:"backlog" doc:"The maximum number of waiting events."`
 }
 
 type bulkInput struct {
 	Body struct {
-		State    string   `json:"state,omitempty" enum:"lagging,backoff,draining,paused,disabled" doc:"Left out, every state that it makes sense in."`
-		Org      string   `json:"orgId,omitempty" maxLength:"64" doc:"Only this organisation's."`
-		Accounts []string `json:"accountIds,omitempty" minItems:"1" maxItems:"100" doc:"Only those of these accounts."`
-		Limit    int      `json:"limit,omitempty" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
+		State    string   `json:"state,omitempty" enum:"lagging,backoff,draining,paused,disabled" doc:"Default: every state to which the action applies."`
+		Org      string   `json:"orgId,omitempty" maxLength:"64" doc:"Only webhooks of this organisation."`
+		Accounts []string `json:"accountIds,omitempty" minItems:"1" maxItems:"100" doc:"Only webhooks of these accounts."`
+		Limit    int      `json:"limit,omitempty" minimum:"1" maximum:"1000" default:"100" doc:"The maximum number of lanes."`
 	}
 }
 
 type bulkOutput struct {
 	Body struct {
-		Changed int  `json:"changed" doc:"How many lanes were changed."`
-		Orgs    int  `json:"orgs" doc:"Of how many organisations. Each finds it in its audit log."`
-		More    bool `json:"more" doc:"Whether there are others. Repeat the request for them."`
+		Changed int  `json:"changed" doc:"The number of changed lanes."`
+		Orgs    int  `json:"orgs" doc:"The number of affected organisations. Each has an entry in its audit log."`
+		More    bool `json:"more" doc:"Whether more lanes match. Repeat the request for them."`
 	}
 }
 
@@ -69,19 +69,19 @@ func (a *Admin) laneRoutes() {
 	}
 	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "listLanes", Method: http.MethodGet, Path: "/admin/v1/webhooks/lanes", Problems: []problem.Kind{problem.InvalidRequest},
-		Summary: "List webhook lanes", Description: "Webhooks that do not simply keep up, in the order of organisations and accounts. What is delivered is not shown.",
+		Summary: "List webhook lanes", Description: "Webhooks that are not up to date, ordered by organisation and account. The delivered events are not shown.",
 	}), a.listLanes)
 	for _, one := range []struct {
 		do                          webhook.LaneAction
 		id, summary, about, example string
 	}{
-		{webhook.RetryLanes, "retryLanes", "Retry many webhooks", "Tries endpoints at once that fail or are disabled.", "backoff"},
-		{webhook.PauseLanes, "pauseLanes", "Pause many webhooks", "Stops lanes that do not keep up. Their events gather meanwhile.", "lagging"},
-		{webhook.ResumeLanes, "resumeLanes", "Resume many webhooks", "Lets lanes go on that an operator has paused. What its owner has paused stays so.", "paused"},
+		{webhook.RetryLanes, "retryLanes", "Retry many webhooks", "Retries failing and disabled webhooks immediately.", "backoff"},
+		{webhook.PauseLanes, "pauseLanes", "Pause many webhooks", "Pauses lanes that are not up to date. Their events stay in the store.", "lagging"},
+		{webhook.ResumeLanes, "resumeLanes", "Resume many webhooks", "Resumes lanes that an operator paused. Lanes that their owner paused stay paused.", "paused"},
 	} {
 		endpoint.Typed(a.table, op(endpoint.Operation{
 			ID: one.id, Method: http.MethodPost, Path: "/admin/v1/webhooks/lanes/" + string(one.do), Audit: "webhook." + string(one.do), Timeout: time.Minute,
-			Summary: one.summary, Description: one.about + " Each organisation finds in its audit log which of its webhooks it was. Doing it twice changes nothing more.",
+			Summary: one.summary, Description: one.about + " The audit log of each organisation names the affected webhooks. Repeating the request changes nothing more.",
 			Example: map[string]any{"state": one.example, "limit": 100},
 		}), func(ctx context.Context, in *bulkInput) (*bulkOutput, error) { return a.operateLanes(ctx, one.do, in) })
 	}
@@ -113,7 +113,7 @@ func (a *Admin) listLanes(ctx context.Context, in *lanesInput) (*lanesOutput, er
 	if len(list) > in.Limit {
 		list = list[:in.Limit]
 		last := list[in.Limit-1]
-		out.Body.NextCursor = some(string(last.Org) + "." + string(last.Account))
+		out.Body.NextCursor = nilIfEmpty(string(last.Org) + "." + string(last.Account))
 	}
 	names, err := a.names(ctx, len(list), func(i int) id.Org { return list[i].Org })
 	if err != nil {
@@ -122,9 +122,9 @@ func (a *Admin) listLanes(ctx context.Context, in *lanesInput) (*lanesOutput, er
 	out.Body.Lanes = make([]laneBody, len(list))
 	for i, l := range list {
 		out.Body.Lanes[i] = laneBody{
-			Org: orgRef{string(l.Org), names[l.Org]}, AccountID: string(l.Account), Host: l.Host, State: string(l.State), Reason: some(l.Reason),
-			FailingSince: moment(l.FailingSince), FailCount: l.FailCount, NextAttemptAt: moment(l.NextAt), LastStatus: l.LastStatus,
-			LastError: some(l.LastError), Backlog: l.Backlog,
+			Org: orgRef{string(l.Org), names[l.Org]}, AccountID: string(l.Account), Host: l.Host, State: string(l.State), Reason: nilIfEmpty(l.Reason),
+			FailingSince: nilIfZero(l.FailingSince), FailCount: l.FailCount, NextAttemptAt: nilIfZero(l.NextAt), LastStatus: l.LastStatus,
+			LastError: nilIfEmpty(l.LastError), Backlog: l.Backlog,
 		}
 		if l.State == lane.Paused && l.Reason != lane.ReasonOperator {
 			out.Body.Lanes[i].Reason = nil
@@ -143,9 +143,9 @@ func viewCounts(counts map[lane.State]int) map[string]int {
 
 func (a *Admin) operateLanes(ctx context.Context, do webhook.LaneAction, in *bulkInput) (*bulkOutput, error) {
 	o := webhook.LaneOrder{Do: do, State: lane.State(in.Body.State), Limit: in.Body.Limit}
-	bad := problem.ValidationFailed.New("The order has values that are not allowed.")
+	bad := problem.ValidationFailed.New("The request has invalid values.")
 	if states := o.Do.States(); o.State != "" && !slices.Contains(states, o.State) {
-		bad.At("/state", "enum", "cannot be done in this state; it can in "+strings.Join(id.Texts(states), ", "))
+		bad.At("/state", "enum", "is not possible in this state; possible states: "+strings.Join(id.Texts(states), ", "))
 	}
 	var err error
 	if in.Body.Org != "" {

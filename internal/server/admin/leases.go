@@ -18,32 +18,32 @@ type leasesOutput struct {
 }
 
 type workBody struct {
-	Kind  string       `json:"kind" doc:"listen: accounts' live connections. ingest: events into the store, and webhooks."`
+	Kind  string       `json:"kind" doc:"listen: live connections of accounts. ingest: storing events and delivering webhooks."`
 	Slots []slotBody   `json:"slots"`
-	Free  int          `json:"free" doc:"Slots that nobody has. They should be taken within seconds."`
+	Free  int          `json:"free" doc:"Slots without a node. They should be taken within seconds."`
 	Nodes []holderBody `json:"nodes"`
 }
 
 type slotBody struct {
 	Slot      int            `json:"slot"`
-	Node      *string        `json:"node" doc:"The id of the node that has it."`
-	Epoch     int64          `json:"epoch" doc:"How often it has changed hands."`
-	Listeners map[string]int `json:"listeners,omitempty" doc:"Of a slot of listeners: its accounts, by the state of their live connection."`
+	Node      *string        `json:"node" doc:"The id of the node that holds the slot; null if it is free."`
+	Epoch     int64          `json:"epoch" doc:"How often the slot was taken."`
+	Listeners map[string]int `json:"listeners,omitempty" doc:"For kind listen: the number of accounts by the state of their live connection."`
 }
 
 type holderBody struct {
 	ID      string     `json:"id"`
-	Name    string     `json:"name" doc:"Empty for one that is not alive."`
+	Name    string     `json:"name" doc:"Empty for a node that is not alive."`
 	Slots   int        `json:"slots"`
-	Until   stamp.Time `json:"until" doc:"How long it holds its slots unless it renews them."`
+	Until   stamp.Time `json:"until" doc:"When its leases expire unless it renews them."`
 	Live    bool       `json:"live"`
-	Leaving bool       `json:"leaving" doc:"It is stopping, and gives its slots up."`
+	Leaving bool       `json:"leaving" doc:"Whether it is stopping and releasing its slots."`
 }
 
 func (a *Admin) leaseRoutes() {
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "listLeases", Method: http.MethodGet, Path: "/admin/v1/leases", Tag: "Fleet", Status: http.StatusOK, Scope: scope.AdminOrgs,
-		Summary: "List leases", Description: "Which node does which share of the work.",
+		Summary: "List leases", Description: "The slots of each kind of work and the nodes that hold them.",
 	}, a.listLeases)
 }
 
@@ -70,7 +70,7 @@ func (a *Admin) listLeases(ctx context.Context, _ *struct{}) (*leasesOutput, err
 		b := workBody{Kind: w.Kind, Slots: make([]slotBody, len(w.Slots)), Nodes: []holderBody{}}
 		has := map[string]int{}
 		for i, s := range w.Slots {
-			b.Slots[i] = slotBody{Slot: s.Slot, Node: some(s.Node), Epoch: s.Epoch}
+			b.Slots[i] = slotBody{Slot: s.Slot, Node: nilIfEmpty(s.Node), Epoch: s.Epoch}
 			if has[s.Node]++; s.Node == "" {
 				b.Free++
 			}

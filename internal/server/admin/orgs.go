@@ -24,7 +24,7 @@ type orgBody struct {
 	Plan            string         `json:"plan"`
 	Environment     string         `json:"environment"`
 	ContactEmail    string         `json:"contactEmail"`
-	Limits          map[string]int `json:"limits" doc:"What differs from the plan."`
+	Limits          map[string]int `json:"limits" doc:"Limits that differ from the plan."`
 	Suspended       bool           `json:"suspended"`
 	SuspendedAt     *stamp.Time    `json:"suspendedAt,omitempty"`
 	SuspendedReason string         `json:"suspendedReason,omitempty"`
@@ -33,11 +33,11 @@ type orgBody struct {
 }
 
 type keyBody struct {
-	Key       string     `json:"key" doc:"The key itself. It is shown only here." sensitive:"true"`
+	Key       string     `json:"key" doc:"The key itself. It is shown only once." sensitive:"true"`
 	ID        string     `json:"id"`
 	Label     string     `json:"label"`
 	Scopes    []string   `json:"scopes"`
-	Methods   []string   `json:"methods,omitempty" doc:"Patterns of the SDK methods that the key may call. Left out, all of them."`
+	Methods   []string   `json:"methods,omitempty" doc:"Patterns of the SDK methods that the key may call. Absent if it may call all."`
 	CreatedAt stamp.Time `json:"createdAt"`
 }
 
@@ -47,7 +47,7 @@ type createOrgInput struct {
 		Plan         string         `json:"plan" doc:"sandbox, starter, growth or scale."`
 		Environment  string         `json:"environment" enum:"sandbox,live"`
 		ContactEmail string         `json:"contactEmail" maxLength:"254"`
-		Limits       map[string]int `json:"limits,omitempty" doc:"What differs from the plan; -1 means unlimited."`
+		Limits       map[string]int `json:"limits,omitempty" doc:"Limits that differ from the plan; -1 means unlimited."`
 	}
 }
 
@@ -69,18 +69,18 @@ type orgOutput struct {
 }
 
 type listOrgsInput struct {
-	Text        string `query:"q" maxLength:"120" doc:"An id, or a part of the name or of the contact address."`
+	Text        string `query:"q" maxLength:"120" doc:"An id, or a part of the name or the contact address."`
 	Plan        string `query:"plan" maxLength:"32"`
 	Environment string `query:"environment" enum:"sandbox,live"`
 	Suspended   string `query:"suspended" enum:"true,false"`
 	Limit       int    `query:"limit" minimum:"1" maximum:"100" default:"50"`
-	Cursor      string `query:"cursor" maxLength:"64" doc:"nextCursor of the page before."`
+	Cursor      string `query:"cursor" maxLength:"64" doc:"nextCursor of the previous page."`
 }
 
 type getOrgOutput struct {
 	Body struct {
 		Org      orgBody        `json:"org"`
-		Limits   []limitBody    `json:"effectiveLimits" doc:"What holds for the organisation: its plan with what differs from it."`
+		Limits   []limitBody    `json:"effectiveLimits" doc:"The limits of the organisation: those of its plan with its overrides."`
 		Month    monthBody      `json:"month" doc:"Calls of this calendar month (UTC)."`
 		Accounts map[string]int `json:"accounts" doc:"Connected accounts by state."`
 		Webhooks map[string]int `json:"webhooks" doc:"Webhooks by the state of their lane."`
@@ -89,13 +89,13 @@ type getOrgOutput struct {
 
 type limitBody struct {
 	Name       string `json:"name"`
-	Value      int    `json:"value" doc:"-1 for no limit."`
+	Value      int    `json:"value" doc:"-1 means unlimited."`
 	Overridden bool   `json:"overridden"`
 }
 
 type monthBody struct {
 	Used  int64 `json:"used"`
-	Limit int   `json:"limit" doc:"-1 for no limit."`
+	Limit int   `json:"limit" doc:"-1 means unlimited."`
 }
 
 type listOrgsOutput struct {
@@ -122,7 +122,7 @@ type issueKeyInput struct {
 	Body struct {
 		Label   string   `json:"label" minLength:"1" maxLength:"120"`
 		Scopes  []string `json:"scopes,omitempty" maxItems:"64"`
-		Methods []string `json:"methods,omitempty" maxItems:"64" doc:"What the key may call: resource.method, resource.*, * or sensitive; with ! in front, what it may not. Denying wins. Left out, everything."`
+		Methods []string `json:"methods,omitempty" maxItems:"64" doc:"Methods that the key may call: resource.method, resource.*, * or sensitive. A leading ! denies, and denials win. Default: everything."`
 	}
 }
 
@@ -143,7 +143,7 @@ func (a *Admin) orgRoutes() {
 	notFound := []problem.Kind{problem.OrgNotFound}
 	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "createOrg", Method: http.MethodPost, Path: "/admin/v1/orgs", Status: http.StatusCreated, Audit: "org.create",
-		Summary: "Create an organisation", Description: "Makes the organisation and its first key, which is shown once.",
+		Summary: "Create an organisation", Description: "Creates the organisation and its first key, which is shown only once.",
 		Example: map[string]any{"name": "Acme", "plan": "starter", "environment": "sandbox", "contactEmail": "ops@example.com"},
 	}), a.createOrg)
 	endpoint.Typed(a.table, op(endpoint.Operation{
@@ -151,22 +151,22 @@ func (a *Admin) orgRoutes() {
 	}), a.listOrgs)
 	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "getOrg", Method: http.MethodGet, Path: "/admin/v1/orgs/{id}", Status: http.StatusOK, Problems: notFound,
-		Summary: "Read an organisation", Description: "With the limits that hold for it, its month, and how its accounts and webhooks stand.",
+		Summary: "Get an organisation", Description: "The organisation with its limits, its usage this month, and the states of its accounts and webhooks.",
 	}), a.getOrg)
 	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "updateOrg", Method: http.MethodPatch, Path: "/admin/v1/orgs/{id}", Status: http.StatusOK, Audit: "org.update", Problems: notFound,
-		Summary: "Change an organisation", Description: "Plan, overrides of limits, suspension. It takes effect with the next call on every node.",
+		Summary: "Update an organisation", Description: "Changes the plan, the overrides of limits, or the suspension. The change applies to the next call on every node.",
 		Example: map[string]any{"limits": map[string]int{"callsPerMinute": 1200}},
 	}), a.updateOrg)
 	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "issueKey", Method: http.MethodPost, Path: "/admin/v1/orgs/{id}/keys", Status: http.StatusCreated, Audit: "key.mint",
 		Problems: []problem.Kind{problem.OrgNotFound, problem.PlanRequired, problem.ScopeEscalation},
-		Summary:  "Issue a key", Description: "For an organisation that has lost its last one.",
+		Summary:  "Issue a key", Description: "For an organisation that has lost its last key.",
 		Example: map[string]any{"label": "recovery"},
 	}), a.issueKey)
 	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "verifyAudit", Method: http.MethodGet, Path: "/admin/v1/orgs/{id}/audit/verification", Status: http.StatusOK, Problems: notFound,
-		Summary: "Verify the audit log", Description: "Walks the organisation's chain of entries and says whether one is missing or altered.",
+		Summary: "Verify the audit log", Description: "Checks the organisation's chain of entries and reports whether one is missing or altered.",
 	}), a.verifyAudit)
 }
 
@@ -209,7 +209,7 @@ func (a *Admin) listOrgs(ctx context.Context, in *listOrgsInput) (*listOrgsOutpu
 		suspended := in.Suspended == "true"
 		f.Suspended = &suspended
 	}
-	// One more than asked for tells whether there is another page.
+	// One more than requested shows whether there is another page.
 	orgs, err := a.Orgs.Search(ctx, f, in.Limit+1)
 	if err != nil {
 		return nil, err
@@ -233,13 +233,13 @@ func parseCursor(text string) (id.Org, error) {
 	}
 	after, err := id.Parse[id.Org](text)
 	if err != nil {
-		return "", problem.InvalidRequest.New("The cursor is not one that this list gave out.").
+		return "", problem.InvalidRequest.New("The cursor is invalid.").
 			At("query/cursor", "format", "must be the nextCursor of an earlier page")
 	}
 	return after, nil
 }
 
-// parseOrg reads an id; one that no org can have belongs to none.
+// parseOrg parses an id. A malformed id is reported like an unknown one.
 func parseOrg(text string) (id.Org, error) {
 	o, err := id.Parse[id.Org](text)
 	if err != nil {
@@ -355,6 +355,6 @@ func viewOrg(o org.Org) orgBody {
 }
 
 func viewKey(k apikey.Key, plain secret.String) keyBody {
-	methods, _ := k.Allow.Lists() // an operator's key inherits none
+	methods, _ := k.Allow.Lists() // A key from an operator inherits no lists.
 	return keyBody{plain.Reveal(), string(k.ID), k.Label, k.Scopes.Names(), methods, stamp.Time(k.CreatedAt)}
 }

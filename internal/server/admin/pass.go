@@ -17,15 +17,15 @@ const (
 	passFor = 8 * time.Hour
 )
 
-// pass is what a cookie says. There is no state behind it: it ends by itself, or when the operators' token is changed.
+// pass is the content of the cookie. It is stateless: it expires, or becomes invalid when the operator token changes.
 type pass struct {
-	// Name is what the operator calls themselves, for the audit log.
+	// Name is what the operator entered, for the audit log.
 	Name string `json:"n"`
-	// Until is in seconds.
+	// Until is in Unix seconds.
 	Until int64 `json:"u"`
 }
 
-// passes signs and reads them, by a key that follows from the operators' token.
+// passes signs and reads cookies with a key that is derived from the operator token.
 type passes struct {
 	key []byte
 	now func() time.Time
@@ -43,22 +43,22 @@ func (p passes) make(name string) (value string, until time.Time, err error) {
 	if err != nil {
 		return "", until, err
 	}
-	said := base64.RawURLEncoding.EncodeToString(text)
-	return said + "." + p.sign(said), until, nil
+	payload := base64.RawURLEncoding.EncodeToString(text)
+	return payload + "." + p.sign(payload), until, nil
 }
 
-func (p passes) sign(said string) string {
+func (p passes) sign(payload string) string {
 	mac := hmac.New(sha256.New, p.key)
-	mac.Write([]byte(said))
+	mac.Write([]byte(payload))
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
 func (p passes) read(value string) (pass, bool) {
-	said, signature, _ := strings.Cut(value, ".")
-	if !hmac.Equal([]byte(signature), []byte(p.sign(said))) {
+	payload, signature, _ := strings.Cut(value, ".")
+	if !hmac.Equal([]byte(signature), []byte(p.sign(payload))) {
 		return pass{}, false
 	}
-	text, err := base64.RawURLEncoding.DecodeString(said)
+	text, err := base64.RawURLEncoding.DecodeString(payload)
 	if err != nil {
 		return pass{}, false
 	}

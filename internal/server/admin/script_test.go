@@ -10,17 +10,17 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
-// proxies are in the settings and nowhere else.
+// proxies exist only in the settings.
 var proxies = secret.New("us=http://canary-user:canary-password@127.0.0.1:1,http://canary-user:canary-password@127.0.0.1:2 uk=socks5://127.0.0.1:3")
 
-// Every operation answers as the scripts in testdata say; the folders show which statuses of an operation are proven.
+// Every operation responds as the scripts in testdata say. The folders show which statuses of an operation are tested.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testnode.RunScripts(t, testnode.Nodes(t, 1, testnode.Setup{Egress: proxies})[0], "testdata")
 }
 
-// Every operation has a script of its success, of a call without a token and with a customer's key, of a body that is
-// broken or wrong, and of every problem that it declares. There is no token that lacks a scope.
+// Every operation has scripts for its success, for a call without a token and with a customer's key, for a malformed
+// and an invalid body, and for every problem that it declares. The operator token has all scopes.
 func TestScriptsProveEveryOperation(t *testing.T) {
 	t.Parallel()
 	node := testnode.Nodes(t, 1, testnode.Setup{})[0]

@@ -9,8 +9,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
-// What is switched off on one node is off on the other within seconds: connects, writes, webhooks, a region, a proxy. Reads go on, nothing of
-// what waits is lost, and everything comes back.
+// What is switched off on one node is off on the others within seconds: connects, writes, webhooks, a region, a proxy.
+// Reads continue, waiting events are not lost, and everything works again after it is switched on.
 func TestSwitchesAreFeltOnEveryNode(t *testing.T) {
 	t.Parallel()
 	nodes := testnode.Nodes(t, 2, withSandbox(t))
@@ -29,7 +29,7 @@ func TestSwitchesAreFeltOnEveryNode(t *testing.T) {
 		}
 		return time.Now()
 	}
-	felt := func(what string, since time.Time, holds func() bool) {
+	takesEffect := func(what string, since time.Time, holds func() bool) {
 		t.Helper()
 		until(t, what, holds)
 		if took := time.Since(since); proof.Running() && took > 5*time.Second {
@@ -48,37 +48,37 @@ func TestSwitchesAreFeltOnEveryNode(t *testing.T) {
 
 	since := turn("writes", false)
 	if r := write(here); !off(r, "service-unavailable") || r.JSON()["switch"] != "writes" || r.Header.Get("Retry-After") == "" {
-		t.Errorf("at once here: %d %s", r.Status, r.Body)
+		t.Errorf("on the same node: %d %s", r.Status, r.Body)
 	}
-	felt("writes are off there", since, func() bool { return off(write(there), "service-unavailable") })
+	takesEffect("writes are off there", since, func() bool { return off(write(there), "service-unavailable") })
 	if r := read(there); r.Status != http.StatusOK {
-		t.Errorf("reads go on: %d %s", r.Status, r.Body)
+		t.Errorf("reads do not continue: %d %s", r.Status, r.Body)
 	}
-	felt("writes are on there", turn("writes", true), func() bool { return !off(write(there), "service-unavailable") })
+	takesEffect("writes are on there", turn("writes", true), func() bool { return !off(write(there), "service-unavailable") })
 
 	since = turn("connects", false)
 	start := func() testnode.Reply {
 		return there.Call(t, http.MethodPost, "/v1/connect/login", o.Key, map[string]any{"email": "otp@sandbox.test", "password": "good", "supersede": true})
 	}
-	felt("connects are off there", since, func() bool { return off(start(), "service-unavailable") })
-	felt("connects are on there", turn("connects", true), func() bool { return start().Status == http.StatusAccepted })
+	takesEffect("connects are off there", since, func() bool { return off(start(), "service-unavailable") })
+	takesEffect("connects are on there", turn("connects", true), func() bool { return start().Status == http.StatusAccepted })
 
 	since = turn("region/us", false)
-	felt("the region is off there", since, func() bool { return off(read(there), "egress-unavailable") })
-	felt("the region is on there", turn("region/us", true), func() bool { return read(there).Status == http.StatusOK })
+	takesEffect("the region is off there", since, func() bool { return off(read(there), "egress-unavailable") })
+	takesEffect("the region is on there", turn("region/us", true), func() bool { return read(there).Status == http.StatusOK })
 
 	for _, proxy := range []string{"0", "1"} {
 		if r := here.Operate(t, http.MethodPost, "/admin/v1/egress/us/"+proxy+"/drain", map[string]any{"reason": "a test"}); r.Status != http.StatusOK {
 			t.Fatalf("%d %s", r.Status, r.Body)
 		}
 	}
-	felt("both proxies are drained there", time.Now(), func() bool { return off(read(there), "egress-unavailable") })
+	takesEffect("both proxies are drained there", time.Now(), func() bool { return off(read(there), "egress-unavailable") })
 	here.Operate(t, http.MethodPost, "/admin/v1/egress/us/1/undrain", nil)
-	felt("one is used again there", time.Now(), func() bool { return read(there).Status == http.StatusOK })
+	takesEffect("one is used again there", time.Now(), func() bool { return read(there).Status == http.StatusOK })
 	here.Operate(t, http.MethodPost, "/admin/v1/egress/us/0/undrain", nil)
 
 	since = turn("webhooks", false)
-	felt("webhooks are off there", since, func() bool {
+	takesEffect("webhooks are off there", since, func() bool {
 		return off(there.Call(t, http.MethodPost, "/v1/accounts/"+account+"/webhook/test", o.Key, nil), "service-unavailable")
 	})
 	until(t, "the account is listened to", func() bool {
@@ -102,7 +102,7 @@ func TestSwitchesAreFeltOnEveryNode(t *testing.T) {
 	until(t, "what waited is delivered", func() bool { return had.Load()-before >= 3 })
 }
 
-// Operators find accounts by what they are called, over all orgs.
+// Operators find accounts of all orgs by id, name or label.
 func TestFindAccounts(t *testing.T) {
 	t.Parallel()
 	n := testnode.Nodes(t, 1, withSandbox(t))[0]
@@ -139,7 +139,7 @@ func TestFindAccounts(t *testing.T) {
 			got = append(got, id)
 		}
 		if len(got) != len(want) {
-			// A sandbox name of one may begin like the other's.
+			// Both names in the sandbox may start with the same letters.
 			if query == "?q="+username[:4] && len(got) == 2 {
 				continue
 			}

@@ -27,10 +27,10 @@ type accountOutput struct {
 type patchAccountInput struct {
 	ID   string `path:"id" maxLength:"64" doc:"The account's id."`
 	Body struct {
-		Label    *string            `json:"label,omitempty" maxLength:"120" doc:"A name for the account, for yourselves."`
-		Region   *string            `json:"proxyCountry,omitempty" enum:"us,uk" doc:"The region by which all of the account's traffic leaves from now on. The session is probed through it at once."`
-		Metadata *map[string]string `json:"metadata,omitempty" maxProperties:"16" doc:"Names and values of your own; they replace all there were."`
-		Remember *bool              `json:"rememberCredentials,omitempty" doc:"False destroys the credentials that are kept. True is not possible here: connect the account again and give them."`
+		Label    *string            `json:"label,omitempty" maxLength:"120" doc:"Your own name for the account."`
+		Region   *string            `json:"proxyCountry,omitempty" enum:"us,uk" doc:"The region through which all traffic of the account leaves from now on. The session is checked through it immediately."`
+		Metadata *map[string]string `json:"metadata,omitempty" maxProperties:"16" doc:"Your own metadata. It replaces all existing metadata."`
+		Remember *bool              `json:"rememberCredentials,omitempty" doc:"False destroys the stored credentials. True is rejected: connect the account again with its credentials."`
 	}
 }
 
@@ -43,7 +43,7 @@ type deletedOutput struct {
 
 type accountMeOutput struct {
 	Body struct {
-		Me json.RawMessage `json:"me" doc:"The creator as the platform sees them: the type Me of GET /v1/sdk/methods."`
+		Me json.RawMessage `json:"me" doc:"The creator's profile on the platform: the type Me of GET /v1/sdk/methods."`
 	}
 }
 
@@ -55,7 +55,7 @@ type receiptOutput struct {
 
 const (
 	tagAccounts = "Accounts"
-	// platformTimeout is for what waits for the platform, which may be asked twice.
+	// platformTimeout bounds operations that wait for the platform, which may be asked twice.
 	platformTimeout = 40 * time.Second
 )
 
@@ -64,20 +64,20 @@ func (a *API) accountRoutes() {
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "getAccount", Method: http.MethodGet, Path: "/v1/accounts/{id}", Tag: tagAccounts, Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Account: "id", Problems: notFound,
-		Summary: "Get an account", Description: "Where the account stands: `state` and `stateReason` say what is the matter, `userAction` what a person must do about it. It does not ask the platform.",
+		Summary: "Get an account", Description: "The state of the account: `state` and `stateReason` say what is wrong, `userAction` says what a person must do. This call does not contact the platform.",
 	}, a.getAccount)
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "updateAccount", Method: http.MethodPatch, Path: "/v1/accounts/{id}", Tag: tagAccounts, Status: http.StatusOK, Repeatable: true,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Audit: "account.update", Problems: notFound,
-		Summary: "Update an account", Description: "Changes the label, the region, the metadata, or forgets the credentials; what is left out stays. " +
-			"After a change of region the platform may want the creator to sign in again; the state tells.",
+		Summary: "Update an account", Description: "Changes the label, the region or the metadata, or deletes the credentials. Omitted fields stay unchanged. " +
+			"After a change of region the platform may require the creator to sign in again; `state` shows it.",
 		Example: map[string]any{"label": "Luna, main account", "metadata": map[string]string{"team": "west"}},
 	}, a.updateAccount)
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "disconnectAccount", Method: http.MethodDelete, Path: "/v1/accounts/{id}", Tag: tagAccounts, Status: http.StatusOK, Timeout: platformTimeout, Repeatable: true,
 		Scope: scope.AccountsWrite, Quota: admission.Safety, Account: "id", Audit: "account.disconnect", Problems: notFound,
-		Summary: "Disconnect an account", Description: "Ends the session on the platform if that can be done, cancels open attempts, and destroys the account's data key, so that nothing " +
-			"that was sealed with it can ever be read again. When this has answered, no call with the account can start, on any server. What its events and deliveries said is deleted as well. The proof is at `GET /v1/accounts/{id}/purge-receipt`.",
+		Summary: "Disconnect an account", Description: "Ends the session on the platform if possible, cancels open attempts, and destroys the account's data key, so that data " +
+			"encrypted with it can never be read again. After the response no call with the account can start on any server. The contents of its events and deliveries are deleted as well. The proof is at `GET /v1/accounts/{id}/purge-receipt`.",
 	}, a.disconnectAccount)
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "getAccountMe", Method: http.MethodGet, Path: "/v1/accounts/{id}/me", Tag: tagAccounts, Status: http.StatusOK, Timeout: platformTimeout,
@@ -86,24 +86,24 @@ func (a *API) accountRoutes() {
 			problem.AccountDisconnected, problem.AccountPaused, problem.UpstreamAccountRestricted, problem.AccountReauthenticating, problem.EgressUnavailable,
 			problem.UpstreamRateLimited, problem.UpstreamUnavailable, problem.UpstreamTimeout, problem.UpstreamError, problem.UpstreamInvalidResponse, problem.UpstreamChanged,
 		}, notFound...),
-		Summary: "The creator's own profile", Description: "Asks the platform, through the account's region, so it proves that the session works. It counts as a read of the account. " +
-			"410 means that the session is gone and a person must connect the account again, at `reconnect.url`.",
+		Summary: "Get the creator's profile", Description: "Asks the platform, through the account's region, so a response proves that the session works. It counts as a read of the account. " +
+			"410 means that the session was lost and a person must reconnect the account at `reconnect.url`.",
 	}, a.getAccountMe)
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "pauseAccount", Method: http.MethodPost, Path: "/v1/accounts/{id}/pause", Tag: tagAccounts, Status: http.StatusOK, Repeatable: true,
 		Scope: scope.AccountsWrite, Quota: admission.Safety, Account: "id", Audit: "account.pause", Problems: notFound,
-		Summary: "Pause an account", Description: "Calls are refused with `account-paused`, and nothing is sent to the platform, until it is resumed. The session is kept. Pausing again changes nothing.",
+		Summary: "Pause an account", Description: "Calls are refused with `account-paused`, and nothing is sent to the platform, until the account is resumed. The session is kept. Pausing again changes nothing.",
 	}, a.pauseAccount)
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "resumeAccount", Method: http.MethodPost, Path: "/v1/accounts/{id}/resume", Tag: tagAccounts, Status: http.StatusOK, Repeatable: true,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Audit: "account.resume", Problems: notFound,
-		Summary: "Resume an account", Description: "The account becomes `connecting`, or `reconnect_required` if its session died meanwhile. Resuming one that is not paused changes nothing.",
+		Summary: "Resume an account", Description: "The account becomes `connecting`, or `reconnect_required` if it lost its session while it was paused. Resuming an account that is not paused changes nothing.",
 	}, a.resumeAccount)
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "getPurgeReceipt", Method: http.MethodGet, Path: "/v1/accounts/{id}/purge-receipt", Tag: tagAccounts, Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Account: "id", Problems: notFound,
-		Summary: "Proof that an account was destroyed", Description: "The signed receipt of a disconnected account. It can be checked without us, with the service's public receipt key. " +
-			"Of an account that is still connected, or whose destruction is not finished yet, there is none: 404.",
+		Summary: "Get the deletion receipt of an account", Description: "The signed receipt of a disconnected account. You can check it offline with the service's public receipt key. " +
+			"The response is 404 while the account is connected or its deletion is in progress.",
 	}, a.getPurgeReceipt)
 }
 
@@ -115,7 +115,7 @@ func parseAccount(text string) (id.Account, error) {
 	return at, nil
 }
 
-// accountNotFound is the same for what never was, what is another org's, and what is no id.
+// accountNotFound is the same for an unknown id, an account of another org and a malformed id.
 func accountNotFound() error {
 	return problem.AccountNotFound.New("The organisation has no account with this id.")
 }
@@ -145,8 +145,8 @@ func (a *API) updateAccount(ctx context.Context, in *patchAccountInput) (*accoun
 	change := account.Change{Label: in.Body.Label, Region: in.Body.Region, Metadata: in.Body.Metadata}
 	if in.Body.Remember != nil {
 		if *in.Body.Remember {
-			return nil, problem.ValidationFailed.New("Credentials cannot be remembered without giving them.").
-				At("/rememberCredentials", "enum", "must be false; connect the account again with remember_credentials to keep them")
+			return nil, problem.ValidationFailed.New("Credentials can only be stored when the account is connected.").
+				At("/rememberCredentials", "enum", "must be false; connect the account again with remember_credentials to store them")
 		}
 		change.ForgetCredentials = true
 	}

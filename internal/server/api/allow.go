@@ -11,14 +11,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 )
 
-// What a key is limited to is kept by the table where a path names an account, by the passthrough where it names a method, and here
-// for all else: what names no account must not become a way around the list.
+// The limits of a key are enforced in three places: by the table where a path names an account, by package sdk where it
+// names a method, and here for all other operations, so that none of them bypasses the list of accounts.
 
-// KeyLimits are what a key is limited to, beyond its scopes.
+// KeyLimits are the limits of a key beyond its scopes.
 type KeyLimits struct {
-	Methods   []string   `json:"methods,omitempty" doc:"Patterns of the SDK methods that the key may call. Left out, all of them."`
-	Inherited [][]string `json:"inheritedMethods,omitempty" doc:"Lists of the keys that it was minted by; they hold as well."`
-	Accounts  []string   `json:"accountIds,omitempty" doc:"The accounts that the key may use. Left out, all of them."`
+	Methods   []string   `json:"methods,omitempty" doc:"Patterns of the SDK methods that the key may call. Absent if it may call all."`
+	Inherited [][]string `json:"inheritedMethods,omitempty" doc:"The lists of the keys from which this key was created. They apply as well."`
+	Accounts  []string   `json:"accountIds,omitempty" doc:"The accounts that the key may use. Absent if it may use all."`
 }
 
 func viewKeyLimits(a *apikey.Allow) KeyLimits {
@@ -28,22 +28,23 @@ func viewKeyLimits(a *apikey.Allow) KeyLimits {
 	return l
 }
 
-// mayConnect says why the caller's key may not connect an account, if so. Whichever account signs in would be one that is not in its list.
+// mayConnect returns a problem if the caller's key may not connect an account. A key that is limited to accounts cannot
+// connect a new one, which would not be in its list.
 func mayConnect(ctx context.Context, account id.Account) error {
 	caller := endpoint.Caller(ctx)
 	if caller.Key.Allow.Accounts != nil && account == "" {
-		return problem.AccountNotAllowedForKey.New("This key is limited to certain accounts, so it cannot connect others. Name one of them in account_id to connect it again.")
+		return problem.AccountNotAllowedForKey.New("This key is limited to certain accounts and cannot connect others. To reconnect one of them, send its id in account_id.")
 	}
 	return endpoint.MayUse(caller, account)
 }
 
-// mayAct reports whether the caller may see capability URLs. With such a URL an attempt can be finished or cancelled without
-// a key.
+// mayAct reports whether the caller may see capability URLs. Such a URL is enough to finish or cancel an attempt
+// without a key.
 func mayAct(ctx context.Context) bool {
 	return endpoint.From(ctx).Identity.Scopes.Has(scope.AccountsWrite)
 }
 
-// visible is an attempt as the caller may see it.
+// visible returns an attempt as the caller may see it.
 func visible(ctx context.Context, a connect.Attempt) connect.Attempt {
 	if mayAct(ctx) {
 		return a
@@ -51,8 +52,9 @@ func visible(ctx context.Context, a connect.Attempt) connect.Attempt {
 	return a.WithoutLinks()
 }
 
-// attempt reads the id of an attempt that the caller's key may see. To a key that is limited to certain accounts there are no attempts but theirs.
-func (a *API) attempt(ctx context.Context, text string) (id.Attempt, error) {
+// findAttempt parses the id of an attempt that the caller's key may see. A key that is limited to accounts sees only
+// attempts for these accounts.
+func (a *API) findAttempt(ctx context.Context, text string) (id.Attempt, error) {
 	at, err := parseAttempt(text)
 	caller := endpoint.Caller(ctx)
 	if err != nil || caller.Key.Allow.Accounts == nil {

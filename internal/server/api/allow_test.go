@@ -12,7 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
-// mintWith mints a key with limits.
+// mintWith creates a key with limits.
 func mintWith(t *testing.T, n *testnode.Node, key string, limits map[string]any) string {
 	t.Helper()
 	body := map[string]any{"label": "limited"}
@@ -32,7 +32,7 @@ var (
 	nextCursor = regexp.MustCompile(`"nextCursor":"[^"]*"`)
 )
 
-// A key that is limited to one account finds no way to another one: no operation takes it, and none that lists things shows it.
+// A key that is limited to one account cannot reach another one: every operation refuses it, and no list shows it.
 func TestNoWayAroundTheAccountsOfAKey(t *testing.T) {
 	t.Parallel()
 	node := testnode.Nodes(t, 1, withSandbox(t))[0]
@@ -42,7 +42,7 @@ func TestNoWayAroundTheAccountsOfAKey(t *testing.T) {
 	session, _ := node.Call(t, http.MethodPost, "/v1/connect/sessions", owner.Key, map[string]any{"account_id": other}).JSON()["session"].(map[string]any)
 	link, _ := session["id"].(string)
 	if attempt == "" || link == "" {
-		t.Fatal("no attempt, or no link")
+		t.Fatal("no attempt or no link")
 	}
 	key := mintWith(t, node, owner.Key, map[string]any{"accountIds": []string{mine}})
 	event, delivery := happenedTo(t, node, owner.Key, other), triedOn(t, node, owner.Key, other)
@@ -62,7 +62,7 @@ func TestNoWayAroundTheAccountsOfAKey(t *testing.T) {
 				}
 			}
 		case named && strings.Contains(path, "/accounts/{"):
-			t.Errorf("%s names an account and does not say so", op.ID)
+			t.Errorf("%s has an account in its path but does not declare it", op.ID)
 		case named && foreign[segment(path)] != "":
 			cases++
 			if r := ask(t, node, op, parameter.ReplaceAllString(path, foreign[segment(path)]), key); r.Status != http.StatusNotFound {
@@ -71,7 +71,7 @@ func TestNoWayAroundTheAccountsOfAKey(t *testing.T) {
 		case !named && op.Method == http.MethodGet:
 			cases++
 			r := ask(t, node, op, path, key)
-			// The cursor of the org's stream names the last event that was passed over. It is only where to go on.
+			// The cursor of the org's stream contains the id of the last event that was skipped. It reveals nothing else.
 			shown := nextCursor.ReplaceAllString(string(r.Body), "")
 			for _, what := range []string{other, attempt, link, event, delivery} {
 				if strings.Contains(shown, what) {
@@ -86,40 +86,40 @@ func TestNoWayAroundTheAccountsOfAKey(t *testing.T) {
 	t.Logf("%d cases", cases)
 }
 
-// The catalogue shows a key what it may call in every form, and says that it has changed only if what the key may call has.
+// The catalogue shows a key only what it may call, in every format, and its ETag changes only with that.
 func TestTheCatalogueIsTheKeysOwn(t *testing.T) {
 	t.Parallel()
 	node := testnode.Nodes(t, 1, withSandbox(t))[0]
 	owner := node.NewOrg(t, unlimited)
-	some := mintWith(t, node, owner.Key, map[string]any{"methods": []string{"chats.*", "payouts.*", "!chats.get", "!sensitive"}})
-	same := mintWith(t, node, some, map[string]any{"methods": []string{"!chats.get", "!users.*"}})
+	limited := mintWith(t, node, owner.Key, map[string]any{"methods": []string{"chats.*", "payouts.*", "!chats.get", "!sensitive"}})
+	same := mintWith(t, node, limited, map[string]any{"methods": []string{"!chats.get", "!users.*"}})
 	for _, format := range []string{"compact", "full", "openapi", "mcp"} {
 		path := "/v1/sdk/methods?format=" + format
-		whole, part, again := node.Call(t, http.MethodGet, path, owner.Key, nil), node.Call(t, http.MethodGet, path, some, nil), node.Call(t, http.MethodGet, path, same, nil)
+		whole, part, again := node.Call(t, http.MethodGet, path, owner.Key, nil), node.Call(t, http.MethodGet, path, limited, nil), node.Call(t, http.MethodGet, path, same, nil)
 		if part.Status != http.StatusOK || len(part.Body) >= len(whole.Body) || part.Header.Get("ETag") == whole.Header.Get("ETag") {
 			t.Errorf("%s: %d bytes of %d, %s", format, len(part.Body), len(whole.Body), part.Header.Get("ETag"))
 		}
 		if again.Header.Get("ETag") != part.Header.Get("ETag") {
-			t.Errorf("%s: keys that may call the same see %s and %s", format, again.Header.Get("ETag"), part.Header.Get("ETag"))
+			t.Errorf("%s: keys with the same rights get the tags %s and %s", format, again.Header.Get("ETag"), part.Header.Get("ETag"))
 		}
-		held, err := testnode.Send(withHeader(t, http.MethodGet, node.URL+path, some, nil, "If-None-Match", part.Header.Get("ETag")))
+		held, err := testnode.Send(withHeader(t, http.MethodGet, node.URL+path, limited, nil, "If-None-Match", part.Header.Get("ETag")))
 		if err != nil || held.Status != http.StatusNotModified {
 			t.Errorf("%s: %d %v", format, held.Status, err)
 		}
 	}
-	list, _ := node.Call(t, http.MethodGet, "/v1/sdk/methods", some, nil).JSON()["methods"].([]any)
+	list, _ := node.Call(t, http.MethodGet, "/v1/sdk/methods", limited, nil).JSON()["methods"].([]any)
 	for _, one := range list {
 		m, _ := one.(map[string]any)
 		if resource := m["resource"]; resource != "chats" && resource != "payouts" || m["method"] == "get" && resource == "chats" || m["sensitive"] == true {
-			t.Errorf("it shows %v.%v", m["resource"], m["method"])
+			t.Errorf("the catalogue shows %v.%v", m["resource"], m["method"])
 		}
 	}
 	if len(list) < 2 {
-		t.Errorf("it shows %d methods", len(list))
+		t.Errorf("the catalogue shows %d methods", len(list))
 	}
 }
 
-// What became of attempts to connect shows in the month's figures, and so do the states of accounts.
+// The month's usage has the outcomes of connect attempts and the states of accounts.
 func TestUsageCountsAttemptsAndAccounts(t *testing.T) {
 	t.Parallel()
 	node := testnode.Nodes(t, 1, withSandbox(t))[0]

@@ -1,6 +1,8 @@
-// Package api is the public face: what customers call under /v1, and the pages that its problems link to.
+// Package api is the public API: the operations that customers call under /v1, and the pages that its problems link to.
 //
-// It reads a request, calls one method of the domain, and writes the answer. Everything around that is package route's.
+// A handler reads a request, calls one method of the domain and writes the response; server/endpoint does everything
+// around that. Larger groups of operations are packages of their own below this one. Start reading at New, which adds
+// all of them.
 package api
 
 import (
@@ -47,52 +49,51 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
 )
 
-// Version is that of the interface, not of the build.
+// Version is the version of the API, not of the build.
 const Version = "1.0.0"
 
-// Config are the settings.
+// Config holds the settings of the API.
 type Config struct {
-	// PublicURL is where callers reach the service, without a slash at its end.
+	// PublicURL is the address at which callers reach the service, without a trailing slash.
 	PublicURL string
-	// ConnectURL is where creators reach their pages, without a slash at its end.
+	// ConnectURL is the address at which creators reach their pages, without a trailing slash.
 	ConnectURL string
 }
 
-// Deps is what the face needs.
+// Deps are the dependencies of the API.
 type Deps struct {
 	Config Config
 	Orgs   *org.Orgs
 	Keys   *apikey.Keys
-	// Members are the people behind the dashboard.
+	// Members are the users of the dashboard.
 	Members *member.Members
 	Audit   *audit.Log
 	Limits  *admission.Limiter
 	Usage   *usage.Usage
-	// Journal is the log of requests.
+	// Journal is the request log.
 	Journal *requestlog.Journal
 
 	Accounts *account.Accounts
 	Connects *connect.Connects
 	Sessions *link.Sessions
-	// Links makes the addresses by which creators connect accounts again.
+	// Links makes the addresses at which creators reconnect accounts.
 	Links  *link.Links
 	Health *health.Health
 	Invoke *invoke.Invoker
-	// Transfers carries files to and from platforms.
+	// Transfers moves files to and from platforms.
 	Transfers *transfer.Transfers
-	// Events gives out events.
-	Events events.Deps
-	// Webhooks sends them to where their owners want them.
+	// Events are the dependencies of the event operations.
+	Events   events.Deps
 	Webhooks *webhook.Webhooks
-	// Status says whether the service is well.
+	// Status are the dependencies of the status operation.
 	Status status.Deps
-	// Sandbox orders things of the sandbox platform; nil where there is none.
+	// Sandbox controls the sandbox platform; nil if there is none.
 	Sandbox *sandboxapi.Client
-	// Idempotency makes requests under an Idempotency-Key run once.
+	// Idempotency makes requests with an Idempotency-Key run once.
 	Idempotency *idempotency.Keys
-	// Catalogs are what can be called, by the org's environment; one that is missing has no platform.
+	// Catalogs are the callable methods by the org's environment. An environment without one has no platform.
 	Catalogs map[org.Environment]*catalog.Catalog
-	// Pages shows the documents about problems to browsers; *docs.Docs does.
+	// Pages serves the pages about problems to browsers. *docs.Docs implements it.
 	Pages    http.Handler
 	Metrics  *endpoint.Metrics
 	Tracer   trace.Tracer
@@ -103,20 +104,20 @@ type Deps struct {
 	Now      func() time.Time
 }
 
-// API is the face.
+// API serves the public API.
 type API struct {
 	Deps
 	table *endpoint.Table
 	pages pages
-	// polls are those of each attempt that are free.
+	// polls are the free polls of each attempt.
 	polls ratelimit.Pace
-	// document makes the OpenAPI document once, when all operations are in.
+	// document generates the OpenAPI document once, after all operations were added.
 	document func() ([]byte, error)
-	// served is the same as it is sent.
+	// served is the same document with its ETag and its compressed form.
 	served func() (endpoint.Document, error)
 }
 
-// New makes the face. It fails if a document it serves cannot be read.
+// New builds the table of operations. It fails if a document that the API serves cannot be read.
 func New(d Deps) (*API, error) {
 	a := &API{Deps: d, polls: ratelimit.New(freePolls, freePollsWithin, d.Now)}
 	a.table = endpoint.New(endpoint.Deps{
@@ -124,7 +125,7 @@ func New(d Deps) (*API, error) {
 			Title: "Stagedoor", Version: Version, PublicURL: d.Config.PublicURL, ProblemsURL: d.Config.PublicURL + "/problems",
 			Description: "Connect a creator's account once, act on it over HTTP, and receive its events.",
 		},
-		Auth: customers{d.Keys, d.Members}, Browser: &endpoint.Browser{Cookie: member.Cookie, Identify: a.byBrowser}, Admit: d.Limits, Count: d.Usage, Journal: d.Journal, Idempotency: d.Idempotency, Reconnect: a.reconnectURL, Draining: d.Draining,
+		Auth: customers{d.Keys, d.Members}, Browser: &endpoint.Browser{Cookie: member.Cookie, Identify: a.identifyBrowser}, Admit: d.Limits, Count: d.Usage, Journal: d.Journal, Idempotency: d.Idempotency, Reconnect: a.reconnectURL, Draining: d.Draining,
 		Source: d.Source, HashIP: d.HashIP, Metrics: d.Metrics, Tracer: d.Tracer, Log: d.Log, Now: d.Now,
 	})
 	var err error
@@ -146,7 +147,7 @@ func New(d Deps) (*API, error) {
 	a.connectRoutes()
 	a.fileRoutes()
 	sandboxes.Routes(a.table, sandboxes.Deps{
-		Sandbox: d.Sandbox, Accounts: d.Accounts, Connects: d.Connects, Catalog: d.Catalogs[org.EnvSandbox], Attempt: a.attempt, PublicURL: d.Config.PublicURL,
+		Sandbox: d.Sandbox, Accounts: d.Accounts, Connects: d.Connects, Catalog: d.Catalogs[org.EnvSandbox], Attempt: a.findAttempt, PublicURL: d.Config.PublicURL,
 		Now: d.Now,
 	})
 	links.Routes(a.table, links.Deps{
@@ -165,28 +166,28 @@ func New(d Deps) (*API, error) {
 	return a, nil
 }
 
-// reconnectURL is the page on which a person connects an account again.
+// reconnectURL returns the page on which a person reconnects an account.
 func (a *API) reconnectURL(ctx context.Context, org id.Org, account id.Account) (string, error) {
 	token, err := a.Links.MakeReconnect(ctx, org, account, a.Now())
 	return a.Config.ConnectURL + "/r/" + token.Reveal(), err
 }
 
-// ServeHTTP serves the face.
+// ServeHTTP serves the API.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.table.ServeHTTP(w, r) }
 
-// Operations lists what the face serves.
+// Operations returns all operations.
 func (a *API) Operations() []endpoint.Operation { return a.table.Operations() }
 
-// Recheck makes the streams of an org find out at once whether their keys still hold.
+// Recheck makes the streams of an org check immediately whether their keys are still valid.
 func (a *API) Recheck(org id.Org) { a.table.Recheck(org) }
 
-// EndStreams ends the streams of a node that is about to stop.
+// EndStreams ends the streams of a node that is about to stop, and waits until they have ended.
 func (a *API) EndStreams(ctx context.Context) error { return a.table.EndStreams(ctx) }
 
-// OpenAPI is the document of the face.
+// OpenAPI returns the OpenAPI document.
 func (a *API) OpenAPI() ([]byte, error) { return a.document() }
 
-// customers authenticates API keys.
+// customers authenticates API keys. It implements endpoint.Authenticator.
 type customers struct {
 	keys    *apikey.Keys
 	members *member.Members
@@ -211,6 +212,8 @@ func (c customers) Refresh(ctx context.Context, id endpoint.Identity) (endpoint.
 	return identity(p), nil
 }
 
+// identity returns the actor behind a key. A browser's session acts as its member, or as an operator if it has no
+// person.
 func identity(p *apikey.Principal) endpoint.Identity {
 	who := endpoint.Identity{Principal: p, Scopes: p.Scopes, Kind: audit.ActorKey, ID: string(p.Key.ID), Label: p.Key.Label}
 	switch {
@@ -223,8 +226,8 @@ func identity(p *apikey.Principal) endpoint.Identity {
 	return who
 }
 
-// byBrowser authenticates browsers that are signed in to the dashboard.
-func (a *API) byBrowser(r *http.Request, cookie string) (endpoint.Identity, error) {
+// identifyBrowser authenticates browsers that are signed in to the dashboard.
+func (a *API) identifyBrowser(r *http.Request, cookie string) (endpoint.Identity, error) {
 	ctx := r.Context()
 	source := endpoint.Source(ctx)
 	p, err := a.Members.Identify(ctx, secret.New(cookie), r.Header.Get(member.OrgHeader), member.From{

@@ -22,14 +22,14 @@ type browserBody struct {
 	ID         string        `json:"id"`
 	Person     browserPerson `json:"person"`
 	CreatedAt  stamp.Time    `json:"createdAt"`
-	LastSeenAt stamp.Time    `json:"lastSeenAt" doc:"To the minute."`
-	ExpiresAt  stamp.Time    `json:"expiresAt" doc:"When it ends if it is not used again."`
+	LastSeenAt stamp.Time    `json:"lastSeenAt" doc:"Accurate to the minute."`
+	ExpiresAt  stamp.Time    `json:"expiresAt" doc:"When the session ends if it is not used again."`
 	UserAgent  string        `json:"userAgent"`
 	Current    bool          `json:"current" doc:"True for the browser that makes this call."`
 }
 
 type browserPerson struct {
-	ID    string `json:"id" doc:"operator for somebody who operates the service and has given a reason; see the audit log."`
+	ID    string `json:"id" doc:"operator for an operator of the service, whose reason is in the audit log."`
 	Email string `json:"email"`
 }
 
@@ -45,7 +45,7 @@ type endedOutput struct {
 }
 
 func (a *API) browserRoutes() {
-	whose := "A member sees their own; who holds `me:write` sees all of the organisation's."
+	whose := "Members see their own sessions; a caller with `me:write` sees all sessions of the organisation."
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "listBrowserSessions", Method: http.MethodGet, Path: "/v1/me/sessions", Tag: tagTeam, Status: http.StatusOK,
 		Scope: scope.MeRead, Quota: admission.Plain,
@@ -54,7 +54,7 @@ func (a *API) browserRoutes() {
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "endBrowserSession", Method: http.MethodDelete, Path: "/v1/me/sessions/{id}", Tag: tagTeam, Status: http.StatusOK,
 		Scope: scope.MeRead, Quota: admission.Safety, Audit: "session.end", Problems: []problem.Kind{problem.BrowserNotFound},
-		Summary: "Sign a browser out", Description: "When this has answered, no call that starts later succeeds with the browser, on any server. " + whose,
+		Summary: "Sign out a browser", Description: "Calls of the browser that start after the response are refused on every server. " + whose,
 	}, a.endBrowser)
 }
 

@@ -19,24 +19,24 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
-// Common is what every way to connect takes.
+// Common is the part of the input that all connect methods share.
 type Common struct {
-	Label     *string           `json:"label,omitempty" maxLength:"120" doc:"A name for the account, for yourselves. Left out, an account that is connected already keeps its own."`
-	Region    string            `json:"proxy_country,omitempty" enum:"us,uk" doc:"The region by which all of the account's traffic leaves. Left out, an account that is connected already keeps its own, and a new one gets us."`
-	Reference *string           `json:"reference_id,omitempty" maxLength:"255" doc:"Your own id of the creator; it stays with the account."`
-	Account   *string           `json:"account_id,omitempty" maxLength:"64" doc:"The account to reconnect. Left out, whichever account signs in is connected, or refreshed if it is connected already."`
-	Supersede bool              `json:"supersede,omitempty" doc:"End an open attempt for the same login instead of being refused."`
-	Metadata  map[string]string `json:"metadata,omitempty" maxProperties:"16" doc:"Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account that is connected already keeps its own."`
+	Label     *string           `json:"label,omitempty" maxLength:"120" doc:"Your own name for the account. Default: an account that is already connected keeps its label."`
+	Region    string            `json:"proxy_country,omitempty" enum:"us,uk" doc:"The region through which all traffic of the account leaves. Default: us for a new account; an account that is already connected keeps its region."`
+	Reference *string           `json:"reference_id,omitempty" maxLength:"255" doc:"Your own identifier for the creator. It is stored with the account."`
+	Account   *string           `json:"account_id,omitempty" maxLength:"64" doc:"The account to reconnect. Default: the account that signs in is connected, or refreshed if it is already connected."`
+	Supersede bool              `json:"supersede,omitempty" doc:"Cancel an open attempt for the same login instead of refusing the request."`
+	Metadata  map[string]string `json:"metadata,omitempty" maxProperties:"16" doc:"Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters). Default: an account that is already connected keeps its metadata."`
 }
 
 type loginInput struct {
 	endpoint.Prefer
 	Body struct {
 		Common
-		AuthType string        `json:"auth_type,omitempty" enum:"credentials,mobile_app" default:"credentials" doc:"mobile_app lets the creator approve on their own phone."`
+		AuthType string        `json:"auth_type,omitempty" enum:"credentials,mobile_app" default:"credentials" doc:"mobile_app: the creator approves on their own phone."`
 		Email    string        `json:"email,omitempty" maxLength:"254" doc:"Required for credentials."`
-		Password secret.String `json:"password,omitempty" maxLength:"1024" sensitive:"true" doc:"Required for credentials. It is sealed at once and destroyed when the attempt ends, unless remember_credentials is set."`
-		Remember *bool         `json:"remember_credentials,omitempty" doc:"Keep the credentials, sealed, so that the account can sign in again by itself. Left out, an account that is connected already goes on as it did, and a new one keeps none."`
+		Password secret.String `json:"password,omitempty" maxLength:"1024" sensitive:"true" doc:"Required for credentials. It is encrypted immediately and destroyed when the attempt ends, unless remember_credentials is set."`
+		Remember *bool         `json:"remember_credentials,omitempty" doc:"Store the credentials, encrypted, so that the account can sign in again automatically. Default: false for a new account; an account that is already connected keeps its setting."`
 	}
 }
 
@@ -44,11 +44,11 @@ type mobileInput struct {
 	endpoint.Prefer
 	Body struct {
 		Common
-		ReturnURL *string `json:"return_url,omitempty" maxLength:"2048" doc:"Where the creator's browser goes in the end."`
+		ReturnURL *string `json:"return_url,omitempty" maxLength:"2048" doc:"The address to which the creator's browser goes at the end."`
 	}
 }
 
-// attemptOutput is an attempt as an answer.
+// attemptOutput is a response with an attempt.
 type attemptOutput struct {
 	Location   string `header:"Location"`
 	RetryAfter string `header:"Retry-After"`
@@ -57,7 +57,7 @@ type attemptOutput struct {
 	Body       *connect.Attempt
 }
 
-// AttemptRef names an attempt.
+// AttemptRef is the path parameter of an attempt.
 type AttemptRef struct {
 	ID string `path:"attemptId" maxLength:"64" doc:"The attempt's id."`
 }
@@ -65,17 +65,17 @@ type AttemptRef struct {
 type pollInput struct {
 	endpoint.PreferOrQuery
 	AttemptRef
-	IfNoneMatch string `header:"If-None-Match" doc:"The ETag of the attempt as the caller knows it. With wait, the answer is held until it is another."`
+	IfNoneMatch string `header:"If-None-Match" doc:"The ETag of your copy of the attempt. With wait, the response is held until the ETag changes."`
 }
 
 type submitInput struct {
 	endpoint.Prefer
 	AttemptRef
 	Body struct {
-		Code     *secret.String `json:"code,omitempty" maxLength:"64" sensitive:"true" doc:"The code, 1 to 16 digits or letters. Spaces and dashes do not matter."`
-		Selfie   *bool          `json:"selfie_verification_completed,omitempty" doc:"True when the creator says that the selfie is taken. The platform is asked whether it is."`
-		Channel  *string        `json:"otp_channel,omitempty" enum:"sms,app,email,face" doc:"Another way to be asked, of otp_channels_available."`
-		Expected *string        `json:"expected_state,omitempty" maxLength:"64" doc:"The state that you believe the attempt to be in; 409 if it is in another."`
+		Code     *secret.String `json:"code,omitempty" maxLength:"64" sensitive:"true" doc:"The code, 1 to 16 digits or letters. Spaces and dashes are ignored."`
+		Selfie   *bool          `json:"selfie_verification_completed,omitempty" doc:"True when the creator has taken the selfie. The platform is asked to confirm it."`
+		Channel  *string        `json:"otp_channel,omitempty" enum:"sms,app,email,face" doc:"Switch to another channel from otp_channels_available."`
+		Expected *string        `json:"expected_state,omitempty" maxLength:"64" doc:"The state that you expect the attempt to be in. The response is 409 if it is in another."`
 	}
 }
 
@@ -89,7 +89,7 @@ type attemptsInput struct {
 	Kind      string `query:"kind" enum:"credentials,mobile_app,cookie,curl,reauth"`
 	Reference string `query:"reference_id" maxLength:"255"`
 	Limit     int    `query:"limit" minimum:"1" maximum:"100" default:"50"`
-	Cursor    string `query:"cursor" maxLength:"64" doc:"nextCursor of the page before."`
+	Cursor    string `query:"cursor" maxLength:"64" doc:"nextCursor of the previous page."`
 }
 
 type attemptsOutput struct {
@@ -103,11 +103,11 @@ type reauthInput struct {
 	endpoint.Prefer
 	ID   string `path:"id" maxLength:"64" doc:"The account's id."`
 	Body *struct {
-		Supersede bool `json:"supersede,omitempty" doc:"End an open attempt for this account instead of being refused."`
+		Supersede bool `json:"supersede,omitempty" doc:"Cancel an open attempt for this account instead of refusing the request."`
 	}
 }
 
-// startProblems are what starting an attempt can be answered with.
+// startProblems are the problems of starting an attempt.
 var startProblems = []problem.Kind{
 	problem.AttemptInProgress, problem.AccountNotFound, problem.AccountNotAllowedForKey, problem.ConnectUnavailable, problem.ValidationFailed, problem.InvalidRequest,
 }
@@ -121,32 +121,32 @@ func (a *API) connectRoutes() {
 		ID: "connectLogin", Method: http.MethodPost, Path: "/v1/connect/login", Tag: tagConnect, Status: http.StatusAccepted,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Audit: "connect.start", Timeout: endpoint.WaitTimeout, Problems: startProblems,
 		Summary: "Connect with email and password, or by phone",
-		Description: "Starts a sign-in and answers at once; poll `polling_url`, or hold this answer with `Prefer: wait=N`. " +
-			"Act on `next_actions`, not on a list of states. One login has one open attempt.",
+		Description: "Starts a sign-in and responds immediately. Poll `polling_url`, or hold this response with `Prefer: wait=N`. " +
+			"Act on `next_actions`, not on a list of states. A login can have one open attempt.",
 		Example: map[string]any{"email": "ok@sandbox.test", "password": "good", "label": "Luna", "proxy_country": "us"},
 	}, a.connectLogin)
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "connectMobile", Method: http.MethodPost, Path: "/v1/connect/mobile", Tag: tagConnect, Status: http.StatusAccepted,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Audit: "connect.start", Timeout: endpoint.WaitTimeout, Problems: startProblems,
-		Summary:     "Connect by the creator's phone",
-		Description: "Opens a QR session that the creator approves on their own device. No password passes through you or us. Show `phone_url` as a QR code (`GET …/qr`) or as a link.",
+		Summary:     "Connect with the creator's phone",
+		Description: "Opens a QR session that the creator approves on their own device. Neither you nor we see a password. Show `phone_url` as a QR code (`GET …/qr`) or as a link.",
 		Example:     map[string]any{"label": "Luna", "proxy_country": "us"},
 	}, a.connectMobile)
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "getAttempt", Method: http.MethodGet, Path: "/v1/connect/login/{attemptId}", Tag: tagConnect, Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: admission.Free, Timeout: endpoint.WaitTimeout, Problems: attemptProblems, Answer: connect.Attempt{}, Conditional: true,
-		Summary: "Poll an attempt",
-		Description: "Any kind of attempt, until seven days after its end. Send the ETag back in If-None-Match to get 304 while nothing has changed, and " +
-			"`?wait=25` to have the answer held until something has. Two polls per second and attempt are free. " +
+		Summary: "Get an attempt",
+		Description: "Returns an attempt of any kind, until seven days after its end. Send its ETag in If-None-Match to get 304 while nothing has changed, and " +
+			"`?wait=25` to hold the response until something changes. Two polls per second and attempt are free. " +
 			"The addresses of the creator's pages are null for a key without `accounts:write`.",
 	}, a.getAttempt)
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "submitAttempt", Method: http.MethodPut, Path: "/v1/connect/login/{attemptId}", Tag: tagConnect, Status: http.StatusOK,
 		Scope: scope.AccountsWrite, Quota: admission.Safety, Unaudited: "the attempt itself is the record", Timeout: endpoint.WaitTimeout,
 		Problems: append([]problem.Kind{problem.AttemptCompleted, problem.AttemptStateConflict, problem.ValidationFailed}, attemptProblems...),
-		Summary:  "Submit a code, or say that the selfie is done",
-		Description: "Exactly one of `code`, `selfie_verification_completed` and `otp_channel`. The answer is held for up to 10 s until the platform has judged " +
-			"(`Prefer: wait=N` for another time). A wrong code gives `wrong_2fa_code_retry`; five of them end the attempt.",
+		Summary:  "Submit a code or confirm a selfie",
+		Description: "Send exactly one of `code`, `selfie_verification_completed` and `otp_channel`. The response is held for up to 10 s until the platform has answered " +
+			"(`Prefer: wait=N` changes the time). A wrong code leads to `wrong_2fa_code_retry`; the fifth ends the attempt.",
 		Example: map[string]any{"code": "123 456"},
 	}, a.submitAttempt)
 	endpoint.Typed(a.table, endpoint.Operation{
@@ -158,34 +158,34 @@ func (a *API) connectRoutes() {
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "resendCode", Method: http.MethodPost, Path: "/v1/connect/login/{attemptId}/resend", Tag: tagConnect, Status: http.StatusAccepted,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Unaudited: "the attempt itself is the record", Timeout: endpoint.WaitTimeout, Problems: resendProblems,
-		Summary: "Send the code again", Description: "Has the platform send its code again: three times at most, 30 s apart. Codes sent before stay good.",
+		Summary: "Resend the code", Description: "Asks the platform to send its code again: at most three times, 30 s apart. Earlier codes stay valid.",
 	}, a.resend)
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "sendEmailToCreator", Method: http.MethodPost, Path: "/v1/connect/login/{attemptId}/send-email-to-creator", Tag: tagConnect, Status: http.StatusAccepted,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Unaudited: "the attempt itself is the record", Timeout: endpoint.WaitTimeout, Problems: resendProblems,
-		Summary: "Send the platform's mail to the creator", Description: "In `needs_email` the platform waits for this before it sends its mail, so that it comes when the creator is there.",
+		Summary: "Send the platform's email to the creator", Description: "In the state `needs_email` the platform waits for this call before it sends its email, so that the email arrives while the creator is there.",
 	}, a.sendEmail)
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "listAttempts", Method: http.MethodGet, Path: "/v1/connect/attempts", Tag: tagConnect, Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Problems: []problem.Kind{problem.InvalidRequest},
-		Summary: "List attempts", Description: "The newest first. A key with `accountIds` sees those of its accounts; one without `accounts:write` sees no addresses of pages.",
+		Summary: "List attempts", Description: "Newest first. A key with `accountIds` sees the attempts of its accounts. A key without `accounts:write` does not see the addresses of pages.",
 	}, a.listAttempts)
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "reauthenticate", Method: http.MethodPost, Path: "/v1/accounts/{id}/reauthenticate", Tag: "Accounts", Status: http.StatusAccepted,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Audit: "account.reauthenticate", Timeout: endpoint.WaitTimeout,
 		Problems: append([]problem.Kind{problem.CredentialsMissing}, startProblems...),
-		Summary:  "Sign in again from sealed credentials", Description: "Starts an attempt of kind reauth with the credentials that were remembered. It counts against no limit of attempts.",
+		Summary:  "Sign in again with stored credentials", Description: "Starts an attempt of kind `reauth` with the stored credentials. It does not count towards the limit of attempts.",
 		Example: map[string]any{},
 	}, a.reauthenticate)
 	a.importRoutes()
 	a.attemptStreams()
 }
 
-// start fills in what every way to connect has in common.
-func (a *API) start(ctx context.Context, kind attempt.Kind, in Common) (connect.Start, error) {
+// newStart returns a connect.Start with the fields that all connect methods share.
+func (a *API) newStart(ctx context.Context, kind attempt.Kind, in Common) (connect.Start, error) {
 	s := connect.Start{
 		Org: endpoint.Caller(ctx).Org, By: endpoint.By(ctx), Kind: kind, Label: in.Label, Region: in.Region, Supersede: in.Supersede, Metadata: in.Metadata,
-		Reference: some(in.Reference),
+		Reference: deref(in.Reference),
 	}
 	if in.Account != nil {
 		at, err := parseAccount(*in.Account)
@@ -197,7 +197,7 @@ func (a *API) start(ctx context.Context, kind attempt.Kind, in Common) (connect.
 	if err := mayConnect(ctx, s.Account); err != nil {
 		return s, err
 	}
-	bad := problem.ValidationFailed.New("The metadata has values that are not allowed.")
+	bad := problem.ValidationFailed.New("The metadata has invalid values.")
 	account.CheckMetadata(bad, "/metadata", in.Metadata)
 	if len(bad.Fields) > 0 {
 		return s, bad
@@ -207,17 +207,17 @@ func (a *API) start(ctx context.Context, kind attempt.Kind, in Common) (connect.
 
 func (a *API) connectLogin(ctx context.Context, in *loginInput) (*attemptOutput, error) {
 	kind := attempt.Credentials
-	bad := problem.ValidationFailed.New("The sign-in has values that are not allowed.")
+	bad := problem.ValidationFailed.New("The sign-in has invalid values.")
 	if in.Body.AuthType == string(attempt.Mobile) {
 		kind = attempt.Mobile
 		unexpected := func(name string, given bool) {
 			if given {
-				bad.At("/"+name, "unexpected", "must be left out when the creator approves on the phone")
+				bad.At("/"+name, "unexpected", "must be omitted when the creator approves on the phone")
 			}
 		}
 		unexpected("email", in.Body.Email != "")
 		unexpected("password", !in.Body.Password.Empty())
-		unexpected("remember_credentials", some(in.Body.Remember))
+		unexpected("remember_credentials", deref(in.Body.Remember))
 	} else {
 		if parsed, err := mail.ParseAddress(in.Body.Email); err != nil || parsed.Address != in.Body.Email {
 			bad.At("/email", "format", "must be the email address that the creator signs in with")
@@ -229,31 +229,31 @@ func (a *API) connectLogin(ctx context.Context, in *loginInput) (*attemptOutput,
 	if len(bad.Fields) > 0 {
 		return nil, bad
 	}
-	s, err := a.start(ctx, kind, in.Body.Common)
+	s, err := a.newStart(ctx, kind, in.Body.Common)
 	if err != nil {
 		return nil, err
 	}
 	s.Email, s.Password, s.Remember = secret.New(in.Body.Email), in.Body.Password, in.Body.Remember
-	return a.begin(ctx, s)
+	return a.startAttempt(ctx, s)
 }
 
 func (a *API) connectMobile(ctx context.Context, in *mobileInput) (*attemptOutput, error) {
-	s, err := a.start(ctx, attempt.Mobile, in.Body.Common)
+	s, err := a.newStart(ctx, attempt.Mobile, in.Body.Common)
 	if err != nil {
 		return nil, err
 	}
-	s.ReturnURL = some(in.Body.ReturnURL)
+	s.ReturnURL = deref(in.Body.ReturnURL)
 	if err := link.CheckReturn(s.ReturnURL, s.Org.Environment); err != nil {
 		return nil, err
 	}
-	return a.begin(ctx, s)
+	return a.startAttempt(ctx, s)
 }
 
-// begin starts an attempt and holds the answer if it is asked to.
-func (a *API) begin(ctx context.Context, s connect.Start) (*attemptOutput, error) {
+// startAttempt starts an attempt and holds the response if the caller asks for it.
+func (a *API) startAttempt(ctx context.Context, s connect.Start) (*attemptOutput, error) {
 	unless := time.Duration(0)
 	if s.Kind == attempt.Mobile {
-		unless = 2 * time.Second // until the QR is there
+		unless = 2 * time.Second // Time for the platform to return the QR code.
 	}
 	wait, err := endpoint.Wait(ctx, unless)
 	if err != nil {
@@ -291,7 +291,7 @@ func attemptNotFound() error {
 }
 
 func (a *API) getAttempt(ctx context.Context, in *pollInput) (*attemptOutput, error) {
-	at, err := a.attempt(ctx, in.ID)
+	at, err := a.findAttempt(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -299,7 +299,7 @@ func (a *API) getAttempt(ctx context.Context, in *pollInput) (*attemptOutput, er
 	if err != nil {
 		return nil, err
 	}
-	if err := a.poll(ctx, at); err != nil {
+	if err := a.countPoll(ctx, at); err != nil {
 		return nil, err
 	}
 	org := endpoint.Caller(ctx).Org.ID
@@ -320,7 +320,7 @@ func (a *API) getAttempt(ctx context.Context, in *pollInput) (*attemptOutput, er
 }
 
 func (a *API) submitAttempt(ctx context.Context, in *submitInput) (*attemptOutput, error) {
-	at, err := a.attempt(ctx, in.ID)
+	at, err := a.findAttempt(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -339,7 +339,7 @@ func (a *API) submitAttempt(ctx context.Context, in *submitInput) (*attemptOutpu
 	if in.Body.Selfie != nil {
 		given++
 		if s.Selfie = *in.Body.Selfie; !s.Selfie {
-			return nil, problem.ValidationFailed.New("Only a selfie that is done can be told.").At("/selfie_verification_completed", "enum", "must be true")
+			return nil, problem.ValidationFailed.New("Only a completed selfie can be confirmed.").At("/selfie_verification_completed", "enum", "must be true")
 		}
 	}
 	if in.Body.Channel != nil {
@@ -347,7 +347,7 @@ func (a *API) submitAttempt(ctx context.Context, in *submitInput) (*attemptOutpu
 		s.Channel = *in.Body.Channel
 	}
 	if given != 1 {
-		return nil, problem.ValidationFailed.New("Give exactly one of code, selfie_verification_completed and otp_channel.").At("", "oneOf", "must have exactly one of code, selfie_verification_completed, otp_channel")
+		return nil, problem.ValidationFailed.New("Send exactly one of code, selfie_verification_completed and otp_channel.").At("", "oneOf", "must have exactly one of code, selfie_verification_completed, otp_channel")
 	}
 	if in.Body.Expected != nil {
 		s.Expected = attempt.State(*in.Body.Expected)
@@ -364,7 +364,7 @@ func (a *API) submitAttempt(ctx context.Context, in *submitInput) (*attemptOutpu
 }
 
 func (a *API) cancelAttempt(ctx context.Context, in *AttemptRef) (*attemptOutput, error) {
-	at, err := a.attempt(ctx, in.ID)
+	at, err := a.findAttempt(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -376,16 +376,16 @@ func (a *API) cancelAttempt(ctx context.Context, in *AttemptRef) (*attemptOutput
 }
 
 func (a *API) resend(ctx context.Context, in *waitInput) (*attemptOutput, error) {
-	return a.send(ctx, in, a.Connects.Resend)
+	return a.sendMessage(ctx, in, a.Connects.Resend)
 }
 
 func (a *API) sendEmail(ctx context.Context, in *waitInput) (*attemptOutput, error) {
-	return a.send(ctx, in, a.Connects.SendEmail)
+	return a.sendMessage(ctx, in, a.Connects.SendEmail)
 }
 
-// send has a message sent and waits a moment for the platform to have taken it.
-func (a *API) send(ctx context.Context, in *waitInput, do func(context.Context, id.Org, id.Attempt) (connect.Found, error)) (*attemptOutput, error) {
-	at, err := a.attempt(ctx, in.ID)
+// sendMessage asks the platform to send a message and waits a moment for its response.
+func (a *API) sendMessage(ctx context.Context, in *waitInput, do func(context.Context, id.Org, id.Attempt) (connect.Found, error)) (*attemptOutput, error) {
+	at, err := a.findAttempt(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -410,7 +410,7 @@ func (a *API) listAttempts(ctx context.Context, in *attemptsInput) (*attemptsOut
 	if in.Cursor != "" {
 		at, err := id.Parse[id.Attempt](in.Cursor)
 		if err != nil {
-			return nil, problem.InvalidRequest.New("The cursor is not one of ours; use nextCursor of the page before.").At("query/cursor", "format", "must be nextCursor of the page before")
+			return nil, problem.InvalidRequest.New("The cursor is invalid. Use the nextCursor of an earlier page.").At("query/cursor", "format", "must be the nextCursor of an earlier page")
 		}
 		f.Before = at
 	}
@@ -453,7 +453,7 @@ func (a *API) reauthenticate(ctx context.Context, in *reauthInput) (*attemptOutp
 	return out, nil
 }
 
-func some[T any](p *T) (v T) {
+func deref[T any](p *T) (v T) {
 	if p != nil {
 		v = *p
 	}

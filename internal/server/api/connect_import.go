@@ -23,21 +23,21 @@ type cookieInput struct {
 	Body struct {
 		Common
 		Cookie    *secret.String           `json:"cookie,omitempty" maxLength:"16384" sensitive:"true" doc:"A Cookie header, a JSON export of a browser extension, or a Netscape cookies.txt."`
-		Cookies   []cookieBody             `json:"cookies,omitempty" maxItems:"200" doc:"The form that browser extensions export. Members that are not used are ignored. Exactly one of cookie and cookies."`
-		UserAgent string                   `json:"user_agent" minLength:"1" maxLength:"512" doc:"The browser's name, as it sent it with these cookies."`
-		Headers   map[string]secret.String `json:"headers,omitempty" maxProperties:"32" doc:"Headers that the platform ties to the session; GET /v1/connect/flows names them."`
+		Cookies   []cookieBody             `json:"cookies,omitempty" maxItems:"200" doc:"Cookies in the form that browser extensions export. Unknown members are ignored. Send exactly one of cookie and cookies."`
+		UserAgent string                   `json:"user_agent" minLength:"1" maxLength:"512" doc:"The User-Agent that the browser sent with these cookies."`
+		Headers   map[string]secret.String `json:"headers,omitempty" maxProperties:"32" doc:"Headers that the platform ties to the session. GET /v1/connect/flows lists them."`
 	}
 }
 
 type cookieBody struct {
-	// Extensions export more than is used, such as expirationDate, sameSite, session, storeId and partitionKey.
+	// Extensions export more members, such as expirationDate, sameSite, session, storeId and partitionKey.
 	_        struct{}      `additionalProperties:"true"`
 	Name     string        `json:"name" minLength:"1" maxLength:"256"`
 	Value    secret.String `json:"value" maxLength:"8192" sensitive:"true"`
-	Domain   *string       `json:"domain,omitempty" maxLength:"256" doc:"Left out or null, the platform's own."`
+	Domain   *string       `json:"domain,omitempty" maxLength:"256" doc:"Default: the platform's own domain."`
 	Path     *string       `json:"path,omitempty" maxLength:"1024"`
-	HostOnly *bool         `json:"hostOnly,omitempty" doc:"True if the cookie is not for hosts below its domain."`
-	Expires  any           `json:"expires,omitempty" doc:"Ignored: the platform is asked whether the session lives."`
+	HostOnly *bool         `json:"hostOnly,omitempty" doc:"True if the cookie is not sent to subdomains."`
+	Expires  any           `json:"expires,omitempty" doc:"Ignored: the platform is asked whether the session is valid."`
 	HTTPOnly *bool         `json:"httpOnly,omitempty" doc:"Ignored."`
 	Secure   *bool         `json:"secure,omitempty" doc:"Ignored."`
 }
@@ -46,16 +46,16 @@ type curlInput struct {
 	endpoint.Prefer
 	Body struct {
 		Common
-		Curl   secret.String `json:"curl" maxLength:"65536" sensitive:"true" doc:"A browser's Copy as cURL (bash, cmd or PowerShell). It is read, never executed."`
-		DryRun bool          `json:"dry_run,omitempty" doc:"Only say what was found; nothing is stored or counted."`
+		Curl   secret.String `json:"curl" maxLength:"65536" sensitive:"true" doc:"The command from the browser's Copy as cURL (bash, cmd or PowerShell). It is parsed, never executed."`
+		DryRun bool          `json:"dry_run,omitempty" doc:"Only report what was found. Nothing is stored or counted."`
 	}
 }
 
 // Extracted names what was found in a command.
 type Extracted struct {
-	Cookies []string `json:"cookies" doc:"Names of the cookies that are used."`
-	Headers []string `json:"headers" doc:"Names of the headers that are used."`
-	Missing []string `json:"missing" doc:"Names that the platform needs and that were not there."`
+	Cookies []string `json:"cookies" doc:"Names of the cookies that will be used."`
+	Headers []string `json:"headers" doc:"Names of the headers that will be used."`
+	Missing []string `json:"missing" doc:"Names that the platform requires and the command lacks."`
 }
 
 type curlAnswer struct {
@@ -63,7 +63,7 @@ type curlAnswer struct {
 	Extracted Extracted `json:"extracted" doc:"Names only, never values."`
 }
 
-// curlFound is the answer to a dry run.
+// curlFound is the response to a dry run.
 type curlFound struct {
 	Extracted Extracted `json:"extracted" doc:"Names only, never values."`
 }
@@ -103,24 +103,24 @@ func (a *API) importRoutes() {
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "connectCookie", Method: http.MethodPost, Path: "/v1/connect/cookie", Tag: tagConnect, Status: http.StatusAccepted,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Audit: "connect.start", Timeout: endpoint.WaitTimeout, Problems: imported,
-		Summary: "Connect with cookies", Description: "For accounts of your own: proves a session that was copied from a browser, through the account's region, and seals it.",
+		Summary: "Connect with cookies", Description: "For your own accounts: checks a session that was copied from a browser, through the account's region, and stores it encrypted.",
 		Example: map[string]any{"cookie": "auth_id=1; sess=abc", "user_agent": "Mozilla/5.0", "headers": map[string]string{"x-device": "abc"}, "proxy_country": "us"},
 	}, a.connectCookie)
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "connectCurl", Method: http.MethodPost, Path: "/v1/connect/curl", Tag: tagConnect, Status: http.StatusAccepted,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Audit: "connect.start", Timeout: endpoint.WaitTimeout,
 		Problems: append([]problem.Kind{problem.CurlUnparseable, problem.CurlUnsupported, problem.CurlWrongHost}, imported...),
-		Summary:  "Connect with a copied cURL command", Description: "Reads the session out of a browser's Copy as cURL. With `dry_run` the answer is 200 and only says what was found.",
+		Summary:  "Connect with a copied cURL command", Description: "Reads the session from the command of a browser's Copy as cURL. With `dry_run` the response is 200 and only reports what was found.",
 		OtherAnswers: map[int]any{http.StatusOK: curlFound{}},
 		Example:      map[string]any{"curl": "curl 'https://platform.example/' -H 'cookie: auth_id=1; sess=abc' -H 'user-agent: Mozilla/5.0'", "dry_run": true},
 	}, a.connectCurl)
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "listFlows", Method: http.MethodGet, Path: "/v1/connect/flows", Tag: tagConnect, Status: http.StatusOK, Quota: admission.Free,
-		Summary: "Ways to connect", Description: "What each way asks for, so that a user interface can draw itself. `enabled` is false where the organisation has no platform.",
+		Summary: "List connect methods", Description: "The input of each connect method, for building a form from it. `enabled` is false if no platform is available to the organisation.",
 	}, a.listFlows)
 }
 
-// platform is that of the caller's environment.
+// platform returns the platform of the caller's environment.
 func (a *API) platform(ctx context.Context) (connect.Platform, error) {
 	return a.Connects.Platform(endpoint.Caller(ctx).Org.Environment)
 }
@@ -131,7 +131,7 @@ func (a *API) connectCookie(ctx context.Context, in *cookieInput) (*attemptOutpu
 		return nil, err
 	}
 	if (in.Body.Cookie == nil) == (in.Body.Cookies == nil) {
-		return nil, problem.ValidationFailed.New("Give exactly one of cookie and cookies.").At("", "oneOf", "must have exactly one of cookie and cookies")
+		return nil, problem.ValidationFailed.New("Send exactly one of cookie and cookies.").At("", "oneOf", "must have exactly one of cookie and cookies")
 	}
 	var cookies map[string]secret.String
 	if in.Body.Cookie != nil {
@@ -139,17 +139,17 @@ func (a *API) connectCookie(ctx context.Context, in *cookieInput) (*attemptOutpu
 	} else {
 		list := make([]curlimport.Cookie, len(in.Body.Cookies))
 		for i, c := range in.Body.Cookies {
-			list[i] = curlimport.Cookie{Name: c.Name, Value: c.Value, Domain: some(c.Domain), Path: some(c.Path), HostOnly: some(c.HostOnly)}
+			list[i] = curlimport.Cookie{Name: c.Name, Value: c.Value, Domain: deref(c.Domain), Path: deref(c.Path), HostOnly: deref(c.HostOnly)}
 		}
 		cookies, err = curlimport.List(list, p.Hosts)
 	}
 	if err != nil {
 		return nil, err
 	}
-	bad := problem.ValidationFailed.New("Some headers are not those of a session.")
+	bad := problem.ValidationFailed.New("Some headers are not session headers.")
 	for name := range in.Body.Headers {
 		if !slices.Contains(p.Catalog.Session.Headers.Allowed, strings.ToLower(name)) {
-			bad.At("/headers/"+name, "unknown", "is no header of a session; they are "+strings.Join(p.Catalog.Session.Headers.Allowed, ", "))
+			bad.At("/headers/"+name, "unknown", "is not a session header; the session headers are "+strings.Join(p.Catalog.Session.Headers.Allowed, ", "))
 		}
 	}
 	if len(bad.Fields) > 0 {
@@ -159,12 +159,12 @@ func (a *API) connectCookie(ctx context.Context, in *cookieInput) (*attemptOutpu
 	if len(missing) > 0 {
 		return nil, incomplete(missing)
 	}
-	s, err := a.start(ctx, attempt.Cookie, in.Body.Common)
+	s, err := a.newStart(ctx, attempt.Cookie, in.Body.Common)
 	if err != nil {
 		return nil, err
 	}
 	s.Imported = &session
-	return a.begin(ctx, s)
+	return a.startAttempt(ctx, s)
 }
 
 func incomplete(missing []string) error {
@@ -188,19 +188,19 @@ func (a *API) connectCurl(ctx context.Context, in *curlInput) (*curlOutput, erro
 	if len(missing) > 0 {
 		return nil, incomplete(missing)
 	}
-	s, err := a.start(ctx, attempt.Curl, in.Body.Common)
+	s, err := a.newStart(ctx, attempt.Curl, in.Body.Common)
 	if err != nil {
 		return nil, err
 	}
 	s.Imported = &session
-	out, err := a.begin(ctx, s)
+	out, err := a.startAttempt(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	return &curlOutput{out.Location, out.RetryAfter, out.ETag, out.Status, curlAnswer{out.Body, found}}, nil
 }
 
-// extracted names what of a command is used.
+// extracted returns the names of what is used of a command.
 func extracted(c *catalog.Catalog, p curlimport.Pasted, missing []string) Extracted {
 	out := Extracted{Cookies: []string{}, Headers: []string{}, Missing: missing}
 	for name := range p.Cookies {

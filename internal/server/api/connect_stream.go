@@ -18,22 +18,22 @@ func (a *API) attemptStreams() {
 	endpoint.Plain(a.table, endpoint.Operation{
 		ID: "streamAttempt", Method: http.MethodGet, Path: "/v1/connect/login/{attemptId}/events", Tag: tagConnect, Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Media: []string{"text/event-stream"}, Problems: []problem.Kind{problem.AttemptNotFound},
-		Summary:     "Watch an attempt",
-		Description: "Server-sent events: `event: attempt` with the attempt as data, at once and whenever it changes. The stream ends after the attempt.",
+		Summary:     "Stream an attempt",
+		Description: "Server-sent events: `event: attempt` with the attempt as data, immediately and after every change. The stream ends with the attempt.",
 	}, a.streamAttempt)
 	endpoint.Plain(a.table, endpoint.Operation{
 		ID: "getAttemptQR", Method: http.MethodGet, Path: "/v1/connect/login/{attemptId}/qr", Tag: tagConnect, Status: http.StatusOK,
 		Scope: scope.AccountsWrite, Quota: admission.Free, Media: []string{"image/svg+xml", "image/png", "text/plain"},
 		Problems: []problem.Kind{problem.AttemptNotFound, problem.AttemptStateConflict, problem.AttemptCompleted},
-		Summary:  "The QR code to show", Description: "The current `phone_url` as a picture, or as text for a terminal, by the Accept header. It changes about once a minute: load it again at `phone_url_expires_at`.",
+		Summary:  "Get the QR code of an attempt", Description: "The current `phone_url` as an image, or as text for a terminal, depending on the Accept header. It changes about once a minute: load it again at `phone_url_expires_at`.",
 	}, a.attemptQR)
 }
 
-// watchFor bounds how long one look at an attempt waits; the next one follows at once.
+// watchFor bounds one wait for a change; the next wait follows immediately.
 const watchFor = 20 * time.Second
 
 func (a *API) streamAttempt(w http.ResponseWriter, r *http.Request) error {
-	at, err := a.attempt(r.Context(), r.PathValue("attemptId"))
+	at, err := a.findAttempt(r.Context(), r.PathValue("attemptId"))
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (a *API) streamAttempt(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) attemptQR(w http.ResponseWriter, r *http.Request) error {
-	at, err := a.attempt(r.Context(), r.PathValue("attemptId"))
+	at, err := a.findAttempt(r.Context(), r.PathValue("attemptId"))
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (a *API) attemptQR(w http.ResponseWriter, r *http.Request) error {
 		if strings.HasPrefix(f.State, "completed_") {
 			kind = problem.AttemptCompleted
 		}
-		return kind.New("The attempt shows no QR code now.").With("attemptId", f.ID).With("state", f.State).With("nextActions", f.NextActions)
+		return kind.New("The attempt has no QR code in this state.").With("attemptId", f.ID).With("state", f.State).With("nextActions", f.NextActions)
 	}
 	media, body, err := drawQR(*f.PhoneURL, r.Header.Get("Accept"))
 	if err != nil {
@@ -103,7 +103,7 @@ func (a *API) attemptQR(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// drawQR draws a code in what the caller accepts: SVG unless it asks for another.
+// drawQR draws a QR code in the form that the caller accepts; SVG by default.
 func drawQR(text, accept string) (media string, body []byte, err error) {
 	code, err := qrcode.New(text)
 	if err != nil {
@@ -119,14 +119,14 @@ func drawQR(text, accept string) (media string, body []byte, err error) {
 	return "image/svg+xml", code.SVG(480), nil
 }
 
-// An attempt may be asked for so often before a poll counts as a call: two a second.
+// Polls of one attempt that are free: two a second.
 const (
 	freePolls       = 10
 	freePollsWithin = 5 * time.Second
 )
 
-// poll counts a poll that is not free.
-func (a *API) poll(ctx context.Context, at id.Attempt) error {
+// countPoll admits a poll as a call if it is beyond the free polls of the attempt.
+func (a *API) countPoll(ctx context.Context, at id.Attempt) error {
 	if a.polls.Take(string(at)) {
 		return nil
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
-// openapi is the part of an OpenAPI document that the tests look at.
+// openapi is the part of an OpenAPI document that the tests check.
 type openapi struct {
 	OpenAPI string
 	Info    struct{ Version string }
@@ -43,7 +43,7 @@ type openapi struct {
 	}
 }
 
-// document fetches the OpenAPI document and what the tests look at of it.
+// document loads the OpenAPI document.
 func document(t *testing.T, node *testnode.Node) ([]byte, openapi) {
 	t.Helper()
 	text := node.Call(t, http.MethodGet, "/v1/openapi.json", "", nil).Body
@@ -54,8 +54,8 @@ func document(t *testing.T, node *testnode.Node) ([]byte, openapi) {
 	return text, doc
 }
 
-// The document and the route table say the same, in both directions: no route without a description, no description
-// without a route, each with its scope and its problems.
+// The document and the table of operations agree: every operation is described with its scope and problems, and every
+// description has an operation.
 func TestOpenAPIIsTheRouteTable(t *testing.T) {
 	t.Parallel()
 	node := testnode.Nodes(t, 1, testnode.Setup{})[0]
@@ -69,7 +69,7 @@ func TestOpenAPIIsTheRouteTable(t *testing.T) {
 		served[strings.ToLower(op.Method)+" "+path] = true
 		described, ok := doc.Paths[path][strings.ToLower(op.Method)]
 		if !ok || described.OperationID != op.ID {
-			t.Errorf("%s %s is served and not described", op.Method, path)
+			t.Errorf("%s %s is served but not described", op.Method, path)
 			continue
 		}
 		if described.Scope != op.Scope.String() || (len(described.Security) == 0) != op.Public {
@@ -78,19 +78,19 @@ func TestOpenAPIIsTheRouteTable(t *testing.T) {
 		for _, code := range described.Problems {
 			k, ok := problem.Lookup(code)
 			if !ok || described.Responses[itoa(k.Status)] == nil {
-				t.Errorf("%s declares %s without an answer for it", op.ID, code)
+				t.Errorf("%s declares %s without a response for it", op.ID, code)
 			}
 		}
 		for _, k := range op.Problems {
 			if !slices.Contains(described.Problems, k.Code) {
-				t.Errorf("%s can answer %s and does not say so", op.ID, k.Code)
+				t.Errorf("%s can return %s but does not declare it", op.ID, k.Code)
 			}
 		}
 	}
 	for path, methods := range doc.Paths {
 		for method, described := range methods {
 			if !served[method+" "+path] && described.SDK == nil {
-				t.Errorf("%s %s is described and not served", method, path)
+				t.Errorf("%s %s is described but not served", method, path)
 			}
 		}
 	}
@@ -104,7 +104,7 @@ func itoa(n int) string {
 	return string(text)
 }
 
-// The committed document is the one that this code serves.
+// The committed document is what this code serves.
 func TestCommittedOpenAPIIsCurrent(t *testing.T) {
 	t.Parallel()
 	committed, err := os.ReadFile(testenv.Path(t, "openapi", "openapi.json"))
@@ -120,7 +120,7 @@ func TestCommittedOpenAPIIsCurrent(t *testing.T) {
 	}
 }
 
-// Every problem has a page with the same facts, and every page a problem.
+// Every problem has a page with the same facts, and every page has a problem.
 func TestEveryProblemHasItsPage(t *testing.T) {
 	t.Parallel()
 	pages := map[string]bool{}
@@ -149,7 +149,7 @@ func TestEveryProblemHasItsPage(t *testing.T) {
 		}
 	}
 	for code := range pages {
-		t.Errorf("the page %s is about no problem", code)
+		t.Errorf("the page %s has no problem", code)
 	}
 }
 

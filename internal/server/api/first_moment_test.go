@@ -16,8 +16,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
-// connectWays connects one creator in each way that there is, and returns the accounts by way.
-func connectWays(t *testing.T, n *testnode.Node, o testnode.Org) map[string]string {
+// connectByEveryMethod connects one creator with each connect method and returns the accounts by method.
+func connectByEveryMethod(t *testing.T, n *testnode.Node, o testnode.Org) map[string]string {
 	t.Helper()
 	session := func(login string) map[string]any {
 		r := n.Call(t, http.MethodPost, "/v1/sandbox/session", o.Key, map[string]any{"login": login})
@@ -29,7 +29,7 @@ func connectWays(t *testing.T, n *testnode.Node, o testnode.Org) map[string]stri
 	login := func() string { return "ok+" + random(t) + "@sandbox.test" }
 	again := login()
 	accounts := map[string]string{}
-	for _, way := range []struct {
+	for _, method := range []struct {
 		name, path string
 		body       map[string]any
 	}{
@@ -40,8 +40,8 @@ func connectWays(t *testing.T, n *testnode.Node, o testnode.Org) map[string]stri
 		{"first of two", "/v1/connect/login", map[string]any{"email": again, "password": "good"}},
 		{"reconnect", "/v1/connect/cookie", bodies["connectCookie"](session(again))},
 	} {
-		r := held(t, n, o.Key, way.path, way.body)
-		if way.name == "qr" {
+		r := held(t, n, o.Key, method.path, method.body)
+		if method.name == "qr" {
 			attempt, _ := r.JSON()["attempt_id"].(string)
 			r = held(t, n, o.Key, "/v1/sandbox/attempts/"+attempt+"/advance", map[string]any{"to": "approve"})
 		}
@@ -50,13 +50,13 @@ func connectWays(t *testing.T, n *testnode.Node, o testnode.Org) map[string]stri
 		}
 		account, _ := r.JSON()["account_id"].(string)
 		if account == "" || r.JSON()["state"] != "completed_success" {
-			t.Fatalf("%s: %d %s", way.name, r.Status, r.Body)
+			t.Fatalf("%s: %d %s", method.name, r.Status, r.Body)
 		}
-		accounts[way.name] = account
-		send(t, n, o, account, way.name)
+		accounts[method.name] = account
+		send(t, n, o, account, method.name)
 	}
 	if accounts["first of two"] != accounts["reconnect"] {
-		t.Fatal("the same creator was connected twice and is two accounts")
+		t.Fatal("connecting the same creator again made a second account")
 	}
 	return accounts
 }
@@ -75,8 +75,9 @@ func send(t *testing.T, n *testnode.Node, o testnode.Org, account, text string) 
 	}
 }
 
-// logged reads the account's log from its beginning until it has an event of the kind with the text in it, and fails the test if none comes.
-func logged(t *testing.T, n *testnode.Node, o testnode.Org, account, kind, text string) {
+// requireLogged reads the account's events from the oldest until it finds one of the kind that contains the text. It
+// fails the test if there is none.
+func requireLogged(t *testing.T, n *testnode.Node, o testnode.Org, account, kind, text string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -106,7 +107,7 @@ func logged(t *testing.T, n *testnode.Node, o testnode.Org, account, kind, text 
 	t.Errorf("%s %q is not in the log of %s: %d %v", kind, text, account, resp.StatusCode, kinds)
 }
 
-// contains says whether a text is a value somewhere in a document.
+// contains reports whether a text is a value in a JSON document.
 func contains(document json.RawMessage, text string) bool {
 	var walk func(any) bool
 	walk = func(v any) bool {
@@ -132,29 +133,29 @@ func contains(document json.RawMessage, text string) bool {
 	return json.Unmarshal(document, &v) == nil && walk(v)
 }
 
-// An event that happens after an attempt has answered completed_success is in the account's log, in whichever way the account was connected,
-// although its listener starts later and on another node: as it is when the node that connected it dies before its listener starts.
+// An event that happens after an attempt returned completed_success is in the account's log, whatever the connect
+// method, even if the listener starts later on another node, as after a crash of the node that connected the account.
 func TestEventAfterSuccessIsLoggedWhenListenerStartsLate(t *testing.T) {
 	t.Parallel()
 	setup := withSandbox(t)
 	setup.Database, setup.Keyset, setup.Roles = testenv.DatabaseURL(t), filepath.Join(t.TempDir(), "keyset.json"), []string{"api", "worker"}
-	deaf := testnode.Nodes(t, 1, setup)[0]
-	o := deaf.NewOrg(t, nil)
-	accounts := connectWays(t, deaf, o)
+	noListener := testnode.Nodes(t, 1, setup)[0]
+	o := noListener.NewOrg(t, nil)
+	accounts := connectByEveryMethod(t, noListener, o)
 	setup.Roles = []string{"api", "listener"}
 	testnode.Nodes(t, 1, setup)
-	for way, account := range accounts {
-		logged(t, deaf, o, account, "messageSent", way)
+	for method, account := range accounts {
+		requireLogged(t, noListener, o, account, "messageSent", method)
 	}
 }
 
-// The same with one node that does everything, for what a caller does and for what the sandbox makes happen. Nothing of it waits for the listener.
+// The same with one node that has all roles, for calls and for sandbox events. Nothing waits for the listener.
 func TestEventAfterSuccessIsLogged(t *testing.T) {
 	t.Parallel()
 	node := testnode.Nodes(t, 1, withSandbox(t))[0]
 	o := node.NewOrg(t, nil)
-	for way, account := range connectWays(t, node, o) {
-		logged(t, node, o, account, "messageSent", way)
+	for method, account := range connectByEveryMethod(t, node, o) {
+		requireLogged(t, node, o, account, "messageSent", method)
 	}
 	for n := range 5 {
 		for path, body := range map[string]map[string]any{
@@ -165,13 +166,13 @@ func TestEventAfterSuccessIsLogged(t *testing.T) {
 			if r := node.Call(t, http.MethodPost, "/v1/sandbox/accounts/"+account+"/"+path, o.Key, body); r.Status != http.StatusAccepted {
 				t.Fatalf("%s: %d %s", path, r.Status, r.Body)
 			}
-			logged(t, node, o, account, "message", fmt.Sprint("fired ", n))
+			requireLogged(t, node, o, account, "message", fmt.Sprint("fired ", n))
 		}
 	}
 }
 
-// A sign-in has just read the creator's profile, so no probe reads it again while the account becomes active. A fault that is ordered for one
-// call right after connecting is still there for the caller's.
+// A sign-in has just read the creator's profile, so no probe reads it again while the account becomes active. A fault
+// that is set for one call right after connecting is still there for the caller's call.
 func TestNewAccountIsNotProbedAfterItsSignIn(t *testing.T) {
 	t.Parallel()
 	setup := withSandbox(t)
@@ -181,9 +182,9 @@ func TestNewAccountIsNotProbedAfterItsSignIn(t *testing.T) {
 	account, _ := held(t, node, o.Key, "/v1/connect/login", map[string]any{"email": login, "password": "good"}).JSON()["account_id"].(string)
 	fault := node.Call(t, http.MethodPost, "/v1/sandbox/accounts/"+account+"/fault", o.Key, map[string]any{"kind": "error", "value": http.StatusConflict, "count": 1})
 	if fault.Status != http.StatusAccepted {
-		t.Fatalf("order a fault: %d %s", fault.Status, fault.Body)
+		t.Fatalf("set a fault: %d %s", fault.Status, fault.Body)
 	}
-	logged(t, node, o, account, "account.connected", "active")
+	requireLogged(t, node, o, account, "account.connected", "active")
 	r, err := testnode.Do(t.Context(), http.MethodGet, setup.Sandbox+"/control/requests?login="+url.QueryEscape(login), "", nil)
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ func random(t *testing.T) string {
 	return strings.ToLower(rand.Text())
 }
 
-// withHeader makes a request with one header more.
+// withHeader returns a request with an additional header.
 func withHeader(t *testing.T, method, url, key string, body any, name, value string) *http.Request {
 	t.Helper()
 	text, err := json.Marshal(body)
@@ -40,13 +40,13 @@ func withHeader(t *testing.T, method, url, key string, body any, name, value str
 	return req
 }
 
-// Of fifty equal requests under one key on two nodes one is carried out, and every one of them is answered with what came of it.
+// Of fifty equal requests with one Idempotency-Key on two nodes, one runs, and all of them get its response.
 func TestEqualRequestsOnTwoNodesAreCarriedOutOnce(t *testing.T) {
 	t.Parallel()
 	nodes := testnode.Nodes(t, 2, testnode.Setup{})
 	owner := nodes[0].NewOrg(t, unlimited)
 	var first sync.Map
-	var replayed, told atomic.Int64
+	var replayed, inProgress atomic.Int64
 	var wait sync.WaitGroup
 	for i := range 50 {
 		wait.Go(func() {
@@ -57,7 +57,7 @@ func TestEqualRequestsOnTwoNodesAreCarriedOutOnce(t *testing.T) {
 					return
 				}
 				if reply.Code() == "idempotency-in-progress" && reply.Header.Get("Retry-After") == "1" {
-					told.Add(1)
+					inProgress.Add(1)
 					<-time.After(10 * time.Millisecond)
 					continue
 				}
@@ -73,17 +73,18 @@ func TestEqualRequestsOnTwoNodesAreCarriedOutOnce(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	answers := 0
-	first.Range(func(any, any) bool { answers++; return true })
+	responses := 0
+	first.Range(func(any, any) bool { responses++; return true })
 	keys, _ := nodes[0].Call(t, http.MethodGet, "/v1/me/keys", owner.Key, nil).JSON()["keys"].([]any)
-	if answers != 1 || replayed.Load() != 49 || len(keys) != 2 {
-		t.Errorf("%d different answers, %d replayed, %d keys", answers, replayed.Load(), len(keys))
+	if responses != 1 || replayed.Load() != 49 || len(keys) != 2 {
+		t.Errorf("%d different responses, %d replayed, %d keys", responses, replayed.Load(), len(keys))
 	}
-	t.Logf("%d were told to come back", told.Load())
+	t.Logf("%d requests got idempotency-in-progress", inProgress.Load())
 }
 
-// When the node that carried a request out died before it said how, the repetition says that nobody knows, on any node, and does nothing.
-func TestARequestWhoseNodeDied(t *testing.T) {
+// If a node dies before it stores the response of a request, a retry on any node runs nothing and says that the outcome is
+// unknown.
+func TestARetryAfterItsNodeDiedIsNotRun(t *testing.T) {
 	t.Parallel()
 	database := testenv.DatabaseURL(t)
 	nodes := testnode.Nodes(t, 2, testnode.Setup{Database: database})
@@ -121,8 +122,8 @@ func TestARequestWhoseNodeDied(t *testing.T) {
 	}
 }
 
-// A key that was minted under an Idempotency-Key is in no table in a form that anybody could use.
-func TestKeptAnswersAreSealed(t *testing.T) {
+// A response with a new key is stored encrypted: no table contains the key in the clear.
+func TestStoredResponsesAreSealed(t *testing.T) {
 	t.Parallel()
 	database := testenv.DatabaseURL(t)
 	node := testnode.Nodes(t, 1, testnode.Setup{Database: database})[0]
@@ -141,6 +142,6 @@ func TestKeptAnswersAreSealed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if key := reply.JSON()["key"].(string); len(body) < len(reply.Body) || bytes.Contains(body, []byte(key)) || bytes.Contains(body, []byte("once")) {
-		t.Errorf("the answer lies open: %q", body)
+		t.Errorf("the stored response is readable: %q", body)
 	}
 }

@@ -27,11 +27,11 @@ type keysBody struct {
 type keyEntry struct {
 	ID         string      `json:"id"`
 	Label      string      `json:"label"`
-	Hint       string      `json:"hint" doc:"How the key begins, to tell one from another."`
+	Hint       string      `json:"hint" doc:"The first characters of the key, to recognise it."`
 	CreatedAt  stamp.Time  `json:"createdAt"`
 	ExpiresAt  *stamp.Time `json:"expiresAt,omitempty"`
 	RevokedAt  *stamp.Time `json:"revokedAt,omitempty"`
-	LastUsedAt *stamp.Time `json:"lastUsedAt" doc:"About when it last called, within two minutes; null if it never has."`
+	LastUsedAt *stamp.Time `json:"lastUsedAt" doc:"Time of its last call, accurate to two minutes; null if it was never used."`
 	Scopes     []string    `json:"scopes"`
 	KeyLimits
 	Current bool `json:"current" doc:"True for the key that makes this call."`
@@ -40,17 +40,17 @@ type keyEntry struct {
 type mintInput struct {
 	Body struct {
 		Label     string     `json:"label" minLength:"1" maxLength:"120" doc:"What the key is for."`
-		Scopes    []string   `json:"scopes,omitempty" maxItems:"64" doc:"Left out, the key gets the default set."`
-		ExpiresAt *time.Time `json:"expiresAt,omitempty" doc:"Left out, the key does not expire."`
-		Methods   []string   `json:"methods,omitempty" maxItems:"64" doc:"What the key may call: resource.method, resource.*, * or sensitive; with ! in front, what it may not. Denying wins. Left out, everything that the calling key may."`
-		Accounts  []string   `json:"accountIds,omitempty" maxItems:"100" doc:"The accounts that the key may use. Left out, all that the calling key may."`
+		Scopes    []string   `json:"scopes,omitempty" maxItems:"64" doc:"Default: the default set of scopes."`
+		ExpiresAt *time.Time `json:"expiresAt,omitempty" doc:"Default: the key does not expire."`
+		Methods   []string   `json:"methods,omitempty" maxItems:"64" doc:"Methods that the key may call: resource.method, resource.*, * or sensitive. A leading ! denies, and denials win. Default: everything that the calling key may call."`
+		Accounts  []string   `json:"accountIds,omitempty" maxItems:"100" doc:"The accounts that the key may use. Default: all that the calling key may use."`
 	}
 }
 
 type mintOutput struct{ Body mintBody }
 
 type mintBody struct {
-	Key       string      `json:"key" doc:"The key itself. It is shown only here; store it now." sensitive:"true"`
+	Key       string      `json:"key" doc:"The key itself. It is shown only once; store it now." sensitive:"true"`
 	ID        string      `json:"id"`
 	Label     string      `json:"label"`
 	Scopes    []string    `json:"scopes"`
@@ -74,21 +74,20 @@ func (a *API) keyRoutes() {
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "listKeys", Method: http.MethodGet, Path: "/v1/me/keys", Tag: "Keys", Status: http.StatusOK,
 		Scope: scope.MeRead, Quota: admission.Plain,
-		Summary: "List keys", Description: "All keys of the organisation, revoked ones too, oldest first. Never the keys themselves.",
+		Summary: "List keys", Description: "All keys of the organisation including revoked ones, oldest first. The keys themselves are never shown.",
 	}, a.listKeys)
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "mintKey", Method: http.MethodPost, Path: "/v1/me/keys", Tag: "Keys", Status: http.StatusCreated,
 		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "key.mint",
 		Problems: []problem.Kind{problem.ScopeEscalation, problem.PlanRequired},
-		Summary:  "Mint a key", Description: "Issues a key in the caller's organisation. It can never do more than the caller: it holds no other scopes, and what limits the caller limits it too.",
+		Summary:  "Create a key", Description: "Creates a key in the caller's organisation. It can never do more than the caller: it cannot have other scopes, and the caller's limits apply to it too.",
 		Example: map[string]any{"label": "ci", "scopes": []string{"accounts:read", "sdk:call"}, "methods": []string{"chats.*", "messages.*", "!sensitive"}},
 	}, a.mintKey)
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "revokeKey", Method: http.MethodDelete, Path: "/v1/me/keys/{id}", Tag: "Keys", Status: http.StatusOK,
 		Scope: scope.MeWrite, Quota: admission.Safety, Audit: "key.revoke",
 		Problems: []problem.Kind{problem.KeyNotFound, problem.KeySelfRevoke},
-		Summary:  "Revoke a key", Description: "When this has answered, no call that starts later succeeds with the key, on any server. " +
-			"Revoking a key again changes nothing.",
+		Summary:  "Revoke a key", Description: "Calls that start after the response are refused on every server. Revoking a key again changes nothing.",
 	}, a.revokeKey)
 }
 
@@ -109,7 +108,7 @@ func (a *API) listKeys(ctx context.Context, _ *struct{}) (*keysOutput, error) {
 
 func (a *API) mintKey(ctx context.Context, in *mintInput) (*mintOutput, error) {
 	caller := endpoint.Caller(ctx)
-	bad := problem.ValidationFailed.New("The key cannot be limited like this.")
+	bad := problem.ValidationFailed.New("The limits of the key are invalid.")
 	a.checkNames(bad, caller.Org.Environment, in.Body.Methods)
 	accounts, err := a.ownAccounts(ctx, bad, caller, in.Body.Accounts)
 	if err != nil {
@@ -129,7 +128,7 @@ func (a *API) mintKey(ctx context.Context, in *mintInput) (*mintOutput, error) {
 	}}, nil
 }
 
-// checkNames refuses patterns of what the catalogue does not have: a typing error in what is denied would deny nothing.
+// checkNames rejects patterns that match nothing in the catalogue: a misspelt denial would deny nothing.
 func (a *API) checkNames(bad *problem.Error, environment org.Environment, patterns []string) {
 	c := a.Catalogs[environment]
 	if c == nil {
@@ -149,23 +148,23 @@ func (a *API) checkNames(bad *problem.Error, environment org.Environment, patter
 		if known {
 			continue
 		}
-		detail := "names nothing in the catalogue"
+		detail := "matches nothing in the catalogue"
 		if like := nearest(); len(like) > 0 {
-			detail += "; it has " + strings.Join(like, ", ")
+			detail += "; similar names: " + strings.Join(like, ", ")
 		}
 		bad.At("/methods/"+strconv.Itoa(i), "unknown", detail)
 	}
 }
 
-// ownAccounts reads ids of the org's accounts. Another org's look like those of nobody. A key that is limited itself need not be told
-// which exist: it can only give what it has been given.
+// ownAccounts parses ids of the org's accounts. Accounts of other orgs are treated like unknown ones. A key that is
+// limited to accounts does not learn which exist: it can only pass on accounts that it may use.
 func (a *API) ownAccounts(ctx context.Context, bad *problem.Error, caller *apikey.Principal, texts []string) ([]id.Account, error) {
 	if texts == nil {
 		return nil, nil
 	}
 	accounts := make([]id.Account, len(texts))
 	for i, text := range texts {
-		accounts[i], _ = id.Parse[id.Account](text) // what is no id is nobody's
+		accounts[i], _ = id.Parse[id.Account](text) // An invalid id stays empty and is reported below.
 	}
 	known := map[id.Account]bool{}
 	if len(texts) > 0 && caller.Key.Allow.Accounts == nil {
@@ -179,7 +178,7 @@ func (a *API) ownAccounts(ctx context.Context, bad *problem.Error, caller *apike
 	}
 	for i, one := range accounts {
 		if one == "" || (caller.Key.Allow.Accounts == nil && !known[one]) {
-			bad.At("/accountIds/"+strconv.Itoa(i), "unknown", "is no account of the organisation")
+			bad.At("/accountIds/"+strconv.Itoa(i), "unknown", "is not an account of the organisation")
 		}
 	}
 	return accounts, nil

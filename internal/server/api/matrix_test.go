@@ -19,14 +19,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
-// These tests are made from the route table, so an operation that is added is covered without a line here. An operation
-// that they cannot cover, because it has a parameter that nobody can make an id for, fails them.
+// These tests iterate over the table of operations, so new operations are covered without a change here. An operation with
+// a parameter for which they cannot make an id fails them.
 
-// made is an id of something that exists in an org.
+// made creates something in an org and returns its id.
 type made func(t *testing.T, n *testnode.Node, o testnode.Org) string
 
-// resources makes, for each path segment in front of a parameter, something that exists, and an id of the same form
-// that does not.
+// resources has, for each path segment before a parameter, a function that creates an object and one that returns an
+// unknown id of the same form.
 var resources = map[string]struct {
 	existing made
 	unknown  func() string
@@ -66,7 +66,7 @@ var resources = map[string]struct {
 			t.Helper()
 			list, _ := joined(t, n, o, "developer").Do(t, http.MethodGet, "/v1/me/sessions", nil).JSON()["sessions"].([]any)
 			if len(list) == 0 {
-				t.Fatal("nobody is signed in")
+				t.Fatal("no browser is signed in")
 			}
 			return list[0].(map[string]any)["id"].(string)
 		},
@@ -88,7 +88,7 @@ var resources = map[string]struct {
 			session, _ := r.JSON()["session"].(map[string]any)
 			found, _ := session["id"].(string)
 			if found == "" {
-				t.Fatalf("make a session: %d %s", r.Status, r.Body)
+				t.Fatalf("create a session: %d %s", r.Status, r.Body)
 			}
 			return found
 		},
@@ -96,13 +96,13 @@ var resources = map[string]struct {
 	},
 }
 
-// joined is a member of an org.
+// joined adds a member to an org.
 func joined(t *testing.T, n *testnode.Node, o testnode.Org, role string) *testnode.Browser {
 	t.Helper()
 	return n.Join(t, o.ID, random(t)+"@example.test", role)
 }
 
-// happened is an event of an account.
+// happened returns the id of an event of a new account.
 func happened(t *testing.T, n *testnode.Node, o testnode.Org) string {
 	t.Helper()
 	return happenedTo(t, n, o.Key, connected(t, n, o))
@@ -122,7 +122,7 @@ func happenedTo(t *testing.T, n *testnode.Node, key, account string) string {
 	return list[0].(map[string]any)["id"].(string)
 }
 
-// tried is a delivery to a webhook of an account.
+// tried returns the id of a delivery to the webhook of a new account.
 func tried(t *testing.T, n *testnode.Node, o testnode.Org) string {
 	t.Helper()
 	return triedOn(t, n, o.Key, connected(t, n, o))
@@ -131,7 +131,7 @@ func tried(t *testing.T, n *testnode.Node, o testnode.Org) string {
 func triedOn(t *testing.T, n *testnode.Node, key, account string) string {
 	t.Helper()
 	hook := "/v1/accounts/" + account + "/webhook"
-	n.Call(t, http.MethodPut, hook, key, map[string]any{"url": nobody})
+	n.Call(t, http.MethodPut, hook, key, map[string]any{"url": unreachable})
 	n.Call(t, http.MethodPost, hook+"/test", key, nil)
 	return firstDelivery(t, n, key, hook+"/deliveries?wait=25")
 }
@@ -140,7 +140,7 @@ func triedOn(t *testing.T, n *testnode.Node, key, account string) string {
 func firstDelivery(t *testing.T, n *testnode.Node, key, path string) string {
 	t.Helper()
 	var r testnode.Reply
-	for range 6 { // on a busy machine one wait is not long enough
+	for range 6 { // One wait may be too short on a busy machine.
 		r = n.Call(t, http.MethodGet, path, key, nil)
 		if list, _ := r.JSON()["deliveries"].([]any); len(list) > 0 {
 			return list[0].(map[string]any)["id"].(string)
@@ -150,7 +150,7 @@ func firstDelivery(t *testing.T, n *testnode.Node, key, path string) string {
 	return ""
 }
 
-// attempted is an attempt that waits for the creator.
+// attempted returns the id of an attempt that waits for the creator.
 func attempted(t *testing.T, n *testnode.Node, o testnode.Org) string {
 	t.Helper()
 	r := held(t, n, o.Key, "/v1/connect/mobile", map[string]any{})
@@ -161,19 +161,19 @@ func attempted(t *testing.T, n *testnode.Node, o testnode.Org) string {
 	return found
 }
 
-// bodies are what succeeds where an example cannot, because it would have to hold a session.
+// bodies return a valid body where the example of an operation cannot be valid, because it would need a session.
 var bodies = map[string]func(session map[string]any) map[string]any{
 	"connectCookie": func(s map[string]any) map[string]any {
 		return map[string]any{"cookie": s["cookie"], "user_agent": s["userAgent"], "headers": s["headers"]}
 	},
 	"connectCurl": func(s map[string]any) map[string]any { return map[string]any{"curl": s["curl"]} },
-	"putWebhook":  func(map[string]any) map[string]any { return map[string]any{"url": nobody} },
+	"putWebhook":  func(map[string]any) map[string]any { return map[string]any{"url": unreachable} },
 }
 
-// nobody is a URL at which nobody answers.
-const nobody = "http://127.0.0.1:9/hook"
+// unreachable is a URL that never responds.
+const unreachable = "http://127.0.0.1:9/hook"
 
-// hooked gives an account the webhook that an operation on it needs, and says where to call it.
+// hooked creates the webhook that an operation on an account needs, and returns the path of the operation.
 func hooked(t *testing.T, n *testnode.Node, key, operation, path string) string {
 	t.Helper()
 	hook, rest, found := strings.Cut(path, "/webhook")
@@ -181,8 +181,8 @@ func hooked(t *testing.T, n *testnode.Node, key, operation, path string) string 
 		return path
 	}
 	hook += "/webhook"
-	if r := n.Call(t, http.MethodPut, hook, key, map[string]any{"url": nobody}); r.Status != http.StatusOK {
-		t.Fatalf("make a webhook: %d %s", r.Status, r.Body)
+	if r := n.Call(t, http.MethodPut, hook, key, map[string]any{"url": unreachable}); r.Status != http.StatusOK {
+		t.Fatalf("create a webhook: %d %s", r.Status, r.Body)
 	}
 	switch operation {
 	case "resumeWebhook":
@@ -196,7 +196,7 @@ func hooked(t *testing.T, n *testnode.Node, key, operation, path string) string 
 
 const someDelivery = "whd_01k9x5ahzre4bb3069xb2way0g"
 
-// workingBody is a body that an operation succeeds with.
+// workingBody returns a body with which an operation succeeds.
 func workingBody(t *testing.T, n *testnode.Node, o testnode.Org, op endpoint.Operation) any {
 	t.Helper()
 	make, ok := bodies[op.ID]
@@ -206,16 +206,16 @@ func workingBody(t *testing.T, n *testnode.Node, o testnode.Org, op endpoint.Ope
 	return make(n.Call(t, http.MethodPost, "/v1/sandbox/session", o.Key, map[string]any{"login": "ok+" + random(t) + "@sandbox.test"}).JSON())
 }
 
-// segment is what stands in front of a path's parameter: keys in /v1/me/keys/{id}.
+// segment returns the path segment before the first parameter: keys in /v1/me/keys/{id}.
 func segment(path string) string {
 	before, _, _ := strings.Cut(path, "/{")
 	if before == "/v1/me/sessions" {
-		return "me sessions" // browsers, where other sessions are creators'
+		return "me sessions" // Sessions of browsers; others are those of creators.
 	}
 	return before[strings.LastIndexByte(before, '/')+1:]
 }
 
-// others are what stands in place of a path's further parameters, and what an operation needs besides.
+// others replace the further parameters of a path, and add required query parameters.
 var others = map[string]*strings.Replacer{
 	"callMethod":      strings.NewReplacer("{resource}", "messages", "{method}", "send"),
 	"readMethod":      strings.NewReplacer("{resource}", "me", "{method}", "get"),
@@ -227,7 +227,7 @@ var others = map[string]*strings.Replacer{
 	"uploadMediaPart": strings.NewReplacer("{uploadId}", "1", "{number}", "1"),
 }
 
-// fill puts an id in place of the first parameter.
+// fill replaces the first parameter of a path with an id.
 func fill(op endpoint.Operation, id string) string {
 	start, end := strings.IndexByte(op.Path, '{'), strings.IndexByte(op.Path, '}')
 	rest := op.Path[end+1:]
@@ -237,7 +237,7 @@ func fill(op endpoint.Operation, id string) string {
 	return op.Path[:start] + id + rest
 }
 
-// endless are operations whose answer has no end unless a page is asked for.
+// endless operations stream unless a page is requested.
 var endless = map[string]bool{"streamAccountEvents": true, "streamEvents": true}
 
 // ask calls an operation with its example.
@@ -268,13 +268,13 @@ func exampleBody(op endpoint.Operation) any {
 	return nil
 }
 
-// Every operation refuses a key that lacks its scope, by name, whatever else the key holds; and no other scope opens it.
+// Every operation refuses a key that lacks its scope and names the scope, whatever other scopes the key has.
 func TestScopeMatrix(t *testing.T) {
 	t.Parallel()
 	node := testnode.Nodes(t, 1, withSandbox(t))[0]
 	owner := node.NewOrg(t, unlimited)
 	all := scope.Everyday().Scopes()
-	keys := map[string]string{} // by the scopes' names
+	keys := map[string]string{} // By the names of their scopes.
 	keyWith := func(scopes []scope.Scope) string {
 		names := scope.Of(scopes...).Names()
 		name := strings.Join(names, " ")
@@ -316,7 +316,7 @@ func TestScopeMatrix(t *testing.T) {
 	t.Logf("%d cases", cases)
 }
 
-// Every operation is open to the members whose role has its scope, and to nobody else who is signed in.
+// Every operation is open to members whose role has its scope, and to no other signed-in user.
 func TestRoleMatrix(t *testing.T) {
 	t.Parallel()
 	node := testnode.Nodes(t, 1, withSandbox(t))[0]
@@ -325,8 +325,8 @@ func TestRoleMatrix(t *testing.T) {
 	for _, role := range member.Roles() {
 		browsers[role] = joined(t, node, owner, string(role))
 	}
-	stranger := *joined(t, node, node.NewOrg(t, unlimited), "owner")
-	stranger.Org = owner.ID
+	outsider := *joined(t, node, node.NewOrg(t, unlimited), "owner")
+	outsider.Org = owner.ID
 	cases := 0
 	for _, op := range node.App.API().Operations() {
 		if op.Public {
@@ -346,8 +346,8 @@ func TestRoleMatrix(t *testing.T) {
 				t.Errorf("%s by %s: %d %s", op.ID, role, r.Status, r.Body)
 			}
 		}
-		if r := call(&stranger); r.Code() != "membership-missing" {
-			t.Errorf("%s by somebody of another org: %d %s", op.ID, r.Status, r.Body)
+		if r := call(&outsider); r.Code() != "membership-missing" {
+			t.Errorf("%s by a member of another org: %d %s", op.ID, r.Status, r.Body)
 		}
 	}
 	t.Logf("%d cases", cases)
@@ -375,13 +375,13 @@ func unknownID(t *testing.T, op endpoint.Operation) string {
 	t.Helper()
 	r, ok := resources[segment(op.Path)]
 	if !ok || len(endpoint.Parameters(op.Path)) != 1 && others[op.ID] == nil {
-		t.Fatalf("%s: tell the matrix how to make an id for %s", op.ID, op.Path)
+		t.Fatalf("%s: add %s to resources or others", op.ID, op.Path)
 	}
 	return r.unknown()
 }
 
-// Another org's ids look exactly like ids that do not exist, in every operation: the same bytes, the same headers, and
-// nothing of the other org changes.
+// In every operation an id of another org gets the same response as an unknown id, byte for byte and header for header,
+// and nothing of the other org changes.
 func TestTenantMatrix(t *testing.T) {
 	t.Parallel()
 	setup := withSandbox(t)
@@ -412,11 +412,11 @@ func TestTenantMatrix(t *testing.T) {
 			cases++
 			r := ask(t, node, op, path, mine.Key)
 			if r.Status != unknown.Status || anonymous(t, r.Body) != anonymous(t, unknown.Body) || !sameHeaders(r.Header, unknown.Header) {
-				t.Errorf("%s %s tells more than an unknown id does:\n%d %s\n%d %s", op.Method, path, r.Status, r.Body, unknown.Status, unknown.Body)
+				t.Errorf("%s %s reveals more than an unknown id:\n%d %s\n%d %s", op.Method, path, r.Status, r.Body, unknown.Status, unknown.Body)
 			}
 		}
 		if after := rowsOf(t, conn, theirs.ID); after != before {
-			t.Errorf("%s changed something of another org's", op.ID)
+			t.Errorf("%s changed data of another org", op.ID)
 		}
 	}
 	// Lists show nothing of the other org either.
@@ -432,7 +432,7 @@ func TestTenantMatrix(t *testing.T) {
 	t.Logf("%d cases", cases)
 }
 
-// anonymous is a body without the request's own id.
+// anonymous returns a body without the id of its request.
 func anonymous(t *testing.T, body []byte) string {
 	t.Helper()
 	var m map[string]any
@@ -448,7 +448,7 @@ func anonymous(t *testing.T, body []byte) string {
 	return string(text)
 }
 
-// sameHeaders compares the names, and the values of those that do not differ between any two requests.
+// sameHeaders compares the names of headers, and the values of those that do not vary between requests.
 func sameHeaders(a, b http.Header) bool {
 	names := func(h http.Header) []string { return slices.Sorted(maps.Keys(h)) }
 	if !slices.Equal(names(a), names(b)) {
@@ -462,7 +462,7 @@ func sameHeaders(a, b http.Header) bool {
 	return true
 }
 
-// rowsOf is everything the database holds of an org, as text. Counters of use change by being looked at.
+// rowsOf returns the rows of an org as text, without usage counters, which change when they are read.
 func rowsOf(t *testing.T, conn *pgx.Conn, org string) string {
 	t.Helper()
 	var all strings.Builder
@@ -485,7 +485,7 @@ var unlimited = map[string]int{
 	"accountReadPerMinute": -1, "accountWritePerMinute": -1, "connectAttemptsPerHour": -1,
 }
 
-// awaitActive uses an account until it is known to work.
+// awaitActive calls an account until it is active.
 func awaitActive(t *testing.T, n *testnode.Node, key, path string) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; {
@@ -501,13 +501,13 @@ func awaitActive(t *testing.T, n *testnode.Node, key, path string) {
 	}
 }
 
-// An operation that changes something leaves exactly one entry under the action that it declares in the audit log, and only if it
-// succeeded. What an attempt comes to later is an entry of its own.
+// An operation that changes something writes exactly one audit entry, with its declared action, and only if it
+// succeeds. The result of an attempt is a separate entry.
 func TestEveryChangeIsAudited(t *testing.T) {
 	t.Parallel()
 	node := testnode.Nodes(t, 1, withSandbox(t))[0]
 	owner := node.NewOrg(t, unlimited)
-	// entries are the actions that are recorded of a request.
+	// entries returns the actions that were recorded for a request.
 	entries := func(of testnode.Reply) (actions []string) {
 		r := node.Call(t, http.MethodGet, "/v1/me/audit?limit=100", owner.Key, nil)
 		list, _ := r.JSON()["entries"].([]any)
@@ -527,7 +527,7 @@ func TestEveryChangeIsAudited(t *testing.T) {
 		if len(endpoint.Parameters(path)) > 0 {
 			failed := node.Call(t, op.Method, fill(op, unknownID(t, op)), owner.Key, exampleBody(op))
 			if left := entries(failed); len(left) > 0 {
-				t.Errorf("%s failed with %d and left %v", op.ID, failed.Status, left)
+				t.Errorf("%s failed with %d but recorded %v", op.ID, failed.Status, left)
 			}
 			path = fill(op, resources[segment(path)].existing(t, node, owner))
 		}
@@ -543,11 +543,11 @@ func TestEveryChangeIsAudited(t *testing.T) {
 			t.Fatalf("%s: %d %s", op.ID, r.Status, r.Body)
 		}
 		if left := entries(r); !slices.Equal(left, []string{op.Audit}) {
-			t.Errorf("%s left %v", op.ID, left)
+			t.Errorf("%s recorded %v", op.ID, left)
 		}
 	}
 	r := node.Operate(t, http.MethodGet, "/admin/v1/orgs/"+owner.ID+"/audit/verification", nil)
 	if r.Status != http.StatusOK || r.JSON()["intact"] != true {
-		t.Errorf("the chain does not hold: %d %s", r.Status, r.Body)
+		t.Errorf("the audit chain is broken: %d %s", r.Status, r.Body)
 	}
 }

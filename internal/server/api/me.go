@@ -15,11 +15,11 @@ import (
 type identityOutput struct{ Body identityBody }
 
 type identityBody struct {
-	Kind   string          `json:"kind" enum:"customer" doc:"What sort of caller the key stands for."`
-	Key    identityKey     `json:"key" doc:"For a member, the browser's; it is in no list."`
+	Kind   string          `json:"kind" enum:"customer" doc:"The type of the caller."`
+	Key    identityKey     `json:"key" doc:"The calling key. For a member, the hidden key of the browser session, which GET /v1/me/keys does not list."`
 	Member *identityMember `json:"member" doc:"The person who is signed in to the dashboard; null for a key."`
 	Org    identityOrg     `json:"org"`
-	Scopes []string        `json:"scopes" doc:"Scopes of the calling key, or of the member's role."`
+	Scopes []string        `json:"scopes" doc:"The scopes of the calling key or of the member's role."`
 	Limits limitsBody      `json:"limits" doc:"The organisation's limits, resolved from its plan; -1 means unlimited."`
 }
 
@@ -59,13 +59,13 @@ type limitsBody struct {
 	MaxRequestBytes        int      `json:"maxRequestBytes"`
 	MaxResponseBytes       int      `json:"maxResponseBytes"`
 	UploadMaxBytes         int      `json:"uploadMaxBytes"`
-	ProxyCountries         []string `json:"proxyCountries" doc:"Egress regions an account may have."`
+	ProxyCountries         []string `json:"proxyCountries" doc:"The egress regions that an account can have."`
 	Features               []string `json:"features"`
 }
 
 type patchMeInput struct {
 	Body struct {
-		ContactEmail *string `json:"contactEmail,omitempty" maxLength:"254" doc:"Where the service reaches the organisation."`
+		ContactEmail *string `json:"contactEmail,omitempty" maxLength:"254" doc:"The address at which the service contacts the organisation."`
 		Name         *string `json:"name,omitempty" minLength:"1" maxLength:"120"`
 	}
 }
@@ -73,12 +73,12 @@ type patchMeInput struct {
 func (a *API) meRoutes() {
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "getMe", Method: http.MethodGet, Path: "/v1/me", Tag: "Identity", Status: http.StatusOK, Quota: admission.Plain,
-		Summary: "Who am I", Description: "Confirms a key and shows its organisation, scopes and limits.",
+		Summary: "Get the current identity", Description: "Checks the key and returns its organisation, scopes and limits.",
 	}, a.getMe)
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "updateMe", Method: http.MethodPatch, Path: "/v1/me", Tag: "Identity", Status: http.StatusOK,
 		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "org.update",
-		Summary: "Update the organisation", Description: "Changes the name or the contact address; what is left out stays.",
+		Summary: "Update the organisation", Description: "Changes the name or the contact address. Omitted fields stay unchanged.",
 		Example: map[string]any{"contactEmail": "ops@example.com"},
 	}, a.updateMe)
 }
@@ -97,7 +97,7 @@ func (a *API) updateMe(ctx context.Context, in *patchMeInput) (*identityOutput, 
 	return a.viewIdentity(ctx, &caller)
 }
 
-// viewIdentity shows who calls. A key is in memory already; of a person the name is read.
+// viewIdentity describes the caller. A key is in memory already; the name of a member is read from the database.
 func (a *API) viewIdentity(ctx context.Context, p *apikey.Principal) (*identityOutput, error) {
 	out := viewIdentity(p)
 	if p.Key.Person == "" {

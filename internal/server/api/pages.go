@@ -12,7 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
-// pages are the documents about problems as programs read them, made once. Browsers get those of Deps.Pages.
+// pages are the documents about problems in JSON, encoded once. Browsers get the pages of Deps.Pages.
 type pages struct {
 	byCode map[string][]byte
 	index  []byte
@@ -56,29 +56,29 @@ func (a *API) documentRoutes() {
 	endpoint.Plain(a.table, endpoint.Operation{
 		ID: "getProblem", Method: http.MethodGet, Path: "/problems/{code...}", Tag: "Documents", Status: http.StatusOK,
 		Public: true, Quota: admission.Free, Media: both, Problems: []problem.Kind{problem.RouteNotFound},
-		Summary: "About a problem", Description: "What the `type` of a problem links to: cause, example, fix. A page for browsers, JSON otherwise.",
+		Summary: "Get the page of a problem", Description: "The page that the `type` of a problem links to: cause, example, fix. HTML for browsers, JSON otherwise.",
 	}, a.getProblem)
 	endpoint.Plain(a.table, endpoint.Operation{
 		ID: "listProblems", Method: http.MethodGet, Path: "/problems", Tag: "Documents", Status: http.StatusOK,
 		Public: true, Quota: admission.Free, Media: both,
-		Summary: "All problems", Description: "The catalogue of problems. A page for browsers, JSON otherwise.",
+		Summary: "List problems", Description: "The catalogue of problems. HTML for browsers, JSON otherwise.",
 	}, func(w http.ResponseWriter, r *http.Request) error { return a.writePage(w, r, a.pages.index) })
 	endpoint.Plain(a.table, endpoint.Operation{
 		ID: "getOpenAPI", Method: http.MethodGet, Path: "/v1/openapi.json", Tag: "Documents", Status: http.StatusOK,
 		Public: true, Quota: admission.Free, Media: []string{"application/json"}, Conditional: true,
-		Summary: "OpenAPI document", Description: "This document. It has an ETag.",
+		Summary: "Get the OpenAPI document", Description: "This document. The response has an ETag.",
 	}, a.getOpenAPI)
 }
 
 func (a *API) getProblem(w http.ResponseWriter, r *http.Request) error {
 	p, ok := a.pages.byCode[r.PathValue("code")]
 	if !ok {
-		return problem.RouteNotFound.New("There is no problem with this code. All of them are listed at " + a.Config.PublicURL + "/problems.")
+		return problem.RouteNotFound.New("There is no problem with this code. All problems are listed at " + a.Config.PublicURL + "/problems.")
 	}
 	return a.writePage(w, r, p)
 }
 
-// writePage chooses by what the caller says it accepts: browsers ask for HTML by name.
+// writePage sends HTML to callers that name it in Accept, as browsers do, and JSON to others.
 func (a *API) writePage(w http.ResponseWriter, r *http.Request, forPrograms []byte) error {
 	w.Header().Add("Vary", "Accept")
 	if strings.Contains(r.Header.Get("Accept"), "text/html") {
@@ -101,7 +101,7 @@ func (a *API) getOpenAPI(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// write sends a body. A caller that has gone is not an error of the operation's.
+// write sends a body. A caller that disconnected is not an error of the operation.
 func write(w http.ResponseWriter, body []byte) error {
 	_, _ = w.Write(body)
 	return nil

@@ -10,14 +10,15 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
-// safeOperations are those that must work when an org has used its quotas up: they stop something, finish a sign-in, or only look.
+// safeOperations must work when an org has used up its quotas: they stop something, finish a sign-in, or only read
+// state.
 var safeOperations = []string{
 	"revokeKey", "submitAttempt", "cancelAttempt", "disconnectAccount", "pauseAccount", "deleteWebhook", "pauseWebhook", "endBrowserSession",
 	"getAttempt", "getUsage",
 }
 
-// Quotas never block safety: for an org whose minute or month is used up, every operation of the quotas Safety and Free answers as it would
-// otherwise, and every other one is refused.
+// Quotas never block safety: if the minute or the month of an org is used up, every operation with the quota Safety or
+// Free works as usual, and every other one is refused.
 func TestUsedUpQuotasBlockEverythingButSafety(t *testing.T) {
 	t.Parallel()
 	node := testnode.Nodes(t, 1, withSandbox(t))[0]
@@ -41,9 +42,9 @@ func TestUsedUpQuotasBlockEverythingButSafety(t *testing.T) {
 				path = fill(op, unknownID(t, op))
 			}
 			if op.ID == "listEventDeliveries" {
-				path += "?event=evt_01k9x5ahzre4bb3069xb2way0g" // without an event it is refused before admission
+				path += "?event=evt_01k9x5ahzre4bb3069xb2way0g" // Without an event it is refused before admission.
 			}
-			spend() // what has drained meanwhile
+			spend() // Use up what has become available since.
 			r := ask(t, node, op, path, owner.Key)
 			free := op.Quota == admission.Safety || op.Quota == admission.Free
 			seen[op.ID] = free
@@ -63,19 +64,19 @@ func TestUsedUpQuotasBlockEverythingButSafety(t *testing.T) {
 	}
 }
 
-// beforeAdmission says that an operation was answered without being admitted: it judges each request first, and an account that does not
-// exist has no methods.
+// beforeAdmission reports whether a request was refused before admission, as planned operations do for an unknown
+// account.
 func beforeAdmission(op endpoint.Operation, r testnode.Reply) bool {
 	return slices.Contains([]string{"callMethod", "readMethod", "uploadMedia", "uploadMediaPart"}, op.ID) && r.Status >= http.StatusBadRequest && r.Status < http.StatusInternalServerError
 }
 
-// Safety calls share one limit of 60 a minute per org over all nodes, and the answers say so.
+// Safety calls share one limit of 60 a minute per org across all nodes, and the headers show it.
 func TestSafetyCallsShareALimitOverAllNodes(t *testing.T) {
 	t.Parallel()
 	nodes := testnode.Nodes(t, 2, testnode.Setup{})
 	owner := nodes[0].NewOrg(t, map[string]int{"callsPerMinute": 5})
 	var last testnode.Reply
-	for i := range 400 { // it drains one a second, and a busy machine may take a while for 60
+	for i := range 400 { // The limit recovers by one a second, and a busy machine may be slow.
 		last = nodes[i%2].Call(t, http.MethodDelete, "/v1/me/keys/key_00000000000000000000000000", owner.Key, nil)
 		if last.Status == http.StatusTooManyRequests {
 			break
@@ -91,6 +92,6 @@ func TestSafetyCallsShareALimitOverAllNodes(t *testing.T) {
 		t.Errorf("%d %s", last.Status, last.Body)
 	}
 	if r := nodes[0].Call(t, http.MethodGet, "/v1/accounts", owner.Key, nil); r.Status != http.StatusOK {
-		t.Errorf("safety calls used the minute up: %d %s", r.Status, r.Body)
+		t.Errorf("safety calls used up the minute: %d %s", r.Status, r.Body)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
-// A database that hangs costs a caller a few seconds and an honest answer, never an endless wait; a key that is in
-// memory goes on working.
+// A database that hangs costs a caller a few seconds and an honest response, never an endless wait. Keys in memory keep
+// working.
 func TestADatabaseThatHangsIsNotWaitedForForever(t *testing.T) {
 	t.Parallel()
 	database, err := url.Parse(testenv.DatabaseURL(t).Reveal())
@@ -33,19 +33,19 @@ func TestADatabaseThatHangsIsNotWaitedForForever(t *testing.T) {
 	link.SetDelay(12 * time.Second)
 	defer link.SetDelay(0)
 	for key, want := range map[string]int{known.Key: http.StatusOK, cold.Key: http.StatusServiceUnavailable} {
-		began := time.Now()
+		start := time.Now()
 		r := node.Call(t, http.MethodGet, "/v1/me", key, nil)
-		if took := time.Since(began); r.Status != want || proof.Running() && took > 6*time.Second {
+		if took := time.Since(start); r.Status != want || proof.Running() && took > 6*time.Second {
 			t.Errorf("%d %s after %s", r.Status, r.Body, took)
 		}
 	}
 }
 
-// The first callers of a node that has just started all ask the database at the same time, for more than its few connections can answer at
-// once. They wait for their turn; none is refused.
+// The first callers of a new node all query the database at the same time, more than its few connections can serve
+// concurrently. They wait for their turn; none is refused.
 func TestFirstBurstOnAFreshNodeIsServed(t *testing.T) {
 	t.Parallel()
-	clients := proof.Scale(16, 64) // in CI twice as many as are looked up at a time
+	clients := proof.Scale(16, 64) // In CI, twice as many as are looked up concurrently.
 	database, err := url.Parse(testenv.DatabaseURL(t).Reveal())
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestFirstBurstOnAFreshNodeIsServed(t *testing.T) {
 	database.Host = link.Address
 	setup.Database = secret.New(database.String())
 	fresh := testnode.Nodes(t, 1, setup)[0]
-	// In a proof the look-ups, one after the other, take longer than a hanging database is waited for.
+	// In a proof, the look-ups in sequence take longer than the timeout for a hanging database.
 	link.SetDelay(proof.Scale(0, 70*time.Millisecond))
 	var wait sync.WaitGroup
 	for _, key := range keys {
@@ -74,14 +74,14 @@ func TestFirstBurstOnAFreshNodeIsServed(t *testing.T) {
 	link.SetDelay(0)
 }
 
-// An anonymous caller cannot stop the counting of others by sending keys that do not exist.
+// An anonymous caller cannot stop the counting of others by sending unknown keys.
 func TestUnknownKeysDoNotDisturbUsage(t *testing.T) {
 	t.Parallel()
 	node := testnode.Nodes(t, 1, testnode.Setup{})[0]
 	owner := node.NewOrg(t, unlimited)
 	narrow := node.Mint(t, owner.Key, "me:read")
 	node.Call(t, http.MethodGet, "/v1/me", "sd_live_0000000000000000000000000000000000000000000"+"000000", nil)
-	other := testnode.Nodes(t, 1, testnode.Setup{})[0].NewOrg(t, nil) // well-formed, and unknown to this node's database
+	other := testnode.Nodes(t, 1, testnode.Setup{})[0].NewOrg(t, nil) // Well-formed, but unknown to this node's database.
 	if r := node.Call(t, http.MethodGet, "/v1/me", other.Key, nil); r.Code() != "key-invalid" {
 		t.Fatalf("%d %s", r.Status, r.Body)
 	}
@@ -91,13 +91,13 @@ func TestUnknownKeysDoNotDisturbUsage(t *testing.T) {
 		if strings.Contains(string(usage.Body), `"failed":1`) {
 			return
 		} else if time.Now().After(deadline) {
-			t.Fatalf("the breakdown does not arrive: %s", usage.Body)
+			t.Fatalf("the breakdown does not change: %s", usage.Body)
 		}
 		<-time.After(50 * time.Millisecond)
 	}
 }
 
-// Every metered answer tells what is left, also a refusal that is repeated from memory, and whatever limits there are.
+// Every metered response has the rate limit headers, including refusals from memory, for every combination of limits.
 func TestRateLimitHeaders(t *testing.T) {
 	t.Parallel()
 	node := testnode.Nodes(t, 1, testnode.Setup{})[0]

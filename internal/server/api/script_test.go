@@ -11,15 +11,15 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
-// Every operation answers as the scripts in testdata say; the folders show which statuses of an operation are proven.
+// Every operation responds as the scripts in testdata say. The folders show which statuses of an operation are tested.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testnode.RunScripts(t, testnode.Nodes(t, 1, withSandbox(t))[0], "testdata")
 }
 
-// Every operation has a script of its success, of a call without a key and without its scope, of a body that is broken
-// or wrong, and of every problem that it declares. What a platform in trouble says is proven where trouble can be made: in the
-// tests of connect and health.
+// Every operation has scripts for its success, for a call without a key and without its scope, for a malformed and an
+// invalid body, and for every problem that it declares. Problems of the platform are tested in connect and health,
+// where faults can be injected.
 func TestScriptsProveEveryOperation(t *testing.T) {
 	t.Parallel()
 	node := testnode.Nodes(t, 1, testnode.Setup{})[0]

@@ -24,8 +24,8 @@ func sandboxCatalog(t *testing.T) *catalog.Catalog {
 	return c
 }
 
-// Every method of the catalogue is an operation of the document under its own path, with its arguments as parameters of a
-// GET if it reads and as a body in both forms in any case; and the document has no other methods.
+// Every method of the catalogue is an operation of the document with its own path: its arguments are parameters of a
+// GET if it reads, and a body in both forms of a POST. The document has no other methods.
 func TestEveryMethodIsAnOperation(t *testing.T) {
 	t.Parallel()
 	_, doc := document(t, testnode.Nodes(t, 1, testnode.Setup{})[0])
@@ -41,7 +41,7 @@ func TestEveryMethodIsAnOperation(t *testing.T) {
 		example := decodeJSON(t, m.Example)
 		for i, form := range []any{example, map[string]any{"args": []any{example}}} {
 			if err := schemaOf(t, post.RequestBody.Content["application/json"].Schema.OneOf[i]).Validate(form); err != nil {
-				t.Errorf("%s: the example is not what is described: %v", m.ID(), err)
+				t.Errorf("%s: the example does not match the schema: %v", m.ID(), err)
 			}
 		}
 		if (m.Access == catalog.Read) != (get.OperationID != "") {
@@ -69,7 +69,7 @@ func TestEveryMethodIsAnOperation(t *testing.T) {
 				continue
 			}
 			if _, ok := c.Method(op.SDK.Resource, op.SDK.Method); !ok || !strings.HasSuffix(path, op.SDK.Resource+"/"+op.SDK.Method) {
-				t.Errorf("%s is in the document and not in the catalogue", path)
+				t.Errorf("%s is in the document but not in the catalogue", path)
 			}
 		}
 	}
@@ -80,9 +80,9 @@ var (
 	componentName = regexp.MustCompile(`^[a-zA-Z0-9._-]+$`)
 )
 
-// The document holds together: names of operations are unique, names of components are legal, every reference leads
-// somewhere, every parameter of a path is described, and every schema is one.
-func TestOpenAPIHoldsTogether(t *testing.T) {
+// The document is consistent: operation ids are unique, component names are legal, every reference resolves, every path
+// parameter is described, and every schema compiles.
+func TestOpenAPIIsConsistent(t *testing.T) {
 	t.Parallel()
 	node := testnode.Nodes(t, 1, testnode.Setup{})[0]
 	owner := node.NewOrg(t, nil)
@@ -113,13 +113,13 @@ func checkDocument(t *testing.T, text []byte) {
 	for _, m := range reference.FindAllSubmatch(text, -1) {
 		kind, component := string(m[1]), string(m[2])
 		if doc.Components[kind][component] == nil {
-			t.Errorf("#/components/%s/%s leads nowhere", kind, component)
+			t.Errorf("#/components/%s/%s does not exist", kind, component)
 		}
 	}
 	for kind, components := range doc.Components {
 		for name := range components {
 			if !componentName.MatchString(name) {
-				t.Errorf("%s %q has no legal name", kind, name)
+				t.Errorf("%s %q has an illegal name", kind, name)
 			}
 		}
 	}
@@ -128,7 +128,7 @@ func checkDocument(t *testing.T, text []byte) {
 	for path, methods := range doc.Paths {
 		for method, op := range methods {
 			if op.OperationID == "" || ids[op.OperationID] || len(op.Responses) == 0 {
-				t.Errorf("%s %s: the id %q is missing or taken, or there is no answer", method, path, op.OperationID)
+				t.Errorf("%s %s: the id %q is missing or taken, or there is no response", method, path, op.OperationID)
 			}
 			ids[op.OperationID] = true
 			described := map[string]bool{}
@@ -151,7 +151,7 @@ func checkDocument(t *testing.T, text []byte) {
 	}
 	for name := range doc.Components["schemas"] {
 		if _, err := compiler.Compile("openapi.json#/components/schemas/" + name); err != nil {
-			t.Errorf("%s is no schema: %v", name, err)
+			t.Errorf("%s is not a schema: %v", name, err)
 		}
 	}
 }
@@ -178,8 +178,8 @@ func schemaOf(t *testing.T, text []byte) *jsonschema.Schema {
 	return schema
 }
 
-// Whoever has the catalogue is told so instead of being sent it again, by its exact tag, in a list, weak or not; and each
-// representation has a tag of its own.
+// A caller with a current copy of the catalogue gets 304, whether its tag is alone, in a list or weak. Each
+// representation has its own tag.
 func TestTheCatalogueHasTags(t *testing.T) {
 	t.Parallel()
 	node := testnode.Nodes(t, 1, testnode.Setup{})[0]
@@ -219,7 +219,7 @@ func askMethods(t *testing.T, node *testnode.Node, query, key, tag string) testn
 	return r
 }
 
-// An org of an environment that no platform is set up for is told so.
+// An org of an environment without a platform gets 503.
 func TestAnEnvironmentWithoutAPlatform(t *testing.T) {
 	t.Parallel()
 	node := testnode.Nodes(t, 1, testnode.Setup{})[0]

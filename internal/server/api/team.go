@@ -15,7 +15,7 @@ import (
 
 type teamBody struct {
 	Members     []memberBody     `json:"members" doc:"In the order in which they joined."`
-	Invitations []invitationBody `json:"invitations" doc:"Those that can still be taken up."`
+	Invitations []invitationBody `json:"invitations" doc:"Invitations that can still be accepted."`
 }
 
 type teamOutput struct{ Body teamBody }
@@ -26,7 +26,7 @@ type memberBody struct {
 	Name       string      `json:"name"`
 	Role       string      `json:"role" enum:"owner,admin,developer,support"`
 	JoinedAt   stamp.Time  `json:"joinedAt"`
-	LastSeenAt *stamp.Time `json:"lastSeenAt" doc:"To the minute; null before the first visit."`
+	LastSeenAt *stamp.Time `json:"lastSeenAt" doc:"Accurate to the minute; null before the first visit."`
 	You        bool        `json:"you" doc:"True for the member who makes this call."`
 }
 
@@ -36,12 +36,12 @@ type invitationBody struct {
 	Role      string     `json:"role" enum:"owner,admin,developer,support"`
 	CreatedAt stamp.Time `json:"createdAt"`
 	ExpiresAt stamp.Time `json:"expiresAt"`
-	InvitedBy string     `json:"invitedBy" doc:"The address of a member, or the label of a key."`
+	InvitedBy string     `json:"invitedBy" doc:"The email address of a member, or the label of a key."`
 }
 
 type inviteInput struct {
 	Body struct {
-		Email string `json:"email" minLength:"3" maxLength:"254" doc:"Who is invited. Only somebody who signs in with this address, verified by the identity provider, can accept."`
+		Email string `json:"email" minLength:"3" maxLength:"254" doc:"The address to invite. Only a user who signs in with this address, verified by the identity provider, can accept."`
 		Role  string `json:"role" enum:"owner,admin,developer,support"`
 	}
 }
@@ -49,12 +49,12 @@ type inviteInput struct {
 type inviteOutput struct {
 	Body struct {
 		Invitation invitationBody `json:"invitation"`
-		URL        string         `json:"url" doc:"The link to send. It is shown only here, works once, and only for the address." sensitive:"true"`
+		URL        string         `json:"url" doc:"The link to send. It is shown only once, works once, and only for the invited address." sensitive:"true"`
 	}
 }
 
 type invitationInput struct {
-	ID string `path:"id" maxLength:"64" doc:"The invitation's id, as GET /v1/org/members lists it."`
+	ID string `path:"id" maxLength:"64" doc:"The invitation's id, from GET /v1/org/members."`
 }
 
 type withdrawnOutput struct {
@@ -65,7 +65,7 @@ type withdrawnOutput struct {
 }
 
 type roleInput struct {
-	ID   string `path:"id" maxLength:"64" doc:"The member's id, as GET /v1/org/members lists it."`
+	ID   string `path:"id" maxLength:"64" doc:"The member's id, from GET /v1/org/members."`
 	Body struct {
 		Role string `json:"role" enum:"owner,admin,developer,support"`
 	}
@@ -78,7 +78,7 @@ type memberOutput struct {
 }
 
 type memberInput struct {
-	ID string `path:"id" maxLength:"64" doc:"The member's id, as GET /v1/org/members lists it."`
+	ID string `path:"id" maxLength:"64" doc:"The member's id, from GET /v1/org/members."`
 }
 
 type removedOutput struct {
@@ -91,40 +91,40 @@ type removedOutput struct {
 const tagTeam = "Team"
 
 func (a *API) teamRoutes() {
-	rules := "Nobody gives a role that may do more than they may themselves; only owners make, change or remove owners."
+	rules := "A caller cannot grant a role with more rights than their own. Only owners can add, change or remove owners."
 	refused := []problem.Kind{problem.RoleRequired, problem.ScopeEscalation}
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "listMembers", Method: http.MethodGet, Path: "/v1/org/members", Tag: tagTeam, Status: http.StatusOK,
 		Scope: scope.MeRead, Quota: admission.Plain,
-		Summary: "List members and invitations", Description: "Who can sign in to the organisation's dashboard, and with which role.",
+		Summary: "List members and invitations", Description: "The users who can sign in to the organisation's dashboard, with their roles.",
 	}, a.listMembers)
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "inviteMember", Method: http.MethodPost, Path: "/v1/org/invitations", Tag: tagTeam, Status: http.StatusCreated,
 		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "member.invite", Problems: append(refused, problem.AlreadyMember),
-		Summary: "Invite somebody", Description: "Makes a link by which somebody joins the organisation. It works for 7 days; another invitation to the same address replaces it. " +
-			"This service sends no mail. " + rules,
+		Summary: "Invite a member", Description: "Creates a link to join the organisation. It works for 7 days; another invitation to the same address replaces it. " +
+			"This service sends no email: send the link yourself. " + rules,
 		Example: map[string]any{"email": "ada@example.com", "role": "developer"},
 	}, a.invite)
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "withdrawInvitation", Method: http.MethodDelete, Path: "/v1/org/invitations/{id}", Tag: tagTeam, Status: http.StatusOK,
 		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "invitation.withdraw", Problems: append(refused, problem.InvitationGone),
-		Summary: "Withdraw an invitation", Description: "Its link no longer works. " + rules,
+		Summary: "Withdraw an invitation", Description: "The link stops working. " + rules,
 	}, a.withdraw)
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "updateMember", Method: http.MethodPatch, Path: "/v1/org/members/{id}", Tag: tagTeam, Status: http.StatusOK,
 		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "member.role", Problems: append(refused, problem.MemberNotFound, problem.LastOwner),
-		Summary: "Change a member's role", Description: "When this has answered, calls that start later are judged by the new role, on every server. " + rules,
+		Summary: "Change a member's role", Description: "The new role applies on every server to calls that start after the response. " + rules,
 		Example: map[string]any{"role": "admin"},
 	}, a.updateMember)
 	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "removeMember", Method: http.MethodDelete, Path: "/v1/org/members/{id}", Tag: tagTeam, Status: http.StatusOK,
 		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "member.remove", Problems: append(refused, problem.MemberNotFound, problem.LastOwner),
-		Summary: "Remove a member", Description: "When this has answered, no call that starts later succeeds with a browser of the member's, on any server. " +
-			"Keys that the member has minted belong to the organisation and stay. " + rules,
+		Summary: "Remove a member", Description: "Calls from the member's browsers that start after the response are refused on every server. " +
+			"Keys that the member created belong to the organisation and stay. " + rules,
 	}, a.removeMember)
 }
 
-// teamCaller is who changes the team.
+// teamCaller returns the caller of a change to the team, with the limits of its key.
 func teamCaller(p *apikey.Principal) member.Caller {
 	return member.Caller{Person: p.Key.Person, Scopes: p.Scopes, Limited: p.Key.Allow.Methods != nil || p.Key.Allow.Accounts != nil}
 }

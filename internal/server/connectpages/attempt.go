@@ -16,27 +16,27 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
-// findAttempt reads the attempt of the link; false means that the page is answered.
+// findAttempt loads the attempt of the link. It returns false if it has answered the request.
 func (v *visit) findAttempt() (View, bool) {
-	if v.guessing() {
+	if v.stopIfGuessing() {
 		return View{}, false
 	}
 	ctx, cancel := v.context()
 	defer cancel()
 	a, err := v.Attempts.ByToken(ctx, v.r.PathValue("token"))
 	if err != nil {
-		v.trouble(err)
+		v.showError(err)
 		return View{}, false
 	}
-	v.ofAttempt(a)
-	return a, !v.suspended(a.Org)
+	v.setAttempt(a)
+	return a, !v.stopIfSuspended(a.Org)
 }
 
-// ofAttempt sets whose page it is.
-func (v *visit) ofAttempt(a View) {
+// setAttempt sets the org of the page, unless the session has set it.
+func (v *visit) setAttempt(a View) {
 	if v.session == nil {
 		a.Org.Page.AllowedOrigins = a.AllowedOrigins
-		v.known(a.Org, a.Locale)
+		v.setOrg(a.Org, a.Locale)
 	}
 }
 
@@ -45,8 +45,8 @@ func (v *visit) getAttempt() {
 	switch {
 	case !ok:
 	case v.variant == phone && a.Token != v.r.PathValue("token"):
-		// A QR's own token ends with the QR; the page it has opened goes on.
-		v.again("/a/" + url.PathEscape(a.Token) + "/phone")
+		// The token in a QR code expires with the code. The page that it opened continues under the attempt's token.
+		v.redirect("/a/" + url.PathEscape(a.Token) + "/phone")
 	default:
 		v.showAttempt(a, "", "")
 	}
@@ -54,12 +54,12 @@ func (v *visit) getAttempt() {
 
 func (v *visit) postAttempt() {
 	if a, ok := v.findAttempt(); ok {
-		v.act(a)
+		v.submit(a)
 	}
 }
 
-// act does what the creator asks for, and shows what came of it.
-func (v *visit) act(a View) {
+// submit does what the form asks for and shows the result.
+func (v *visit) submit(a View) {
 	do, action, wrong := v.readAct()
 	switch {
 	case wrong != "":
@@ -71,7 +71,7 @@ func (v *visit) act(a View) {
 	}
 	ctx, cancel := v.context()
 	defer cancel()
-	after, err := v.Attempts.Act(ctx, a.Token, v.by(string(a.ID), action), do)
+	after, err := v.Attempts.Act(ctx, a.Token, v.actor(string(a.ID), action), do)
 	code := ""
 	if err != nil {
 		code = problem.Of(err).Kind.Code
@@ -80,21 +80,22 @@ func (v *visit) act(a View) {
 	case err == nil && do.SelfieDone && after.State == attempt.NeedsFace:
 		v.showAttempt(after, "selfie.notyet", "")
 	case err == nil, code == problem.AttemptCompleted.Code, code == problem.AttemptStateConflict.Code:
-		// Somebody was faster, perhaps the same creator on another screen: the page says how it stands.
-		v.again(v.path)
+		// Another request was faster, perhaps from the creator's other screen. The page shows the current state.
+		v.redirect(v.path)
 	case code == problem.ResendTooSoon.Code:
 		v.showAttempt(a, "code.soon", "")
 	case code == problem.ValidationFailed.Code:
 		v.showAttempt(a, "code.symbols", "code")
 	default:
-		v.trouble(err)
+		v.showError(err)
 	}
 }
 
-// maxCode is the contract's; a code is shorter.
+// maxCode is the limit of the API; real codes are shorter.
 const maxCode = 16
 
-// readAct reads the form: what to do and its name in the audit log, or the words for what is wrong with the code.
+// readAct reads the form. It returns the act and its name in the audit log, or the key of the message if the code is
+// malformed.
 func (v *visit) readAct() (do Act, action, wrong string) {
 	switch v.r.PostFormValue("do") {
 	case "code":
@@ -114,7 +115,8 @@ func (v *visit) readAct() (do Act, action, wrong string) {
 	return Act{}, "", ""
 }
 
-// cleanCode drops what people put between the parts of a code, and says what is wrong with the rest.
+// cleanCode removes the separators that people type in codes. wrong is the key of the message if the rest is not a
+// code.
 func cleanCode(text string) (code secret.String, wrong string) {
 	kept := strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || strings.ContainsRune("-‐‑‒–—.", r) {
@@ -133,7 +135,7 @@ func cleanCode(text string) (code secret.String, wrong string) {
 	return secret.New(kept), ""
 }
 
-// showAttempt is the page of a state. wrong is the key of what went wrong, field the one that it belongs to.
+// showAttempt shows the page of a state. wrong is the key of an error message, field the field that it belongs to.
 func (v *visit) showAttempt(a View, wrong, field string) {
 	p := &page{visit: v, View: a, Bar: 2, Field: field, Live: v.liveOf(a)}
 	status := http.StatusOK
@@ -152,13 +154,13 @@ func (v *visit) showAttempt(a View, wrong, field string) {
 	v.show(status, name, p)
 }
 
-// complain sets the words of what went wrong.
+// complain sets the error message.
 func (p *page) complain(key string, seconds int) (err error) {
 	p.Problem, err = p.T(key, "time", clockOf(seconds))
 	return err
 }
 
-// stateOf chooses the page of a state and fills in what it shows.
+// stateOf fills in the page of a state and returns the name of its template.
 func (v *visit) stateOf(a View, p *page) (name string, err error) {
 	switch a.State {
 	case attempt.Pending:
@@ -184,7 +186,7 @@ func (v *visit) stateOf(a View, p *page) (name string, err error) {
 	return "", fmt.Errorf("no page for state %q", a.State)
 }
 
-// stepOf is the one of three steps of signing in that a progress belongs to.
+// stepOf returns the step of signing in, from 1 to 3, that a progress belongs to.
 func stepOf(progress attempt.Progress) int {
 	switch progress {
 	case attempt.Queued, "opening_egress":
@@ -196,7 +198,7 @@ func stepOf(progress attempt.Progress) int {
 	return 2
 }
 
-// How long signing in may take before the page says something about it.
+// Durations of a sign-in after which the page says that it takes long.
 const (
 	slowly    = 8 * time.Second
 	tooSlowly = 60 * time.Second
@@ -223,15 +225,15 @@ func (p *page) fillPending() error {
 	return err
 }
 
-// Waited is for how many seconds the step has been going on.
+// Waited returns for how many seconds the step has been in progress.
 func (p *page) Waited() int { return max(0, int(p.Now().Sub(p.View.UpdatedAt)/time.Second)) }
 
-// codePage is what the page of a code shows.
+// codePage is the data of the page that asks for a code.
 type codePage struct {
 	Title, Body, Hint template.HTML
 	// Send means that no message has been sent yet.
 	Send bool
-	// Resend means that another message can be asked for, in Wait seconds.
+	// Resend means that another message can be requested, in Wait seconds.
 	Resend bool
 	Wait   int
 	// Others are the channels that can be used instead.
@@ -282,7 +284,7 @@ func (p *page) fillCode() error {
 	return nil
 }
 
-// lastDigits makes ••••42 into ··42, which reads as the end of a number.
+// lastDigits turns ••••42 into ··42, which reads as the end of a number.
 func lastDigits(mask string) string {
 	digits := strings.TrimLeftFunc(mask, func(r rune) bool { return r < '0' || r > '9' })
 	if len(digits) > 4 {
@@ -294,23 +296,23 @@ func lastDigits(mask string) string {
 	return "··" + digits
 }
 
-// Can says whether an action is among the next ones.
+// Can reports whether an action is possible.
 func (p *page) Can(action string) bool { return slices.Contains(p.View.Actions, action) }
 
-// Seen says whether the phone has opened the code.
+// Seen reports whether the phone has opened the QR code.
 func (p *page) Seen() bool { return p.View.Progress == attempt.Scanned }
 
-// Platform is the address at the platform, for a link that the creator presses.
+// Platform returns the address at the platform, for a link that the creator follows.
 func (p *page) Platform() string { return p.View.PlatformURL.Reveal() }
 
-// PhonePath is the page for phones, on this device.
+// PhonePath returns the page for phones, to open on this device.
 func (p *page) PhonePath() string { return "/a/" + url.PathEscape(p.View.Token) + "/phone" + p.lang() }
 
 func (v *visit) untilResend(a View) int {
 	return max(0, int((a.ResendAt.Sub(v.Now())+time.Second-1)/time.Second))
 }
 
-// clockOf is a number of seconds as minutes and seconds.
+// clockOf formats seconds as m:ss.
 func clockOf(seconds int) string { return fmt.Sprintf("%d:%02d", seconds/60, seconds%60) }
 
 func (p *page) fillFailed() error {
@@ -330,7 +332,7 @@ func (p *page) fillFailed() error {
 	return err
 }
 
-// Restart is the address that starts anew in the same session, or empty.
+// Restart returns the address that starts again in the same session, or empty.
 func (p *page) Restart() string {
 	if p.session == nil || p.session.Status.Over() {
 		return ""
@@ -342,7 +344,7 @@ func (p *page) Restart() string {
 	return p.path + "?" + query.Encode()
 }
 
-// returnTo is where the creator goes at the end, with how it went.
+// returnTo returns where the creator goes at the end, with the result.
 func (v *visit) returnTo(a View, status string) string {
 	target := a.ReturnURL
 	if v.session != nil {
@@ -353,7 +355,7 @@ func (v *visit) returnTo(a View, status string) string {
 	})
 }
 
-// returnURL adds to an address how it went. What the address has of its own stays.
+// returnURL adds the result to the query of an address.
 func returnURL(target, status string, facts map[string]string) string {
 	u, err := url.Parse(target)
 	if err != nil || target == "" {
@@ -370,7 +372,7 @@ func returnURL(target, status string, facts map[string]string) string {
 	return u.String()
 }
 
-// manageOf puts the creator's own link on the page, once: it is how they get it.
+// manageOf adds the link to the creator's own page. The last page is where creators get it.
 func (v *visit) manageOf(a View, p *page) error {
 	if a.Account == "" || v.variant == phone {
 		return nil
@@ -385,7 +387,7 @@ func (v *visit) manageOf(a View, p *page) error {
 	return nil
 }
 
-// consentOf records what the creator agreed to on this page.
+// consentOf returns the record of what the creator agreed to on this page.
 func (v *visit) consentOf() (link.Consent, error) {
 	text, err := v.words.consent(v.org.Name)
 	return link.Consent{

@@ -12,21 +12,22 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
 
-// A person at a browser, with the whole product and the sandbox behind the pages. It needs Node 20 and Chromium, so it runs only when
-// asked for, with a folder for its pictures; testdata/browse.mjs says what else it takes from the environment.
+// A real browser uses the pages, with the whole product and the sandbox behind them. The test needs Node 20 and
+// Chromium, so it runs only if BROWSE names a folder for its screenshots; testdata/browse.mjs lists its other
+// variables.
 //
 //	BROWSE=/tmp/shots AXE=/tmp/axe.min.js go test -v -run TestInABrowser -timeout 20m ./internal/server/connectpages/
 func TestInABrowser(t *testing.T) {
 	t.Parallel()
 	shots := os.Getenv("BROWSE")
 	if shots == "" {
-		t.Skip("BROWSE names the folder for the pictures that Chromium takes")
+		t.Skip("set BROWSE to a folder for the screenshots")
 	}
 	platform := sandboxtest.New(t, func(cfg *sandbox.Config) {
 		cfg.Regions = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}
 	})
 	us, uk := testenv.NewProxy(t, "127.0.1.1"), testenv.NewProxy(t, "127.0.2.1")
-	log := &lines{}
+	log := &logBuffer{}
 	node := testnode.Processes(t, 1, testnode.Setup{Sandbox: platform.URL, Egress: secret.New("us=" + us.URL() + " uk=" + uk.URL()), Log: log})[0]
 	org := node.NewOrg(t, map[string]int{"connectAttemptsPerHour": -1, "maxAccounts": -1, "callsPerMinute": -1})
 	person := exec.CommandContext(t.Context(), "node", "testdata/browse.mjs", shots)
@@ -34,6 +35,6 @@ func TestInABrowser(t *testing.T) {
 	person.Stdout, person.Stderr = os.Stdout, os.Stderr
 	if err := person.Run(); err != nil {
 		said := log.String()
-		t.Errorf("%v; the node's last words:\n%s", err, said[max(0, len(said)-4000):])
+		t.Errorf("%v; the end of the node's log:\n%s", err, said[max(0, len(said)-4000):])
 	}
 }

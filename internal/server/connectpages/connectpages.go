@@ -1,9 +1,10 @@
-// Package connectpages is the face that creators see: the pages on which they connect an account, follow an attempt, and see and end a
-// connection.
+// Package connectpages serves the pages that creators see: they connect an account, follow an attempt, and see and end
+// a connection there.
 //
-// Pages are plain forms (templates/) that work without a script; page.js adds live state. A link's token is the only thing that
-// opens a page: there are no cookies. Reading a link changes nothing, only a POST does. What happens to attempts and sessions is
-// decided elsewhere: start reading in attempt.go and session.go, which turn a state into a page.
+// Pages are plain forms (templates/) that work without a script; page.js adds live updates. The token in a link is the
+// only credential: there are no cookies. A GET changes nothing; only a POST does. The package does not decide what
+// happens to attempts and sessions; accounts/connect does. Start reading in attempt.go and session.go, which turn a
+// state into a page.
 package connectpages
 
 import (
@@ -28,13 +29,13 @@ import (
 //go:embed static templates
 var files embed.FS
 
-// Config are the face's settings.
+// Config holds the settings of the pages.
 type Config struct {
-	// URL is where browsers reach the pages, without a slash at its end.
+	// URL is the address at which browsers reach the pages, without a trailing slash.
 	URL string
 }
 
-// Deps is what the pages need.
+// Deps are the dependencies of the pages.
 type Deps struct {
 	Config      Config
 	Attempts    attempts
@@ -42,23 +43,24 @@ type Deps struct {
 	Orgs        orgs
 	Connections connections
 	Links       links
-	// Draining says that the process is about to stop.
+	// Draining reports whether the process is about to stop.
 	Draining func() bool
-	// Source finds where a request comes from, and HashIP makes that unreadable but comparable.
+	// Source returns the network that a request comes from. HashIP hides it but keeps equal sources equal.
 	Source func(r *http.Request) string
 	HashIP func(source string) string
 	Log    *slog.Logger
 	Now    func() time.Time
 }
 
-// Hosted serves the pages.
-type Hosted struct {
+// Pages serves the pages.
+type Pages struct {
 	Deps
 	mux       *http.ServeMux
 	templates *template.Template
 	words     map[string]words
 	assets    map[string]asset
-	// version is of all files together; it makes an address of a file good for ever.
+	// version is a hash of the style sheet and the script. It is part of their address, so browsers may cache them
+	// forever.
 	version string
 	guard   *http.CrossOriginProtection
 	posts   ratelimit.Pace
@@ -66,9 +68,9 @@ type Hosted struct {
 	streams atomic.Int64
 }
 
-// New makes the face.
-func New(d Deps) (*Hosted, error) {
-	h := &Hosted{
+// New loads the templates, texts and files.
+func New(d Deps) (*Pages, error) {
+	h := &Pages{
 		Deps: d, mux: http.NewServeMux(), assets: map[string]asset{}, guard: http.NewCrossOriginProtection(),
 		posts: ratelimit.New(postsPerMinute, time.Minute, d.Now), misses: ratelimit.New(missesPerMinute, time.Minute, d.Now),
 	}
@@ -86,14 +88,14 @@ func New(d Deps) (*Hosted, error) {
 	return h, nil
 }
 
-// asset is a file that every page shares.
+// asset is a file that all pages share.
 type asset struct {
 	content []byte
 	kind    string
 	tag     string
 }
 
-func (h *Hosted) loadAssets() error {
+func (h *Pages) loadAssets() error {
 	all := sha256.New()
 	for name, kind := range map[string]string{"page.css": "text/css", "page.js": "text/javascript", "connect.js": "text/javascript", "icon.svg": "image/svg+xml"} {
 		content, err := files.ReadFile("static/" + name)
@@ -110,8 +112,8 @@ func (h *Hosted) loadAssets() error {
 	return nil
 }
 
-// routes is the table of pages. A name stands for a page in the log: an address holds a token.
-func (h *Hosted) routes() {
+// routes is the table of pages. The log contains the name of a page, because its address contains a token.
+func (h *Pages) routes() {
 	for pattern, page := range map[string]struct {
 		name   string
 		handle func(*visit)
@@ -134,7 +136,7 @@ func (h *Hosted) routes() {
 		"GET /manage/{token}":   {"connectManage", (*visit).getManage},
 		"POST /manage/{token}":  {"connectManageAct", (*visit).postManage},
 		"GET /connect/privacy":  {"connectPrivacy", (*visit).getPrivacy},
-		"/":                     {"unmatched", (*visit).gone},
+		"/":                     {"unmatched", (*visit).notFound},
 	} {
 		h.mux.Handle(pattern, h.serve(page.name, page.handle))
 	}
@@ -142,8 +144,8 @@ func (h *Hosted) routes() {
 	h.mux.Handle("GET /connect/{file}", h.serve("connectFile", (*visit).getFile))
 }
 
-// Before puts the pages in front of another handler of the same listener.
-func (h *Hosted) Before(next http.Handler) http.Handler {
+// Before returns a handler that serves the pages, and passes other paths to next.
+func (h *Pages) Before(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, prefix := range []string{"/s/", "/a/", "/r/", "/manage/", "/connect/", "/connect.js"} {
 			if strings.HasPrefix(r.URL.Path, prefix) {
@@ -155,24 +157,24 @@ func (h *Hosted) Before(next http.Handler) http.Handler {
 	})
 }
 
-// ServeHTTP answers.
-func (h *Hosted) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
+// ServeHTTP serves the pages.
+func (h *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
 
-// maxForm bounds what a page may send.
+// maxForm bounds a submitted form, in bytes.
 const maxForm = 16 << 10
 
-// What one source may do in a minute. Tokens of 256 bits cannot be guessed and attempts have limits of their own; this keeps one source
-// from keeping the database busy.
+// Limits of one source per minute: submitted forms, and links that do not exist. Tokens of 256 bits cannot be guessed
+// and attempts have their own limits; these keep one source from loading the database.
 const (
 	postsPerMinute  = 60
 	missesPerMinute = 30
 )
 
-// serve is what every page has around it: headers, the limits of a source, recovery, and the one line of the log.
-func (h *Hosted) serve(name string, handle func(*visit)) http.Handler {
+// serve wraps the handler of a page with its headers, the limits of a source, recovery, and the log line.
+func (h *Pages) serve(name string, handle func(*visit)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &visit{
-			Hosted: h, name: name, r: r, began: h.Now(), source: h.Source(r), request: id.New[id.Request](), nonce: newNonce(),
+			Pages: h, name: name, r: r, started: h.Now(), source: h.Source(r), request: id.New[id.Request](), nonce: newNonce(),
 			w: &accesslog.Recorder{ResponseWriter: w}, variant: full,
 		}
 		switch {
@@ -181,19 +183,20 @@ func (h *Hosted) serve(name string, handle func(*visit)) http.Handler {
 		case strings.HasSuffix(r.Pattern, "/phone"):
 			v.variant = phone
 		}
-		v.words = h.words[choose(r, "")]
+		v.words = h.words[chooseLang(r, "")]
 		v.path = r.URL.Path
 		v.secure(nil)
 		defer v.finish()
 		defer v.recover()
-		if v.admitted() {
+		if v.checkPost() {
 			handle(v)
 		}
 	})
 }
 
-// admitted refuses sources that ask for too much, and forms of other sites.
-func (v *visit) admitted() bool {
+// checkPost parses the form of a POST. It refuses sources over their limit and forms of other sites, and returns false
+// if it has answered the request.
+func (v *visit) checkPost() bool {
 	if v.r.Method != http.MethodPost {
 		return true
 	}
@@ -203,7 +206,8 @@ func (v *visit) admitted() bool {
 	}
 	v.r.Body = http.MaxBytesReader(v.w, v.r.Body, maxForm)
 	if v.r.Header.Get("Sec-Fetch-Site") == "" && v.r.Header.Get("Origin") == "null" {
-		// An old browser that obeys our own no-referrer. The secret in the address stands for the proof that it cannot give.
+		// An old browser, whose Origin is null because of our no-referrer policy. It cannot prove the origin of the
+		// form, but it knows the secret in the address.
 		v.r.Header.Del("Origin")
 	}
 	if v.guard.Check(v.r) != nil {
@@ -217,14 +221,14 @@ func (v *visit) admitted() bool {
 	return true
 }
 
-// newNonce is good for one answer.
+// newNonce returns a nonce for one response.
 func newNonce() string {
 	raw := make([]byte, 18)
-	_, _ = rand.Read(raw) // never fails
+	_, _ = rand.Read(raw) // Never fails.
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// secure sets the headers of a page. Only the sites of the list may frame it, and only as an embedded page.
+// secure sets the headers of a page. Only the given origins may frame it, and only its embedded variant.
 func (v *visit) secure(origins []string) {
 	head := v.w.Header()
 	ancestors := "'none'"
@@ -262,15 +266,15 @@ func (v *visit) recover() {
 	if reason == nil {
 		return
 	}
-	accesslog.Panicked(v.Log, v.r, v.request, reason)
+	accesslog.LogPanic(v.Log, v.r, v.request, reason)
 	if v.w.Status == 0 {
 		v.showBroken(http.StatusInternalServerError, nil)
 	}
 }
 
-// finish writes the one line of this visit.
+// finish writes the log line of the visit.
 func (v *visit) finish() {
-	line := accesslog.Line{Request: v.request, Page: v.name, Took: v.Now().Sub(v.began), Fault: v.fault}
+	line := accesslog.Line{Request: v.request, Page: v.name, Took: v.Now().Sub(v.started), Fault: v.fault}
 	if v.org.ID != "" {
 		line.About = append(line.About, slog.String("org_id", string(v.org.ID)))
 	}

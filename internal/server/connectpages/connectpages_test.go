@@ -15,11 +15,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 )
 
-func TestEveryPageHasTheHeadersOfOne(t *testing.T) {
+func TestEveryPageHasSecurityHeaders(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	path, token := s.on("sms@sandbox.test")
-	view := s.do(token, func(*story) {})
+	s := newFixture(t)
+	path, token := s.startChallenge("sms@sandbox.test")
+	view := s.do(token, func(*fakeAttempt) {})
 	nonces := map[string]bool{}
 	for _, one := range []string{path, "/a/" + view.Token, "/a/" + view.Token + "/phone", "/a/nothing", "/connect/privacy", "/s/" + token + "?lang=es"} {
 		page := s.get(one)
@@ -45,10 +45,10 @@ func TestEveryPageHasTheHeadersOfOne(t *testing.T) {
 		if page.head.Get("Set-Cookie") != "" || !strings.Contains(page.head.Get("Permissions-Policy"), "camera=()") || page.head.Get("X-Request-Id") == "" {
 			t.Errorf("%s: %v", one, page.head)
 		}
-		// What the policy would refuse is not there: styles and scripts without the nonce, handlers, foreign files.
+		// The page has nothing that the policy refuses: styles and scripts without the nonce, handlers, foreign files.
 		for _, bad := range []string{` style="`, "onclick", "onsubmit", "<script>", "<style>", `src="http`, `"//`} {
 			if strings.Contains(page.body, bad) {
-				t.Errorf("%s holds %s", one, bad)
+				t.Errorf("%s contains %s", one, bad)
 			}
 		}
 	}
@@ -56,7 +56,7 @@ func TestEveryPageHasTheHeadersOfOne(t *testing.T) {
 
 func TestOnlyTheSessionsOriginsMayFrameAndOnlyTheEmbeddedPage(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	s.org.Page.AllowedOrigins = []string{"https://org.example"}
 	token, _ := s.open(link.Session{AllowedOrigins: []string{"https://app.example", "https://two.example:8443"}})
 	embed := s.get("/s/" + token + "/embed")
@@ -74,7 +74,7 @@ func TestOnlyTheSessionsOriginsMayFrameAndOnlyTheEmbeddedPage(t *testing.T) {
 			t.Errorf("%s: %s", path, policy)
 		}
 	}
-	// A session that names none has its org's.
+	// A session without origins has those of its org.
 	token, _ = s.open(link.Session{})
 	if policy := s.get("/s/" + token + "/embed").head.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors https://org.example;") {
 		t.Error(policy)
@@ -87,7 +87,7 @@ func TestOnlyTheSessionsOriginsMayFrameAndOnlyTheEmbeddedPage(t *testing.T) {
 
 func TestFormsOfOtherSitesAreRefused(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	token, _ := s.open(link.Session{})
 	form := url.Values{"do": {"mobile"}}
 	for _, one := range []struct {
@@ -98,7 +98,7 @@ func TestFormsOfOtherSitesAreRefused(t *testing.T) {
 		{[]string{"Sec-Fetch-Site", "same-site"}, 403},
 		{[]string{"Sec-Fetch-Site", "", "Origin", "https://evil.example"}, 403},
 		{[]string{"Sec-Fetch-Site", "cross-site", "Origin", "null"}, 403},
-		// Our own page in a browser that says little: no-referrer makes its origin null.
+		// Our own page in an old browser, where no-referrer makes the origin null.
 		{[]string{"Sec-Fetch-Site", "", "Origin", "null"}, 303},
 		{[]string{"Sec-Fetch-Site", "", "Origin", s.url}, 303},
 		{[]string{"Sec-Fetch-Site", "same-origin", "Origin", "null"}, 303},
@@ -112,34 +112,34 @@ func TestFormsOfOtherSitesAreRefused(t *testing.T) {
 	}
 }
 
-func TestASourceThatAsksForTooMuchHasToWait(t *testing.T) {
+func TestASourceOverItsLimitHasToWait(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	token, _ := s.open(link.Session{})
 	from := []string{"X-Test-Source", "203.0.113.7"}
 	for range 30 {
 		s.get("/s/cst_wrong", from...)
 	}
-	s.says(s.get("/s/cst_wrong", from...), 429, "Too many attempts")
-	s.says(s.get("/s/"+token, from...), 429, "Too many attempts")
-	s.says(s.get("/s/"+token, "X-Test-Source", "203.0.113.8"), 200)
-	s.clock.wait(2 * time.Second)
-	s.says(s.get("/s/"+token, from...), 200)
+	s.wantText(s.get("/s/cst_wrong", from...), 429, "Too many attempts")
+	s.wantText(s.get("/s/"+token, from...), 429, "Too many attempts")
+	s.wantText(s.get("/s/"+token, "X-Test-Source", "203.0.113.8"), 200)
+	s.clock.advance(2 * time.Second)
+	s.wantText(s.get("/s/"+token, from...), 200)
 
 	form := url.Values{"do": {"nonsense"}}
 	for range 60 {
 		s.call(http.MethodPost, "/s/"+token, form, "X-Test-Source", "203.0.113.9")
 	}
 	got := s.call(http.MethodPost, "/s/"+token, form, "X-Test-Source", "203.0.113.9")
-	if s.says(got, 429, "Too many attempts"); got.head.Get("Retry-After") != "60" {
+	if s.wantText(got, 429, "Too many attempts"); got.head.Get("Retry-After") != "60" {
 		t.Errorf("%v", got.head)
 	}
-	s.says(s.get("/s/"+token, "X-Test-Source", "203.0.113.9"), 200)
+	s.wantText(s.get("/s/"+token, "X-Test-Source", "203.0.113.9"), 200)
 }
 
 func TestNoTokenNorSecretIsLogged(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	token, _ := s.open(link.Session{})
 	path := "/s/" + token
 	s.post(path, "do", "start", "email", "sms+canary@sandbox.test", "password", "canary-password")
@@ -154,7 +154,7 @@ func TestNoTokenNorSecretIsLogged(t *testing.T) {
 	log := s.log.String()
 	for _, one := range []string{token[4:], view.Token[3:], manage[12:], "canary", "000000", "password", "/s/", "/a/"} {
 		if strings.Contains(log, one) {
-			t.Errorf("the log holds %q", one)
+			t.Errorf("the log contains %q", one)
 		}
 	}
 	if n := strings.Count(log, `"msg":"request"`); n != 9 {
@@ -167,12 +167,12 @@ func TestNoTokenNorSecretIsLogged(t *testing.T) {
 
 func TestAPanicIsAPage(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	token, _ := s.open(link.Session{})
-	s.world.sessions[token].Org = "" // then there is no org to show
-	s.says(s.get("/s/"+token), 404, "This link has expired")
-	s.world.attempts["at_broken"] = nil
-	s.says(s.get("/a/at_broken"), 500, "That did not work")
+	s.fakeBackend.sessions[token].Org = "" // Now its org is unknown.
+	s.wantText(s.get("/s/"+token), 404, "This link has expired")
+	s.fakeBackend.attempts["at_broken"] = nil
+	s.wantText(s.get("/a/at_broken"), 500, "That did not work")
 	if log := s.log.String(); !strings.Contains(log, `"msg":"panic"`) || strings.Contains(log, "at_broken") {
 		t.Error(log)
 	}
@@ -180,10 +180,10 @@ func TestAPanicIsAPage(t *testing.T) {
 
 func TestAPageIsSmall(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	css, js := s.get("/connect/page.css"), s.get("/connect/page.js")
 	for _, email := range []string{"ok@sandbox.test", "sms@sandbox.test", "face@sandbox.test", "locked@sandbox.test"} {
-		path, token := s.started(email)
+		path, token := s.startSession(email)
 		sizes := []int{len(s.get("/s/" + token).body)}
 		s.do(token, s.next)
 		sizes = append(sizes, len(s.get(path+"?lang=es").body))
@@ -206,7 +206,7 @@ func TestAPageIsSmall(t *testing.T) {
 
 func TestTheScriptForOtherSitesIsSmallAndMayBeLoadedByThem(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	got := s.get("/connect.js")
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
@@ -231,11 +231,11 @@ func TestTheScriptForOtherSitesIsSmallAndMayBeLoadedByThem(t *testing.T) {
 	}
 }
 
-func TestPagesStandBeforeWhateverElseIsServed(t *testing.T) {
+func TestPagesAreServedBeforeOtherHandlers(t *testing.T) {
 	t.Parallel()
-	w := newWorld("http://127.0.0.1", time.Now)
+	w := newFakeBackend("http://127.0.0.1", time.Now)
 	behind := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
-	handler := newHosted(t, w, "https://connect.example", &lines{}, time.Now).Before(behind)
+	handler := newPages(t, w, "https://connect.example", &logBuffer{}, time.Now).Before(behind)
 	for path, want := range map[string]int{
 		"/v1/me": 418, "/": 418, "/accounts": 418, "/connect": 418, "/sandbox": 418, "/s/x": 404, "/a/x": 404, "/manage/x": 404, "/connect.js": 200, "/connect/page.css": 200,
 	} {
@@ -250,20 +250,20 @@ func TestPagesStandBeforeWhateverElseIsServed(t *testing.T) {
 	}
 }
 
-func TestWhatAnOrgIsCalledCannotBecomeMarkup(t *testing.T) {
+func TestTheNameOfAnOrgIsEscaped(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	s.org.Name = `<b>"N"</b>**x**{mask}`
 	s.org.Page.HelpURL = "https://help.example/?a=1&b=2"
-	path, _ := s.on("sms@sandbox.test")
+	path, _ := s.startChallenge("sms@sandbox.test")
 	page := s.get(path)
-	s.says(page, 200, `<b>"N"</b>**x**{mask}`)
+	s.wantText(page, 200, `<b>"N"</b>**x**{mask}`)
 	if strings.Contains(page.body, "<b>\"N") || strings.Contains(page.body, "<b>x</b>") {
 		t.Errorf("%s", page.body)
 	}
 }
 
-// The styles and the script must not need what the policy refuses.
+// The scripts must not use what the policy refuses.
 func TestTheScriptWritesNoMarkup(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"static/page.js", "static/connect.js"} {

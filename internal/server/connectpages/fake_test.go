@@ -18,29 +18,30 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 
-// world is everything behind the pages, in memory: attempts that follow the sandbox's personas, sessions, accounts.
-type world struct {
+// fakeBackend implements all dependencies of the pages in memory: attempts that follow the personas of the sandbox,
+// sessions, accounts.
+type fakeBackend struct {
 	mu       sync.Mutex
 	base     string
 	org      connectpages.Org
 	now      func() time.Time
-	attempts map[string]*story
+	attempts map[string]*fakeAttempt
 	sessions map[string]*link.Session
 	accounts map[id.Account]connectpages.Connection
-	// acts and starts are what creators did, as the pages passed it on.
-	acts   []did
+	// acts and starts record what the pages passed on.
+	acts   []recordedAct
 	starts []connectpages.Start
-	// refuse is what the next Start or Act answers.
+	// refuse is the error of the next Start or Act.
 	refuse error
 }
 
-type did struct {
+type recordedAct struct {
 	by  audit.By
 	act connectpages.Act
 }
 
-// story is an attempt and what is to come of it.
-type story struct {
+// fakeAttempt is an attempt and its future.
+type fakeAttempt struct {
 	view connectpages.View
 	// rest are the challenges to come.
 	rest    []string
@@ -50,9 +51,9 @@ type story struct {
 	session string
 }
 
-func newWorld(base string, now func() time.Time) *world {
-	return &world{
-		base: base, now: now, attempts: map[string]*story{}, sessions: map[string]*link.Session{}, accounts: map[id.Account]connectpages.Connection{},
+func newFakeBackend(base string, now func() time.Time) *fakeBackend {
+	return &fakeBackend{
+		base: base, now: now, attempts: map[string]*fakeAttempt{}, sessions: map[string]*link.Session{}, accounts: map[id.Account]connectpages.Connection{},
 		org: connectpages.Org{ID: id.New[id.Org](), Name: "Northlight", Page: link.Page{Scheme: link.SchemeSystem}},
 	}
 }
@@ -62,7 +63,7 @@ func token(prefix, text string) string {
 	return prefix + base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// personas are the challenges of a login, by the part before its @.
+// persona returns the challenges of a login, or its failure, by the part before the @.
 func persona(email string) (asks []string, fails string) {
 	name, _, _ := strings.Cut(email, "@")
 	name, _, _ = strings.Cut(name, "+")
@@ -81,11 +82,11 @@ func persona(email string) (asks []string, fails string) {
 	return asks, ""
 }
 
-// begin makes an attempt. The lock is held.
-func (w *world) begin(kind, email string) *story {
+// begin creates an attempt. The caller holds the lock.
+func (w *fakeBackend) begin(kind, email string) *fakeAttempt {
 	it := id.New[id.Attempt]()
 	t := token("at_", string(it))
-	s := &story{changed: make(chan struct{}), view: connectpages.View{
+	s := &fakeAttempt{changed: make(chan struct{}), view: connectpages.View{
 		Org: w.org, ID: it, Token: t, Version: 1, State: attempt.Pending, Progress: attempt.Queued, Actions: []string{"poll", "cancel"},
 		AllowedOrigins: w.org.Page.AllowedOrigins, UpdatedAt: w.now(),
 	}}
@@ -98,16 +99,16 @@ func (w *world) begin(kind, email string) *story {
 	return s
 }
 
-// set changes a view and wakes whoever waits. The lock is held.
-func (w *world) set(s *story, do func(*connectpages.View)) {
+// set changes a view and wakes the waiters. The caller holds the lock.
+func (w *fakeBackend) set(s *fakeAttempt, do func(*connectpages.View)) {
 	do(&s.view)
 	s.view.Version++
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// next is the platform's answer: the next challenge, or the end. The lock is held.
-func (w *world) next(s *story) {
+// next plays the platform's response: the next challenge, or the end. The caller holds the lock.
+func (w *fakeBackend) next(s *fakeAttempt) {
 	switch {
 	case s.fails != "":
 		w.fail(s, s.fails)
@@ -121,7 +122,7 @@ func (w *world) next(s *story) {
 
 var stateOf = map[string]attempt.State{"sms": attempt.NeedsOTP, "app": attempt.NeedsApp, "email": attempt.NeedsEmail, "face": attempt.NeedsFace}
 
-func (w *world) ask(s *story, channel string) {
+func (w *fakeBackend) ask(s *fakeAttempt, channel string) {
 	w.set(s, func(v *connectpages.View) {
 		v.State, v.Channel, v.Progress, v.SubmissionsLeft, v.UpdatedAt = stateOf[channel], channel, attempt.AwaitingCode, 5, w.now()
 		v.Channels, v.Actions = []string{channel}, []string{"submit_code", "cancel"}
@@ -139,21 +140,21 @@ func (w *world) ask(s *story, channel string) {
 	})
 }
 
-func (w *world) scan(s *story) {
+func (w *fakeBackend) scan(s *fakeAttempt) {
 	w.set(s, func(v *connectpages.View) {
 		v.State, v.Progress, v.Channel, v.Actions, v.UpdatedAt = attempt.AwaitingMobile, attempt.AwaitingScan, "mobile", []string{"open_phone_url", "cancel"}, w.now()
 		v.PhoneURL, v.PlatformURL = w.base+"/a/"+v.Token+"/phone?n=1", secret.New("https://platform.example/qr/1")
 	})
 }
 
-func (w *world) fail(s *story, code string) {
+func (w *fakeBackend) fail(s *fakeAttempt, code string) {
 	w.set(s, func(v *connectpages.View) {
 		v.State, v.Failure, v.Progress, v.Actions = attempt.Failed, code, attempt.Done, nil
 	})
 	w.end(s, "")
 }
 
-func (w *world) succeed(s *story) {
+func (w *fakeBackend) succeed(s *fakeAttempt) {
 	account := id.New[id.Account]()
 	w.accounts[account] = connectpages.Connection{Name: "@luna", Since: w.now()}
 	w.set(s, func(v *connectpages.View) {
@@ -162,7 +163,7 @@ func (w *world) succeed(s *story) {
 	w.end(s, account)
 }
 
-func (w *world) end(s *story, account id.Account) {
+func (w *fakeBackend) end(s *fakeAttempt, account id.Account) {
 	if in := w.sessions[s.session]; in != nil {
 		in.Active = ""
 		if account != "" {
@@ -171,8 +172,8 @@ func (w *world) end(s *story, account id.Account) {
 	}
 }
 
-// open makes a session.
-func (w *world) open(s link.Session) (string, *link.Session) {
+// open creates a session.
+func (w *fakeBackend) open(s link.Session) (string, *link.Session) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s.ID, s.Org, s.Status = id.New[id.Session](), w.org.ID, link.Open
@@ -190,8 +191,8 @@ func (w *world) open(s link.Session) (string, *link.Session) {
 	return t, &s
 }
 
-// do changes the attempt of a session or a token.
-func (w *world) do(t string, change func(s *story)) connectpages.View {
+// do changes the attempt of a session or of a token.
+func (w *fakeBackend) do(t string, change func(s *fakeAttempt)) connectpages.View {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if in := w.sessions[t]; in != nil {
@@ -202,23 +203,23 @@ func (w *world) do(t string, change func(s *story)) connectpages.View {
 	return s.view
 }
 
-// The attempts of the pages.
+// Methods of attempts.
 
-func (w *world) ByToken(_ context.Context, t string) (connectpages.View, error) {
+func (w *fakeBackend) ByToken(_ context.Context, t string) (connectpages.View, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s, ok := w.attempts[t]
 	if !ok {
 		return connectpages.View{}, problem.AttemptNotFound.New("no such attempt")
 	}
-	return s.view, nil // a QR's own token is an alias; the view always has the page's
+	return s.view, nil // The token in a QR code is an alias; the view always has the token of the page.
 }
 
-func (w *world) Token(_ context.Context, _ id.Org, a id.Attempt) (string, error) {
+func (w *fakeBackend) Token(_ context.Context, _ id.Org, a id.Attempt) (string, error) {
 	return token("at_", string(a)), nil
 }
 
-func (w *world) Wait(ctx context.Context, t string, version int64, atMost time.Duration) (connectpages.View, error) {
+func (w *fakeBackend) Wait(ctx context.Context, t string, version int64, atMost time.Duration) (connectpages.View, error) {
 	w.mu.Lock()
 	s, ok := w.attempts[t]
 	if !ok {
@@ -239,11 +240,11 @@ func (w *world) Wait(ctx context.Context, t string, version int64, atMost time.D
 	return w.ByToken(ctx, t)
 }
 
-func (w *world) Act(_ context.Context, t string, by audit.By, a connectpages.Act) (connectpages.View, error) {
+func (w *fakeBackend) Act(_ context.Context, t string, by audit.By, a connectpages.Act) (connectpages.View, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.attempts[t]
-	w.acts = append(w.acts, did{by, a})
+	w.acts = append(w.acts, recordedAct{by, a})
 	if err := w.refused(); err != nil {
 		return connectpages.View{}, err
 	}
@@ -263,15 +264,15 @@ func (w *world) Act(_ context.Context, t string, by audit.By, a connectpages.Act
 	case a.Channel != "":
 		w.ask(s, a.Channel)
 	case a.SelfieDone:
-		return s.view, nil // not confirmed yet
+		return s.view, nil // Not confirmed yet.
 	default:
 		w.code(s, a.Code.Reveal())
 	}
 	return s.view, nil
 }
 
-// code is the platform's judgement of one.
-func (w *world) code(s *story, code string) {
+// code plays the platform's check of a code.
+func (w *fakeBackend) code(s *fakeAttempt, code string) {
 	switch {
 	case code == "123456" && len(s.rest) > 1:
 		s.rest = s.rest[1:]
@@ -292,13 +293,13 @@ func (w *world) code(s *story, code string) {
 	}
 }
 
-func (w *world) refused() error {
+func (w *fakeBackend) refused() error {
 	err := w.refuse
 	w.refuse = nil
 	return err
 }
 
-func (w *world) Start(_ context.Context, _ audit.By, start connectpages.Start) error {
+func (w *fakeBackend) Start(_ context.Context, _ audit.By, start connectpages.Start) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.refused(); err != nil {
@@ -309,7 +310,7 @@ func (w *world) Start(_ context.Context, _ audit.By, start connectpages.Start) e
 			continue
 		}
 		if in.Active != "" {
-			return problem.AttemptInProgress.New("one is under way")
+			return problem.AttemptInProgress.New("another attempt is in progress")
 		}
 		w.starts = append(w.starts, start)
 		s := w.begin(start.Kind, start.Email.Reveal())
@@ -319,14 +320,14 @@ func (w *world) Start(_ context.Context, _ audit.By, start connectpages.Start) e
 	return nil
 }
 
-// The sessions of the pages.
+// Methods of sessions.
 
-type sessions struct{ *world }
+type sessions struct{ *fakeBackend }
 
 func (w sessions) ByToken(_ context.Context, t string) (link.Session, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s, ok := w.world.sessions[t]
+	s, ok := w.fakeBackend.sessions[t]
 	if !ok {
 		return link.Session{}, problem.SessionNotFound.New("no such session")
 	}
@@ -342,7 +343,7 @@ func (w sessions) Opened(context.Context, link.Session) error { return nil }
 func (w sessions) Exit(_ context.Context, _ id.Org, it id.Session) (link.Session, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, s := range w.world.sessions {
+	for _, s := range w.fakeBackend.sessions {
 		if s.ID == it {
 			s.Status = link.Exited
 			return *s, nil
@@ -351,7 +352,7 @@ func (w sessions) Exit(_ context.Context, _ id.Org, it id.Session) (link.Session
 	return link.Session{}, problem.SessionNotFound.New("no such session")
 }
 
-func (w *world) Org(_ context.Context, org id.Org) (connectpages.Org, error) {
+func (w *fakeBackend) Org(_ context.Context, org id.Org) (connectpages.Org, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if org != w.org.ID {
@@ -360,7 +361,7 @@ func (w *world) Org(_ context.Context, org id.Org) (connectpages.Org, error) {
 	return w.org, nil
 }
 
-func (w *world) Connection(_ context.Context, _ id.Org, account id.Account) (connectpages.Connection, error) {
+func (w *fakeBackend) Connection(_ context.Context, _ id.Org, account id.Account) (connectpages.Connection, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c, ok := w.accounts[account]
@@ -370,17 +371,17 @@ func (w *world) Connection(_ context.Context, _ id.Org, account id.Account) (con
 	return c, nil
 }
 
-func (w *world) Disconnect(_ context.Context, by audit.By, _ id.Org, account id.Account) error {
+func (w *fakeBackend) Disconnect(_ context.Context, by audit.By, _ id.Org, account id.Account) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.acts = append(w.acts, did{by: by})
+	w.acts = append(w.acts, recordedAct{by: by})
 	delete(w.accounts, account)
 	return nil
 }
 
-func (w *world) Reconnect(_ context.Context, by audit.By, _ id.Org, account id.Account) (link.Session, secret.String, error) {
+func (w *fakeBackend) Reconnect(_ context.Context, by audit.By, _ id.Org, account id.Account) (link.Session, secret.String, error) {
 	w.mu.Lock()
-	w.acts = append(w.acts, did{by: by})
+	w.acts = append(w.acts, recordedAct{by: by})
 	for t, s := range w.sessions {
 		if s.Account == account && !s.Status.Over() {
 			w.mu.Unlock()
@@ -392,7 +393,7 @@ func (w *world) Reconnect(_ context.Context, by audit.By, _ id.Org, account id.A
 	return *s, secret.New(t), nil
 }
 
-// keys derives what links are made with.
+// keys derives the keys of links.
 type keys struct{}
 
 func (keys) Derive(_ context.Context, purpose string) ([]byte, error) {

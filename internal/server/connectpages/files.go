@@ -2,19 +2,19 @@ package connectpages
 
 import "net/http"
 
-// getFile serves a file of the pages. Its address has the files' version, so it is good for ever.
+// getFile serves a file of the pages. Its address contains the version of the files, so it may be cached forever.
 func (v *visit) getFile() {
 	name := v.r.PathValue("file")
 	file, ok := v.assets[name]
 	if !ok || name == "connect.js" {
-		v.gone()
+		v.notFound()
 		return
 	}
 	v.w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	v.write(file)
 }
 
-// getScript serves what other sites embed the pages with.
+// getScript serves the script with which other sites embed the pages.
 func (v *visit) getScript() {
 	v.w.Header().Set("Cache-Control", "public, max-age=3600")
 	v.w.Header().Set("Cross-Origin-Resource-Policy", "cross-origin")
@@ -32,7 +32,7 @@ func (v *visit) write(file asset) {
 	_, _ = v.w.Write(file.content)
 }
 
-// getPrivacy tells creators what is kept.
+// getPrivacy shows what is stored about creators.
 func (v *visit) getPrivacy() {
 	v.org.Name = "Stagedoor"
 	v.show(http.StatusOK, "privacy", &page{})

@@ -15,32 +15,33 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/qrcode"
 )
 
-// live is how a page follows its attempt.
+// live is what the script needs to follow the attempt.
 type live struct {
 	Base string
 	Now  change
 }
 
-// change is what the script of a page is told. With another key there is another page to show; the rest it changes in place.
+// change is a message to the script of a page. If Key differs, the script reloads the page; it applies the rest in
+// place.
 type change struct {
 	Version int64  `json:"version"`
 	Key     string `json:"key"`
 	Step    int    `json:"step"`
 	Seen    bool   `json:"seen"`
 	QR      string `json:"qr,omitempty"`
-	// Link changes with the platform's own address, for the pages that lead there.
+	// Link changes with the platform's address, for pages that link to it.
 	Link string `json:"link,omitempty"`
 }
 
-// Times of a stream. It ends before proxies grow suspicious of it; browsers come back by themselves.
+// Limits of a stream. It ends before proxies time out; browsers reconnect automatically.
 const (
-	beat        = 10 * time.Second
-	streamLife  = 20 * time.Minute
-	streamWrite = 10 * time.Second
-	maxStreams  = 5000
+	heartbeatEvery = 10 * time.Second
+	streamLife     = 20 * time.Minute
+	streamWrite    = 10 * time.Second
+	maxStreams     = 5000
 )
 
-// liveOf is nil for an attempt that has ended.
+// liveOf returns nil for an attempt that has ended.
 func (v *visit) liveOf(a View) *live {
 	if a.State.Final() {
 		return nil
@@ -49,11 +50,11 @@ func (v *visit) liveOf(a View) *live {
 }
 
 func (v *visit) changeOf(a View) change {
-	return change{Version: a.Version, Key: keyOf(a), Step: stepOf(a.Progress), Seen: a.Progress == attempt.Scanned, QR: v.qrOf(a), Link: short(a.PlatformURL.Reveal())}
+	return change{Version: a.Version, Key: keyOf(a), Step: stepOf(a.Progress), Seen: a.Progress == attempt.Scanned, QR: v.qrOf(a), Link: fingerprint(a.PlatformURL.Reveal())}
 }
 
-// short stands for a text that may change.
-func short(text string) string {
+// fingerprint is a short hash by which the script notices a change of a text.
+func fingerprint(text string) string {
 	if text == "" {
 		return ""
 	}
@@ -61,23 +62,23 @@ func short(text string) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// keyOf is equal for two views that have the same page. A message sent anew and a QR that turned over are not another page: they must
-// not take away what the creator is typing or reading.
+// keyOf is equal for two views that have the same page. A message that was sent again and a renewed QR code do not
+// change it: a reload would discard what the creator is typing.
 func keyOf(a View) string {
-	return short(strings.Join(append([]string{
+	return fingerprint(strings.Join(append([]string{
 		string(a.State), a.Channel, a.EmailMask, a.PhoneMask, a.Failure, strconv.Itoa(a.SubmissionsLeft),
 	}, a.Actions...), "\x00"))
 }
 
-// qrOf is the address of the picture, which changes with what it shows; empty if nothing is to be scanned.
+// qrOf returns the address of the QR code, which changes with its content; empty if there is nothing to scan.
 func (v *visit) qrOf(a View) string {
 	if a.PhoneURL == "" || a.State != attempt.AwaitingMobile && a.State != attempt.NeedsFace {
 		return ""
 	}
-	return "/a/" + url.PathEscape(a.Token) + "/qr.svg?v=" + short(a.PhoneURL)
+	return "/a/" + url.PathEscape(a.Token) + "/qr.svg?v=" + fingerprint(a.PhoneURL)
 }
 
-// largestQR is how wide a code may be on the page, in pixels.
+// largestQR is the maximum width of a QR code on the page, in pixels.
 const largestQR = 256
 
 func (v *visit) getQR() {
@@ -86,7 +87,7 @@ func (v *visit) getQR() {
 		return
 	}
 	if v.qrOf(a) == "" {
-		v.gone()
+		v.notFound()
 		return
 	}
 	code, err := qrcode.New(a.PhoneURL)
@@ -98,7 +99,7 @@ func (v *visit) getQR() {
 	_, _ = v.w.Write(code.SVG(largestQR))
 }
 
-// pollAttempt tells how the attempt stands, for browsers whose stream does not get through.
+// pollAttempt returns the state of the attempt, for browsers that cannot open a stream.
 func (v *visit) pollAttempt() {
 	a, ok := v.findAttempt()
 	if !ok {
@@ -108,7 +109,7 @@ func (v *visit) pollAttempt() {
 	_ = json.NewEncoder(v.w).Encode(v.changeOf(a))
 }
 
-// streamAttempt tells every change as it happens, until the attempt ends.
+// streamAttempt sends every change until the attempt ends.
 func (v *visit) streamAttempt() {
 	a, ok := v.findAttempt()
 	if !ok {
@@ -120,7 +121,7 @@ func (v *visit) streamAttempt() {
 		return
 	}
 	control := http.NewResponseController(v.w)
-	// A deadline for reading the request would end the stream with it.
+	// The server's read deadline would end the stream.
 	if err := control.SetReadDeadline(time.Time{}); err != nil {
 		v.fail(err)
 		return
@@ -136,11 +137,11 @@ func (v *visit) streamAttempt() {
 		return
 	}
 	for ends := v.Now().Add(streamLife); !a.State.Final() && v.Now().Before(ends) && !v.Draining(); {
-		next, err := v.Attempts.Wait(v.r.Context(), a.Token, a.Version, beat)
+		next, err := v.Attempts.Wait(v.r.Context(), a.Token, a.Version, heartbeatEvery)
 		text := ": alive\n\n"
 		switch {
 		case err != nil, next.Org.Suspended:
-			return // the browser asks again, and gets the page that says what is wrong
+			return // The browser reconnects and gets the page that explains the error.
 		case next.Version != a.Version:
 			text = v.event(next)
 		}
@@ -151,11 +152,11 @@ func (v *visit) streamAttempt() {
 	}
 }
 
-// event is one change as the stream has it.
+// event formats one change for the stream.
 func (v *visit) event(a View) string {
 	data, err := json.Marshal(v.changeOf(a))
 	if err != nil {
-		panic(err) // it holds texts and numbers only
+		panic(err) // It has only strings and numbers.
 	}
 	return fmt.Sprintf("event: change\ndata: %s\n\n", data)
 }

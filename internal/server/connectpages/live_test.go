@@ -21,8 +21,8 @@ type change struct {
 	Link    string
 }
 
-// follow opens the stream of an attempt; the function reads the next change, and ok is false at the end.
-func (s *site) follow(token string) func() (change, bool) {
+// follow opens the stream of an attempt. The returned function reads the next change; ok is false at the end.
+func (s *fixture) follow(token string) func() (change, bool) {
 	s.Helper()
 	r, err := http.NewRequestWithContext(s.Context(), http.MethodGet, s.url+"/a/"+token+"/events", nil)
 	if err != nil {
@@ -52,25 +52,25 @@ func (s *site) follow(token string) func() (change, bool) {
 	}
 }
 
-func TestAPageIsToldEveryChangeUntilTheEnd(t *testing.T) {
+func TestAStreamSendsEveryChangeUntilTheEnd(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	path, token := s.started("sms@sandbox.test")
-	view := s.do(token, func(*story) {})
+	s := newFixture(t)
+	path, token := s.startSession("sms@sandbox.test")
+	view := s.do(token, func(*fakeAttempt) {})
 	page := s.get(path)
 	next := s.follow(view.Token)
 	first, _ := next()
 	if first.Version != view.Version || first.Step != 1 || !strings.Contains(page.body, `data-key="`+first.Key+`"`) {
 		t.Fatalf("%+v", first)
 	}
-	s.do(token, func(st *story) { s.set(st, func(v *connectpages.View) { v.Progress = attempt.SigningIn }) })
+	s.do(token, func(st *fakeAttempt) { s.set(st, func(v *connectpages.View) { v.Progress = attempt.SigningIn }) })
 	if moved, _ := next(); moved.Key != first.Key || moved.Step != 2 {
-		t.Errorf("progress is not another page: %+v", moved)
+		t.Errorf("progress reloads the page: %+v", moved)
 	}
 	s.do(token, s.next)
 	asked, _ := next()
 	if asked.Key == first.Key {
-		t.Errorf("a challenge is another page: %+v", asked)
+		t.Errorf("a challenge does not reload the page: %+v", asked)
 	}
 	s.post(path, "do", "switch", "channel", "email")
 	sms, _ := next()
@@ -79,9 +79,9 @@ func TestAPageIsToldEveryChangeUntilTheEnd(t *testing.T) {
 	if sms.Key == asked.Key || sent.Key == sms.Key {
 		t.Errorf("%+v, %+v", sms, sent)
 	}
-	s.do(token, func(st *story) { s.set(st, func(v *connectpages.View) { v.ResendAt = s.clock.now() }) })
+	s.do(token, func(st *fakeAttempt) { s.set(st, func(v *connectpages.View) { v.ResendAt = s.clock.now() }) })
 	if resent, _ := next(); resent.Key != sent.Key {
-		t.Errorf("a message sent again takes away what is being typed: %+v", resent)
+		t.Errorf("resending a message reloads the page: %+v", resent)
 	}
 	s.do(token, s.succeed)
 	if done, ok := next(); !ok || done.Key == sent.Key {
@@ -91,35 +91,35 @@ func TestAPageIsToldEveryChangeUntilTheEnd(t *testing.T) {
 		t.Errorf("after the end: %+v", more)
 	}
 	if strings.Contains(s.get(path).body, "data-live") {
-		t.Error("the last page still follows")
+		t.Error("the last page still follows the attempt")
 	}
 }
 
-func TestTheStateCanBeAskedFor(t *testing.T) {
+func TestTheStateCanBePolled(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	_, token := s.started("ok@sandbox.test")
-	view := s.do(token, func(st *story) { s.scan(st) })
-	answer := s.get("/a/" + view.Token + "/state")
+	s := newFixture(t)
+	_, token := s.startSession("ok@sandbox.test")
+	view := s.do(token, func(st *fakeAttempt) { s.scan(st) })
+	response := s.get("/a/" + view.Token + "/state")
 	var got change
-	if err := json.Unmarshal([]byte(answer.body), &got); err != nil || got.Version != view.Version || !strings.HasPrefix(got.QR, "/a/"+view.Token+"/qr.svg?v=") {
-		t.Errorf("%s, %v", answer.body, err)
+	if err := json.Unmarshal([]byte(response.body), &got); err != nil || got.Version != view.Version || !strings.HasPrefix(got.QR, "/a/"+view.Token+"/qr.svg?v=") {
+		t.Errorf("%s, %v", response.body, err)
 	}
 	for _, hidden := range []string{"platform.example", "sandbox.test", "Northlight"} {
-		if strings.Contains(answer.body, hidden) {
-			t.Errorf("%s tells %s", answer.body, hidden)
+		if strings.Contains(response.body, hidden) {
+			t.Errorf("%s contains %s", response.body, hidden)
 		}
 	}
 }
 
-func TestACodeThatTurnsOverIsNotAnotherPage(t *testing.T) {
+func TestARenewedQRCodeDoesNotReloadThePage(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	_, token := s.started("ok@sandbox.test")
-	view := s.do(token, func(st *story) { s.scan(st) })
+	s := newFixture(t)
+	_, token := s.startSession("ok@sandbox.test")
+	view := s.do(token, func(st *fakeAttempt) { s.scan(st) })
 	next := s.follow(view.Token)
 	before, _ := next()
-	s.do(token, func(st *story) {
+	s.do(token, func(st *fakeAttempt) {
 		s.set(st, func(v *connectpages.View) {
 			v.PhoneURL, v.PlatformURL = v.PhoneURL+"2", secret.New("https://platform.example/qr/2")
 		})
@@ -132,9 +132,9 @@ func TestACodeThatTurnsOverIsNotAnotherPage(t *testing.T) {
 
 func TestManyScreensFollowOneAttempt(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	_, token := s.started("ok@sandbox.test")
-	view := s.do(token, func(*story) {})
+	s := newFixture(t)
+	_, token := s.startSession("ok@sandbox.test")
+	view := s.do(token, func(*fakeAttempt) {})
 	screens := make([]func() (change, bool), 10)
 	for i := range screens {
 		screens[i] = s.follow(view.Token)
@@ -143,7 +143,7 @@ func TestManyScreensFollowOneAttempt(t *testing.T) {
 	s.do(token, s.succeed)
 	for i, next := range screens {
 		if _, ok := next(); !ok {
-			t.Errorf("screen %d was not told", i)
+			t.Errorf("screen %d got no change", i)
 		}
 	}
 }

@@ -9,24 +9,24 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
-// findAccount reads whose connection the link is about; false means that the page is answered.
+// findAccount reads the account of the link and loads its org. It returns false if it has answered the request.
 func (v *visit) findAccount(read func(ctx context.Context, token string) (id.Org, id.Account, error)) (id.Org, id.Account, bool) {
-	if v.guessing() {
+	if v.stopIfGuessing() {
 		return "", "", false
 	}
 	ctx, cancel := v.context()
 	defer cancel()
 	org, account, err := read(ctx, v.r.PathValue("token"))
 	if err != nil {
-		v.trouble(err)
+		v.showError(err)
 		return "", "", false
 	}
 	o, err := v.Orgs.Org(ctx, org)
 	if err != nil {
-		v.trouble(err)
+		v.showError(err)
 		return "", "", false
 	}
-	v.known(o, "")
+	v.setOrg(o, "")
 	return org, account, true
 }
 
@@ -43,7 +43,7 @@ func (v *visit) getManage() {
 	case errors.Is(err, problem.AccountNotFound.New("")):
 		v.show(http.StatusOK, "revoked", &page{})
 	case err != nil:
-		v.trouble(err)
+		v.showError(err)
 	default:
 		since, err := v.words.date(c.Since.UTC())
 		if err != nil {
@@ -61,15 +61,15 @@ func (v *visit) postManage() {
 		return
 	}
 	if v.r.PostFormValue("do") != "revoke" {
-		v.again(v.path)
+		v.redirect(v.path)
 		return
 	}
 	ctx, cancel := v.context()
 	defer cancel()
-	err := v.Connections.Disconnect(ctx, v.by(string(account), "account.revoke"), org, account)
+	err := v.Connections.Disconnect(ctx, v.actor(string(account), "account.revoke"), org, account)
 	if err != nil && !errors.Is(err, problem.AccountNotFound.New("")) {
-		v.trouble(err)
+		v.showError(err)
 		return
 	}
-	v.again(v.path)
+	v.redirect(v.path)
 }

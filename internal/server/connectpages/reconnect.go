@@ -10,16 +10,16 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
-// A reconnect link shows the form of a session that does not exist yet: opening the link must change nothing. Sending the form finds or
-// makes the session and goes on there.
+// A reconnect link shows the form of a session that does not exist yet, because opening the link must change nothing.
+// Submitting the form finds or creates the session and continues there.
 
-// findLost reads which account the link connects again; false means that the page is answered. A link is over once its account is
-// connected.
-func (v *visit) findLost() (id.Org, id.Account, bool) {
+// findDisconnected reads the account that the link reconnects. It returns false if it has answered the request. A link
+// expires when its account is connected.
+func (v *visit) findDisconnected() (id.Org, id.Account, bool) {
 	org, account, ok := v.findAccount(func(ctx context.Context, token string) (id.Org, id.Account, error) {
 		return v.Links.ReadReconnect(ctx, token, v.Now())
 	})
-	if !ok || v.suspended(v.org) {
+	if !ok || v.stopIfSuspended(v.org) {
 		return "", "", false
 	}
 	ctx, cancel := v.context()
@@ -30,14 +30,14 @@ func (v *visit) findLost() (id.Org, id.Account, bool) {
 		v.showGone(http.StatusGone)
 		return "", "", false
 	case err != nil:
-		v.trouble(err)
+		v.showError(err)
 		return "", "", false
 	}
 	return org, account, true
 }
 
 func (v *visit) getReconnect() {
-	org, account, ok := v.findLost()
+	org, account, ok := v.findDisconnected()
 	if !ok {
 		return
 	}
@@ -47,23 +47,23 @@ func (v *visit) getReconnect() {
 }
 
 func (v *visit) postReconnect() {
-	org, account, ok := v.findLost()
+	org, account, ok := v.findDisconnected()
 	if !ok {
 		return
 	}
 	do := v.r.PostFormValue("do")
 	if do != "start" && do != "mobile" {
-		v.again(v.path)
+		v.redirect(v.path)
 		return
 	}
 	ctx, cancel := v.context()
 	defer cancel()
-	s, token, err := v.Connections.Reconnect(ctx, v.by(string(account), "connect.session"), org, account)
+	s, token, err := v.Connections.Reconnect(ctx, v.actor(string(account), "connect.session"), org, account)
 	if err != nil {
-		v.trouble(err)
+		v.showError(err)
 		return
 	}
 	v.session, v.path = &s, "/s/"+token.Reveal()
-	v.opened()
-	v.start(do)
+	v.markOpened()
+	v.startAttempt(do)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/server/connectpages"
 )
 
-func (s *site) reconnectLink(account id.Account) string {
+func (s *fixture) reconnectLink(account id.Account) string {
 	s.Helper()
 	token, err := link.NewLinks(keys{}).MakeReconnect(s.Context(), s.org.ID, account, s.clock.now())
 	if err != nil {
@@ -23,7 +23,7 @@ func (s *site) reconnectLink(account id.Account) string {
 
 func TestReconnectLinkShowsTheFormAndMakesASessionWhenItIsSent(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	account := id.New[id.Account]()
 	s.accounts[account] = connectpages.Connection{Name: "@luna", Since: s.clock.now(), Remembered: true, Lost: true}
 	link := s.reconnectLink(account)
@@ -58,7 +58,7 @@ func TestReconnectLinkShowsTheFormAndMakesASessionWhenItIsSent(t *testing.T) {
 
 func TestReconnectLinkIsOverOnceItsAccountIsConnected(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	account := id.New[id.Account]()
 	link := s.reconnectLink(account)
 	over := func(what string) {
@@ -76,6 +76,6 @@ func TestReconnectLinkIsOverOnceItsAccountIsConnected(t *testing.T) {
 	s.org.Suspended = true
 	over("the organisation is suspended")
 	s.org.Suspended = false
-	s.clock.wait(48 * time.Hour)
+	s.clock.advance(48 * time.Hour)
 	over("two days later")
 }

@@ -11,33 +11,33 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
-// findSession reads the session of the link; false means that the page is answered.
+// findSession loads the session of the link. It returns false if it has answered the request.
 func (v *visit) findSession() bool {
-	if v.guessing() {
+	if v.stopIfGuessing() {
 		return false
 	}
 	ctx, cancel := v.context()
 	defer cancel()
 	s, err := v.Sessions.ByToken(ctx, v.r.PathValue("token"))
 	if err != nil {
-		v.trouble(err)
+		v.showError(err)
 		return false
 	}
 	o, err := v.Orgs.Org(ctx, s.Org)
 	if err != nil {
-		v.trouble(err)
+		v.showError(err)
 		return false
 	}
 	v.session = &s
-	v.known(o, s.Locale)
-	return !v.suspended(o)
+	v.setOrg(o, s.Locale)
+	return !v.stopIfSuspended(o)
 }
 
-// current is the newest attempt of the session, or nil before the first.
-func (v *visit) current() (*View, error) {
+// currentAttempt returns the newest attempt of the session, or nil before the first.
+func (v *visit) currentAttempt() (*View, error) {
 	last := v.session.Last()
 	if last == "" {
-		return nil, nil //nolint:nilnil // a session without an attempt is no failure
+		return nil, nil //nolint:nilnil // a session without an attempt is not an error
 	}
 	ctx, cancel := v.context()
 	defer cancel()
@@ -49,44 +49,45 @@ func (v *visit) current() (*View, error) {
 	return &a, err
 }
 
-// getSession shows the form, or the attempt under way: one link leads through all of it.
+// getSession shows the form, or the attempt in progress: one link leads through the whole flow.
 func (v *visit) getSession() {
 	if !v.findSession() {
 		return
 	}
-	v.opened()
-	a, err := v.current()
+	v.markOpened()
+	a, err := v.currentAttempt()
 	switch {
 	case err != nil:
-		v.trouble(err)
-	case v.starts(a):
+		v.showError(err)
+	case v.showsForm(a):
 		v.showStart("", "", "")
 	case a != nil && (v.session.Active != "" || v.session.Status == link.Success || v.session.Status == link.InProgress):
 		v.showAttempt(*a, "", "")
 	case v.session.Status == link.Exited:
-		v.show(http.StatusGone, "exited", &page{End: "exit", Return: v.leave("cancelled")})
+		v.show(http.StatusGone, "exited", &page{End: "exit", Return: v.exitURL("cancelled")})
 	default:
 		v.showGone(http.StatusGone)
 	}
 }
 
-// opened notes that somebody sees the page. That it cannot be noted must not keep them from it.
-func (v *visit) opened() {
+// markOpened records that the link was opened. An error must not keep the creator from the page.
+func (v *visit) markOpened() {
 	ctx, cancel := v.context()
 	defer cancel()
 	_ = v.Sessions.Opened(ctx, *v.session)
 }
 
-// starts says whether the session's page is the form: nothing was tried yet, or the creator wants to try again.
-func (v *visit) starts(a *View) bool {
+// showsForm reports whether the page of the session is the form: there was no attempt yet, or the creator wants to try
+// again.
+func (v *visit) showsForm(a *View) bool {
 	if v.session.Status.Over() {
 		return false
 	}
 	return a == nil || a.State == attempt.Failed && v.r.URL.Query().Has("again")
 }
 
-// leave is the address to go to without having connected.
-func (v *visit) leave(status string) string {
+// exitURL returns the address to return to without having connected.
+func (v *visit) exitURL(status string) string {
 	return returnURL(v.session.ReturnURL, status, map[string]string{"reference_id": v.session.ReferenceID, "session_id": string(v.session.ID)})
 }
 
@@ -96,51 +97,51 @@ func (v *visit) postSession() {
 	}
 	switch do := v.r.PostFormValue("do"); do {
 	case "start", "mobile":
-		v.start(do)
+		v.startAttempt(do)
 	case "exit":
 		v.exit()
 	default:
-		a, err := v.current()
+		a, err := v.currentAttempt()
 		switch {
 		case err != nil:
-			v.trouble(err)
+			v.showError(err)
 		case a == nil:
-			v.again(v.path)
+			v.redirect(v.path)
 		default:
-			v.act(*a)
+			v.submit(*a)
 		}
 	}
 }
 
-// exit ends the session: first what is under way, then itself.
+// exit ends the session: first the attempt in progress, then the session.
 func (v *visit) exit() {
 	ctx, cancel := v.context()
 	defer cancel()
 	if v.session.Active != "" {
 		token, err := v.Attempts.Token(ctx, v.session.Org, v.session.Active)
 		if err == nil {
-			_, err = v.Attempts.Act(ctx, token, v.by(string(v.session.ID), "connect.cancel"), Act{Cancel: true})
+			_, err = v.Attempts.Act(ctx, token, v.actor(string(v.session.ID), "connect.cancel"), Act{Cancel: true})
 		}
 		if err != nil && problem.Of(err).Kind.Code != problem.AttemptCompleted.Code {
-			v.trouble(err)
+			v.showError(err)
 			return
 		}
 	}
 	if _, err := v.Sessions.Exit(ctx, v.session.Org, v.session.ID); err != nil {
-		v.trouble(err)
+		v.showError(err)
 		return
 	}
-	v.again(v.path)
+	v.redirect(v.path)
 }
 
-// Bounds of what is typed.
+// Limits of the form fields, in bytes.
 const (
 	maxEmail    = 254
 	maxPassword = 1024
 )
 
-// start begins an attempt with what the creator has typed.
-func (v *visit) start(do string) {
+// startAttempt starts an attempt with what the creator entered.
+func (v *visit) startAttempt(do string) {
 	email, password := strings.TrimSpace(v.r.PostFormValue("email")), secret.New(v.r.PostFormValue("password"))
 	s := Start{Session: *v.session, Kind: link.MobileApp}
 	if do == "start" {
@@ -150,7 +151,7 @@ func (v *visit) start(do string) {
 	}
 	switch {
 	case !v.session.Offers(s.Kind) || v.session.Status.Over():
-		v.again(v.path)
+		v.redirect(v.path)
 		return
 	case do == "start" && (len(email) > maxEmail || !strings.Contains(strings.Trim(email, "@"), "@")):
 		v.showStart("start.email.wrong", "email", email)
@@ -166,18 +167,18 @@ func (v *visit) start(do string) {
 	}
 	ctx, cancel := v.context()
 	defer cancel()
-	v.started(v.Attempts.Start(ctx, v.by(string(v.session.ID), "connect.start"), s), email)
+	v.showStarted(v.Attempts.Start(ctx, v.actor(string(v.session.ID), "connect.start"), s), email)
 }
 
-// started shows what came of a start.
-func (v *visit) started(err error, email string) {
+// showStarted shows the result of a start.
+func (v *visit) showStarted(err error, email string) {
 	if err == nil || errors.Is(err, link.ErrOver) {
-		v.again(v.path)
+		v.redirect(v.path)
 		return
 	}
 	switch kind := problem.Of(err).Kind; kind.Code {
 	case problem.AttemptInProgress.Code:
-		v.again(v.path) // the form was sent twice: the first one counts
+		v.redirect(v.path) // The form was sent twice. The first one counts.
 	case problem.QuotaExceeded.Code:
 		v.showStart("start.quota", "", email)
 	case problem.ValidationFailed.Code:
@@ -187,12 +188,13 @@ func (v *visit) started(err error, email string) {
 	case problem.OrgSuspended.Code:
 		v.showSuspended()
 	default:
-		v.trouble(err)
+		v.showError(err)
 	}
 }
 
-// remembers says whether the box to keep the password is ticked: as the creator left it, or as the account to reconnect has it.
-func (v *visit) remembers() bool {
+// rememberChecked reports whether the box to store the password is ticked: as the creator left it, or as set for the
+// account to reconnect.
+func (v *visit) rememberChecked() bool {
 	switch {
 	case v.session.Remember != link.RememberAsk:
 		return false
@@ -207,9 +209,9 @@ func (v *visit) remembers() bool {
 	return err == nil && c.Remembered
 }
 
-// showStart is the form. The password is never in it again.
+// showStart shows the form. It never contains the password again.
 func (v *visit) showStart(wrong, field, email string) {
-	p := &page{visit: v, Bar: 1, Field: field, Email: email, Return: v.leave("cancelled"), Remember: v.remembers()}
+	p := &page{visit: v, Bar: 1, Field: field, Email: email, Return: v.exitURL("cancelled"), Remember: v.rememberChecked()}
 	status := http.StatusOK
 	if wrong != "" {
 		status = http.StatusUnprocessableEntity

@@ -12,12 +12,12 @@ import (
 
 var errInside = errors.New("canary of the database")
 
-func TestASessionAsksForWhatItIsFor(t *testing.T) {
+func TestASessionShowsItsForm(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	token, _ := s.open(link.Session{})
 	page := s.get("/s/" + token)
-	s.says(page, 200, "Connect your account", "Sign in once so Northlight can manage your account for you.", "Northlight never sees your password",
+	s.wantText(page, 200, "Connect your account", "Sign in once so Northlight can manage your account for you.", "Northlight never sees your password",
 		"You can disconnect at any time", "By continuing you allow Northlight to read and manage", "What Northlight will be able to do", "Use the app on my phone instead", "Keep me connected")
 	for _, want := range []string{`autocomplete="username"`, `autocomplete="current-password"`, `lang="en"`} {
 		if !strings.Contains(page.body, want) {
@@ -25,17 +25,17 @@ func TestASessionAsksForWhatItIsFor(t *testing.T) {
 		}
 	}
 	if strings.Contains(page.body, `value="exit"`) {
-		t.Error("a way back without an address to go to")
+		t.Error("the page has a cancel button without a return address")
 	}
 	token, _ = s.open(link.Session{Kinds: []string{link.MobileApp}, Remember: link.RememberNever})
-	s.says(s.get("/s/"+token), 200, "Continue with my phone", "!Password", "!Keep me connected")
+	s.wantText(s.get("/s/"+token), 200, "Continue with my phone", "!Password", "!Keep me connected")
 	token, _ = s.open(link.Session{Kinds: []string{link.Credentials}, Remember: link.RememberAlways})
-	s.says(s.get("/s/"+token), 200, "Password", "!on my phone", "!Keep me connected", "Your password is stored")
+	s.wantText(s.get("/s/"+token), 200, "Password", "!on my phone", "!Keep me connected", "Your password is stored")
 }
 
 func TestOpeningALinkChangesNothing(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	token, it := s.open(link.Session{})
 	for range 3 {
 		s.get("/s/" + token)
@@ -47,12 +47,12 @@ func TestOpeningALinkChangesNothing(t *testing.T) {
 	}
 }
 
-func TestWhatIsTypedGoesToTheStartWithTheConsent(t *testing.T) {
+func TestTheFormStartsAnAttemptWithConsent(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	token, it := s.open(link.Session{ReferenceID: "user_456"})
 	page := s.post("/s/"+token, "do", "start", "email", " ok@sandbox.test ", "password", " go od ", "remember", "yes")
-	s.says(page, 200, "Signing you in")
+	s.wantText(page, 200, "Signing you in")
 	if len(s.starts) != 1 {
 		t.Fatalf("%d starts", len(s.starts))
 	}
@@ -64,7 +64,7 @@ func TestWhatIsTypedGoesToTheStartWithTheConsent(t *testing.T) {
 	if c.Flow != "hosted" || c.Version == "" || c.Locale != "en" || !strings.HasPrefix(c.TextHash, "sha256:") || c.IPHash == "" || !c.At.Equal(s.clock.now()) {
 		t.Errorf("%+v", c)
 	}
-	// Other words are another consent.
+	// Another wording is another consent.
 	token, _ = s.open(link.Session{Locale: "es"})
 	s.post("/s/"+token, "do", "start", "email", "ok@sandbox.test", "password", "good")
 	if other := s.starts[1]; other.Consent.TextHash == c.TextHash || other.Consent.Locale != "es" || *other.Remember {
@@ -72,47 +72,47 @@ func TestWhatIsTypedGoesToTheStartWithTheConsent(t *testing.T) {
 	}
 }
 
-func TestWhatIsMissingIsToldAndThePasswordIsNotRepeated(t *testing.T) {
+func TestAnIncompleteFormNamesTheFieldAndDropsThePassword(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	token, _ := s.open(link.Session{})
 	path := "/s/" + token
 	page := s.post(path, "do", "start", "email", "luna", "password", "canary-password")
-	s.says(page, 422, "Enter your email address")
+	s.wantText(page, 422, "Enter your email address")
 	if strings.Contains(page.body, "canary-password") || !strings.Contains(page.body, `value="luna" aria-invalid="true" aria-describedby="wrong"`) {
 		t.Errorf("%s", page.body)
 	}
-	s.says(s.post(path, "do", "start", "email", "luna@example.com", "password", ""), 422, "Enter your password.")
+	s.wantText(s.post(path, "do", "start", "email", "luna@example.com", "password", ""), 422, "Enter your password.")
 	for refusal, want := range map[*problem.Error]string{
 		problem.QuotaExceeded.New("x"):      "Too many attempts in the last hour",
 		problem.ConnectUnavailable.New("x"): "The platform is not answering right now",
 	} {
 		s.refuse = refusal
-		s.says(s.post(path, "do", "start", "email", "luna@example.com", "password", "good"), 422, want, "Connect your account")
+		s.wantText(s.post(path, "do", "start", "email", "luna@example.com", "password", "good"), 422, want, "Connect your account")
 	}
 	s.refuse = problem.OrgSuspended.New("x")
-	s.says(s.post(path, "do", "start", "email", "luna@example.com", "password", "good"), 403, "Northlight cannot connect accounts right now")
+	s.wantText(s.post(path, "do", "start", "email", "luna@example.com", "password", "good"), 403, "Northlight cannot connect accounts right now")
 	if len(s.starts) != 0 {
 		t.Errorf("%d starts", len(s.starts))
 	}
 }
 
-func TestAFailedTryIsTriedAgainOnTheSameLink(t *testing.T) {
+func TestAFailedAttemptIsRetriedOnTheSameLink(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	path, token := s.on("bad@sandbox.test")
+	s := newFixture(t)
+	path, token := s.startChallenge("bad@sandbox.test")
 	page := s.get(path)
-	s.says(page, 200, "The platform did not accept this email and password", "Try again")
+	s.wantText(page, 200, "The platform did not accept this email and password", "Try again")
 	if !strings.Contains(page.body, `href="`+path+`?again=1"`) {
 		t.Errorf("%s", page.body)
 	}
-	s.says(s.get(path+"?again=1"), 200, "Connect your account")
-	s.says(s.post(path, "do", "start", "email", "ok@sandbox.test", "password", "good"), 200, "Signing you in")
-	// While one is under way the form is not shown, whatever the address says.
-	s.says(s.get(path+"?again=1"), 200, "Signing you in")
+	s.wantText(s.get(path+"?again=1"), 200, "Connect your account")
+	s.wantText(s.post(path, "do", "start", "email", "ok@sandbox.test", "password", "good"), 200, "Signing you in")
+	// While an attempt is in progress the form is not shown, whatever the query says.
+	s.wantText(s.get(path+"?again=1"), 200, "Signing you in")
 	s.do(token, s.succeed)
-	s.says(s.get(path+"?again=1"), 200, "You are connected")
-	s.says(s.post(path, "do", "start", "email", "ok@sandbox.test", "password", "good"), 200, "You are connected")
+	s.wantText(s.get(path+"?again=1"), 200, "You are connected")
+	s.wantText(s.post(path, "do", "start", "email", "ok@sandbox.test", "password", "good"), 200, "You are connected")
 	if len(s.starts) != 2 {
 		t.Errorf("%d starts", len(s.starts))
 	}
@@ -120,20 +120,20 @@ func TestAFailedTryIsTriedAgainOnTheSameLink(t *testing.T) {
 
 func TestAFormSentTwiceStartsOnce(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	path, _ := s.started("ok@sandbox.test")
-	s.says(s.post(path, "do", "start", "email", "ok@sandbox.test", "password", "good"), 200, "Signing you in")
+	s := newFixture(t)
+	path, _ := s.startSession("ok@sandbox.test")
+	s.wantText(s.post(path, "do", "start", "email", "ok@sandbox.test", "password", "good"), 200, "Signing you in")
 }
 
 func TestACreatorGoesBackWithoutConnecting(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	token, it := s.open(link.Session{ReturnURL: "https://app.example/cb", ReferenceID: "user_456"})
 	path := "/s/" + token
-	s.says(s.get(path), 200, "Cancel")
+	s.wantText(s.get(path), 200, "Cancel")
 	s.post(path, "do", "start", "email", "sms@sandbox.test", "password", "good")
 	page := s.post(path, "do", "exit")
-	s.says(page, 410, "You cancelled", "Continue to Northlight")
+	s.wantText(page, 410, "You cancelled", "Continue to Northlight")
 	if want := `href="https://app.example/cb?reference_id=user_456&amp;session_id=` + string(it.ID) + `&amp;status=cancelled"`; !strings.Contains(page.body, want) {
 		t.Errorf("no %s in %s", want, page.body)
 	}
@@ -144,12 +144,12 @@ func TestACreatorGoesBackWithoutConnecting(t *testing.T) {
 
 func TestSuccessLeadsBack(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	token, it := s.open(link.Session{ReturnURL: "https://app.example/cb", ReferenceID: "user_456"})
 	s.post("/s/"+token, "do", "start", "email", "ok@sandbox.test", "password", "good")
 	view := s.do(token, s.succeed)
 	page := s.get("/s/" + token)
-	s.says(page, 200, "You are connected", "Continue to Northlight")
+	s.wantText(page, 200, "You are connected", "Continue to Northlight")
 	for _, want := range []string{"status=success", "account_id=" + string(view.Account), "session_id=" + string(it.ID), "reference_id=user_456"} {
 		if !strings.Contains(page.body, want) {
 			t.Errorf("no %s", want)
@@ -159,22 +159,22 @@ func TestSuccessLeadsBack(t *testing.T) {
 
 func TestLinksThatDoNotWorkLookAlike(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	token, _ := s.open(link.Session{ExpiresAt: s.clock.now().Add(time.Minute)})
-	s.clock.wait(time.Minute)
-	s.says(s.get("/s/"+token), 410, "This link has expired", "Ask Northlight for a new link")
-	s.says(s.post("/s/"+token, "do", "start", "email", "ok@sandbox.test", "password", "good"), 410, "This link has expired")
+	s.clock.advance(time.Minute)
+	s.wantText(s.get("/s/"+token), 410, "This link has expired", "Ask Northlight for a new link")
+	s.wantText(s.post("/s/"+token, "do", "start", "email", "ok@sandbox.test", "password", "good"), 410, "This link has expired")
 	for _, path := range []string{"/s/cst_nothing", "/a/at_nothing", "/a/at_nothing/phone", "/a/at_nothing/embed", "/a/at_nothing/state", "/a/at_nothing/events", "/a/at_nothing/qr.svg", "/manage/mng_nothing", "/s/", "/a/x/y/z"} {
-		s.says(s.get(path), 404, "This link has expired", "Ask the person who sent it", "!Northlight")
+		s.wantText(s.get(path), 404, "This link has expired", "Ask the person who sent it", "!Northlight")
 	}
 }
 
 func TestACreatorSeesAndEndsAConnection(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.clock.wait(time.Date(2026, time.November, 15, 9, 30, 0, 0, time.UTC).Sub(s.clock.now())) // the page names the day
-	path, token := s.on("ok@sandbox.test")
-	view := s.do(token, func(*story) {})
+	s := newFixture(t)
+	s.clock.advance(time.Date(2026, time.November, 15, 9, 30, 0, 0, time.UTC).Sub(s.clock.now())) // for the date
+	path, token := s.startChallenge("ok@sandbox.test")
+	view := s.do(token, func(*fakeAttempt) {})
 	_, rest, _ := strings.Cut(s.get(path).body, `<a href="/manage/`)
 	link, _, found := strings.Cut(rest, `"`)
 	if !found || !strings.HasPrefix(link, "mng_") {
@@ -182,12 +182,12 @@ func TestACreatorSeesAndEndsAConnection(t *testing.T) {
 	}
 	manage := "/manage/" + link
 	page := s.get(manage)
-	s.says(page, 200, "Northlight has been connected to @luna since November 15, 2026", "See your profile, messages", "Your password is not stored", "Disconnect")
-	s.says(s.get(manage+"?lang=es"), 200, "desde el 15 de noviembre de 2026")
-	s.says(s.post(manage, "do", "nothing"), 200, "Your connection")
-	s.says(s.post(manage, "do", "revoke"), 200, "Not connected", "Northlight has no access")
+	s.wantText(page, 200, "Northlight has been connected to @luna since November 15, 2026", "See your profile, messages", "Your password is not stored", "Disconnect")
+	s.wantText(s.get(manage+"?lang=es"), 200, "desde el 15 de noviembre de 2026")
+	s.wantText(s.post(manage, "do", "nothing"), 200, "Your connection")
+	s.wantText(s.post(manage, "do", "revoke"), 200, "Not connected", "Northlight has no access")
 	if by := s.acts[0].by; by.Kind != "creator" || by.ID != string(view.Account) || by.Action != "account.revoke" || by.IPHash == "" || by.Request == "" {
 		t.Errorf("%+v", by)
 	}
-	s.says(s.post(manage, "do", "revoke"), 200, "Not connected")
+	s.wantText(s.post(manage, "do", "revoke"), 200, "Not connected")
 }

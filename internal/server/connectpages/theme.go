@@ -10,10 +10,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 )
 
-// rgb is a colour of the sRGB space, each part from 0 to 1.
+// rgb is an sRGB colour, each part from 0 to 1.
 type rgb [3]float64
 
-// parseColour reads #rrggbb. Anything else is refused: a colour becomes part of a style sheet.
+// parseColour parses #rrggbb. It rejects anything else, because a colour becomes part of a style sheet.
 func parseColour(text string) (rgb, bool) {
 	hex, ok := strings.CutPrefix(text, "#")
 	n, err := strconv.ParseUint(hex, 16, 32)
@@ -28,7 +28,7 @@ func (c rgb) String() string {
 	return fmt.Sprintf("#%02x%02x%02x", part(c[0]), part(c[1]), part(c[2]))
 }
 
-// mix goes from one colour towards another.
+// mix moves a colour towards another by a share from 0 to 1.
 func (c rgb) mix(to rgb, share float64) rgb {
 	for i := range c {
 		c[i] += (to[i] - c[i]) * share
@@ -36,7 +36,7 @@ func (c rgb) mix(to rgb, share float64) rgb {
 	return c
 }
 
-// luminance is WCAG's relative luminance.
+// luminance is the relative luminance of WCAG.
 func (c rgb) luminance() float64 {
 	linear := func(x float64) float64 {
 		if x <= 0.04045 {
@@ -47,7 +47,7 @@ func (c rgb) luminance() float64 {
 	return 0.2126*linear(c[0]) + 0.7152*linear(c[1]) + 0.0722*linear(c[2])
 }
 
-// contrast is WCAG's ratio of two colours, from 1 to 21.
+// contrast is the contrast ratio of WCAG, from 1 to 21.
 func contrast(a, b rgb) float64 {
 	light, dark := a.luminance(), b.luminance()
 	if light < dark {
@@ -56,19 +56,19 @@ func contrast(a, b rgb) float64 {
 	return (light + 0.05) / (dark + 0.05)
 }
 
-// enough is WCAG's level AA for text.
-const enough = 4.5
+// minContrast is the WCAG level AA for text.
+const minContrast = 4.5
 
-// legible moves a colour towards another, as little as it must, until it can be read against every one of some grounds.
+// legible moves a colour towards another as little as needed to be readable on all given backgrounds.
 func legible(c, towards rgb, grounds ...rgb) rgb {
 	for step := 0; step <= 100; step++ {
-		// What is judged is what the browser gets: 8 bits for each part.
+		// Compare the colour that the browser gets, with 8 bits per part.
 		moved, _ := parseColour(c.mix(towards, float64(step)/100).String())
 		least := 21.0
 		for _, ground := range grounds {
 			least = min(least, contrast(moved, ground))
 		}
-		if least >= enough {
+		if least >= minContrast {
 			return moved
 		}
 	}
@@ -80,30 +80,30 @@ var (
 	black = rgb{0, 0, 0}
 )
 
-// look are the colours of one scheme, apart from the org's.
-type look struct {
+// palette holds the colours of one scheme, except the org's.
+type palette struct {
 	card, on, towards rgb
-	// tint is how much of the brand's colour is in what it tints.
+	// tint is the share of the brand colour in tinted areas.
 	tint float64
 	rest string
 }
 
-func looks() (light, dark look) {
+func palettes() (light, dark palette) {
 	darkCard, darkOn := rgb{0x1a / 255., 0x1a / 255., 0x1f / 255.}, rgb{0x10 / 255., 0x10 / 255., 0x14 / 255.}
-	return look{white, white, black, 0.09, "--page:#f3f3f6;--ink:#18181b;--soft:#52525b;--line:#dedee4;--edge:#71717a;--good:#15803d;--bad:#b42318;--wash:#fef1ef"},
-		look{darkCard, darkOn, white, 0.16, "--page:#0d0d10;--ink:#f4f4f5;--soft:#b7b7c0;--line:#33333b;--edge:#8b8b96;--good:#5bd68a;--bad:#ffa198;--wash:#33191a"}
+	return palette{white, white, black, 0.09, "--page:#f3f3f6;--ink:#18181b;--soft:#52525b;--line:#dedee4;--edge:#71717a;--good:#15803d;--bad:#b42318;--wash:#fef1ef"},
+		palette{darkCard, darkOn, white, 0.16, "--page:#0d0d10;--ink:#f4f4f5;--soft:#b7b7c0;--line:#33333b;--edge:#8b8b96;--good:#5bd68a;--bad:#ffa198;--wash:#33191a"}
 }
 
-// vars are the custom properties of one scheme, the brand's colour made legible.
-func (l look) vars(scheme string, brand rgb) string {
+// vars returns the custom properties of one scheme, with the brand colour made legible.
+func (l palette) vars(scheme string, brand rgb) string {
 	seen := legible(brand, l.towards, l.card, l.on)
 	return fmt.Sprintf(":root{color-scheme:%s;%s;--card:%s;--brand:%s;--on:%s;--tint:%s}", scheme, l.rest, l.card, seen, l.on, l.card.mix(seen, l.tint))
 }
 
-// brandDefault is ours.
+// brandDefault is the brand colour of an org that has set none.
 const brandDefault = "#4f46e5"
 
-// style makes an org's style sheet. All of it is ours but the two colours, which are parsed.
+// style returns the style sheet of an org. Only the two parsed colours come from the org.
 func style(p link.Page) template.CSS {
 	light, ok := parseColour(p.BrandLight)
 	if !ok {
@@ -113,8 +113,8 @@ func style(p link.Page) template.CSS {
 	if !ok {
 		dark = light
 	}
-	lightLook, darkLook := looks()
-	day, night := lightLook.vars("light", light), darkLook.vars("dark", dark)
+	lightPalette, darkPalette := palettes()
+	day, night := lightPalette.vars("light", light), darkPalette.vars("dark", dark)
 	switch p.Scheme {
 	case link.SchemeLight:
 		return template.CSS(day)

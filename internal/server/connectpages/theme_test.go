@@ -74,7 +74,7 @@ func TestAColourThatCanBeReadIsKept(t *testing.T) {
 	}
 	light, _ = schemes(connectpages.Style(link.Page{BrandLight: "#ffd400"}))
 	if light["brand"] == "#ffd400" || connectpages.Contrast(light["brand"], "#ffffff") > 4.8 {
-		t.Errorf("it is moved no more than needed: %v", light)
+		t.Errorf("the colour was moved more than needed: %v", light)
 	}
 }
 

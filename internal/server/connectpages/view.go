@@ -11,7 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 
-// Org is who asks.
+// Org is the customer that asks for the connection.
 type Org struct {
 	ID   id.Org
 	Name string
@@ -20,35 +20,35 @@ type Org struct {
 	Suspended bool
 }
 
-// View is what a page may know of an attempt: masks and states, and nothing that signs in.
+// View is what a page may know of an attempt: masks and states, and nothing that could sign in.
 type View struct {
 	Org Org
 	ID  id.Attempt
-	// Token is the one of the attempt's own pages.
+	// Token is that of the attempt's own pages.
 	Token string
 	// Version grows with every change.
 	Version  int64
 	State    attempt.State
 	Progress attempt.Progress
-	// Channel is where the code of the challenge comes from: sms, app, email, face. Channels are all that could be used.
+	// Channel is where the code of the challenge comes from: sms, app, email, face. Channels are all that can be used.
 	Channel  string
 	Channels []string
-	// EmailMask and PhoneMask say where a message went; empty if the platform does not tell.
+	// EmailMask and PhoneMask show where a message went; empty if the platform does not say.
 	EmailMask, PhoneMask string
-	// Actions are the contract's next_actions.
+	// Actions are the next_actions of the API.
 	Actions         []string
 	SubmissionsLeft int
-	// ResendAt is when another message may be asked for.
+	// ResendAt is the time from which another message can be requested.
 	ResendAt time.Time
-	// PhoneURL is the address of the attempt's page for phones: what a QR shows.
+	// PhoneURL is the address of the attempt's page for phones, which the QR code contains.
 	PhoneURL string
-	// PlatformURL is where the platform itself takes the selfie or the approval; it is shown as a link and never logged.
+	// PlatformURL is the platform's own page for the selfie or the approval. It is shown as a link and never logged.
 	PlatformURL secret.String
 	Failure     string
-	// Account is the one that was connected.
+	// Account is the connected account.
 	Account     id.Account
 	ReferenceID string
-	// Session is the hosted session that the attempt was started in, or empty.
+	// Session is the hosted session in which the attempt was started, or empty.
 	Session id.Session
 	// ReturnURL is where the creator goes at the end, or empty.
 	ReturnURL string
@@ -58,7 +58,7 @@ type View struct {
 	UpdatedAt      time.Time
 }
 
-// Act is what a creator does on a page; exactly one of its fields is set.
+// Act is an action of a creator on a page. Exactly one field is set.
 type Act struct {
 	Code       secret.String
 	SelfieDone bool
@@ -68,63 +68,64 @@ type Act struct {
 	Cancel     bool
 }
 
-// attempts are the attempts of links. Errors are problems: attempt-not-found for a token that we did not make.
+// attempts loads and changes attempts by the tokens of links. Its errors are problems: attempt-not-found for an unknown
+// token.
 type attempts interface {
 	ByToken(ctx context.Context, token string) (View, error)
-	// Wait returns when the attempt has another version than the given one, or after at most the given time.
+	// Wait returns when the version of the attempt differs from the given one, or after atMost.
 	Wait(ctx context.Context, token string, version int64, atMost time.Duration) (View, error)
-	// Act does what a creator asks for, and waits some seconds for what comes of a code.
+	// Act does what the creator asks for, and waits a few seconds for the result of a code.
 	Act(ctx context.Context, token string, by audit.By, a Act) (View, error)
-	// Start begins an attempt in a hosted session, in place of an older one for the same login.
+	// Start starts an attempt in a hosted session. It replaces an older attempt for the same login.
 	Start(ctx context.Context, by audit.By, s Start) error
-	// Token is the one of an attempt of a session's.
+	// Token returns the token of an attempt of a session.
 	Token(ctx context.Context, org id.Org, attempt id.Attempt) (string, error)
 }
 
-// Start is what a creator has entered on a session's page.
+// Start is what a creator entered on the page of a session.
 type Start struct {
 	Session link.Session
 	// Kind is link.Credentials or link.MobileApp.
 	Kind            string
 	Email, Password secret.String
-	// Remember is what becomes of the password; nil if none was entered.
+	// Remember says whether to store the password; nil if none was entered.
 	Remember *bool
 	Consent  link.Consent
 }
 
-// sessions are the hosted sessions; *link.Sessions has it.
+// sessions are the hosted sessions. *link.Sessions implements it.
 type sessions interface {
 	ByToken(ctx context.Context, token string) (link.Session, error)
 	Opened(ctx context.Context, it link.Session) error
 	Exit(ctx context.Context, org id.Org, session id.Session) (link.Session, error)
 }
 
-// orgs tells who asks.
+// orgs loads orgs.
 type orgs interface {
 	Org(ctx context.Context, org id.Org) (Org, error)
 }
 
 // Connection is an account as its creator sees it.
 type Connection struct {
-	// Name is the account's on the platform, such as @luna.
+	// Name is the account's name on the platform, for example @luna.
 	Name  string
 	Since time.Time
-	// Remembered means that the password is kept to sign in again.
+	// Remembered means that the password is stored to sign in again.
 	Remembered bool
-	// Lost means that the account has no session any more, and its creator must connect it again.
+	// Lost means that the account has lost its session, and its creator must connect it again.
 	Lost bool
 }
 
-// connections are the accounts of manage links.
+// connections loads and changes the accounts of manage and reconnect links.
 type connections interface {
-	// Connection reads an account; account-not-found once it is disconnected.
+	// Connection loads an account; account-not-found if it is disconnected.
 	Connection(ctx context.Context, org id.Org, account id.Account) (Connection, error)
 	Disconnect(ctx context.Context, by audit.By, org id.Org, account id.Account) error
-	// Reconnect is the session in which an account is connected again, and its token: one that is open, or a new one.
+	// Reconnect returns a session to connect an account again, and its token. It reuses an open session.
 	Reconnect(ctx context.Context, by audit.By, org id.Org, account id.Account) (link.Session, secret.String, error)
 }
 
-// links makes and reads the tokens of manage and reconnect links; *link.Links has it.
+// links makes and reads the tokens of manage and reconnect links. *link.Links implements it.
 type links interface {
 	Make(ctx context.Context, org id.Org, account id.Account) (secret.String, error)
 	Read(ctx context.Context, token string) (id.Org, id.Account, error)

@@ -20,7 +20,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 
-// variant is how a page is shown.
+// variant is the form in which a page is shown.
 type variant string
 
 const (
@@ -29,58 +29,58 @@ const (
 	embedded variant = "embed"
 )
 
-// visit is one request of a browser's.
+// visit is one request of a browser.
 type visit struct {
-	*Hosted
+	*Pages
 	name    string
 	w       *accesslog.Recorder
 	r       *http.Request
-	began   time.Time
+	started time.Time
 	source  string
 	request id.Request
 	nonce   string
 	variant variant
 	words   words
-	// path is where this page's forms go.
+	// path is the address to which the forms of the page are sent.
 	path string
 	org  Org
-	// session is the hosted session of the page, if it has one.
+	// session is the hosted session of the page, if there is one.
 	session *link.Session
 	fault   error
 }
 
-// page is what templates see.
+// page is the data of a template.
 type page struct {
 	*visit
 	Content template.HTML
 	Title   string
-	// Bar is how far the creator is, from 1 to 3; 0 shows no bar.
+	// Bar is the progress of the creator, from 1 to 3; 0 shows no bar.
 	Bar int
-	// Problem is what went wrong, in words; Field is the field that it belongs to.
+	// Problem is the error message, Field the field that it belongs to.
 	Problem template.HTML
 	Field   string
-	// Live is set while the page can change by itself.
+	// Live is set while the page can change without a reload.
 	Live *live
-	// End is how it ended, for the site that frames the page: success, exit or error.
+	// End is the result for the site that embeds the page: success, exit or error.
 	End    string
 	Return string
 
 	View View
-	// Code is the page of a code.
+	// Code is set on the page that asks for a code.
 	Code codePage
-	// Email is what was typed before.
+	// Email is what the creator typed before.
 	Email string
-	// Remember is whether the box to keep the password is ticked.
+	// Remember is whether the box to store the password is ticked.
 	Remember bool
-	// Steps are those of signing in; Step is the one under way.
+	// Steps are the steps of signing in.
 	Steps []step
-	// Slow is the word on how long it takes.
+	// Slow is the message about a sign-in that takes long.
 	Slow template.HTML
 	// Manage is the path of the creator's own page about the connection.
 	Manage     string
 	Connection Connection
 	Since      string
-	// QR is the address of the picture, or empty.
+	// QR is the address of the QR code, or empty.
 	QR string
 }
 
@@ -89,15 +89,15 @@ type step struct {
 	State string
 }
 
-// T is a text of the page's language, ready for the page.
+// T returns a text in the language of the page, escaped for HTML.
 func (p *page) T(key string, pairs ...string) (template.HTML, error) {
 	return p.words.html(key, append(pairs, "org", p.org.Name)...)
 }
 
-// Lang is the page's language, Other the one that can be chosen instead.
+// Lang returns the language of the page.
 func (p *page) Lang() string { return p.words.lang }
 
-// Other is the language that can be chosen instead.
+// Other returns the language that the creator can switch to.
 func (p *page) Other() string {
 	if p.words.lang == "en" {
 		return "es"
@@ -105,7 +105,7 @@ func (p *page) Other() string {
 	return "en"
 }
 
-// Switch is the address of this page in the other language.
+// Switch returns the address of this page in the other language.
 func (p *page) Switch() string {
 	query := url.Values{"lang": {p.Other()}}
 	if p.r.URL.Query().Has("again") {
@@ -114,10 +114,10 @@ func (p *page) Switch() string {
 	return p.path + "?" + query.Encode()
 }
 
-// Action is where forms go: this page, in its language.
+// Action returns the address to which forms are sent: this page, in its language.
 func (p *page) Action() string { return p.path + p.lang() }
 
-// lang keeps the language that was asked for over the next request.
+// lang returns the query that keeps the chosen language for the next request.
 func (v *visit) lang() string {
 	if v.r.URL.Query().Get("lang") == v.words.lang {
 		return "?lang=" + v.words.lang
@@ -125,37 +125,37 @@ func (v *visit) lang() string {
 	return ""
 }
 
-// Org, Nonce, Version, Style, Embed and Phone are for the layout.
+// Org returns the org, for the layout.
 func (p *page) Org() Org { return p.org }
 
-// Nonce is this answer's.
+// Nonce returns the nonce of this response.
 func (p *page) Nonce() string { return p.nonce }
 
-// Version is that of the files.
+// Version returns the version of the files.
 func (p *page) Version() string { return p.version }
 
-// Style is the org's.
+// Style returns the style sheet of the org.
 func (p *page) Style() template.CSS { return style(p.org.Page) }
 
-// Embed says whether the page is within another site's.
+// Embed reports whether the page is embedded in another site.
 func (p *page) Embed() bool { return p.variant == embedded }
 
-// Phone says whether the page is the one for phones.
+// Phone reports whether the page is the variant for phones.
 func (p *page) Phone() bool { return p.variant == phone }
 
-// Session is the hosted session's, or nil.
+// Session returns the hosted session, or nil.
 func (p *page) Session() *link.Session { return p.session }
 
-// Initial is the first letter of the org's name.
+// Initial returns the first letter of the org's name.
 func (p *page) Initial() string {
 	first, _ := utf8.DecodeRuneInString(strings.TrimSpace(p.org.Name))
 	return string(unicode.ToUpper(first))
 }
 
-// Origins are the sites that the page may speak to.
+// Origins returns the sites that the page may send messages to.
 func (p *page) Origins() string { return strings.Join(p.origins(), " ") }
 
-// origins are those that may frame the page: the session's own, else the org's.
+// origins returns the sites that may frame the page: those of the session, or else those of the org.
 func (v *visit) origins() []string {
 	if v.session != nil && len(v.session.AllowedOrigins) > 0 {
 		return v.session.AllowedOrigins
@@ -163,14 +163,14 @@ func (v *visit) origins() []string {
 	return v.org.Page.AllowedOrigins
 }
 
-// known sets whose page it is, and so its language and who may frame it.
-func (v *visit) known(o Org, locale string) {
+// setOrg sets the org of the page, and so its language and the sites that may frame it.
+func (v *visit) setOrg(o Org, locale string) {
 	v.org = o
-	v.words = v.Hosted.words[choose(v.r, locale)]
+	v.words = v.Pages.words[chooseLang(v.r, locale)]
 	v.secure(v.origins())
 }
 
-// show writes a page.
+// show renders and writes a page.
 func (v *visit) show(status int, name string, p *page) {
 	p.visit = v
 	if p.Title == "" {
@@ -184,7 +184,7 @@ func (v *visit) show(status int, name string, p *page) {
 	var content, whole bytes.Buffer
 	err := v.templates.ExecuteTemplate(&content, name+".html", p)
 	if err == nil {
-		p.Content = template.HTML(content.String()) // made by the line above
+		p.Content = template.HTML(content.String()) // Escaped by the template above.
 		err = v.templates.ExecuteTemplate(&whole, "layout.html", p)
 	}
 	if err != nil {
@@ -196,51 +196,51 @@ func (v *visit) show(status int, name string, p *page) {
 	_, _ = v.w.Write(whole.Bytes())
 }
 
-// fail is the answer when not even a page can be made.
+// fail answers with plain text if no page can be rendered.
 func (v *visit) fail(err error) {
 	v.fault = errors.Join(v.fault, err)
 	http.Error(v.w, "Something went wrong on our side. Try again in a minute.", http.StatusInternalServerError)
 }
 
-// again sends the browser to read its page anew, so that a reload repeats nothing.
-func (v *visit) again(path string) {
+// redirect makes the browser load the page again with GET, so that a reload repeats nothing.
+func (v *visit) redirect(path string) {
 	http.Redirect(v.w, v.r, path+v.lang(), http.StatusSeeOther)
 }
 
-// showGone is the page of a link that does not work, whatever the reason.
+// showGone shows the page of a link that does not work, whatever the reason.
 func (v *visit) showGone(status int) { v.show(status, "expired", &page{End: "error"}) }
 
-// suspended answers for a page of an org that is suspended, and reports whether it did.
-func (v *visit) suspended(o Org) bool {
+// stopIfSuspended answers requests for pages of a suspended org, and reports whether it did.
+func (v *visit) stopIfSuspended(o Org) bool {
 	if o.Suspended {
 		v.showSuspended()
 	}
 	return o.Suspended
 }
 
-// showSuspended is the page of an org that may not connect accounts now. It asks for nothing.
+// showSuspended shows the page of an org that may not connect accounts. It has no form.
 func (v *visit) showSuspended() { v.show(http.StatusForbidden, "suspended", &page{End: "error"}) }
 
-// gone answers for addresses that no page has.
-func (v *visit) gone() { v.showGone(http.StatusNotFound) }
+// notFound answers requests for addresses that are not a page.
+func (v *visit) notFound() { v.showGone(http.StatusNotFound) }
 
 func (v *visit) showTooMany() {
 	v.w.Header().Set("Retry-After", "60")
 	v.show(http.StatusTooManyRequests, "busy", &page{})
 }
 
-// showBroken is the page of a failure of ours. Nothing of the error is on it.
+// showBroken shows the page of an internal failure. It contains nothing of the error.
 func (v *visit) showBroken(status int, err error) {
 	v.fault = err
 	v.show(status, "broken", &page{})
 }
 
-// trouble shows what an error means for a creator. It is for errors that no part of a page can show.
-func (v *visit) trouble(err error) {
+// showError shows what an error means for a creator, if no part of a page can show it.
+func (v *visit) showError(err error) {
 	kind := problem.Of(err).Kind
 	switch {
 	case v.r.Context().Err() != nil:
-		v.w.Status = statusGone // nobody is there to read it
+		v.w.Status = statusClientClosed // For the log; nobody reads the response.
 	case kind.Status == http.StatusNotFound:
 		v.misses.Take(v.source)
 		v.showGone(http.StatusNotFound)
@@ -253,11 +253,11 @@ func (v *visit) trouble(err error) {
 	}
 }
 
-// statusGone is nginx's way of saying in a log that the browser went away.
-const statusGone = 499
+// statusClientClosed is nginx's status for a client that disconnected.
+const statusClientClosed = 499
 
-// guessing refuses a source that has opened too many links that do not exist.
-func (v *visit) guessing() bool {
+// stopIfGuessing refuses a source that has opened too many links that do not exist, and reports whether it did.
+func (v *visit) stopIfGuessing() bool {
 	if !v.misses.Spent(v.source) {
 		return false
 	}
@@ -265,14 +265,14 @@ func (v *visit) guessing() bool {
 	return true
 }
 
-// by is the creator, doing something.
-func (v *visit) by(who, action string) audit.By {
+// actor returns the creator as the actor of an audit entry.
+func (v *visit) actor(who, action string) audit.By {
 	return audit.By{Kind: audit.ActorCreator, ID: who, Action: action, Request: v.request, IPHash: v.HashIP(v.source)}
 }
 
-// patience bounds what a page may take to answer, a code's verdict included.
-const patience = 20 * time.Second
+// pageTimeout bounds the time to answer, including the platform's check of a code.
+const pageTimeout = 20 * time.Second
 
 func (v *visit) context() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(v.r.Context(), patience)
+	return context.WithTimeout(v.r.Context(), pageTimeout)
 }

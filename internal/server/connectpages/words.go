@@ -18,13 +18,13 @@ import (
 //go:embed words/*.json
 var wordFiles embed.FS
 
-// words are the texts of one language, by their keys.
+// words are the texts of one language by key.
 type words struct {
 	lang  string
 	texts map[string]string
 }
 
-// consentVersion names the wording of what creators agree to. It changes with the words of start.consent and start.can.
+// consentVersion names the wording of what creators agree to. Change it with the texts of start.consent and start.can.
 const consentVersion = "2026-11-15"
 
 func loadWords() (map[string]words, error) {
@@ -43,7 +43,7 @@ func loadWords() (map[string]words, error) {
 	return all, nil
 }
 
-// plain is a text with its placeholders filled in: plain("start.body", "org", "Northlight").
+// plain returns a text with its placeholders replaced: plain("start.body", "org", "Northlight").
 func (w words) plain(key string, pairs ...string) (string, error) {
 	text, ok := w.texts[key]
 	if !ok || len(pairs)%2 != 0 {
@@ -56,7 +56,7 @@ func (w words) plain(key string, pairs ...string) (string, error) {
 	return strings.NewReplacer(filled...).Replace(text), nil
 }
 
-// html is plain for a page: everything is escaped, and what stands between two pairs of asterisks in our text is strong.
+// html is plain for a page: everything is escaped, and **text** becomes bold.
 func (w words) html(key string, pairs ...string) (template.HTML, error) {
 	escaped := slices.Clone(pairs)
 	for i := 1; i < len(escaped); i += 2 {
@@ -75,7 +75,7 @@ func (w words) html(key string, pairs ...string) (template.HTML, error) {
 	return template.HTML(out), err
 }
 
-// consent is the text that a creator agrees to, as one.
+// consent returns the whole text that a creator agrees to.
 func (w words) consent(org string) (string, error) {
 	var text []string
 	for _, key := range []string{"start.consent", "start.can", "can.read", "can.write", "can.money", "can.not"} {
@@ -88,7 +88,7 @@ func (w words) consent(org string) (string, error) {
 	return strings.Join(text, "\n"), nil
 }
 
-// date is a day in words.
+// date formats a day.
 func (w words) date(t time.Time) (string, error) {
 	list, err := w.plain("months")
 	if err != nil {
@@ -98,15 +98,16 @@ func (w words) date(t time.Time) (string, error) {
 	return w.plain("date", "day", strconv.Itoa(t.Day()), "month", months[t.Month()-1], "year", strconv.Itoa(t.Year()))
 }
 
-// choose finds the language of a visit: what the address asks for, else the session's, else the browser's, else English.
-func choose(r *http.Request, locale string) string {
+// chooseLang returns the language of a visit: that in the address, or else that of the session, of the browser, or
+// English.
+func chooseLang(r *http.Request, locale string) string {
 	known := link.Locales()
 	for _, lang := range []string{r.URL.Query().Get("lang"), locale} {
 		if slices.Contains(known, lang) {
 			return lang
 		}
 	}
-	for _, lang := range preferred(r.Header.Get("Accept-Language")) {
+	for _, lang := range preferredLangs(r.Header.Get("Accept-Language")) {
 		if slices.Contains(known, lang) {
 			return lang
 		}
@@ -114,8 +115,8 @@ func choose(r *http.Request, locale string) string {
 	return known[0]
 }
 
-// preferred reads an Accept-Language header: languages without their regions, the most wanted first.
-func preferred(header string) []string {
+// preferredLangs returns the languages of an Accept-Language header without their regions, by preference.
+func preferredLangs(header string) []string {
 	type wish struct {
 		lang string
 		q    float64

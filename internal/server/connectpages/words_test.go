@@ -24,7 +24,7 @@ func catalog(t *testing.T, lang string) map[string]string {
 		t.Fatal(err)
 	}
 	if n := strings.Count(string(text), `": "`); n != len(words) {
-		t.Errorf("%s has %d lines and %d keys: one is there twice", lang, n, len(words))
+		t.Errorf("%s has %d lines and %d keys: a key is repeated", lang, n, len(words))
 	}
 	return words
 }
@@ -50,7 +50,7 @@ func TestLanguagesSayTheSameThings(t *testing.T) {
 			slices.Sort(got)
 			switch {
 			case !ok || strings.TrimSpace(other) == "":
-				t.Errorf("%s has no words for %s", lang, key)
+				t.Errorf("%s has no text for %s", lang, key)
 			case !slices.Equal(want, got):
 				t.Errorf("%s: %s has %v, not %v", lang, key, got, want)
 			case lang != "en" && other == text && len(text) > 12:
@@ -65,7 +65,7 @@ func TestLanguagesSayTheSameThings(t *testing.T) {
 	}
 }
 
-// uses finds keys in templates and code; made ones are those that are put together at run time.
+// uses matches keys in templates and code. made matches the keys that are composed at run time.
 var (
 	uses = regexp.MustCompile(`(?:\.T |\.T\(|plain\(|complain\(|showStart\(|showAttempt\(\w+, )"([a-z0-9_.]+)"|"((?:start|code|selfie|pending|failed|can)\.[a-z0-9_.]+)"`)
 	made = regexp.MustCompile(`^(failed\.\w+|use\.(sms|app|email|face)|code\.(sms|app|email)(\.(title|hint|nomask|send|send\.nomask))?)$`)
@@ -91,11 +91,11 @@ func TestEveryTextIsUsedAndEveryUseHasAText(t *testing.T) {
 			for _, m := range uses.FindAllStringSubmatch(string(text), -1) {
 				key := m[1] + m[2]
 				if _, ok := english[key]; !ok && !strings.HasSuffix(key, ".") {
-					t.Errorf("%s uses %s, which has no words", file, key)
+					t.Errorf("%s uses %s, which has no text", file, key)
 				}
 				used[key] = true
 			}
-			// The title of a page is found by its template's name.
+			// The key of a title is derived from the name of its template.
 			if name, ok := strings.CutSuffix(filepath.Base(file), ".html"); ok {
 				used[name+".title"] = true
 			}
@@ -110,7 +110,7 @@ func TestEveryTextIsUsedAndEveryUseHasAText(t *testing.T) {
 
 func TestTheLanguageIsTheCreators(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	plain, _ := s.open(link.Session{})
 	spanish, _ := s.open(link.Session{Locale: "es"})
 	for _, one := range []struct{ path, accepts, want string }{
@@ -130,11 +130,11 @@ func TestTheLanguageIsTheCreators(t *testing.T) {
 			t.Errorf("%s with %s is not %s", one.path, one.accepts, one.want)
 		}
 	}
-	// What was chosen stays over a form, and the other one is a link away.
+	// The chosen language stays after a form, and the page links to the other one.
 	page := s.get("/s/" + plain + "?lang=es")
 	if !strings.Contains(page.body, `action="/s/`+plain+`?lang=es"`) || !strings.Contains(page.body, `href="/s/`+plain+`?lang=en" lang="en"`) {
 		t.Errorf("%s", page.body)
 	}
-	s.says(s.post("/s/"+plain+"?lang=es", "do", "start", "email", "x", "password", "x"), 422, "Escribe tu correo")
-	s.says(s.post("/s/"+plain+"?lang=es", "do", "mobile"), 200, "Escanea para aprobar")
+	s.wantText(s.post("/s/"+plain+"?lang=es", "do", "start", "email", "x", "password", "x"), 422, "Escribe tu correo")
+	s.wantText(s.post("/s/"+plain+"?lang=es", "do", "mobile"), 200, "Escanea para aprobar")
 }

@@ -1,4 +1,4 @@
-// Package csvexport writes lists as CSV, for people who open them in a spreadsheet, or as JSON.
+// Package csvexport writes lists as CSV, for spreadsheets, or as JSON. It is used by the list operations of server/api.
 package csvexport
 
 import (
@@ -12,14 +12,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 )
 
-// Media is the type of a sheet.
+// Media is the media type of CSV.
 const Media = "text/csv"
 
-// MostRows bounds a sheet of what comes in pages otherwise: a request log has millions of rows, and somebody waits.
-const MostRows = 10_000
+// MaxRows bounds the export of a list that is paged otherwise: a request log has millions of rows.
+const MaxRows = 10_000
 
-// Wanted says whether a request asks for a sheet rather than for JSON.
-func Wanted(h http.Header) bool {
+// Requested reports whether a request prefers CSV to JSON: the first of both in Accept counts.
+func Requested(h http.Header) bool {
 	for _, accept := range h["Accept"] {
 		for one := range strings.SplitSeq(accept, ",") {
 			media, _, _ := strings.Cut(one, ";")
@@ -34,54 +34,54 @@ func Wanted(h http.Header) bool {
 	return false
 }
 
-// Writer writes a sheet row by row. Nothing is sent before a few kilobytes have gathered, so that a failure before that is an ordinary
+// Writer writes CSV row by row. The first few kilobytes are buffered, so that an early failure can still become a
 // problem.
 type Writer struct {
-	w     http.ResponseWriter
-	csv   *csv.Writer
-	begun bool
-	name  string
-	head  []string
+	w       http.ResponseWriter
+	csv     *csv.Writer
+	started bool
+	name    string
+	head    []string
 }
 
-// New makes a sheet. The name is that of the file that a browser saves.
+// New returns a writer. name is the name of the file that a browser saves, without extension.
 func New(w http.ResponseWriter, name string, columns ...string) *Writer {
 	return &Writer{w: w, csv: csv.NewWriter(w), name: name, head: columns}
 }
 
-// Row adds a row.
+// Row writes a row.
 func (s *Writer) Row(cells ...string) error {
-	if err := s.begin(); err != nil {
+	if err := s.writeHead(); err != nil {
 		return err
 	}
 	for i, cell := range cells {
-		cells[i] = harmless(cell)
+		cells[i] = escapeFormula(cell)
 	}
 	return s.csv.Write(cells)
 }
 
-// End writes what is left, and the head of a sheet without rows.
+// End flushes the rows, and writes the header row of an export without rows.
 func (s *Writer) End() error {
-	if err := s.begin(); err != nil {
+	if err := s.writeHead(); err != nil {
 		return err
 	}
 	s.csv.Flush()
-	return nil // what cannot be written has nobody to read it
+	return nil // A failed write means that the caller disconnected.
 }
 
-func (s *Writer) begin() error {
-	if s.begun {
+func (s *Writer) writeHead() error {
+	if s.started {
 		return nil
 	}
-	s.begun = true
+	s.started = true
 	h := s.w.Header()
 	h.Set("Content-Type", Media+"; charset=utf-8; header=present")
 	h.Set("Content-Disposition", `attachment; filename="`+s.name+`.csv"`)
 	return s.csv.Write(s.head)
 }
 
-// harmless keeps a cell from being a formula: labels are whatever somebody typed, and a spreadsheet would run them.
-func harmless(cell string) string {
+// escapeFormula keeps a cell from being a formula: labels are what a user typed, and a spreadsheet would run them.
+func escapeFormula(cell string) string {
 	if cell == "" || !strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
 		return cell
 	}
@@ -91,7 +91,7 @@ func harmless(cell string) string {
 	return "'" + cell
 }
 
-// Time is a moment; empty for none.
+// Time formats a time; empty for none.
 func Time(t *stamp.Time) string {
 	if t == nil || t.IsZero() {
 		return ""
@@ -99,7 +99,7 @@ func Time(t *stamp.Time) string {
 	return t.String()
 }
 
-// Text is a text; empty for none.
+// Text returns a text; empty for none.
 func Text(t *string) string {
 	if t == nil {
 		return ""
@@ -107,11 +107,11 @@ func Text(t *string) string {
 	return *t
 }
 
-// JSON answers with a document, where no sheet is wanted. A caller that has gone is not an error of the operation's.
+// JSON writes a document, for requests that do not ask for CSV. A caller that disconnected is not an error.
 func JSON(w http.ResponseWriter, body any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
-		return fmt.Errorf("encode an answer: %w", err)
+		return fmt.Errorf("encode response: %w", err)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(append(text, '\n'))

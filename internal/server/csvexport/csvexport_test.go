@@ -8,7 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/server/csvexport"
 )
 
-// A sheet has a head, quotes what must be, and no cell of it is a formula.
+// An export has a header row and quotes where needed, and no cell is a formula.
 func TestCellsAreHarmless(t *testing.T) {
 	t.Parallel()
 	w := httptest.NewRecorder()
@@ -30,8 +30,7 @@ func TestCellsAreHarmless(t *testing.T) {
 	}
 }
 
-// A sheet without rows has its head.
-func TestEmptySheetsHaveAHead(t *testing.T) {
+func TestEmptyExportsHaveAHeaderRow(t *testing.T) {
 	t.Parallel()
 	w := httptest.NewRecorder()
 	if err := csvexport.New(w, "things", "a", "b").End(); err != nil || w.Body.String() != "a,b\n" {
@@ -39,14 +38,14 @@ func TestEmptySheetsHaveAHead(t *testing.T) {
 	}
 }
 
-// Only who names CSV first gets it.
-func TestWanted(t *testing.T) {
+// CSV is sent only to callers that name it before JSON.
+func TestRequested(t *testing.T) {
 	t.Parallel()
 	for accept, want := range map[string]bool{
 		"": false, "*/*": false, "text/csv": true, "TEXT/CSV; header=present": true, "application/json": false, "application/json, text/csv": false,
 		"text/csv, application/json": true, "text/html,text/csv;q=0.9": true, "text/csvx": false,
 	} {
-		if got := csvexport.Wanted(http.Header{"Accept": {accept}}); got != want {
+		if got := csvexport.Requested(http.Header{"Accept": {accept}}); got != want {
 			t.Errorf("%q: %v", accept, got)
 		}
 	}

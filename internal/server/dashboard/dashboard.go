@@ -1,9 +1,9 @@
-// Package dashboard is the face that customers' people see: sign-in, invitations, and the site itself (package web), which calls /v1
-// from the same origin by the cookie that is set here.
+// Package dashboard serves the customers' dashboard: sign-in, invitations, and the web application (package web), which
+// calls /v1 from the same origin with the cookie that is set here.
 //
-// Who somebody is, is proven by an identity provider (oidc.go) or, on a developer's machine, claimed in a form (signin.go). Who belongs
-// where is package member's. Pages before sign-in are plain forms without a script; reading one changes nothing, only a POST does. Start
-// reading in signin.go.
+// An identity provider proves who a user is (oidc.go); on a developer's machine a form accepts any address (signin.go).
+// tenant/member decides who belongs to which org. The pages before sign-in are plain forms without a script. A GET
+// changes nothing; only a POST does. Start reading in signin.go.
 package dashboard
 
 import (
@@ -32,52 +32,53 @@ import (
 //go:embed static templates
 var files embed.FS
 
-// Config are the face's settings.
+// Config holds the settings of the dashboard.
 type Config struct {
-	// PublicURL is where browsers reach it, without a slash at its end; ConnectURL is where the creators' pages are, which the dashboard
-	// shows in a frame.
+	// PublicURL is the address at which browsers reach the dashboard, without a trailing slash. ConnectURL is that of
+	// the creators' pages, which the dashboard shows in a frame.
 	PublicURL, ConnectURL string
-	// Key seals what a browser keeps while somebody is at the identity provider. The same on all nodes.
+	// Key encrypts the cookie that a browser keeps during a sign-in at the identity provider. It is the same on all
+	// nodes.
 	Key secret.String
-	// OIDC is the identity provider; without an issuer there is none.
+	// OIDC is the identity provider; there is none if the issuer is empty.
 	OIDC OIDC
-	// Signup lets somebody in who is not invited, with an org of their own.
+	// Signup lets users sign in without an invitation, with a new org of their own.
 	Signup bool
-	// Dev offers a form in which anybody can be anybody.
+	// Dev offers a form that signs in as any address without a password.
 	Dev bool
 }
 
-// Banner is what operators tell everybody.
+// Banner is a message of the operators to all customers.
 type Banner struct {
 	Level string `json:"level"`
 	Text  string `json:"text"`
-	// URL is where more is said; empty for nowhere.
+	// URL is the address of more information; empty for none.
 	URL string `json:"url,omitempty"`
 }
 
-// Deps is what the face needs.
+// Deps are the dependencies of the dashboard.
 type Deps struct {
 	Config  Config
 	Members members
 	Orgs    orgs
-	// Site is the built site; package web has it.
+	// Site is the built web application, from package web.
 	Site fs.FS
-	// Client is the way to the identity provider.
+	// Client is used for requests to the identity provider.
 	Client *http.Client
-	// Banner is nil if there is nothing to tell.
+	// Banner returns nil if there is no banner.
 	Banner func(ctx context.Context) (*Banner, error)
-	// SignupsPaused says that nobody new is let in for now.
+	// SignupsPaused reports whether operators have switched off sign-ups.
 	SignupsPaused func(ctx context.Context) bool
-	// Draining says that the process is about to stop.
+	// Draining reports whether the process is about to stop.
 	Draining func() bool
-	// Source finds where a request comes from, and HashIP makes that unreadable but comparable.
+	// Source returns the network that a request comes from. HashIP hides it but keeps equal sources equal.
 	Source func(r *http.Request) string
 	HashIP func(source string) string
 	Log    *slog.Logger
 	Now    func() time.Time
 }
 
-// members are the people; *member.Members has it.
+// members is implemented by *member.Members.
 type members interface {
 	visitors
 	invitations
@@ -92,7 +93,7 @@ type visitors interface {
 	Switch(ctx context.Context, cookie secret.String, wanted string) error
 }
 
-// invitations are links by which somebody comes in.
+// invitations are the links with which users join, and operators open an org.
 type invitations interface {
 	Offered(ctx context.Context, token secret.String) (member.Invitation, error)
 	Join(ctx context.Context, by audit.By, cookie, token secret.String) (id.Org, error)
@@ -100,46 +101,46 @@ type invitations interface {
 	SignInSupport(ctx context.Context, by audit.By, token secret.String, userAgent string) (member.Session, secret.String, error)
 }
 
-// orgs tells who invites; *org.Orgs has it.
+// orgs finds orgs. *org.Orgs implements it.
 type orgs interface {
 	Get(ctx context.Context, org id.Org) (org.Org, error)
 }
 
-// Dashboard serves the face.
+// Dashboard serves the pages.
 type Dashboard struct {
 	Deps
 	mux       *http.ServeMux
 	templates *template.Template
-	// style is that of the pages before sign-in; its address has its version.
+	// style is the style sheet of the pages before sign-in. Its version is part of its address.
 	style, styleVersion string
 	site                *webapp.Site
 	provider            *provider
-	keeper              keeper
+	stateCipher         stateCipher
 	origins             endpoint.OriginGuard
 	posts               ratelimit.Pace
 	misses              ratelimit.Pace
 }
 
-// What one source may do in a minute: sign in and send forms, and open links that do not exist. Tokens of 256 bits cannot be guessed;
-// this keeps one source from keeping the database and the identity provider busy.
+// Limits of one source per minute: sign-ins and forms, and links that do not exist. Tokens of 256 bits cannot be
+// guessed; these keep one source from loading the database and the identity provider.
 const (
 	postsPerMinute  = 30
 	missesPerMinute = 20
 	devPerMinute    = 6000
 )
 
-// New makes the face. It asks the identity provider nothing: a node starts while that is away.
+// New loads the pages. It does not contact the identity provider, so a node can start while that is down.
 func New(d Deps) (*Dashboard, error) {
 	posts, misses := postsPerMinute, missesPerMinute
 	if d.Config.Dev {
-		posts, misses = devPerMinute, devPerMinute // tests of a developer's sign in all the time
+		posts, misses = devPerMinute, devPerMinute // Tests on a developer's machine sign in all the time.
 	}
 	b := &Dashboard{
 		Deps: d, mux: http.NewServeMux(), origins: endpoint.NewOriginGuard(d.Config.PublicURL), posts: ratelimit.New(posts, time.Minute, d.Now), misses: ratelimit.New(misses, time.Minute, d.Now),
 		site: webapp.New(d.Site), provider: newProvider(d.Config.OIDC, d.Config.PublicURL, d.Client, d.Now),
 	}
 	var err error
-	if b.keeper, err = newKeeper(d.Config.Key); err != nil {
+	if b.stateCipher, err = newStateCipher(d.Config.Key); err != nil {
 		return nil, err
 	}
 	if b.templates, err = template.ParseFS(files, "templates/*.html"); err != nil {
@@ -155,7 +156,7 @@ func New(d Deps) (*Dashboard, error) {
 	return b, nil
 }
 
-// routes is the table of pages. A name stands for a page in the log: an address may hold a token.
+// routes is the table of pages. The log contains the name of a page, because its address may contain a token.
 func (b *Dashboard) routes() {
 	for pattern, page := range map[string]struct {
 		name   string
@@ -176,13 +177,13 @@ func (b *Dashboard) routes() {
 		"GET /app/assets/{file...}":    {"appAsset", (*visit).getAsset},
 		"GET /app":                     {"appSite", (*visit).getSite},
 		"GET /app/{path...}":           {"appSite", (*visit).getSite},
-		"/":                            {"unmatched", (*visit).gone},
+		"/":                            {"unmatched", (*visit).notFound},
 	} {
 		b.mux.Handle(pattern, b.serve(page.name, page.handle))
 	}
 }
 
-// Before puts the face in front of another handler of the same listener.
+// Before returns a handler that serves the dashboard, and passes other paths to next.
 func (b *Dashboard) Before(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/app" || strings.HasPrefix(r.URL.Path, "/app/") {
@@ -193,5 +194,5 @@ func (b *Dashboard) Before(next http.Handler) http.Handler {
 	})
 }
 
-// ServeHTTP answers.
+// ServeHTTP serves the dashboard.
 func (b *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) { b.mux.ServeHTTP(w, r) }

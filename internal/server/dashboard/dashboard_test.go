@@ -13,7 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
-// After sign-in a browser goes to an address of the dashboard, whatever it was told to.
+// After sign-in a browser goes only to addresses of the dashboard, whatever was requested.
 func TestOnlyOwnAddressesAreGoneTo(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[string]string{
@@ -47,15 +47,15 @@ func FuzzOnlyOwnAddressesAreGoneTo(f *testing.F) {
 	})
 }
 
-// fleet is some nodes with an org.
+// fleet starts nodes and creates an org.
 func fleet(t *testing.T, n int, s testnode.Setup) ([]*testnode.Node, testnode.Org) {
 	t.Helper()
 	nodes := testnode.Nodes(t, n, s)
 	return nodes, nodes[0].NewOrg(t, nil)
 }
 
-// Every sign-in makes a new cookie that scripts cannot read, and ends the session that the browser had. A cookie that somebody planted
-// before is nobody's.
+// Every sign-in sets a new cookie that scripts cannot read, and ends the browser's earlier session. A planted cookie
+// never becomes valid.
 func TestSessionsCannotBeFixed(t *testing.T) {
 	t.Parallel()
 	nodes, org := fleet(t, 1, testnode.Setup{})
@@ -72,10 +72,10 @@ func TestSessionsCannotBeFixed(t *testing.T) {
 			t.Errorf("the cookie is %s", set)
 		}
 		if strings.Contains(set, before) {
-			t.Error("the cookie from before is used on")
+			t.Error("the old cookie is still used")
 		}
 		if r := b.Do(t, http.MethodGet, "/v1/me", nil); r.Code() != "signed-out" {
-			t.Errorf("the cookie from before: %d %s", r.Status, r.Body)
+			t.Errorf("the old cookie: %d %s", r.Status, r.Body)
 		}
 		b.Keep(t, r)
 		if r := b.Do(t, http.MethodGet, "/v1/me", nil); r.Status != http.StatusOK {
@@ -84,13 +84,13 @@ func TestSessionsCannotBeFixed(t *testing.T) {
 	}
 }
 
-// Signing out ends the session for good, by a POST only.
+// Signing out ends the session, with a POST only.
 func TestSignOut(t *testing.T) {
 	t.Parallel()
 	nodes, org := fleet(t, 1, testnode.Setup{})
 	b := nodes[0].Join(t, org.ID, "ada@example.test", "owner")
 	if r := b.Page(t, "/app/sign-out"); r.Status != http.StatusOK && r.Status != http.StatusServiceUnavailable || b.Do(t, http.MethodGet, "/v1/me", nil).Status != http.StatusOK {
-		t.Errorf("reading the address signs out: %d", r.Status)
+		t.Errorf("a GET signs out: %d", r.Status)
 	}
 	r := b.Form(t, "/app/sign-out", nil)
 	if r.Status != http.StatusSeeOther || r.Header.Get("Location") != "/app/sign-in?out=1" || !strings.Contains(r.Header.Get("Set-Cookie"), "Max-Age=0") {
@@ -107,7 +107,8 @@ func TestSignOut(t *testing.T) {
 	}
 }
 
-// What pages of other sites make a signed-in browser send is refused, on every address that changes something, and changes nothing.
+// Requests that pages of other sites make in a signed-in browser are refused by every address that changes something,
+// and change nothing.
 func TestOtherSitesCannotAct(t *testing.T) {
 	t.Parallel()
 	nodes, org := fleet(t, 1, testnode.Setup{})
@@ -161,7 +162,7 @@ func TestOtherSitesCannotAct(t *testing.T) {
 			t.Errorf("read from %v: %d %s", from, r.Status, r.Body)
 		}
 	}
-	// A key is not a cookie: whoever has it may call from anywhere.
+	// A key is not a cookie: its holder may call from anywhere.
 	req := b.Request(t, http.MethodPatch, "/v1/me", []byte(`{"name":"Fine"}`))
 	req.Header.Set("Sec-Fetch-Site", "cross-site")
 	req.Header.Set("Content-Type", "application/json")
@@ -171,13 +172,13 @@ func TestOtherSitesCannotAct(t *testing.T) {
 	}
 }
 
-// No page can be framed, sniffed, stored, or lead anybody to where it was read; none needs a script but the site, which has a nonce.
+// No page can be framed, sniffed or cached, or leaks its address. Only the web application has scripts, with a nonce.
 func TestPagesAreLockedDown(t *testing.T) {
 	t.Parallel()
 	nodes, org := fleet(t, 1, testnode.Setup{})
-	b, nobody := nodes[0].Join(t, org.ID, "ada@example.test", "owner"), &testnode.Browser{Node: nodes[0]}
+	b, anonymous := nodes[0].Join(t, org.ID, "ada@example.test", "owner"), &testnode.Browser{Node: nodes[0]}
 	for path, who := range map[string]*testnode.Browser{
-		"/app/sign-in": nobody, "/app/invitation/" + strings.Repeat("x", 43): nobody, "/app/support/x": nobody, "/app/callback?state=x&code=y": nobody, "/app/nothing.js": nobody,
+		"/app/sign-in": anonymous, "/app/invitation/" + strings.Repeat("x", 43): anonymous, "/app/support/x": anonymous, "/app/callback?state=x&code=y": anonymous, "/app/nothing.js": anonymous,
 		"/app/session": b, "/app": b, "/app/accounts/acct_x": b, "/app/sign-in?again=1": b,
 	} {
 		r := who.Page(t, path)
@@ -205,13 +206,13 @@ func TestPagesAreLockedDown(t *testing.T) {
 			t.Errorf("%s has a script", path)
 		}
 	}
-	if r := nobody.Do(t, http.MethodGet, "/app/some/page", nil); r.Status != http.StatusNotFound || r.Code() != "route-not-found" {
-		t.Errorf("what is no page: %d %s", r.Status, r.Body)
+	if r := anonymous.Do(t, http.MethodGet, "/app/some/page", nil); r.Status != http.StatusNotFound || r.Code() != "route-not-found" {
+		t.Errorf("not a page: %d %s", r.Status, r.Body)
 	}
 }
 
-// What somebody has chosen for a name, a label or an address is shown as text.
-func TestTextsAreShownAsTexts(t *testing.T) {
+// Names, labels and addresses that users have chosen are shown as text.
+func TestUserTextsAreEscaped(t *testing.T) {
 	t.Parallel()
 	nodes, org := fleet(t, 1, testnode.Setup{})
 	evil := `<img src=x onerror=alert(1)>"'--><script>alert(2)</script>`
@@ -224,19 +225,19 @@ func TestTextsAreShownAsTexts(t *testing.T) {
 	if link == "" {
 		t.Fatalf("%d %s", r.Status, r.Body)
 	}
-	nobody := &testnode.Browser{Node: nodes[0]}
+	anonymous := &testnode.Browser{Node: nodes[0]}
 	for _, path := range []string{strings.TrimPrefix(link, "http://stagedoor.test"), "/app/sign-in?to=" + url.QueryEscape(evil)} {
-		if page := nobody.Page(t, path); bytes.Contains(page.Body, []byte("<script")) || bytes.Contains(page.Body, []byte("<img")) {
+		if page := anonymous.Page(t, path); bytes.Contains(page.Body, []byte("<script")) || bytes.Contains(page.Body, []byte("<img")) {
 			t.Errorf("%s: %s", path, page.Body)
 		}
 	}
-	page := nobody.Form(t, "/app/sign-in", url.Values{"email": {evil}, "name": {evil}, "to": {evil}})
+	page := anonymous.Form(t, "/app/sign-in", url.Values{"email": {evil}, "name": {evil}, "to": {evil}})
 	if page.Status != http.StatusUnprocessableEntity || bytes.Contains(page.Body, []byte("<script")) || bytes.Contains(page.Body, []byte("<img")) {
 		t.Errorf("%d %s", page.Status, page.Body)
 	}
 }
 
-// An invitation is shown to whoever has the link, taken up by whoever has the address, and gone then.
+// An invitation is shown to anyone with the link. Only the invited address can accept it, once.
 func TestInvitationPages(t *testing.T) {
 	t.Parallel()
 	nodes, org := fleet(t, 1, testnode.Setup{Signup: "open"})
@@ -244,17 +245,17 @@ func TestInvitationPages(t *testing.T) {
 	owner := n.Join(t, org.ID, "owner@example.test", "owner")
 	r := owner.Do(t, http.MethodPost, "/v1/org/invitations", map[string]any{"email": "bob@example.test", "role": "developer"})
 	path := strings.TrimPrefix(r.JSON()["url"].(string), "http://stagedoor.test")
-	nobody := &testnode.Browser{Node: n}
-	for range 3 { // reading uses nothing up
-		page := nobody.Page(t, path)
+	anonymous := &testnode.Browser{Node: n}
+	for range 3 { // Opening it does not use it up.
+		page := anonymous.Page(t, path)
 		if page.Status != http.StatusOK || !strings.Contains(string(page.Body), "owner@example.test invited") || !strings.Contains(string(page.Body), `href="/app/sign-in?to=%2Fapp%2Finvitation%2F`) {
 			t.Fatalf("%d %s", page.Status, page.Body)
 		}
 	}
-	if page := nobody.Form(t, path, nil); page.Status != http.StatusSeeOther || !strings.HasPrefix(page.Header.Get("Location"), "/app/sign-in?to=") {
+	if page := anonymous.Form(t, path, nil); page.Status != http.StatusSeeOther || !strings.HasPrefix(page.Header.Get("Location"), "/app/sign-in?to=") {
 		t.Errorf("without signing in: %d %v", page.Status, page.Header)
 	}
-	eve := n.SignIn(t, "eve@example.test") // who gets an org of her own
+	eve := n.SignIn(t, "eve@example.test") // Eve gets her own org.
 	if page := eve.Form(t, path, nil); page.Status != http.StatusForbidden || !strings.Contains(string(page.Body), "another address") {
 		t.Errorf("by another: %d %s", page.Status, page.Body)
 	}
@@ -276,14 +277,14 @@ func TestInvitationPages(t *testing.T) {
 	if r := bob.Do(t, http.MethodGet, "/v1/me", nil); r.Status != http.StatusOK || r.JSON()["member"].(map[string]any)["role"] != "developer" {
 		t.Errorf("joined: %d %s", r.Status, r.Body)
 	}
-	for _, again := range []testnode.Reply{bob.Page(t, path), bob.Form(t, path, nil), nobody.Page(t, "/app/invitation/"+strings.Repeat("A", 43))} {
+	for _, again := range []testnode.Reply{bob.Page(t, path), bob.Form(t, path, nil), anonymous.Page(t, "/app/invitation/"+strings.Repeat("A", 43))} {
 		if again.Status != http.StatusNotFound || !strings.Contains(string(again.Body), "does not work") {
-			t.Errorf("a link that is over: %d %s", again.Status, again.Body)
+			t.Errorf("a used link: %d %s", again.Status, again.Body)
 		}
 	}
 }
 
-// The session says who is signed in and where they can go; switching is for the orgs that they belong to.
+// The session has the user and their orgs. A user can switch only to their own orgs.
 func TestSession(t *testing.T) {
 	t.Parallel()
 	nodes, org := fleet(t, 1, testnode.Setup{})
@@ -306,7 +307,7 @@ func TestSession(t *testing.T) {
 			t.Errorf("the session does not show %s", at)
 		}
 	}
-	// Without the header it is the org that the session shows.
+	// Without the header, the current org of the session is used.
 	b.Org = ""
 	if r := b.Do(t, http.MethodPost, "/app/session/org", map[string]any{"org": other.ID}); r.Status != http.StatusOK {
 		t.Fatalf("%d %s", r.Status, r.Body)
@@ -323,7 +324,7 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// safeBuffer is written to by nodes while a test reads.
+// safeBuffer is a log that nodes write while a test reads it.
 type safeBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -341,7 +342,7 @@ func (b *safeBuffer) String() string {
 	return b.text.String()
 }
 
-// No cookie and no token of a link is in a log line, whatever becomes of a request.
+// No log line contains a cookie or the token of a link, whatever happens to a request.
 func TestNothingSecretIsLogged(t *testing.T) {
 	t.Parallel()
 	var log safeBuffer
@@ -368,6 +369,6 @@ func TestNothingSecretIsLogged(t *testing.T) {
 		}
 	}
 	if !strings.Contains(log.String(), `"operation":"appInvitation"`) {
-		t.Error("the log has no line of the pages")
+		t.Error("the log has no line for the pages")
 	}
 }

@@ -19,16 +19,16 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
-// dex is a real identity provider, in a process of its own.
+// dex is a real identity provider in its own process.
 type dex struct{ issuer string }
 
-// password is that of everybody at the provider; passwordHash is bcrypt's of it.
+// password is that of all users at the provider; passwordHash is its bcrypt hash.
 const (
 	password     = "password"
 	passwordHash = "$2a$10$2b2cU8CPhOTaGrs1HRQuAueS7JTT5ZHsHSzYiFPm1leZck7Mc8T4W"
 )
 
-// newDex builds Dex if it is not there, and starts it. expiry is how long its ID tokens are good.
+// newDex builds Dex if needed and starts it. expiry is the lifetime of its ID tokens.
 func newDex(t *testing.T, expiry string) *dex {
 	t.Helper()
 	if out, err := exec.Command(testenv.Path(t, "scripts", "tool"), "dex").CombinedOutput(); err != nil {
@@ -93,15 +93,15 @@ staticPasswords:
 		case <-time.After(50 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("dex does not answer\n%s", &out)
+			t.Fatalf("dex is not responding\n%s", &out)
 		}
 	}
 }
 
 var formAction = regexp.MustCompile(`<form[^>]*action="([^"]+)"`)
 
-// approve does what a person does at the provider: opens the address, types the password, and is sent back with the query that this
-// returns. Every browser there is a new one.
+// approve acts as a user at the provider: it opens the address, enters the password, and returns the query with which
+// the browser is sent back. Each call uses a new browser.
 func (d *dex) approve(t *testing.T, address, email string) string {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -139,12 +139,12 @@ func (d *dex) approve(t *testing.T, address, email string) string {
 		_ = res.Body.Close()
 	}
 	if backTo == nil {
-		t.Fatalf("the provider keeps the browser at %s: %d %s", res.Request.URL, res.StatusCode, page)
+		t.Fatalf("the browser is still at %s: %d %s", res.Request.URL, res.StatusCode, page)
 	}
 	return backTo.RawQuery
 }
 
-// start leaves for the provider, with the address changed by the test.
+// start starts a sign-in. change may alter the address of the provider.
 func (d *dex) start(t *testing.T, n *testnode.Node, to string, change func(url.Values)) (cookie, address string) {
 	t.Helper()
 	r := (&testnode.Browser{Node: n}).Page(t, "/app/sign-in/start?to="+url.QueryEscape(to))
@@ -164,8 +164,8 @@ func (d *dex) start(t *testing.T, n *testnode.Node, to string, change func(url.V
 	return cookie, at.String()
 }
 
-// Against a real provider: somebody who is invited signs in, joins, comes back as the same person, and is nobody to whom the provider's
-// word does not fit.
+// With a real provider an invited user signs in, joins, and is recognised on the next sign-in. Responses of the
+// provider that do not match are refused.
 func TestSignInWithDex(t *testing.T) {
 	t.Parallel()
 	d := newDex(t, "10m")
@@ -198,7 +198,7 @@ func TestSignInWithDex(t *testing.T) {
 		t.Errorf("%v", r.Header)
 	}
 	if got := again.Do(t, http.MethodGet, "/v1/me", nil).JSON()["member"].(map[string]any)["id"]; got != who["id"] {
-		t.Errorf("another person: %v", got)
+		t.Errorf("a different person: %v", got)
 	}
 
 	for name, c := range map[string]struct {
@@ -230,14 +230,14 @@ func TestSignInWithDex(t *testing.T) {
 	}
 }
 
-// The code of another provider, and ID tokens that are over, let nobody in.
+// A code of another provider and an expired ID token are refused.
 func TestOtherAndLateProviders(t *testing.T) {
 	t.Parallel()
 	mine, other := newDex(t, "-1h"), newDex(t, "10m")
 	n, _ := withProvider(t, mine.issuer, testnode.Setup{})
 	cookie, address := mine.start(t, n, "/app/", nil)
 	if r := back(t, n, cookie, mine.approve(t, address, "ada@example.test")); r.Status != http.StatusForbidden || session(r) != "" {
-		t.Errorf("an ID token that is over: %d %s", r.Status, r.Body)
+		t.Errorf("an expired ID token: %d %s", r.Status, r.Body)
 	}
 	cookie, address = mine.start(t, n, "/app/", nil)
 	query := other.approve(t, strings.Replace(address, mine.issuer, other.issuer, 1), "ada@example.test")

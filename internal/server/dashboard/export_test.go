@@ -1,4 +1,4 @@
 package dashboard
 
-// SafeTo is for tests.
+// SafeTo is safeTo, for tests.
 var SafeTo = safeTo

@@ -11,11 +11,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
-// felt is how long a change may take to reach another node: milliseconds, and more on a busy machine.
-var felt = proof.Scale(2*time.Minute, 5*time.Second)
+// propagation bounds how long a change may take to reach another node: milliseconds, and more on a busy machine.
+var propagation = proof.Scale(2*time.Minute, 5*time.Second)
 
-// A role that was changed, a member who was removed and a browser that was signed out on one node are noticed by the next call on
-// another, and streams that are open there end.
+// A changed role, a removed member and a signed-out browser are noticed by the next call on another node, and open
+// streams there end.
 func TestChangesAreFeltOnOtherNodes(t *testing.T) {
 	t.Parallel()
 	nodes, org := fleet(t, 2, testnode.Setup{})
@@ -23,9 +23,9 @@ func TestChangesAreFeltOnOtherNodes(t *testing.T) {
 	bob := nodes[0].Join(t, org.ID, "bob@example.test", "developer").At(nodes[1])
 	ask := func(path string) string {
 		t.Helper()
-		began := time.Now()
+		start := time.Now()
 		r := bob.Do(t, http.MethodGet, path, nil)
-		if took := time.Since(began); took > felt {
+		if took := time.Since(start); took > propagation {
 			t.Errorf("%s took %s", path, took)
 		}
 		if r.Status == http.StatusOK {
@@ -47,10 +47,10 @@ func TestChangesAreFeltOnOtherNodes(t *testing.T) {
 		t.Fatalf("a developer: %s", got)
 	}
 	call(http.MethodPatch, "/v1/org/members/"+bob.Person, map[string]any{"role": "admin"})
-	// What somebody may do now and could not before is the only thing that is not felt at once.
-	for began := time.Now(); mint() != ""; <-time.After(20 * time.Millisecond) {
-		if time.Since(began) > 2*felt { // a try itself takes time
-			t.Fatal("an admin who may not mint")
+	// New rights are the only change that may take a moment.
+	for start := time.Now(); mint() != ""; <-time.After(20 * time.Millisecond) {
+		if time.Since(start) > 2*propagation { // A try takes time too.
+			t.Fatal("the new admin cannot create a key")
 		}
 	}
 	call(http.MethodPatch, "/v1/org/members/"+bob.Person, map[string]any{"role": "support"})
@@ -68,8 +68,8 @@ func TestChangesAreFeltOnOtherNodes(t *testing.T) {
 	}
 	select {
 	case <-ended:
-	case <-time.After(felt):
-		t.Error("the stream of a member who was removed goes on")
+	case <-time.After(propagation):
+		t.Error("the stream of a removed member continues")
 	}
 
 	ada := nodes[1].Join(t, org.ID, "ada@example.test", "admin")
@@ -91,8 +91,8 @@ func TestChangesAreFeltOnOtherNodes(t *testing.T) {
 	}
 	select {
 	case <-ended:
-	case <-time.After(felt):
-		t.Error("the stream of a browser that was signed out goes on")
+	case <-time.After(propagation):
+		t.Error("the stream of a signed-out browser continues")
 	}
 }
 
@@ -113,9 +113,9 @@ func follow(t *testing.T, b *testnode.Browser) <-chan struct{} {
 	go func() {
 		defer close(ended)
 		lines := bufio.NewScanner(res.Body)
-		for told := false; lines.Scan(); {
-			if !told && strings.HasPrefix(lines.Text(), "event:") {
-				told = true
+		for started := false; lines.Scan(); {
+			if !started && strings.HasPrefix(lines.Text(), "event:") {
+				started = true
 				close(ready)
 			}
 		}
@@ -123,9 +123,9 @@ func follow(t *testing.T, b *testnode.Browser) <-chan struct{} {
 	select {
 	case <-ready:
 	case <-ended:
-		t.Fatal("the stream ended at once")
-	case <-time.After(felt):
-		t.Fatal("the stream says nothing")
+		t.Fatal("the stream ended immediately")
+	case <-time.After(propagation):
+		t.Fatal("the stream sends nothing")
 	}
 	return ended
 }

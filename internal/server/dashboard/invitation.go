@@ -10,8 +10,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 )
 
-// guessing refuses a source that has opened too many links that do not exist.
-func (v *visit) guessing() bool {
+// stopIfGuessing refuses a source that has opened too many links that do not exist, and reports whether it did.
+func (v *visit) stopIfGuessing() bool {
 	if !v.misses.Spent(v.source) {
 		return false
 	}
@@ -19,21 +19,21 @@ func (v *visit) guessing() bool {
 	return true
 }
 
-// missing answers for a link that does not work; other errors are shown as they are.
-func (v *visit) missing(err error) {
+// showLinkError shows the page of a link that does not work, or any other error.
+func (v *visit) showLinkError(err error) {
 	if !errors.Is(err, problem.InvitationGone.New("")) {
 		v.refuse(err)
 		return
 	}
 	v.misses.Take(v.source)
 	v.show(http.StatusNotFound, "broken", "This link does not work", &page{
-		Note: "It was used already, has expired, or was withdrawn. Ask whoever sent it for a new one. If you have joined before, sign in.", Who: "/app/sign-in",
+		Note: "The link was already used, has expired or was withdrawn. Ask the sender for a new link. If you have joined before, sign in.", Who: "/app/sign-in",
 	})
 }
 
-// getInvitation shows who invites. It uses nothing up, so mail scanners do no harm.
+// getInvitation shows an invitation. Opening it does not use it up, so mail scanners do no harm.
 func (v *visit) getInvitation() {
-	if v.guessing() {
+	if v.stopIfGuessing() {
 		return
 	}
 	ctx, cancel := v.context()
@@ -44,7 +44,7 @@ func (v *visit) getInvitation() {
 func (v *visit) showInvitation(ctx context.Context, status int, wrong string) {
 	offered, err := v.Members.Offered(ctx, secret.New(v.r.PathValue("token")))
 	if err != nil {
-		v.missing(err)
+		v.showLinkError(err)
 		return
 	}
 	o, err := v.Orgs.Get(ctx, offered.Org)
@@ -67,58 +67,58 @@ func (v *visit) showInvitation(ctx context.Context, status int, wrong string) {
 	v.show(status, "invitation", "Join "+o.Name, p)
 }
 
-// postInvitation takes it up, for whoever is signed in with the invited address.
+// postInvitation accepts an invitation if the signed-in user has the invited address.
 func (v *visit) postInvitation() {
-	if v.guessing() {
+	if v.stopIfGuessing() {
 		return
 	}
 	ctx, cancel := v.context()
 	defer cancel()
-	_, err := v.Members.Join(ctx, v.by(), v.cookie(), secret.New(v.r.PathValue("token")))
+	_, err := v.Members.Join(ctx, v.actor(), v.cookie(), secret.New(v.r.PathValue("token")))
 	switch {
 	case errors.Is(err, member.ErrOtherEmail):
-		v.showInvitation(ctx, http.StatusForbidden, "You are signed in with another address than the invited one.")
+		v.showInvitation(ctx, http.StatusForbidden, "You are signed in with another address. Sign in with the invited one.")
 	case errors.Is(err, problem.SignedOut.New("")):
 		http.Redirect(v.w, v.r, signInAt(v.r.URL.Path), http.StatusSeeOther)
 	case err != nil:
-		v.missing(err)
+		v.showLinkError(err)
 	default:
 		http.Redirect(v.w, v.r, home, http.StatusSeeOther)
 	}
 }
 
-// getSupport shows an operator what is about to be opened.
+// getSupport shows an operator which org is about to be opened.
 func (v *visit) getSupport() {
-	if v.guessing() {
+	if v.stopIfGuessing() {
 		return
 	}
 	ctx, cancel := v.context()
 	defer cancel()
 	offered, err := v.Members.SupportOffered(ctx, secret.New(v.r.PathValue("token")))
 	if err != nil {
-		v.missing(err)
+		v.showLinkError(err)
 		return
 	}
 	v.show(http.StatusOK, "support", "Support access", &page{Org: offered.Org.Name, Offer: offered})
 }
 
-// postSupport signs an operator's browser in, to read one org for a while.
+// postSupport signs an operator's browser in, read-only, to one org for a limited time.
 func (v *visit) postSupport() {
-	if v.guessing() {
+	if v.stopIfGuessing() {
 		return
 	}
 	ctx, cancel := v.context()
 	defer cancel()
 	if old := v.cookie(); !old.Empty() {
-		if err := v.Members.SignOut(ctx, v.by(), old); err != nil {
+		if err := v.Members.SignOut(ctx, v.actor(), old); err != nil {
 			v.refuse(err)
 			return
 		}
 	}
-	b, cookie, err := v.Members.SignInSupport(ctx, v.by(), secret.New(v.r.PathValue("token")), v.r.UserAgent())
+	b, cookie, err := v.Members.SignInSupport(ctx, v.actor(), secret.New(v.r.PathValue("token")), v.r.UserAgent())
 	if err != nil {
-		v.missing(err)
+		v.showLinkError(err)
 		return
 	}
-	v.enter(b, cookie, home)
+	v.startSession(b, cookie, home)
 }

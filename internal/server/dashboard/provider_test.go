@@ -20,27 +20,29 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
-// liar is an identity provider that says what a test wants: what a real one (dex_test.go) never would.
-type liar struct {
+// fakeProvider is an identity provider that returns what a test wants, which a real one (dex_test.go) would not.
+type fakeProvider struct {
 	*httptest.Server
 	key *rsa.PrivateKey
-	// claims makes what the ID token says of a nonce, and sign how it is signed; issuer is what discovery says, empty for the truth.
+	// claims returns the claims of the ID token for a nonce, and sign signs them. issuer is what discovery returns,
+	// empty for the real address.
 	claims func(nonce string) map[string]any
-	sign   func(l *liar, header, claims map[string]any) string
+	sign   func(l *fakeProvider, header, claims map[string]any) string
 	issuer string
 
-	// challenge and nonce are of the last browser that was sent here; redeemed is what came for its code.
+	// challenge and nonce are those of the last browser that was sent here; redeemed is the form with which its code
+	// was redeemed.
 	challenge, nonce string
 	redeemed         url.Values
 }
 
-func newLiar(t *testing.T) *liar {
+func newFakeProvider(t *testing.T) *fakeProvider {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &liar{key: key, sign: (*liar).properly}
+	l := &fakeProvider{key: key, sign: (*fakeProvider).properly}
 	l.claims = func(nonce string) map[string]any { return l.honest(nonce) }
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
@@ -48,20 +50,20 @@ func newLiar(t *testing.T) *liar {
 		if l.issuer != "" {
 			issuer = l.issuer
 		}
-		answer(w, map[string]any{
+		writeJSON(w, map[string]any{
 			"issuer": issuer, "authorization_endpoint": l.URL + "/auth", "token_endpoint": l.URL + "/token", "jwks_uri": l.URL + "/keys",
 			"id_token_signing_alg_values_supported": []string{"RS256"}, "response_types_supported": []string{"code"}, "subject_types_supported": []string{"public"},
 		})
 	})
 	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, map[string]any{"keys": []any{map[string]any{
+		writeJSON(w, map[string]any{"keys": []any{map[string]any{
 			"kty": "RSA", "use": "sig", "alg": "RS256", "kid": "1", "n": b64(key.N.Bytes()), "e": b64(big.NewInt(int64(key.E)).Bytes()),
 		}}})
 	})
 	mux.HandleFunc("POST /token", func(w http.ResponseWriter, r *http.Request) {
 		_ = r.ParseForm()
 		l.redeemed = r.PostForm
-		answer(w, map[string]any{
+		writeJSON(w, map[string]any{
 			"access_token": "canary-access", "token_type": "Bearer", "expires_in": 60,
 			"id_token": l.sign(l, map[string]any{"alg": "RS256", "kid": "1", "typ": "JWT"}, l.claims(l.nonce)),
 		})
@@ -71,15 +73,15 @@ func newLiar(t *testing.T) *liar {
 	return l
 }
 
-func answer(w http.ResponseWriter, body any) {
+func writeJSON(w http.ResponseWriter, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(body)
 }
 
 func b64(raw []byte) string { return base64.RawURLEncoding.EncodeToString(raw) }
 
-// honest is what a good provider would say.
-func (l *liar) honest(nonce string) map[string]any {
+// honest returns the claims of a correct provider.
+func (l *fakeProvider) honest(nonce string) map[string]any {
 	now := time.Now()
 	return map[string]any{
 		"iss": l.URL, "sub": "ada", "aud": "stagedoor", "exp": now.Add(time.Minute).Unix(), "iat": now.Unix(), "nonce": nonce,
@@ -87,14 +89,14 @@ func (l *liar) honest(nonce string) map[string]any {
 	}
 }
 
-// with is what a good provider would say, but for one thing.
-func (l *liar) with(name string, value any) func(string) map[string]any {
+// with returns correct claims with one of them replaced, or removed if value is nil.
+func (l *fakeProvider) with(name string, value any) func(string) map[string]any {
 	return func(nonce string) map[string]any {
-		said := l.honest(nonce)
-		if said[name] = value; value == nil {
-			delete(said, name)
+		claims := l.honest(nonce)
+		if claims[name] = value; value == nil {
+			delete(claims, name)
 		}
-		return said
+		return claims
 	}
 }
 
@@ -104,7 +106,7 @@ func unsigned(header, claims map[string]any) string {
 	return b64(h) + "." + b64(c)
 }
 
-func (l *liar) properly(header, claims map[string]any) string {
+func (l *fakeProvider) properly(header, claims map[string]any) string {
 	text := unsigned(header, claims)
 	sum := sha256.Sum256([]byte(text))
 	sig, err := rsa.SignPKCS1v15(rand.Reader, l.key, crypto.SHA256, sum[:])
@@ -115,22 +117,22 @@ func (l *liar) properly(header, claims map[string]any) string {
 }
 
 // byOthers signs with a key that is not the provider's.
-func (l *liar) byOthers(header, claims map[string]any) string {
+func (l *fakeProvider) byOthers(header, claims map[string]any) string {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		panic(err)
 	}
-	return (&liar{key: key}).properly(header, claims)
+	return (&fakeProvider{key: key}).properly(header, claims)
 }
 
-// byNobody does not sign at all.
-func (l *liar) byNobody(header, claims map[string]any) string {
+// byNobody returns an unsigned token.
+func (l *fakeProvider) byNobody(header, claims map[string]any) string {
 	header["alg"] = "none"
 	return unsigned(header, claims) + "."
 }
 
-// byPublicKey uses what everybody knows as a shared secret.
-func (l *liar) byPublicKey(header, claims map[string]any) string {
+// byPublicKey uses the public key as a shared secret.
+func (l *fakeProvider) byPublicKey(header, claims map[string]any) string {
 	header["alg"] = "HS256"
 	text := unsigned(header, claims)
 	mac := hmac.New(sha256.New, l.key.N.Bytes())
@@ -138,8 +140,8 @@ func (l *liar) byPublicKey(header, claims map[string]any) string {
 	return text + "." + b64(mac.Sum(nil))
 }
 
-// leave starts a sign-in: the browser's cookie and what it would bring back.
-func (l *liar) leave(t *testing.T, n *testnode.Node, to string) (cookie string, state string) {
+// leave starts a sign-in and returns the browser's cookie and the state that it would bring back.
+func (l *fakeProvider) leave(t *testing.T, n *testnode.Node, to string) (cookie string, state string) {
 	t.Helper()
 	r := (&testnode.Browser{Node: n}).Page(t, "/app/sign-in/start?to="+url.QueryEscape(to))
 	at, err := url.Parse(r.Header.Get("Location"))
@@ -160,7 +162,7 @@ func (l *liar) leave(t *testing.T, n *testnode.Node, to string) (cookie string, 
 	return cookie, q.Get("state")
 }
 
-// back is the browser that comes back.
+// back is the browser's request to the callback.
 func back(t *testing.T, n *testnode.Node, cookie, query string) testnode.Reply {
 	t.Helper()
 	b := &testnode.Browser{Node: n}
@@ -171,7 +173,7 @@ func back(t *testing.T, n *testnode.Node, cookie, query string) testnode.Reply {
 	return b.Send(t, req)
 }
 
-// session is the cookie that an answer signs in with; empty if it does not.
+// session returns the session cookie of a response; empty if there is none.
 func session(r testnode.Reply) string {
 	for _, c := range (&http.Response{Header: r.Header}).Cookies() {
 		if c.Name == member.Cookie {
@@ -181,7 +183,7 @@ func session(r testnode.Reply) string {
 	return ""
 }
 
-// withProvider is a node that knows somebody who is invited.
+// withProvider starts a node with an identity provider and one invited address.
 func withProvider(t *testing.T, issuer string, s testnode.Setup) (*testnode.Node, testnode.Org) {
 	t.Helper()
 	s.OIDC = [3]string{issuer, "stagedoor", "canary-client-secret"}
@@ -193,15 +195,16 @@ func withProvider(t *testing.T, issuer string, s testnode.Setup) (*testnode.Node
 	return n, org
 }
 
-// An honest provider signs somebody in; every lie about who it is, for whom and until when, is refused, and nobody is signed in by it.
+// A correct provider signs a user in. Every false claim about the user, the client or the time is refused, and no
+// session starts.
 func TestIDTokensAreChecked(t *testing.T) {
 	t.Parallel()
-	l := newLiar(t)
+	l := newFakeProvider(t)
 	n, _ := withProvider(t, l.URL, testnode.Setup{})
 	past := time.Now().Add(-time.Hour).Unix()
 	for name, c := range map[string]struct {
 		claims func(string) map[string]any
-		sign   func(*liar, map[string]any, map[string]any) string
+		sign   func(*fakeProvider, map[string]any, map[string]any) string
 		words  string
 	}{
 		"another nonce":         {claims: l.with("nonce", "x")},
@@ -217,16 +220,16 @@ func TestIDTokensAreChecked(t *testing.T) {
 		"unverified, in words":  {claims: l.with("email_verified", "false"), words: "has not verified"},
 		"not said":              {claims: l.with("email_verified", nil), words: "has not verified"},
 		"verified as a number":  {claims: l.with("email_verified", 1), words: "has not verified"},
-		"no address":            {claims: l.with("email", nil), words: "no e-mail address"},
-		"two addresses":         {claims: l.with("email", "ada@example.test, eve@evil.test"), words: "no e-mail address"},
-		"nobody who is invited": {claims: l.with("email", "eve@evil.test"), words: "Nobody has invited"},
-		"another's signature":   {sign: (*liar).byOthers},
-		"no signature":          {sign: (*liar).byNobody},
-		"a shared secret":       {sign: (*liar).byPublicKey},
-		"no token":              {sign: func(*liar, map[string]any, map[string]any) string { return "" }},
-		"garbage":               {sign: func(*liar, map[string]any, map[string]any) string { return "a.b.c" }},
+		"no address":            {claims: l.with("email", nil), words: "no usable email address"},
+		"two addresses":         {claims: l.with("email", "ada@example.test, eve@evil.test"), words: "no usable email address"},
+		"nobody who is invited": {claims: l.with("email", "eve@evil.test"), words: "has no invitation"},
+		"another's signature":   {sign: (*fakeProvider).byOthers},
+		"no signature":          {sign: (*fakeProvider).byNobody},
+		"a shared secret":       {sign: (*fakeProvider).byPublicKey},
+		"no token":              {sign: func(*fakeProvider, map[string]any, map[string]any) string { return "" }},
+		"garbage":               {sign: func(*fakeProvider, map[string]any, map[string]any) string { return "a.b.c" }},
 	} {
-		l.claims, l.sign = l.honest, (*liar).properly
+		l.claims, l.sign = l.honest, (*fakeProvider).properly
 		if c.claims != nil {
 			l.claims = c.claims
 		}
@@ -239,13 +242,13 @@ func TestIDTokensAreChecked(t *testing.T) {
 			t.Errorf("%s: %d %s", name, r.Status, r.Body)
 		}
 	}
-	l.claims, l.sign = l.honest, (*liar).properly
+	l.claims, l.sign = l.honest, (*fakeProvider).properly
 	cookie, state := l.leave(t, n, "/app/events")
 	r := back(t, n, cookie, "state="+state+"&code=canary-code&iss="+url.QueryEscape(l.URL))
 	if r.Status != http.StatusSeeOther || session(r) == "" || r.Header.Get("Location") != "/app/" {
-		t.Fatalf("an honest one: %d %v %s", r.Status, r.Header, r.Body)
+		t.Fatalf("a correct response: %d %v %s", r.Status, r.Header, r.Body)
 	}
-	// The code was redeemed with what the challenge was made from.
+	// The code was redeemed with the verifier of the challenge.
 	if sum := sha256.Sum256([]byte(l.redeemed.Get("code_verifier"))); b64(sum[:]) != l.challenge || l.redeemed.Get("code") != "canary-code" {
 		t.Errorf("redeemed with %v", l.redeemed)
 	}
@@ -253,16 +256,16 @@ func TestIDTokensAreChecked(t *testing.T) {
 		l.claims = text
 		cookie, state := l.leave(t, n, "/app/")
 		if r := back(t, n, cookie, "state="+state+"&code=x"); r.Status != http.StatusSeeOther {
-			t.Errorf("verified, in words: %d %s", r.Status, r.Body)
+			t.Errorf("verified as a string: %d %s", r.Status, r.Body)
 		}
 	}
 }
 
-// Only the browser that left comes back, once: nobody signs another's browser in, and what was used is used up.
+// Only the browser that started a sign-in can complete it, once. No one can sign another browser in.
 func TestSignInIsBoundToTheBrowser(t *testing.T) {
 	t.Parallel()
 	var log safeBuffer
-	l := newLiar(t)
+	l := newFakeProvider(t)
 	n, _ := withProvider(t, l.URL, testnode.Setup{Log: &log})
 	cookie, state := l.leave(t, n, "/app/")
 	other, otherState := l.leave(t, n, "/app/")
@@ -284,13 +287,13 @@ func TestSignInIsBoundToTheBrowser(t *testing.T) {
 			t.Errorf("%s: %d %s", name, r.Status, r.Body)
 		}
 		if !strings.Contains(strings.Join(r.Header.Values("Set-Cookie"), ""), "__Host-sd_signin=; Path=/; Max-Age=0") {
-			t.Errorf("%s: the browser keeps its try: %v", name, r.Header.Values("Set-Cookie"))
+			t.Errorf("%s: the browser keeps the sign-in cookie: %v", name, r.Header.Values("Set-Cookie"))
 		}
 	}
 	if l.redeemed != nil {
 		t.Errorf("a code was redeemed: %v", l.redeemed)
 	}
-	r := back(t, n, other, "state="+otherState+"&code=canary-code") // the last one that the provider has seen
+	r := back(t, n, other, "state="+otherState+"&code=canary-code") // The last one that the provider has seen.
 	if r.Status != http.StatusSeeOther {
 		t.Fatalf("%d %s", r.Status, r.Body)
 	}
@@ -301,21 +304,21 @@ func TestSignInIsBoundToTheBrowser(t *testing.T) {
 	}
 }
 
-// A provider that is away, or says that it is another, lets nobody in; it is asked again the next time.
+// A provider that is down, or that claims another issuer, signs no one in. It is asked again at the next sign-in.
 func TestProviderAway(t *testing.T) {
 	t.Parallel()
-	l := newLiar(t)
+	l := newFakeProvider(t)
 	n, _ := withProvider(t, l.URL, testnode.Setup{})
 	l.issuer = "https://evil.test"
-	nobody := &testnode.Browser{Node: n}
-	if r := nobody.Page(t, "/app/sign-in/start"); r.Status != http.StatusServiceUnavailable || !strings.Contains(string(r.Body), "does not answer") {
-		t.Errorf("another's name: %d %s", r.Status, r.Body)
+	anonymous := &testnode.Browser{Node: n}
+	if r := anonymous.Page(t, "/app/sign-in/start"); r.Status != http.StatusServiceUnavailable || !strings.Contains(string(r.Body), "is not responding") {
+		t.Errorf("another issuer: %d %s", r.Status, r.Body)
 	}
 	l.issuer = ""
-	if r := nobody.Page(t, "/app/sign-in/start"); r.Status != http.StatusSeeOther {
+	if r := anonymous.Page(t, "/app/sign-in/start"); r.Status != http.StatusSeeOther {
 		t.Errorf("%d %s", r.Status, r.Body)
 	}
-	if r := nobody.Page(t, "/app/sign-in"); !strings.Contains(string(r.Body), "Continue with Test") {
+	if r := anonymous.Page(t, "/app/sign-in"); !strings.Contains(string(r.Body), "Continue with Test") {
 		t.Errorf("%s", r.Body)
 	}
 }

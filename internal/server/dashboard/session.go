@@ -11,7 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 )
 
-// sessionBody is what the site asks first: who is signed in, and where they can go.
+// sessionBody is what the web application loads first: who is signed in, and which orgs they can open.
 type sessionBody struct {
 	SignedIn   bool         `json:"signedIn"`
 	Person     *personBody  `json:"person,omitempty"`
@@ -37,12 +37,12 @@ type orgBody struct {
 	Suspended   bool   `json:"suspended"`
 }
 
-// supportBody is there when an operator is looking.
+// supportBody is present if an operator opened the org.
 type supportBody struct {
 	Reason string `json:"reason"`
 }
 
-// getSession says who is signed in. Nobody is an answer too, so that the site need not fail to find out.
+// getSession returns the session. It answers 200 without a session too, so that the web application sees no error.
 func (v *visit) getSession() {
 	ctx, cancel := v.context()
 	defer cancel()
@@ -80,7 +80,7 @@ func viewSession(b member.Session, places []member.Place) sessionBody {
 	for i, at := range places {
 		o := at.Org
 		body.Orgs[i] = orgBody{string(o.ID), o.Name, string(o.Environment), string(at.Role), string(o.Plan), o.SuspendedAt != nil}
-		// The first one stands in for one that the person has left.
+		// The first org is current if the user has left the one that was open.
 		if body.CurrentOrg == "" || o.ID == b.Org {
 			body.CurrentOrg = string(o.ID)
 		}
@@ -88,7 +88,7 @@ func viewSession(b member.Session, places []member.Place) sessionBody {
 	return body
 }
 
-// postOrg makes the browser show another org.
+// postOrg changes the current org of the browser.
 func (v *visit) postOrg() {
 	var body struct {
 		Org string `json:"org"`
@@ -98,7 +98,7 @@ func (v *visit) postOrg() {
 		return
 	}
 	if err := json.NewDecoder(v.r.Body).Decode(&body); err != nil {
-		v.refuse(problem.MalformedJSON.New("The body is no JSON object."))
+		v.refuse(problem.MalformedJSON.New("The body is not a JSON object."))
 		return
 	}
 	ctx, cancel := v.context()
@@ -118,5 +118,5 @@ func (v *visit) json(status int, body any) {
 	}
 	v.w.Header().Set("Content-Type", "application/json")
 	v.w.WriteHeader(status)
-	_, _ = v.w.Write(text) // the browser may have gone
+	_, _ = v.w.Write(text) // The browser may have disconnected.
 }

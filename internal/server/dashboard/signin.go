@@ -13,14 +13,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 )
 
-// home is where a browser goes that is to go nowhere else.
+// home is the default address after sign-in.
 const home = "/app/"
 
-// maxTo bounds the address that a browser goes to after sign-in.
+// maxTo bounds the address to go to after sign-in, in bytes.
 const maxTo = 1024
 
-// safeTo is the address to go to after sign-in: one of the dashboard's own, or its beginning. Anything that a browser could read as
-// another host's is not one, whatever else it could be.
+// safeTo returns the address to go to after sign-in: one of the dashboard's own, or home. It rejects everything that a
+// browser could read as another host.
 func safeTo(text string) string {
 	if len(text) > maxTo || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == '\\' || r >= 0x7f }) {
 		return home
@@ -34,13 +34,13 @@ func safeTo(text string) string {
 	}
 	for _, own := range []string{"/app/sign-in", "/app/sign-out", "/app/callback", "/app/session"} {
 		if u.Path == own || strings.HasPrefix(u.Path, own+"/") {
-			return home // would lead round in a circle
+			return home // It would be a loop.
 		}
 	}
 	return u.RequestURI()
 }
 
-// signInAt is the sign-in page that leads to an address.
+// signInAt returns the sign-in page that leads to an address.
 func signInAt(to string) string {
 	if to = safeTo(to); to == home {
 		return "/app/sign-in"
@@ -48,7 +48,7 @@ func signInAt(to string) string {
 	return "/app/sign-in?" + url.Values{"to": {to}}.Encode()
 }
 
-// getSignIn shows how to sign in. Whoever is signed in already goes on.
+// getSignIn shows the sign-in page. A browser that is signed in already is redirected.
 func (v *visit) getSignIn() {
 	ctx, cancel := v.context()
 	defer cancel()
@@ -67,7 +67,7 @@ func (v *visit) getSignIn() {
 	v.showSignIn(http.StatusOK, p)
 }
 
-// The form of developers is filled in with somebody who belongs to what make up makes.
+// The development form is prefilled with a member of the org that make up creates.
 const (
 	devEmail  = "dev@stagedoor.test"
 	devName   = "Dev"
@@ -82,10 +82,10 @@ func (v *visit) showSignIn(status int, p *page) {
 	v.show(status, "signin", "Sign in", p)
 }
 
-// postSignIn takes the form of developers, who say themselves who they are.
+// postSignIn accepts the development form, in which users say who they are.
 func (v *visit) postSignIn() {
 	if !v.Config.Dev {
-		v.gone()
+		v.notFound()
 		return
 	}
 	if err := v.r.ParseForm(); err != nil {
@@ -95,56 +95,56 @@ func (v *visit) postSignIn() {
 	to := safeTo(v.r.PostFormValue("to"))
 	email, ok := member.CleanEmail(v.r.PostFormValue("email"))
 	if !ok {
-		v.showSignIn(http.StatusUnprocessableEntity, &page{To: to, Problem: "Enter an e-mail address, such as dev@stagedoor.test.", Email: v.r.PostFormValue("email"), Name: v.r.PostFormValue("name")})
+		v.showSignIn(http.StatusUnprocessableEntity, &page{To: to, Problem: "Enter an email address, for example dev@stagedoor.test.", Email: v.r.PostFormValue("email"), Name: v.r.PostFormValue("name")})
 		return
 	}
 	ctx, cancel := v.context()
 	defer cancel()
-	v.welcome(ctx, member.Claims{Issuer: devIssuer, Subject: email, Email: email, Name: v.r.PostFormValue("name")}, member.Welcome{TakeUp: true}, to)
+	v.signIn(ctx, member.Claims{Issuer: devIssuer, Subject: email, Email: email, Name: v.r.PostFormValue("name")}, member.Welcome{TakeUp: true}, to)
 }
 
-// welcome signs somebody in whose identity is proven. The browser gets a new cookie, and its old session ends: nobody who knew that one
-// comes in with it.
-func (v *visit) welcome(ctx context.Context, c member.Claims, w member.Welcome, to string) {
+// signIn signs in a user whose identity is proven. The browser gets a new cookie and its old session ends, which
+// prevents session fixation.
+func (v *visit) signIn(ctx context.Context, c member.Claims, w member.Welcome, to string) {
 	w.Signup = v.Config.Signup && !v.SignupsPaused(ctx)
 	if old := v.cookie(); !old.Empty() {
-		if err := v.Members.SignOut(ctx, v.by(), old); err != nil {
+		if err := v.Members.SignOut(ctx, v.actor(), old); err != nil {
 			v.refuse(err)
 			return
 		}
 	}
-	b, cookie, err := v.Members.SignIn(ctx, v.by(), c, w, v.r.UserAgent())
+	b, cookie, err := v.Members.SignIn(ctx, v.actor(), c, w, v.r.UserAgent())
 	switch {
 	case errors.Is(err, member.ErrNotInvited):
-		v.showSignIn(http.StatusForbidden, &page{To: to, Problem: "Nobody has invited this address. Ask somebody of your organisation for an invitation, then open its link."})
+		v.showSignIn(http.StatusForbidden, &page{To: to, Problem: "This address has no invitation. Ask an admin of your organisation for an invitation, then open its link."})
 	case errors.Is(err, member.ErrEmail):
-		v.showSignIn(http.StatusForbidden, &page{To: to, Problem: "The identity provider gave no e-mail address that can be used."})
+		v.showSignIn(http.StatusForbidden, &page{To: to, Problem: "The identity provider returned no usable email address."})
 	case err != nil:
 		v.refuse(err)
 	default:
 		v.person = b.Person.ID
-		v.enter(b, cookie, to)
+		v.startSession(b, cookie, to)
 	}
 }
 
-// enter gives a browser its session and sends it on.
-func (v *visit) enter(b member.Session, cookie secret.String, to string) {
+// startSession sets the session cookie and redirects the browser.
+func (v *visit) startSession(b member.Session, cookie secret.String, to string) {
 	v.setCookie(member.Cookie, cookie, cookieLasts)
 	if b.Org == "" && !strings.HasPrefix(to, "/app/invitation/") {
-		to = home // which says what is missing
+		to = home // It explains that the user has no org yet.
 	}
 	http.Redirect(v.w, v.r, to, http.StatusSeeOther)
 }
 
-// cookieLasts is when a browser forgets by itself; the session ends no later.
+// cookieLasts is when a browser drops the cookie; the session ends no later.
 const cookieLasts = 24 * time.Hour
 
-// postSignOut ends the session, whoever's it is.
+// postSignOut ends the session of the browser.
 func (v *visit) postSignOut() {
 	ctx, cancel := v.context()
 	defer cancel()
 	if cookie := v.cookie(); !cookie.Empty() {
-		if err := v.Members.SignOut(ctx, v.by(), cookie); err != nil {
+		if err := v.Members.SignOut(ctx, v.actor(), cookie); err != nil {
 			v.refuse(err)
 			return
 		}

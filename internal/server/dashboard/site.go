@@ -6,24 +6,25 @@ import (
 	"github.com/stagedoor/stagedoor/internal/server/webapp"
 )
 
-// getAsset serves a file of the site.
+// getAsset serves a file of the web application.
 func (v *visit) getAsset() {
 	if !v.site.Asset(v.w, v.r, v.r.PathValue("file")) {
-		v.gone()
+		v.notFound()
 	}
 }
 
-// getStyle serves the style of the pages before sign-in.
+// getStyle serves the style sheet of the pages before sign-in.
 func (v *visit) getStyle() {
 	v.w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	v.w.Header().Set("Content-Type", "text/css; charset=utf-8")
-	_, _ = v.w.Write([]byte(v.style)) // the browser may have gone
+	_, _ = v.w.Write([]byte(v.style)) // The browser may have disconnected.
 }
 
-// getSite serves the dashboard to whoever is signed in. Every address is the same page; the site finds out what to show.
+// getSite serves the web application to signed-in users. Every address is the same document; its script decides what to
+// show.
 func (v *visit) getSite() {
-	if !webapp.Wants(v.r) {
-		v.gone()
+	if !webapp.IsNavigation(v.r) {
+		v.notFound()
 		return
 	}
 	ctx, cancel := v.context()

@@ -20,71 +20,71 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 )
 
-// visit is one request of a browser's.
+// visit is one request of a browser.
 type visit struct {
 	*Dashboard
 	name    string
 	w       *accesslog.Recorder
 	r       *http.Request
-	began   time.Time
+	started time.Time
 	source  string
 	request id.Request
-	// person is who it turned out to be, for the log.
+	// person is the signed-in user, for the log.
 	person id.Person
 	fault  error
 }
 
-// page is what templates see.
+// page is the data of a template.
 type page struct {
 	*visit
 	Content template.HTML
 	Title   string
-	// Problem is what went wrong, and Note what else there is to say, in words.
+	// Problem is the error message, Note any other message.
 	Problem, Note string
-	// To is where the browser goes in the end.
+	// To is the address to go to after sign-in.
 	To string
-	// Provider is the identity provider's name; empty if there is none. Dev shows the form of developers.
+	// Provider is the name of the identity provider; empty if there is none. Dev shows the development form.
 	Provider string
 	Dev      bool
-	// Email and Name are in that form.
+	// Email and Name prefill that form.
 	Email, Name string
-	// Again asks the identity provider not to take whoever it knows already.
+	// Again asks the identity provider to let the user choose an account.
 	Again bool
 
 	Org        string
 	Invitation member.Invitation
 	Offer      member.Offer
-	// Who is signed in; empty if nobody is.
+	// Who is the email address of the signed-in user, or empty. In broken.html it is the address of a link.
 	Who string
 }
 
-// Version makes the address of the style good for ever.
+// Version is part of the address of the style sheet, so browsers may cache it forever.
 func (p *page) Version() string { return p.styleVersion }
 
-// maxForm bounds what a page may send.
+// maxForm bounds a submitted form, in bytes.
 const maxForm = 16 << 10
 
-// serve is what every page has around it: headers, the limits of a source, recovery, and the one line of the log.
+// serve wraps the handler of a page with its headers, the limits of a source, recovery, and the log line.
 func (b *Dashboard) serve(name string, handle func(*visit)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := &visit{Dashboard: b, name: name, r: r, began: b.Now(), source: b.Source(r), request: id.New[id.Request](), w: &accesslog.Recorder{ResponseWriter: w}}
+		v := &visit{Dashboard: b, name: name, r: r, started: b.Now(), source: b.Source(r), request: id.New[id.Request](), w: &accesslog.Recorder{ResponseWriter: w}}
 		v.secure()
 		defer v.finish()
 		defer v.recover()
-		if v.admitted() {
+		if v.checkPost() {
 			handle(v)
 		}
 	})
 }
 
-// admitted refuses sources that send too much, and what pages of other sites send.
-func (v *visit) admitted() bool {
+// checkPost refuses sources over their limit and requests from other sites. It returns false if it has answered.
+func (v *visit) checkPost() bool {
 	if v.r.Method == http.MethodGet || v.r.Method == http.MethodHead {
 		return true
 	}
 	v.r.Body = http.MaxBytesReader(v.w, v.r.Body, maxForm)
 	if !v.origins.Own(v.r) {
-		v.refuse(problem.CrossOriginRefused.New("The request was made by a page of another site."))
+		v.refuse(problem.CrossOriginRefused.New("The request came from a page of another site."))
 		return false
 	}
 	if !v.posts.Take(v.source) {
@@ -94,7 +94,7 @@ func (v *visit) admitted() bool {
 	return true
 }
 
-// secure sets the headers of a page. The site sets a policy of its own.
+// secure sets the headers of a page. The web application replaces the policy.
 func (v *visit) secure() {
 	head := v.w.Header()
 	head.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
@@ -103,7 +103,7 @@ func (v *visit) secure() {
 	head.Set("Cross-Origin-Resource-Policy", "same-origin")
 	head.Set("Cache-Control", "no-store")
 	head.Set("X-Content-Type-Options", "nosniff")
-	// A page's address may hold a token.
+	// The address of a page may contain a token.
 	head.Set("Referrer-Policy", "no-referrer")
 	head.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=(), payment=(), usb=()")
 	head.Set("X-Robots-Tag", "noindex, nofollow")
@@ -118,7 +118,7 @@ func (v *visit) secure() {
 
 func (v *visit) https() bool { return strings.HasPrefix(v.Config.PublicURL, "https:") }
 
-// setCookie gives the browser a cookie that scripts cannot read and other sites cannot send along with a change.
+// setCookie sets a cookie that scripts cannot read and other sites cannot send with a change.
 func (v *visit) setCookie(name string, value secret.String, lasts time.Duration) {
 	http.SetCookie(v.w, &http.Cookie{
 		Name: name, Value: value.Reveal(), Path: "/", MaxAge: int(lasts / time.Second), HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode,
@@ -129,7 +129,7 @@ func (v *visit) dropCookie(name string) {
 	http.SetCookie(v.w, &http.Cookie{Name: name, Path: "/", MaxAge: -1, HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode})
 }
 
-// cookie is the browser's session; empty if it has none, or more than one.
+// cookie returns the session cookie; empty if there is none or more than one.
 func (v *visit) cookie() secret.String {
 	if given := v.r.CookiesNamed(member.Cookie); len(given) == 1 {
 		return secret.New(given[0].Value)
@@ -137,19 +137,19 @@ func (v *visit) cookie() secret.String {
 	return secret.String{}
 }
 
-// patience bounds what a page may take to answer, the identity provider included.
-const patience = 15 * time.Second
+// pageTimeout bounds the time to answer, including the identity provider.
+const pageTimeout = 15 * time.Second
 
 func (v *visit) context() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(v.r.Context(), patience)
+	return context.WithTimeout(v.r.Context(), pageTimeout)
 }
 
-// by is whoever it is, doing something; package member fills in who.
-func (v *visit) by() audit.By {
+// actor returns the actor of an audit entry; package member fills in the person.
+func (v *visit) actor() audit.By {
 	return audit.By{Kind: audit.ActorMember, Request: v.request, IPHash: v.HashIP(v.source)}
 }
 
-// signedIn reads who is signed in. It is not ok if nobody is; then the error is nil, or says why it is not known.
+// signedIn returns the session of the browser. ok is false without an error if the browser is not signed in.
 func (v *visit) signedIn(ctx context.Context) (b member.Session, ok bool, err error) {
 	cookie := v.cookie()
 	if cookie.Empty() {
@@ -163,13 +163,13 @@ func (v *visit) signedIn(ctx context.Context) (b member.Session, ok bool, err er
 	return b, err == nil, err
 }
 
-// show writes a page.
+// show renders and writes a page.
 func (v *visit) show(status int, name, title string, p *page) {
 	p.visit, p.Title = v, title
 	var content, whole bytes.Buffer
 	err := v.templates.ExecuteTemplate(&content, name+".html", p)
 	if err == nil {
-		p.Content = template.HTML(content.String()) // made by the line above
+		p.Content = template.HTML(content.String()) // Escaped by the template above.
 		err = v.templates.ExecuteTemplate(&whole, "layout.html", p)
 	}
 	if err != nil {
@@ -179,16 +179,16 @@ func (v *visit) show(status int, name, title string, p *page) {
 	}
 	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	v.w.WriteHeader(status)
-	_, _ = v.w.Write(whole.Bytes()) // the browser may have gone
+	_, _ = v.w.Write(whole.Bytes()) // The browser may have disconnected.
 }
 
-// html says whether a page is wanted rather than JSON.
+// html reports whether the browser wants a page and not JSON.
 func (v *visit) html() bool { return strings.Contains(v.r.Header.Get("Accept"), "text/html") }
 
 // refuse answers with a problem, as a page or as JSON.
 func (v *visit) refuse(err error) {
 	if v.r.Context().Err() != nil {
-		v.w.Status = statusGone // nobody is there to read it
+		v.w.Status = statusClientClosed // For the log; nobody reads the response.
 		return
 	}
 	p := problem.Of(err)
@@ -218,20 +218,20 @@ func (v *visit) showBroken(k problem.Kind) {
 	text := "Something went wrong on our side. Try again in a minute."
 	switch {
 	case k.Code == problem.CrossOriginRefused.Code:
-		text = "This was sent by a page of another site. Nothing was done. Open the dashboard itself and try again."
+		text = "This request came from a page of another site, so nothing was done. Open the dashboard and try again."
 	case k.Status < http.StatusInternalServerError:
-		text = "This cannot be done. " + k.Fix
+		text = "This is not possible. " + k.Fix
 	}
 	v.show(k.Status, "broken", k.Title, &page{Note: text})
 }
 
-// statusGone is nginx's way of saying in a log that the browser went away.
-const statusGone = 499
+// statusClientClosed is nginx's status for a client that disconnected.
+const statusClientClosed = 499
 
-// gone answers for addresses that no page has.
-func (v *visit) gone() {
+// notFound answers requests for addresses that are not a page.
+func (v *visit) notFound() {
 	if v.html() {
-		v.show(http.StatusNotFound, "broken", "Page not found", &page{Note: "There is nothing at this address."})
+		v.show(http.StatusNotFound, "broken", "Page not found", &page{Note: "This page does not exist."})
 		return
 	}
 	v.refuse(problem.RouteNotFound.New("Nothing is served at this path."))
@@ -240,7 +240,7 @@ func (v *visit) gone() {
 func (v *visit) showTooMany() {
 	v.w.Header().Set("Retry-After", "60")
 	if v.html() {
-		v.show(http.StatusTooManyRequests, "broken", "Too many tries", &page{Note: "There were too many requests from your network. Wait a minute, then try again."})
+		v.show(http.StatusTooManyRequests, "broken", "Too many requests", &page{Note: "Your network sent too many requests. Wait a minute, then try again."})
 		return
 	}
 	v.refuse(problem.QuotaExceeded.New("Too many requests from this network.").After(60).With("reason", "auth_failures"))
@@ -252,7 +252,7 @@ func (v *visit) recover() {
 	if reason == nil {
 		return
 	}
-	accesslog.Panicked(v.Log, v.r, v.request, reason)
+	accesslog.LogPanic(v.Log, v.r, v.request, reason)
 	if v.w.Status == 0 {
 		v.refuse(errPanic)
 	}
@@ -260,9 +260,9 @@ func (v *visit) recover() {
 
 var errPanic = errors.New("panic")
 
-// finish writes the one line of this visit.
+// finish writes the log line of the visit.
 func (v *visit) finish() {
-	line := accesslog.Line{Request: v.request, Page: v.name, Took: v.Now().Sub(v.began), Fault: v.fault}
+	line := accesslog.Line{Request: v.request, Page: v.name, Took: v.Now().Sub(v.started), Fault: v.fault}
 	if v.person != "" {
 		line.About = append(line.About, slog.String("person_id", string(v.person)))
 	}

@@ -1,8 +1,10 @@
-// Package docs is the face that developers read: the documents of docs/ as pages at /docs, the reference (package reference), search, and
-// the same for programs, as Markdown and as llms.txt. The pages of problems, to which the API's errors link, are among them.
+// Package docs serves the documentation: the documents of docs/ as pages at /docs, the reference (package reference),
+// search, and the same for programs, as Markdown and as llms.txt. It also serves the pages of problems, to which errors
+// of the API link.
 //
-// Pages are made when they are first asked for and kept (site.go, page.go); they are the same for everybody, need no script and load nothing
-// from elsewhere. The navigation is nav.go. Markdown becomes HTML in package markdown.
+// Pages are rendered on first use and kept (site.go, page.go). They are the same for every reader, need no script and
+// load nothing from other sites. nav.go has the navigation; package markdown renders Markdown as HTML. Start reading at
+// Docs.build.
 package docs
 
 import (
@@ -24,34 +26,34 @@ import (
 //go:embed static templates
 var files embed.FS
 
-// Deps is what the face needs.
+// Deps are the dependencies of the documentation.
 type Deps struct {
-	// PublicURL is where readers reach the service, without a slash at its end.
+	// PublicURL is the address at which readers reach the service, without a trailing slash.
 	PublicURL string
-	// OpenAPI gives the document of the API; *api.API has it.
+	// OpenAPI returns the document of the API. *api.API implements it.
 	OpenAPI func() ([]byte, error)
-	// Catalog has the platform's events, Events all kinds.
+	// Catalog has the platform's events, Events all kinds of events.
 	Catalog *catalog.Catalog
 	Events  []event.Kind
 	Log     *slog.Logger
 	Now     func() time.Time
 }
 
-// Docs serves the face.
+// Docs serves the documentation.
 type Docs struct {
 	Deps
 	mux       *http.ServeMux
 	templates *template.Template
-	assets    map[string]*answer
-	// version is of all assets together; it makes their addresses good for ever.
+	assets    map[string]*staticResponse
+	// version is a hash of all assets. It is part of their address, so browsers may cache them forever.
 	version string
-	// site is made with the first request: the server does not wait for it when it starts.
+	// site is built with the first request, so that the server does not wait for it at start.
 	site func() (*site, error)
 }
 
-// New makes the face.
+// New loads the templates and assets.
 func New(d Deps) (*Docs, error) {
-	s := &Docs{Deps: d, mux: http.NewServeMux(), assets: map[string]*answer{}}
+	s := &Docs{Deps: d, mux: http.NewServeMux(), assets: map[string]*staticResponse{}}
 	if err := s.loadAssets(); err != nil {
 		return nil, err
 	}
@@ -66,7 +68,7 @@ func New(d Deps) (*Docs, error) {
 	return s, nil
 }
 
-// Before puts the pages in front of another handler of the same listener.
+// Before returns a handler that serves the documentation, and passes other paths to next.
 func (s *Docs) Before(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch path := r.URL.Path; {
@@ -78,24 +80,24 @@ func (s *Docs) Before(next http.Handler) http.Handler {
 	})
 }
 
-// ServeHTTP answers, and logs one line.
+// ServeHTTP serves a request and logs one line.
 func (s *Docs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	began, request := s.Now(), id.New[id.Request]()
-	answered := &accesslog.Recorder{ResponseWriter: w}
+	start, request := s.Now(), id.New[id.Request]()
+	recorder := &accesslog.Recorder{ResponseWriter: w}
 	secure(w.Header())
 	defer func() {
-		accesslog.Line{Request: request, Page: "docs", Took: s.Now().Sub(began), About: nil, Fault: nil}.Write(s.Log, r, answered)
+		accesslog.Line{Request: request, Page: "docs", Took: s.Now().Sub(start), About: nil, Fault: nil}.Write(s.Log, r, recorder)
 	}()
 	defer func() {
 		if reason := recover(); reason != nil {
-			accesslog.Panicked(s.Log, r, request, reason)
-			http.Error(answered, "Something went wrong on our side.", http.StatusInternalServerError)
+			accesslog.LogPanic(s.Log, r, request, reason)
+			http.Error(recorder, "Something went wrong on our side.", http.StatusInternalServerError)
 		}
 	}()
-	s.mux.ServeHTTP(answered, r)
+	s.mux.ServeHTTP(recorder, r)
 }
 
-// policy lets a page load its own style, script and pictures, send its search form, and nothing else.
+// policy lets a page load its own style sheet, script and images and submit its search form, and nothing else.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 func secure(h http.Header) {

@@ -24,7 +24,7 @@ import (
 
 const publicURL = "https://docs.test"
 
-// shared is made once: pages are the same for everybody.
+// shared is built once: pages are the same for every reader.
 var shared = sync.OnceValues(func() (*docs.Docs, error) {
 	platform, err := catalog.Sandbox()
 	if err != nil {
@@ -46,13 +46,13 @@ func site(t testing.TB) *docs.Docs {
 	return d
 }
 
-// answer is what came back, without its body.
-type answer struct {
+// response is a response without its body.
+type response struct {
 	StatusCode int
 	Header     http.Header
 }
 
-func get(t testing.TB, target string, header ...string) (answer, string) {
+func get(t testing.TB, target string, header ...string) (response, string) {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
 	for i := 0; i+1 < len(header); i += 2 {
@@ -60,12 +60,12 @@ func get(t testing.TB, target string, header ...string) (answer, string) {
 	}
 	w := httptest.NewRecorder()
 	site(t).ServeHTTP(w, r)
-	return answer{w.Code, w.Header()}, w.Body.String()
+	return response{w.Code, w.Header()}, w.Body.String()
 }
 
 var location = regexp.MustCompile(`<loc>` + regexp.QuoteMeta(publicURL) + `([^<]*)</loc>`)
 
-// allPages are the addresses of all pages, as the map for search engines lists them.
+// allPages returns the addresses of all pages, from the sitemap.
 func allPages(t testing.TB) (list []string) {
 	t.Helper()
 	_, body := get(t, "/docs/sitemap.xml")
@@ -78,7 +78,7 @@ func allPages(t testing.TB) (list []string) {
 	return list
 }
 
-// Every document is in the navigation, and everything in the navigation is there.
+// Every document is in the navigation, and every entry of the navigation exists.
 func TestNavigationIsComplete(t *testing.T) {
 	t.Parallel()
 	listed := map[string]bool{}
@@ -88,13 +88,13 @@ func TestNavigationIsComplete(t *testing.T) {
 		}
 		listed[file] = true
 		if _, err := os.Stat(path.Join("../../../docs", file)); err != nil {
-			t.Errorf("%s is listed in nav.go and not there", file)
+			t.Errorf("%s is listed in nav.go but does not exist", file)
 		}
 	}
 	err := fs.WalkDir(os.DirFS("../../../docs"), ".", func(file string, d fs.DirEntry, err error) error {
 		problem := strings.HasPrefix(file, "problems/") && file != "problems/README.md"
 		if err == nil && !d.IsDir() && strings.HasSuffix(file, ".md") && !problem && !listed[file] {
-			t.Errorf("docs/%s is in no place of nav.go", file)
+			t.Errorf("docs/%s is not in nav.go", file)
 		}
 		return err
 	})
@@ -103,8 +103,8 @@ func TestNavigationIsComplete(t *testing.T) {
 	}
 }
 
-// attributes yields the attributes of all elements of a page, with names in lower case. A page is large and there are
-// hundreds, so it looks for the mark between name and value, and not at every byte.
+// attributes yields the attributes of all elements of a page, with names in lower case. There are hundreds of large
+// pages, so it searches for the mark between name and value instead of looking at every byte.
 func attributes(body string) iter.Seq2[string, string] {
 	return func(yield func(name, value string) bool) {
 		for {
@@ -122,7 +122,7 @@ func attributes(body string) iter.Seq2[string, string] {
 	}
 }
 
-// refused reports whether a page's own policy refuses an attribute.
+// refused reports whether the policy of a page refuses an attribute.
 func refused(name, value string) bool {
 	value = strings.ToLower(value)
 	return name == "style" || strings.HasPrefix(name, "on") || strings.HasPrefix(value, "javascript:") ||
@@ -147,20 +147,20 @@ func TestRefusedAttributesAreFound(t *testing.T) {
 	}
 }
 
-// elsewhere are addresses of other faces of the same server.
+// elsewhere reports whether an address is served by another part of the server.
 func elsewhere(to string) bool {
 	return to == "/v1/openapi.json" || to == "/app" || strings.HasPrefix(to, "/app/") || strings.HasPrefix(to, "http") || strings.HasPrefix(to, "mailto:")
 }
 
-// No page has a link or an anchor that leads nowhere, an id twice, or anything that its own policy would refuse.
+// No page has a broken link or anchor, a repeated id, or anything that its own policy refuses.
 func TestPagesAreSound(t *testing.T) {
 	t.Parallel()
 	anchors := map[string][]string{}
 	bodies := map[string]string{}
 	for _, page := range allPages(t) {
-		answer, body := get(t, page)
-		if answer.StatusCode != http.StatusOK {
-			t.Errorf("%s: %d %s", page, answer.StatusCode, body)
+		response, body := get(t, page)
+		if response.StatusCode != http.StatusOK {
+			t.Errorf("%s: %d %s", page, response.StatusCode, body)
 			continue
 		}
 		bodies[page] = body
@@ -178,7 +178,7 @@ func TestPagesAreSound(t *testing.T) {
 			t.Errorf("%s has a script or a style in it", page)
 		}
 		if strings.Count(body, "<h1>") != 1 || strings.Contains(body, "<h1></h1>") {
-			t.Errorf("%s has not one headline", page)
+			t.Errorf("%s does not have exactly one h1", page)
 		}
 	}
 	checked := map[string]bool{}
@@ -192,43 +192,43 @@ func TestPagesAreSound(t *testing.T) {
 				to = page
 			}
 			if anchor != "" && !slices.Contains(anchors[to], anchor) {
-				t.Errorf("%s links to %s#%s, which is not there", page, to, anchor)
+				t.Errorf("%s links to %s#%s, which does not exist", page, to, anchor)
 			}
 			if _, read := bodies[to]; read || checked[to] || elsewhere(to) {
 				continue
 			}
 			checked[to] = true
-			if answer, _ := get(t, to); answer.StatusCode != http.StatusOK {
-				t.Errorf("%s links to %s: %d", page, to, answer.StatusCode)
+			if response, _ := get(t, to); response.StatusCode != http.StatusOK {
+				t.Errorf("%s links to %s: %d", page, to, response.StatusCode)
 			}
 		}
 	}
 }
 
-// A page is at its address as HTML, and at the same with .md as Markdown; llms.txt lists all of them.
+// Every page is available as HTML, and with .md as Markdown. llms.txt lists all of them.
 func TestMarkdownForPrograms(t *testing.T) {
 	t.Parallel()
 	_, list := get(t, "/llms.txt")
 	_, full := get(t, "/llms-full.txt")
 	for _, page := range allPages(t) {
-		answer, body := get(t, page+".md")
-		if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "text/markdown; charset=utf-8" || !strings.HasPrefix(body, "# ") {
-			t.Errorf("%s.md: %d %s %.40q", page, answer.StatusCode, answer.Header.Get("Content-Type"), body)
+		response, body := get(t, page+".md")
+		if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != "text/markdown; charset=utf-8" || !strings.HasPrefix(body, "# ") {
+			t.Errorf("%s.md: %d %s %.40q", page, response.StatusCode, response.Header.Get("Content-Type"), body)
 		}
 		if !strings.Contains(list, "]("+publicURL+page+".md)") {
 			t.Errorf("llms.txt does not list %s", page)
 		}
 		if !strings.Contains(full, strings.TrimSpace(body)) {
-			t.Errorf("llms-full.txt does not hold %s", page)
+			t.Errorf("llms-full.txt does not contain %s", page)
 		}
 	}
-	if answer, again := get(t, "/docs/llms.txt"); again != list || answer.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
+	if response, again := get(t, "/docs/llms.txt"); again != list || response.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
 		t.Error("/docs/llms.txt is not /llms.txt")
 	}
 }
 
-// Answers say how long they hold, and a reader who has one already does not get it again.
-func TestAnswersCanBeKept(t *testing.T) {
+// Responses say how long they may be cached, and a current copy gets 304.
+func TestResponsesAreCacheable(t *testing.T) {
 	t.Parallel()
 	_, home := get(t, "/docs")
 	style := regexp.MustCompile(`/docs/-/[0-9a-f]+/docs\.css`).FindString(home)
@@ -236,10 +236,10 @@ func TestAnswersCanBeKept(t *testing.T) {
 		"/docs": "public, max-age=300", "/docs/connect.md": "public, max-age=300", "/llms.txt": "public, max-age=300",
 		style: "public, max-age=31536000, immutable",
 	} {
-		answer, body := get(t, target)
-		tag := answer.Header.Get("ETag")
-		if answer.Header.Get("Cache-Control") != cache || tag == "" || body == "" {
-			t.Errorf("%s: %v", target, answer.Header)
+		response, body := get(t, target)
+		tag := response.Header.Get("ETag")
+		if response.Header.Get("Cache-Control") != cache || tag == "" || body == "" {
+			t.Errorf("%s: %v", target, response.Header)
 		}
 		again, empty := get(t, target, "If-None-Match", tag)
 		if again.StatusCode != http.StatusNotModified || empty != "" {
@@ -255,27 +255,27 @@ func TestAnswersCanBeKept(t *testing.T) {
 	}
 }
 
-// A page may use its own files and nothing else.
+// A page may use only its own files.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	for _, target := range []string{"/docs", "/docs/search?q=x", "/docs/none", "/docs/connect.md", "/problems/key-missing"} {
-		answer, _ := get(t, target)
+		response, _ := get(t, target)
 		want := "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-		if got := answer.Header.Get("Content-Security-Policy"); got != want {
+		if got := response.Header.Get("Content-Security-Policy"); got != want {
 			t.Errorf("%s: %s", target, got)
 		}
-		if answer.Header.Get("X-Content-Type-Options") != "nosniff" || answer.Header.Get("X-Frame-Options") != "DENY" {
-			t.Errorf("%s: %v", target, answer.Header)
+		if response.Header.Get("X-Content-Type-Options") != "nosniff" || response.Header.Get("X-Frame-Options") != "DENY" {
+			t.Errorf("%s: %v", target, response.Header)
 		}
 	}
 }
 
-// What is not there says so, and offers what sounds like it.
+// A missing page gets 404 and suggests similar pages.
 func TestMissingPage(t *testing.T) {
 	t.Parallel()
-	answer, body := get(t, "/docs/verify-webhook")
-	if answer.StatusCode != http.StatusNotFound || !strings.Contains(body, "<h1>No such page</h1>") || !strings.Contains(body, `href="/docs/recipes/verify-webhooks`) {
-		t.Errorf("%d %s", answer.StatusCode, body)
+	response, body := get(t, "/docs/verify-webhook")
+	if response.StatusCode != http.StatusNotFound || !strings.Contains(body, "<h1>Page not found</h1>") || !strings.Contains(body, `href="/docs/recipes/verify-webhooks`) {
+		t.Errorf("%d %s", response.StatusCode, body)
 	}
 	for _, target := range []string{"/docs/nothing.md", "/docs/embed.go", "/docs/../go.mod", "/docs/verify", "/docs/problems/none", "/docs/<script>"} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/docs", nil)
@@ -294,32 +294,32 @@ func TestMissingPage(t *testing.T) {
 	}
 }
 
-// Other addresses of a page lead to it.
+// Other addresses of a page redirect to it.
 func TestOtherAddresses(t *testing.T) {
 	t.Parallel()
 	for target, want := range map[string]string{"/docs/": "/docs", "/docs/connect/": "/docs/connect", "/docs/events.md": "", "/docs/reference/cli.md": "/docs/cli.md"} {
-		answer, _ := get(t, target)
-		if want != "" && (answer.StatusCode != http.StatusMovedPermanently || answer.Header.Get("Location") != want) {
-			t.Errorf("%s: %d %s", target, answer.StatusCode, answer.Header.Get("Location"))
+		response, _ := get(t, target)
+		if want != "" && (response.StatusCode != http.StatusMovedPermanently || response.Header.Get("Location") != want) {
+			t.Errorf("%s: %d %s", target, response.StatusCode, response.Header.Get("Location"))
 		}
 	}
 	_, direct := get(t, "/docs/problems/key-missing")
 	if _, linked := get(t, "/problems/key-missing"); linked != direct {
-		t.Error("the address in a problem shows another page")
+		t.Error("the address in a problem shows a different page")
 	}
-	answer, body := get(t, "/docs/verify/go/verify.go")
-	if answer.Header.Get("Content-Type") != "text/plain; charset=utf-8" || !strings.Contains(body, "package verify") {
-		t.Errorf("a program: %v %.60q", answer.Header, body)
+	response, body := get(t, "/docs/verify/go/verify.go")
+	if response.Header.Get("Content-Type") != "text/plain; charset=utf-8" || !strings.Contains(body, "package verify") {
+		t.Errorf("a program: %v %.60q", response.Header, body)
 	}
 }
 
-// Whatever is searched for is shown as words.
+// A search query is shown as text.
 func TestSearchIsInert(t *testing.T) {
 	t.Parallel()
 	for _, q := range []string{`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onfocus='alert(1)`, "\xff\xfe", strings.Repeat("a", 5000), `{{.}}`} {
-		answer, body := get(t, "/docs/search?q="+escape(q))
-		if answer.StatusCode != http.StatusOK || strings.Contains(body, "<script>alert") || strings.Contains(body, "<img src=x") || strings.Contains(body, "' onfocus='alert") {
-			t.Errorf("%q: %d", q, answer.StatusCode)
+		response, body := get(t, "/docs/search?q="+escape(q))
+		if response.StatusCode != http.StatusOK || strings.Contains(body, "<script>alert") || strings.Contains(body, "<img src=x") || strings.Contains(body, "' onfocus='alert") {
+			t.Errorf("%q: %d", q, response.StatusCode)
 		}
 		if len(body) > 100_000 {
 			t.Errorf("%.20q: %d bytes", q, len(body))
@@ -338,7 +338,7 @@ func escape(q string) string {
 	return b.String()
 }
 
-// Who asks for something finds the page about it, among the first.
+// The page about a topic is among the first results.
 func TestSearchFinds(t *testing.T) {
 	t.Parallel()
 	for question, want := range map[string]string{
@@ -384,7 +384,7 @@ func TestSearchFinds(t *testing.T) {
 	}
 }
 
-// BenchmarkFirstPage is what the first reader after a start waits for.
+// BenchmarkFirstPage measures how long the first reader after a start waits.
 func BenchmarkFirstPage(b *testing.B) {
 	platform, err := catalog.Sandbox()
 	if err != nil {
@@ -410,7 +410,7 @@ func BenchmarkFirstPage(b *testing.B) {
 	}
 }
 
-// Links to other files of the repository, which pages show without an address, lead to something for who reads the files themselves.
+// Links to other files of the repository, which pages show as plain text, work for readers of the files themselves.
 func TestLinksOfFilesLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	for _, file := range docs.NavFiles() {
@@ -429,7 +429,7 @@ func TestLinksOfFilesLeadSomewhere(t *testing.T) {
 				continue
 			}
 			if _, err := os.Stat(path.Join("../../../docs", path.Dir(file), target)); err != nil {
-				t.Errorf("docs/%s links to %s, which is not there", file, to)
+				t.Errorf("docs/%s links to %s, which does not exist", file, to)
 			}
 		}
 	}

@@ -1,6 +1,6 @@
 package docs
 
-// NavFiles lists the files that the navigation names.
+// NavFiles returns the files in the navigation.
 func NavFiles() (list []string) {
 	for _, g := range nav {
 		for _, e := range g.entries {
@@ -15,7 +15,7 @@ func NavFiles() (list []string) {
 // Found is one result of a search.
 type Found struct{ Title, Heading, Path string }
 
-// Search asks the index.
+// Search searches the index.
 func (s *Docs) Search(question string) ([]Found, error) {
 	t, err := s.site()
 	if err != nil {

@@ -6,11 +6,12 @@ import (
 	"strings"
 )
 
-// texts makes what is for programs: a list of all pages (llms.txt), all pages in one (llms-full.txt), and the map for search engines.
-func (s *Docs) texts(t *site) map[string]*answer {
+// texts returns the files for programs: a list of all pages (llms.txt), all pages in one file (llms-full.txt), and the
+// sitemap.
+func (s *Docs) texts(t *site) map[string]*staticResponse {
 	var list, full, sitemap bytes.Buffer
 	list.WriteString("# Stagedoor\n\n> Connect a creator's account once, act on it over HTTP, and receive its events.\n\n" +
-		"Every page is Markdown at its address with .md behind it. Everything in one file: " + s.PublicURL + "/llms-full.txt. The OpenAPI document: " + s.PublicURL + "/v1/openapi.json.\n")
+		"Every page is available as Markdown: add .md to its address. All pages in one file: " + s.PublicURL + "/llms-full.txt. The OpenAPI document: " + s.PublicURL + "/v1/openapi.json.\n")
 	sitemap.WriteString(xml.Header + `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">` + "\n")
 	group := ""
 	for _, p := range t.pages {
@@ -31,13 +32,13 @@ func (s *Docs) texts(t *site) map[string]*answer {
 		full.Write(bytes.TrimSpace(p.source))
 		full.WriteString("\n\n")
 		sitemap.WriteString("<url><loc>")
-		_ = xml.EscapeText(&sitemap, []byte(s.PublicURL+p.path)) // a buffer takes everything
+		_ = xml.EscapeText(&sitemap, []byte(s.PublicURL+p.path)) // Writing to a buffer does not fail.
 		sitemap.WriteString("</loc></url>\n")
 	}
 	sitemap.WriteString("</urlset>\n")
-	return map[string]*answer{
-		"llms.txt":      newAnswer("text/plain; charset=utf-8", list.Bytes()),
-		"llms-full.txt": newAnswer("text/plain; charset=utf-8", full.Bytes()),
-		"sitemap.xml":   newAnswer("application/xml", sitemap.Bytes()),
+	return map[string]*staticResponse{
+		"llms.txt":      newStaticResponse("text/plain; charset=utf-8", list.Bytes()),
+		"llms-full.txt": newStaticResponse("text/plain; charset=utf-8", full.Bytes()),
+		"sitemap.xml":   newStaticResponse("application/xml", sitemap.Bytes()),
 	}
 }

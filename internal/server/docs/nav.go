@@ -2,15 +2,16 @@ package docs
 
 // entry is one page of the navigation.
 type entry struct {
-	// file is a Markdown file below docs/, or one at the top of the repository behind ../; empty for a page that is made.
+	// file is a Markdown file below docs/, or with ../ one at the top of the repository; empty for a generated page.
 	file string
-	// path is where the page is; empty for the place that follows from the file.
+	// path is the address of the page; empty to derive it from the file.
 	path string
-	// label is what the navigation calls it; empty for the page's own title.
+	// label is the name in the navigation; empty for the title of the page.
 	label string
 }
 
-// group is a heading of the navigation with its pages. Pages that are made (SDK resources, problems, …) are put where their path says.
+// group is a heading of the navigation with its pages. Generated pages (SDK resources, problems, …) are placed by their
+// path.
 type group struct {
 	title   string
 	entries []entry
@@ -18,8 +19,8 @@ type group struct {
 	folded bool
 }
 
-// nav is the whole navigation, in the order of reading: previous and next follow it. A Markdown file of docs/ that is not listed here, and
-// one that is listed and not there, fail a test.
+// nav is the whole navigation in reading order, which previous and next follow. Tests fail for a Markdown file of docs/
+// that is not listed here, and for a listed file that does not exist.
 var nav = []group{
 	{title: "Start", entries: []entry{
 		{file: "README.md", label: "Overview"},
@@ -53,7 +54,7 @@ var nav = []group{
 		{file: "events.md", path: "/docs/guides/events", label: "Events"},
 		{file: "webhooks.md", label: "Webhooks"},
 		{file: "errors.md", label: "Errors"},
-		{file: "idempotency.md", label: "Safe repetitions"},
+		{file: "idempotency.md", label: "Safe retries"},
 		{file: "keys.md", label: "API keys"},
 		{file: "usage.md", label: "Usage"},
 		{file: "logs.md", label: "Request log"},

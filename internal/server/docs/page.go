@@ -11,12 +11,12 @@ import (
 	"github.com/stagedoor/stagedoor/internal/server/docs/reference"
 )
 
-// view is what the template of a page is given.
+// view is the data of the template.
 type view struct {
 	Title, Description, Group string
-	// Path is its own address, Canonical the same with the host.
+	// Path is the address of the page, Canonical the same with the host.
 	Path, Canonical string
-	// Wide pages have code beside the text and no list of contents.
+	// Wide pages have code next to the text and no table of contents.
 	Wide bool
 	Body template.HTML
 	// Contents are the headings of the page.
@@ -27,9 +27,9 @@ type view struct {
 	Crumb    *link
 	Previous *link
 	Next     *link
-	// File is the source in the repository; empty for a page that is made.
+	// File is the source in the repository; empty for a generated page.
 	File string
-	// Query is what was searched for, and Results what was found.
+	// Query is the search query, and Results what was found.
 	Query   string
 	Results []result
 	Missing bool
@@ -40,7 +40,7 @@ type link struct {
 	Here        bool
 }
 
-// navGroup is a part of the navigation as it is shown on one page.
+// navGroup is a group of the navigation as shown on one page.
 type navGroup struct {
 	Title string
 	// Open shows its pages.
@@ -50,13 +50,13 @@ type navGroup struct {
 
 type navLink struct {
 	link
-	// Below are pages that belong to it, shown when the reader is among them.
+	// Below are the pages that belong to it, shown while the reader is among them.
 	Below []link
 }
 
 type itemView struct {
 	reference.Item
-	// Try is where the dashboard calls it; empty for nowhere.
+	// Try is the address in the dashboard at which the method can be called; empty for none.
 	Try   string
 	Facts []template.HTML
 	Body  template.HTML
@@ -70,16 +70,16 @@ type foldView struct {
 	Body  template.HTML
 }
 
-// render makes a page's HTML.
-func (s *Docs) render(t *site, p *page) (*answer, error) {
+// render renders a page as HTML.
+func (s *Docs) render(t *site, p *page) (*staticResponse, error) {
 	v := t.view(p)
 	v.Canonical = s.PublicURL + p.path
 	r := &pageRenderer{link: t.address(p)}
-	if p.made != nil {
-		v.Wide = len(p.made.Items) > 0
-		v.Body = r.render("", p.made.Intro)
+	if p.generated != nil {
+		v.Wide = len(p.generated.Items) > 0
+		v.Body = r.render("", p.generated.Intro)
 		v.Contents = r.headings
-		for _, i := range p.made.Items {
+		for _, i := range p.generated.Items {
 			v.Items = append(v.Items, r.item(i))
 		}
 	} else {
@@ -93,15 +93,15 @@ func (s *Docs) render(t *site, p *page) (*answer, error) {
 	return s.execute(v)
 }
 
-func (s *Docs) execute(v view) (*answer, error) {
+func (s *Docs) execute(v view) (*staticResponse, error) {
 	var out bytes.Buffer
 	if err := s.templates.ExecuteTemplate(&out, "page.html", v); err != nil {
 		return nil, fmt.Errorf("render %s: %w", v.Path, err)
 	}
-	return newAnswer("text/html; charset=utf-8", out.Bytes()), nil
+	return newStaticResponse("text/html; charset=utf-8", out.Bytes()), nil
 }
 
-// pageRenderer renders the parts of a page that is made; it keeps the first error.
+// pageRenderer renders the parts of a generated page. It keeps the first error.
 type pageRenderer struct {
 	link     func(string) string
 	headings []markdown.Heading
@@ -117,10 +117,10 @@ func (r *pageRenderer) render(prefix, text string) template.HTML {
 	return doc.HTML
 }
 
-// inline renders a few words without a paragraph around them.
+// inline renders text without a paragraph around it.
 func (r *pageRenderer) inline(text string) template.HTML {
 	html := strings.TrimSpace(string(r.render("", text)))
-	return template.HTML(strings.TrimSuffix(strings.TrimPrefix(html, "<p>"), "</p>")) // made of what render made
+	return template.HTML(strings.TrimSuffix(strings.TrimPrefix(html, "<p>"), "</p>")) // From the escaped output of render.
 }
 
 func (r *pageRenderer) item(i reference.Item) itemView {
@@ -137,7 +137,7 @@ func (r *pageRenderer) item(i reference.Item) itemView {
 	return v
 }
 
-// view is what every page has around it.
+// view returns what all pages share: navigation, neighbours, title.
 func (t *site) view(p *page) view {
 	v := view{Title: p.title, Description: p.lead, Group: p.group, Path: p.path, Kind: p.kind, File: strings.TrimPrefix("docs/"+p.file, "docs/../"), Nav: t.navigation(p)}
 	if p.file == "" {
@@ -160,8 +160,8 @@ func (t *site) view(p *page) view {
 	return v
 }
 
-// navigation is the list of pages as it looks from one of them; nil for none of them. From the start everything common is in sight; a reader
-// who has gone further sees where they are.
+// navigation returns the list of pages as seen from one of them, or from none if at is nil. On start pages all common
+// groups are open; on others only the reader's own.
 func (t *site) navigation(at *page) []navGroup {
 	var groups []navGroup
 	for _, g := range nav {
@@ -176,7 +176,7 @@ func (t *site) navigation(at *page) []navGroup {
 					l.Below = append(l.Below, link{Label: child.label, Path: child.path, Here: child == at})
 				}
 			}
-			if at != nil && at.parent == p && p.file != "" { // of many problems only the one that is read
+			if at != nil && at.parent == p && p.file != "" { // Of the many problems, show only the current one.
 				l.Below = append(l.Below, link{Label: at.label, Path: at.path, Here: true})
 			}
 			shown.Links = append(shown.Links, l)

@@ -14,23 +14,23 @@ import (
 // index finds passages by their words.
 type index struct {
 	passages []passage
-	// words are all words, sorted, so that those that begin in a certain way are neighbours.
+	// words are all words, sorted, so that words with a common prefix are neighbours.
 	words    []string
 	postings map[string][]posting
 }
 
-// passage is what stands under one heading of a page.
+// passage is the text below one heading of a page.
 type passage struct {
 	page *page
-	// id is that of the heading, heading its words; both are empty for the beginning of a page.
+	// id is that of the heading, heading its text; both are empty for the start of a page.
 	id, heading, text, code string
 	// address is that of an operation.
 	address string
-	// bonus is how much it is preferred among equals: guides before decision records.
+	// bonus ranks passages among equals: guides before decision records.
 	bonus float64
 }
 
-// posting says that a word stands in a passage, and how much it counts there.
+// posting is the occurrence of a word in a passage, with its weight.
 type posting struct {
 	passage int
 	weight  float64
@@ -43,13 +43,13 @@ type result struct {
 	Excerpt            []piece
 }
 
-// piece is a part of a text; Hit ones were searched for.
+// piece is a part of a text; Hit marks search terms.
 type piece struct {
 	Text string
 	Hit  bool
 }
 
-// What a word counts, by where it stands.
+// Weights of a word by its position.
 const (
 	inTitle   = 6.0
 	inHeading = 8.0
@@ -57,14 +57,14 @@ const (
 	inCode    = 0.5
 )
 
-// Limits of what is shown.
+// Limits of a search.
 const (
 	maxResults  = 24
 	maxFromPage = 3
 	maxTerms    = 12
 )
 
-// index reads all pages.
+// index indexes all pages.
 func (t *site) index() *index {
 	x := &index{postings: map[string][]posting{}}
 	for _, p := range t.pages {
@@ -88,23 +88,23 @@ func passagesOf(p *page) (list []passage) {
 		bonus = 1
 	}
 	source := p.source
-	if p.made != nil {
-		source = []byte(p.made.Intro)
+	if p.generated != nil {
+		source = []byte(p.generated.Intro)
 		list = append(list, passage{page: p, text: p.lead, bonus: bonus})
 	}
-	if p.made == nil || !p.made.Index {
+	if p.generated == nil || !p.generated.Index {
 		doc, err := markdown.Render(source, markdown.Options{Link: nil, Prefix: "", Plain: true})
 		if err != nil {
-			return nil // it was read before, and fails nowhere else
+			return nil // Unreachable: the page was rendered before.
 		}
 		for _, at := range doc.Passages {
 			list = append(list, passage{page: p, id: at.ID, heading: at.Heading, text: at.Text, code: at.Code, bonus: bonus})
 		}
 	}
-	if p.made == nil {
+	if p.generated == nil {
 		return list
 	}
-	for _, i := range p.made.Items {
+	for _, i := range p.generated.Items {
 		text := plainText(i.Body)
 		if i.Verb != "" {
 			text = i.Verb + " " + i.Address + " " + text
@@ -132,7 +132,7 @@ func (x *index) add(p passage) {
 	x.passages = append(x.passages, p)
 	weights := map[string]float64{}
 	for word := range wordsOf(p.text) {
-		weights[word] = min(weights[word]+inText, 4*inText) // a word that comes often is not more than one that comes four times
+		weights[word] = min(weights[word]+inText, 4*inText) // More than four occurrences do not count.
 	}
 	for word := range wordsOf(p.code) {
 		weights[word] = max(weights[word], inCode)
@@ -153,8 +153,8 @@ func (x *index) add(p passage) {
 	}
 }
 
-// wordsOf yields the words of a text as they are compared: lower case, names such as massMessages as a whole and in parts, without the s of
-// a plural.
+// wordsOf yields the words of a text in the form in which they are compared: lower case, without plural s. Names such
+// as massMessages are yielded as a whole and in parts.
 func wordsOf(text string) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		for _, field := range strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
@@ -179,7 +179,7 @@ func stem(word string) string {
 	return word
 }
 
-// camel takes a name such as massMessages apart.
+// camel splits a name such as massMessages.
 func camel(name string) []string {
 	var parts []string
 	start := 0
@@ -192,10 +192,10 @@ func camel(name string) []string {
 	return append(parts, name[start:])
 }
 
-// stopWords are asked for and tell nothing.
+// stopWords are ignored in queries.
 var stopWords = []string{"a", "an", "and", "are", "can", "do", "doe", "for", "how", "i", "in", "is", "it", "my", "of", "on", "the", "to", "what", "when", "with"}
 
-// find answers a question: the passages that have the most of its words where they count the most.
+// find returns the passages that best match a query: those with most of its words at the most important positions.
 func (x *index) find(question string) []result {
 	terms := x.terms(question)
 	if len(terms) == 0 {
@@ -236,7 +236,7 @@ func (x *index) find(question string) []result {
 	return found
 }
 
-// terms are the words of a question that tell something.
+// terms returns the words of a query without stop words.
 func (x *index) terms(question string) (terms []string) {
 	for _, field := range strings.FieldsFunc(question, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
 		if term := stem(field); !slices.Contains(terms, term) && !slices.Contains(stopWords, term) && len(terms) < maxTerms {
@@ -246,7 +246,7 @@ func (x *index) terms(question string) (terms []string) {
 	return terms
 }
 
-// score says how much each passage has of a term: of the word itself, and less of words that begin with it.
+// score returns how well each passage matches a term: by the word itself, and less by words that start with it.
 func (x *index) score(term string) map[int]float64 {
 	scores := map[int]float64{}
 	from, _ := slices.BinarySearch(x.words, term)
@@ -284,10 +284,10 @@ func (p passage) result(terms []string) result {
 	return r
 }
 
-// excerptLength is about how much of a passage is shown, in bytes.
+// excerptLength is about the length of an excerpt, in bytes.
 const excerptLength = 200
 
-// excerpt is the part of a text around the first word that was searched for.
+// excerpt returns the part of a text around the first search term.
 func excerpt(text string, terms []string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	lower, at := strings.ToLower(text), -1
@@ -319,10 +319,10 @@ func excerpt(text string, terms []string) string {
 	return cut
 }
 
-// mark takes a text apart at the words that were searched for.
+// mark splits a text at the search terms.
 func mark(text string, terms []string) []piece {
 	var pieces []piece
-	say := func(words string, hit bool) {
+	add := func(words string, hit bool) {
 		if n := len(pieces); n > 0 && pieces[n-1].Hit == hit {
 			pieces[n-1].Text += words
 		} else if words != "" {
@@ -335,11 +335,11 @@ func mark(text string, terms []string) []piece {
 			end = len(text)
 		}
 		word := strings.ToLower(text[:end])
-		say(text[:end], end > 0 && slices.ContainsFunc(terms, func(term string) bool { return strings.HasPrefix(word, term) }))
+		add(text[:end], end > 0 && slices.ContainsFunc(terms, func(term string) bool { return strings.HasPrefix(word, term) }))
 		text = text[end:]
 		if len(text) > 0 {
 			_, size := utf8.DecodeRuneInString(text)
-			say(text[:size], false)
+			add(text[:size], false)
 			text = text[size:]
 		}
 	}

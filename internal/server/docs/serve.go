@@ -26,7 +26,7 @@ func (s *Docs) routes() {
 	}
 }
 
-// kinds are the types of our own files, and of those that documents refer to.
+// kinds are the media types of our own files, and of files that documents link to.
 var kinds = map[string]string{
 	".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml", ".md": "text/markdown; charset=utf-8",
 	".go": "text/plain; charset=utf-8", ".ts": "text/plain; charset=utf-8", ".py": "text/plain; charset=utf-8", ".json": "application/json",
@@ -44,28 +44,28 @@ func (s *Docs) loadAssets() error {
 			return err
 		}
 		all.Write(content)
-		s.assets[path.Base(name)] = newAnswer(kinds[path.Ext(name)], content)
+		s.assets[path.Base(name)] = newStaticResponse(kinds[path.Ext(name)], content)
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("read the pages' files: %w", err)
+		return fmt.Errorf("read assets: %w", err)
 	}
 	s.version = hex.EncodeToString(all.Sum(nil)[:6])
 	return nil
 }
 
-// getAsset serves a file of the pages. Its address has the files' version, so it is good for ever.
+// getAsset serves a file of the pages. Its address contains the version of the files, so it may be cached forever.
 func (s *Docs) getAsset(w http.ResponseWriter, r *http.Request) {
 	if file := s.assets[r.PathValue("file")]; file != nil && r.PathValue("version") == s.version {
 		file.write(w, r, http.StatusOK, cacheLong)
 		return
 	}
-	s.missing(w, r)
+	s.notFound(w, r)
 }
 
-// getPage serves a page, its Markdown if the address ends so, or a file that a document refers to.
+// getPage serves a page, its Markdown if the address ends in .md, or a file that a document links to.
 func (s *Docs) getPage(w http.ResponseWriter, r *http.Request) {
-	t, ok := s.ready(w, r)
+	t, ok := s.loadSite(w, r)
 	if !ok {
 		return
 	}
@@ -80,7 +80,7 @@ func (s *Docs) getPage(w http.ResponseWriter, r *http.Request) {
 	if p := t.byPath[at]; p != nil {
 		page, err := p.html()
 		if err != nil {
-			s.broken(w, r, err)
+			s.fail(w, r, err)
 			return
 		}
 		w.Header().Set("Link", `<`+p.path+`.md>; rel="alternate"; type="text/markdown"`)
@@ -89,10 +89,10 @@ func (s *Docs) getPage(w http.ResponseWriter, r *http.Request) {
 	}
 	if name, ok := strings.CutSuffix(at, ".md"); ok {
 		if p := t.byPath[name]; p != nil {
-			newAnswer(kinds[".md"], p.source).write(w, r, http.StatusOK, cacheShort)
+			newStaticResponse(kinds[".md"], p.source).write(w, r, http.StatusOK, cacheShort)
 			return
 		}
-		if p := t.byFile[strings.TrimPrefix(at, "/docs/")]; p != nil { // by the name that it has in the repository
+		if p := t.byFile[strings.TrimPrefix(at, "/docs/")]; p != nil { // The name of the file in the repository.
 			http.Redirect(w, r, p.path+".md", http.StatusMovedPermanently)
 			return
 		}
@@ -100,34 +100,34 @@ func (s *Docs) getPage(w http.ResponseWriter, r *http.Request) {
 	s.getFile(w, r, strings.TrimPrefix(at, "/docs/"))
 }
 
-// getFile serves a program that a document refers to, as text.
+// getFile serves a program that a document links to, as text.
 func (s *Docs) getFile(w http.ResponseWriter, r *http.Request, name string) {
 	kind := kinds[path.Ext(name)]
 	if kind == "" || path.Ext(name) == ".md" || !fs.ValidPath(name) {
-		s.missing(w, r)
+		s.notFound(w, r)
 		return
 	}
 	content, err := docs.Files.ReadFile(name)
 	if err != nil {
-		s.missing(w, r)
+		s.notFound(w, r)
 		return
 	}
-	newAnswer(kind, content).write(w, r, http.StatusOK, cacheShort)
+	newStaticResponse(kind, content).write(w, r, http.StatusOK, cacheShort)
 }
 
-// getText serves llms.txt and what is like it.
+// getText serves llms.txt and similar files.
 func (s *Docs) getText(w http.ResponseWriter, r *http.Request) {
-	if t, ok := s.ready(w, r); ok {
+	if t, ok := s.loadSite(w, r); ok {
 		t.texts()[strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/docs"), "/")].write(w, r, http.StatusOK, cacheShort)
 	}
 }
 
-// maxQuery is how much of a question is looked at.
+// maxQuery bounds a search query, in bytes.
 const maxQuery = 200
 
-// getSearch answers a question.
+// getSearch serves the search page.
 func (s *Docs) getSearch(w http.ResponseWriter, r *http.Request) {
-	t, ok := s.ready(w, r)
+	t, ok := s.loadSite(w, r)
 	if !ok {
 		return
 	}
@@ -139,39 +139,39 @@ func (s *Docs) getSearch(w http.ResponseWriter, r *http.Request) {
 	}
 	page, err := s.execute(view{Title: title, Path: "/docs/search", Nav: t.navigation(nil), Query: query, Results: t.search().find(query)})
 	if err != nil {
-		s.broken(w, r, err)
+		s.fail(w, r, err)
 		return
 	}
 	w.Header().Set("X-Robots-Tag", "noindex")
 	page.write(w, r, http.StatusOK, cacheShort)
 }
 
-// ready is the site; false if it could not be made, which was told.
-func (s *Docs) ready(w http.ResponseWriter, r *http.Request) (*site, bool) {
+// loadSite returns the site. It returns false if the site cannot be built, after it has answered the request.
+func (s *Docs) loadSite(w http.ResponseWriter, r *http.Request) (*site, bool) {
 	t, err := s.site()
 	if err != nil {
-		s.broken(w, r, err)
+		s.fail(w, r, err)
 		return nil, false
 	}
 	return t, true
 }
 
-func (s *Docs) broken(w http.ResponseWriter, r *http.Request, err error) {
-	s.Log.LogAttrs(r.Context(), slog.LevelError, "documents cannot be shown", slog.Any("error", err))
-	http.Error(w, "The documents cannot be shown right now.", http.StatusInternalServerError)
+func (s *Docs) fail(w http.ResponseWriter, r *http.Request, err error) {
+	s.Log.LogAttrs(r.Context(), slog.LevelError, "cannot serve documentation", slog.Any("error", err))
+	http.Error(w, "The documentation is not available. Try again later.", http.StatusInternalServerError)
 }
 
-// missing says that there is no such page, and what there is that sounds like it.
-func (s *Docs) missing(w http.ResponseWriter, r *http.Request) {
-	t, ok := s.ready(w, r)
+// notFound says that the page does not exist, and suggests similar ones.
+func (s *Docs) notFound(w http.ResponseWriter, r *http.Request) {
+	t, ok := s.loadSite(w, r)
 	if !ok {
 		return
 	}
 	words := strings.NewReplacer("/docs/", " ", "/problems/", " ", "/", " ", "-", " ", ".md", " ").Replace(r.URL.Path)
 	words = strings.ToValidUTF8(words[:min(len(words), maxQuery)], "")
-	page, err := s.execute(view{Title: "No such page", Path: "/docs/404", Nav: t.navigation(nil), Results: t.search().find(words), Missing: true})
+	page, err := s.execute(view{Title: "Page not found", Path: "/docs/404", Nav: t.navigation(nil), Results: t.search().find(words), Missing: true})
 	if err != nil {
-		s.broken(w, r, err)
+		s.fail(w, r, err)
 		return
 	}
 	page.write(w, r, http.StatusNotFound, "no-store")

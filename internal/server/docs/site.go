@@ -15,37 +15,37 @@ import (
 	"github.com/stagedoor/stagedoor/internal/server/docs/reference"
 )
 
-// site is all pages.
+// site is the set of all pages.
 type site struct {
-	// pages are in the order of reading.
+	// pages are in reading order.
 	pages  []*page
 	byPath map[string]*page
 	// byFile finds the page of a Markdown file.
 	byFile map[string]*page
 	search func() *index
-	// texts are llms.txt and what is like it.
-	texts func() map[string]*answer
+	// texts are llms.txt and similar files.
+	texts func() map[string]*staticResponse
 }
 
-// page is one of them.
+// page is one page of the site.
 type page struct {
 	path, label, title, lead string
-	// group is the heading of the navigation that it stands under; parent the page that it belongs to, nil for none.
+	// group is its heading in the navigation; parent is the page that it belongs to, or nil.
 	group  string
 	parent *page
-	// file is its Markdown file; empty for a page that is made.
+	// file is its Markdown file; empty for a generated page.
 	file string
-	// source is the Markdown.
+	// source is its Markdown.
 	source []byte
-	// made is what the reference says; nil for a file.
-	made *reference.Page
-	// kind is the problem that it is about; nil for others.
+	// generated is the page of the reference; nil for a file.
+	generated *reference.Page
+	// kind is the problem that it documents; nil for other pages.
 	kind *problem.Kind
-	// html is the page as it is sent, made once.
-	html func() (*answer, error)
+	// html renders the page once.
+	html func() (*staticResponse, error)
 }
 
-// build makes the site: which pages there are and what they are called. Their HTML comes when it is asked for.
+// build collects the pages with their titles. Their HTML is rendered on demand.
 func (s *Docs) build() (*site, error) {
 	t := &site{byPath: map[string]*page{}, byFile: map[string]*page{}}
 	openAPI, err := s.OpenAPI()
@@ -58,25 +58,25 @@ func (s *Docs) build() (*site, error) {
 	}
 	for _, g := range nav {
 		for _, e := range g.entries {
-			if err := t.enter(g, e, made); err != nil {
+			if err := t.addEntry(g, e, made); err != nil {
 				return nil, err
 			}
 		}
 	}
 	for _, p := range t.pages {
-		p.html = sync.OnceValues(func() (*answer, error) { return s.render(t, p) })
+		p.html = sync.OnceValues(func() (*staticResponse, error) { return s.render(t, p) })
 	}
 	t.search = sync.OnceValue(t.index)
-	t.texts = sync.OnceValue(func() map[string]*answer { return s.texts(t) })
+	t.texts = sync.OnceValue(func() map[string]*staticResponse { return s.texts(t) })
 	return t, nil
 }
 
-// enter adds what an entry of the navigation stands for: a file, or a page that is made with those below it.
-func (t *site) enter(g group, e entry, made []reference.Page) error {
+// addEntry adds the pages of an entry of the navigation: a file, or a generated page with those below it.
+func (t *site) addEntry(g group, e entry, made []reference.Page) error {
 	if e.file != "" {
 		p, err := t.addFile(g.title, e, nil)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // a test finds it; readers are better off with the other pages
+			return nil // A test finds it. Readers still get the other pages.
 		}
 		if err != nil || e.file != "problems/README.md" {
 			return err
@@ -89,14 +89,14 @@ func (t *site) enter(g group, e entry, made []reference.Page) error {
 		if m.Path != e.path && !strings.HasPrefix(m.Path, e.path+"/") {
 			continue
 		}
-		p := &page{path: m.Path, label: m.Label, title: m.Title, lead: m.Lead, group: g.title, parent: parent, source: m.Markdown(), made: m}
+		p := &page{path: m.Path, label: m.Label, title: m.Title, lead: m.Lead, group: g.title, parent: parent, source: m.Markdown(), generated: m}
 		if m.Path == e.path {
 			p.label, parent = e.label, p
 		}
 		t.add(p)
 	}
 	if parent == nil {
-		return fmt.Errorf("nothing makes the page %s", e.path)
+		return fmt.Errorf("no generated page %s", e.path)
 	}
 	return nil
 }
@@ -148,13 +148,13 @@ func readFile(name string) ([]byte, error) {
 	return docs.Files.ReadFile(name)
 }
 
-// pathOf is where the page of a file is: README.md stands for its folder.
+// pathOf returns the address of a file's page: README.md stands for its folder.
 func pathOf(file string) string {
 	return strings.TrimSuffix("/docs/"+strings.TrimSuffix(strings.TrimSuffix(file, ".md"), "README"), "/")
 }
 
-// address gives links in a document their address on the site: those to other documents, relative to its file. Links to other files of the
-// repository lose theirs, because a reader of the site does not have them.
+// address returns a function that maps links in a document to addresses of the site, relative to its file. It returns
+// an empty string for links to other files of the repository, which readers of the site do not have.
 func (t *site) address(from *page) func(string) string {
 	return func(to string) string {
 		if strings.Contains(to, "://") || strings.HasPrefix(to, "mailto:") || strings.HasPrefix(to, "#") {
@@ -187,7 +187,7 @@ func (t *site) address(from *page) func(string) string {
 	}
 }
 
-// children are the pages that belong to one.
+// children returns the pages below a page.
 func (t *site) children(of *page) (list []*page) {
 	for _, p := range t.pages {
 		if p.parent == of {

@@ -11,7 +11,7 @@ import (
 
 var token = regexp.MustCompile(`(--[a-z-]+):\s*([^;]+);`)
 
-// tokens are the variables of a block of a style sheet.
+// tokens returns the variables of a block of a style sheet.
 func tokens(t *testing.T, css, selector string) map[string]string {
 	t.Helper()
 	_, rest, ok := strings.Cut(css, selector+" {")
@@ -35,7 +35,7 @@ func style(t *testing.T) string {
 	return string(text)
 }
 
-// The documents look as the dashboard does: a colour that both have is the same, and dark is dark however it was chosen.
+// The documentation has the colours of the dashboard, and dark mode is the same however it was chosen.
 func TestTokensAreTheDashboards(t *testing.T) {
 	t.Parallel()
 	dashboard, err := os.ReadFile("../../../web/src/styles.css")
@@ -59,7 +59,7 @@ func TestTokensAreTheDashboards(t *testing.T) {
 	}
 }
 
-// Every colour of text has at least 4.5:1 on every ground it stands on, in both themes.
+// Every text colour has a contrast of at least 4.5:1 on every background that it is used on, in both themes.
 func TestContrast(t *testing.T) {
 	t.Parallel()
 	pairs := map[string][]string{
@@ -87,12 +87,12 @@ func contrast(t *testing.T, a, b string) float64 {
 	return (max(light, dark) + 0.05) / (min(light, dark) + 0.05)
 }
 
-// luminance is as WCAG 2 defines it.
+// luminance is as defined by WCAG 2.
 func luminance(t *testing.T, colour string) float64 {
 	t.Helper()
 	n, err := strconv.ParseUint(strings.TrimPrefix(colour, "#"), 16, 32)
 	if err != nil {
-		t.Fatalf("%q is no colour", colour)
+		t.Fatalf("%q is not a colour", colour)
 	}
 	part := func(shift int) float64 {
 		v := float64(n>>shift&255) / 255

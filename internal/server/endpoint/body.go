@@ -15,14 +15,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
-// What a JSON body may be.
+// Limits of a JSON body: size in bytes, levels of nesting, and members of one object or array.
 const (
 	maxBody    = 1 << 20
 	maxDepth   = 32
 	maxMembers = 1000
 )
 
-// readJSON reads a request's body, which its header must say is JSON.
+// readJSON reads the body of a request whose Content-Type must be JSON.
 func readJSON(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	media, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	charset := strings.ToLower(params["charset"])
@@ -40,13 +40,13 @@ func readJSON(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
 			return nil, problem.RequestTimeout.New("The body did not arrive in time.").Because(err)
 		}
-		return nil, problem.InvalidRequest.New("The body could not be read to its end.").Because(err)
+		return nil, problem.InvalidRequest.New("The body could not be read completely.").Because(err)
 	}
 	return body, nil
 }
 
-// checkJSON refuses what two readers could understand differently, or what is made to exhaust one: repeated names,
-// broken UTF-8, text behind the value, deep nesting, endless lists.
+// checkJSON rejects bodies that two parsers could read differently, or that are made to exhaust one: repeated names,
+// invalid UTF-8, text after the value, deep nesting, endless lists.
 func checkJSON(body []byte) error {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return problem.MalformedJSON.New("The body is empty; send a JSON object.")
@@ -56,17 +56,17 @@ func checkJSON(body []byte) error {
 	}
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
-	if err := walk(dec, "", 0); err != nil {
+	if err := checkValue(dec, "", 0); err != nil {
 		return err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return problem.MalformedJSON.New("There is something behind the end of the JSON value.")
+		return problem.MalformedJSON.New("The body has text after the JSON value.")
 	}
 	return nil
 }
 
-// walk checks one value.
-func walk(dec *json.Decoder, pointer string, depth int) error {
+// checkValue checks one value and everything in it.
+func checkValue(dec *json.Decoder, pointer string, depth int) error {
 	token, err := dec.Token()
 	if err != nil {
 		return malformed(dec, err)
@@ -74,7 +74,7 @@ func walk(dec *json.Decoder, pointer string, depth int) error {
 	delim, ok := token.(json.Delim)
 	if !ok {
 		if text, ok := token.(string); ok && strings.ContainsRune(text, 0) {
-			return problem.ValidationFailed.New("A text holds the character NUL.").At(pointer, "character", "must not hold the character NUL")
+			return problem.ValidationFailed.New("A string contains the character NUL.").At(pointer, "character", "must not contain the character NUL")
 		}
 		return nil
 	}
@@ -99,7 +99,7 @@ func walk(dec *json.Decoder, pointer string, depth int) error {
 			}
 			names[text] = true
 		}
-		if err := walk(dec, next, depth+1); err != nil {
+		if err := checkValue(dec, next, depth+1); err != nil {
 			return err
 		}
 	}
@@ -109,11 +109,11 @@ func walk(dec *json.Decoder, pointer string, depth int) error {
 	return nil
 }
 
-// escape writes a name as a part of a JSON pointer (RFC 6901).
+// escape encodes a name for a JSON pointer (RFC 6901).
 var escape = strings.NewReplacer("~", "~0", "/", "~1")
 
 func malformed(dec *json.Decoder, err error) error {
-	return problem.MalformedJSON.Newf("The body is not JSON: it breaks off or goes wrong at byte %d.", dec.InputOffset()).Because(err)
+	return problem.MalformedJSON.Newf("The body is not valid JSON: error or early end at byte %d.", dec.InputOffset()).Because(err)
 }
 
 func orRoot(pointer string) string {

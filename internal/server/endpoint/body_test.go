@@ -8,7 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 )
 
-// Bodies that two readers could understand differently, or that are made to exhaust one, are refused.
+// Bodies that two parsers could read differently, or that are made to exhaust one, are rejected.
 func TestCheckJSON(t *testing.T) {
 	t.Parallel()
 	for body, ok := range map[string]bool{
@@ -25,7 +25,7 @@ func TestCheckJSON(t *testing.T) {
 	}
 }
 
-// What passes the check is JSON to the standard library as well, and nothing makes it panic.
+// A body that passes the check is valid JSON for the standard library, and no body makes the check panic.
 func FuzzCheckJSON(f *testing.F) {
 	for _, seed := range []string{`{}`, `{"a":[1,{"b":null}]}`, `{"a":1,"a":2}`, `[`, "\"\\ud800\""} {
 		f.Add([]byte(seed))

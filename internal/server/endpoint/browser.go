@@ -9,15 +9,16 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 )
 
-// Browser finds out who calls by a cookie in place of a key: for pages of ours that call the face from the same origin.
+// Browser authenticates callers by a cookie instead of a key, for our own pages that call the API from the same origin.
 type Browser struct {
-	// Cookie is its name.
+	// Cookie is the name of the cookie.
 	Cookie string
-	// Identify judges its value. Its errors are problems.
+	// Identify checks the value of the cookie. Its errors are problems.
 	Identify func(r *http.Request, value string) (Identity, error)
 }
 
-// byCookie finds out who calls by the cookie; ok is false if there is none to look at. A request with a key is the key's.
+// byCookie authenticates the caller by the cookie. ok is false if the request has none, or has an Authorization header,
+// which takes precedence.
 func (t *Table) byCookie(r *http.Request) (who Identity, ok bool, err error) {
 	if t.Browser == nil || r.Header["Authorization"] != nil {
 		return Identity{}, false, nil
@@ -27,24 +28,24 @@ func (t *Table) byCookie(r *http.Request) (who Identity, ok bool, err error) {
 		return Identity{}, false, nil
 	}
 	if !t.origins.Strict(r) {
-		return Identity{}, true, problem.CrossOriginRefused.New("The request was made by a page of another site. The cookie of the dashboard is good for its own pages only.")
+		return Identity{}, true, problem.CrossOriginRefused.New("The request came from a page of another site. The dashboard's cookie works only on its own pages.")
 	}
 	if len(given) > 1 {
-		// The browser keeps one; a second was put there by somebody else.
-		return Identity{}, true, problem.SignedOut.New("The request has more than one session.")
+		// A browser keeps one cookie of this name, so the second was injected.
+		return Identity{}, true, problem.SignedOut.New("The request has more than one session cookie.")
 	}
 	who, err = t.Browser.Identify(r, given[0].Value)
 	return who, true, err
 }
 
-// grownAfter is how old the scopes of a browser may be that are refused by them.
-const grownAfter = time.Second
+// maxScopeAge is the age from which the scopes of a browser are reloaded before they refuse a call.
+const maxScopeAge = time.Second
 
-// grown reads a browser again whose scopes do not suffice: unlike a key's they can grow, and what is refused here does not get to the
-// admission that would notice.
-func (t *Table) grown(ctx context.Context, call *Call, who Identity) (Identity, error) {
+// refreshBrowser reloads a browser's identity whose scopes do not suffice. Unlike those of a key they can grow, and a
+// call that is refused here never reaches admission, which would notice.
+func (t *Table) refreshBrowser(ctx context.Context, call *Call, who Identity) (Identity, error) {
 	p := who.Principal
-	if p == nil || p.Key.Kind != apikey.KindSession || who.Scopes.Has(call.op.Scope) || call.started.Sub(p.ReadAt()) < grownAfter {
+	if p == nil || p.Key.Kind != apikey.KindSession || who.Scopes.Has(call.op.Scope) || call.started.Sub(p.ReadAt()) < maxScopeAge {
 		return who, nil
 	}
 	return t.Auth.Refresh(ctx, who)

@@ -11,12 +11,12 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 
-// A cookie stands for whoever it is on requests of the face's own pages, and on no others; a key in the request is what counts.
+// A cookie authenticates requests of the server's own pages and no others. A key in the request takes precedence.
 func TestCookiesAreForOwnPages(t *testing.T) {
 	t.Parallel()
 	var seen []string
-	f := newFace(t, nil)
-	f = newFace(t, func(d *endpoint.Deps) {
+	f := newFixture(t, nil)
+	f = newFixture(t, func(d *endpoint.Deps) {
 		d.Browser = &endpoint.Browser{Cookie: "__Host-s", Identify: func(_ *http.Request, value string) (endpoint.Identity, error) {
 			seen = append(seen, value)
 			return endpoint.Identity{Principal: f.customer.principal, Scopes: f.customer.principal.Scopes, Kind: audit.ActorMember}, nil
@@ -40,9 +40,9 @@ func TestCookiesAreForOwnPages(t *testing.T) {
 		want   string
 	}{
 		{"GET", cookie, "member"},
-		{"POST", cookie, "member"}, // no browser: those say where a request comes from
+		{"POST", cookie, "member"}, // No browser: a browser sends the origin.
 		{"POST", with(cookie, "Sec-Fetch-Site", "same-origin"), "member"},
-		{"POST", with(cookie, "Origin", "https://x.test"), "member"}, // the public address, whatever a proxy made of the host
+		{"POST", with(cookie, "Origin", "https://x.test"), "member"}, // The public address, whatever host the proxy sends.
 		{"POST", with(cookie, "Sec-Fetch-Site", "cross-site"), "cross-origin-refused"},
 		{"POST", with(cookie, "Sec-Fetch-Site", "same-site"), "cross-origin-refused"},
 		{"POST", with(cookie, "Origin", "https://evil.test"), "cross-origin-refused"},

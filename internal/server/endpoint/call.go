@@ -17,65 +17,66 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
 )
 
-// Call is one request on its way through the table.
+// Call is the state of one request while the table serves it. It belongs to the goroutine that serves the request. A
+// stream works on copies of it when it checks access concurrently.
 type Call struct {
 	Request  id.Request
 	Identity Identity
-	// Decision is what admission said; empty on faces without one.
+	// Decision is the result of admission; empty on servers without admission.
 	Decision admission.Decision
 
 	table *Table
 	op    *Operation
-	// request is as the guard saw it, and body what it read of it.
+	// request is the request as the guard saw it, body what the guard read of its body.
 	request *http.Request
 	body    []byte
 	header  http.Header
-	// id is the request's as a header has it.
+	// id holds the request id as a header value, to save an allocation.
 	id      [1]string
 	written *recorder
 	source  string
 	started time.Time
-	// account is empty if the call concerns none, or names it in a way that no account has.
+	// account is empty if the call concerns no account or the id in its path is malformed.
 	account id.Account
 	quota   admission.Quota
-	// name stands for the operation where one request of it is another's than the next; empty for the operation's own.
+	// name replaces the operation's id in usage and logs if the requests of one operation differ; else empty.
 	name string
 	// changes and repeatable are as in Terms.
 	changes, repeatable bool
-	// upstream is what the platform took, upstreamCode its own code if it refused.
+	// upstream is the time that the platform took, upstreamCode its own code if it refused.
 	upstream     time.Duration
 	upstreamCode int
 	// keyed is nil for a call without an Idempotency-Key.
 	keyed   *keyed
 	problem string
-	// reason is which limit refused the call; empty if none did.
+	// reason names the limit that refused the call; empty if none did.
 	reason string
-	// fields are those that the problem points at.
+	// fields are the fields that the problem points at.
 	fields requestlog.Fields
-	// retryable says whether the problem is.
+	// retryable is that of the problem.
 	retryable bool
 	fault     error
 	span      trace.Span
-	// uncompress takes the compressor of the answer away; nil if there is none.
+	// uncompress removes the compressor from the response; nil if there is none.
 	uncompress func()
-	// working means that the call has one of the node's places.
+	// working means that the call is counted in Table.inFlight.
 	working bool
-	// detached means that the request goes on although it is no longer handled: whoever has it ends it.
+	// detached means that the handler has returned but the request goes on as a stream, which finishes the call.
 	detached bool
 }
 
 type callKey struct{}
 
-// From finds the call in a context. There is one in every request that a table serves.
+// From returns the call of a context. Every request that a table serves has one.
 func From(ctx context.Context) *Call {
 	call, _ := ctx.Value(callKey{}).(*Call)
 	return call
 }
 
-// Caller is the customer key that calls.
+// Caller returns the customer's key that calls; nil for an operator.
 func Caller(ctx context.Context) *apikey.Principal { return From(ctx).Identity.Principal }
 
-// By is who acts, for the audit log.
+// By returns the actor of the call, for the audit log.
 func By(ctx context.Context) audit.By {
 	call := From(ctx)
 	return audit.By{
@@ -84,17 +85,17 @@ func By(ctx context.Context) audit.By {
 	}
 }
 
-// Source is where a call comes from: an IPv4 address, or the /64 of an IPv6 one.
+// Source returns the network that a call comes from: an IPv4 address, or the /64 of an IPv6 address.
 func Source(ctx context.Context) string { return From(ctx).source }
 
-// Started is when the request arrived.
+// Started returns the time at which the request arrived.
 func (c *Call) Started() time.Time { return c.started }
 
-// staleTries bounds how often an identity is read again for one call.
+// staleTries bounds how often the identity is reloaded for one call.
 const staleTries = 3
 
-// admit lets a call pass or says why not. An identity that has changed meanwhile is read again and judged anew: this is
-// where a revoked key is noticed.
+// admit checks the limits of a call. Admission also compares the epoch of the identity; a stale identity is reloaded
+// and checked again, which is how a revoked key is noticed on every node.
 func (t *Table) admit(ctx context.Context, call *Call) error {
 	if t.Admit == nil || call.op.Public {
 		return nil
@@ -114,7 +115,7 @@ func (t *Table) admit(ctx context.Context, call *Call) error {
 				return err
 			}
 			call.Identity = who
-			if err := allowed(call.op.Scope, call.Identity.Scopes); err != nil {
+			if err := checkScope(call.op.Scope, call.Identity.Scopes); err != nil {
 				return err
 			}
 			continue
@@ -126,11 +127,11 @@ func (t *Table) admit(ctx context.Context, call *Call) error {
 		}
 		return nil
 	}
-	return problem.ServiceUnavailable.New("The organisation is being changed right now.").After(1)
+	return problem.ServiceUnavailable.New("The organisation is being changed. Try again.").After(1)
 }
 
-// allowed checks the scope, before anything is looked up: a scope error must not tell what exists.
-func allowed(needed scope.Scope, held scope.Set) error {
+// checkScope checks the scope before anything is looked up, so that the error does not reveal what exists.
+func checkScope(needed scope.Scope, held scope.Set) error {
 	if held.Has(needed) {
 		return nil
 	}
@@ -138,8 +139,8 @@ func allowed(needed scope.Scope, held scope.Set) error {
 		With("missingScope", needed.String()).With("requiredScopes", []string{needed.String()}).With("heldScopes", held.Names())
 }
 
-// rateHeaders tells how much is left, in the words of the IETF draft and in the older ones. A limit that is not enforced
-// is left out. All values are parts of one text: this runs on every call.
+// rateHeaders sets the remaining quotas, in the headers of the IETF draft and in the older X-RateLimit ones. Limits
+// that are not enforced are omitted. All values are substrings of one string, because this runs on every call.
 func rateHeaders(h http.Header, d admission.Decision, quota admission.Quota) {
 	name, own := admission.AccountRead, d.Account
 	switch quota {
@@ -161,7 +162,7 @@ func rateHeaders(h http.Header, d admission.Decision, quota admission.Quota) {
 		if w.Limit <= 0 {
 			continue
 		}
-		text, from, to = item(text, 0, w.name, ";q=", w.Limit)
+		text, from, to = appendItem(text, 0, w.name, ";q=", w.Limit)
 		text = append(text, w.suffix...)
 		if i == 0 {
 			limitFrom, limitTo = from, to
@@ -175,7 +176,7 @@ func rateHeaders(h http.Header, d admission.Decision, quota admission.Quota) {
 		if w.Limit <= 0 {
 			continue
 		}
-		text, from, to = item(text, policy, w.name, ";r=", w.Remaining)
+		text, from, to = appendItem(text, policy, w.name, ";r=", w.Remaining)
 		if i == 0 {
 			leftFrom, leftTo = from, to
 		}
@@ -192,8 +193,8 @@ func rateHeaders(h http.Header, d admission.Decision, quota admission.Quota) {
 	}
 }
 
-// item adds one member to a list that starts at a place in the text, and says where its number is.
-func item(text []byte, start int, name admission.Reason, parameter string, value int) (longer []byte, from, to int) {
+// appendItem appends one member to the list that starts at offset start of text, and returns the range of its number.
+func appendItem(text []byte, start int, name admission.Reason, parameter string, value int) (longer []byte, from, to int) {
 	if len(text) > start {
 		text = append(text, ", "...)
 	}

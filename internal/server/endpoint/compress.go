@@ -15,15 +15,15 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
-// compressFrom is the size from which a JSON answer is compressed. Below it the headers cost what the body saves.
+// compressFrom is the size in bytes from which JSON is compressed. Below it the headers cost what the body saves.
 const compressFrom = 1 << 10
 
-// newCompressor makes the wrapper that compresses JSON answers for callers that ask for it.
+// newCompressor returns the wrapper that compresses JSON responses for callers that accept gzip.
 func newCompressor() func(http.Handler) http.HandlerFunc {
 	wrap, err := gzhttp.NewWrapper(
 		gzhttp.MinSize(compressFrom), gzhttp.CompressionLevel(gzip.BestSpeed),
 		gzhttp.ContentTypes([]string{"application/json", problem.ContentType}),
-		// Every caller that takes zstd takes gzip as well, and an encoder of zstd keeps megabytes.
+		// Every caller that accepts zstd accepts gzip too, and each zstd encoder keeps megabytes.
 		gzhttp.EnableZstd(false),
 	)
 	if err != nil {
@@ -32,13 +32,13 @@ func newCompressor() func(http.Handler) http.HandlerFunc {
 	return wrap
 }
 
-// compresses says whether the JSON answers of an operation are compressed. Those with a secret that was just made are not: their length
-// would depend on how much of the secret a caller's own text in the same answer repeats, which is how BREACH reads secrets. Answers that are
-// not JSON (files, streams, pictures) are never compressed.
+// compresses reports whether the JSON responses of an operation are compressed. Responses with a new secret are not:
+// their length would depend on how much of the secret the caller's own text in the same response repeats (the BREACH
+// attack). Responses that are not JSON (files, streams, pictures) are never compressed.
 func (op *Operation) compresses() bool { return op.json && !op.secret }
 
-// compressing serves a call so that its answer is compressed if the caller asks for it. The compressor is put below the recorder, which
-// therefore sees what the operation writes, at the moment in which it does.
+// compressing wraps a handler so that its response is compressed if the caller accepts it. The compressor is placed
+// below the recorder, so the recorder sees the bytes that the operation writes when it writes them.
 func (t *Table) compressing(serve http.HandlerFunc) http.HandlerFunc {
 	wrapped := t.compressor(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		call := From(r.Context())
@@ -60,44 +60,45 @@ func (t *Table) compressing(serve http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// passThrough takes the compressor away, for an answer that must reach the caller as it is written.
+// passThrough removes the compressor, for a response that must reach the caller as it is written.
 func (c *Call) passThrough() {
 	if c.uncompress != nil {
 		c.uncompress()
 	}
 }
 
-// weakTags makes the ETag of a compressed answer weak: it names the same content as that of the plain answer, but not the same bytes.
+// weakTags makes the ETag of a compressed response weak: it identifies the same content as that of the plain response,
+// but not the same bytes.
 type weakTags struct {
 	http.ResponseWriter
-	begun bool
+	started bool
 }
 
-// WriteHeader sends the header.
+// WriteHeader weakens the ETag and sends the header.
 func (w *weakTags) WriteHeader(status int) {
 	h := w.Header()
 	if tag := h.Get("Etag"); h.Get("Content-Encoding") != "" && strings.HasPrefix(tag, `"`) {
 		h.Set("Etag", "W/"+tag)
 	}
-	w.begun = true
+	w.started = true
 	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write sends a part of the body.
 func (w *weakTags) Write(b []byte) (int, error) {
-	if !w.begun {
+	if !w.started {
 		w.WriteHeader(http.StatusOK)
 	}
 	return w.ResponseWriter.Write(b)
 }
 
-// Flush sends what is buffered. The compressor looks for this method.
+// Flush sends what is buffered. The compressor requires this method.
 func (w *weakTags) Flush() { _ = http.NewResponseController(w.ResponseWriter).Flush() }
 
 // Unwrap lets http.ResponseController reach the connection.
 func (w *weakTags) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// Document is a body that is made once and sent many times, as it is or compressed.
+// Document is a body that is made once and sent many times, plain or compressed.
 type Document struct {
 	// ETag changes with the body.
 	ETag        string
@@ -121,10 +122,10 @@ func NewDocument(body []byte) (Document, error) {
 	return Document{ETag: `"` + hex.EncodeToString(sum[:16]) + `"`, plain: body, gzip: small.Bytes()}, nil
 }
 
-// Size is what the document takes in memory.
+// Size returns the bytes that the document occupies in memory.
 func (d Document) Size() int { return len(d.plain) + len(d.gzip) }
 
-// For is the body in the form that a caller asks for; encoding is empty for the plain one.
+// For returns the body in the form that the caller accepts. encoding is empty for the plain form.
 func (d Document) For(ctx context.Context) (body []byte, encoding string) {
 	if From(ctx).uncompress != nil {
 		return d.gzip, "gzip"
@@ -132,7 +133,7 @@ func (d Document) For(ctx context.Context) (body []byte, encoding string) {
 	return d.plain, ""
 }
 
-// Serve answers with the document, or says that the caller has it already.
+// Serve writes the document, or 304 if the caller's copy is current.
 func (d Document) Serve(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Etag", d.ETag)
@@ -145,5 +146,5 @@ func (d Document) Serve(w http.ResponseWriter, r *http.Request) {
 	if encoding != "" {
 		h.Set("Content-Encoding", encoding)
 	}
-	_, _ = w.Write(body) // the caller may have gone
+	_, _ = w.Write(body) // The caller may have disconnected.
 }

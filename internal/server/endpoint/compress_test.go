@@ -29,10 +29,10 @@ type secretOutput struct {
 	}
 }
 
-// newTexts is a face whose answers have the length that is asked for.
-func newTexts(t *testing.T) *face {
+// newTextFixture has operations whose responses have the requested length.
+func newTextFixture(t *testing.T) *fixture {
 	t.Helper()
-	f := newFace(t, nil)
+	f := newFixture(t, nil)
 	type length struct {
 		N int `query:"n"`
 	}
@@ -68,16 +68,17 @@ func newTexts(t *testing.T) *face {
 	half.Media = []string{"application/json"}
 	endpoint.Plain(f.Table, half, func(w http.ResponseWriter, _ *http.Request) error {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"begun":`) // less than what is compressed
+		_, _ = io.WriteString(w, `{"begun":`) // Below the size from which responses are compressed.
 		return io.ErrUnexpectedEOF
 	})
 	return f
 }
 
-// JSON of 1 KB and more is compressed for callers that ask for it; nothing else is, and no answer with a new secret.
-func TestAnswersAreCompressedWhenAskedFor(t *testing.T) {
+// JSON of 1 KB and more is compressed for callers that accept it; other media types and responses with a new secret are
+// not.
+func TestResponsesAreCompressedOnRequest(t *testing.T) {
 	t.Parallel()
-	f := newTexts(t)
+	f := newTextFixture(t)
 	for _, c := range []struct {
 		name, method, target, accept string
 		packed                       bool
@@ -112,8 +113,8 @@ func TestAnswersAreCompressedWhenAskedFor(t *testing.T) {
 				t.Errorf("%s: %d bytes of %d, Content-Length %q", c.name, w.Body.Len(), len(body), w.Header().Get("Content-Length"))
 			}
 		}
-		if c.name != "a problem" && !bytes.Equal(body, plain.Body.Bytes()) { // a problem names its request
-			t.Errorf("%s: another body than without compression", c.name)
+		if c.name != "a problem" && !bytes.Equal(body, plain.Body.Bytes()) { // A problem contains its request id.
+			t.Errorf("%s: the body differs from that without compression", c.name)
 		}
 		if got := w.Header().Get("Etag"); got != c.etag {
 			t.Errorf("%s: ETag %s, want %s", c.name, got, c.etag)
@@ -124,10 +125,10 @@ func TestAnswersAreCompressedWhenAskedFor(t *testing.T) {
 	}
 }
 
-// An answer that fails after it has begun is cut off, also while the compressor still holds what was written.
-func TestABrokenAnswerIsCutOffThoughItIsHeldBack(t *testing.T) {
+// A response that fails half-way is cut off, even while the compressor still buffers what was written.
+func TestABrokenResponseIsCutOffWhileBuffered(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(newTexts(t))
+	server := httptest.NewServer(newTextFixture(t))
 	t.Cleanup(server.Close)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/half", nil)
 	if err != nil {
@@ -137,18 +138,18 @@ func TestABrokenAnswerIsCutOffThoughItIsHeldBack(t *testing.T) {
 	req.Header.Set("Accept-Encoding", "gzip")
 	res, err := server.Client().Do(req)
 	if err != nil {
-		return // cut off before the header
+		return // Cut off before the header.
 	}
 	defer res.Body.Close()
 	if body, err := io.ReadAll(res.Body); err == nil {
-		t.Errorf("%d %s looks whole", res.StatusCode, body)
+		t.Errorf("%d %s looks complete", res.StatusCode, body)
 	}
 }
 
-// A document is sent as it was compressed once; its ETag holds in both forms.
+// A document is compressed once. Its ETag is valid in both forms.
 func TestDocumentsAreConditional(t *testing.T) {
 	t.Parallel()
-	f := newFace(t, nil)
+	f := newFixture(t, nil)
 	doc, err := endpoint.NewDocument([]byte(`{"text":"` + strings.Repeat("x", 5000) + `"}`))
 	if err != nil {
 		t.Fatal(err)

@@ -1,8 +1,12 @@
-// Package endpoint is the one table of operations that a face serves, and everything that is done around them once:
-// request ids, authentication, scopes, admission, body checks, problems, metrics, the log line, and the OpenAPI document.
+// Package endpoint is the HTTP layer below all operations of a server (the public API and the admin API). It holds the
+// table of operations and does once what every operation needs: request ids, authentication, scopes, admission, body
+// checks, idempotency keys, problems, compression, streams, metrics, the log line, and the OpenAPI document.
 //
-// A face adds rows with Typed or Plain and gets an http.Handler. A row that lacks something (an audit action, a summary,
-// an example of its body) stops the start, so what is not declared cannot be served.
+// A server adds operations with Typed, Written, Plain or Planned and serves the Table as an http.Handler. An incomplete
+// operation (no audit action, no summary, no example of its body) panics at start, so an undeclared operation cannot be
+// served. The operations themselves are in server/api and server/admin.
+//
+// Start reading at Operation, then at Table.ServeHTTP and Table.guard in guard.go, which show the order of all checks.
 package endpoint
 
 import (
@@ -32,14 +36,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
 )
 
-// Operation is one row of the table.
+// Operation is one row of the table: the declaration of one HTTP operation.
 type Operation struct {
 	// ID names the operation in the OpenAPI document, in logs and in usage.
 	ID      string
 	Method  string
 	Path    string
 	Summary string
-	// Description says what a caller must know beyond the summary, in Markdown.
+	// Description is Markdown and says what a caller needs to know beyond the summary.
 	Description string
 	Tag         string
 	// Public operations need no key.
@@ -47,53 +51,57 @@ type Operation struct {
 	Scope  scope.Scope
 	Quota  admission.Quota
 	// Audit is the action that the operation writes to the audit log. An operation that changes something without an
-	// entry says why in Unaudited.
+	// entry gives the reason in Unaudited.
 	Audit     string
 	Unaudited string
-	// Status is that of success.
+	// Status is the status of a successful response.
 	Status int
-	// Problems are the kinds it can answer with, beyond those that every operation can.
+	// Problems are the kinds that the operation can return, in addition to those that every operation can return.
 	Problems []problem.Kind
-	// Example is a request body that works, for documents and for tests.
+	// Example is a valid request body, for documents and for tests.
 	Example any
-	// Media are the types of a plain operation's success.
+	// Media are the media types of a successful response that the handler writes itself.
 	Media []string
-	// Answer is a value of the type that describes the body of an operation which writes bytes that it has already.
+	// Answer is a value of the type that describes the JSON body of a response that the handler writes itself.
 	Answer any
-	// OtherForms are values of types that the body of the success can also have.
+	// OtherForms are values of further types that the body of a successful response can have.
 	OtherForms []any
-	// OtherAnswers are successes of another status: a value of the type of each one's body, or nil for one of Media.
+	// OtherAnswers are successful responses with another status: a value of the type of the body, or nil for one of
+	// Media.
 	OtherAnswers map[int]any
-	// Conditional operations answer 304 to an If-None-Match that still holds.
+	// Conditional operations answer 304 to an If-None-Match that matches.
 	Conditional bool
-	// Account names the path parameter that is the account; needed where the quota is one of an account's.
+	// Account names the path parameter that is the account id. It is required if the quota is Read or Write.
 	Account string
-	// Timeout bounds what the operation may take, if the default is not right for it. The connection's own limits follow it.
+	// Timeout bounds the operation if the default of typedTimeout is not right for it. The deadlines of the connection
+	// follow it.
 	Timeout time.Duration
-	// Body is a value of the type that describes the JSON body of a plain operation; nil if it takes none.
+	// Body is a value of the type that describes the JSON body of a plain operation; nil if it has none.
 	Body any
-	// Takes are the types of a body that is no JSON; the operation reads it itself.
+	// Takes are the media types of a request body that is not JSON. The operation reads it itself.
 	Takes []string
-	// Ticket finds out who calls by a token in the query, where a caller cannot send a header. Nil for an operation that takes none.
+	// Ticket authenticates a token in the query, for callers that cannot send a header. Nil if the operation accepts
+	// none.
 	Ticket func(r *http.Request, token string) (Identity, error)
-	// Streams means that the answer is written as it is made, and cannot be kept for a repetition.
+	// Streams means that the response is written as it is produced and cannot be stored for an Idempotency-Key.
 	Streams bool
-	// Repeatable means that running it twice is as good as once. Only such an operation is run again under an
-	// Idempotency-Key whose first run died half-way.
+	// Repeatable means that running the operation twice has the same effect as once. Only such an operation is run
+	// again under an Idempotency-Key whose first run died half-way.
 	Repeatable bool
 
 	hasBody bool
-	// unchecked bodies are JSON as far as their media type says; the operation reads them itself. Judged operations are added by Judged.
-	unchecked, judged bool
-	// bodyless operations do without one if none is sent.
-	bodyless bool
-	// keyed means that the operation takes an Idempotency-Key.
+	// unchecked means that only the media type of the body is checked; the operation parses it. planned means that the
+	// operation was added by Planned.
+	unchecked, planned bool
+	// bodyOptional means that a request without a body is accepted.
+	bodyOptional bool
+	// keyed means that the operation accepts an Idempotency-Key.
 	keyed bool
-	// json means that it can answer with JSON, secret that the answer can hold a secret which is shown only there.
+	// json means that the response can be JSON, secret that it can contain a secret that is shown only once.
 	json, secret bool
 }
 
-// Identity is who calls.
+// Identity is the authenticated caller.
 type Identity struct {
 	// Principal is nil for operators.
 	Principal *apikey.Principal
@@ -103,89 +111,90 @@ type Identity struct {
 	Label     string
 }
 
-// Authenticator finds out who calls.
+// Authenticator maps credentials to identities.
 type Authenticator interface {
-	// Authenticate judges a bearer token. Its errors are problems.
+	// Authenticate checks a bearer token. Its errors are problems.
 	Authenticate(ctx context.Context, token string) (Identity, error)
-	// Refresh reads an identity again that admission called stale.
+	// Refresh reloads an identity that admission reported as stale.
 	Refresh(ctx context.Context, id Identity) (Identity, error)
 }
 
-// admitter decides on calls; *admission.Limiter has it.
+// admitter decides whether a call may run. *admission.Limiter implements it.
 type admitter interface {
 	Admit(ctx context.Context, c admission.Call) (admission.Decision, error)
 }
 
-// counter takes note of calls; *usage.Usage has it.
+// counter counts calls for usage. *usage.Usage implements it.
 type counter interface{ Count(c usage.Call) }
 
-// diary keeps requests for their org to read; *requestlog.Journal has it.
-type diary interface{ Add(e requestlog.Entry) }
+// requestLog stores requests for their org to read. *requestlog.Journal implements it.
+type requestLog interface{ Add(e requestlog.Entry) }
 
-// Config are a face's settings.
+// Config holds the settings of a server.
 type Config struct {
 	Title       string
 	Version     string
 	Description string
-	// PublicURL is where callers reach the face, without a slash at its end.
+	// PublicURL is the address at which callers reach the server, without a trailing slash.
 	PublicURL string
-	// ProblemsURL is where the pages about problems are.
+	// ProblemsURL is the address of the pages about problems.
 	ProblemsURL string
-	// MaxStreams bounds the streams and held answers of a node; 0 for the default.
+	// MaxStreams bounds the streams and held responses of a node; 0 means maxStreams.
 	MaxStreams int
 }
 
-// Deps is what a table needs.
+// Deps are the dependencies of a Table.
 type Deps struct {
 	Config Config
 	Auth   Authenticator
-	// Browser is nil for a face that takes keys only.
+	// Browser is nil for a server that accepts keys only.
 	Browser *Browser
-	// Admit and Count are nil for a face whose calls are not limited.
+	// Admit and Count are nil for a server whose calls are not limited.
 	Admit admitter
 	Count counter
-	// Journal is nil for a face whose calls nobody reads about.
-	Journal diary
-	// Idempotency is nil for a face that takes no Idempotency-Key.
-	Idempotency once
-	// Reconnect makes the address of a page on which a person connects an account again; nil for a face without accounts. It is part of
-	// every answer account-disconnected, so it must be cheap.
+	// Journal is nil for a server that keeps no request log.
+	Journal requestLog
+	// Idempotency is nil for a server that accepts no Idempotency-Key.
+	Idempotency idempotencyStore
+	// Reconnect returns the address of a page on which a person reconnects an account; nil for a server without
+	// accounts. It is called for every account-disconnected problem, so it must be cheap.
 	Reconnect func(ctx context.Context, org id.Org, account id.Account) (string, error)
-	// Draining says that the process is about to stop.
+	// Draining reports whether the process is about to stop.
 	Draining func() bool
-	// Source finds where a request comes from; SourceOf makes one.
+	// Source returns the network that a request comes from; see SourceOf.
 	Source func(r *http.Request) string
-	// HashIP makes a source unreadable but comparable.
+	// HashIP hides a source but keeps equal sources equal.
 	HashIP  func(source string) string
 	Metrics *Metrics
-	// Tracer is nil where nothing is traced.
+	// Tracer is nil if nothing is traced.
 	Tracer trace.Tracer
 	Log    *slog.Logger
 	Now    func() time.Time
 }
 
-// Table is a face's operations.
+// Table is the set of operations that a server offers, and their http.Handler. Operations are added before it serves.
 type Table struct {
 	Deps
 	mux  *http.ServeMux
 	api  huma.API
 	rows []*Operation
-	// parts are added to the document when it is made.
+	// parts are added to the OpenAPI document when it is generated.
 	parts []func() (Part, error)
-	// byPattern finds the row of a mux pattern.
+	// byPattern finds a row by its mux pattern.
 	byPattern map[string]*Operation
 	secure    http.Header
 	// origins keeps pages of other sites from using a browser's cookie.
 	origins OriginGuard
-	// places are those of requests under way; streams counts those that have none because they wait most of the time.
-	places  places
-	streams atomic.Int64
-	keeper  keeper
-	// compressor wraps what serves an operation that answers with JSON.
+	// inFlight counts the requests that are being processed. Streams and held requests are idle most of the time and
+	// are counted in streams instead.
+	inFlight inFlight
+	streams  atomic.Int64
+	keeper   keeper
+	// compressor wraps the handler of an operation that returns JSON.
 	compressor func(http.Handler) http.HandlerFunc
 }
 
-// New makes an empty table.
+// New returns an empty table.
 func New(d Deps) *Table {
 	setErrorHooks()
 	t := &Table{Deps: d, mux: http.NewServeMux(), byPattern: map[string]*Operation{}, compressor: newCompressor()}
@@ -205,7 +214,7 @@ func New(d Deps) *Table {
 	}
 	if d.Browser != nil {
 		cfg.Components.SecuritySchemes[browserScheme] = &huma.SecurityScheme{
-			Type: "apiKey", In: "cookie", Name: d.Browser.Cookie, Description: "A browser that is signed in to the dashboard, from its own pages only. `Stagedoor-Org` names the organisation.",
+			Type: "apiKey", In: "cookie", Name: d.Browser.Cookie, Description: "The session of a browser that is signed in to the dashboard. Accepted only from the dashboard's own pages. `Stagedoor-Org` names the organisation.",
 		}
 	}
 	t.api = humago.New(guardedMux{t}, cfg)
@@ -218,7 +227,7 @@ const (
 	browserScheme  = "browser"
 )
 
-// guardedMux puts the guard around whatever huma registers.
+// guardedMux puts the guard around every handler that huma registers.
 type guardedMux struct{ t *Table }
 
 func (m guardedMux) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request)) {
@@ -228,12 +237,13 @@ func (m guardedMux) HandleFunc(pattern string, h func(http.ResponseWriter, *http
 
 func (m guardedMux) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.t.mux.ServeHTTP(w, r) }
 
-// Typed adds an operation whose input and output are Go types: the OpenAPI document and the validation come from them.
+// Typed adds an operation whose input and output are Go types. The OpenAPI document and the validation are derived from
+// them.
 func Typed[I, O any](t *Table, op Operation, handle func(context.Context, *I) (*O, error)) {
 	row := t.add(op)
 	huma.Register(t.api, t.describe(row), func(ctx context.Context, in *I) (*O, error) {
 		call := From(ctx)
-		if err := t.enter(ctx, call); err != nil {
+		if err := t.admitAndReserve(ctx, call); err != nil {
 			return nil, t.reply(call, err)
 		}
 		ctx, cancel := context.WithTimeout(ctx, row.timeout())
@@ -252,11 +262,11 @@ func Typed[I, O any](t *Table, op Operation, handle func(context.Context, *I) (*
 	describeInput[I](t, row)
 }
 
-// describeInput completes the description of what a typed operation takes.
+// describeInput completes the description of the input of a typed operation.
 func describeInput[I any](t *Table, row *Operation) {
 	refuseHidden(row.ID, reflect.TypeFor[I]())
 	row.hasBody = t.operation(row).RequestBody != nil
-	row.bodyless = row.hasBody && !t.operation(row).RequestBody.Required
+	row.bodyOptional = row.hasBody && !t.operation(row).RequestBody.Required
 	markSensitive(t.schemas(), reflect.TypeFor[I]())
 	allowNulls(t.schemas())
 	if row.hasBody && row.Example == nil {
@@ -267,8 +277,8 @@ func describeInput[I any](t *Table, row *Operation) {
 	}
 }
 
-// refuseHidden stops the start if an input embeds a type that is not exported: huma would not see its fields, and refuse or drop what
-// callers send in them.
+// refuseHidden panics if an input embeds an unexported type: huma would not see its fields, and would reject or drop
+// what callers send in them.
 func refuseHidden(operation string, input reflect.Type) {
 	if input.Kind() != reflect.Struct {
 		return
@@ -283,14 +293,14 @@ func refuseHidden(operation string, input reflect.Type) {
 	}
 }
 
-// refuseBareTimes stops the start if an answer contains a time.Time, which writes as many decimals as it has.
+// refuseBareTimes panics if a response contains a time.Time, which is encoded with as many decimals as it has.
 func refuseBareTimes(answer reflect.Type) {
 	if path := findBareTime(answer); path != "" {
-		panic("an answer has a time.Time in " + path + "; use stamp.Time")
+		panic("a response has a time.Time in " + path + "; use stamp.Time")
 	}
 }
 
-// typedTimeout bounds what a typed operation may take.
+// typedTimeout bounds an operation that declares no timeout.
 const typedTimeout = 10 * time.Second
 
 func (op *Operation) timeout() time.Duration {
@@ -300,15 +310,15 @@ func (op *Operation) timeout() time.Duration {
 	return typedTimeout
 }
 
-// Written adds an operation whose input is a Go type, and whose handler writes the answer itself: a long list, a stream, a
-// picture. Nothing but the timeout that the operation declares bounds it.
+// Written adds an operation whose input is a Go type and whose handler writes the response itself: a long list, a
+// stream, a picture. It is bounded only by the timeout that the operation declares.
 func Written[I any](t *Table, op Operation, handle func(w http.ResponseWriter, r *http.Request, in *I) error) {
 	row := t.add(op)
 	described := t.describe(row)
 	described.Responses[strconv.Itoa(row.Status)] = t.success(row)
 	huma.Register(t.api, described, func(ctx context.Context, in *I) (*written, error) {
 		call := From(ctx)
-		if err := t.enter(ctx, call); err != nil {
+		if err := t.admitAndReserve(ctx, call); err != nil {
 			return nil, t.reply(call, err)
 		}
 		return &written{func(hc huma.Context) {
@@ -322,11 +332,11 @@ func Written[I any](t *Table, op Operation, handle func(w http.ResponseWriter, r
 	}
 }
 
-// written is an answer that writes itself.
+// written is a response body that writes itself.
 type written struct{ Body func(huma.Context) }
 
-// Plain adds an operation that reads and writes HTTP itself. It is admitted before it runs. If it declares a body, that is
-// sound JSON by then.
+// Plain adds an operation that reads and writes HTTP itself. The handler runs after admission. A declared body has been
+// checked to be valid JSON by then.
 func Plain(t *Table, op Operation, handle func(http.ResponseWriter, *http.Request) error) {
 	row := t.add(op)
 	row.hasBody = row.Body != nil
@@ -345,7 +355,7 @@ func Plain(t *Table, op Operation, handle func(http.ResponseWriter, *http.Reques
 	allowNulls(t.schemas())
 	t.api.OpenAPI().AddOperation(&described)
 	t.mux.Handle(row.pattern(), t.guard(row, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := t.enter(r.Context(), From(r.Context())); err != nil {
+		if err := t.admitAndReserve(r.Context(), From(r.Context())); err != nil {
 			t.Fail(w, r, err)
 			return
 		}
@@ -353,7 +363,7 @@ func Plain(t *Table, op Operation, handle func(http.ResponseWriter, *http.Reques
 	})))
 }
 
-// handle runs a handler that writes HTTP itself.
+// handle runs a handler that writes HTTP itself, within the declared timeout.
 func (t *Table) handle(w http.ResponseWriter, r *http.Request, row *Operation, handle func(http.ResponseWriter, *http.Request) error) {
 	if row.Timeout > 0 {
 		ctx, cancel := context.WithTimeout(r.Context(), row.Timeout)
@@ -365,7 +375,7 @@ func (t *Table) handle(w http.ResponseWriter, r *http.Request, row *Operation, h
 	}
 }
 
-// success describes what an operation answers that writes HTTP itself.
+// success describes the response of an operation that writes HTTP itself.
 func (t *Table) success(row *Operation) *huma.Response {
 	content := map[string]*huma.MediaType{}
 	for _, m := range row.Media {
@@ -383,7 +393,7 @@ func (op *Operation) mutates() bool {
 	return op.Method != http.MethodGet && op.Method != http.MethodHead
 }
 
-// add checks a row and takes it into the table.
+// add validates an operation and appends it to the table. It panics if the operation is incomplete or contradictory.
 func (t *Table) add(op Operation) *Operation {
 	row := &op
 	mutates := op.mutates()
@@ -395,7 +405,7 @@ func (t *Table) add(op Operation) *Operation {
 	case !mutates && op.Audit != "":
 		panic(op.pattern() + " only reads; it cannot have an audit action")
 	case op.Account == "" && (op.Quota == admission.Read || op.Quota == admission.Write):
-		panic(op.pattern() + " uses an account's limits, and does not say which account's")
+		panic(op.pattern() + " uses an account's limits but names no account parameter")
 	case op.Account != "" && !slices.Contains(Parameters(op.Path), op.Account):
 		panic(op.pattern() + " has no parameter " + op.Account)
 	case t.byPattern[op.pattern()] != nil:
@@ -409,7 +419,7 @@ func (t *Table) add(op Operation) *Operation {
 	return row
 }
 
-// Operations lists the table. Tests that must hold for every operation, present and future, are made from it.
+// Operations returns copies of all operations. Tests of rules that hold for every operation iterate over them.
 func (t *Table) Operations() []Operation {
 	list := make([]Operation, len(t.rows))
 	for i, row := range t.rows {
@@ -418,13 +428,13 @@ func (t *Table) Operations() []Operation {
 	return list
 }
 
-// HasBody says whether the operation takes a JSON body.
+// HasBody reports whether the operation accepts a JSON body.
 func (op Operation) HasBody() bool { return op.hasBody }
 
-// parameter finds the names in a path: {id}, {code...}.
+// parameter matches the names in a path: {id}, {code...}.
 var parameter = regexp.MustCompile(`\{([a-zA-Z]+)(\.\.\.)?\}`)
 
-// Parameters lists the names of a path's parameters.
+// Parameters returns the names of a path's parameters.
 func Parameters(path string) []string {
 	var names []string
 	for _, m := range parameter.FindAllStringSubmatch(path, -1) {

@@ -26,14 +26,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
 )
 
-// anybody lets everyone in.
-type anybody struct{}
+// allowAll accepts every token.
+type allowAll struct{}
 
-func (anybody) Authenticate(context.Context, string) (endpoint.Identity, error) {
+func (allowAll) Authenticate(context.Context, string) (endpoint.Identity, error) {
 	return endpoint.Identity{Scopes: scope.Everyday(), Kind: audit.ActorSystem, ID: "x"}, nil
 }
 
-func (anybody) Refresh(_ context.Context, id endpoint.Identity) (endpoint.Identity, error) {
+func (allowAll) Refresh(_ context.Context, id endpoint.Identity) (endpoint.Identity, error) {
 	return id, nil
 }
 
@@ -55,31 +55,31 @@ type nothing struct {
 	}
 }
 
-// stranger lets nobody in, but says who it was.
-type stranger struct{ anybody }
+// rejectAll rejects every token, but returns an identity with the error.
+type rejectAll struct{ allowAll }
 
-func (stranger) Authenticate(context.Context, string) (endpoint.Identity, error) {
+func (rejectAll) Authenticate(context.Context, string) (endpoint.Identity, error) {
 	return endpoint.Identity{Principal: &apikey.Principal{}}, problem.KeyInvalid.New("unknown")
 }
 
-// counts remembers what was counted.
+// counts records what was counted.
 type counts struct{ calls []usage.Call }
 
 func (c *counts) Count(call usage.Call) { c.calls = append(c.calls, call) }
 
-// A call whose key is not accepted is counted for nobody: there may be no org to count it for.
-func TestRefusedKeysAreCountedForNobody(t *testing.T) {
+// A call whose key is rejected is not counted in usage: there may be no org to count it for.
+func TestCallsWithRejectedKeysAreNotCounted(t *testing.T) {
 	t.Parallel()
 	counted := &counts{}
 	table := newTable(t, io.Discard, nil)
-	table.Auth, table.Count = stranger{}, counted
+	table.Auth, table.Count = rejectAll{}, counted
 	if rec, _ := send(t, table, "/login", `{}`, nil); rec.Code != http.StatusUnauthorized || len(counted.calls) != 0 {
 		t.Errorf("%d, counted %v", rec.Code, counted.calls)
 	}
 }
 
-// A caller that goes away is not an error of ours.
-func TestGoneCallersAreNoFault(t *testing.T) {
+// A caller that disconnects does not cause an error in the log.
+func TestDisconnectedCallersAreNoFault(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	table := newTable(t, &log, func(ctx context.Context, _ *loginInput) error { return fmt.Errorf("read: %w", context.Canceled) })
@@ -89,7 +89,7 @@ func TestGoneCallersAreNoFault(t *testing.T) {
 	}
 }
 
-// A change whose commit was not confirmed may have happened, and says so: repeating it could do it twice.
+// A change whose commit was not confirmed may have happened. The response says so: repeating it could do it twice.
 func TestUnknownOutcomesAreNotRetryable(t *testing.T) {
 	t.Parallel()
 	table := newTable(t, io.Discard, func(context.Context, *loginInput) error {
@@ -101,12 +101,12 @@ func TestUnknownOutcomesAreNotRetryable(t *testing.T) {
 	}
 }
 
-// newTable serves one operation that behaves as a test wants.
+// newTable serves one operation that does what behave does.
 func newTable(t *testing.T, log io.Writer, behave func(context.Context, *loginInput) error) *endpoint.Table {
 	t.Helper()
 	table := endpoint.New(endpoint.Deps{
 		Config: endpoint.Config{Title: "T", Version: "1", PublicURL: "https://x.test", ProblemsURL: "https://x.test/problems"},
-		Auth:   anybody{}, Draining: func() bool { return false }, Source: endpoint.SourceOf(nil), HashIP: func(s string) string { return s },
+		Auth:   allowAll{}, Draining: func() bool { return false }, Source: endpoint.SourceOf(nil), HashIP: func(s string) string { return s },
 		Metrics: endpoint.NewMetrics("test"), Log: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Now: time.Now,
 	})
 	endpoint.Typed(table, endpoint.Operation{
@@ -133,7 +133,7 @@ func send(t *testing.T, table http.Handler, target, body string, header http.Hea
 	return rec, doc
 }
 
-// Whatever is wrong with a request, nothing of its values is sent back or logged: not a password, a cookie, a cURL text.
+// Whatever is wrong with a request, none of its values is sent back or logged: no password, cookie or cURL command.
 func TestRejectedValuesAreNeverEchoed(t *testing.T) {
 	t.Parallel()
 	const canary = "CANARY7f3a"
@@ -200,7 +200,7 @@ func TestErrorsPointAtTheField(t *testing.T) {
 	}
 }
 
-// A panic is an answer like any other, says nothing about its cause, and the next request is served.
+// A panic becomes a problem that does not reveal its cause, and the next request is served.
 func TestPanicIsAProblem(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -212,14 +212,14 @@ func TestPanicIsAProblem(t *testing.T) {
 		t.Errorf("%s", rec.Body)
 	}
 	if strings.Contains(rec.Body.String()+log.String(), "hunter2") {
-		t.Error("the panic's value is told")
+		t.Error("the response or the log contains the value of the panic")
 	}
 	if rec.Header().Get("X-Request-Id") == "" || rec.Header().Get("Content-Type") != problem.ContentType {
 		t.Errorf("%v", rec.Header())
 	}
 }
 
-// An error that is no problem stays in the log.
+// The text of an error that is not a problem goes to the log and not to the caller.
 func TestUnexpectedErrorsStayInTheLog(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -230,11 +230,11 @@ func TestUnexpectedErrorsStayInTheLog(t *testing.T) {
 	}
 	table = newTable(t, io.Discard, func(context.Context, *loginInput) error { return context.DeadlineExceeded })
 	if rec, doc := send(t, table, "/login?page=1", `{"email":"a@b.test","password":"hunter2"}`, nil); rec.Code != http.StatusServiceUnavailable || doc["retryable"] != true || rec.Header().Get("Retry-After") == "" {
-		t.Errorf("a database that is too slow: %s", rec.Body)
+		t.Errorf("slow database: %s", rec.Body)
 	}
 }
 
-// A row that lacks something cannot be served.
+// An incomplete operation cannot be served.
 func TestIncompleteRowsStopTheStart(t *testing.T) {
 	t.Parallel()
 	whole := endpoint.Operation{ID: "x", Method: http.MethodPost, Path: "/x", Tag: "T", Summary: "X", Status: http.StatusOK, Audit: "x"}
@@ -271,8 +271,9 @@ type stampedAnswer struct {
 	} `json:"rows"`
 }
 
-// A time.Time in an answer stops the start, however the answer is declared: it would be written with as many decimals as it has.
-func TestAnswersWithABareTimeStopTheStart(t *testing.T) {
+// A time.Time in a response stops the start, however the response is declared: it would be encoded with as many
+// decimals as it has.
+func TestResponsesWithABareTimeStopTheStart(t *testing.T) {
 	t.Parallel()
 	op := endpoint.Operation{ID: "x", Method: http.MethodGet, Path: "/x", Tag: "T", Summary: "X", Status: http.StatusOK}
 	plain := func(answer any) func(*endpoint.Table) {
@@ -314,7 +315,7 @@ func TestAnswersWithABareTimeStopTheStart(t *testing.T) {
 	}
 }
 
-// The source of a request is the last address that a trusted proxy did not write itself.
+// The source of a request is the last address that is not a trusted proxy.
 func TestSourceBelievesTrustedProxiesOnly(t *testing.T) {
 	t.Parallel()
 	source := endpoint.SourceOf([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")})

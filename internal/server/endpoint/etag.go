@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// entityTag finds the tags in a list of them; whether they are weak does not matter for reading.
+// entityTag matches the tags in a list. Reads compare weakly, so the W/ prefix is ignored.
 var entityTag = regexp.MustCompile(`(?:W/)?("[\x21\x23-\x7e\x80-\xff]*")`)
 
-// Matches says whether an If-None-Match names what is current.
+// Matches reports whether an If-None-Match header contains the current ETag.
 func Matches(header, etag string) bool {
 	if strings.TrimSpace(header) == "*" {
 		return true

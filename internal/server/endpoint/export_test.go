@@ -1,21 +1,21 @@
 package endpoint
 
-// CheckJSON opens the body check to fuzzing.
+// CheckJSON is checkJSON, for fuzzing.
 var CheckJSON = checkJSON
 
-// Reason is the problem that a stream ended with.
+// Reason returns the code of the problem that ended the stream.
 func (s *Events) Reason() string { return s.reason }
 
-// Places is how many bodies and requests have a place, as all counters together say.
-func (t *Table) Places() (bodies, working int) {
-	t.places.mu.Lock()
-	defer t.places.mu.Unlock()
-	for _, n := range t.places.bySource {
+// InFlight returns the sums of the counters of bodies and of working requests.
+func (t *Table) InFlight() (bodies, working int) {
+	t.inFlight.mu.Lock()
+	defer t.inFlight.mu.Unlock()
+	for _, n := range t.inFlight.bySource {
 		bodies += n
 	}
-	for _, of := range t.places.byOrg {
+	for _, of := range t.inFlight.byOrg {
 		bodies += of.bodies
 		working += of.working
 	}
-	return bodies, working + t.places.working
+	return bodies, working + t.inFlight.working
 }

@@ -7,26 +7,26 @@ import (
 	"sync"
 )
 
-// frameAtOnce is about how much is written in one piece.
-const frameAtOnce = 32 << 10
+// batchBytes is about how many bytes are written in one piece.
+const batchBytes = 32 << 10
 
-// frames are buffers of events that are being written. An idle stream has none.
-var frames = sync.Pool{New: func() any { return new([]byte) }}
+// buffers are reused for the text of events. An idle stream holds none.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-var errLines = errors.New("an event has a name or an id of more than one line")
+var errLines = errors.New("the name or id of an event contains a line break or NUL")
 
-// Send sends events, several in one piece where they are small, and ends the stream if they cannot be sent.
+// Send sends events, several in one write if they are small. If a write fails, the stream ends.
 func (s *Events) Send(list []Message) error {
-	buf, _ := frames.Get().(*[]byte)
+	buf, _ := buffers.Get().(*[]byte)
 	defer func() {
-		if cap(*buf) <= 2*frameAtOnce {
-			frames.Put(buf)
+		if cap(*buf) <= 2*batchBytes {
+			buffers.Put(buf)
 		}
 	}()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(list) > 0 {
-		text, n, err := s.gather((*buf)[:0], list)
+		text, n, err := s.appendBatch((*buf)[:0], list)
 		if err != nil {
 			return err
 		}
@@ -39,10 +39,10 @@ func (s *Events) Send(list []Message) error {
 	return nil
 }
 
-// gather writes as many events as go out in one piece.
-func (s *Events) gather(to []byte, list []Message) (text []byte, n int, err error) {
+// appendBatch appends as many events as go out in one write: one if the reader is slow, and else about batchBytes.
+func (s *Events) appendBatch(to []byte, list []Message) (text []byte, n int, err error) {
 	for _, m := range list {
-		if n > 0 && (s.slow || len(to)+len(m.Data) > frameAtOnce) {
+		if n > 0 && (s.slow || len(to)+len(m.Data) > batchBytes) {
 			break
 		}
 		if to, err = AppendMessage(to, m); err != nil {
@@ -53,8 +53,8 @@ func (s *Events) gather(to []byte, list []Message) (text []byte, n int, err erro
 	return to, n, nil
 }
 
-// AppendMessage writes an event as it stands in a stream. Data of several lines stays what it is, except that each line ends with a
-// newline: the format has no other.
+// AppendMessage appends an event in the format of a stream. Line breaks in the data become newlines: the format has no
+// other.
 func AppendMessage(to []byte, m Message) ([]byte, error) {
 	if strings.ContainsAny(m.Name, "\r\n\x00") || strings.ContainsAny(m.ID, "\r\n\x00") {
 		return to, errLines
@@ -68,14 +68,14 @@ func AppendMessage(to []byte, m Message) ([]byte, error) {
 	to = append(to, m.Name...)
 	to = append(to, "\ndata: "...)
 	if bytes.IndexByte(m.Data, '\n') < 0 && bytes.IndexByte(m.Data, '\r') < 0 {
-		to = append(to, m.Data...) // all that come from the store
+		to = append(to, m.Data...) // The usual case: events in the store have one line.
 	} else {
 		to = appendLines(to, m.Data)
 	}
 	return append(to, "\n\n"...), nil
 }
 
-// appendLines writes data of several lines.
+// appendLines appends data of several lines, each with its own field name.
 func appendLines(to, data []byte) []byte {
 	for i := 0; i < len(data); i++ {
 		switch {

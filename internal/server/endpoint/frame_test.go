@@ -9,10 +9,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 )
 
-// parsed is one event as the standard's parser sees it.
+// parsed is one event as a parser of the HTML standard reads it.
 type parsed struct{ id, name, data string }
 
-// parseStream reads a stream as the HTML standard says: lines end with CR, LF or both.
+// parseStream reads a stream as the HTML standard defines: lines end with CR, LF or both.
 func parseStream(text []byte) (list []parsed) {
 	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
 	text = bytes.ReplaceAll(text, []byte("\r"), []byte("\n"))
@@ -23,7 +23,7 @@ func parseStream(text []byte) (list []parsed) {
 	for lines := bufio.NewReader(bytes.NewReader(text)); ; {
 		line, err := lines.ReadString('\n')
 		if err != nil {
-			return list // what is not ended by an empty line does not count
+			return list // An event that no empty line ends does not count.
 		}
 		line = strings.TrimSuffix(line, "\n")
 		field, value, _ := strings.Cut(line, ":")
@@ -33,7 +33,7 @@ func parseStream(text []byte) (list []parsed) {
 			if one.data = strings.Join(data, "\n"); data != nil {
 				list = append(list, one)
 			}
-			one.name, data = "", nil // the id stays
+			one.name, data = "", nil // The id stays.
 		case field == "data":
 			data = append(data, value)
 		case field == "event":
@@ -44,7 +44,8 @@ func parseStream(text []byte) (list []parsed) {
 	}
 }
 
-// Whatever stands in names, ids and data, a parser reads back what was written and nothing else; what the format cannot carry is refused.
+// A parser reads back exactly what was written, whatever the name, id and data are. What the format cannot carry is
+// rejected.
 func FuzzFrames(f *testing.F) {
 	f.Add("message", "00000000000001", []byte(`{"id":"evt_1","data":{"text":"a\nb"}}`))
 	f.Add("a", "", []byte("one\ntwo\r\nthree\rfour"))
@@ -67,7 +68,7 @@ func FuzzFrames(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Another one follows, which must not be touched by what was before.
+		// The next event must not be affected by the one before.
 		text, err = endpoint.AppendMessage(text, endpoint.Message{Name: "next", ID: "2", Data: []byte("{}")})
 		if err != nil {
 			t.Fatal(err)

@@ -23,7 +23,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
 )
 
-// ServeHTTP is the outermost layer: it gives the request an id, and notes at the end what became of it.
+// ServeHTTP is the outermost layer. It gives the request an id and its security headers, and records metrics, usage,
+// the request log and the log line when the request is done.
 func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rec := &recorder{ResponseWriter: w}
 	call := &Call{Request: requestID(r), table: t, header: w.Header(), written: rec, source: t.Source(r), started: t.Now()}
@@ -42,16 +43,18 @@ func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	defer t.recover(rec, r, call)
-	defer call.leave()
+	defer call.endWork()
 	if clean := path.Clean(r.URL.Path); clean != r.URL.Path {
-		// The mux would redirect with a page of its own.
+		// The mux would redirect to the clean path with an HTML page.
 		t.unmatched(rec, r)
 		return
 	}
 	t.mux.ServeHTTP(rec, r)
 }
 
-// guard is what every operation has around it: who calls, may they, is the body sound, and is there a place for it on this node.
+// guard wraps the handler of an operation with the checks that all operations share, in this order: authentication,
+// scope, accounts of the key, query, body, and concurrent requests on this node. Admission follows in the handler,
+// after validation of the input, so that invalid requests are not billed.
 func (t *Table) guard(op *Operation, next http.Handler) http.Handler {
 	serve := func(w http.ResponseWriter, r *http.Request) {
 		if given, ok := r.Header[keyHeader]; ok && op.keyed && !dryRun(op, r) {
@@ -64,7 +67,7 @@ func (t *Table) guard(op *Operation, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		call := From(r.Context())
 		call.op, call.request = op, r
-		call.concern(r)
+		call.resolveAccount(r)
 		if err := t.receive(w, r, call); err != nil {
 			t.Fail(w, r, err)
 			return
@@ -84,17 +87,17 @@ func (t *Table) guard(op *Operation, next http.Handler) http.Handler {
 	})
 }
 
-// receive takes in a request: who calls, may they, and is what they send sound.
+// receive authenticates the caller and reads the body.
 func (t *Table) receive(w http.ResponseWriter, r *http.Request, call *Call) error {
 	op := call.op
 	if err := t.authorise(r, call); err != nil {
 		t.limitRest(w)
 		return err
 	}
-	if !op.judged && !sound(r.URL.RawQuery) {
-		return problem.InvalidRequest.New("The query string is not well-formed; escape what is special in it.")
+	if !op.planned && !isValidQuery(r.URL.RawQuery) {
+		return problem.InvalidRequest.New("The query string is malformed. Percent-encode special characters.")
 	}
-	if !op.hasBody || op.bodyless && r.ContentLength == 0 {
+	if !op.hasBody || op.bodyOptional && r.ContentLength == 0 {
 		return nil
 	}
 	body, err := t.receiveBody(w, r, call)
@@ -111,8 +114,7 @@ func (t *Table) receive(w http.ResponseWriter, r *http.Request, call *Call) erro
 	return nil
 }
 
-// sound says whether a query can be read.
-func sound(query string) bool {
+func isValidQuery(query string) bool {
 	if query == "" {
 		return true
 	}
@@ -120,9 +122,9 @@ func sound(query string) bool {
 	return err == nil
 }
 
-// concern notes the account that a call is about, and what it uses. A name that no account has uses no account's limits: the
-// operation will say that there is none.
-func (c *Call) concern(r *http.Request) {
+// resolveAccount reads the account id in the path and the quota. A malformed id cannot be an account, so the call does
+// not use an account's limits; the operation then answers that there is no such account.
+func (c *Call) resolveAccount(r *http.Request) {
 	c.quota = c.op.Quota
 	if c.op.Account == "" {
 		return
@@ -135,14 +137,14 @@ func (c *Call) concern(r *http.Request) {
 	}
 }
 
-// answerSlack is what a caller is given to read an answer, beyond the time it takes to make it.
+// answerSlack is the time that a caller has to read the response, in addition to the operation's timeout.
 const answerSlack = 20 * time.Second
 
-// prolong moves the connection's limits behind the operation's. Reading is limited as well: a read that times out while the
-// operation runs would look as if the caller had gone.
+// prolong extends the deadlines of the connection beyond the operation's timeout. The read deadline matters as well: a
+// read that times out while the operation runs would look as if the caller had disconnected.
 func (t *Table) prolong(w http.ResponseWriter, timeout time.Duration) {
 	control, end := http.NewResponseController(w), t.Now().Add(timeout+answerSlack)
-	// A writer without a connection has no limits to move.
+	// A writer without a connection has no deadlines.
 	_ = control.SetReadDeadline(end)
 	_ = control.SetWriteDeadline(end)
 }
@@ -153,23 +155,24 @@ func (t *Table) authorise(r *http.Request, call *Call) error {
 	}
 	who, err := t.identify(r, call.op)
 	if err != nil {
-		return err // and whoever it was stays unknown: nothing is counted for them
+		return err // Identity stays empty, so nothing is counted for an org.
 	}
-	if who, err = t.grown(r.Context(), call, who); err != nil {
+	if who, err = t.refreshBrowser(r.Context(), call, who); err != nil {
 		return err
 	}
 	call.Identity = who
-	if err := allowed(call.op.Scope, who.Scopes); err != nil || call.account == "" {
+	if err := checkScope(call.op.Scope, who.Scopes); err != nil || call.account == "" {
 		return err
 	}
 	if err := MayUse(who.Principal, call.account); err != nil {
-		call.account = "" // a name that the caller may have made up must not be written down
+		call.account = "" // The caller may have made the id up; it must not be logged.
 		return err
 	}
 	return nil
 }
 
-// identify finds out who calls: by the key, or without one by a token where the operation takes it, or by a browser's cookie.
+// identify authenticates the caller: by a token in the query if the operation accepts one and there is no key, by a
+// browser's cookie, or by the key.
 func (t *Table) identify(r *http.Request, op *Operation) (Identity, error) {
 	if op.Ticket != nil && r.Header["Authorization"] == nil {
 		if token := r.URL.Query().Get(TicketParameter); token != "" {
@@ -186,11 +189,11 @@ func (t *Table) identify(r *http.Request, op *Operation) (Identity, error) {
 	return t.Auth.Authenticate(r.Context(), token)
 }
 
-// TicketParameter is the query parameter that has the token of an operation with a Ticket.
+// TicketParameter is the query parameter that carries the token of an operation with a Ticket.
 const TicketParameter = "token"
 
-// MayUse says why a key may not use an account, if so, before anything is looked up: the refusal must not tell what exists. An operator
-// has no such list.
+// MayUse returns a problem if a key may not use an account. Check it before anything is looked up, so that the refusal
+// does not reveal what exists. Operators (p is nil) may use all accounts.
 func MayUse(p *apikey.Principal, account id.Account) error {
 	if p == nil || p.Key.Allow.MayUse(account) {
 		return nil
@@ -198,7 +201,7 @@ func MayUse(p *apikey.Principal, account id.Account) error {
 	return problem.AccountNotAllowedForKey.New("This key may not use this account.")
 }
 
-// bearer reads the token of the Authorization header.
+// bearer returns the token of the Authorization header.
 func bearer(h http.Header) (string, error) {
 	given := h["Authorization"]
 	if len(given) == 0 || given[0] == "" {
@@ -206,12 +209,12 @@ func bearer(h http.Header) (string, error) {
 	}
 	scheme, token, ok := strings.Cut(given[0], " ")
 	if len(given) > 1 || !ok || !strings.EqualFold(scheme, "Bearer") {
-		return "", problem.KeyInvalid.New("The Authorization header must be: Bearer, a space, and the API key.")
+		return "", problem.KeyInvalid.New("The Authorization header must have the form: Bearer <API_KEY>.")
 	}
 	return strings.TrimSpace(token), nil
 }
 
-// unmatched answers for paths and methods that no operation has.
+// unmatched answers requests whose path (404) or method (405) no operation has.
 func (t *Table) unmatched(w http.ResponseWriter, r *http.Request) {
 	var allow []string
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
@@ -232,13 +235,13 @@ func (t *Table) unmatched(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Allow", strings.Join(allow, ", "))
-	t.Fail(w, r, problem.MethodNotAllowed.Newf("This path answers to %s.", strings.Join(allow, ", ")))
+	t.Fail(w, r, problem.MethodNotAllowed.Newf("This path allows %s.", strings.Join(allow, ", ")))
 }
 
-// documentPath is where a face has its OpenAPI document, if it serves one.
+// documentPath is the path of the OpenAPI document, on servers that offer it.
 const documentPath = "/v1/openapi.json"
 
-// recover turns a panic into an answer. The process lives on: a fault in one request is not one in all of them.
+// recover turns a panic into a problem. The process goes on: a fault in one request must not end all others.
 func (t *Table) recover(rec *recorder, r *http.Request, call *Call) {
 	reason := recover()
 	if reason == nil {
@@ -247,7 +250,7 @@ func (t *Table) recover(rec *recorder, r *http.Request, call *Call) {
 	if reason == http.ErrAbortHandler { //nolint:errorlint // a sentinel of net/http that is compared, not wrapped
 		panic(reason)
 	}
-	// The type, not the value: a panic may carry anything the request carried.
+	// Log the type, not the value: the value may contain anything that was in the request.
 	t.Log.LogAttrs(r.Context(), slog.LevelError, "panic", slog.String("request_id", string(call.Request)),
 		slog.String("type", fmt.Sprintf("%T", reason)), slog.String("stack", string(debug.Stack())))
 	if rec.status == 0 {
@@ -257,7 +260,7 @@ func (t *Table) recover(rec *recorder, r *http.Request, call *Call) {
 
 var errPanic = errors.New("panic")
 
-// finish writes the one line of this request, and counts it.
+// finish records metrics, usage and the request log of a request, and writes its log line.
 func (t *Table) finish(rec *recorder, r *http.Request, call *Call) {
 	took := t.Now().Sub(call.started)
 	operation := "unmatched"
@@ -273,7 +276,7 @@ func (t *Table) finish(rec *recorder, r *http.Request, call *Call) {
 	}
 	call.endSpan(operation, rec.status)
 	t.countUsage(call, operation, rec.status, took)
-	t.note(call, r, rec, operation, took)
+	t.recordRequest(call, r, rec, operation, took)
 
 	level := slog.LevelInfo
 	if call.fault != nil {
@@ -303,33 +306,33 @@ func (t *Table) finish(rec *recorder, r *http.Request, call *Call) {
 	t.Log.LogAttrs(r.Context(), level, "request", attrs...)
 }
 
-// countUsage adds the call to the org's breakdown.
+// countUsage adds the call to the org's usage.
 func (t *Table) countUsage(call *Call, operation string, status int, took time.Duration) {
 	p := call.Identity.Principal
 	if t.Count == nil || p == nil || call.quota == admission.Free || call.quota == admission.Safety {
-		return // what costs nothing is no part of what the month was used for
+		return // Calls that cost nothing are not part of the month's usage.
 	}
 	account := call.account
 	if status == http.StatusNotFound {
-		account = "" // a name that the caller made up must not become a row
+		account = "" // The caller may have made the id up; it must not become a row.
 	}
 	outcome := usage.OK
 	switch {
 	case call.problem == problem.QuotaExceeded.Code, call.Decision.Denied != nil:
-		outcome = usage.RateLimited // by us, or because the platform asked for a pause: it used nothing up
+		outcome = usage.RateLimited // By us, or because the platform asked for a pause. It consumed nothing.
 	case status >= http.StatusBadRequest:
 		outcome = usage.Failed
 	}
 	if call.op.Streams || call.op.Timeout == WaitTimeout {
-		took = 0 // it lasts as long as the caller wants
+		took = 0 // The caller decides how long it lasts.
 	}
 	t.Count.Count(usage.Call{
 		Org: p.Org.ID, Account: account, Operation: operation, Access: access(call.quota), Outcome: outcome, Status: status, Took: took,
 	})
 }
 
-// note keeps the request for its org to read.
-func (t *Table) note(call *Call, r *http.Request, rec *recorder, operation string, took time.Duration) {
+// recordRequest adds the request to the log that its org can read.
+func (t *Table) recordRequest(call *Call, r *http.Request, rec *recorder, operation string, took time.Duration) {
 	p := call.Identity.Principal
 	if t.Journal == nil || p == nil {
 		return
@@ -338,16 +341,16 @@ func (t *Table) note(call *Call, r *http.Request, rec *recorder, operation strin
 		Org: p.Org.ID, At: call.started, Request: call.Request, Key: p.Key.ID, Account: call.account, Operation: operation, Verb: r.Method,
 		Status: rec.status, Took: took, Upstream: call.upstream, Problem: call.problem, Reason: call.reason, Fields: call.fields, Retryable: call.retryable, UpstreamCode: call.upstreamCode,
 		In: int64(len(call.body)), Out: rec.bytes, Replayed: call.keyed != nil && call.keyed.replay != nil, DryRun: dryRun(call.op, r),
-		Source: cameFrom(call, r),
+		Source: logSource(call, r),
 	})
 }
 
-// cliAgent begins the User-Agent of our own command line.
+// cliAgent is the prefix of the User-Agent of our command line.
 const cliAgent = "stagedoor-cli/"
 
-// cameFrom tells the dashboard and the command line from everything else. It is for people who read the log: anybody can say that they are
-// the command line.
-func cameFrom(call *Call, r *http.Request) requestlog.Source {
+// logSource tells the dashboard and the command line from other callers. It only informs readers of the log: any caller
+// can send the User-Agent of the command line.
+func logSource(call *Call, r *http.Request) requestlog.Source {
 	switch {
 	case call.Identity.Kind == audit.ActorMember:
 		return requestlog.SourceDashboard
@@ -357,7 +360,7 @@ func cameFrom(call *Call, r *http.Request) requestlog.Source {
 	return requestlog.SourceAPI
 }
 
-// access is what a call does to the account, by the limits that it uses.
+// access returns what a call does to the account, derived from the quota that it uses.
 func access(quota admission.Quota) usage.Access {
 	switch quota {
 	case admission.Read:
@@ -369,10 +372,10 @@ func access(quota admission.Quota) usage.Access {
 	return usage.Plain
 }
 
-// maxRequestID bounds an id that the caller chose.
+// maxRequestID bounds a request id that the caller chose, in bytes.
 const maxRequestID = 128
 
-// requestID keeps the caller's id if it is harmless in a header, a log line and a URN.
+// requestID returns the caller's request id if it is safe in a header, a log line and a URN, and else a new one.
 func requestID(r *http.Request) id.Request {
 	given := r.Header.Get("X-Request-Id")
 	if given == "" || len(given) > maxRequestID {
@@ -387,7 +390,7 @@ func requestID(r *http.Request) id.Request {
 	return id.Request(given)
 }
 
-// recorder notes what was answered.
+// recorder records the status and the size of a response.
 type recorder struct {
 	http.ResponseWriter
 	status int
@@ -413,7 +416,7 @@ func (r *recorder) Write(b []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the connection.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// secureHeaders are sent with every answer. A page that needs more than nothing says so itself.
+// secureHeaders returns the headers of every response. A page that needs a less strict policy replaces them.
 func secureHeaders(https bool) http.Header {
 	h := http.Header{}
 	h.Set("Cache-Control", "no-store")
@@ -427,10 +430,10 @@ func secureHeaders(https bool) http.Header {
 	return h
 }
 
-// drainAtMost bounds how much of a body that is too large is still read.
+// drainAtMost bounds how many bytes of an oversized body are read and discarded.
 const drainAtMost = 8 << 20
 
-// drain reads on for a while, so that the caller gets to see the answer instead of a broken pipe.
+// drain reads the rest of an oversized body, so that the caller receives the response instead of a broken pipe.
 func drain(body io.Reader) {
 	_, _ = io.CopyN(io.Discard, body, drainAtMost)
 }

@@ -8,18 +8,18 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
-// keepEvery is how often the keeper looks at the streams: how soon they notice that their node is about to stop.
+// keepEvery is the interval of the keeper, and so how soon streams notice that their node is about to stop.
 const keepEvery = time.Second
 
-// pulsesAtOnce bounds how many streams are checked at a time because their org has changed.
-const pulsesAtOnce = 64
+// maxRechecks bounds how many streams are checked concurrently after their org has changed.
+const maxRechecks = 64
 
-// keeper has an eye on all streams of a table, so that none of them needs a goroutine and timers of its own. It runs while there are
-// any.
+// keeper sends the heartbeats of all streams of a table and checks their access, so that no stream needs a goroutine
+// and timers of its own. It runs while there are streams.
 type keeper struct {
 	mu    sync.Mutex
 	byOrg map[id.Org]map[*Events]struct{}
-	// quit ends the run; nil while there is none.
+	// quit ends the run; nil while the keeper does not run.
 	quit chan struct{}
 }
 
@@ -40,7 +40,7 @@ func (k *keeper) add(t *Table, s *Events) {
 	}
 }
 
-// remove takes a stream out. No check of it begins afterwards.
+// remove forgets a stream. No pulse of it starts afterwards.
 func (k *keeper) remove(s *Events) {
 	org := s.org()
 	k.mu.Lock()
@@ -55,7 +55,7 @@ func (k *keeper) remove(s *Events) {
 	}
 }
 
-// run lets streams pulse when they are due, all of them if the node is about to stop.
+// run pulses the streams that are due every keepEvery, and all of them if the node is about to stop.
 func (k *keeper) run(t *Table, quit <-chan struct{}) {
 	tick := time.NewTicker(keepEvery)
 	defer tick.Stop()
@@ -65,25 +65,25 @@ func (k *keeper) run(t *Table, quit <-chan struct{}) {
 			return
 		case <-tick.C:
 		}
-		k.look(t.Now(), t.Draining())
+		k.pulseDue(t.Now(), t.Draining())
 	}
 }
 
-func (k *keeper) look(now time.Time, all bool) {
+func (k *keeper) pulseDue(now time.Time, all bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, streams := range k.byOrg {
 		for s := range streams {
 			if beat := !now.Before(s.due); beat || all {
-				s.begin(now, beat)
+				s.startPulse(now, beat)
 			}
 		}
 	}
 }
 
-// begin starts a pulse unless one is under way. The keeper is locked, so the stream is not closed yet.
-func (s *Events) begin(now time.Time, beat bool) {
-	if s.claim() {
+// startPulse starts a pulse unless one is running. The caller holds the keeper's lock, so the stream is not closed yet.
+func (s *Events) startPulse(now time.Time, beat bool) {
+	if s.reservePulse() {
 		if beat {
 			s.due = now.Add(heartbeatEvery)
 		}
@@ -91,10 +91,11 @@ func (s *Events) begin(now time.Time, beat bool) {
 	}
 }
 
-// claim reserves the stream for one pulse.
-func (s *Events) claim() bool {
+// reservePulse marks the stream as pulsing. It returns false if the stream is being written to, is pulsing or has
+// ended.
+func (s *Events) reservePulse() bool {
 	if !s.mu.TryLock() {
-		return false // it is being written to, which is as good as a heartbeat; the next look finds it due again
+		return false // A write in progress is as good as a heartbeat. The stream stays due for the next round.
 	}
 	defer s.mu.Unlock()
 	if s.beating || s.ended {
@@ -111,13 +112,14 @@ func (s *Events) org() id.Org {
 	return ""
 }
 
-// Recheck makes every stream of an org find out at once whether its key still holds, because the org has changed.
+// Recheck makes every stream of an org check immediately whether its key is still valid. It is called when the org has
+// changed, and does not wait for the checks.
 func (t *Table) Recheck(org id.Org) {
 	k := &t.keeper
 	k.mu.Lock()
 	streams := make([]*Events, 0, len(k.byOrg[org]))
 	for s := range k.byOrg[org] {
-		s.pulses.Add(1) // it is not closed before it was checked
+		s.pulses.Add(1) // Close waits for the check.
 		streams = append(streams, s)
 	}
 	k.mu.Unlock()
@@ -125,7 +127,7 @@ func (t *Table) Recheck(org id.Org) {
 		return
 	}
 	next := make(chan *Events)
-	for range min(pulsesAtOnce, len(streams)) {
+	for range min(maxRechecks, len(streams)) {
 		go func() {
 			for s := range next {
 				s.recheck()
@@ -140,26 +142,26 @@ func (t *Table) Recheck(org id.Org) {
 	}()
 }
 
-// recheck judges a stream, also while a pulse is under way: that may have asked before the change.
+// recheck checks access even while a pulse is running: the pulse may have asked before the change.
 func (s *Events) recheck() {
 	defer s.pulses.Done()
-	if err := s.judge(); err != nil {
+	if err := s.checkAccess(); err != nil {
 		s.fail(err)
 	}
 }
 
-// EndStreams ends all streams of a node that is about to stop, and waits until they have ended: the HTTP server does not know of those
-// whose connections were taken over.
+// EndStreams ends all streams of a node that is about to stop and waits until they have ended. http.Server.Shutdown
+// does not wait for streams whose connections were hijacked.
 func (t *Table) EndStreams(ctx context.Context) error {
-	look := time.NewTicker(endEvery)
-	defer look.Stop()
+	tick := time.NewTicker(endEvery)
+	defer tick.Stop()
 	for {
-		t.keeper.look(t.Now(), true)
+		t.keeper.pulseDue(t.Now(), true)
 		if t.streams.Load() <= 0 {
 			return nil
 		}
 		select {
-		case <-look.C:
+		case <-tick.C:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -8,12 +8,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics is how operators see requests. Operations are labels, ids never.
+// Metrics are the request metrics of one server. Operations are labels; ids never are.
 type Metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
-	// known are those that were asked for before: finding one by its labels costs more than counting.
-	known sync.Map // outcome to measures
+	// cache holds the metrics by their labels, because a lookup by labels costs more than counting.
+	cache sync.Map // outcome to measures
 }
 
 type outcome struct {
@@ -26,7 +26,7 @@ type measures struct {
 	duration prometheus.Observer
 }
 
-// NewMetrics makes the metrics of one face.
+// NewMetrics returns the metrics of one server; face is the value of their label.
 func NewMetrics(face string) *Metrics {
 	labels := prometheus.Labels{"face": face}
 	return &Metrics{
@@ -40,16 +40,16 @@ func NewMetrics(face string) *Metrics {
 	}
 }
 
-// Collectors are to be registered.
+// Collectors returns the metrics for registration.
 func (m *Metrics) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.requests, m.duration}
 }
 
 func (m *Metrics) observe(operation string, status int, took time.Duration) {
 	key := outcome{operation, status}
-	found, ok := m.known.Load(key)
+	found, ok := m.cache.Load(key)
 	if !ok {
-		found, _ = m.known.LoadOrStore(key, measures{m.requests.WithLabelValues(operation, strconv.Itoa(status)), m.duration.WithLabelValues(operation)})
+		found, _ = m.cache.LoadOrStore(key, measures{m.requests.WithLabelValues(operation, strconv.Itoa(status)), m.duration.WithLabelValues(operation)})
 	}
 	one, _ := found.(measures)
 	one.requests.Inc()

@@ -18,7 +18,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
-// kinds lists every problem an operation can answer with: its own, and those that the guard around it can.
+// kinds returns every problem that an operation can return: its own, and those of the guard.
 func (t *Table) kinds(op *Operation) []problem.Kind {
 	list := slices.Clone(op.Problems)
 	if !op.Public {
@@ -46,7 +46,7 @@ func (t *Table) kinds(op *Operation) []problem.Kind {
 	return slices.CompactFunc(list, func(a, b problem.Kind) bool { return a.Code == b.Code })
 }
 
-// describe makes the row's part of the OpenAPI document.
+// describe returns the operation's part of the OpenAPI document.
 func (t *Table) describe(op *Operation) huma.Operation {
 	kinds := t.kinds(op)
 	codes := make([]string, len(kinds))
@@ -56,7 +56,7 @@ func (t *Table) describe(op *Operation) huma.Operation {
 		byStatus[k.Status] = append(byStatus[k.Status], k)
 	}
 	described := huma.Operation{
-		OperationID: op.ID, Method: op.Method, Path: op.Path, // huma registers the handler under it, so the mux's dots stay
+		OperationID: op.ID, Method: op.Method, Path: op.Path, // Huma registers the handler under it: the dots stay.
 		Summary: op.Summary, Tags: []string{op.Tag},
 		DefaultStatus: op.Status, Responses: map[string]*huma.Response{}, MaxBodyBytes: maxBody,
 		Extensions: map[string]any{"x-problems": codes},
@@ -89,7 +89,7 @@ func (t *Table) describe(op *Operation) huma.Operation {
 		described.Responses[strconv.Itoa(status)] = t.otherAnswer(op, status, answer)
 	}
 	if op.Conditional {
-		described.Responses[strconv.Itoa(http.StatusNotModified)] = &huma.Response{Description: "What the caller has is still current."}
+		described.Responses[strconv.Itoa(http.StatusNotModified)] = &huma.Response{Description: "The caller's copy is current."}
 	}
 	t.schemas().Map()[problemComponent] = Problem{}.Schema(nil)
 	schema := &huma.Schema{Ref: problemRef}
@@ -102,10 +102,9 @@ func (t *Table) describe(op *Operation) huma.Operation {
 	return described
 }
 
-// schemas are those of the document's components.
 func (t *Table) schemas() huma.Registry { return t.api.OpenAPI().Components.Schemas }
 
-// schema describes the body of an answer that has the type of a value, or of one of others.
+// schema describes the body of a response with the type of value, or of one of others.
 func (t *Table) schema(value any, others ...any) *huma.Schema {
 	typ := reflect.TypeOf(value)
 	refuseBareTimes(typ)
@@ -120,7 +119,7 @@ func (t *Table) schema(value any, others ...any) *huma.Schema {
 	return forms
 }
 
-// bytes describes a body that is no JSON.
+// bytes describes a request body that is not JSON.
 func (*Table) bytes(op *Operation) *huma.RequestBody {
 	content := map[string]*huma.MediaType{}
 	for _, m := range op.Takes {
@@ -146,21 +145,21 @@ func (op *Operation) scopeText() string {
 	case op.Public:
 		return "No key is needed."
 	case op.Scope == scope.Any:
-		return "Any key may call it."
+		return "Any key may call this operation."
 	}
 	return "Needs the scope `" + op.Scope.String() + "`."
 }
 
-// quotaText says what an operation uses, where that is not the usual.
+// quotaText says which quota an operation uses if it is a special one.
 func (op *Operation) quotaText() string {
 	if op.Quota != admission.Safety {
 		return ""
 	}
-	return fmt.Sprintf(" It works when the quotas are used up: it counts against neither the minute nor the month, but together with its like against "+
-		"%d calls a minute per organisation.", admission.SafetyPerMinute)
+	return fmt.Sprintf(" It works when the quotas are used up: it counts towards neither the minute nor the month, but towards a separate limit of "+
+		"%d such calls a minute per organisation.", admission.SafetyPerMinute)
 }
 
-// operation finds the row's part of the document.
+// operation returns the operation's part of the document.
 func (t *Table) operation(op *Operation) *huma.Operation {
 	item := t.api.OpenAPI().Paths[op.Path]
 	switch op.Method {
@@ -175,16 +174,16 @@ func (t *Table) operation(op *Operation) *huma.Operation {
 	case http.MethodDelete:
 		return item.Delete
 	}
-	panic("no place in a path item for " + op.Method)
+	panic("no field of a path item for " + op.Method)
 }
 
-// Part is a piece of the document that a face writes itself: operations of which one row serves many. Names of components
-// in it hold a dot, which those made from Go types never do.
+// Part is a piece of the document that a server writes itself, for an operation that serves many documented ones. The
+// names of its components contain a dot, which names derived from Go types never do.
 type Part struct {
 	Tags                                    []Tag
 	Paths                                   map[string]json.RawMessage
 	Schemas, Responses, Parameters, Headers map[string]json.RawMessage
-	// Extensions are members of the document itself, each beginning with x-.
+	// Extensions are members of the document itself. Their names begin with x-.
 	Extensions map[string]json.RawMessage
 }
 
@@ -194,16 +193,16 @@ type Tag struct {
 	Description string `json:"description"`
 }
 
-// Describe adds a part to the document. It is made when the document is.
+// Describe adds a part to the document. It is called each time the document is generated.
 func (t *Table) Describe(part func() (Part, error)) { t.parts = append(t.parts, part) }
 
-// OpenAPI is the document of all operations, in OpenAPI 3.1.
+// OpenAPI returns the OpenAPI 3.1 document of all operations.
 func (t *Table) OpenAPI() ([]byte, error) {
 	doc, err := json.Marshal(t.api.OpenAPI())
 	if err != nil {
 		return nil, fmt.Errorf("encode OpenAPI document: %w", err)
 	}
-	// {code...} is the mux's way to write a parameter; OpenAPI knows {code}.
+	// The mux writes a wildcard as {code...}, OpenAPI as {code}.
 	doc = []byte(strings.ReplaceAll(string(doc), "...}", "}"))
 	for _, part := range t.parts {
 		p, err := part()
@@ -217,7 +216,7 @@ func (t *Table) OpenAPI() ([]byte, error) {
 	return doc, nil
 }
 
-// addTo adds the part to a document.
+// addTo returns the document with the part added.
 func (p *Part) addTo(doc []byte) ([]byte, error) {
 	var root map[string]json.RawMessage
 	if err := json.Unmarshal(doc, &root); err != nil {
@@ -256,7 +255,7 @@ func (p *Part) addTo(doc []byte) ([]byte, error) {
 	return json.Marshal(root)
 }
 
-// addMembers adds members to one that is an object. What is there already may come again, but nothing else under its name.
+// addMembers adds members to the object into[name]. A member that exists already must be equal.
 func addMembers(into map[string]json.RawMessage, name string, add map[string]json.RawMessage) error {
 	if len(add) == 0 {
 		return nil
@@ -269,7 +268,7 @@ func addMembers(into map[string]json.RawMessage, name string, add map[string]jso
 	}
 	for key, value := range add {
 		if there := members[key]; there != nil && !bytes.Equal(there, value) {
-			return fmt.Errorf("%s has another %s already", name, key)
+			return fmt.Errorf("%s already has a different %s", name, key)
 		}
 		members[key] = value
 	}
@@ -278,14 +277,14 @@ func addMembers(into map[string]json.RawMessage, name string, add map[string]jso
 	return err
 }
 
-// The schema of problems has one place in a document; every answer refers to it.
+// The schema of problems is a component to which every problem response refers.
 const (
 	problemComponent = "Problem"
 	problemRef       = "#/components/schemas/" + problemComponent
 )
 
-// ProblemComponents are answers that stand for problems, named by a status or a range of them (Problem.429, Problem.4XX), and
-// the schema they refer to. Many operations can then share them.
+// ProblemComponents returns shared responses for problems, named by a status or a range of them (Problem.429,
+// Problem.4XX), and the schema that they refer to.
 func ProblemComponents(byStatus map[string][]problem.Kind) (schemas, responses map[string]json.RawMessage, err error) {
 	schema, err := json.Marshal(Problem{}.Schema(nil))
 	if err != nil {
@@ -309,7 +308,7 @@ func ProblemComponents(byStatus map[string][]problem.Kind) (schemas, responses m
 	return map[string]json.RawMessage{problemComponent: schema}, responses, nil
 }
 
-// listKinds describes what an answer of one status can mean.
+// listKinds describes the problems of one status.
 func listKinds(kinds []problem.Kind) string {
 	lines := make([]string, len(kinds))
 	for i, k := range kinds {

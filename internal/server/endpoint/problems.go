@@ -18,22 +18,22 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
 )
 
-// Problem is the wire form of a failed answer, made by problem.Error. Its schema is that of the OpenAPI document.
+// Problem is the response for an error, encoded from a problem.Error. It has the schema of the OpenAPI document.
 type Problem struct {
 	status   int
 	document []byte
 }
 
-// Error is the status in words; huma writes the document.
+// Error returns the text of the status. Huma sends the document, not this text.
 func (p *Problem) Error() string { return http.StatusText(p.status) }
 
-// GetStatus tells huma the status.
+// GetStatus returns the status, for huma.
 func (p *Problem) GetStatus() int { return p.status }
 
-// ContentType tells huma the media type.
+// ContentType returns the media type, for huma.
 func (p *Problem) ContentType(string) string { return problem.ContentType }
 
-// MarshalJSON returns the document as it is.
+// MarshalJSON returns the encoded document.
 func (p *Problem) MarshalJSON() ([]byte, error) { return p.document, nil }
 
 // Schema describes the document.
@@ -46,21 +46,21 @@ func (Problem) Schema(huma.Registry) *huma.Schema {
 		Required:    []string{"type", "title", "status", "code", "retryable"},
 		Properties: map[string]*huma.Schema{
 			"type":            {Type: huma.TypeString, Format: "uri", Description: "The address of a page about this kind of problem."},
-			"title":           text("What happened, in a few words that never change for a code."),
+			"title":           text("A short summary, the same for every problem with this code."),
 			"status":          number("The HTTP status."),
-			"detail":          text("What happened this time."),
+			"detail":          text("What happened in this case."),
 			"instance":        {Type: huma.TypeString, Format: "uri", Description: "The request, as urn:request:<X-Request-Id>."},
 			"code":            text("A stable slug."),
 			"retryable":       {Type: huma.TypeBoolean, Description: "Whether the same request may succeed later."},
-			"retryAfterSec":   number("How many seconds to wait before trying again; always enough."),
-			"logUrl":          {Type: huma.TypeString, Format: "uri", Description: "What is known of the request, for a key that may read usage."},
-			"upstreamCode":    {Type: huma.TypeInteger, Nullable: true, Description: "What the platform answered."},
-			"upstreamMessage": {Type: huma.TypeString, Nullable: true, Description: "What the platform said."},
+			"retryAfterSec":   number("Seconds to wait before retrying. Waiting this long is always sufficient."),
+			"logUrl":          {Type: huma.TypeString, Format: "uri", Description: "The log entry of the request. Reading it needs the scope usage:read."},
+			"upstreamCode":    {Type: huma.TypeInteger, Nullable: true, Description: "The platform's own code, if it refused."},
+			"upstreamMessage": {Type: huma.TypeString, Nullable: true, Description: "The platform's own message, if it refused."},
 			"errors": {
-				Type: huma.TypeArray, Description: "What is wrong in the request.",
+				Type: huma.TypeArray, Description: "The parts of the request that are wrong.",
 				Items: &huma.Schema{Type: huma.TypeObject, Required: []string{"pointer", "code", "detail"}, Properties: map[string]*huma.Schema{
 					"pointer": text("A JSON pointer into the body, or query/name, header/name, path/name."),
-					"code":    text("A stable word for what is wrong."), "detail": text("The same for people."),
+					"code":    text("A stable word for the error."), "detail": text("An explanation for people."),
 				}},
 			},
 		},
@@ -68,7 +68,7 @@ func (Problem) Schema(huma.Registry) *huma.Schema {
 	}
 }
 
-// logURL is where the caller can read about the request; empty if it is kept nowhere.
+// logURL returns the address of the request's log entry; empty if it is not logged.
 func (t *Table) logURL(call *Call) string {
 	if t.Journal == nil || call.Identity.Principal == nil {
 		return ""
@@ -76,10 +76,11 @@ func (t *Table) logURL(call *Call) string {
 	return t.Config.PublicURL + "/v1/logs/" + string(call.Request)
 }
 
-// reply turns any error into the answer to a call, with the headers that go with it.
+// reply turns any error into a response and sets the headers that go with it. It records the problem in the call, for
+// the log and for the Idempotency-Key.
 func (t *Table) reply(call *Call, err error) *Problem {
 	if errors.Is(err, errReplayed) {
-		return &Problem{status: http.StatusOK, document: []byte("null")} // goes nowhere: the answer is there already
+		return &Problem{status: http.StatusOK, document: []byte("null")} // Discarded: the stored response is sent.
 	}
 	p := problem.Of(err)
 	if p.Kind.Code == problem.Internal.Code && postgres.Unavailable(err) {
@@ -87,14 +88,14 @@ func (t *Table) reply(call *Call, err error) *Problem {
 	}
 	switch {
 	case errors.Is(err, context.Canceled):
-		// Nobody is left to read the answer; it is no fault of ours.
-		p = problem.RequestTimeout.New("The caller closed the connection before the answer.")
+		// The caller disconnected. This is not a fault of the server.
+		p = problem.RequestTimeout.New("The caller closed the connection before the response.")
 	case p.Kind.Status >= http.StatusInternalServerError:
 		call.fault = err
 	}
 	if changes := call.op != nil && (call.op.Audit != "" || call.changes); changes && p.Retryable() &&
 		(p.Kind.Code == problem.Internal.Code || errors.Is(err, postgres.ErrOutcomeUnknown) || errors.Is(err, context.Canceled)) {
-		// The change may have happened before the fault.
+		// The change may have been committed before the fault, so retrying is not safe.
 		p = p.Kind.New(p.Detail).InDoubt().Because(err)
 	}
 	if p.Kind.Code == problem.AccountDisconnected.Code {
@@ -111,27 +112,29 @@ func (t *Table) reply(call *Call, err error) *Problem {
 	}
 	document, err := p.Document(problem.Place{ProblemsURL: t.Config.ProblemsURL, Instance: "urn:request:" + string(call.Request), LogURL: t.logURL(call)})
 	if err != nil {
-		t.Log.Error("problem not encoded", slog.String("code", p.Kind.Code), slog.Any("error", err))
+		t.Log.Error("cannot encode problem", slog.String("code", p.Kind.Code), slog.Any("error", err))
 		document = []byte(`{"type":"` + typeURL + `","title":"` + p.Kind.Title + `","status":` + strconv.Itoa(p.Kind.Status) +
 			`,"code":"` + p.Kind.Code + `","retryable":false}`)
 	}
 	return &Problem{status: p.Kind.Status, document: document}
 }
 
-// withReconnect adds the page on which a person connects the account again, for a caller who could make such a page.
+// withReconnect adds the address of a page on which a person reconnects the account, if the caller may create such a
+// page.
 func (t *Table) withReconnect(call *Call, p *problem.Error) *problem.Error {
 	if t.Reconnect == nil || call.account == "" || call.Identity.Principal == nil || !call.Identity.Scopes.Has(scope.AccountsWrite) {
 		return p
 	}
 	url, err := t.Reconnect(call.request.Context(), call.Identity.Principal.Org.ID, call.account)
 	if err != nil {
-		t.Log.Warn("no reconnect link", slog.String("request_id", string(call.Request)), slog.Any("error", err))
+		t.Log.Warn("cannot make reconnect link", slog.String("request_id", string(call.Request)), slog.Any("error", err))
 		return p
 	}
 	return p.Plus("reconnect", map[string]string{"url": url})
 }
 
-// Fail answers a request with a problem. An answer that has begun is cut off instead: the caller must not take it for whole.
+// Fail answers a request with a problem. If the response has started, it aborts the connection instead, so that the
+// caller does not take the response for complete.
 func (t *Table) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	call := From(r.Context())
 	p := t.reply(call, err)
@@ -140,7 +143,7 @@ func (t *Table) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	if call.written.status != 0 {
 		if call.fault = err; r.Context().Err() != nil {
-			call.fault = nil // the caller has gone
+			call.fault = nil // The caller disconnected.
 		}
 		panic(http.ErrAbortHandler)
 	}
@@ -149,32 +152,34 @@ func (t *Table) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	w.Header().Set("Content-Type", problem.ContentType)
 	w.WriteHeader(p.status)
-	// The caller may have gone; there is nobody left to tell.
+	// The caller may have disconnected.
 	_, _ = w.Write(p.document)
 }
 
 // hooksOnce guards huma's package-level hooks, which all tables share.
 var hooksOnce sync.Once
 
-// setErrorHooks makes huma's own errors ours. Its default echoes rejected values, passwords included.
+// setErrorHooks replaces huma's errors with problems. Its default errors quote rejected values, including passwords.
 func setErrorHooks() {
 	hooksOnce.Do(func() {
-		// encoding/json takes "Scopes" for "scopes": two spellings of one name would get past every check of repeated names.
+		// encoding/json accepts "Scopes" for "scopes", so two spellings of a name would pass the check of repeated
+		// names.
 		huma.ValidateStrictCasing = true
-		huma.DefaultArrayNullable = false // a list without anything in it is empty, never null
+		huma.DefaultArrayNullable = false // An empty list is [], never null.
 		huma.NewError = func(status int, _ string, _ ...error) huma.StatusError { return &Problem{status: status} }
 		huma.NewErrorWithContext = func(ctx huma.Context, status int, _ string, errs ...error) huma.StatusError {
 			call := From(ctx.Context())
-			return call.table.reply(call, rejected(status, errs))
+			return call.table.reply(call, validationProblem(status, errs))
 		}
 	})
 }
 
-// rejected explains why huma did not accept a request. It uses huma's words about the schema, never the caller's values.
-func rejected(status int, errs []error) error {
+// validationProblem explains why huma rejected a request. It uses what huma says about the schema, never the caller's
+// values.
+func validationProblem(status int, errs []error) error {
 	switch status {
 	case http.StatusNotAcceptable:
-		return problem.NotAcceptable.New("The answer cannot be given in the media type asked for.")
+		return problem.NotAcceptable.New("The response is not available in the requested media type.")
 	case http.StatusInternalServerError:
 		return errors.Join(errs...)
 	}
@@ -185,27 +190,27 @@ func rejected(status int, errs []error) error {
 		if !ok {
 			return problem.InvalidRequest.New("The request could not be read.").Because(err)
 		}
-		pointer, body := place(detail.Location, detail.Message)
+		pointer, body := pointerOf(detail.Location, detail.Message)
 		inBody = inBody && body
 		code, text := explain(detail.Message)
 		fields = append(fields, problem.Field{Pointer: pointer, Code: code, Detail: text})
 	}
-	p := problem.ValidationFailed.New("The body does not have the form that the operation expects.")
+	p := problem.ValidationFailed.New("The body does not match the operation's schema.")
 	if !inBody {
-		p = problem.InvalidRequest.New("A query parameter, header or path parameter is not what the operation expects.")
+		p = problem.InvalidRequest.New("A query parameter, header or path parameter is invalid.")
 	}
 	p.Fields = fields
 	return p
 }
 
-// Messages of huma's that name a property.
+// Parts of huma's messages and locations.
 var (
 	requiredProperty = regexp.MustCompile(`^expected required property (\S+) to be present$`)
 	index            = regexp.MustCompile(`\[(\d+)\]`)
 )
 
-// place turns huma's location (body.scopes[0]) into a JSON pointer (/scopes/0).
-func place(location, message string) (pointer string, inBody bool) {
+// pointerOf turns a location of huma (body.scopes[0]) into a JSON pointer (/scopes/0).
+func pointerOf(location, message string) (pointer string, inBody bool) {
 	where, rest, _ := strings.Cut(index.ReplaceAllString(location, ".$1"), ".")
 	if m := requiredProperty.FindStringSubmatch(message); m != nil {
 		rest = strings.TrimPrefix(rest+"."+m[1], ".")
@@ -220,8 +225,8 @@ func place(location, message string) (pointer string, inBody bool) {
 	return where + "/" + path, false
 }
 
-// words are the codes of huma's messages, by how these begin.
-var words = []struct{ start, code string }{
+// messageCodes are the codes of huma's messages by their prefix. The first match counts.
+var messageCodes = []struct{ start, code string }{
 	{"expected required property", "required"}, {"required ", "required"}, {"unexpected property", "unknown"},
 	{"unknown query parameter", "unknown"}, {"expected value to be one of", "enum"}, {"expected length", "length"},
 	{"expected array length", "items"}, {"expected array items to be unique", "unique"}, {"expected number ", "range"},
@@ -229,16 +234,17 @@ var words = []struct{ start, code string }{
 	{"expected", "type"}, {"invalid", "type"}, {"json", "type"},
 }
 
-// explain gives a message a code, and cuts off what huma quotes behind a colon: it may be the caller's.
+// explain returns a code for a message, and the message up to its first colon: huma may quote the caller's value after
+// it.
 func explain(message string) (code, text string) {
 	text, _, _ = strings.Cut(message, ": ")
 	switch {
-	case text == "json": // the decoder's own error quotes the value
+	case text == "json": // The decoder's error quotes the value.
 		text = "cannot be read as the expected type"
-	case strings.HasPrefix(text, "invalid date/time"): // it quotes a layout of Go's
-		text = "expected a time as in RFC 3339, such as 2026-11-16T18:43:15.120Z"
+	case strings.HasPrefix(text, "invalid date/time"): // It quotes a layout of Go.
+		text = "expected an RFC 3339 time, for example 2026-11-16T18:43:15.120Z"
 	}
-	for _, w := range words {
+	for _, w := range messageCodes {
 		if strings.HasPrefix(message, w.start) {
 			return w.code, text
 		}

@@ -13,11 +13,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
 )
 
-// An operation on an account uses the account's limits and is counted for it, unless the name is one that no account has.
-func TestAccountsLimitsAreUsed(t *testing.T) {
+// An operation on an account uses the account's limits and is counted for it, unless the id is malformed.
+func TestAccountLimitsAreUsed(t *testing.T) {
 	t.Parallel()
-	f := newFace(t, nil)
-	f.door.decide = func(c admission.Call) admission.Decision {
+	f := newFixture(t, nil)
+	f.admission.decide = func(c admission.Call) admission.Decision {
 		d := admission.Decision{Org: admission.Window{Limit: 600, Remaining: 599, Reset: 9}, Month: admission.Window{Limit: 1000, Remaining: 7}}
 		if c.Quota == admission.Read || c.Quota == admission.Write {
 			d.Account = admission.Window{Limit: 60, Remaining: 58}
@@ -52,7 +52,7 @@ func TestAccountsLimitsAreUsed(t *testing.T) {
 		{"/accounts/" + string(made) + "/read", admission.Read, made, usage.Call{Operation: "read", Access: usage.Read, Outcome: usage.Failed}, `, "account_read_rpm";q=60;w=60`, `, "account_read_rpm";r=58`},
 	} {
 		w := f.do(t, http.MethodGet, c.path, nil)
-		asked := f.door.calls()
+		asked := f.admission.calls()
 		if got := asked[len(asked)-1]; got.Quota != c.quota || got.Account != c.account {
 			t.Errorf("%s was admitted as %d of %s", c.path, got.Quota, got.Account)
 		}
@@ -76,12 +76,12 @@ func TestAccountsLimitsAreUsed(t *testing.T) {
 	}
 }
 
-// Limits that are not enforced are not told, in any combination.
-func TestUnlimitedIsNotTold(t *testing.T) {
+// Limits that are not enforced are omitted from the headers, in any combination.
+func TestUnenforcedLimitsAreOmitted(t *testing.T) {
 	t.Parallel()
-	f := newFace(t, nil)
+	f := newFixture(t, nil)
 	var d admission.Decision
-	f.door.decide = func(admission.Call) admission.Decision { return d }
+	f.admission.decide = func(admission.Call) admission.Decision { return d }
 	endpoint.Typed(f.Table, endpoint.Operation{
 		ID: "x", Method: http.MethodGet, Path: "/x/{id}", Tag: "T", Summary: "S", Status: http.StatusOK, Quota: admission.Write, Account: "id",
 	}, func(context.Context, *struct {
@@ -108,7 +108,7 @@ func TestUnlimitedIsNotTold(t *testing.T) {
 	}
 }
 
-// An operation on an account's limits must say whose, with a parameter that it has.
+// An operation that uses an account's limits must name the account, with a parameter that its path has.
 func TestAccountsMustBeNamed(t *testing.T) {
 	t.Parallel()
 	for what, op := range map[string]endpoint.Operation{
@@ -122,7 +122,7 @@ func TestAccountsMustBeNamed(t *testing.T) {
 					t.Errorf("%s: served", what)
 				}
 			}()
-			endpoint.Plain(newFace(t, nil).Table, op, func(http.ResponseWriter, *http.Request) error { return nil })
+			endpoint.Plain(newFixture(t, nil).Table, op, func(http.ResponseWriter, *http.Request) error { return nil })
 		}()
 	}
 }

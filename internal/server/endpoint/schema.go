@@ -60,8 +60,8 @@ func hasSensitive(typ reflect.Type, seen map[reflect.Type]bool) bool {
 	return false
 }
 
-// allowNulls marks members that point to an object or a time and are always present as nullable. Huma does so for texts
-// and numbers only.
+// allowNulls marks members as nullable that are pointers to an object or a time and always present. Huma does this only
+// for strings and numbers.
 func allowNulls(registry huma.Registry) {
 	for name, schema := range registry.Map() {
 		if typ := registry.TypeFromRef("#/components/schemas/" + name); typ != nil && schema.Properties != nil {
@@ -88,12 +88,12 @@ func allowNullsOf(typ reflect.Type, schema *huma.Schema) {
 		case property != nil && property.Nullable && len(property.Enum) > 0 && !slices.Contains(property.Enum, nil) && !strings.Contains(options, "omit"):
 			property.Enum = append(property.Enum, nil)
 		case property != nil && field.Type == reflect.TypeFor[*stamp.Time]() && !strings.Contains(options, "omit"):
-			property.Nullable = true // its schema is another type's, which is not a pointer
+			property.Nullable = true // The schema is that of time.Time, which is not a pointer.
 		}
 	}
 }
 
-// findBareTime finds a time.Time in a type that is written as JSON, and returns the path to it; empty if there is none.
+// findBareTime returns the path to a time.Time in a type that is encoded as JSON; empty if there is none.
 func findBareTime(typ reflect.Type) string { return bareTime(typ, nil) }
 
 func bareTime(typ reflect.Type, above []reflect.Type) string {
@@ -123,7 +123,7 @@ func bareTime(typ reflect.Type, above []reflect.Type) string {
 	return ""
 }
 
-// schemaName names a type in the document. A package's View is known by the package's name: Account, not View.
+// schemaName names a type in the document. A type named View is named after its package: Account, not View.
 func schemaName(t reflect.Type, hint string) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

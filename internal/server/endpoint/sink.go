@@ -10,32 +10,32 @@ import (
 	"time"
 )
 
-// sink is where a stream's bytes go.
+// sink is the destination of a stream's bytes.
 type sink interface {
 	send(b []byte, until time.Time) error
 }
 
-// answer is the answer to a request that is still being handled.
-type answer struct {
+// responseSink writes to the response of a request whose handler is still running.
+type responseSink struct {
 	http.ResponseWriter
 	control *http.ResponseController
 }
 
-func (a answer) send(b []byte, until time.Time) error {
-	_ = a.control.SetWriteDeadline(until) // a writer without a connection has no limits
+func (a responseSink) send(b []byte, until time.Time) error {
+	_ = a.control.SetWriteDeadline(until) // A writer without a connection has no deadlines.
 	if _, err := a.Write(b); err != nil {
 		return err
 	}
 	return a.control.Flush()
 }
 
-// line is a connection of the stream's own.
-type line struct {
+// connSink writes to a connection that was hijacked for the stream.
+type connSink struct {
 	net.Conn
 	call *Call
 }
 
-func (l line) send(b []byte, until time.Time) error {
+func (l connSink) send(b []byte, until time.Time) error {
 	if err := l.SetWriteDeadline(until); err != nil {
 		return err
 	}
@@ -44,14 +44,15 @@ func (l line) send(b []byte, until time.Time) error {
 	return err
 }
 
-// ServeStream opens a stream and lets run feed it until it returns. Where it can, it takes the connection over from the HTTP server and
-// returns at once: an idle stream then needs neither the server's buffers nor the stack on which its request was handled, which is most
-// of what it would take. run is not called if an error is returned; its context ends with the stream.
+// ServeStream opens a stream and calls run to feed it. If possible it hijacks the connection and returns immediately:
+// an idle stream then needs neither the buffers of the HTTP server nor the stack of the goroutine that handled the
+// request, which are most of its memory. Otherwise it returns when run does. run is not called if an error is returned;
+// its context ends with the stream.
 func ServeStream(w http.ResponseWriter, r *http.Request, o Opening, run func(ctx context.Context, s *Events)) error {
 	call := From(r.Context())
 	t := call.table
-	conn, err := t.takeOver(w, r)
-	if errors.Is(err, errNoLine) {
+	conn, err := t.hijack(w, r)
+	if errors.Is(err, errNotHijackable) {
 		s, err := OpenStream(w, r, o)
 		if err != nil {
 			return err
@@ -65,36 +66,36 @@ func ServeStream(w http.ResponseWriter, r *http.Request, o Opening, run func(ctx
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 	call.detached = true
-	s := t.newEvents(r, line{conn, call}, o, cancel)
-	go s.untilGone(conn)
+	s := t.newEvents(r, connSink{conn, call}, o, cancel)
+	go s.watchConn(conn)
 	go func() {
 		defer t.finish(call.written, r, call)
 		defer func() { _ = conn.Close() }()
 		defer t.recover(call.written, r, call)
-		defer s.closeLine()
+		defer s.closeHijacked()
 		run(ctx, s)
 	}()
 	return nil
 }
 
-// errNoLine means that a request's connection cannot be taken over: it is shared, or there is none.
-var errNoLine = errors.New("the connection cannot be taken over")
+// errNotHijackable means that the connection of a request is shared (HTTP/2), or that there is none.
+var errNotHijackable = errors.New("the connection cannot be hijacked")
 
-// takeOver makes the connection of a request its stream's, and writes the head of the answer.
-func (t *Table) takeOver(w http.ResponseWriter, r *http.Request) (net.Conn, error) {
+// hijack takes the connection of a request from the HTTP server and writes the response header.
+func (t *Table) hijack(w http.ResponseWriter, r *http.Request) (net.Conn, error) {
 	if r.Method == http.MethodHead || r.ProtoMajor != 1 {
-		return nil, errNoLine
+		return nil, errNotHijackable
 	}
 	call := From(r.Context())
-	if err := call.settleDown(); err != nil {
+	if err := call.park(); err != nil {
 		return nil, err
 	}
 	call.passThrough()
 	streamHeaders(w.Header())
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		call.getUp()
-		return nil, errNoLine
+		call.unpark()
+		return nil, errNotHijackable
 	}
 	call.written.status = http.StatusOK
 	h := w.Header()
@@ -102,27 +103,27 @@ func (t *Table) takeOver(w http.ResponseWriter, r *http.Request) (net.Conn, erro
 	h.Set("Date", t.Now().UTC().Format(http.TimeFormat))
 	var head bytes.Buffer
 	fmt.Fprint(&head, "HTTP/1.1 200 OK\r\n")
-	_ = h.Write(&head) // a buffer takes everything
+	_ = h.Write(&head) // Writing to a buffer does not fail.
 	head.WriteString("\r\n")
-	call.written.ResponseWriter = nil // and with it the server's buffers
+	call.written.ResponseWriter = nil // Frees the server's buffers.
 	_ = conn.SetDeadline(time.Time{})
-	_ = line{conn, call}.send(head.Bytes(), t.Now().Add(writeAtMost)) // what is sent next fails as well
+	_ = connSink{conn, call}.send(head.Bytes(), t.Now().Add(writeAtMost)) // If it fails, the next write fails too.
 	return conn, nil
 }
 
-// untilGone ends the stream when its caller has gone. What a caller sends meanwhile is not read as anything.
-func (s *Events) untilGone(conn net.Conn) {
-	var some [16]byte
+// watchConn ends the stream when the caller disconnects. It discards what the caller sends.
+func (s *Events) watchConn(conn net.Conn) {
+	var buf [16]byte
 	for {
-		if _, err := conn.Read(some[:]); err != nil {
+		if _, err := conn.Read(buf[:]); err != nil {
 			s.finish()
 			return
 		}
 	}
 }
 
-// closeLine is Close for a stream that nobody handles a request for any more.
-func (s *Events) closeLine() {
+// closeHijacked is Close for a stream whose handler has returned: the call is no longer counted as working.
+func (s *Events) closeHijacked() {
 	s.finish()
 	s.table.keeper.remove(s)
 	s.pulses.Wait()

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// SourceOf returns a function that finds the network a request comes from. It trusts X-Forwarded-For only as far as
-// trusted proxies wrote it: the source is the last address in it that is not one of them.
+// SourceOf returns a function that returns the network a request comes from. It believes X-Forwarded-For only as far as
+// trusted proxies wrote it: the source is the last address in the list that is not a trusted proxy.
 func SourceOf(trusted []netip.Prefix) func(*http.Request) string {
 	isTrusted := func(a netip.Addr) bool {
 		for _, p := range trusted {
@@ -38,7 +38,7 @@ func SourceOf(trusted []netip.Prefix) func(*http.Request) string {
 	}
 }
 
-// network names one source: an IPv4 address, or the /64 network of an IPv6 address.
+// network returns the name of a source: an IPv4 address, or the /64 network of an IPv6 address.
 func network(addr netip.Addr) string {
 	if addr.Is4() {
 		return addr.String()

@@ -17,101 +17,106 @@ import (
 )
 
 const (
-	// maxStreams bounds the streams of one node unless its settings do. They wait most of the time, so there may be more of them than of
-	// requests. One takes 17 to 29 KB (bench/sse_test.go), so 50,000 take less than 1.5 GB, and 4 GB hold more than 100,000.
+	// maxStreams bounds the streams of one node unless its settings do. Streams are idle most of the time, so there may
+	// be more of them than of requests. One takes 17 to 29 KB (bench/sse_test.go), so 50,000 take less than 1.5 GB, and
+	// 4 GB hold more than 100,000.
 	maxStreams = 50_000
-	// heartbeatEvery keeps connections from being taken for dead, and is how often a stream makes sure that its key still holds.
+	// heartbeatEvery keeps proxies from closing idle connections. It is also the interval at which a stream checks that
+	// its key is still valid.
 	heartbeatEvery = 15 * time.Second
-	// writeAtMost is what a reader is given to take one event.
+	// writeAtMost is the time that a reader has to accept one event.
 	writeAtMost = 10 * time.Second
-	// slowAfter is when a reader counts as slow: from then on it is written to one event at a time, each with its own limit.
+	// slowAfter is the duration of a write after which a reader counts as slow. A slow reader gets one event per write,
+	// each with its own deadline.
 	slowAfter = time.Second
-	// patientFor is how many events at most a single write may count for.
+	// patientFor bounds the deadline of a single write, in multiples of writeAtMost.
 	patientFor = 6
-	// reconnectIn and reconnectSoon are what a client waits before it connects again; the second if the stream ends although the
-	// client is welcome.
+	// reconnectIn and reconnectSoon are how long a client waits before it reconnects; reconnectSoon applies if the
+	// server ends a stream whose client is still welcome.
 	reconnectIn   = 3 * time.Second
 	reconnectSoon = 100 * time.Millisecond
 )
 
-// ErrStreamEnded is returned for an event of a stream that has ended.
+// ErrStreamEnded is returned for writes to a stream that has ended.
 var ErrStreamEnded = errors.New("the stream has ended")
 
-// Opening is how a stream begins and how long it lasts.
+// Opening holds the options of a new stream.
 type Opening struct {
-	// Retry is what a client is to wait before it connects again; 0 for the default.
+	// Retry is how long a client waits before it reconnects; 0 means reconnectIn.
 	Retry time.Duration
-	// Life is after how long the stream ends, so that connections do not stay where they once were; 0 for no end.
+	// Life is the time after which the stream ends, so that long-lived connections spread over the nodes; 0 means
+	// never.
 	Life time.Duration
 }
 
-// Message is an event whose data is there already, as one JSON value.
+// Message is an event whose data is already encoded as one JSON value.
 type Message struct {
 	Name string
-	// ID is what the client resumes behind; empty for an event that does not move that place.
+	// ID is the position from which the client resumes; empty for an event that does not change it.
 	ID   string
 	Data []byte
 }
 
-// Events is an open stream of server-sent events. Its methods may be called from several goroutines.
+// Events is an open stream of server-sent events. Its methods are safe for concurrent use.
 type Events struct {
 	table *Table
 	call  *Call
 	done  chan struct{}
 	end   sync.Once
-	// until is when its life is over, due when the next heartbeat is; the second is the keeper's.
-	until, due time.Time
-	// pulses are checks under way.
+	// expires is the end of its life, due the time of the next heartbeat. The keeper's lock guards due.
+	expires, due time.Time
+	// pulses counts the checks in progress.
 	pulses sync.WaitGroup
-	// left undoes the watch over the caller's going away; over is called at the end, if there is one.
-	left func() bool
-	over func()
+	// unwatch stops the watch for the caller's disconnect. onEnd, if set, is called once when the stream ends.
+	unwatch func() bool
+	onEnd   func()
 
 	mu    sync.Mutex
 	to    sink
 	ended bool
 	slow  bool
-	// beating means that a check is under way.
+	// beating means that a pulse is in progress.
 	beating bool
-	// who is the caller as it was last judged.
+	// who is the caller as of the last check.
 	who Identity
-	// reason is the problem that the stream ended with, if one did.
+	// reason is the code of the problem that ended the stream, if one did.
 	reason string
 }
 
-// Stream opens a stream of events as the answer to a request. It lives until the caller goes away, the key or its scope is taken away, or
-// the node is about to stop: then Done is closed. The handler must call Close before it returns.
+// Stream opens a stream of events as the response to a request. The stream ends when the caller disconnects, when the
+// key or its scope is revoked, or when the node is about to stop; then Done is closed. The handler must call Close
+// before it returns.
 func Stream(w http.ResponseWriter, r *http.Request) (*Events, error) {
 	return OpenStream(w, r, Opening{})
 }
 
-// OpenStream is Stream with more to say.
+// OpenStream is Stream with options.
 func OpenStream(w http.ResponseWriter, r *http.Request, o Opening) (*Events, error) {
 	call := From(r.Context())
 	t := call.table
-	if err := call.settleDown(); err != nil {
+	if err := call.park(); err != nil {
 		return nil, err
 	}
 	call.passThrough()
 	streamHeaders(w.Header())
 	control := http.NewResponseController(w)
-	// A writer without a connection has no limits to lift.
+	// A writer without a connection has no deadlines.
 	_ = control.SetReadDeadline(time.Time{})
-	s := t.newEvents(r, answer{w, control}, o, nil)
-	s.left = context.AfterFunc(r.Context(), s.finish)
+	s := t.newEvents(r, responseSink{w, control}, o, nil)
+	s.unwatch = context.AfterFunc(r.Context(), s.finish)
 	return s, nil
 }
 
 func streamHeaders(h http.Header) {
 	h.Set("Content-Type", "text/event-stream")
-	h.Set("X-Accel-Buffering", "no") // proxies must pass each event on
+	h.Set("X-Accel-Buffering", "no") // Proxies must forward each event immediately.
 }
 
-func (t *Table) newEvents(r *http.Request, to sink, o Opening, over func()) *Events {
+func (t *Table) newEvents(r *http.Request, to sink, o Opening, onEnd func()) *Events {
 	call, now := From(r.Context()), t.Now()
-	s := &Events{table: t, call: call, done: make(chan struct{}), to: to, who: call.Identity, due: now.Add(heartbeatEvery), over: over}
+	s := &Events{table: t, call: call, done: make(chan struct{}), to: to, who: call.Identity, due: now.Add(heartbeatEvery), onEnd: onEnd}
 	if o.Life > 0 {
-		s.until = now.Add(o.Life)
+		s.expires = now.Add(o.Life)
 	}
 	if o.Retry == 0 {
 		o.Retry = reconnectIn
@@ -123,8 +128,8 @@ func (t *Table) newEvents(r *http.Request, to sink, o Opening, over func()) *Eve
 	return s
 }
 
-// settleDown moves a request from those that are worked on to those that wait.
-func (c *Call) settleDown() error {
+// park moves a request from the working ones to the waiting ones, which have their own, higher limit.
+func (c *Call) park() error {
 	t := c.table
 	if t.Draining() {
 		return draining()
@@ -135,41 +140,42 @@ func (c *Call) settleDown() error {
 	}
 	if t.streams.Add(1) > most {
 		t.streams.Add(-1)
-		return problem.ServiceUnavailable.New("This server has more streams open than it can take.").After(5)
+		return problem.ServiceUnavailable.New("This server has reached its limit of open streams.").After(5)
 	}
-	c.leave()
+	c.endWork()
 	return nil
 }
 
-// getUp undoes settleDown.
-func (c *Call) getUp() {
+// unpark undoes park.
+func (c *Call) unpark() {
 	c.table.streams.Add(-1)
 	c.resumeWork()
 }
 
 func draining() *problem.Error {
-	return problem.ServerDraining.New("This server is about to stop; connect again.").After(1)
+	return problem.ServerDraining.New("This server is shutting down. Reconnect.").After(1)
 }
 
-// Hold lets a request wait for up to a time before it is answered. Meanwhile it does not count as one that is worked on, and the
-// connection's own limits do not end it. What is returned must be called when the wait is over.
+// Hold lets a request wait for up to atMost before it is answered. While it waits it does not count as working, and the
+// deadlines of the connection do not end it. The caller must call done when the wait is over.
 func Hold(w http.ResponseWriter, r *http.Request, atMost time.Duration) (done func(), err error) {
 	call := From(r.Context())
-	if err := call.settleDown(); err != nil {
+	if err := call.park(); err != nil {
 		return nil, err
 	}
 	call.table.prolong(w, atMost)
-	return call.getUp, nil
+	return call.unpark, nil
 }
 
-// Draining says whether the node that serves a request is about to stop: whoever waits should answer now.
+// Draining reports whether the node that serves a request is about to stop. A request that waits should then answer
+// immediately.
 func Draining(ctx context.Context) bool { return From(ctx).table.Draining() }
 
-// Done is closed when the stream has ended.
+// Done returns a channel that is closed when the stream has ended.
 func (s *Events) Done() <-chan struct{} { return s.done }
 
-// Event sends an event, and ends the stream if it cannot be sent. An event without an id does not move the place from which the client
-// resumes.
+// Event encodes and sends an event. If the write fails, the stream ends. An event without an id does not change the
+// position from which the client resumes.
 func (s *Events) Event(name, id string, data any) error {
 	text, err := json.Marshal(data)
 	if err != nil {
@@ -178,7 +184,7 @@ func (s *Events) Event(name, id string, data any) error {
 	return s.Send([]Message{{name, id, text}})
 }
 
-// Comment sends a line that clients do not see.
+// Comment sends a line that clients ignore.
 func (s *Events) Comment(text string) error {
 	return s.write([]byte(": " + strings.NewReplacer("\r", " ", "\n", " ").Replace(text) + "\n\n"))
 }
@@ -186,28 +192,28 @@ func (s *Events) Comment(text string) error {
 // Fail ends the stream with a problem.
 func (s *Events) Fail(err error) { s.fail(err) }
 
-// Close ends the stream and waits until nothing of it runs any more.
+// Close ends the stream and waits until none of its pulses runs.
 func (s *Events) Close() {
 	s.finish()
-	s.left()
+	s.unwatch()
 	s.table.keeper.remove(s)
 	s.pulses.Wait()
-	s.call.getUp()
+	s.call.unpark()
 	s.call.problem = s.reason
 }
 
-// stop tells everybody that the stream has ended.
-func (s *Events) stop() {
+// signalEnd closes done and calls onEnd, once. It does not take the lock, so it may be called with or without it.
+func (s *Events) signalEnd() {
 	s.end.Do(func() {
 		close(s.done)
-		if s.over != nil {
-			s.over()
+		if s.onEnd != nil {
+			s.onEnd()
 		}
 	})
 }
 
 func (s *Events) finish() {
-	s.stop()
+	s.signalEnd()
 	s.mu.Lock()
 	s.ended = true
 	s.mu.Unlock()
@@ -219,7 +225,7 @@ func (s *Events) write(b []byte) error {
 	return s.writeLocked(b, 1)
 }
 
-// writeLocked writes what counts for a number of events. Each gives the reader its time.
+// writeLocked writes bytes that contain a number of events; the deadline grows with the number. The caller holds s.mu.
 func (s *Events) writeLocked(b []byte, events int) error {
 	if s.ended {
 		return ErrStreamEnded
@@ -227,9 +233,9 @@ func (s *Events) writeLocked(b []byte, events int) error {
 	started := s.table.Now()
 	if err := s.to.send(b, started.Add(time.Duration(min(events, patientFor))*writeAtMost)); err != nil {
 		if s.ended = true; errors.Is(err, os.ErrDeadlineExceeded) {
-			s.reason = problem.SlowConsumer.Code // it cannot be told: it does not read
+			s.reason = problem.SlowConsumer.Code // Only for the log: the client does not read.
 		}
-		s.stop()
+		s.signalEnd()
 		return fmt.Errorf("write to a stream: %w", err)
 	}
 	s.slow = s.table.Now().Sub(started) > slowAfter
@@ -238,13 +244,13 @@ func (s *Events) writeLocked(b []byte, events int) error {
 
 // fail sends a problem as the last event.
 func (s *Events) fail(err error) {
-	own := *s.call // headers have been sent, and what the handler reads must not change under it
+	own := *s.call // A copy: the headers are sent, and the handler may be reading the call.
 	own.header = http.Header{}
 	p := s.table.reply(&own, err)
 	if own.problem == problem.ServerDraining.Code {
 		_ = s.write(retry(reconnectSoon, "\n"))
 	}
-	_ = s.Event("problem", "", json.RawMessage(p.document)) // the reader may have gone
+	_ = s.Event("problem", "", json.RawMessage(p.document)) // The reader may have disconnected.
 	s.mu.Lock()
 	if !s.ended {
 		s.reason = own.problem
@@ -257,8 +263,8 @@ func retry(in time.Duration, end string) []byte {
 	return fmt.Appendf(nil, "retry: %d%s", in.Milliseconds(), end)
 }
 
-// pulse is done every now and then: it ends the stream if it is time to, and tells its reader that it is alive. beat is false for a
-// check in between.
+// pulse ends the stream if the node is about to stop, access was revoked or its life is over. If beat is true it also
+// sends a heartbeat.
 func (s *Events) pulse(now time.Time, beat bool) {
 	defer func() {
 		s.mu.Lock()
@@ -269,31 +275,32 @@ func (s *Events) pulse(now time.Time, beat bool) {
 		s.fail(draining())
 		return
 	}
-	if err := s.judge(); err != nil {
+	if err := s.checkAccess(); err != nil {
 		s.fail(err)
 		return
 	}
 	if !beat {
 		return
 	}
-	if !s.until.IsZero() && !now.Before(s.until) {
+	if !s.expires.IsZero() && !now.Before(s.expires) {
 		_ = s.write(retry(reconnectSoon, "\n\n"))
 		s.finish()
 		return
 	}
-	_ = s.Event("heartbeat", "", map[string]stamp.Time{"ts": stamp.Time(s.table.Now())}) // the stream has ended if it cannot be sent
+	_ = s.Event("heartbeat", "", map[string]stamp.Time{"ts": stamp.Time(s.table.Now())}) // A failed write ends the stream.
 }
 
-// judge says whether the caller may still read. It works on a call of its own: the handler reads the other.
-func (s *Events) judge() error {
+// checkAccess returns a problem if the caller may no longer read. It works on a copy of the call, because the handler
+// reads the original. Failures to find out (5xx) do not end the stream; the next pulse asks again.
+func (s *Events) checkAccess() error {
 	call, op := *s.call, *s.call.op
 	call.header, call.op = http.Header{}, &op
-	call.quota = admission.Free // it was admitted once; looking again is not another call
+	call.quota = admission.Free // The stream was admitted once; a check is not another call.
 	call.started = s.table.Now()
 	s.mu.Lock()
 	call.Identity = s.who
 	s.mu.Unlock()
-	ctx := context.WithoutCancel(s.call.request.Context()) // the caller's going away ends the stream, not what is asked about it
+	ctx := context.WithoutCancel(s.call.request.Context()) // A disconnect ends the stream, not this check.
 	err := s.table.admit(context.WithValue(ctx, callKey{}, &call), &call)
 	s.mu.Lock()
 	s.who = call.Identity
@@ -301,5 +308,5 @@ func (s *Events) judge() error {
 	if unknown := err != nil && problem.Of(err).Kind.Status >= http.StatusInternalServerError; !unknown {
 		return err
 	}
-	return nil // the next beat asks again
+	return nil
 }

@@ -22,40 +22,40 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
-// page is a reader of a stream that takes everything, or from some point on nothing.
-type page struct {
+// fakeReader is the response writer of a stream. Writes fail while broken is set.
+type fakeReader struct {
 	header http.Header
 	mu     sync.Mutex
 	text   strings.Builder
 	broken bool
 }
 
-func (p *page) Header() http.Header { return p.header }
+func (p *fakeReader) Header() http.Header { return p.header }
 
-func (p *page) WriteHeader(int) {}
+func (p *fakeReader) WriteHeader(int) {}
 
-func (p *page) FlushError() error { return nil }
+func (p *fakeReader) FlushError() error { return nil }
 
-func (p *page) Write(b []byte) (int, error) {
+func (p *fakeReader) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.broken {
-		return 0, errors.New("nobody reads")
+		return 0, errors.New("broken connection")
 	}
 	return p.text.Write(b)
 }
 
-func (p *page) String() string {
+func (p *fakeReader) String() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.text.String()
 }
 
-// streaming opens a stream in a bubble of its own time. handle is what its handler does.
-func streaming(t *testing.T, test func(f *face, p *page, leave context.CancelFunc, ended <-chan struct{}), handle func(*endpoint.Events)) {
+// streaming opens a stream in a synctest bubble; handle is its handler.
+func withStream(t *testing.T, test func(f *fixture, p *fakeReader, leave context.CancelFunc, ended <-chan struct{}), handle func(*endpoint.Events)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f := newFace(t, nil)
+		f := newFixture(t, nil)
 		endpoint.Plain(f.Table, endpoint.Operation{
 			ID: "events", Method: http.MethodGet, Path: "/events", Tag: "T", Summary: "S", Status: http.StatusOK, Quota: admission.Plain,
 			Media: []string{"text/event-stream"}, Streams: true,
@@ -72,7 +72,7 @@ func streaming(t *testing.T, test func(f *face, p *page, leave context.CancelFun
 		defer leave()
 		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/events", nil)
 		r.Header.Set("Authorization", "Bearer x")
-		p, ended := &page{header: http.Header{}}, make(chan struct{})
+		p, ended := &fakeReader{header: http.Header{}}, make(chan struct{})
 		go func() {
 			defer close(ended)
 			f.ServeHTTP(p, r)
@@ -84,23 +84,23 @@ func streaming(t *testing.T, test func(f *face, p *page, leave context.CancelFun
 	})
 }
 
-func untilDone(s *endpoint.Events) { <-s.Done() }
+func waitDone(s *endpoint.Events) { <-s.Done() }
 
-// A stream tells what to wait before connecting again, sends events in their form and a heartbeat every 15 seconds, and ends when its
-// caller leaves.
+// A stream sends the reconnect delay, events in their format and a heartbeat every 15 seconds, and ends when its caller
+// disconnects.
 func TestStreamsSendEventsAndHeartbeats(t *testing.T) {
 	t.Parallel()
-	streaming(t, func(f *face, p *page, leave context.CancelFunc, ended <-chan struct{}) {
+	withStream(t, func(f *fixture, p *fakeReader, leave context.CancelFunc, ended <-chan struct{}) {
 		want := "retry: 3000\n\nid: 0007\nevent: attempt\ndata: {\"state\":\"a\\nb\"}\n\nevent: ready\ndata: null\n\n: hello  there\n\n"
 		if p.String() != want || p.header.Get("Content-Type") != "text/event-stream" || p.header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%q %v", p, p.header)
 		}
-		time.Sleep(31 * time.Second) // of the bubble's time
+		time.Sleep(31 * time.Second)
 		synctest.Wait()
 		if n := strings.Count(p.String(), "event: heartbeat\ndata: {\"ts\":\"20"); n != 2 || stamptest.Loose([]byte(p.String())) != nil {
 			t.Errorf("%d heartbeats in %q", n, p)
 		}
-		if asked := f.door.calls(); len(asked) != 3 || asked[0].Quota != admission.Plain || asked[1].Quota != admission.Free || !asked[2].Started.After(asked[1].Started) {
+		if asked := f.admission.calls(); len(asked) != 3 || asked[0].Quota != admission.Plain || asked[1].Quota != admission.Free || !asked[2].Started.After(asked[1].Started) {
 			t.Errorf("%+v", asked)
 		}
 		leave()
@@ -110,16 +110,16 @@ func TestStreamsSendEventsAndHeartbeats(t *testing.T) {
 			t.Error(err)
 		}
 		if s.Event("a\nb", "", nil) == nil || s.Event("a", "1\n2", nil) == nil || s.Event("a", "", func() {}) == nil {
-			t.Error("an event that is none was sent")
+			t.Error("an invalid event was sent")
 		}
-		untilDone(s)
+		waitDone(s)
 	})
 }
 
-// A stream whose key is revoked ends within 15 seconds and says why.
+// A stream whose key is revoked ends within 15 seconds with a problem that says why.
 func TestStreamsEndWithTheirKey(t *testing.T) {
 	t.Parallel()
-	streaming(t, func(f *face, p *page, _ context.CancelFunc, ended <-chan struct{}) {
+	withStream(t, func(f *fixture, p *fakeReader, _ context.CancelFunc, ended <-chan struct{}) {
 		var revoked error = problem.KeyRevoked.New("This key was revoked.")
 		f.customer.revoked.Store(&revoked)
 		time.Sleep(16 * time.Second)
@@ -127,13 +127,13 @@ func TestStreamsEndWithTheirKey(t *testing.T) {
 		if !strings.Contains(p.String(), "event: problem\ndata: {\"type\":\"https://x.test/problems/key-revoked\"") {
 			t.Errorf("%q", p)
 		}
-	}, untilDone)
+	}, waitDone)
 }
 
-// What cannot be found out right now does not end a stream.
-func TestStreamsOutliveTrouble(t *testing.T) {
+// A stream goes on while the state of its key cannot be checked.
+func TestStreamsSurviveFailedChecks(t *testing.T) {
 	t.Parallel()
-	streaming(t, func(f *face, p *page, _ context.CancelFunc, _ <-chan struct{}) {
+	withStream(t, func(f *fixture, p *fakeReader, _ context.CancelFunc, _ <-chan struct{}) {
 		trouble := error(problem.ServiceUnavailable.New("away"))
 		f.customer.revoked.Store(&trouble)
 		time.Sleep(16 * time.Second)
@@ -141,13 +141,13 @@ func TestStreamsOutliveTrouble(t *testing.T) {
 		if strings.Contains(p.String(), "problem") || !strings.Contains(p.String(), "heartbeat") {
 			t.Errorf("%q", p)
 		}
-	}, untilDone)
+	}, waitDone)
 }
 
-// A node that is about to stop sends its streams away, to come back soon elsewhere, and opens no new ones.
+// A node that is about to stop ends its streams with a short reconnect delay, and opens no new ones.
 func TestStreamsEndWhenTheNodeStops(t *testing.T) {
 	t.Parallel()
-	streaming(t, func(f *face, p *page, _ context.CancelFunc, ended <-chan struct{}) {
+	withStream(t, func(f *fixture, p *fakeReader, _ context.CancelFunc, ended <-chan struct{}) {
 		f.draining.Store(true)
 		time.Sleep(2 * time.Second)
 		<-ended
@@ -157,21 +157,21 @@ func TestStreamsEndWhenTheNodeStops(t *testing.T) {
 		if w := f.do(t, http.MethodGet, "/events", nil); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "server-draining") {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}
-	}, untilDone)
+	}, waitDone)
 }
 
-// A reader that takes nothing more ends the stream; its handler is told, and nothing is sent after that.
+// A failed write ends the stream. Its handler notices, and nothing is sent afterwards.
 func TestStreamsEndWithTheirReader(t *testing.T) {
 	t.Parallel()
 	next := make(chan struct{})
-	streaming(t, func(_ *face, p *page, _ context.CancelFunc, ended <-chan struct{}) {
+	withStream(t, func(_ *fixture, p *fakeReader, _ context.CancelFunc, ended <-chan struct{}) {
 		p.mu.Lock()
 		p.broken = true
 		p.mu.Unlock()
 		time.Sleep(16 * time.Second)
 		<-ended
 	}, func(s *endpoint.Events) {
-		untilDone(s)
+		waitDone(s)
 		if err := s.Event("late", "", nil); !errors.Is(err, endpoint.ErrStreamEnded) {
 			t.Errorf("%v", err)
 		}
@@ -180,10 +180,10 @@ func TestStreamsEndWithTheirReader(t *testing.T) {
 	<-next
 }
 
-// A handler ends a stream with a problem of its own.
+// A handler can end a stream with a problem.
 func TestStreamsEndWithAProblem(t *testing.T) {
 	t.Parallel()
-	streaming(t, func(_ *face, p *page, _ context.CancelFunc, ended <-chan struct{}) {
+	withStream(t, func(_ *fixture, p *fakeReader, _ context.CancelFunc, ended <-chan struct{}) {
 		<-ended
 		if !strings.HasSuffix(p.String(), "}\n\n") || !strings.Contains(p.String(), `"code":"attempt-not-found"`) {
 			t.Errorf("%q", p)
@@ -191,10 +191,10 @@ func TestStreamsEndWithAProblem(t *testing.T) {
 	}, func(s *endpoint.Events) { s.Fail(problem.AttemptNotFound.New("gone")) })
 }
 
-// A HEAD of a stream is answered at once, and the server's limits on an answer do not cut a stream off.
+// A HEAD request for a stream is answered immediately, and the deadlines of the server do not end a stream.
 func TestStreamsOnARealConnection(t *testing.T) {
 	t.Parallel()
-	f := newFace(t, nil)
+	f := newFixture(t, nil)
 	serverLimit := 500 * time.Millisecond
 	endpoint.Plain(f.Table, endpoint.Operation{
 		ID: "events", Method: http.MethodGet, Path: "/events", Tag: "T", Summary: "S", Status: http.StatusOK, Streams: true,
@@ -236,14 +236,14 @@ func TestStreamsOnARealConnection(t *testing.T) {
 	}
 }
 
-// A stream finds out at once that its key is gone when it is told to look, and others are left alone.
+// Recheck makes a stream notice immediately that its key was revoked; streams of other orgs are not affected.
 func TestStreamsAreRechecked(t *testing.T) {
 	t.Parallel()
-	streaming(t, func(f *face, p *page, _ context.CancelFunc, ended <-chan struct{}) {
+	withStream(t, func(f *fixture, p *fakeReader, _ context.CancelFunc, ended <-chan struct{}) {
 		f.Recheck(f.customer.principal.Org.ID)
 		synctest.Wait()
-		if strings.Contains(p.String(), "problem") || len(f.door.calls()) != 2 {
-			t.Errorf("%q after %d", p, len(f.door.calls()))
+		if strings.Contains(p.String(), "problem") || len(f.admission.calls()) != 2 {
+			t.Errorf("%q after %d", p, len(f.admission.calls()))
 		}
 		var revoked error = problem.KeyRevoked.New("This key was revoked.")
 		f.customer.revoked.Store(&revoked)
@@ -252,20 +252,20 @@ func TestStreamsAreRechecked(t *testing.T) {
 		if strings.Contains(p.String(), "problem") {
 			t.Errorf("%q", p)
 		}
-		began := time.Now()
+		start := time.Now()
 		f.Recheck(f.customer.principal.Org.ID)
 		<-ended
-		if !strings.Contains(p.String(), `"code":"key-revoked"`) || time.Since(began) > 0 {
-			t.Errorf("%q after %v", p, time.Since(began))
+		if !strings.Contains(p.String(), `"code":"key-revoked"`) || time.Since(start) > 0 {
+			t.Errorf("%q after %v", p, time.Since(start))
 		}
-	}, untilDone)
+	}, waitDone)
 }
 
-// A stream with a lifetime ends politely: its client comes back at once, and no problem is told.
-func TestStreamsHaveALife(t *testing.T) {
+// A stream with a limited life ends without a problem and asks its client to reconnect immediately.
+func TestStreamsEndAfterTheirLife(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := newFace(t, nil)
+		f := newFixture(t, nil)
 		endpoint.Plain(f.Table, endpoint.Operation{
 			ID: "events", Method: http.MethodGet, Path: "/events", Tag: "T", Summary: "S", Status: http.StatusOK, Streams: true,
 		}, func(w http.ResponseWriter, r *http.Request) error {
@@ -277,22 +277,22 @@ func TestStreamsHaveALife(t *testing.T) {
 			<-s.Done()
 			return nil
 		})
-		began := time.Now()
+		start := time.Now()
 		w := f.do(t, http.MethodGet, "/events", nil)
 		text := w.Body.String()
 		if !strings.HasPrefix(text, "retry: 2500\n\n") || !strings.HasSuffix(text, "retry: 100\n\n") || strings.Contains(text, "problem") {
 			t.Errorf("%q", text)
 		}
-		if took := time.Since(began); took < time.Minute || took > 80*time.Second {
+		if took := time.Since(start); took < time.Minute || took > 80*time.Second {
 			t.Error(took)
 		}
 	})
 }
 
-// Events that are there go out together, in order and unchanged, and one that is none ends nothing.
-func TestStreamsSendSeveralAtOnce(t *testing.T) {
+// Events that are sent together arrive in order and unchanged. An invalid event does not end the stream.
+func TestStreamsSendBatches(t *testing.T) {
 	t.Parallel()
-	streaming(t, func(_ *face, p *page, leave context.CancelFunc, _ <-chan struct{}) {
+	withStream(t, func(_ *fixture, p *fakeReader, leave context.CancelFunc, _ <-chan struct{}) {
 		got := parseStream([]byte(p.String()))
 		if len(got) != 201 {
 			t.Fatalf("%d events", len(got))
@@ -312,17 +312,17 @@ func TestStreamsSendSeveralAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 		if s.Send([]endpoint.Message{{Name: "a\nb"}}) == nil {
-			t.Error("an event that is none was sent")
+			t.Error("an invalid event was sent")
 		}
 		_ = s.Event("end", "", 1)
-		untilDone(s)
+		waitDone(s)
 	})
 }
 
-// A reader that does not take an event within its time is let go, and the log says that it was too slow.
-func TestSlowReadersOfStreams(t *testing.T) {
+// A reader that does not accept an event in time is disconnected, and the log says slow-consumer.
+func TestSlowReadersAreDisconnected(t *testing.T) {
 	t.Parallel()
-	f := newFace(t, nil)
+	f := newFixture(t, nil)
 	logged := make(chan string, 1)
 	endpoint.Plain(f.Table, endpoint.Operation{
 		ID: "events", Method: http.MethodGet, Path: "/events", Tag: "T", Summary: "S", Status: http.StatusOK, Streams: true,
@@ -342,7 +342,7 @@ func TestSlowReadersOfStreams(t *testing.T) {
 	}
 }
 
-// stalled takes the first piece, and then nothing within its time.
+// stalled accepts the first write and times out afterwards.
 type stalled struct{ http.ResponseWriter }
 
 func (s stalled) Write(b []byte) (int, error) {
@@ -354,10 +354,10 @@ func (s stalled) Write(b []byte) (int, error) {
 
 func (stalled) FlushError() error { return nil }
 
-// A token stands for a key where an operation takes it: only there, only without a key, and with the scopes of who made it.
-func TestTickets(t *testing.T) {
+// A token in the query authenticates only where an operation accepts it and only without a key, with its own scopes.
+func TestTicketsReplaceAKeyWhereAccepted(t *testing.T) {
 	t.Parallel()
-	f := newFace(t, nil)
+	f := newFixture(t, nil)
 	var asked []string
 	add := func(path string, ticket func(*http.Request, string) (endpoint.Identity, error)) {
 		endpoint.Plain(f.Table, endpoint.Operation{
@@ -394,10 +394,10 @@ func TestTickets(t *testing.T) {
 	}
 }
 
-// A request that waits does not count as one that is worked on, and a node that is about to stop lets nobody wait.
-func TestHeldRequests(t *testing.T) {
+// Held requests have their own limit, and a node that is about to stop holds none.
+func TestHeldRequestsAreLimited(t *testing.T) {
 	t.Parallel()
-	f := newFace(t, func(d *endpoint.Deps) { d.Config.MaxStreams = 1 })
+	f := newFixture(t, func(d *endpoint.Deps) { d.Config.MaxStreams = 1 })
 	held, free := make(chan struct{}), make(chan struct{})
 	endpoint.Plain(f.Table, endpoint.Operation{
 		ID: "held", Method: http.MethodGet, Path: "/held", Tag: "T", Summary: "S", Status: http.StatusOK,
@@ -415,7 +415,7 @@ func TestHeldRequests(t *testing.T) {
 	go func() { first <- f.do(t, http.MethodGet, "/held", nil).Code }()
 	<-held
 	if w := f.do(t, http.MethodGet, "/held", nil); w.Code != http.StatusServiceUnavailable {
-		t.Errorf("%d beyond the bound", w.Code)
+		t.Errorf("%d beyond the limit", w.Code)
 	}
 	close(free)
 	if got := <-first; got != http.StatusOK {

@@ -10,8 +10,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// startSpan begins the span of a request, as part of the caller's trace if it sent one. A span carries the operation, never the
-// path or the query: ids and mistakes of callers are in those.
+// startSpan starts the span of a request, as part of the caller's trace if the request carries one. A span contains the
+// operation but never the path or the query, which contain ids and whatever callers put there.
 func (t *Table) startSpan(r *http.Request, call *Call) context.Context {
 	if t.Tracer == nil {
 		return r.Context()
@@ -21,7 +21,7 @@ func (t *Table) startSpan(r *http.Request, call *Call) context.Context {
 	return ctx
 }
 
-// endSpan names the span after the operation and says how it ended.
+// endSpan names the span after the operation and records the result.
 func (c *Call) endSpan(operation string, status int) {
 	if c.span == nil {
 		return

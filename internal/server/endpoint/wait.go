@@ -10,25 +10,25 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
-// MaxWait is the longest that a caller may ask an answer to be held.
+// MaxWait is the longest time for which a caller can ask a response to be held.
 const MaxWait = 25 * time.Second
 
-// WaitTimeout is the timeout of an operation that holds its answer.
+// WaitTimeout is the timeout of an operation that can hold its response.
 const WaitTimeout = MaxWait + typedTimeout
 
-// Prefer is a part of the input of an operation that can hold its answer. Wait reads it.
+// Prefer is the part of the input of an operation that can hold its response. Wait reads it.
 type Prefer struct {
-	Prefer []string `header:"Prefer" doc:"wait=N holds the answer for up to N seconds (0 to 25), until there is something new."`
+	Prefer []string `header:"Prefer" doc:"wait=N holds the response for up to N seconds (0 to 25) until something changes."`
 }
 
-// PreferOrQuery is Prefer for an operation that reads, where a query parameter will do as well.
+// PreferOrQuery is Prefer for an operation that reads, which also accepts the query parameter.
 type PreferOrQuery struct {
 	Prefer
-	Wait int `query:"wait" minimum:"0" maximum:"25" doc:"The same as Prefer: wait=N."`
+	Wait int `query:"wait" minimum:"0" maximum:"25" doc:"Same as Prefer: wait=N."`
 }
 
-// Wait is how long the caller asks the answer to be held: the header Prefer: wait=N, or when reading ?wait=N, of 0 to 25 seconds;
-// otherwise what the operation does by itself.
+// Wait returns how long the caller asks the response to be held: the header Prefer: wait=N, or ?wait=N for a GET, of 0
+// to 25 seconds. Without either it returns unless.
 func Wait(ctx context.Context, unless time.Duration) (time.Duration, error) {
 	call := From(ctx)
 	if r := call.request; r.Method == http.MethodGet && strings.Contains(r.URL.RawQuery, "wait=") {
@@ -52,14 +52,15 @@ func parseWait(text, pointer string) (time.Duration, error) {
 	if d := time.Duration(n) * time.Second; err == nil && d <= MaxWait {
 		return d, nil
 	}
-	return 0, problem.InvalidRequest.New("An answer can be held for 0 to 25 seconds.").At(pointer, "range", "wait must be a whole number from 0 to 25")
+	return 0, problem.InvalidRequest.New("A response can be held for 0 to 25 seconds.").At(pointer, "range", "wait must be a whole number from 0 to 25")
 }
 
-// preference finds one in the Prefer headers (RFC 7240). Of several of one name the first counts.
+// preference returns the value of a preference in the Prefer headers (RFC 7240). If it is given several times, the
+// first counts.
 func preference(headers []string, name string) (value string, ok bool) {
 	for _, header := range headers {
 		for one := range strings.SplitSeq(header, ",") {
-			one, _, _ = strings.Cut(one, ";") // parameters of a preference
+			one, _, _ = strings.Cut(one, ";") // Drop the parameters of the preference.
 			key, value, _ := strings.Cut(one, "=")
 			if strings.EqualFold(strings.TrimSpace(key), name) {
 				return strings.Trim(strings.TrimSpace(value), `"`), true

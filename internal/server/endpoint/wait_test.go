@@ -19,10 +19,10 @@ type heldOutput struct {
 	}
 }
 
-// A caller may ask an answer to be held, by header or when reading in the query, for up to 25 seconds and not more.
+// A caller may ask for a response to be held for up to 25 seconds, in the header or, for a GET, in the query.
 func TestWaitReadsWhatTheCallerPrefers(t *testing.T) {
 	t.Parallel()
-	f := newFace(t, nil)
+	f := newFixture(t, nil)
 	held := func(ctx context.Context) (*heldOutput, error) {
 		d, err := endpoint.Wait(ctx, 10*time.Second)
 		out := &heldOutput{}
@@ -69,10 +69,11 @@ func TestWaitReadsWhatTheCallerPrefers(t *testing.T) {
 	}
 }
 
-// An operation that may take long is neither cut off by the server's limits nor told that its caller has gone.
+// The deadlines of the server do not end an operation with a longer timeout, nor does it look as if its caller
+// disconnected.
 func TestLongOperationsOutliveTheServersLimits(t *testing.T) {
 	t.Parallel()
-	f := newFace(t, nil)
+	f := newFixture(t, nil)
 	serverLimit := 500 * time.Millisecond
 	for _, op := range []endpoint.Operation{
 		{ID: "long", Path: "/long", Timeout: 20 * time.Second}, {ID: "short", Path: "/short"},
@@ -109,22 +110,22 @@ func TestLongOperationsOutliveTheServersLimits(t *testing.T) {
 	}
 }
 
-// A timeout that an operation declares holds for every way to add one.
+// A declared timeout applies however the operation is added.
 func TestDeclaredTimeouts(t *testing.T) {
 	t.Parallel()
-	f := newFace(t, nil)
+	f := newFixture(t, nil)
 	var left time.Duration
-	note := func(ctx context.Context) {
+	record := func(ctx context.Context) {
 		end, _ := ctx.Deadline()
 		left = time.Until(end)
 	}
 	op := func(path string, timeout time.Duration) endpoint.Operation {
 		return endpoint.Operation{ID: path, Method: http.MethodGet, Path: path, Tag: "T", Summary: "S", Status: http.StatusOK, Timeout: timeout, Quota: admission.Plain}
 	}
-	endpoint.Typed(f.Table, op("/typed", 0), func(ctx context.Context, _ *struct{}) (*heldOutput, error) { note(ctx); return &heldOutput{}, nil })
-	endpoint.Typed(f.Table, op("/typed25", 25*time.Second), func(ctx context.Context, _ *struct{}) (*heldOutput, error) { note(ctx); return &heldOutput{}, nil })
-	endpoint.Plain(f.Table, op("/plain25", 25*time.Second), func(_ http.ResponseWriter, r *http.Request) error { note(r.Context()); return nil })
-	endpoint.Written(f.Table, op("/written25", 25*time.Second), func(_ http.ResponseWriter, r *http.Request, _ *struct{}) error { note(r.Context()); return nil })
+	endpoint.Typed(f.Table, op("/typed", 0), func(ctx context.Context, _ *struct{}) (*heldOutput, error) { record(ctx); return &heldOutput{}, nil })
+	endpoint.Typed(f.Table, op("/typed25", 25*time.Second), func(ctx context.Context, _ *struct{}) (*heldOutput, error) { record(ctx); return &heldOutput{}, nil })
+	endpoint.Plain(f.Table, op("/plain25", 25*time.Second), func(_ http.ResponseWriter, r *http.Request) error { record(r.Context()); return nil })
+	endpoint.Written(f.Table, op("/written25", 25*time.Second), func(_ http.ResponseWriter, r *http.Request, _ *struct{}) error { record(r.Context()); return nil })
 	for path, want := range map[string]time.Duration{"/typed": 10 * time.Second, "/typed25": 25 * time.Second, "/plain25": 25 * time.Second, "/written25": 25 * time.Second} {
 		left = 0
 		f.do(t, http.MethodGet, path, nil)

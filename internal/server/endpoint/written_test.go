@@ -20,11 +20,11 @@ type listInput struct {
 	State string `query:"state" enum:"active,paused"`
 }
 
-// An operation that writes its answer itself has its input checked before it is admitted, and its problems are ordinary ones until
-// the answer has begun; then it is cut off, so that nobody takes it for whole.
-func TestWrittenAnswers(t *testing.T) {
+// The input of an operation that writes its response itself is checked before admission. Its errors are problems until
+// the response has started; after that the response is cut off, so that the caller does not take it for complete.
+func TestWrittenResponsesAreCutOffOnError(t *testing.T) {
 	t.Parallel()
-	f := newFace(t, nil)
+	f := newFixture(t, nil)
 	endpoint.Written(f.Table, endpoint.Operation{
 		ID: "list", Method: http.MethodGet, Path: "/list", Tag: "T", Summary: "S", Status: http.StatusOK, Quota: admission.Plain, Answer: nothing{}.Body,
 	}, func(w http.ResponseWriter, _ *http.Request, in *listInput) error {
@@ -50,7 +50,7 @@ func TestWrittenAnswers(t *testing.T) {
 			t.Errorf("%s: %s", target, w.Body)
 		}
 	}
-	if n := len(f.door.calls()); n != 3 {
+	if n := len(f.admission.calls()); n != 3 {
 		t.Errorf("%d calls admitted", n)
 	}
 	server := httptest.NewServer(f.Table)
@@ -66,7 +66,7 @@ func TestWrittenAnswers(t *testing.T) {
 	}
 	defer res.Body.Close()
 	if body, err := io.ReadAll(res.Body); err == nil {
-		t.Errorf("the broken answer looks whole: %s", body)
+		t.Errorf("the broken response looks complete: %s", body)
 	}
 	doc, err := f.OpenAPI()
 	if err != nil || !strings.Contains(string(doc), `"name":"state"`) {
@@ -74,10 +74,10 @@ func TestWrittenAnswers(t *testing.T) {
 	}
 }
 
-// A plain operation that declares a body gets sound JSON, and is described with its schema.
+// A plain operation that declares a body gets valid JSON, and the document has its schema.
 func TestPlainBodies(t *testing.T) {
 	t.Parallel()
-	f := newFace(t, nil)
+	f := newFixture(t, nil)
 	endpoint.Plain(f.Table, endpoint.Operation{
 		ID: "call", Method: http.MethodPost, Path: "/call/{id}", Tag: "T", Summary: "S", Status: http.StatusOK, Unaudited: "x",
 		Body: struct {
@@ -126,7 +126,7 @@ type hidden struct {
 	Limit int `query:"limit"`
 }
 
-// An input whose fields would not be seen stops the start.
+// An input that embeds an unexported type, whose fields huma would not see, stops the start.
 func TestHiddenFieldsStopTheStart(t *testing.T) {
 	t.Parallel()
 	defer func() {
@@ -134,7 +134,7 @@ func TestHiddenFieldsStopTheStart(t *testing.T) {
 			t.Error("served")
 		}
 	}()
-	endpoint.Written(newFace(t, nil).Table, endpoint.Operation{
+	endpoint.Written(newFixture(t, nil).Table, endpoint.Operation{
 		ID: "list", Method: http.MethodGet, Path: "/list", Tag: "T", Summary: "S", Status: http.StatusOK,
 	}, func(http.ResponseWriter, *http.Request, *struct{ hidden }) error { return nil })
 }

@@ -1,5 +1,5 @@
-// Package webapp serves the built pages of web/: documents, each answer with a nonce of its own, and assets, whose names hold their hash so
-// that they are good for ever. Who may see a page is decided by whoever calls it.
+// Package webapp serves the built files of web/: documents, each response with its own nonce, and assets, which may be
+// cached forever because their names contain their hash. It does not check who may see a page; its callers do.
 package webapp
 
 import (
@@ -12,28 +12,29 @@ import (
 	"strings"
 )
 
-// Site is what was built.
+// Site is the built web application.
 type Site struct{ files fs.FS }
 
-// New makes it of the files of web.Dist.
+// New returns a site that serves the files of web.Dist.
 func New(files fs.FS) *Site { return &Site{files} }
 
-// nonceMark stands in documents where the nonce comes.
+// nonceMark is the placeholder of the nonce in documents.
 const nonceMark = "__CSP_NONCE__"
 
-// placeholder is there in place of the documents when they were not built.
+// placeholder is served instead of a document that was not built.
 const placeholder = "placeholder.html"
 
-// Frames says whose pages a document may show in itself.
+// Frames says which pages a document may embed.
 type Frames string
 
-// The choices.
+// Values of the frame-src directive.
 const (
 	NoFrames  Frames = "'none'"
 	OwnFrames Frames = "'self'"
 )
 
-// Document writes one of the documents, with headers that let it run its own scripts and nothing else.
+// Document writes a document with headers that allow only its own scripts. It answers 503 if the document was not
+// built.
 func (s *Site) Document(w http.ResponseWriter, r *http.Request, name string, frames Frames) {
 	status := http.StatusOK
 	text, err := fs.ReadFile(s.files, name)
@@ -51,18 +52,19 @@ func (s *Site) Document(w http.ResponseWriter, r *http.Request, name string, fra
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write([]byte(body)) // the browser may have gone
+		_, _ = w.Write([]byte(body)) // The browser may have disconnected.
 	}
 }
 
-// Nonce makes 128 random bits.
+// Nonce returns 128 random bits.
 func Nonce() string {
 	raw := make([]byte, 16)
-	_, _ = rand.Read(raw) // never fails
+	_, _ = rand.Read(raw) // Never fails.
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// Secure sets the headers that every page of people who have signed in has; policy is what it may do beyond nothing.
+// Secure sets the headers of every page for signed-in users. policy is added to a Content-Security-Policy that allows
+// nothing.
 func Secure(h http.Header, policy string) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; frame-ancestors 'none'; "+policy)
@@ -74,16 +76,16 @@ func Secure(h http.Header, policy string) {
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
 }
 
-// kinds are the types of what the build makes. Nothing else is served.
+// kinds are the media types of built files by extension. No other file is served.
 var kinds = map[string]string{
 	".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".woff2": "font/woff2",
 	".png": "image/png", ".webp": "image/webp", ".json": "application/json",
 }
 
-// encodings are what the build made beside the larger assets, the best first.
+// encodings are the precompressed forms that the build writes next to larger assets, best first.
 var encodings = []struct{ name, suffix string }{{"br", ".br"}, {"gzip", ".gz"}}
 
-// Asset writes a file from assets/, compressed if the browser takes that; false if there is none of this name.
+// Asset writes a file from assets/, compressed if the browser accepts it. It returns false if there is no such file.
 func (s *Site) Asset(w http.ResponseWriter, r *http.Request, name string) bool {
 	kind := kinds[path.Ext(name)]
 	if strings.ContainsAny(name, "/\\") || !fs.ValidPath(name) || kind == "" {
@@ -117,12 +119,12 @@ func (s *Site) Asset(w http.ResponseWriter, r *http.Request, name string) bool {
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(text) // the browser may have gone
+		_, _ = w.Write(text) // The browser may have disconnected.
 	}
 	return true
 }
 
-// accepts says whether an Accept-Encoding names a coding, and does not refuse it by a weight of 0.
+// accepts reports whether an Accept-Encoding header names a coding with a weight other than 0.
 func accepts(header, coding string) bool {
 	for part := range strings.SplitSeq(header, ",") {
 		name, weight, _ := strings.Cut(strings.TrimSpace(part), ";")
@@ -134,7 +136,7 @@ func accepts(header, coding string) bool {
 	return false
 }
 
-// Wants says whether a request is a browser's that opens a page, as opposed to one of a script's or an image's.
-func Wants(r *http.Request) bool {
+// IsNavigation reports whether a browser sent the request to open a page, and not a script or an image.
+func IsNavigation(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && strings.Contains(r.Header.Get("Accept"), "text/html")
 }

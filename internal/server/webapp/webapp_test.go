@@ -22,7 +22,8 @@ func built() *webapp.Site {
 	})
 }
 
-// Every document has a nonce of its own, in its headers and wherever its scripts and styles want it, and no policy that lets others in.
+// Each document has its own nonce, in its headers and in its scripts and styles, and a policy that lets no other site
+// in.
 func TestDocumentsHaveANonceOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
@@ -47,7 +48,7 @@ func TestDocumentsHaveANonceOfTheirOwn(t *testing.T) {
 	}
 }
 
-// Without a build people are told how to make one.
+// Without a build, the page says how to build.
 func TestWithoutABuildThePlaceholderIsShown(t *testing.T) {
 	t.Parallel()
 	w := httptest.NewRecorder()
@@ -57,7 +58,7 @@ func TestWithoutABuildThePlaceholderIsShown(t *testing.T) {
 	}
 }
 
-// Assets come in the best form that the browser takes, for ever; nothing else can be read by this way.
+// Assets are served in the best form that the browser accepts, with a lifetime without end. No other file can be read.
 func TestAssets(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, accept, body, encoding string }{

@@ -64,7 +64,7 @@ const (
 // accounts contains one that a does not allow.
 func (a *Allow) narrow(methods []string, accounts []id.Account) (Allow, error) {
 	allow := *a
-	bad := problem.ValidationFailed.New("The key cannot be limited like this.")
+	bad := problem.ValidationFailed.New("The limits of the key are invalid.")
 	if methods != nil {
 		allow.Methods = a.appendList(parsePatterns(bad, methods))
 		if len(allow.Methods) > maxLists {

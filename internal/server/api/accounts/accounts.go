@@ -1,5 +1,5 @@
-// Package accounts is the part of the public face that lists accounts: all of them as they are read, or page by page, with what else is to
-// be known of them, as JSON or as a sheet. What is done with one account is in package api.
+// Package accounts is the operation of the public API that lists accounts: all of them in one streamed response or page
+// by page, with their webhook states and activity, as JSON or CSV. Operations on one account are in package api.
 package accounts
 
 import (
@@ -31,12 +31,12 @@ type hooks interface {
 	States(ctx context.Context, org id.Org, accounts []id.Account) (map[id.Account]string, error)
 }
 
-// meter says how often accounts were called; *usage.Usage does.
+// meter returns the calls of accounts. *usage.Usage implements it.
 type meter interface {
 	Activity(ctx context.Context, org id.Org, accounts []id.Account) (map[id.Account][]int64, error)
 }
 
-// Deps is what the operation needs.
+// Deps are the dependencies of the operation.
 type Deps struct {
 	Accounts lister
 	Webhooks hooks
@@ -47,38 +47,38 @@ type accounts struct{ Deps }
 
 type listInput struct {
 	State     string `query:"state" enum:"connecting,active,degraded,reauthenticating,reconnect_required,restricted,paused,attention" doc:"Only accounts in this state. attention stands for reconnect_required, restricted and degraded."`
-	Reference string `query:"reference_id" maxLength:"255" doc:"Only accounts with this id of yours."`
+	Reference string `query:"reference_id" maxLength:"255" doc:"Only accounts with this reference id (your own identifier)."`
 	Label     string `query:"label" maxLength:"120" doc:"Only accounts with this label."`
-	Query     string `query:"q" maxLength:"120" doc:"Only accounts that have this in their label, names or ids, whatever its case."`
-	Order     string `query:"order" enum:"created,label,lastSeen" default:"created" doc:"label and lastSeen (the newest first) come in pages: give limit as well."`
-	Activity  bool   `query:"activity" doc:"Also how often each account was called: calls24h and activity."`
-	Counts    bool   `query:"counts" doc:"Also how many accounts there are in each state, of all that the filters but state choose."`
-	Limit     int    `query:"limit" minimum:"1" maximum:"100" doc:"How many accounts. Left out, all of them."`
-	Cursor    string `query:"cursor" maxLength:"512" doc:"nextCursor of the page before, with the same order."`
+	Query     string `query:"q" maxLength:"120" doc:"Only accounts whose label, names or ids contain this text. Case is ignored."`
+	Order     string `query:"order" enum:"created,label,lastSeen" default:"created" doc:"label and lastSeen (newest first) require limit."`
+	Activity  bool   `query:"activity" doc:"Include how often each account was called: calls24h and activity."`
+	Counts    bool   `query:"counts" doc:"Include the number of accounts in each state. All filters except state apply to it."`
+	Limit     int    `query:"limit" minimum:"1" maximum:"100" doc:"The maximum number of accounts. Default: all."`
+	Cursor    string `query:"cursor" maxLength:"512" doc:"nextCursor of the previous page, with the same order."`
 }
 
 type accountsBody struct {
-	Accounts   []Listed       `json:"accounts" doc:"In the order in which they were first connected, unless order says otherwise."`
-	NextCursor *string        `json:"nextCursor" doc:"Null on the last page, and whenever no limit is given."`
-	Counts     map[string]int `json:"counts,omitempty" doc:"How many there are in each state, in those that need attention (attention), and in all of them (total); only with counts."`
+	Accounts   []Listed       `json:"accounts" doc:"In the order in which they were first connected, unless order is set."`
+	NextCursor *string        `json:"nextCursor" doc:"Null on the last page and without limit."`
+	Counts     map[string]int `json:"counts,omitempty" doc:"Only with counts: the number of accounts in each state, in the states that need attention (attention), and in all states (total)."`
 }
 
 // Listed is an account in a list.
 type Listed struct {
 	account.View
-	Webhook  *accountWebhook `json:"webhook" doc:"How delivery to its webhook goes; null if it has none."`
-	Calls24h *int64          `json:"calls24h,omitempty" doc:"Calls in the last 24 hours, the current one included; only with activity."`
-	Activity []int64         `json:"activity,omitempty" doc:"The same by hour, the current one last; only with activity."`
+	Webhook  *accountWebhook `json:"webhook" doc:"The state of delivery to its webhook; null if it has none."`
+	Calls24h *int64          `json:"calls24h,omitempty" doc:"Only with activity: calls in the last 24 hours, including the current hour."`
+	Activity []int64         `json:"activity,omitempty" doc:"Only with activity: the same by hour, the current hour last."`
 }
 
 type accountWebhook struct {
 	State string `json:"state" enum:"healthy,failing,paused,disabled"`
 }
 
-// needAttention is what callers write for several states at once.
+// needAttention is the filter value for several states.
 const needAttention = "attention"
 
-// listTimeout is for an org with as many accounts as any has, and a reader that is not fast.
+// listTimeout is enough for the largest org and a slow reader.
 const listTimeout = time.Minute
 
 // Routes adds the operation.
@@ -88,8 +88,8 @@ func Routes(t *endpoint.Table, d Deps) {
 		ID: "listAccounts", Method: http.MethodGet, Path: "/v1/accounts", Tag: "Accounts", Status: http.StatusOK, Timeout: listTimeout,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Answer: accountsBody{}, Media: []string{csvexport.Media}, Problems: []problem.Kind{problem.InvalidRequest},
 		Summary: "List accounts",
-		Description: "The organisation's connected accounts. Without `limit` all of them come in one answer, written as they are read; with it they come in pages: " +
-			"send `nextCursor` back as `cursor`. Filters can be combined. A key with `accountIds` sees only those. With `Accept: text/csv` it is a sheet.",
+		Description: "The organisation's connected accounts. Without `limit` one response has all of them; with `limit` it has one page: " +
+			"send `nextCursor` as `cursor` for the next. Filters can be combined. A key with `accountIds` sees only those accounts. With `Accept: text/csv` the response is CSV.",
 	}, a.list)
 }
 
@@ -101,13 +101,13 @@ func (a *accounts) list(w http.ResponseWriter, r *http.Request, in *listInput) e
 	}
 	f.Among = caller.Key.Allow.Accounts
 	w.Header().Add("Vary", "Accept")
-	p := &pages{accounts: a, org: caller.Org.ID, most: in.Limit, order: f.Order, calls: in.Activity}
+	p := &pager{accounts: a, org: caller.Org.ID, most: in.Limit, order: f.Order, calls: in.Activity}
 	if in.Counts {
 		if p.counts, err = a.Accounts.CountByState(r.Context(), p.org, f); err != nil {
 			return err
 		}
 	}
-	if csvexport.Wanted(r.Header) {
+	if csvexport.Requested(r.Header) {
 		p.calls = true
 		p.out = newSheet(w)
 	} else {
@@ -120,7 +120,7 @@ func (a *accounts) list(w http.ResponseWriter, r *http.Request, in *listInput) e
 	return p.end(r.Context())
 }
 
-// filter reads what huma cannot check.
+// filter checks what huma cannot check.
 func (in *listInput) filter() (account.Filter, error) {
 	f := account.Filter{ReferenceID: in.Reference, Label: in.Label, Query: strings.TrimSpace(in.Query)}
 	switch in.State {
@@ -136,9 +136,9 @@ func (in *listInput) filter() (account.Filter, error) {
 	case "lastSeen":
 		f.Order = account.ByLastSeen
 	}
-	bad := problem.InvalidRequest.New("A query parameter is not what the operation expects.")
+	bad := problem.InvalidRequest.New("A query parameter is invalid.")
 	for name, text := range map[string]string{"q": in.Query, "label": in.Label, "reference_id": in.Reference} {
-		if strings.ContainsRune(text, 0) || !utf8.ValidString(text) { // the database has no such text
+		if strings.ContainsRune(text, 0) || !utf8.ValidString(text) { // PostgreSQL cannot store it.
 			bad.At("query/"+name, "format", "must be text")
 		}
 	}
@@ -148,7 +148,7 @@ func (in *listInput) filter() (account.Filter, error) {
 	if in.Cursor != "" {
 		var ok bool
 		if f.After, ok = parseCursor(in.Cursor, f.Order); !ok {
-			bad.Detail = "The cursor is not one that this list gave out."
+			bad.Detail = "The cursor is invalid."
 			bad.At("query/cursor", "format", "must be the nextCursor of an earlier page")
 		}
 	}
@@ -156,12 +156,12 @@ func (in *listInput) filter() (account.Filter, error) {
 		return f, bad
 	}
 	if in.Limit > 0 {
-		f.Limit = in.Limit + 1 // one more tells whether there is a next page
+		f.Limit = in.Limit + 1 // One more shows whether there is a next page.
 	}
 	return f, nil
 }
 
-// cursor is the place behind an account, as callers see it: its id, and in another order what that goes by.
+// cursor encodes the position after an account: its id, and the value that the list is ordered by.
 func cursor(m account.PageKey, order account.Order) string {
 	switch order {
 	case account.ByLabel:
@@ -172,7 +172,7 @@ func cursor(m account.PageKey, order account.Order) string {
 	return string(m.ID)
 }
 
-// parseCursor reads what cursor made.
+// parseCursor parses what cursor returned.
 func parseCursor(text string, order account.Order) (account.PageKey, bool) {
 	if order == 0 {
 		at, err := id.Parse[id.Account](text)
@@ -197,7 +197,7 @@ func parseCursor(text string, order account.Order) (account.PageKey, bool) {
 	return account.PageKey{ID: at, Seen: time.UnixMicro(micros).UTC()}, true
 }
 
-// The years 1 and 9999, within which every part of the system can write a time.
+// The years 1 and 9999: every part of the system can encode times between them.
 const (
 	minMicros = -62_135_596_800_000_000
 	maxMicros = 253_370_764_800_000_000

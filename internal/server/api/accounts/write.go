@@ -15,52 +15,52 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
 )
 
-// atOnce is of how many accounts more is looked up with one query.
-const atOnce = 200
+// batchSize is the number of accounts whose details are loaded with one query.
+const batchSize = 200
 
-// form is how a list is written.
-type form interface {
+// listWriter writes a list in one format.
+type listWriter interface {
 	add(one *Listed) error
 	end(next *string, counts map[string]int) error
 }
 
-// pages gathers accounts as they come, adds what is asked for, and writes them.
-type pages struct {
+// pager collects accounts in batches, adds the requested details and writes them.
+type pager struct {
 	*accounts
 	org    id.Org
-	out    form
+	out    listWriter
 	most   int
 	order  account.Order
 	calls  bool
 	counts map[account.State]int
 
-	waiting []account.Account
-	count   int
-	last    account.PageKey
-	more    bool
+	batch []account.Account
+	count int
+	last  account.PageKey
+	more  bool
 }
 
-func (p *pages) add(ctx context.Context, one account.Account) error {
+func (p *pager) add(ctx context.Context, one account.Account) error {
 	if p.most > 0 && p.count == p.most {
 		p.more = true
 		return nil
 	}
 	p.count++
 	p.last = one.PageKey()
-	if p.waiting = append(p.waiting, one); len(p.waiting) < atOnce {
+	if p.batch = append(p.batch, one); len(p.batch) < batchSize {
 		return nil
 	}
 	return p.flush(ctx)
 }
 
-// flush writes what has gathered.
-func (p *pages) flush(ctx context.Context) error {
-	if len(p.waiting) == 0 {
+// flush writes the batch.
+func (p *pager) flush(ctx context.Context) error {
+	if len(p.batch) == 0 {
 		return nil
 	}
-	ids := make([]id.Account, len(p.waiting))
-	for i := range p.waiting {
-		ids[i] = p.waiting[i].ID
+	ids := make([]id.Account, len(p.batch))
+	for i := range p.batch {
+		ids[i] = p.batch[i].ID
 	}
 	states, err := p.Webhooks.States(ctx, p.org, ids)
 	if err != nil {
@@ -72,19 +72,19 @@ func (p *pages) flush(ctx context.Context) error {
 			return err
 		}
 	}
-	for i := range p.waiting {
-		one := Listed{View: p.waiting[i].View()}
-		if state, ok := states[p.waiting[i].ID]; ok {
+	for i := range p.batch {
+		one := Listed{View: p.batch[i].View()}
+		if state, ok := states[p.batch[i].ID]; ok {
 			one.Webhook = &accountWebhook{state}
 		}
 		if p.calls {
-			one.count(hours[p.waiting[i].ID])
+			one.count(hours[p.batch[i].ID])
 		}
 		if err := p.out.add(&one); err != nil {
 			return err
 		}
 	}
-	p.waiting = p.waiting[:0]
+	p.batch = p.batch[:0]
 	return nil
 }
 
@@ -99,7 +99,7 @@ func (l *Listed) count(hours []int64) {
 	l.Calls24h, l.Activity = &sum, hours
 }
 
-func (p *pages) end(ctx context.Context) error {
+func (p *pager) end(ctx context.Context) error {
 	if err := p.flush(ctx); err != nil {
 		return err
 	}
@@ -122,12 +122,13 @@ func (p *pages) end(ctx context.Context) error {
 	return p.out.end(next, counts)
 }
 
-// document writes a list as JSON. Nothing is sent before its buffer is full, so that a failure before that is an ordinary problem.
+// document writes a list as JSON. Its buffer is sent when it is full, so that an earlier failure can still become a
+// problem.
 type document struct {
 	w       http.ResponseWriter
 	buffer  *bufio.Writer
 	encoder *json.Encoder
-	begun   bool
+	started bool
 }
 
 const listBuffer = 32 << 10
@@ -141,8 +142,8 @@ func newDocument(w http.ResponseWriter) *document {
 
 func (d *document) add(one *Listed) error {
 	lead := ","
-	if !d.begun {
-		d.begun = true
+	if !d.started {
+		d.started = true
 		d.w.Header().Set("Content-Type", "application/json")
 		lead = `{"accounts":[`
 	}
@@ -162,17 +163,17 @@ func (d *document) end(next *string, counts map[string]int) error {
 		return err
 	}
 	lead := "],"
-	if !d.begun {
+	if !d.started {
 		d.w.Header().Set("Content-Type", "application/json")
 		lead = `{"accounts":[],`
 	}
-	// What cannot be written has nobody to read it.
+	// A failed write means that the caller disconnected.
 	_, _ = d.buffer.WriteString(lead + strings.TrimPrefix(string(text), "{") + "\n")
 	_ = d.buffer.Flush()
 	return nil
 }
 
-// table writes a list as a sheet.
+// table writes a list as CSV.
 type table struct{ *csvexport.Writer }
 
 func newSheet(w http.ResponseWriter) table {

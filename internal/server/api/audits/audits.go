@@ -1,4 +1,5 @@
-// Package audits is the part of the public face that shows who changed what: in the organisation, and of one account.
+// Package audits are the operations of the public API that show who changed what, in the organisation and for one
+// account.
 package audits
 
 import (
@@ -22,12 +23,12 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 
-// accounts says whether there is an account; *account.Accounts does.
+// accounts finds accounts. *account.Accounts implements it.
 type accounts interface {
 	Get(ctx context.Context, owner id.Org, at id.Account) (account.Account, error)
 }
 
-// Deps is what the operations need.
+// Deps are the dependencies of the operations.
 type Deps struct {
 	Log      *audit.Log
 	Accounts accounts
@@ -36,19 +37,19 @@ type Deps struct {
 type audits struct{ Deps }
 
 type listInput struct {
-	Action string    `query:"action" maxLength:"64" doc:"Only this action, such as key.mint."`
-	Actor  string    `query:"actorId" maxLength:"64" doc:"Only what this key, member or operator did, by its id."`
-	Target string    `query:"target" maxLength:"64" doc:"Only what was done to this, by its id."`
-	Since  time.Time `query:"since" doc:"Only entries of then or later."`
-	Until  time.Time `query:"until" doc:"Only entries of before."`
-	Limit  int       `query:"limit" minimum:"1" maximum:"10000" doc:"How many entries: up to 100, and 50 if it is left out; of a sheet up to 10000, and as many if it is left out."`
-	Cursor string    `query:"cursor" maxLength:"32" doc:"nextCursor of the page before."`
+	Action string    `query:"action" maxLength:"64" doc:"Only this action, for example key.mint."`
+	Actor  string    `query:"actorId" maxLength:"64" doc:"Only changes by the key, member or operator with this id."`
+	Target string    `query:"target" maxLength:"64" doc:"Only changes to the object with this id."`
+	Since  time.Time `query:"since" doc:"Only entries from this time or later."`
+	Until  time.Time `query:"until" doc:"Only entries from before this time."`
+	Limit  int       `query:"limit" minimum:"1" maximum:"10000" doc:"The maximum number of entries. JSON: up to 100. Default: 50. CSV: up to 10000. Default: 10000."`
+	Cursor string    `query:"cursor" maxLength:"32" doc:"nextCursor of the previous page."`
 }
 
 type accountInput struct {
 	ID     string `path:"id" maxLength:"64" doc:"The account's id."`
-	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many entries."`
-	Cursor string `query:"cursor" maxLength:"32" doc:"nextCursor of the page before."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"The maximum number of entries."`
+	Cursor string `query:"cursor" maxLength:"32" doc:"nextCursor of the previous page."`
 }
 
 type auditOutput struct{ Body auditBody }
@@ -63,10 +64,10 @@ type auditEntry struct {
 	At        stamp.Time      `json:"at"`
 	Actor     auditActor      `json:"actor"`
 	Action    string          `json:"action"`
-	Target    string          `json:"target" doc:"The id of what was changed."`
-	Outcome   string          `json:"outcome" enum:"success" doc:"Changes that failed leave no entry."`
+	Target    string          `json:"target" doc:"The id of the changed object."`
+	Outcome   string          `json:"outcome" enum:"success" doc:"Failed changes have no entry."`
 	RequestID string          `json:"requestId"`
-	IPHash    string          `json:"ipHash" doc:"Equal for equal sources; the address cannot be read from it."`
+	IPHash    string          `json:"ipHash" doc:"A hash of the source address: equal for equal sources, and not reversible."`
 	Changes   json.RawMessage `json:"changes" doc:"The fields that changed, each with from and to."`
 }
 
@@ -77,9 +78,10 @@ type auditActor struct {
 }
 
 const (
-	// usualLimit and pageLimit are those of a page, sheetPage is how much of a sheet is read at a time.
-	usualLimit, pageLimit, sheetPage = 50, 100, 1000
-	// listTimeout is for a sheet of as many entries as it can have.
+	// defaultLimit and pageLimit are those of a JSON page. csvPage is the number of rows that a CSV export reads at a
+	// time.
+	defaultLimit, pageLimit, csvPage = 50, 100, 1000
+	// listTimeout is enough for the largest CSV export.
 	listTimeout = time.Minute
 )
 
@@ -89,14 +91,14 @@ func Routes(t *endpoint.Table, d Deps) {
 	endpoint.Written(t, endpoint.Operation{
 		ID: "listAudit", Method: http.MethodGet, Path: "/v1/me/audit", Tag: "Audit", Status: http.StatusOK, Timeout: listTimeout,
 		Scope: scope.MeRead, Quota: admission.Plain, Answer: auditBody{}, Media: []string{csvexport.Media}, Problems: []problem.Kind{problem.InvalidRequest},
-		Summary: "Audit log", Description: "Who changed what in the organisation, newest first. Filters can be combined. A key with `accountIds` sees nothing of other accounts, so its pages " +
-			"can be shorter than `limit`. With `Accept: text/csv` it is a sheet, of up to 10,000 entries.",
+		Summary: "List audit entries", Description: "Who changed what in the organisation, newest first. Filters can be combined. A key with `accountIds` does not see entries of other accounts, so its pages " +
+			"can be shorter than `limit`. With `Accept: text/csv` the response is CSV with up to 10,000 entries.",
 	}, a.list)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "listAccountAudit", Method: http.MethodGet, Path: "/v1/accounts/{id}/audit", Tag: "Accounts", Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Account: "id", Problems: []problem.Kind{problem.InvalidRequest, problem.AccountNotFound},
-		Summary: "Audit log of an account", Description: "Who did what to the account, newest first. It stays readable when the account is disconnected.",
-	}, a.ofAccount)
+		Summary: "List audit entries of an account", Description: "Who changed what for the account, newest first. The entries stay readable after the account is disconnected.",
+	}, a.listOfAccount)
 }
 
 func (a *audits) list(w http.ResponseWriter, r *http.Request, in *listInput) error {
@@ -106,15 +108,15 @@ func (a *audits) list(w http.ResponseWriter, r *http.Request, in *listInput) err
 	}
 	caller := endpoint.Caller(r.Context())
 	w.Header().Add("Vary", "Accept")
-	if csvexport.Wanted(r.Header) {
-		return a.sheet(w, r, in, f, before)
+	if csvexport.Requested(r.Header) {
+		return a.writeCSV(w, r, in, f, before)
 	}
 	most := in.Limit
 	switch {
 	case most == 0:
-		most = usualLimit
+		most = defaultLimit
 	case most > pageLimit:
-		return problem.InvalidRequest.New("A query parameter is not what the operation expects.").At("query/limit", "range", "expected number <= 100")
+		return problem.InvalidRequest.New("A query parameter is invalid.").At("query/limit", "range", "expected number <= 100")
 	}
 	entries, err := a.Log.Choose(r.Context(), caller.Org.ID, f, before, most)
 	if err != nil {
@@ -123,11 +125,11 @@ func (a *audits) list(w http.ResponseWriter, r *http.Request, in *listInput) err
 	return csvexport.JSON(w, view(entries, most, &caller.Key.Allow).Body)
 }
 
-// filter reads what huma cannot check.
+// filter checks what huma cannot check.
 func (in *listInput) filter() (audit.Filter, int64, error) {
-	bad := problem.InvalidRequest.New("A query parameter is not what the operation expects.")
+	bad := problem.InvalidRequest.New("A query parameter is invalid.")
 	for name, text := range map[string]string{"action": in.Action, "actorId": in.Actor, "target": in.Target} {
-		if strings.ContainsRune(text, 0) || !utf8.ValidString(text) { // the database has no such text
+		if strings.ContainsRune(text, 0) || !utf8.ValidString(text) { // PostgreSQL cannot store it.
 			bad.At("query/"+name, "format", "must be text")
 		}
 	}
@@ -146,15 +148,15 @@ func (in *listInput) filter() (audit.Filter, int64, error) {
 	return audit.Filter{Action: in.Action, ActorID: in.Actor, Target: in.Target, Since: in.Since, Until: in.Until}, before, err
 }
 
-func (a *audits) sheet(w http.ResponseWriter, r *http.Request, in *listInput, f audit.Filter, before int64) error {
+func (a *audits) writeCSV(w http.ResponseWriter, r *http.Request, in *listInput, f audit.Filter, before int64) error {
 	caller := endpoint.Caller(r.Context())
 	out := csvexport.New(w, "audit", "at", "id", "actorKind", "actorId", "actorLabel", "action", "target", "outcome", "requestId", "ipHash", "changes")
 	left := in.Limit
 	if left == 0 {
-		left = csvexport.MostRows
+		left = csvexport.MaxRows
 	}
 	for left > 0 {
-		rows := min(left, sheetPage)
+		rows := min(left, csvPage)
 		entries, err := a.Log.Choose(r.Context(), caller.Org.ID, f, before, rows)
 		if err != nil {
 			return err
@@ -174,8 +176,8 @@ func (a *audits) sheet(w http.ResponseWriter, r *http.Request, in *listInput, f 
 	return out.End()
 }
 
-// ofAccount needs no account: every one that ever was has at least the entry of its connecting.
-func (a *audits) ofAccount(ctx context.Context, in *accountInput) (*auditOutput, error) {
+// listOfAccount also works for a disconnected account: every account has at least the entry of its connection.
+func (a *audits) listOfAccount(ctx context.Context, in *accountInput) (*auditOutput, error) {
 	at, err := id.Parse[id.Account](in.ID)
 	if err != nil {
 		return nil, problem.AccountNotFound.New("The organisation has no account with this id.")
@@ -197,7 +199,7 @@ func (a *audits) ofAccount(ctx context.Context, in *accountInput) (*auditOutput,
 	return view(entries, in.Limit, &apikey.Allow{}), nil
 }
 
-// view is a page of up to so many entries, without those that a key may not read.
+// view returns a page of up to limit entries, without those that a key may not read.
 func view(entries []audit.Entry, limit int, allow *apikey.Allow) *auditOutput {
 	out := &auditOutput{auditBody{Entries: make([]auditEntry, 0, len(entries))}}
 	for _, e := range entries {
@@ -216,7 +218,8 @@ func view(entries []audit.Entry, limit int, allow *apikey.Allow) *auditOutput {
 	return out
 }
 
-// mayRead says whether a key may read about what an id names. Whose an attempt or a link is cannot be told from its id.
+// mayRead reports whether a key may read about an object. The id of an attempt or a link does not show whose it is, so
+// a limited key sees neither.
 func mayRead(allow *apikey.Allow, target string) bool {
 	if allow.Accounts == nil {
 		return true
@@ -229,14 +232,14 @@ func mayRead(allow *apikey.Allow, target string) bool {
 	return noAttempt != nil && noSession != nil
 }
 
-// parseCursor reads a sequence number; it means nothing outside the caller's own org.
+// parseCursor parses a sequence number, which is meaningless outside the caller's org.
 func parseCursor(text string) (int64, error) {
 	if text == "" {
 		return 0, nil
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 1 {
-		return 0, problem.InvalidRequest.New("The cursor is not one that this list gave out.").
+		return 0, problem.InvalidRequest.New("The cursor is invalid.").
 			At("query/cursor", "format", "must be the nextCursor of an earlier page")
 	}
 	return n, nil

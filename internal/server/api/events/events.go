@@ -1,5 +1,6 @@
-// Package events is the part of the public face that gives out events: as a stream (stream.go), page by page (pull.go), the
-// newest first (latest.go), one of them, and the tokens with which browsers open streams (token.go). What is read is package stream's.
+// Package events are the operations of the public API that read events: as a stream (stream.go), page by page
+// (pull.go), the newest first (latest.go) and one at a time, and the tokens with which browsers open streams
+// (token.go). Reading and waiting for events is done by delivery/stream. Start reading at Routes.
 package events
 
 import (
@@ -19,95 +20,95 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
-// accounts says whether there is an account; *account.Accounts does.
+// accounts finds accounts. *account.Accounts implements it.
 type accounts interface {
 	Get(ctx context.Context, owner id.Org, at id.Account) (account.Account, error)
 }
 
-// finder finds single events, and the newest; *event.Store does.
+// finder finds single events and the newest ones. *event.Store implements it.
 type finder interface {
 	Find(ctx context.Context, org id.Org, source string, event id.Event) (event.Stored, error)
 	FindOne(ctx context.Context, org id.Org, event id.Event) (event.Stored, error)
 	Newest(ctx context.Context, n event.Newest) (list []event.Stored, next event.Position, err error)
 }
 
-// meter counts events that were streamed; *usage.Usage does.
+// meter counts streamed events. *usage.Usage implements it.
 type meter interface {
 	Streamed(org id.Org, n int64)
 }
 
-// Deps is what the operations need.
+// Deps are the dependencies of the operations.
 type Deps struct {
 	Streams  *stream.Streams
 	Store    finder
 	Kinds    *event.Kinds
 	Accounts accounts
 	Meter    meter
-	// Permit is asked before events are sent; it returns the problem org-suspended.
+	// Permit is called before events are sent. It returns the problem org-suspended.
 	Permit func(ctx context.Context, org id.Org) error
 	Now    func() time.Time
 }
 
 type events struct{ Deps }
 
-// Query is what both streams take.
+// Query is the input that both streams share.
 type Query struct {
-	Events      []string `query:"events,explode" maxItems:"64" doc:"Only these events: names, families such as message* and account.*, and !name for what to leave out. Repeat it, or separate names by commas."`
-	LastEventID string   `query:"last_event_id" maxLength:"64" doc:"Stream: go on behind this event, as the header Last-Event-ID does, which wins. 0 is from the oldest."`
-	LastHeader  string   `header:"Last-Event-ID" maxLength:"64" doc:"Stream: go on behind this event."`
-	After       string   `query:"after" maxLength:"64" doc:"Pull: nextCursor of the page before. Left out, from the oldest."`
-	Limit       int      `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"Pull: how many events at most."`
-	Wait        int      `query:"wait" minimum:"0" maximum:"25" doc:"Pull: how many seconds to wait if there is none."`
+	Events      []string `query:"events,explode" maxItems:"64" doc:"Only these events: names, patterns such as message* and account.*, and !name to exclude. Repeat the parameter, or separate names with commas."`
+	LastEventID string   `query:"last_event_id" maxLength:"64" doc:"Stream: continue after this event. The header Last-Event-ID takes precedence. 0 starts with the oldest event."`
+	LastHeader  string   `header:"Last-Event-ID" maxLength:"64" doc:"Stream: continue after this event."`
+	After       string   `query:"after" maxLength:"64" doc:"Pull: nextCursor of the previous page. Default: start with the oldest event."`
+	Limit       int      `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"Pull: the maximum number of events."`
+	Wait        int      `query:"wait" minimum:"0" maximum:"25" doc:"Pull: seconds to wait for an event if there is none."`
 }
 
 type accountInput struct {
 	ID string `path:"id" doc:"The account's id."`
 	Query
-	Token string `query:"token" maxLength:"128" doc:"A token of POST /v1/accounts/{id}/events/token, instead of a key."`
+	Token string `query:"token" maxLength:"128" doc:"A token from POST /v1/accounts/{id}/events/token, instead of a key."`
 }
 
 type orgInput struct {
 	Query
 	Account string `query:"accountId" maxLength:"64" doc:"Only events of this account."`
-	Latest  int    `query:"latest" minimum:"1" maximum:"100" doc:"Pull: so many of the newest events, newest first, instead of a page behind after."`
-	Before  string `query:"before" maxLength:"64" doc:"With latest: nextCursor of the page before, to go on to older events."`
+	Latest  int    `query:"latest" minimum:"1" maximum:"100" doc:"Pull: the newest N events, newest first, instead of a page after the cursor."`
+	Before  string `query:"before" maxLength:"64" doc:"With latest: nextCursor of the previous page, to continue with older events."`
 }
 
 type pullBody struct {
 	Events     []envelope `json:"events" doc:"Oldest first."`
-	NextCursor string     `json:"nextCursor" doc:"Send it as after to go on."`
-	Gap        bool       `json:"gap" doc:"Whether events behind the cursor can no longer be read."`
+	NextCursor string     `json:"nextCursor" doc:"Send it as after to continue."`
+	Gap        bool       `json:"gap" doc:"Whether events after the cursor have expired and can no longer be read."`
 }
 
 type orgPullBody struct {
 	Events     []envelope `json:"events" doc:"Oldest first; with latest, newest first."`
-	NextCursor *string    `json:"nextCursor" doc:"Send it as after to go on; with latest, as before, and null if there are no older events. With a filter a page can have fewer events than asked for and yet not be the last."`
-	Gap        bool       `json:"gap" doc:"Whether events behind the cursor can no longer be read."`
+	NextCursor *string    `json:"nextCursor" doc:"Send it as after to continue. With latest: send it as before; null if there are no older events. With a filter, a page can have fewer events than requested without being the last."`
+	Gap        bool       `json:"gap" doc:"Whether events after the cursor have expired and can no longer be read."`
 }
 
 type eventBody struct {
 	Event envelope `json:"event"`
 }
 
-// envelope describes an event. The bytes are those of the store.
+// envelope describes an event. The response contains the bytes of the store.
 type envelope struct {
-	ID        string     `json:"id" doc:"The same wherever and however often the event is seen."`
-	Event     string     `json:"event" doc:"Its kind."`
+	ID        string     `json:"id" doc:"The event's id. It is the same in streams, pages and deliveries."`
+	Event     string     `json:"event" doc:"The event's kind."`
 	AccountID *string    `json:"accountId" doc:"Null for an event of the organisation itself."`
-	TS        stamp.Time `json:"ts" doc:"When it was stored."`
-	Data      any        `json:"data" doc:"What happened, by kind. Null once the account was deleted."`
+	TS        stamp.Time `json:"ts" doc:"When the event was stored."`
+	Data      any        `json:"data" doc:"The event's data, which depends on its kind. Null after the account was deleted."`
 	Meta      meta       `json:"meta"`
 }
 
 type meta struct {
-	Seq         *int64      `json:"seq" doc:"Counts the account's events without holes; null for an ephemeral one."`
+	Seq         *int64      `json:"seq" doc:"The number of the event in the account's sequence, without gaps; null for an ephemeral event."`
 	Class       string      `json:"class" enum:"durable,ephemeral"`
 	OfUserID    *string     `json:"ofUserId" doc:"The account's id on the platform."`
-	ReferenceID *string     `json:"referenceId" doc:"Your own id of the account, if you gave one."`
+	ReferenceID *string     `json:"referenceId" doc:"Your own identifier for the account; null if it has none."`
 	Sandbox     bool        `json:"sandbox"`
-	UpstreamAt  *stamp.Time `json:"upstreamAt" doc:"When it happened by the platform's clock, if it says."`
-	Schema      int         `json:"schema" doc:"The version of this form."`
-	Purged      bool        `json:"purged,omitempty" doc:"True if the account was deleted: data is null, and the event's id, kind and time are all that is left."`
+	UpstreamAt  *stamp.Time `json:"upstreamAt" doc:"When the event happened, by the platform's clock; null if the platform does not say."`
+	Schema      int         `json:"schema" doc:"The version of this format."`
+	Purged      bool        `json:"purged,omitempty" doc:"True if the account was deleted: data is null, and only the event's id, kind and time remain."`
 }
 
 const (
@@ -115,10 +116,10 @@ const (
 	path = "/v1/accounts/{id}/events"
 )
 
-const streamText = "Server-sent events. The first one is `ready`; then come events with `id`, `event` (the kind) and `data` (the envelope), and a `heartbeat` every " +
-	"15 seconds. Without a last event id the stream begins now; with one everything behind it is sent first, in order. If that is no longer kept, `ready` says " +
-	"`gap: true` and the stream begins with the oldest. A last event `problem` says why a stream ends; connect again with the last id that you have seen.\n\n" +
-	"With `Accept: application/json` the same events come page by page: send `nextCursor` back as `after`, and `wait` to be answered when there is something new."
+const streamText = "Server-sent events. The first event is `ready`, followed by events with `id`, `event` (the kind) and `data` (the envelope), and a `heartbeat` every " +
+	"15 seconds. Without a last event id the stream starts now; with one, all events after it are sent first, in order. If some of them have expired, `ready` has " +
+	"`gap: true` and the stream starts with the oldest. A final event `problem` says why a stream ends. Reconnect with the last id that you have seen.\n\n" +
+	"With `Accept: application/json` the same events come page by page: send `nextCursor` as `after`, and `wait` to hold the response until there is an event."
 
 // Routes adds the operations.
 func Routes(t *endpoint.Table, d Deps) {
@@ -127,88 +128,88 @@ func Routes(t *endpoint.Table, d Deps) {
 		ID: "streamAccountEvents", Method: http.MethodGet, Path: path, Tag: tag, Status: http.StatusOK, Account: "id", Streams: true,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Media: []string{eventStream}, Answer: pullBody{}, Ticket: e.ticket,
 		Problems: []problem.Kind{problem.AccountNotFound, problem.InvalidRequest, problem.UnknownEvent, problem.ServerDraining},
-		Summary:  "Events of an account", Description: streamText + "\n\nA browser, which cannot send a key, opens the stream with `?token=`.",
-	}, e.account)
+		Summary:  "Stream events of an account", Description: streamText + "\n\nBrowsers, which cannot send a key, open the stream with `?token=`.",
+	}, e.streamAccount)
 	endpoint.Written(t, endpoint.Operation{
 		ID: "streamEvents", Method: http.MethodGet, Path: "/v1/events", Tag: tag, Status: http.StatusOK, Streams: true,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Media: []string{eventStream}, Answer: orgPullBody{},
 		Problems: []problem.Kind{problem.InvalidRequest, problem.UnknownEvent, problem.ServerDraining, problem.AccountNotFound, problem.AccountNotAllowedForKey},
-		Summary:  "Events of all accounts, and of the organisation",
+		Summary:  "Stream events of the organisation",
 		Description: streamText + " With `latest` and `Accept: application/json` the newest events come first.\n\n" +
-			"Events of one account are in their order. Cursors of this stream are not those of an account's. " +
-			"A key that is limited to accounts sees events of these only.",
-	}, e.org)
+			"The stream has the events of all accounts and of the organisation itself. Events of one account are in order. Its cursors differ from those of an account's stream. " +
+			"A key that is limited to accounts sees only their events.",
+	}, e.streamOrg)
 	endpoint.Written(t, endpoint.Operation{
 		ID: "findEvent", Method: http.MethodGet, Path: "/v1/events/{eventId}", Tag: tag, Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Answer: eventBody{}, Problems: []problem.Kind{problem.EventNotFound},
-		Summary: "One event of any account", Description: "The event with this id, in the bytes in which it was sent, of whichever account or of the organisation. " +
-			"A key that is limited to accounts finds events of these only.",
+		Summary: "Find an event", Description: "The event with this id, of any account or of the organisation, byte for byte as it was sent. " +
+			"A key that is limited to accounts finds only their events.",
 	}, e.findAny)
 	endpoint.Written(t, endpoint.Operation{
 		ID: "getEvent", Method: http.MethodGet, Path: path + "/{eventId}", Tag: tag, Status: http.StatusOK, Account: "id",
 		Scope: scope.AccountsRead, Quota: admission.Plain, Answer: eventBody{}, Problems: []problem.Kind{problem.AccountNotFound, problem.EventNotFound},
-		Summary: "One event", Description: "The event with this id, in the bytes in which it was sent.",
+		Summary: "Get an event", Description: "The event with this id, byte for byte as it was sent.",
 	}, e.get)
 	e.tokens(t)
 }
 
-// existing finds the account that a path names.
-func (e *events) existing(ctx context.Context, text string) (id.Account, error) {
+// findAccount finds the account in a path.
+func (e *events) findAccount(ctx context.Context, text string) (id.Account, error) {
 	at, err := id.Parse[id.Account](text)
 	if err != nil {
-		return "", noAccount()
+		return "", accountNotFound()
 	}
 	_, err = e.Accounts.Get(ctx, endpoint.Caller(ctx).Org.ID, at)
 	return at, err
 }
 
-func noAccount() error {
+func accountNotFound() error {
 	return problem.AccountNotFound.New("The organisation has no account with this id.")
 }
 
-func (e *events) account(w http.ResponseWriter, r *http.Request, in *accountInput) error {
-	at, err := e.existing(r.Context(), in.ID)
+func (e *events) streamAccount(w http.ResponseWriter, r *http.Request, in *accountInput) error {
+	at, err := e.findAccount(r.Context(), in.ID)
 	if err != nil {
 		return err
 	}
-	want, err := e.want(r.Context(), at, in.Events)
+	want, err := e.newWant(r.Context(), at, in.Events)
 	if err != nil {
 		return err
 	}
 	return e.serve(w, r, want, &in.Query)
 }
 
-func (e *events) org(w http.ResponseWriter, r *http.Request, in *orgInput) error {
-	want, err := e.want(r.Context(), "", in.Events)
+func (e *events) streamOrg(w http.ResponseWriter, r *http.Request, in *orgInput) error {
+	want, err := e.newWant(r.Context(), "", in.Events)
 	if err != nil {
 		return err
 	}
 	if in.Account != "" {
 		at, err := id.Parse[id.Account](in.Account)
 		if err != nil {
-			return noAccount()
+			return accountNotFound()
 		}
 		if err := endpoint.MayUse(endpoint.Caller(r.Context()), at); err != nil {
 			return err
 		}
-		if _, err := e.existing(r.Context(), in.Account); err != nil {
+		if _, err := e.findAccount(r.Context(), in.Account); err != nil {
 			return err
 		}
 		want.Among = []id.Account{at}
 	}
-	if in.Latest > 0 && pulls(r.Header) {
+	if in.Latest > 0 && wantsPage(r.Header) {
 		w.Header().Add("Vary", "Accept")
 		return e.latest(w, r, want, in)
 	}
 	if in.Latest > 0 || in.Before != "" {
-		return problem.InvalidRequest.New("The newest events cannot be streamed backwards.").
-			At("query/latest", "format", "must be sent with Accept: application/json, and before only with it")
+		return problem.InvalidRequest.New("Streams cannot start with the newest events.").
+			At("query/latest", "format", "must be sent with Accept: application/json, and before only with latest")
 	}
 	return e.serve(w, r, want, &in.Query)
 }
 
-// want is what is asked for: events of an account, or of the org if that is empty.
-func (e *events) want(ctx context.Context, at id.Account, names []string) (stream.Want, error) {
+// newWant returns what the caller reads: events of an account, or of the org if at is empty.
+func (e *events) newWant(ctx context.Context, at id.Account, names []string) (stream.Want, error) {
 	p := endpoint.Caller(ctx)
 	filter, err := e.filter(ctx, names)
 	if err != nil {
@@ -221,24 +222,24 @@ func (e *events) want(ctx context.Context, at id.Account, names []string) (strea
 	return want, nil
 }
 
-// serve gives events in the way that is asked for.
+// serve sends events as a page or as a stream, depending on Accept.
 func (e *events) serve(w http.ResponseWriter, r *http.Request, want stream.Want, in *Query) error {
 	w.Header().Add("Vary", "Accept")
-	if pulls(r.Header) {
+	if wantsPage(r.Header) {
 		return e.pull(w, r, want, in)
 	}
 	pointer := "query/last_event_id"
 	if want.After = in.LastEventID; in.LastHeader != "" {
 		want.After, pointer = in.LastHeader, "header/Last-Event-ID"
 	}
-	if err := sound(want.After, want.Account, pointer); err != nil {
+	if err := checkCursor(want.After, want.Account, pointer); err != nil {
 		return err
 	}
 	return e.stream(w, r, want)
 }
 
-// sound refuses a cursor of another form, and says where it stands.
-func sound(cursor string, at id.Account, pointer string) error {
+// checkCursor rejects a malformed cursor; pointer says where the cursor was sent.
+func checkCursor(cursor string, at id.Account, pointer string) error {
 	if cursor == "" {
 		return nil
 	}
@@ -250,13 +251,13 @@ func sound(cursor string, at id.Account, pointer string) error {
 	return nil
 }
 
-// pulls says whether a request asks for a page rather than for a stream.
-func pulls(h http.Header) bool {
+// wantsPage reports whether a request asks for a page and not for a stream.
+func wantsPage(h http.Header) bool {
 	accept := strings.ToLower(strings.Join(h["Accept"], ","))
 	return strings.Contains(accept, "application/json") && !strings.Contains(accept, eventStream)
 }
 
-// filter reads the names of events.
+// filter parses the names of events.
 func (e *events) filter(ctx context.Context, given []string) (event.Filter, error) {
 	var names []string
 	for _, list := range given {
@@ -271,7 +272,7 @@ func (e *events) filter(ctx context.Context, given []string) (event.Filter, erro
 		return f, nil
 	}
 	p := problem.Of(err)
-	if p.Kind.Code == problem.ValidationFailed.Code { // no body is at fault here
+	if p.Kind.Code == problem.ValidationFailed.Code { // The names are in the query, not in a body.
 		p = problem.InvalidRequest.New(p.Detail).At("query/events", "items", p.Detail)
 	}
 	for i := range p.Fields {
@@ -288,7 +289,7 @@ type eventInput struct {
 }
 
 func (e *events) get(w http.ResponseWriter, r *http.Request, in *eventInput) error {
-	at, err := e.existing(r.Context(), in.ID)
+	at, err := e.findAccount(r.Context(), in.ID)
 	if err != nil {
 		return err
 	}
@@ -300,7 +301,7 @@ func (e *events) get(w http.ResponseWriter, r *http.Request, in *eventInput) err
 	return writeEvent(w, &found)
 }
 
-// find finds an event that the org may still read.
+// find finds an event that is within the org's retention.
 func (e *events) find(ctx context.Context, org id.Org, at id.Account, text string, since time.Time) (event.Stored, error) {
 	none := problem.EventNotFound.New("The account has no event with this id.")
 	wanted, err := id.Parse[id.Event](text)

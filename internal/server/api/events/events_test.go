@@ -15,10 +15,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
-// A stream begins with ready, then sends what happens in the bytes of the store; with an id it goes on behind that.
+// A stream starts with ready, then sends events in the bytes of the store. With a last event id it continues after that
+// event.
 func TestStreamsOfAnAccount(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.Add(r.org("mine"), string(r.mine), true, "message", "tips")
 	s, ready := r.open(t, path(r.mine), "mine")
 	want := fmt.Sprintf(`{"accountId":"%s","cursor":"00000000000002","resumed":false,"gap":false,"oldest":"00000000000001"}`, r.mine)
@@ -37,7 +38,7 @@ func TestStreamsOfAnAccount(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	s.close()
-	// The header is newer than the address, which an EventSource keeps.
+	// The header takes precedence: an EventSource keeps the address of its first connection.
 	s, ready = r.open(t, path(r.mine)+"?last_event_id=1", "mine", "Last-Event-ID", "00000000000002")
 	if got := s.next(t); !strings.Contains(ready.data, `"cursor":"00000000000002","resumed":true`) || got.id != "00000000000003" {
 		t.Errorf("%+v %+v", ready, got)
@@ -49,10 +50,11 @@ func TestStreamsOfAnAccount(t *testing.T) {
 	}
 }
 
-// The org's stream has the events of all accounts and its own, never another org's; a key that is limited sees its accounts only.
+// The stream of an org has the events of all its accounts and its own, never those of another org. A limited key sees
+// only its accounts.
 func TestStreamsOfAnOrg(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	all, ready := r.open(t, "/v1/events", "mine")
 	if strings.Contains(ready.data, "accountId") || strings.Contains(ready.data, "oldest") {
 		t.Errorf("%+v", ready)
@@ -84,10 +86,10 @@ func TestStreamsOfAnOrg(t *testing.T) {
 	}
 }
 
-// The end of an account is the last event of its stream.
+// The disconnection of an account is the last event of its stream.
 func TestStreamsEndWithTheirAccount(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	s, _ := r.open(t, path(r.mine)+"?events=message", "mine")
 	whole, _ := r.open(t, path(r.mine), "mine")
 	r.Add(r.org("mine"), string(r.mine), true, "message", "account.disconnected")
@@ -102,10 +104,10 @@ func TestStreamsEndWithTheirAccount(t *testing.T) {
 	}
 }
 
-// A key has so many streams of an account, and of its org; whoever leaves makes room.
-func TestStreamsAreCapped(t *testing.T) {
+// The streams of a key are limited per account and per org. Closing one makes room for another.
+func TestStreamsAreLimited(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	for target, reason := range map[string]string{path(r.mine): "account_streams", "/v1/events": "org_streams"} {
 		var open []*source
 		for range 3 {
@@ -116,7 +118,7 @@ func TestStreamsAreCapped(t *testing.T) {
 		if got.status != http.StatusTooManyRequests || !strings.Contains(got.body, `"reason":"`+reason+`"`) || got.header.Get("Retry-After") == "" {
 			t.Errorf("%+v", got)
 		}
-		r.open(t, target, "limited") // another key has places of its own
+		r.open(t, target, "limited") // Another key has its own limit.
 		open[0].close()
 		for deadline := time.Now().Add(time.Minute); ; {
 			res, leave := r.send(t, http.MethodGet, target, "mine")
@@ -125,16 +127,16 @@ func TestStreamsAreCapped(t *testing.T) {
 				break
 			}
 			if time.Now().After(deadline) {
-				t.Fatal("nobody made room")
+				t.Fatal("the closed stream still counts")
 			}
 		}
 	}
 }
 
-// Pages come oldest first, go on where they are told to, and wait if there is nothing.
+// Pages are oldest first, continue after their cursor, and wait if there is no event.
 func TestPulls(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	made := r.Add(r.org("mine"), string(r.mine), true, "message", "tips", "message", "tips", "message")
 	page := r.pull(t, path(r.mine)+"?limit=2", "mine")
 	if len(page.Events) != 2 || page.Events[0].ID != string(made[0].ID) || page.NextCursor != "00000000000002" || page.Gap {
@@ -167,10 +169,10 @@ func TestPulls(t *testing.T) {
 	}
 }
 
-// One event is found by its id, by whoever may see the account.
+// An event is found by its id, if the caller may see the account.
 func TestSingleEvents(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	made := r.Add(r.org("mine"), string(r.mine), true, "message")
 	got := r.call(t, http.MethodGet, path(r.mine)+"/"+string(made[0].ID), "mine")
 	if want := `{"event":` + string(made[0].Body) + "}\n"; got.status != http.StatusOK || got.body != want {
@@ -192,10 +194,10 @@ func TestSingleEvents(t *testing.T) {
 	}
 }
 
-// What is wrong with a request is told where it is.
-func TestRequestsThatCannotBe(t *testing.T) {
+// The problem of an invalid request points at the invalid part.
+func TestInvalidRequestsPointAtTheError(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	for target, want := range map[string]string{
 		path(r.theirs):                    "404 account-not-found",
 		"/v1/accounts/x/events":           "404 account-not-found",
@@ -231,11 +233,11 @@ func TestRequestsThatCannotBe(t *testing.T) {
 	}
 }
 
-// A token opens a stream from any page, once, with the rights of the key that made it and for its account only.
+// A token opens one stream from any page, with the rights of the key that created it and only for its account.
 func TestBrowsersOpenStreamsWithTokens(t *testing.T) {
 	t.Parallel()
 	db := testenv.Postgres(t)
-	r := newRig(t, func(_ *rig, d *stream.Deps) { d.DB = db })
+	r := newFixture(t, func(_ *fixture, d *stream.Deps) { d.DB = db })
 	for _, key := range []string{"mine", "theirs"} {
 		_, err := db.Pool().Exec(t.Context(), `INSERT INTO org (id, name, plan, environment, contact_email, created_at, updated_at) VALUES ($1, 'T', 'scale', 'sandbox', 'a@b.c', now(), now())`, r.org(key))
 		if err != nil {
@@ -275,23 +277,23 @@ func TestBrowsersOpenStreamsWithTokens(t *testing.T) {
 			t.Errorf("%s: %+v", target, got)
 		}
 	}
-	// A page is as good as a stream, and the answer can be read by the page that asked.
+	// A token works for a pull too, and the page that sent it can read the response.
 	got := r.call(t, http.MethodGet, path(r.mine)+"?token="+mint(), "", "Accept", "application/json")
 	if got.status != http.StatusOK || !strings.Contains(got.body, `"events":[{`) {
 		t.Errorf("%+v", got)
 	}
-	// A key that is gone takes its tokens along.
+	// Tokens of a revoked key do not work.
 	token = mint()
-	delete(r.people, "mine")
+	delete(r.keys, "mine")
 	if got := r.call(t, http.MethodGet, path(r.mine)+"?token="+token, ""); got.status != http.StatusUnauthorized || !strings.Contains(got.body, "key-revoked") {
 		t.Errorf("%+v", got)
 	}
 }
 
-// A browser is told what it may send with a token, and nothing without.
+// A preflight says what a browser may send with a token, and allows nothing without one.
 func TestPreflights(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	with := r.call(t, http.MethodOptions, path(r.mine)+"?token=x", "", "Origin", "https://a.test", "Access-Control-Request-Method", "GET")
 	if with.status != http.StatusNoContent || with.header.Get("Access-Control-Allow-Origin") != "*" || !slices.Contains(strings.Split(with.header.Get("Access-Control-Allow-Headers"), ", "), "Last-Event-ID") {
 		t.Errorf("%+v", with)

@@ -12,10 +12,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
-// ask makes a request without a network, and returns the status and the body.
-func (r *rig) ask(t *testing.T, target string, headers ...string) (status int, body string) {
+// ask serves a request without a network.
+func (r *fixture) ask(t *testing.T, target string, headers ...string) (status int, body string) {
 	t.Helper()
-	method := http.MethodHead // of a stream, which ends at once
+	method := http.MethodHead // A HEAD of a stream ends immediately.
 	if slices.Contains(headers, "application/json") {
 		method = http.MethodGet
 	}
@@ -29,10 +29,10 @@ func (r *rig) ask(t *testing.T, target string, headers ...string) (status int, b
 	return w.Code, w.Body.String()
 }
 
-// Whatever is sent as a cursor, on an account's stream, an org's, or a page: it is taken or refused, nothing fails, and nothing of another
-// org is ever shown.
+// Any cursor, on the stream of an account or an org or on a page, is accepted or refused. Nothing fails, and events of
+// another org are never shown.
 func FuzzCursors(f *testing.F) {
-	r := newRig(f, nil)
+	r := newFixture(f, nil)
 	theirs := r.Add(r.org("theirs"), string(r.theirs), true, "message", "tips", "message")
 	mine := r.Add(r.org("mine"), string(r.mine), true, "message", "tips", "message")
 	for _, seed := range []string{
@@ -43,7 +43,7 @@ func FuzzCursors(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, cursor string) {
 		escaped := url.QueryEscape(cursor)
-		judge := func(status int, body string) {
+		check := func(status int, body string) {
 			t.Helper()
 			if status != http.StatusOK && status != http.StatusBadRequest {
 				t.Fatalf("%q: %d %s", cursor, status, body)
@@ -55,16 +55,16 @@ func FuzzCursors(f *testing.F) {
 			}
 		}
 		for _, target := range []string{path(r.mine), "/v1/events"} {
-			judge(r.ask(t, target+"?after="+escaped, "Accept", "application/json"))
-			judge(r.ask(t, target+"?last_event_id="+escaped))
-			judge(r.ask(t, target, "Last-Event-Id", cursor))
+			check(r.ask(t, target+"?after="+escaped, "Accept", "application/json"))
+			check(r.ask(t, target+"?last_event_id="+escaped))
+			check(r.ask(t, target, "Last-Event-Id", cursor))
 		}
 	})
 }
 
-// Whatever is sent as a filter is refused, or chooses what its names say.
+// Any filter is refused, or selects what its names say.
 func FuzzFilters(f *testing.F) {
-	r := newRig(f, nil)
+	r := newFixture(f, nil)
 	kinds := []string{"message", "messageSent", "tips", "account.paused", "account.resumed", "listener.gap"}
 	r.Add(r.org("mine"), string(r.mine), true, kinds...)
 	for _, seed := range []string{"", "message", "message*", "*", "!message", "!*", "account.*,!account.paused", "message,tips", " message , tips ", ",", "**", "!!message", "m*e", "cows", "MESSAGE", "!", "message\x00", "é*"} {
@@ -88,12 +88,12 @@ func FuzzFilters(f *testing.F) {
 			got = append(got, e.Event)
 		}
 		if want := chosen(filter, kinds); !slices.Equal(got, want) {
-			t.Fatalf("%q chose %v, not %v", filter, got, want)
+			t.Fatalf("%q selected %v, not %v", filter, got, want)
 		}
 	})
 }
 
-// chosen is what a filter means, in the words of the catalogue.
+// chosen is a simple implementation of filters.
 func chosen(filter string, kinds []string) (list []string) {
 	var in, out []string
 	for name := range strings.SplitSeq(filter, ",") {

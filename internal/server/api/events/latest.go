@@ -13,13 +13,13 @@ import (
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 )
 
-// latest answers with the newest events, newest first.
+// latest writes a page of the newest events, newest first.
 func (e *events) latest(w http.ResponseWriter, r *http.Request, want stream.Want, in *orgInput) error {
 	n := event.Newest{Org: want.Org, Since: event.Since(e.Now(), want.Days), Limit: in.Latest}
 	if in.Before != "" {
 		at, err := event.ParsePosition(in.Before)
 		if err != nil {
-			return problem.InvalidRequest.New("The cursor is not one that this list gave out.").At("query/before", "format", "must be the nextCursor of an earlier page")
+			return problem.InvalidRequest.New("The cursor is invalid.").At("query/before", "format", "must be the nextCursor of an earlier page")
 		}
 		n.Before = at
 	}
@@ -40,7 +40,7 @@ func (e *events) latest(w http.ResponseWriter, r *http.Request, want stream.Want
 	return err
 }
 
-// kinds are the names that a filter lets through.
+// kinds returns the names of events that match a filter.
 func (e *events) kinds(ctx context.Context, f event.Filter) []string {
 	names := []string{}
 	for _, kind := range e.Kinds.List(endpoint.Caller(ctx).Org.Environment) {
@@ -51,7 +51,7 @@ func (e *events) kinds(ctx context.Context, f event.Filter) []string {
 	return names
 }
 
-// appendLatest writes a page. The events are bytes already.
+// appendLatest appends a page. The events are already encoded.
 func appendLatest(to []byte, list []event.Stored, next event.Position) []byte {
 	bodies := make([][]byte, len(list))
 	for i := range list {
@@ -64,7 +64,7 @@ func appendLatest(to []byte, list []event.Stored, next event.Position) []byte {
 		return append(to, "null,\"gap\":false}\n"...)
 	}
 	to = append(to, '"')
-	to = append(to, next.String()...) // digits, a dot and an id
+	to = append(to, next.String()...) // It has only digits, a dot and an id.
 	return append(to, "\",\"gap\":false}\n"...)
 }
 
@@ -72,7 +72,7 @@ type findInput struct {
 	Event string `path:"eventId" maxLength:"64" doc:"The event's id."`
 }
 
-// findAny answers with an event of whichever account.
+// findAny writes an event of any account.
 func (e *events) findAny(w http.ResponseWriter, r *http.Request, in *findInput) error {
 	none := problem.EventNotFound.New("The organisation has no event with this id.")
 	wanted, err := id.Parse[id.Event](in.Event)
@@ -84,7 +84,7 @@ func (e *events) findAny(w http.ResponseWriter, r *http.Request, in *findInput) 
 	if err != nil {
 		return err
 	}
-	// What concerns no account is not for a key that is limited to some.
+	// A key that is limited to accounts does not see events of the org itself.
 	if among := caller.Key.Allow.Accounts; among != nil && !slices.Contains(among, id.Account(found.Source)) {
 		return none
 	}
@@ -94,7 +94,7 @@ func (e *events) findAny(w http.ResponseWriter, r *http.Request, in *findInput) 
 	return writeEvent(w, &found)
 }
 
-// writeEvent answers with one event.
+// writeEvent writes one event.
 func writeEvent(w http.ResponseWriter, found *event.Stored) error {
 	w.Header().Set("Content-Type", "application/json")
 	body := append([]byte(`{"event":`), found.Body...)

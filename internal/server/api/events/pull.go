@@ -9,9 +9,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 )
 
-// pull answers with a page of events.
+// pull writes a page of events.
 func (e *events) pull(w http.ResponseWriter, r *http.Request, want stream.Want, in *Query) error {
-	if err := sound(in.After, want.Account, "query/after"); err != nil {
+	if err := checkCursor(in.After, want.Account, "query/after"); err != nil {
 		return err
 	}
 	want.After = in.After
@@ -24,7 +24,7 @@ func (e *events) pull(w http.ResponseWriter, r *http.Request, want stream.Want, 
 			return err
 		}
 	}
-	if err := e.Permit(r.Context(), want.Org); err != nil { // the org may have been suspended while the call waited
+	if err := e.Permit(r.Context(), want.Org); err != nil { // The org may have been suspended while the call waited.
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -34,7 +34,7 @@ func (e *events) pull(w http.ResponseWriter, r *http.Request, want stream.Want, 
 	return err
 }
 
-// wait holds the answer until there is an event behind an empty page.
+// wait holds the response until there is an event after an empty page.
 func (e *events) wait(w http.ResponseWriter, r *http.Request, want stream.Want, empty stream.Page, in *Query) (stream.Page, error) {
 	atMost := time.Duration(in.Wait) * time.Second
 	done, err := endpoint.Hold(w, r, atMost)
@@ -51,7 +51,7 @@ func (e *events) wait(w http.ResponseWriter, r *http.Request, want stream.Want, 
 	return page, err
 }
 
-// appendPage writes a page. The events are bytes already.
+// appendPage appends a page. The events are already encoded.
 func appendPage(to []byte, page stream.Page) []byte {
 	to = append(to, `{"events":[`...)
 	for i, one := range page.Events {
@@ -61,7 +61,7 @@ func appendPage(to []byte, page stream.Page) []byte {
 		to = append(to, one.Body...)
 	}
 	to = append(to, `],"nextCursor":"`...)
-	to = append(to, page.Next...) // digits, dots and ids
+	to = append(to, page.Next...) // It has only digits, dots and ids.
 	to = append(to, `","gap":`...)
 	gap, _ := json.Marshal(page.Gap)
 	return append(append(to, gap...), '}', '\n')

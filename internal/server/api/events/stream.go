@@ -16,14 +16,14 @@ import (
 
 const (
 	eventStream = "text/event-stream"
-	// A stream lasts this long, more or less a fifth, so that connections spread over nodes that came later.
+	// lifetime of a stream, plus or minus a fifth, so that connections spread over nodes that were started later.
 	lifetime = 30 * time.Minute
-	// What clients wait before they connect again is spread as well: they are many, and were cut off together.
+	// The reconnect delay is random between these: many clients may have been disconnected together.
 	retryMin, retryMax = 2 * time.Second, 5 * time.Second
-	// atOnce is how many events are sent together when more are there.
-	atOnce = 64
-	// tryAgainIn is how soon the store is asked again after it could not be read.
-	tryAgainIn = time.Second
+	// batchSize bounds the events that are sent together.
+	batchSize = 64
+	// retryIn is the delay before the store is read again after a failure.
+	retryIn = time.Second
 )
 
 // readyBody is the first event of a stream.
@@ -35,7 +35,7 @@ type readyBody struct {
 	Oldest    string     `json:"oldest,omitempty"`
 }
 
-// stream sends events until either side ends it.
+// stream sends events until either side ends the stream.
 func (e *events) stream(w http.ResponseWriter, r *http.Request, want stream.Want) error {
 	p := endpoint.Caller(r.Context())
 	leave, err := e.Streams.Enter(r.Context(), p.Org.ID, p.Key.ID, want.Account, p.Org.Limits.MaxStreamsPerAccount)
@@ -47,7 +47,7 @@ func (e *events) stream(w http.ResponseWriter, r *http.Request, want stream.Want
 		leave()
 		return err
 	}
-	opening := endpoint.Opening{Retry: between(retryMin, retryMax), Life: between(lifetime*4/5, lifetime*6/5)}
+	opening := endpoint.Opening{Retry: randomBetween(retryMin, retryMax), Life: randomBetween(lifetime*4/5, lifetime*6/5)}
 	ready := readyBody{want.Account, start.Cursor, start.Resumed, start.Gap, start.Oldest}
 	err = endpoint.ServeStream(w, r, opening, func(ctx context.Context, out *endpoint.Events) {
 		defer leave()
@@ -63,9 +63,9 @@ func (e *events) stream(w http.ResponseWriter, r *http.Request, want stream.Want
 	return err
 }
 
-func between(least, most time.Duration) time.Duration { return least + rand.N(most-least) }
+func randomBetween(least, most time.Duration) time.Duration { return least + rand.N(most-least) }
 
-// batch is what is on its way. A stream that waits has none.
+// batch is what is being sent. An idle stream holds none.
 type batch struct {
 	events   []stream.Event
 	messages []endpoint.Message
@@ -73,19 +73,19 @@ type batch struct {
 
 var batches = sync.Pool{New: func() any { return &batch{} }}
 
-// pump sends what there is, and then what comes.
+// pump sends the stored events, then new ones as they come.
 func (e *events) pump(ctx context.Context, org id.Org, from *stream.Reader, to *endpoint.Events) {
 	for {
-		more, err := e.pass(ctx, org, from, to)
+		more, err := e.sendBatch(ctx, org, from, to)
 		switch {
 		case errors.Is(err, endpoint.ErrStreamEnded) || ctx.Err() != nil:
 			return
 		case err != nil && !postgres.Unavailable(err):
 			to.Fail(err)
 			return
-		case err != nil: // what cannot be read now can be read later; the caller need not notice
+		case err != nil: // The database is away. Retry; the caller does not notice.
 			select {
-			case <-time.After(tryAgainIn):
+			case <-time.After(retryIn):
 			case <-to.Done():
 				return
 			}
@@ -99,15 +99,15 @@ func (e *events) pump(ctx context.Context, org id.Org, from *stream.Reader, to *
 	}
 }
 
-// pass sends one batch; if there is nothing to send it returns what to wait for.
-func (e *events) pass(ctx context.Context, org id.Org, from *stream.Reader, to *endpoint.Events) (<-chan struct{}, error) {
+// sendBatch sends one batch. If there is nothing to send, it returns a channel that signals new events.
+func (e *events) sendBatch(ctx context.Context, org id.Org, from *stream.Reader, to *endpoint.Events) (<-chan struct{}, error) {
 	b, _ := batches.Get().(*batch)
 	defer func() {
 		clear(b.events)
 		clear(b.messages)
 		batches.Put(b)
 	}()
-	list, more, err := from.Read(ctx, b.events[:0], atOnce)
+	list, more, err := from.Read(ctx, b.events[:0], batchSize)
 	b.events, b.messages = list, b.messages[:0]
 	if err != nil || len(list) == 0 {
 		return more, err
@@ -125,8 +125,8 @@ func (e *events) pass(ctx context.Context, org id.Org, from *stream.Reader, to *
 	}
 	e.Meter.Streamed(org, int64(len(b.messages)))
 	if list[len(list)-1].Last {
-		to.Fail(noAccount())
+		to.Fail(accountNotFound())
 		return nil, endpoint.ErrStreamEnded
 	}
-	return nil, nil //nolint:nilnil // there may be more at once
+	return nil, nil //nolint:nilnil // there may be more events already
 }

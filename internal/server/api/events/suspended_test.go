@@ -9,10 +9,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
-// Nothing is sent on a stream that is open when its org is suspended, nor in the answer to a pull that waits: both end with the problem.
+// When an org is suspended, its open streams and waiting pulls end with the problem and send no further event.
 func TestStreamsOfASuspendedOrgEndWithoutAnEvent(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	s, _ := r.open(t, path(r.mine), "mine")
 	r.Add(r.org("mine"), string(r.mine), true, "message")
 	if got := s.next(t); got.name != "message" {

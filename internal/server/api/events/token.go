@@ -20,28 +20,28 @@ type tokenInput struct {
 type tokenOutput struct {
 	Body struct {
 		Token     string     `json:"token" doc:"Opens one stream of this account: GET /v1/accounts/{id}/events?token=…" sensitive:"true"`
-		ExpiresAt stamp.Time `json:"expiresAt" doc:"It must be used before that, 60 seconds from now."`
+		ExpiresAt stamp.Time `json:"expiresAt" doc:"The token must be used before this time, 60 seconds from now."`
 	}
 }
 
 func (e *events) tokens(t *endpoint.Table) {
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "createEventToken", Method: http.MethodPost, Path: path + "/token", Tag: tag, Status: http.StatusCreated, Account: "id",
-		Scope: scope.AccountsRead, Quota: admission.Plain, Unaudited: "it lets who holds it do once, for a minute, what the key may do anyway",
+		Scope: scope.AccountsRead, Quota: admission.Plain, Unaudited: "its holder can do once, within a minute, what the key may do anyway",
 		Problems: []problem.Kind{problem.AccountNotFound},
-		Summary:  "A token for a browser",
-		Description: "A browser cannot send a key with an EventSource, and must not have one. Make a token on your server and let the browser open the stream with `?token=`. " +
-			"It can be used once, within 60 seconds, for this account; the stream ends when the key does that made it. Such requests are answered with `Access-Control-Allow-Origin: *`.",
+		Summary:  "Create a token for a browser",
+		Description: "A browser cannot send a key with an EventSource, and must not have one. Create a token on your server and let the browser open the stream with `?token=`. " +
+			"The token works once, within 60 seconds, for this account. The stream ends when the key that created the token is revoked or expires. Such responses have `Access-Control-Allow-Origin: *`.",
 	}, e.token)
 	endpoint.Plain(t, endpoint.Operation{
 		ID: "preflightEvents", Method: http.MethodOptions, Path: path, Tag: tag, Status: http.StatusNoContent, Public: true,
-		Unaudited: "it only tells a browser what it may send",
-		Summary:   "What a browser may send", Description: "A browser asks this by itself before it opens a stream with headers of its own. It is allowed to with `?token=`.",
+		Unaudited: "it only says what a browser may send",
+		Summary:   "Answer a CORS preflight request", Description: "Browsers send this request automatically before they open a stream with custom headers. It is allowed with `?token=`.",
 	}, preflight)
 }
 
 func (e *events) token(ctx context.Context, in *tokenInput) (*tokenOutput, error) {
-	at, err := e.existing(ctx, in.ID)
+	at, err := e.findAccount(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,8 @@ func (e *events) token(ctx context.Context, in *tokenInput) (*tokenOutput, error
 	return out, nil
 }
 
-// ticket finds out who made the token of a request. From here on any page may read the answer: who has the token may see the events.
+// ticket authenticates the token of a request. Any page may read the response: the holder of the token may see the
+// events.
 func (e *events) ticket(r *http.Request, token string) (endpoint.Identity, error) {
 	h := endpoint.From(r.Context()).Header()
 	h.Set("Access-Control-Allow-Origin", "*")
@@ -62,7 +63,7 @@ func (e *events) ticket(r *http.Request, token string) (endpoint.Identity, error
 	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
 	at, err := id.Parse[id.Account](r.PathValue("id"))
 	if err != nil {
-		return endpoint.Identity{}, noAccount()
+		return endpoint.Identity{}, accountNotFound()
 	}
 	p, err := e.Streams.Redeem(r.Context(), token, at, endpoint.Source(r.Context()))
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 )
 
 type funnelInput struct {
-	Since time.Time `query:"since" doc:"From when on. Left out, and at the earliest, 7 days ago."`
-	Until time.Time `query:"until" doc:"Until when. Left out, now."`
+	Since time.Time `query:"since" doc:"The start of the period, at most 7 days ago. Default: 7 days ago."`
+	Until time.Time `query:"until" doc:"The end of the period. Default: now."`
 }
 
 type funnelOutput struct{ Body funnelBody }
@@ -23,14 +23,14 @@ type funnelOutput struct{ Body funnelBody }
 type funnelBody struct {
 	Since     stamp.Time              `json:"since"`
 	Until     stamp.Time              `json:"until"`
-	LinksMade int64                   `json:"linksMade" doc:"Links that were made."`
-	Opened    int64                   `json:"opened" doc:"Creators who came to where they can connect: links that were opened, by whoever or whatever, and attempts that began without one."`
-	Begun     int64                   `json:"credentials" doc:"Those who gave credentials or a session, or asked for a QR code."`
-	Asked     int64                   `json:"challenge" doc:"Those whom the platform asked for a code, a selfie or their phone. Not everybody is asked."`
+	LinksMade int64                   `json:"linksMade" doc:"Links that were created."`
+	Opened    int64                   `json:"opened" doc:"Creators who reached a connect page or method: links that were opened (possibly by a link preview), and attempts that started without a link."`
+	Begun     int64                   `json:"credentials" doc:"Creators who entered credentials, sent a session or requested a QR code."`
+	Asked     int64                   `json:"challenge" doc:"Creators whom the platform asked for a code, a selfie or their phone. It does not ask everyone."`
 	Connected int64                   `json:"connected"`
-	Failed    int64                   `json:"failed" doc:"Those who tried, and whose last attempt has ended without an account."`
-	ByMethod  map[string]funnelMethod `json:"byMethod" doc:"The same by the way to connect: credentials, mobile_app, cookie, curl."`
-	Failures  []failureCount          `json:"failures" doc:"Why attempts failed, the most frequent first. A creator who tried three times counts three times here."`
+	Failed    int64                   `json:"failed" doc:"Creators whose last attempt ended without an account."`
+	ByMethod  map[string]funnelMethod `json:"byMethod" doc:"The same by connect method: credentials, mobile_app, cookie, curl."`
+	Failures  []failureCount          `json:"failures" doc:"The reasons why attempts failed, most frequent first. A creator who tried three times counts three times here."`
 }
 
 type funnelMethod struct {
@@ -41,7 +41,7 @@ type funnelMethod struct {
 }
 
 type failureCount struct {
-	Reason string `json:"reason" doc:"The code of the failure, as attempts have it."`
+	Reason string `json:"reason" doc:"The failure code, as in attempts."`
 	Count  int64  `json:"count"`
 }
 
@@ -49,8 +49,8 @@ func (a *links) funnelRoutes(t *endpoint.Table) {
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "getConnectFunnel", Method: http.MethodGet, Path: "/v1/connect/funnel", Tag: tag, Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Problems: []problem.Kind{problem.InvalidRequest},
-		Summary: "How far creators come", Description: "Of those who began within the time: how many gave what it takes, were asked for more, and got connected. All attempts of one link are one creator. " +
-			"Attempts are kept for 7 days after they end, so that is as far back as it goes. A key with `accountIds` counts those that connect its accounts again.",
+		Summary: "Get the connect funnel", Description: "How many of the creators who started in the period entered credentials, were asked for more, and were connected. All attempts of one link count as one creator. " +
+			"Attempts are kept for 7 days after they end, which limits the period. A key with `accountIds` counts only attempts that reconnect its accounts.",
 	}, a.getFunnel)
 }
 
@@ -64,7 +64,7 @@ func (a *links) getFunnel(ctx context.Context, in *funnelInput) (*funnelOutput, 
 		since = oldest
 	}
 	if !in.Since.IsZero() && !in.Until.IsZero() && !in.Since.Before(in.Until) {
-		return nil, problem.InvalidRequest.New("This time cannot be shown.").At("query/since", "range", "must be before until")
+		return nil, problem.InvalidRequest.New("The period is invalid.").At("query/since", "range", "must be before until")
 	}
 	caller := endpoint.Caller(ctx)
 	among := caller.Key.Allow.Accounts
@@ -80,7 +80,7 @@ func (a *links) getFunnel(ctx context.Context, in *funnelInput) (*funnelOutput, 
 		Since: stamp.Time(since), Until: stamp.Time(until), LinksMade: made.All, Begun: f.All.Begun, Asked: f.All.Challenged, Connected: f.All.Connected, Failed: f.All.Failed,
 		ByMethod: map[string]funnelMethod{}, Failures: []failureCount{},
 	}}
-	// A link may have been made before the time, and used in it.
+	// A link may have been created before the period and used in it.
 	out.Body.Opened = max(made.Opened, f.All.Linked) + f.All.Begun - f.All.Linked
 	for kind, way := range f.ByKind {
 		out.Body.ByMethod[kind] = funnelMethod{way.Begun, way.Challenged, way.Connected, way.Failed}

@@ -1,5 +1,5 @@
-// Package links is the part of the public face about links for creators: making and listing them, how their pages look, and how far
-// creators come (funnel.go).
+// Package links are the operations of the public API for links that creators open: creating and listing them, the
+// appearance of their pages, and the connect funnel (funnel.go). The pages themselves are in server/connectpages.
 package links
 
 import (
@@ -21,19 +21,19 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// accounts says whether there is an account; *account.Accounts does.
+// accounts finds accounts. *account.Accounts implements it.
 type accounts interface {
 	Get(ctx context.Context, owner id.Org, at id.Account) (account.Account, error)
 }
 
-// Deps is what the operations need.
+// Deps are the dependencies of the operations.
 type Deps struct {
 	Sessions *link.Sessions
 	Connects *connect.Connects
 	Accounts accounts
-	// MayConnect says why the caller may not connect an account, if so; empty stands for a new one.
+	// MayConnect returns a problem if the caller may not connect an account; an empty id means a new account.
 	MayConnect func(ctx context.Context, account id.Account) error
-	// ConnectURL is where creators reach their pages, without a slash at its end.
+	// ConnectURL is the address at which creators reach their pages, without a trailing slash.
 	ConnectURL string
 	Now        func() time.Time
 }
@@ -44,34 +44,34 @@ const tag = "Connect"
 
 type sessionInput struct {
 	Body struct {
-		Kinds     []string `json:"kinds,omitempty" maxItems:"2" doc:"Ways to connect that the page offers: credentials, mobile_app. Left out, both."`
+		Kinds     []string `json:"kinds,omitempty" maxItems:"2" doc:"The connect methods that the page offers: credentials, mobile_app. Default: both."`
 		Reference *string  `json:"reference_id,omitempty" maxLength:"255"`
 		Label     *string  `json:"label,omitempty" maxLength:"120"`
 		Region    *string  `json:"proxy_country,omitempty" enum:"us,uk"`
 		Account   *string  `json:"account_id,omitempty" maxLength:"64" doc:"The account to reconnect."`
-		ReturnURL *string  `json:"return_url,omitempty" maxLength:"2048" doc:"Where the creator's browser goes in the end, with status, account_id, reference_id and session_id in the query."`
-		Origins   []string `json:"allowed_origins,omitempty" maxItems:"10" doc:"Origins that may show the page in a frame and get its messages."`
-		ExpiresIn *int     `json:"expires_in_sec,omitempty" minimum:"60" maximum:"604800" doc:"Left out, 1800."`
-		Locale    *string  `json:"locale,omitempty" enum:"en,es" doc:"Left out, the creator's browser decides."`
-		Remember  *string  `json:"remember_credentials,omitempty" enum:"ask,always,never" doc:"Left out, the creator is asked."`
+		ReturnURL *string  `json:"return_url,omitempty" maxLength:"2048" doc:"The address to which the creator's browser goes at the end, with status, account_id, reference_id and session_id in the query."`
+		Origins   []string `json:"allowed_origins,omitempty" maxItems:"10" doc:"Origins that may embed the page in a frame and receive its messages."`
+		ExpiresIn *int     `json:"expires_in_sec,omitempty" minimum:"60" maximum:"604800" doc:"Default: 1800."`
+		Locale    *string  `json:"locale,omitempty" enum:"en,es" doc:"Default: the language of the creator's browser."`
+		Remember  *string  `json:"remember_credentials,omitempty" enum:"ask,always,never" doc:"Default: ask."`
 		Deliver   *struct {
 			Email string `json:"email,omitempty" maxLength:"254"`
-		} `json:"deliver,omitempty" doc:"Not supported: this service sends no mail. Send url to the creator yourself."`
+		} `json:"deliver,omitempty" deprecated:"true" doc:"Deprecated: an email address is rejected, because this service sends no email. Send url to the creator yourself."`
 	}
 }
 
 type sessionBody struct {
 	ID         string      `json:"id"`
-	URL        *string     `json:"url" doc:"The link for the creator. It is shown only when it is made, to a key with accounts:write; null otherwise."`
-	Token      *string     `json:"client_token" doc:"The token in the link, for connect.js. It is shown only when it is made, to a key with accounts:write; null otherwise." sensitive:"true"`
+	URL        *string     `json:"url" doc:"The link for the creator. It is shown only in the response that creates it; null otherwise."`
+	Token      *string     `json:"client_token" doc:"The token in the link, for connect.js. It is shown only in the response that creates it; null otherwise." sensitive:"true"`
 	Status     string      `json:"status" enum:"open,in_progress,success,exited,expired"`
 	Kinds      []string    `json:"kinds"`
-	Attempts   []string    `json:"attempts" doc:"Ids of the attempts that the creator has made."`
+	Attempts   []string    `json:"attempts" doc:"The ids of the creator's attempts."`
 	AccountID  *string     `json:"account_id"`
 	Reference  *string     `json:"reference_id"`
 	Label      string      `json:"label"`
-	Reconnects *string     `json:"reconnect_account_id" doc:"The account that the link connects again; null for a new one."`
-	OpenedAt   *stamp.Time `json:"opened_at" doc:"When the link was first opened, also by a link preview; null if it never was."`
+	Reconnects *string     `json:"reconnect_account_id" doc:"The account that the link reconnects; null for a new account."`
+	OpenedAt   *stamp.Time `json:"opened_at" doc:"When the link was first opened, possibly by a link preview; null if it never was."`
 	FinishedAt *stamp.Time `json:"finished_at"`
 	ExpiresAt  stamp.Time  `json:"expires_at"`
 	CreatedAt  stamp.Time  `json:"created_at"`
@@ -79,9 +79,9 @@ type sessionBody struct {
 
 type sessionsInput struct {
 	Status    string `query:"status" enum:"open,in_progress,success,exited,expired" doc:"Only links in this status."`
-	Reference string `query:"reference_id" maxLength:"255" doc:"Only links with this id of yours."`
-	Limit     int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many links."`
-	Cursor    string `query:"cursor" maxLength:"64" doc:"nextCursor of the page before."`
+	Reference string `query:"reference_id" maxLength:"255" doc:"Only links with this reference id (your own identifier)."`
+	Limit     int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"The maximum number of links."`
+	Cursor    string `query:"cursor" maxLength:"64" doc:"nextCursor of the previous page."`
 }
 
 type sessionsOutput struct {
@@ -106,10 +106,10 @@ type reconnectInput struct {
 }
 
 type pageBody struct {
-	BrandLight string   `json:"brand_light" maxLength:"7" doc:"The colour of buttons on a light ground, as #rrggbb; empty for ours. Text on it always has enough contrast: a colour without it is darkened."`
-	BrandDark  string   `json:"brand_dark" maxLength:"7" doc:"The same on a dark ground; empty to follow brand_light."`
+	BrandLight string   `json:"brand_light" maxLength:"7" doc:"The colour of buttons on a light background, as #rrggbb; empty for the default. A colour with too little contrast to its text is darkened."`
+	BrandDark  string   `json:"brand_dark" maxLength:"7" doc:"The colour of buttons on a dark background; empty to use brand_light."`
 	Scheme     string   `json:"scheme" enum:"system,light,dark"`
-	Origins    []string `json:"allowed_origins" maxItems:"10" doc:"Origins that may frame pages of attempts and of sessions that name none."`
+	Origins    []string `json:"allowed_origins" maxItems:"10" doc:"Origins that may embed pages of attempts, and of sessions without allowed_origins."`
 	HelpURL    string   `json:"help_url" maxLength:"2048"`
 }
 
@@ -127,43 +127,43 @@ func Routes(t *endpoint.Table, d Deps) {
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "createConnectSession", Method: http.MethodPost, Path: "/v1/connect/sessions", Tag: tag, Status: http.StatusCreated,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Audit: "connect.session", Problems: []problem.Kind{problem.AccountNotFound, problem.AccountNotAllowedForKey, problem.ValidationFailed},
-		Summary: "Make a link for a creator",
-		Description: "A page of ours on which the creator signs in, so that no password passes through you. The link is good for one success. " +
-			"Opening it uses nothing up, so mail scanners do no harm.",
+		Summary: "Create a link for a creator",
+		Description: "Creates a page on which the creator signs in, so that you never see a password. The link works until one account is connected. " +
+			"Opening it does not use it up, so mail scanners do no harm.",
 		Example: map[string]any{"kinds": []string{"credentials", "mobile_app"}, "reference_id": "user_456", "return_url": "https://app.example/done"},
 	}, a.createSession)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "getConnectSession", Method: http.MethodGet, Path: "/v1/connect/sessions/{id}", Tag: tag, Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Problems: []problem.Kind{problem.SessionNotFound},
-		Summary: "How a link stands", Description: "Its status, attempts and account. The link itself is not shown again.",
+		Summary: "Get the state of a link", Description: "The link's status, attempts and account. The link itself is not shown again.",
 	}, a.getSession)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "listConnectSessions", Method: http.MethodGet, Path: "/v1/connect/sessions", Tag: tag, Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Problems: []problem.Kind{problem.InvalidRequest},
-		Summary: "List links", Description: "Links for creators and how they stand, newest first; ended ones for 30 days. The links themselves are not shown again. " +
-			"A key with `accountIds` sees those that connect its accounts again.",
+		Summary: "List links", Description: "Links for creators and their states, newest first. Ended links are listed for 30 days. The links themselves are not shown again. " +
+			"A key with `accountIds` sees the links that reconnect its accounts.",
 	}, a.listSessions)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "createReconnectLink", Method: http.MethodPost, Path: "/v1/accounts/{id}/reconnect-link", Tag: "Accounts", Status: http.StatusCreated,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Audit: "account.reconnect_link", Problems: []problem.Kind{problem.AccountNotFound, problem.AccountNotAllowedForKey},
-		Summary: "Make a link to connect an account again",
-		Description: "A connect session for this account, open for 24 hours. Send `session.url` to the creator. The account keeps its region, label, metadata and credentials unless the creator changes them. " +
-			"For a link with settings of its own, use `POST /v1/connect/sessions` with `account_id`.",
+		Summary: "Create a link to reconnect an account",
+		Description: "Creates a connect session for this account, open for 24 hours. Send `session.url` to the creator. The account keeps its region, label, metadata and credentials unless the creator changes them. " +
+			"For a link with other settings, use `POST /v1/connect/sessions` with `account_id`.",
 	}, a.createReconnectLink)
 	a.funnelRoutes(t)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "getConnectPage", Method: http.MethodGet, Path: "/v1/connect/page", Tag: tag, Status: http.StatusOK,
-		Scope: scope.MeRead, Quota: admission.Plain, Summary: "How the creators' pages look",
+		Scope: scope.MeRead, Quota: admission.Plain, Summary: "Get the appearance of the connect pages",
 	}, a.getPage)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "setConnectPage", Method: http.MethodPut, Path: "/v1/connect/page", Tag: tag, Status: http.StatusOK,
 		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "connect.page", Problems: []problem.Kind{problem.ValidationFailed},
-		Summary: "Set how the creators' pages look", Description: "Replaces colours, scheme, help address and the origins that may frame the pages.",
+		Summary: "Set the appearance of the connect pages", Description: "Replaces the colours, the scheme, the help address and the origins that may embed the pages.",
 		Example: map[string]any{"brand_light": "#4f46e5", "brand_dark": "", "scheme": "system", "allowed_origins": []string{"https://app.example"}, "help_url": ""},
 	}, a.setPage)
 }
 
-func some[T any](p *T) (v T) {
+func deref[T any](p *T) (v T) {
 	if p != nil {
 		v = *p
 	}
@@ -173,8 +173,8 @@ func some[T any](p *T) (v T) {
 func (a *links) createSession(ctx context.Context, in *sessionInput) (*sessionOutput, error) {
 	b := in.Body
 	d := link.Draft{
-		Kinds: b.Kinds, ReferenceID: some(b.Reference), Label: some(b.Label), Region: some(b.Region), ReturnURL: some(b.ReturnURL),
-		AllowedOrigins: b.Origins, ExpiresIn: time.Duration(some(b.ExpiresIn)) * time.Second, Locale: some(b.Locale), Remember: some(b.Remember),
+		Kinds: b.Kinds, ReferenceID: deref(b.Reference), Label: deref(b.Label), Region: deref(b.Region), ReturnURL: deref(b.ReturnURL),
+		AllowedOrigins: b.Origins, ExpiresIn: time.Duration(deref(b.ExpiresIn)) * time.Second, Locale: deref(b.Locale), Remember: deref(b.Remember),
 	}
 	if b.Deliver != nil {
 		d.DeliverEmail = b.Deliver.Email
@@ -210,7 +210,7 @@ func (a *links) createReconnectLink(ctx context.Context, in *reconnectInput) (*s
 	return a.create(ctx, org, link.ReconnectDraft(at))
 }
 
-// create makes a session and shows its link, this once.
+// create creates a session. Its response is the only one that contains the link.
 func (a *links) create(ctx context.Context, o org.Org, d link.Draft) (*sessionOutput, error) {
 	made, token, err := a.Sessions.Create(ctx, endpoint.By(ctx), o, d)
 	if err != nil {
@@ -245,8 +245,8 @@ func (a *links) getSession(ctx context.Context, in *sessionIDInput) (*sessionOut
 func (a *links) listSessions(ctx context.Context, in *sessionsInput) (*sessionsOutput, error) {
 	caller := endpoint.Caller(ctx)
 	f := link.Filter{Status: link.Status(in.Status), ReferenceID: in.Reference, Accounts: caller.Key.Allow.Accounts, Limit: in.Limit + 1}
-	bad := problem.InvalidRequest.New("A query parameter is not what the operation expects.")
-	if strings.ContainsRune(in.Reference, 0) || !utf8.ValidString(in.Reference) { // the database has no such text
+	bad := problem.InvalidRequest.New("A query parameter is invalid.")
+	if strings.ContainsRune(in.Reference, 0) || !utf8.ValidString(in.Reference) { // PostgreSQL cannot store it.
 		return nil, bad.At("query/reference_id", "format", "must be text")
 	}
 	if in.Cursor != "" {

@@ -1,4 +1,4 @@
-// Package logs is the part of the public face that shows an org its requests, and what goes wrong in them.
+// Package logs are the operations of the public API that show an org its requests, and its errors grouped.
 package logs
 
 import (
@@ -20,15 +20,15 @@ import (
 
 type logsInput struct {
 	Account string    `query:"accountId" maxLength:"64" doc:"Only requests about this account."`
-	Method  string    `query:"method" maxLength:"128" doc:"Only this SDK method, such as messages.send, or this operation of the interface, such as listAccounts."`
+	Method  string    `query:"method" maxLength:"128" doc:"Only this SDK method, for example messages.send, or this operation of the API, for example listAccounts."`
 	Status  string    `query:"status" pattern:"^[1-5]([0-9][0-9]|xx)$" patternDescription:"a status, or 2xx, 4xx or 5xx" doc:"Only this status, or this class of statuses: 2xx, 4xx, 5xx."`
 	Code    string    `query:"code" maxLength:"64" doc:"Only requests that ended with this problem."`
 	Key     string    `query:"keyId" maxLength:"64" doc:"Only requests of this API key."`
-	Source  string    `query:"source" enum:"api,dashboard,cli" doc:"Only requests of programs with a key, of people in the dashboard, or of our command line."`
-	Since   time.Time `query:"since" doc:"Only requests that began then or later."`
-	Until   time.Time `query:"until" doc:"Only requests that began before."`
-	Limit   int       `query:"limit" minimum:"1" maximum:"10000" doc:"How many requests: up to 100, and 50 if it is left out; of a sheet up to 10000, and as many if it is left out."`
-	Cursor  string    `query:"cursor" maxLength:"256" doc:"nextCursor of the page before."`
+	Source  string    `query:"source" enum:"api,dashboard,cli" doc:"Only requests from this source. api: programs with a key. dashboard: users of the dashboard. cli: our command line."`
+	Since   time.Time `query:"since" doc:"Only requests that started at this time or later."`
+	Until   time.Time `query:"until" doc:"Only requests that started before this time."`
+	Limit   int       `query:"limit" minimum:"1" maximum:"10000" doc:"The maximum number of requests. JSON: up to 100. Default: 50. CSV: up to 10000. Default: 10000."`
+	Cursor  string    `query:"cursor" maxLength:"256" doc:"nextCursor of the previous page."`
 }
 
 type logsBody struct {
@@ -37,7 +37,7 @@ type logsBody struct {
 }
 
 type logInput struct {
-	ID string `path:"requestId" maxLength:"128" doc:"The request's id: the X-Request-Id header of its answer."`
+	ID string `path:"requestId" maxLength:"128" doc:"The request's id: the X-Request-Id header of its response."`
 }
 
 type logOutput struct {
@@ -49,63 +49,64 @@ type logOutput struct {
 type logBody struct {
 	RequestID    string     `json:"requestId"`
 	At           stamp.Time `json:"at" doc:"When the request arrived."`
-	Method       string     `json:"method" doc:"The SDK method, such as messages.send, or the operation of the interface, such as listAccounts."`
+	Method       string     `json:"method" doc:"The SDK method, for example messages.send, or the operation of the API, for example listAccounts."`
 	HTTP         string     `json:"http" doc:"The HTTP method."`
 	Status       int        `json:"status"`
-	DurationMS   float64    `json:"durationMs" doc:"From the request's arrival until it was answered."`
-	UpstreamMS   *float64   `json:"upstreamMs" doc:"What the platform and the way to it took of that; null if it was not asked."`
+	DurationMS   float64    `json:"durationMs" doc:"Time from the arrival of the request to its response."`
+	UpstreamMS   *float64   `json:"upstreamMs" doc:"The part of it that the platform and the connection to it took; null if the platform was not called."`
 	KeyID        string     `json:"keyId"`
-	Source       string     `json:"source" enum:"api,dashboard,cli" doc:"A program with a key, a person in the dashboard, or our command line."`
+	Source       string     `json:"source" enum:"api,dashboard,cli" doc:"api: a program with a key. dashboard: a user of the dashboard. cli: our command line."`
 	AccountID    *string    `json:"accountId" doc:"Null if the request concerned none."`
 	Code         *string    `json:"code" doc:"The problem's code; null if there was none."`
-	Reason       *string    `json:"reason" doc:"Which limit refused it, such as org_rpm; null if none did."`
-	Errors       []logField `json:"errors" doc:"Which fields of the request the problem pointed at; empty if it pointed at none. What was sent in them is not kept."`
-	Retryable    *bool      `json:"retryable" doc:"What the problem said; null if there was none."`
-	UpstreamCode *int       `json:"upstreamCode" doc:"The platform's own code; null if it gave none."`
-	BytesIn      int64      `json:"bytesIn" doc:"The size of the request's body."`
-	BytesOut     int64      `json:"bytesOut" doc:"The size of the answer's body."`
-	Replayed     bool       `json:"replayed" doc:"Whether the answer was that of an earlier request with the same Idempotency-Key."`
+	Reason       *string    `json:"reason" doc:"The limit that refused the request, for example org_rpm; null if none did."`
+	Errors       []logField `json:"errors" doc:"The fields of the request that the problem pointed at; empty if there are none. Their values are not stored."`
+	Retryable    *bool      `json:"retryable" doc:"Whether the problem was retryable; null if there was none."`
+	UpstreamCode *int       `json:"upstreamCode" doc:"The platform's own code; null if it returned none."`
+	BytesIn      int64      `json:"bytesIn" doc:"The size of the request body in bytes."`
+	BytesOut     int64      `json:"bytesOut" doc:"The size of the response body in bytes."`
+	Replayed     bool       `json:"replayed" doc:"Whether the response was that of an earlier request with the same Idempotency-Key."`
 	DryRun       bool       `json:"dryRun"`
 }
 
 type logField struct {
-	Pointer string `json:"pointer" doc:"A JSON pointer into the body, or query/name, header/name, path/name. A * stands for a name that is not kept."`
-	Code    string `json:"code" doc:"A stable word for what was wrong."`
+	Pointer string `json:"pointer" doc:"A JSON pointer into the body, or query/name, header/name, path/name. A * replaces a name that is not stored."`
+	Code    string `json:"code" doc:"A stable word for the error."`
 }
 
 type errorsInput struct {
-	Source string    `query:"source" enum:"api,dashboard,cli" doc:"Only requests of programs with a key, of people in the dashboard, or of our command line."`
-	Since  time.Time `query:"since" doc:"Left out, 24 hours ago."`
-	Until  time.Time `query:"until" doc:"Left out, now."`
-	Limit  int       `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many groups."`
+	Source string    `query:"source" enum:"api,dashboard,cli" doc:"Only requests from this source. api: programs with a key. dashboard: users of the dashboard. cli: our command line."`
+	Since  time.Time `query:"since" doc:"The start of the period. Default: 24 hours before until."`
+	Until  time.Time `query:"until" doc:"The end of the period. Default: now."`
+	Limit  int       `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"The maximum number of groups."`
 }
 
 type errorsOutput struct {
 	Body struct {
-		Errors []errorBody `json:"errors" doc:"The most frequent first."`
+		Errors []errorBody `json:"errors" doc:"Most frequent first."`
 	}
 }
 
 type errorBody struct {
 	Code          string     `json:"code" doc:"The problem's code."`
-	Reason        *string    `json:"reason" doc:"Which limit refused them, such as org_rpm; null if none did."`
+	Reason        *string    `json:"reason" doc:"The limit that refused the requests, for example org_rpm; null if none did."`
 	Method        string     `json:"method" doc:"The SDK method or the operation."`
 	Status        int        `json:"status"`
 	Count         int64      `json:"count"`
-	FirstAt       stamp.Time `json:"firstAt" doc:"The first within the time asked for."`
+	FirstAt       stamp.Time `json:"firstAt" doc:"The time of the first request in the period."`
 	LastAt        stamp.Time `json:"lastAt"`
-	Accounts      int64      `json:"accounts" doc:"How many accounts had it."`
-	LastRequestID string     `json:"lastRequestId" doc:"The newest; GET /v1/logs/{requestId} tells more."`
-	Retryable     bool       `json:"retryable" doc:"What the newest said."`
+	Accounts      int64      `json:"accounts" doc:"The number of affected accounts."`
+	LastRequestID string     `json:"lastRequestId" doc:"The newest request. GET /v1/logs/{requestId} has its details."`
+	Retryable     bool       `json:"retryable" doc:"Whether the newest problem was retryable."`
 }
 
 const (
 	tagLogs = "Logs"
-	// errorsWithin is how far back failures are grouped unless the caller says.
+	// errorsWithin is the default period of grouped errors.
 	errorsWithin = 24 * time.Hour
-	// usualLimit and pageLimit are those of a page, sheetPage is how much of a sheet is read at a time.
-	usualLimit, pageLimit, sheetPage = 50, 100, 1000
-	// listTimeout is for a sheet of as many requests as it can have.
+	// defaultLimit and pageLimit are those of a JSON page. csvPage is the number of rows that a CSV export reads at a
+	// time.
+	defaultLimit, pageLimit, csvPage = 50, 100, 1000
+	// listTimeout is enough for the largest CSV export.
 	listTimeout = time.Minute
 )
 
@@ -121,42 +122,42 @@ func Routes(t *endpoint.Table, from *requestlog.Journal, now func() time.Time) {
 	endpoint.Written(t, endpoint.Operation{
 		ID: "listLogs", Method: http.MethodGet, Path: "/v1/logs", Tag: tagLogs, Status: http.StatusOK, Timeout: listTimeout,
 		Scope: scope.UsageRead, Quota: admission.Plain, Problems: []problem.Kind{problem.InvalidRequest}, Answer: logsBody{}, Media: []string{csvexport.Media},
-		Summary: "Request log",
-		Description: "What the organisation's keys called, newest first: never what was sent or answered. Filters can be combined. " +
-			"A request is here a second or two after its answer, and as long as the plan keeps it. A key that is limited to accounts sees requests about these. " +
-			"With `Accept: text/csv` it is a sheet, of up to 10,000 requests.",
+		Summary: "List requests",
+		Description: "The requests of the organisation's keys, newest first, without the contents of requests and responses. Filters can be combined. " +
+			"A request appears a second or two after its response, and is kept as long as the plan allows. A key that is limited to accounts sees only requests about them. " +
+			"With `Accept: text/csv` the response is CSV with up to 10,000 requests.",
 	}, a.listLogs)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "getLog", Method: http.MethodGet, Path: "/v1/logs/{requestId}", Tag: tagLogs, Status: http.StatusOK,
 		Scope: scope.UsageRead, Quota: admission.Plain, Problems: []problem.Kind{problem.LogNotFound},
-		Summary:     "One request",
-		Description: "The request with this id, as `X-Request-Id` and a problem's `instance` tell it. If you chose an id twice, the newest.",
+		Summary:     "Get a request",
+		Description: "The request with this id, from `X-Request-Id` or the `instance` of a problem. If you used an id twice, the newest request.",
 	}, a.getLog)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "listErrors", Method: http.MethodGet, Path: "/v1/errors", Tag: tagLogs, Status: http.StatusOK,
 		Scope: scope.UsageRead, Quota: admission.Plain, Problems: []problem.Kind{problem.InvalidRequest},
-		Summary:     "What goes wrong",
-		Description: "Requests that ended with a problem, grouped by problem, limit, method and status: how many, since when, on how many accounts. The last 24 hours unless you say otherwise.",
+		Summary:     "List errors",
+		Description: "Requests that ended with a problem, grouped by problem, limit, method and status: how many, since when, and for how many accounts. Default: the last 24 hours.",
 	}, a.listErrors)
 }
 
 func (a reads) listLogs(w http.ResponseWriter, r *http.Request, in *logsInput) error {
-	f, behind, err := in.filter()
+	f, after, err := in.filter()
 	if err != nil {
 		return err
 	}
 	w.Header().Add("Vary", "Accept")
-	if csvexport.Wanted(r.Header) {
-		return a.sheet(w, r, in, f, behind)
+	if csvexport.Requested(r.Header) {
+		return a.writeCSV(w, r, in, f, after)
 	}
 	most := in.Limit
 	switch {
 	case most == 0:
-		most = usualLimit
+		most = defaultLimit
 	case most > pageLimit:
-		return problem.InvalidRequest.New("A query parameter is not what the operation expects.").At("query/limit", "range", "expected number <= 100")
+		return problem.InvalidRequest.New("A query parameter is invalid.").At("query/limit", "range", "expected number <= 100")
 	}
-	entries, next, err := a.Page(r.Context(), logReader(r.Context()), f, behind, most)
+	entries, next, err := a.Page(r.Context(), logReader(r.Context()), f, after, most)
 	if err != nil {
 		return err
 	}
@@ -171,16 +172,16 @@ func (a reads) listLogs(w http.ResponseWriter, r *http.Request, in *logsInput) e
 	return csvexport.JSON(w, body)
 }
 
-// sheet writes requests as a sheet, page by page: a reader of the log is not to hold it for long.
-func (a reads) sheet(w http.ResponseWriter, r *http.Request, in *logsInput, f requestlog.Filter, behind requestlog.Position) error {
+// writeCSV writes requests as CSV. It reads them page by page, so that no query holds the log for long.
+func (a reads) writeCSV(w http.ResponseWriter, r *http.Request, in *logsInput, f requestlog.Filter, after requestlog.Position) error {
 	out := csvexport.New(w, "requests", "at", "requestId", "method", "http", "status", "durationMs", "upstreamMs", "accountId", "keyId", "source", "code", "reason",
 		"upstreamCode", "bytesIn", "bytesOut", "replayed", "dryRun", "errors")
 	left := in.Limit
 	if left == 0 {
-		left = csvexport.MostRows
+		left = csvexport.MaxRows
 	}
 	for left > 0 {
-		entries, next, err := a.Page(r.Context(), logReader(r.Context()), f, behind, min(left, sheetPage))
+		entries, next, err := a.Page(r.Context(), logReader(r.Context()), f, after, min(left, csvPage))
 		if err != nil {
 			return err
 		}
@@ -190,7 +191,7 @@ func (a reads) sheet(w http.ResponseWriter, r *http.Request, in *logsInput, f re
 			}
 		}
 		left -= len(entries)
-		if behind = next; next.At.IsZero() {
+		if after = next; next.At.IsZero() {
 			break
 		}
 	}
@@ -228,7 +229,7 @@ func (a reads) getLog(ctx context.Context, in *logInput) (*logOutput, error) {
 }
 
 func (a reads) listErrors(ctx context.Context, in *errorsInput) (*errorsOutput, error) {
-	bad := problem.InvalidRequest.New("A query parameter is not what the operation expects.")
+	bad := problem.InvalidRequest.New("A query parameter is invalid.")
 	checkSpan(bad, in.Since, in.Until)
 	if len(bad.Fields) > 0 {
 		return nil, bad
@@ -249,58 +250,58 @@ func (a reads) listErrors(ctx context.Context, in *errorsInput) (*errorsOutput, 
 	out.Body.Errors = make([]errorBody, len(found))
 	for i, f := range found {
 		out.Body.Errors[i] = errorBody{
-			f.Problem, some(f.Reason), f.Operation, f.Status, f.Count, stamp.Time(f.First), stamp.Time(f.Last), f.Accounts, string(f.LastRequest), f.Retryable,
+			f.Problem, nilIfEmpty(f.Reason), f.Operation, f.Status, f.Count, stamp.Time(f.First), stamp.Time(f.Last), f.Accounts, string(f.LastRequest), f.Retryable,
 		}
 	}
 	return out, nil
 }
 
-// logReader is what the caller may see.
+// logReader returns what the caller may see.
 func logReader(ctx context.Context) requestlog.Reader {
 	p := endpoint.Caller(ctx)
 	return requestlog.Reader{Org: p.Org.ID, Days: p.Org.Limits.EventRetentionDays, Accounts: p.Key.Allow.Accounts}
 }
 
-// filter reads what huma cannot check.
+// filter checks what huma cannot check.
 func (in *logsInput) filter() (requestlog.Filter, requestlog.Position, error) {
-	bad := problem.InvalidRequest.New("A query parameter is not what the operation expects.")
+	bad := problem.InvalidRequest.New("A query parameter is invalid.")
 	f := requestlog.Filter{Operation: in.Method, Problem: in.Code, Source: requestlog.Source(in.Source), Since: in.Since, Until: in.Until}
 	var (
-		behind requestlog.Position
-		err    error
+		after requestlog.Position
+		err   error
 	)
 	if in.Account != "" {
 		if f.Account, err = id.Parse[id.Account](in.Account); err != nil {
-			bad.At("query/accountId", "format", "must be the id of an account, as GET /v1/accounts shows it")
+			bad.At("query/accountId", "format", "must be the id of an account, from GET /v1/accounts")
 		}
 	}
 	if in.Key != "" {
 		if f.Key, err = id.Parse[id.Key](in.Key); err != nil {
-			bad.At("query/keyId", "format", "must be the id of an API key, as GET /v1/me/keys shows it")
+			bad.At("query/keyId", "format", "must be the id of an API key, from GET /v1/me/keys")
 		}
 	}
 	if !isMethod(in.Method) {
 		bad.At("query/method", "format", "must be an SDK method such as messages.send, or an operation such as listAccounts")
 	}
 	if _, ok := problem.Lookup(in.Code); in.Code != "" && !ok {
-		bad.At("query/code", "enum", "must be the code of a problem, as GET /problems lists them")
+		bad.At("query/code", "enum", "must be the code of a problem, from GET /problems")
 	}
 	f.StatusFrom, f.StatusTo = statuses(in.Status)
 	checkSpan(bad, in.Since, in.Until)
 	if in.Cursor != "" {
 		var ok bool
-		if behind, ok = requestlog.ParsePosition(in.Cursor); !ok {
-			bad.Detail = "The cursor is not one that this list gave out."
+		if after, ok = requestlog.ParsePosition(in.Cursor); !ok {
+			bad.Detail = "The cursor is invalid."
 			bad.At("query/cursor", "format", "must be the nextCursor of an earlier page")
 		}
 	}
 	if len(bad.Fields) > 0 {
-		return f, behind, bad
+		return f, after, bad
 	}
-	return f, behind, nil
+	return f, after, nil
 }
 
-// isMethod says whether a method or an operation could have this name. The database would not take every text.
+// isMethod reports whether a text can be the name of a method or an operation. PostgreSQL would not accept every text.
 func isMethod(text string) bool {
 	for i := range len(text) {
 		c := text[i]
@@ -311,7 +312,7 @@ func isMethod(text string) bool {
 	return true
 }
 
-// statuses are the lowest and the highest that a filter means.
+// statuses returns the lowest and the highest status that a filter matches.
 func statuses(text string) (from, to int) {
 	if text == "" {
 		return 0, 0
@@ -321,7 +322,7 @@ func statuses(text string) (from, to int) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		return 0, 0 // its pattern does not let it pass
+		return 0, 0 // The pattern of the parameter excludes it.
 	}
 	return n, n
 }
@@ -341,7 +342,7 @@ func viewLog(e *requestlog.Entry) logBody {
 		ms := milliseconds(e.Upstream)
 		body.UpstreamMS = &ms
 	}
-	body.AccountID, body.Reason = some(string(e.Account)), some(e.Reason)
+	body.AccountID, body.Reason = nilIfEmpty(string(e.Account)), nilIfEmpty(e.Reason)
 	if e.Problem != "" {
 		body.Code, body.Retryable = &e.Problem, &e.Retryable
 	}
@@ -354,13 +355,12 @@ func viewLog(e *requestlog.Entry) logBody {
 	return body
 }
 
-// some is nil for an empty text.
-func some(text string) *string {
+func nilIfEmpty(text string) *string {
 	if text == "" {
 		return nil
 	}
 	return &text
 }
 
-// milliseconds keeps three digits behind the point, as the log does.
+// milliseconds returns a duration with three decimals, as the log has it.
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

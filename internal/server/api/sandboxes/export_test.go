@@ -1,6 +1,6 @@
 package sandboxes
 
-// Personas are those that callers are told of.
+// Personas returns the names of the listed personas.
 func Personas() []string {
 	var names []string
 	for _, p := range personas {
@@ -9,7 +9,7 @@ func Personas() []string {
 	return names
 }
 
-// Codes are those that callers are told of.
+// Codes returns the listed codes.
 func Codes() []string {
 	var list []string
 	for _, c := range codes {

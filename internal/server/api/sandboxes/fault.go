@@ -16,30 +16,30 @@ import (
 type faultInput struct {
 	ID   string `path:"id" maxLength:"64" doc:"The account's id."`
 	Body struct {
-		Kind    string `json:"kind" enum:"rate_limit,error,slow,down,otp_next" doc:"rate_limit answers 429, error a status of your choice, slow delays every answer, down answers 503, otp_next asks for a code at the next sign-in."`
-		Value   *int   `json:"value,omitempty" minimum:"1" maximum:"60000" doc:"rate_limit: the seconds of Retry-After, 5 if left out. error: a status from 400 to 599, 500 if left out. slow: milliseconds, 3000 if left out. The others take none."`
-		Seconds *int   `json:"seconds,omitempty" minimum:"1" maximum:"3600" doc:"How long it lasts. Left out, 60; otp_next lasts until it has struck."`
-		Count   *int   `json:"count,omitempty" minimum:"1" maximum:"10000" doc:"How many calls it strikes at most; the live connection does not use it up. Left out, everything; otp_next one sign-in."`
+		Kind    string `json:"kind" enum:"rate_limit,error,slow,down,otp_next" doc:"rate_limit: the platform returns 429. error: it returns a status of your choice. slow: it delays every response. down: it returns 503. otp_next: it asks for a code at the next sign-in."`
+		Value   *int   `json:"value,omitempty" minimum:"1" maximum:"60000" doc:"rate_limit: the seconds of Retry-After. Default: 5. error: a status from 400 to 599. Default: 500. slow: milliseconds. Default: 3000. Not allowed for the other kinds."`
+		Seconds *int   `json:"seconds,omitempty" minimum:"1" maximum:"3600" doc:"How long the fault lasts, in seconds. Default: 60; otp_next lasts until it was applied."`
+		Count   *int   `json:"count,omitempty" minimum:"1" maximum:"10000" doc:"The maximum number of calls that are affected. The live connection does not count. Default: no limit; one sign-in for otp_next."`
 	}
 }
 
 type faultOutput struct {
 	Body struct {
 		Accepted bool        `json:"accepted"`
-		Until    *stamp.Time `json:"until" doc:"When it ends at the latest; null if it lasts until it has struck."`
+		Until    *stamp.Time `json:"until" doc:"When the fault ends at the latest; null if it lasts until it was applied."`
 	}
 }
 
 type clearedOutput struct {
 	Body struct {
-		Cleared int `json:"cleared" doc:"How many faults were in force."`
+		Cleared int `json:"cleared" doc:"The number of faults that were active."`
 	}
 }
 
 const (
-	usualSeconds = 60
-	usualDelay   = 3000
-	mostDelay    = 60_000
+	defaultSeconds = 60
+	defaultDelay   = 3000
+	maxDelay       = 60_000
 )
 
 func (a *sandboxes) faultRoutes(t *endpoint.Table, live []problem.Kind) {
@@ -47,14 +47,14 @@ func (a *sandboxes) faultRoutes(t *endpoint.Table, live []problem.Kind) {
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "setSandboxFault", Method: http.MethodPost, Path: "/v1/sandbox/accounts/{id}/fault", Tag: tag, Status: http.StatusAccepted,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Unaudited: notRecorded, Problems: missing,
-		Summary: "Make trouble on the sandbox", Description: "The platform gives the account trouble for a while: what your calls and the account's state make of it is what they would make of the real thing. " +
-			"Several faults can be in force. For sandbox organisations only.",
+		Summary: "Inject a sandbox fault", Description: "The platform misbehaves for this account for a while. Your calls and the account's state react as they would to a real fault. " +
+			"Several faults can be active at the same time. For sandbox organisations only.",
 		Example: map[string]any{"kind": "rate_limit", "value": 7, "seconds": 60},
 	}, a.setFault)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "clearSandboxFaults", Method: http.MethodDelete, Path: "/v1/sandbox/accounts/{id}/fault", Tag: tag, Status: http.StatusOK, Repeatable: true,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Unaudited: notRecorded, Problems: missing,
-		Summary: "End the trouble", Description: "All faults of the account end at once. For sandbox organisations only.",
+		Summary: "Clear sandbox faults", Description: "Ends all faults of the account immediately. For sandbox organisations only.",
 	}, a.clearFaults)
 }
 
@@ -68,7 +68,7 @@ func (a *sandboxes) setFault(ctx context.Context, in *faultInput) (*faultOutput,
 		return nil, err
 	}
 	if err := a.Sandbox.Trouble(ctx, found.UpstreamID, f); err != nil {
-		return nil, sandboxProblem(err, "/kind", "must be trouble that the sandbox can make")
+		return nil, sandboxProblem(err, "/kind", "must be a fault that the sandbox can inject")
 	}
 	out := &faultOutput{}
 	out.Body.Accepted = true
@@ -79,10 +79,10 @@ func (a *sandboxes) setFault(ctx context.Context, in *faultInput) (*faultOutput,
 	return out, nil
 }
 
-// fault is what the platform calls it.
+// fault translates the input to the sandbox's own kinds of faults.
 func (in *faultInput) fault() (sandboxapi.Fault, error) {
-	f := sandboxapi.Fault{Kind: in.Body.Kind, For: usualSeconds * time.Second}
-	bad := problem.ValidationFailed.New("The fault has values that are not allowed.")
+	f := sandboxapi.Fault{Kind: in.Body.Kind, For: defaultSeconds * time.Second}
+	bad := problem.ValidationFailed.New("The fault has invalid values.")
 	value := func(usual, least, most int, rule string) int {
 		if in.Body.Value == nil {
 			return usual
@@ -94,16 +94,16 @@ func (in *faultInput) fault() (sandboxapi.Fault, error) {
 	}
 	none := func() {
 		if in.Body.Value != nil {
-			bad.At("/value", "unexpected", "must be left out for this kind")
+			bad.At("/value", "unexpected", "must be omitted for this kind")
 		}
 	}
 	switch in.Body.Kind {
 	case "rate_limit":
-		f.Value = value(5, 1, usualSeconds*usualSeconds, "must be 1 to 3600 seconds")
+		f.Value = value(5, 1, defaultSeconds*defaultSeconds, "must be 1 to 3600 seconds")
 	case "error":
 		f.Value = value(http.StatusInternalServerError, http.StatusBadRequest, 599, "must be a status from 400 to 599")
 	case "slow":
-		f.Kind, f.Value = "latency", value(usualDelay, 1, mostDelay, "must be 1 to 60000 milliseconds")
+		f.Kind, f.Value = "latency", value(defaultDelay, 1, maxDelay, "must be 1 to 60000 milliseconds")
 	case "down":
 		none()
 		f.Kind, f.Value = "error", http.StatusServiceUnavailable

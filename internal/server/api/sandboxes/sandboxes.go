@@ -1,5 +1,6 @@
-// Package sandboxes is the part of the public face that plays the sandbox platform: what its creators and fans do (sandboxes.go, act.go),
-// the trouble it makes (fault.go), and whom one can sign in as (personas.go). It is there for organisations that live on the sandbox.
+// Package sandboxes are the operations of the public API that control the sandbox platform: what its creators and fans
+// do (sandboxes.go, act.go), the faults it injects (fault.go), and the logins it knows (personas.go). They exist only
+// for organisations of the sandbox environment.
 package sandboxes
 
 import (
@@ -24,19 +25,18 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// These calls order things of the sandbox platform, for organisations that live on it. They speak to the control API of our own sandbox
-// server (package sandboxctl), so they are the only ones that reach it without going through egress: it is not the platform's interface,
-// and not traffic of an account.
+// These operations use the control API of our own sandbox server (package sandboxapi). They are the only ones that
+// reach it without egress: the control API is not part of the platform, and its traffic does not belong to an account.
 
-// Deps is what the operations need.
+// Deps are the dependencies of the operations.
 type Deps struct {
-	// Sandbox orders things of the sandbox platform; nil where there is none.
+	// Sandbox controls the sandbox platform; nil if there is none.
 	Sandbox  *sandboxapi.Client
 	Accounts *account.Accounts
 	Connects *connect.Connects
-	// Catalog is the sandbox's; nil where there is none.
+	// Catalog is that of the sandbox; nil if there is none.
 	Catalog *catalog.Catalog
-	// Attempt reads the id of an attempt that the caller's key may see.
+	// Attempt parses the id of an attempt that the caller's key may see.
 	Attempt   func(ctx context.Context, text string) (id.Attempt, error)
 	PublicURL string
 	Now       func() time.Time
@@ -62,14 +62,14 @@ type attemptOutput struct {
 type fireInput struct {
 	ID   string `path:"id" maxLength:"64" doc:"The account's id."`
 	Body struct {
-		Event string   `json:"event" minLength:"1" maxLength:"64" doc:"The kind of event, such as message, tips or subscribed."`
-		Data  fireData `json:"data,omitempty" doc:"What is to be in it. All of it may be left out."`
+		Event string   `json:"event" minLength:"1" maxLength:"64" doc:"The kind of event, for example message, tips or subscribed."`
+		Data  fireData `json:"data,omitempty" doc:"The contents of the event. All fields are optional."`
 	}
 }
 
 type fireData struct {
-	User   string `json:"userId,omitempty" maxLength:"19" pattern:"^[0-9]*$" doc:"The fan's id on the platform. Left out, one of the creator's fans."`
-	Ref    string `json:"refId,omitempty" maxLength:"19" pattern:"^[0-9]*$" doc:"The id of the message, post, stream or link that it is about."`
+	User   string `json:"userId,omitempty" maxLength:"19" pattern:"^[0-9]*$" doc:"The fan's id on the platform. Default: one of the creator's fans."`
+	Ref    string `json:"refId,omitempty" maxLength:"19" pattern:"^[0-9]*$" doc:"The id of the message, post, stream or link that the event is about."`
 	Text   string `json:"text,omitempty" maxLength:"4000"`
 	Reason string `json:"reason,omitempty" maxLength:"200" doc:"Why something failed."`
 	Cents  int64  `json:"amountCents,omitempty" minimum:"0" maximum:"10000000"`
@@ -86,7 +86,7 @@ type advanceInput struct {
 	endpoint.Prefer
 	ID   string `path:"attemptId" maxLength:"64" doc:"The attempt's id."`
 	Body struct {
-		To string `json:"to" enum:"scan,approve,deny,pass_selfie,fail_selfie" doc:"What the creator does: scan, approve and deny with their phone, the others with their camera."`
+		To string `json:"to" enum:"scan,approve,deny,pass_selfie,fail_selfie" doc:"What the creator does: scan, approve and deny use their phone, the others their camera."`
 	}
 }
 
@@ -102,14 +102,14 @@ type sandboxSessionBody struct {
 	Cookie    string            `json:"cookie" sensitive:"true" doc:"For POST /v1/connect/cookie, with userAgent and headers."`
 	UserAgent string            `json:"userAgent"`
 	Headers   map[string]string `json:"headers"`
-	Curl      string            `json:"curl" sensitive:"true" doc:"For POST /v1/connect/curl: the same as Chrome copies it."`
+	Curl      string            `json:"curl" sensitive:"true" doc:"For POST /v1/connect/curl: the same session as a command, as Chrome copies it."`
 }
 
 const (
 	tag = "Sandbox"
-	// notRecorded is why these calls leave no entry: what comes of them does.
-	notRecorded = "it plays the platform; what comes of it is recorded"
-	// advanceWait is how long the attempt is given to notice.
+	// notRecorded is the reason why these operations write no audit entry.
+	notRecorded = "it acts as the platform; its effects are recorded"
+	// advanceWait is how long the response is held for the attempt to notice.
 	advanceWait = 5 * time.Second
 )
 
@@ -120,27 +120,27 @@ func Routes(t *endpoint.Table, d Deps) {
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "resetSandboxLogin", Method: http.MethodPost, Path: "/v1/sandbox/accounts/{id}/reset_login", Tag: tag, Status: http.StatusOK,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Unaudited: notRecorded, Repeatable: true, Problems: append([]problem.Kind{problem.AccountNotFound}, live...),
-		Summary: "End an account's session on the sandbox", Description: "The platform ends the session. The next call or probe finds out, and the account signs in again or asks for a person. " +
+		Summary: "End an account's session on the sandbox", Description: "The platform ends the session. The next call or check notices it, and the account signs in again or needs to be reconnected by a person. " +
 			"For sandbox organisations only.",
 	}, a.resetLogin)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "fireSandboxEvent", Method: http.MethodPost, Path: "/v1/sandbox/accounts/{id}/fire_event", Tag: tag, Status: http.StatusAccepted,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Unaudited: notRecorded, Problems: append([]problem.Kind{problem.AccountNotFound, problem.UnknownEvent}, live...),
-		Summary: "Make something happen on the sandbox", Description: "A fan writes, tips, subscribes: it really happens on the platform, which emits this one event on the account's socket; " +
-			"later calls show it too, with what comes of it, such as the transaction of a tip. For sandbox organisations only.",
+		Summary: "Trigger a sandbox event", Description: "A fan writes, tips or subscribes. It really happens on the platform, which emits this one event on the account's socket. " +
+			"Later calls also show it with its effects, such as the transaction of a tip. For sandbox organisations only.",
 		Example: map[string]any{"event": "message", "data": map[string]any{"text": "Hello"}},
 	}, a.fireEvent)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "advanceSandboxAttempt", Method: http.MethodPost, Path: "/v1/sandbox/attempts/{attemptId}/advance", Tag: tag, Status: http.StatusOK, Timeout: endpoint.WaitTimeout,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Unaudited: notRecorded, Problems: append([]problem.Kind{problem.AttemptNotFound, problem.AttemptStateConflict}, live...),
-		Summary: "Play the creator in an attempt", Description: "Does what a creator would do with their phone or camera. The answer is held for up to 5 s until the attempt has moved " +
-			"(`Prefer: wait=N` for another time). For sandbox organisations only.",
+		Summary: "Act as the creator in a sandbox attempt", Description: "Does what a creator would do with their phone or camera. The response is held for up to 5 s until the attempt changes " +
+			"(`Prefer: wait=N` changes the time). For sandbox organisations only.",
 		Example: map[string]any{"to": "approve"},
 	}, a.advanceAttempt)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "openSandboxSession", Method: http.MethodPost, Path: "/v1/sandbox/session", Tag: tag, Status: http.StatusOK,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Unaudited: notRecorded, Repeatable: true, Problems: live,
-		Summary: "A browser's session on the sandbox", Description: "A fresh session of a login, as a signed-in browser would have it, to try the cookie and cURL ways to connect. " +
+		Summary: "Create a sandbox browser session", Description: "A new session of a login, as a signed-in browser would have it, to try the connect methods cookie and cURL. " +
 			"For sandbox organisations only.",
 		Example: map[string]any{"login": "ok@sandbox.test"},
 	}, a.openSession)
@@ -149,13 +149,13 @@ func Routes(t *endpoint.Table, d Deps) {
 	a.actRoutes(t, live)
 }
 
-// sandboxOnly hides these calls from organisations that do not live on the sandbox.
+// sandboxOnly hides these operations from organisations of other environments.
 func (a *sandboxes) sandboxOnly(ctx context.Context) error {
 	if endpoint.Caller(ctx).Org.Environment != org.EnvSandbox {
 		return problem.RouteNotFound.New("Nothing is served at this path. The operations are listed in " + a.PublicURL + "/v1/openapi.json.")
 	}
 	if a.Sandbox == nil {
-		return problem.ServiceUnavailable.New("There is no sandbox beside this server.").After(60)
+		return problem.ServiceUnavailable.New("This server has no sandbox.").After(60)
 	}
 	return nil
 }
@@ -206,7 +206,7 @@ func (a *sandboxes) fireEvent(ctx context.Context, in *fireInput) (*acceptedOutp
 		return nil, unknownEvent()
 	}
 	if err != nil {
-		return nil, sandboxProblem(err, "/data", "must name what there is on the platform")
+		return nil, sandboxProblem(err, "/data", "must refer to something that exists on the platform")
 	}
 	out := &acceptedOutput{}
 	out.Body.Accepted = true
@@ -214,7 +214,7 @@ func (a *sandboxes) fireEvent(ctx context.Context, in *fireInput) (*acceptedOutp
 }
 
 func unknownEvent() error {
-	return problem.UnknownEvent.New("The sandbox has nothing that makes such an event.").At("/event", "unknown", "must be the kind of an event that the platform emits")
+	return problem.UnknownEvent.New("The sandbox cannot emit an event of this kind.").At("/event", "unknown", "must be the kind of an event that the platform emits")
 }
 
 func (a *sandboxes) advanceAttempt(ctx context.Context, in *advanceInput) (*attemptOutput, error) {
@@ -240,7 +240,7 @@ func (a *sandboxes) advanceAttempt(ctx context.Context, in *advanceInput) (*atte
 	}
 	selfie := strings.HasSuffix(in.Body.To, "_selfie")
 	if selfie != (kind == "selfie") {
-		return nil, problem.AttemptStateConflict.New("The attempt waits for something else of the creator.").
+		return nil, problem.AttemptStateConflict.New("The attempt waits for another action of the creator.").
 			With("attemptId", before.AttemptID).With("state", before.State).With("nextActions", before.NextActions)
 	}
 	if selfie {
@@ -249,7 +249,7 @@ func (a *sandboxes) advanceAttempt(ctx context.Context, in *advanceInput) (*atte
 		err = a.Sandbox.AnswerQR(ctx, handle, in.Body.To)
 	}
 	if err != nil {
-		return nil, sandboxProblem(err, "/to", "cannot be done any more")
+		return nil, sandboxProblem(err, "/to", "is no longer possible")
 	}
 	after, err := a.Connects.Changed(ctx, owner, at, before.Version, wait)
 	if err != nil {
@@ -271,7 +271,7 @@ func (a *sandboxes) openSession(ctx context.Context, in *sandboxSessionInput) (*
 	}}, nil
 }
 
-// copyAsCurl is the command that Chrome copies for a request with this session.
+// copyAsCurl returns the command that Chrome copies for a request with this session.
 func copyAsCurl(address string, s sandboxapi.Session) string {
 	headers := map[string]string{"accept": "application/json, text/plain, */*", "accept-language": "en-US,en;q=0.9", "user-agent": s.UserAgent}
 	maps.Copy(headers, s.Headers)
@@ -286,14 +286,14 @@ func copyAsCurl(address string, s sandboxapi.Session) string {
 	return command.String()
 }
 
-// quoted is a word of a POSIX shell.
+// quoted quotes a word for a POSIX shell.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// sandboxProblem turns what the sandbox says into what the caller is told: that it is away, or what is wrong with a value of theirs. Its own
-// words may quote the value, so they are not passed on.
+// sandboxProblem turns an error of the sandbox into a problem: the sandbox is unavailable, or the caller's value is
+// invalid. The sandbox's own message may quote the value, so it is not passed on.
 func sandboxProblem(err error, pointer, rule string) error {
 	if _, ok := errors.AsType[*sandboxapi.Refused](err); ok && pointer != "" {
-		return problem.ValidationFailed.New("The sandbox does not accept this.").At(pointer, "refused", rule).Because(err)
+		return problem.ValidationFailed.New("The sandbox rejected the request.").At(pointer, "refused", rule).Because(err)
 	}
-	return problem.ServiceUnavailable.New("The sandbox does not answer right now.").After(2).Because(err)
+	return problem.ServiceUnavailable.New("The sandbox is not responding.").After(2).Because(err)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/server/api/sandboxes"
 )
 
-// The personas that callers are told of are those that the sandbox's documentation has, all of them.
+// The API lists exactly the personas that docs/sandbox.md documents.
 func TestPersonasAreThoseOfTheDocumentation(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../../docs/sandbox.md")
@@ -28,22 +28,22 @@ func TestPersonasAreThoseOfTheDocumentation(t *testing.T) {
 			documented[m[1]] = true
 		}
 	}
-	told := map[string]bool{}
+	listed := map[string]bool{}
 	for _, name := range sandboxes.Personas() {
-		told[name] = true
+		listed[name] = true
 		if !documented[name] {
-			t.Errorf("%s is told, and not documented", name)
+			t.Errorf("%s is listed but not documented", name)
 		}
 	}
 	for name := range documented {
-		if !told[name] && !strings.Contains(name, "-") { // chains are examples
-			t.Errorf("%s is documented, and not told", name)
+		if !listed[name] && !strings.Contains(name, "-") { // Chains are examples.
+			t.Errorf("%s is documented but not listed", name)
 		}
 	}
 	codes, _, _ = strings.Cut(codes, "A challenge waits")
 	for _, code := range sandboxes.Codes() {
 		if !strings.Contains(codes, "`"+code+"`") {
-			t.Errorf("the code %s is told, and not documented", code)
+			t.Errorf("the code %s is listed but not documented", code)
 		}
 	}
 }

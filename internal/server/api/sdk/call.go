@@ -1,5 +1,6 @@
-// Package sdk is the part of the public face that lists the SDK's methods (methods.go, documents.go) and calls them on accounts (call.go):
-// the product's hot path. It turns a request into a call (judge), and its answer into one (call); the call itself is package invoke's.
+// Package sdk are the operations of the public API that list the SDK's methods (methods.go, documents.go) and call them
+// on accounts (call.go), which is the product's hot path. plan turns a request into a call and call writes its
+// response; the call itself is done by calls/invoke. Start reading at Routes.
 package sdk
 
 import (
@@ -21,25 +22,25 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// invoker carries calls; *invoke.Invoker does.
+// invoker runs calls. *invoke.Invoker implements it.
 type invoker interface {
 	Enter(ctx context.Context, c *invoke.Call, limits *org.Limits) (leave func(), err error)
 	Do(ctx context.Context, c invoke.Call) (invoke.Answer, error)
 }
 
-// accounts says where an account stands; *account.Accounts does.
+// accounts finds accounts and says why one cannot be used. *account.Accounts implements it.
 type accounts interface {
 	Get(ctx context.Context, owner id.Org, at id.Account) (account.Account, error)
 	Refusal(a account.Account) error
 }
 
-// Deps is what the calls need.
+// Deps are the dependencies of the operations.
 type Deps struct {
 	Invoke   invoker
 	Accounts accounts
-	// PublicURL is where callers reach the service.
+	// PublicURL is the address at which callers reach the service.
 	PublicURL string
-	// Catalogs are what can be called, by the org's environment.
+	// Catalogs are the callable methods by the org's environment.
 	Catalogs map[org.Environment]*catalog.Catalog
 }
 
@@ -49,18 +50,18 @@ type Calls struct {
 	documents *sdkDocuments
 }
 
-// argsBody describes the arguments in general; each method has its own path in the document.
+// argsBody describes arguments in general. Each method has its own path in the OpenAPI document.
 type argsBody map[string]any
 
-// resultBody is the answer.
+// resultBody is the response.
 type resultBody struct {
-	Result any  `json:"result" doc:"What the method returns; null in a dry run."`
+	Result any  `json:"result" doc:"The result of the method; null in a dry run."`
 	DryRun bool `json:"dryRun,omitempty" doc:"True if nothing was sent."`
 }
 
 const (
 	path = "/v1/accounts/{id}/{resource}/{method}"
-	// timeout is for a call with everything around it: the platform may be asked twice, and a probe come between.
+	// timeout bounds a call with everything around it: the platform may be asked twice, with a probe in between.
 	timeout = 65 * time.Second
 )
 
@@ -75,30 +76,30 @@ func Routes(t *endpoint.Table, d Deps) {
 		problem.UpstreamConflict, problem.UpstreamRejected, problem.UpstreamRateLimited, problem.UpstreamError, problem.UpstreamInvalidResponse,
 		problem.UpstreamChanged, problem.UpstreamUnavailable, problem.UpstreamTimeout,
 	}
-	const about = "The methods, with their arguments and results, are listed by `GET /v1/sdk/methods`, and each has a path of its own in this document. "
-	endpoint.Judged(t, endpoint.Operation{
+	const about = "`GET /v1/sdk/methods` lists the methods with their arguments and results, and each has its own path in this document. "
+	endpoint.Planned(t, endpoint.Operation{
 		ID: "callMethod", Method: http.MethodPost, Path: path, Tag: "SDK", Status: http.StatusOK, Scope: scope.SDKCall, Quota: admission.Plain,
 		Account: "id", Timeout: timeout, Body: argsBody{}, Example: map[string]any{"chatId": "3438267820000000001", "text": "Thank you!"}, Answer: resultBody{},
-		Unaudited: "every call is in the request log, and what it changes is on the platform", Problems: problems,
+		Unaudited: "every call is in the request log, and its changes are on the platform", Problems: problems,
 		Summary: "Call a method", Description: about + "Send the arguments as fields, or as `{\"args\": [...]}` in the method's order. " +
-			"`X-Dry-Run: true` checks everything and sends nothing. An `Idempotency-Key` makes repeating a write safe. `Prefer: handling=lenient` drops unknown arguments. " +
-			"`Cache-Control: no-cache` keeps a read from sharing the answer of an identical one that is under way.",
-	}, c.judge, c.call)
-	endpoint.Judged(t, endpoint.Operation{
+			"`X-Dry-Run: true` checks everything and sends nothing. An `Idempotency-Key` makes retries of a write safe. `Prefer: handling=lenient` drops unknown arguments. " +
+			"`Cache-Control: no-cache` keeps a read from sharing the response of an identical concurrent read.",
+	}, c.plan, c.call)
+	endpoint.Planned(t, endpoint.Operation{
 		ID: "readMethod", Method: http.MethodGet, Path: path, Tag: "SDK", Status: http.StatusOK, Scope: scope.SDKCall, Quota: admission.Plain,
 		Account: "id", Timeout: timeout, Answer: resultBody{}, Problems: append([]problem.Kind{problem.MethodNotAllowed}, problems...),
-		Summary: "Call a method that reads", Description: about + "The arguments are query parameters: lists by repetition or with commas, objects and positions as `args` in JSON.",
-	}, c.judge, c.call)
+		Summary: "Call a read method", Description: about + "Send the arguments as query parameters: repeat lists or separate them with commas; send objects and positional arguments as JSON in `args`.",
+	}, c.plan, c.call)
 }
 
-// request is a call that was judged.
+// request is a planned call.
 type request struct {
 	call invoke.Call
 	dry  bool
 }
 
-// judge finds out what is to be called, and with what. Nothing of it costs the caller anything.
-func (c *Calls) judge(r *http.Request, body []byte) (*request, endpoint.Terms, error) {
+// plan finds the method and parses the arguments. A request that it refuses is not billed.
+func (c *Calls) plan(r *http.Request, body []byte) (*request, endpoint.Terms, error) {
 	caller, at := endpoint.Caller(r.Context()), endpoint.From(r.Context()).Account()
 	method, err := c.method(caller.Org.Environment, r)
 	if err != nil {
@@ -134,12 +135,12 @@ func (c *Calls) judge(r *http.Request, body []byte) (*request, endpoint.Terms, e
 	return req, terms, nil
 }
 
-// method finds what the path names.
+// method finds the method in the path.
 func (c *Calls) method(env org.Environment, r *http.Request) (*catalog.Method, error) {
 	resource, name := r.PathValue("resource"), r.PathValue("method")
 	catalogue := c.Catalogs[env]
 	if catalogue == nil {
-		return nil, problem.ServiceUnavailable.New("No platform is set up for this environment.").After(60)
+		return nil, problem.ServiceUnavailable.New("No platform is configured for this environment.").After(60)
 	}
 	m, ok := catalogue.Method(resource, name)
 	if !ok && catalog.Reserved(resource) {
@@ -147,36 +148,37 @@ func (c *Calls) method(env org.Environment, r *http.Request) (*catalog.Method, e
 	}
 	if !ok {
 		near := catalogue.Nearest(resource, name)
-		e := problem.MethodNotFound.New("The SDK has no such method. GET /v1/sdk/methods lists all of them.")
+		e := problem.MethodNotFound.New("The SDK has no such method. GET /v1/sdk/methods lists all methods.")
 		if len(near) > 0 {
-			e = problem.MethodNotFound.Newf("The SDK has no such method. Is %s meant? GET /v1/sdk/methods lists all of them.", near[0])
+			e = problem.MethodNotFound.Newf("The SDK has no such method. Did you mean %s? GET /v1/sdk/methods lists all methods.", near[0])
 		}
 		return nil, e.With("suggestions", near)
 	}
 	if m.Access == catalog.Write && r.Method != http.MethodPost {
 		endpoint.From(r.Context()).Header().Set("Allow", http.MethodPost)
-		return nil, problem.MethodNotAllowed.Newf("%s changes something, so it must be called by POST.", m.ID())
+		return nil, problem.MethodNotAllowed.Newf("%s is a write. Call it with POST.", m.ID())
 	}
 	return m, nil
 }
 
-// arguments reads them in whatever form they came.
+// arguments parses the arguments in any of their forms.
 func arguments(m *catalog.Method, r *http.Request, body []byte) (catalog.Args, error) {
 	lenient := prefers(r.Header, "handling=lenient")
 	if r.Method == http.MethodPost {
 		if r.URL.RawQuery != "" {
-			return catalog.Args{}, problem.InvalidRequest.New("A POST takes its arguments in the body, not in the query.")
+			return catalog.Args{}, problem.InvalidRequest.New("Send the arguments of a POST in the body, not in the query.")
 		}
 		return m.Parse(body, lenient)
 	}
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return catalog.Args{}, problem.InvalidRequest.New("The query string is not well-formed; escape what is special in it.")
+		return catalog.Args{}, problem.InvalidRequest.New("The query string is malformed. Percent-encode special characters.")
 	}
 	return m.FromQuery(values, lenient)
 }
 
-// dryRun says whether nothing is to be sent. Who asks for it in other words must not be taken for somebody who does not.
+// dryRun reports whether the request is a dry run. It rejects other values of the header: a misspelt dry run must not
+// become a real call.
 func dryRun(h http.Header) (bool, error) {
 	switch h.Get(endpoint.DryRunHeader) {
 	case "true":
@@ -187,7 +189,7 @@ func dryRun(h http.Header) (bool, error) {
 	return false, problem.InvalidRequest.New("X-Dry-Run must be true or false.").At("header/"+endpoint.DryRunHeader, "enum", "must be true or false")
 }
 
-// prefers says whether a Prefer header names a preference (RFC 7240).
+// prefers reports whether a Prefer header has a preference (RFC 7240).
 func prefers(h http.Header, wanted string) bool {
 	for _, line := range h["Prefer"] {
 		for one := range strings.SplitSeq(line, ",") {
@@ -199,7 +201,7 @@ func prefers(h http.Header, wanted string) bool {
 	return false
 }
 
-// fresh says whether a read must not share another one's answer.
+// fresh reports whether a read must not share the response of another.
 func fresh(h http.Header) bool {
 	for _, line := range h["Cache-Control"] {
 		if strings.Contains(strings.ToLower(line), "no-cache") {
@@ -209,7 +211,7 @@ func fresh(h http.Header) bool {
 	return false
 }
 
-// call carries it out.
+// call runs the call and writes its response.
 func (c *Calls) call(w http.ResponseWriter, r *http.Request, req *request) error {
 	ctx := r.Context()
 	call := endpoint.From(ctx)
@@ -220,8 +222,9 @@ func (c *Calls) call(w http.ResponseWriter, r *http.Request, req *request) error
 	a, err := c.Invoke.Do(ctx, req.call)
 	call.Upstream(a.Took, a.Code)
 	h := w.Header()
-	told := [...]string{string(a.State), strconv.FormatInt(a.Took.Milliseconds(), 10), strconv.Itoa(len(a.Whole))}
-	values := told[:]
+	// One backing array for all header values, to save allocations.
+	backing := [...]string{string(a.State), strconv.FormatInt(a.Took.Milliseconds(), 10), strconv.Itoa(len(a.Whole))}
+	values := backing[:]
 	if a.State != "" {
 		h["X-Account-State"] = values[0:1:1]
 	}
@@ -235,14 +238,14 @@ func (c *Calls) call(w http.ResponseWriter, r *http.Request, req *request) error
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	// The caller may have gone; there is nobody left to tell.
+	// The caller may have disconnected.
 	_, _ = w.Write(a.Whole)
 	return nil
 }
 
 var jsonType = []string{"application/json"}
 
-// dryRun says what would become of the call, as far as that is known without the platform.
+// dryRun reports what would happen to the call, as far as is known without the platform.
 func (c *Calls) dryRun(ctx context.Context, w http.ResponseWriter, req *request) error {
 	a, err := c.Accounts.Get(ctx, req.call.Org, req.call.Account)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 )
 
-// sdkProblems are what a call of a method can be answered with.
+// sdkProblems are the problems of calling a method.
 var sdkProblems = []problem.Kind{
 	problem.MalformedJSON, problem.InvalidRequest, problem.KeyMissing, problem.KeyInvalid, problem.KeyRevoked, problem.KeyExpired,
 	problem.ScopeMissing, problem.MethodNotAllowedForKey, problem.AccountNotAllowedForKey, problem.OrgSuspended,
@@ -28,13 +28,13 @@ var sdkProblems = []problem.Kind{
 	problem.EgressUnavailable, problem.AccountReauthenticating, problem.ServiceUnavailable, problem.UpstreamUnavailable, problem.UpstreamTimeout,
 }
 
-// sdkPrefix begins the names of the catalogue's components. No Go type has a dot in its name.
+// sdkPrefix starts the names of the catalogue's components. Names of Go types never contain a dot.
 const sdkPrefix = "Sdk."
 
-// object is JSON with members in no order.
+// object is a JSON object.
 type object = map[string]any
 
-// openAPI is a document of methods alone.
+// openAPI returns an OpenAPI document of methods only.
 func (d *sdkDocuments) openAPI(c *catalog.Catalog, methods []*catalog.Method) (any, error) {
 	p, err := describeMethods(c, methods)
 	if err != nil {
@@ -56,13 +56,13 @@ func (d *sdkDocuments) openAPI(c *catalog.Catalog, methods []*catalog.Method) (a
 	return doc, nil
 }
 
-// describeMethods makes an operation of every method, under its literal path, and the components that they share.
+// describeMethods describes every method as an operation with its own path, and the components that they share.
 func describeMethods(c *catalog.Catalog, methods []*catalog.Method) (endpoint.Part, error) {
 	byStatus := map[string][]problem.Kind{}
 	for _, k := range sdkProblems {
 		status := fmt.Sprintf("%dXX", k.Status/100)
 		if k.Status == http.StatusTooManyRequests || k.Status == http.StatusUnprocessableEntity {
-			status = strconv.Itoa(k.Status) // what callers react to in code
+			status = strconv.Itoa(k.Status) // Callers handle these in code.
 		}
 		byStatus[status] = append(byStatus[status], k)
 	}
@@ -124,30 +124,30 @@ func encoded(values map[string]any) (map[string]json.RawMessage, error) {
 	return out, nil
 }
 
-// sdkParameters are those that all methods have.
+// sdkParameters are the parameters that all methods share.
 var sdkParameters = map[string]any{
 	"Sdk.account": object{
-		"name": "id", "in": "path", "required": true, "description": "The account, as GET /v1/accounts lists it.", "schema": object{"type": "string"},
+		"name": "id", "in": "path", "required": true, "description": "The account's id, from GET /v1/accounts.", "schema": object{"type": "string"},
 	},
 	"Sdk.idempotencyKey": object{
-		"name": "Idempotency-Key", "in": "header", "description": "The same key makes the same call happen once, for 24 hours.",
+		"name": "Idempotency-Key", "in": "header", "description": "Makes retries safe: for 24 hours, a call with the same key runs only once.",
 		"schema": object{"type": "string", "maxLength": 255},
 	},
 	"Sdk.dryRun": object{
-		"name": "X-Dry-Run", "in": "header", "description": "true: check everything and call nothing.", "schema": object{"type": "string", "enum": []string{"true"}},
+		"name": "X-Dry-Run", "in": "header", "description": "true: check everything and send nothing.", "schema": object{"type": "string", "enum": []string{"true"}},
 	},
 	"Sdk.prefer": object{
-		"name": "Prefer", "in": "header", "description": "handling=lenient: drop arguments that the method does not know.", "schema": object{"type": "string"},
+		"name": "Prefer", "in": "header", "description": "handling=lenient: drop unknown arguments.", "schema": object{"type": "string"},
 	},
 }
 
-// sdkHeaders are those of a method's answer.
+// sdkHeaders are the headers of a method's response.
 var sdkHeaders = map[string]any{
-	"Sdk.duration": object{"description": "How long the platform took.", "schema": object{"type": "integer"}},
+	"Sdk.duration": object{"description": "The time that the platform took, in milliseconds.", "schema": object{"type": "integer"}},
 	"Sdk.state":    object{"description": "The account's state after the call.", "schema": object{"type": "string"}},
 }
 
-// dryName is the component that describes the answer to a dry run, of which all methods have the same.
+// dryName is the component of the response to a dry run, which is the same for all methods.
 const dryName = sdkPrefix + "Dry"
 
 var drySchema = object{
@@ -155,7 +155,7 @@ var drySchema = object{
 	"properties": object{"result": object{"type": "null"}, "dryRun": object{"type": "boolean", "const": true, "description": "Nothing was sent."}},
 }
 
-// pageOf is the name of the component that describes a method's page.
+// pageOf returns the name of the component that describes a method's page.
 func pageOf(m *catalog.Method) (string, bool) {
 	name, ok := strings.CutPrefix(m.ResultName(), "Page<")
 	return sdkPrefix + "Page." + strings.TrimSuffix(name, ">"), ok
@@ -165,7 +165,7 @@ func parameter(name string) object {
 	return object{"$ref": "#/components/parameters/" + sdkPrefix + name}
 }
 
-// operation is what both ways to call a method have in common.
+// operation returns what the GET and POST operations of a method share.
 func operation(m *catalog.Method, id string, answers object) object {
 	var result any = moved(m.ResultSchema())
 	if page, ok := pageOf(m); ok {
@@ -195,7 +195,7 @@ func operation(m *catalog.Method, id string, answers object) object {
 	return op
 }
 
-// sdkExtension is what code generators can know of a method beyond OpenAPI. What is false or usual is left out.
+// sdkExtension returns facts about a method for code generators that OpenAPI cannot express. Defaults are omitted.
 func sdkExtension(m *catalog.Method) object {
 	x := object{"resource": m.Resource, "method": m.Name, "access": m.Access, "since": m.Since, "timeoutMs": m.Timeout.Milliseconds()}
 	for name, holds := range map[string]bool{
@@ -217,14 +217,14 @@ func sdkExtension(m *catalog.Method) object {
 	return x
 }
 
-// notes says in words what the flags say.
+// notes describes the flags of a method.
 func notes(m *catalog.Method) string {
 	var lines []string
 	for _, n := range []struct {
 		holds bool
 		text  string
 	}{
-		{m.Destructive, "It cannot be undone."}, {m.Async, "The platform finishes later, and an event tells."},
+		{m.Destructive, "It cannot be undone."}, {m.Async, "Asynchronous: the result arrives as an event."},
 		{m.Sensitive, "It touches money or legal data."}, {m.Outbound, "Other people see what it sends."},
 		{len(m.Emits) > 0, "Normally causes the event " + strings.Join(m.Emits, ", ") + "."},
 	} {
@@ -251,8 +251,8 @@ func postOperation(m *catalog.Method, answers object) object {
 	return op
 }
 
-// positionalSchema is the form {"args": [...]}. Its last item may be an object that names further arguments, and null
-// stands for one that is left out.
+// positionalSchema describes the form {"args": [...]}. The last item may be an object with further named arguments;
+// null stands for an omitted argument.
 func positionalSchema(m *catalog.Method) object {
 	var items []any
 	for _, name := range m.Positional() {
@@ -281,12 +281,12 @@ func getOperation(m *catalog.Method, answers object) object {
 	return op
 }
 
-// moved points a schema's references at the components of a document.
+// moved makes the references of a schema point to the components of a document.
 func moved(schema json.RawMessage) json.RawMessage {
 	return typeRef.ReplaceAll(schema, []byte(`"$$ref":"#/components/schemas/`+sdkPrefix+`$1"`))
 }
 
-// tool is a method as the Model Context Protocol describes it.
+// tool is a method in the format of the Model Context Protocol.
 type tool struct {
 	Name        string          `json:"name"`
 	Title       string          `json:"title"`
@@ -295,7 +295,7 @@ type tool struct {
 	Annotations map[string]bool `json:"annotations"`
 }
 
-// tools lists methods for language models. Each takes the account first.
+// tools describes methods for language models. Each tool has the account as its first argument.
 func tools(methods []*catalog.Method) (any, error) {
 	list := []tool{}
 	for _, m := range methods {

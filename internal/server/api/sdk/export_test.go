@@ -2,13 +2,13 @@ package sdk
 
 import "github.com/stagedoor/stagedoor/internal/platform/catalog"
 
-// Hint is what a language model is told of a method.
+// Hint is what a language model learns about a method.
 type Hint struct {
 	Title                 string
 	ReadOnly, Destructive bool
 }
 
-// Hints are those of the tools made of methods.
+// Hints returns the hints of the tools for methods.
 func Hints(methods []*catalog.Method) ([]Hint, error) {
 	document, err := tools(methods)
 	if err != nil {

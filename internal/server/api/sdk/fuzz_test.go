@@ -25,7 +25,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// echo takes calls instead of a platform, and says what would have been sent.
+// echo replaces the platform and records the requests that would be sent.
 type echo struct{ sent []catalog.Request }
 
 func (*echo) Enter(context.Context, *invoke.Call, *org.Limits) (func(), error) {
@@ -49,7 +49,7 @@ func (*echo) Authenticate(context.Context, string) (endpoint.Identity, error) {
 }
 
 func (*echo) Refresh(context.Context, endpoint.Identity) (endpoint.Identity, error) {
-	return endpoint.Identity{}, errors.New("nothing is stale")
+	return endpoint.Identity{}, errors.New("unexpected refresh")
 }
 
 func newTable(t testing.TB, e *echo) *endpoint.Table {
@@ -67,8 +67,8 @@ func newTable(t testing.TB, e *echo) *endpoint.Table {
 	return table
 }
 
-// Whatever a caller puts into path, query and body, the answer is JSON of a known kind, no argument leaves its place in the platform's
-// path, and nothing is sent by a GET that changes something.
+// Whatever a caller puts into path, query and body, the response is JSON of a known kind, no argument escapes its place
+// in the platform's path, and a GET never changes something.
 func FuzzCall(f *testing.F) {
 	for _, seed := range []struct{ verb, path, query, body string }{
 		{"POST", "users/get", "", `{"userId":"1"}`}, {"POST", "users/get", "", `{"args":["1"]}`}, {"GET", "users/get", "userId=1", ""},
@@ -101,7 +101,7 @@ func FuzzCall(f *testing.F) {
 		e.sent = nil
 		w := httptest.NewRecorder()
 		table.ServeHTTP(w, r)
-		judge(t, verb, w, e.sent)
+		checkResponse(t, verb, w, e.sent)
 	})
 }
 
@@ -109,20 +109,20 @@ type readAll struct{ *strings.Reader }
 
 func (readAll) Close() error { return nil }
 
-func judge(t *testing.T, verb string, w *httptest.ResponseRecorder, sent []catalog.Request) {
+func checkResponse(t *testing.T, verb string, w *httptest.ResponseRecorder, sent []catalog.Request) {
 	t.Helper()
 	var answer map[string]any
 	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
-		t.Fatalf("%d is no JSON: %q", w.Code, w.Body)
+		t.Fatalf("%d is not JSON: %q", w.Code, w.Body)
 	}
 	if w.Code != http.StatusOK {
 		if k, ok := problem.Lookup(answer["code"].(string)); !ok || k.Status != w.Code || w.Code >= 500 || len(sent) > 0 {
-			t.Fatalf("%d %s, and %d were sent", w.Code, w.Body, len(sent))
+			t.Fatalf("%d %s, and %d requests were sent", w.Code, w.Body, len(sent))
 		}
 		return
 	}
 	if len(sent) > 1 {
-		t.Fatalf("%d were sent", len(sent))
+		t.Fatalf("%d requests were sent", len(sent))
 	}
 	for _, one := range sent {
 		if verb == http.MethodGet && one.Method != http.MethodGet && one.Method != http.MethodPost {

@@ -10,10 +10,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/server/api/sdk"
 )
 
-var update = flag.Bool("update", false, "write testdata/harmless.txt as it is now")
+var update = flag.Bool("update", false, "update testdata/harmless.txt")
 
-// TestWritesOfferedAsHarmless holds the writes that language models may use without asking against a list that a person
-// has read. A method that moves money, or that other people see, must not be on it.
+// TestWritesOfferedAsHarmless compares the writes that language models may use without asking with a reviewed list. A
+// method that moves money, or that other people see, must not be on it.
 func TestWritesOfferedAsHarmless(t *testing.T) {
 	t.Parallel()
 	cat, err := catalog.Sandbox()
@@ -49,6 +49,6 @@ func TestWritesOfferedAsHarmless(t *testing.T) {
 		t.Fatal(err)
 	}
 	if harmless.String() != string(want) {
-		t.Errorf("the writes offered as harmless differ from %s; read the difference, then write it with -update:\n%s", file, harmless.String())
+		t.Errorf("the writes offered as harmless differ from %s; review the difference, then run with -update:\n%s", file, harmless.String())
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// Forms of the catalogue, besides the full one.
+// Formats of the catalogue in addition to the full one.
 const (
 	formatCompact = "compact"
 	formatOpenAPI = "openapi"
@@ -26,9 +26,9 @@ const (
 
 type sdkInput struct {
 	Resource    string `query:"resource" maxLength:"64" doc:"Only the methods of this resource."`
-	Access      string `query:"access" enum:"read,write" doc:"Only methods that read, or that write."`
-	Format      string `query:"format" enum:"compact,full,openapi,mcp" default:"full" doc:"compact leaves the schemas out; openapi is a document for code generators; mcp is a list of tools."`
-	IfNoneMatch string `header:"If-None-Match" doc:"The ETag of what the caller has."`
+	Access      string `query:"access" enum:"read,write" doc:"Only read methods, or only write methods."`
+	Format      string `query:"format" enum:"compact,full,openapi,mcp" default:"full" doc:"compact omits the schemas; openapi is a document for code generators; mcp is a list of tools."`
+	IfNoneMatch string `header:"If-None-Match" doc:"The ETag of your copy."`
 }
 
 type sdkOutput struct {
@@ -41,42 +41,42 @@ type sdkOutput struct {
 	Body         []byte
 }
 
-// sdkBody is the catalogue in its full form.
+// sdkBody is the catalogue in the full format.
 type sdkBody struct {
 	Version   string                     `json:"version" doc:"The catalogue's version."`
-	Hash      string                     `json:"hash" doc:"Changes with everything the catalogue holds."`
+	Hash      string                     `json:"hash" doc:"Changes with any change of the catalogue."`
 	Resources map[string][]string        `json:"resources" doc:"The names of the methods, by resource."`
 	Methods   []sdkMethod                `json:"methods"`
 	Types     map[string]json.RawMessage `json:"types" doc:"JSON Schema of the types that results refer to."`
 }
 
-// sdkMethod is one method.
+// sdkMethod is one method in the full format.
 type sdkMethod struct {
 	Resource    string          `json:"resource"`
 	Method      string          `json:"method"`
 	Access      string          `json:"access" enum:"read,write"`
-	HTTP        []string        `json:"http" doc:"How it may be called."`
+	HTTP        []string        `json:"http" doc:"The HTTP methods with which it can be called."`
 	Positional  []string        `json:"positional" doc:"The arguments in the order of the positional form."`
 	Description string          `json:"description"`
 	Args        json.RawMessage `json:"args" doc:"JSON Schema 2020-12 of the arguments."`
 	Result      json.RawMessage `json:"result" doc:"JSON Schema 2020-12 of the result."`
 	Example     json.RawMessage `json:"example" doc:"Arguments that work on the sandbox."`
-	Idempotent  bool            `json:"idempotent" doc:"Repeating it is harmless."`
-	Destructive bool            `json:"destructive" doc:"It deletes, or cannot be undone."`
-	Async       bool            `json:"async" doc:"The platform finishes later, and an event tells."`
-	Sensitive   bool            `json:"sensitive" doc:"It touches money or legal data."`
+	Idempotent  bool            `json:"idempotent" doc:"Whether it is safe to repeat."`
+	Destructive bool            `json:"destructive" doc:"Whether it deletes something or cannot be undone."`
+	Async       bool            `json:"async" doc:"Asynchronous: the result arrives as an event."`
+	Sensitive   bool            `json:"sensitive" doc:"Whether it touches money or legal data."`
 	Paginated   bool            `json:"paginated"`
-	Emits       []string        `json:"emits" doc:"Events that it normally causes."`
-	Cost        int             `json:"cost" doc:"How many calls it counts as."`
+	Emits       []string        `json:"emits" doc:"The events that it normally causes."`
+	Cost        int             `json:"cost" doc:"The number of calls that it counts as."`
 	TimeoutMs   int64           `json:"timeoutMs"`
 	Since       string          `json:"since"`
-	Deprecated  *string         `json:"deprecated" doc:"The version that will do without it."`
+	Deprecated  *string         `json:"deprecated" doc:"The version that will remove it; null if it is not deprecated."`
 }
 
-// sdkCompact, sdkTools and sdkOpenAPI are its other forms, as the document describes them.
+// sdkCompact, sdkTools and sdkOpenAPI are the other formats, for the OpenAPI document.
 type sdkCompact struct {
 	Version   string              `json:"version" doc:"The catalogue's version."`
-	Hash      string              `json:"hash" doc:"Changes with everything the catalogue holds."`
+	Hash      string              `json:"hash" doc:"Changes with any change of the catalogue."`
 	Resources map[string][]string `json:"resources" doc:"The names of the methods, by resource."`
 	Methods   []sdkName           `json:"methods"`
 }
@@ -85,7 +85,7 @@ type sdkName struct {
 	Resource    string   `json:"resource"`
 	Method      string   `json:"method"`
 	Access      string   `json:"access" enum:"read,write"`
-	HTTP        []string `json:"http" doc:"How it may be called."`
+	HTTP        []string `json:"http" doc:"The HTTP methods with which it can be called."`
 	Positional  []string `json:"positional" doc:"The arguments in the order of the positional form."`
 	Description string   `json:"description"`
 }
@@ -104,13 +104,13 @@ type sdkOpenAPI struct {
 	SDK        map[string]any `json:"x-sdk" doc:"The catalogue's version and hash."`
 }
 
-// listRoutes adds the catalogue.
+// listRoutes adds the operation that lists methods.
 func (c *Calls) listRoutes(t *endpoint.Table) {
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "listMethods", Method: http.MethodGet, Path: "/v1/sdk/methods", Tag: "SDK", Status: http.StatusOK, Quota: admission.Free,
 		Answer: sdkBody{}, OtherForms: []any{sdkCompact{}, sdkTools{}, sdkOpenAPI{}}, Conditional: true, Problems: []problem.Kind{problem.InvalidRequest},
-		Summary: "The SDK catalogue", Description: "Every method that can be called on an account, with its arguments and its result. " +
-			"Which ones depends on the key's environment, and on the `methods` that the key is limited to. Reading it costs nothing; the answer has an ETag.",
+		Summary: "List SDK methods", Description: "Every method that can be called on an account, with its arguments and result. " +
+			"The list depends on the key's environment, and on the `methods` that the key is limited to. This call is free; the response has an ETag.",
 	}, c.listMethods)
 	t.Describe(func() (endpoint.Part, error) {
 		sandbox := c.Catalogs[org.EnvSandbox]
@@ -122,17 +122,17 @@ func (c *Calls) listMethods(ctx context.Context, in *sdkInput) (*sdkOutput, erro
 	caller := endpoint.Caller(ctx)
 	catalogue := c.Catalogs[caller.Org.Environment]
 	if catalogue == nil {
-		return nil, problem.ServiceUnavailable.New("No platform is set up for this environment.").After(60)
+		return nil, problem.ServiceUnavailable.New("No platform is configured for this environment.").After(60)
 	}
 	if _, ok := catalogue.Resource(in.Resource); in.Resource != "" && !ok {
 		return nil, problem.InvalidRequest.New("There is no such resource.").With("suggestions", catalogue.NearestResource(in.Resource)).
-			At("query/resource", "unknown", "is no resource of the catalogue")
+			At("query/resource", "unknown", "is not a resource of the catalogue")
 	}
 	doc, err := c.documents.get(sdkKey{catalogue, in.Format, in.Resource, in.Access}, &caller.Key.Allow)
 	if err != nil {
 		return nil, err
 	}
-	// The body depends on the key, so nobody else's cache may hold it; whoever holds it asks again, which costs nothing.
+	// The body depends on the key, so shared caches must not store it. Private caches revalidate it, which is free.
 	out := &sdkOutput{Status: http.StatusOK, ContentType: "application/json", ETag: doc.ETag, CacheControl: "private, no-cache", Vary: "Authorization, Accept-Encoding"}
 	if endpoint.Matches(in.IfNoneMatch, doc.ETag) {
 		out.Status, out.ContentType = http.StatusNotModified, ""
@@ -142,27 +142,28 @@ func (c *Calls) listMethods(ctx context.Context, in *sdkInput) (*sdkOutput, erro
 	return out, nil
 }
 
-// sdkKey is which representation is meant. Formats, resources and accesses are known ones, so there are not many.
+// sdkKey identifies a representation. Formats, resources and accesses are validated, so there are few.
 type sdkKey struct {
 	catalog                  *catalog.Catalog
 	format, resource, access string
 }
 
-// sdkDocuments makes each representation once. Those for keys that may not call everything could be any number, so only so many bytes
-// of them are kept.
+// sdkDocuments renders each representation once. There can be any number of those for keys that may not call
+// everything, so they are kept in a cache of bounded size.
 type sdkDocuments struct {
 	url    string
 	made   sync.Map // sdkKey to func() (endpoint.Document, error)
 	narrow cache.Cache[narrowKey, endpoint.Document]
 }
 
-// narrowKey is a representation of some methods: a bit for each of the catalogue's. Keys that may call the same ones share it.
+// narrowKey identifies a representation of some methods, with a bit for each method of the catalogue. Keys that may
+// call the same methods share it.
 type narrowKey struct {
 	sdkKey
 	methods string
 }
 
-// narrowBytes bounds the representations of keys that may not call everything.
+// narrowBytes bounds the cache of representations for keys that may not call everything.
 const narrowBytes = 64 << 20
 
 func newSDKDocuments(url string) *sdkDocuments {
@@ -171,7 +172,7 @@ func newSDKDocuments(url string) *sdkDocuments {
 	})}
 }
 
-// get finds the representation of what a key may call.
+// get returns the representation of the methods that a key may call.
 func (d *sdkDocuments) get(key sdkKey, allow *apikey.Allow) (endpoint.Document, error) {
 	var methods []*catalog.Method
 	all := key.catalog.Methods()
@@ -228,7 +229,7 @@ func (d *sdkDocuments) render(key sdkKey, methods []*catalog.Method) (endpoint.D
 	return endpoint.NewDocument(text)
 }
 
-// listing is the catalogue as a list.
+// listing returns the catalogue in the full format.
 func listing(c *catalog.Catalog, methods []*catalog.Method) sdkBody {
 	body := sdkBody{
 		Version: c.Version, Hash: c.Revision, Resources: map[string][]string{}, Methods: []sdkMethod{}, Types: map[string]json.RawMessage{},
@@ -260,7 +261,7 @@ func viewMethod(m *catalog.Method) sdkMethod {
 	return view
 }
 
-// compact is the catalogue without schemas and traits.
+// compact returns the catalogue without schemas and flags.
 func compact(full sdkBody) object {
 	methods := []object{}
 	for _, m := range full.Methods {
@@ -271,10 +272,10 @@ func compact(full sdkBody) object {
 	return object{"version": full.Version, "hash": full.Hash, "resources": full.Resources, "methods": methods}
 }
 
-// typeRef finds the types that a schema refers to.
+// typeRef matches the types that a schema refers to.
 var typeRef = regexp.MustCompile(`"\$ref":"#/types/([A-Za-z0-9]+)"`)
 
-// typesOf lists the types that results refer to, and those that these refer to.
+// typesOf returns the types that results refer to, directly or through other types.
 func typesOf(c *catalog.Catalog, methods []*catalog.Method) []catalog.Type {
 	byName := map[string]catalog.Type{}
 	for _, t := range c.Types() {

@@ -1,4 +1,4 @@
-// Package status is the part of the public face that says whether the service is well.
+// Package status is the operation of the public API that reports whether the service works.
 package status
 
 import (
@@ -14,15 +14,15 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
-// ways knows the proxies; *egress.Egress does.
-type ways interface{ Status() []egress.Status }
+// proxies reports the state of the egress proxies. *egress.Egress implements it.
+type proxies interface{ Status() []egress.Status }
 
-// operators know what is switched off and what the banner says; *switches.Control does.
+// operators reports what is switched off, and the banner. *switches.Control implements it.
 type operators interface{ State() switches.State }
 
-// Deps is what the operation needs.
+// Deps are the dependencies of the operation.
 type Deps struct {
-	Egress  ways
+	Egress  proxies
 	Control operators
 }
 
@@ -32,21 +32,21 @@ type statusOutput struct{ Body statusBody }
 
 type statusBody struct {
 	Status  string       `json:"status" enum:"normal,degraded,down" doc:"down if no region works."`
-	Message string       `json:"message" doc:"The same in words."`
-	Regions []regionBody `json:"regions" doc:"Where traffic to platforms leaves, as this server sees it."`
-	Banner  *bannerBody  `json:"banner" doc:"What the operators have to say; null if nothing."`
+	Message string       `json:"message" doc:"The status as a sentence."`
+	Regions []regionBody `json:"regions" doc:"The egress regions, as this server sees them."`
+	Banner  *bannerBody  `json:"banner" doc:"A message from the operators; null if there is none."`
 }
 
 type regionBody struct {
 	Region    string   `json:"region"`
 	OK        bool     `json:"ok"`
-	LatencyMS *float64 `json:"latencyMs" doc:"How long it last took to open a way out, in milliseconds; null if it is not known."`
+	LatencyMS *float64 `json:"latencyMs" doc:"The time that the last connection through the region took to open, in milliseconds; null if unknown."`
 }
 
 type bannerBody struct {
 	Text  string  `json:"text"`
 	Level string  `json:"level" enum:"info,warning,critical"`
-	URL   *string `json:"url" doc:"Where more is said; null for nowhere."`
+	URL   *string `json:"url" doc:"The address of more information; null if there is none."`
 }
 
 // Routes adds the operation.
@@ -54,7 +54,7 @@ func Routes(t *endpoint.Table, d Deps) {
 	a := &status{d}
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "getStatus", Method: http.MethodGet, Path: "/v1/status", Tag: "Status", Status: http.StatusOK, Scope: scope.Any, Quota: admission.Free,
-		Summary: "Whether the service is well", Description: "The regions that accounts use, and what the operators have to say. Reading it costs nothing.",
+		Summary: "Get the service status", Description: "The state of the regions that accounts use, and the operators' message. This call is free.",
 	}, a.get)
 }
 
@@ -76,7 +76,7 @@ func (a *status) get(context.Context, *struct{}) (*statusOutput, error) {
 	case down > 0 && down == len(regions):
 		out.Body.Status, out.Body.Message = "down", "Platforms cannot be reached"
 	case down > 0:
-		out.Body.Status, out.Body.Message = "degraded", "Some regions do not work"
+		out.Body.Status, out.Body.Message = "degraded", "Some regions are down"
 	case paused:
 		out.Body.Status, out.Body.Message = "degraded", "Some functions are paused"
 	}
@@ -89,7 +89,7 @@ func (a *status) get(context.Context, *struct{}) (*statusOutput, error) {
 	return out, nil
 }
 
-// regionsOf sums up proxies by region: one that works is enough, and the quickest tells how long it takes.
+// regionsOf groups proxies by region. One healthy proxy is enough, and the fastest one gives the latency.
 func regionsOf(proxies []egress.Status, state switches.State) []regionBody {
 	list := []regionBody{}
 	for _, p := range proxies {

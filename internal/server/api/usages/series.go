@@ -16,57 +16,57 @@ import (
 )
 
 type seriesInput struct {
-	Since   time.Time `query:"since" doc:"From when on; it is taken back to the beginning of its hour or day. Left out, 24 hours before until, or 30 days by day."`
-	Until   time.Time `query:"until" doc:"Until when; it is taken on to the end of its hour or day. Left out, now."`
-	By      string    `query:"by" enum:"hour,day" default:"hour" doc:"How long a point is. Days are those of UTC."`
+	Since   time.Time `query:"since" doc:"The start of the period, rounded down to the hour or day. Default: 24 hours before until, or 30 days with by=day."`
+	Until   time.Time `query:"until" doc:"The end of the period, rounded up to the hour or day. Default: now."`
+	By      string    `query:"by" enum:"hour,day" default:"hour" doc:"The length of a point. Days are in UTC."`
 	Account string    `query:"accountId" maxLength:"64" doc:"Only calls on this account."`
 }
 
 type seriesOutput struct{ Body seriesBody }
 
 type seriesBody struct {
-	Since    stamp.Time   `json:"since" doc:"The beginning of the first point."`
-	Until    stamp.Time   `json:"until" doc:"The end of the last."`
+	Since    stamp.Time   `json:"since" doc:"The start of the first point."`
+	Until    stamp.Time   `json:"until" doc:"The end of the last point."`
 	By       string       `json:"by" enum:"hour,day"`
-	Series   []usagePoint `json:"series" doc:"One point for each hour or day, oldest first, also where nothing happened."`
-	Totals   UsageFigures `json:"totals" doc:"All points together."`
-	Previous UsageFigures `json:"previous" doc:"The time before, of the same length, to compare with."`
-	Waiting  *int64       `json:"eventsWaiting" doc:"Events that webhooks should have accepted by now and have not, at most: a webhook that fails, is disabled or lags holds them up. Those of paused webhooks do not count. Null for an account and for a key that is limited to accounts."`
+	Series   []usagePoint `json:"series" doc:"One point for each hour or day, oldest first, including those without calls."`
+	Totals   UsageFigures `json:"totals" doc:"The totals of all points."`
+	Previous UsageFigures `json:"previous" doc:"The totals of the previous period of the same length, for comparison."`
+	Waiting  *int64       `json:"eventsWaiting" doc:"The maximum number of events that are overdue because a webhook fails, is disabled or lags. Events of paused webhooks do not count. Null for an account and for a key that is limited to accounts."`
 }
 
 type usagePoint struct {
-	At stamp.Time `json:"at" doc:"When the point begins."`
+	At stamp.Time `json:"at" doc:"The start of the point."`
 	UsageFigures
 }
 
-// UsageFigures are what happened in a stretch of time.
+// UsageFigures are the counts of a period.
 type UsageFigures struct {
-	Calls          int64    `json:"calls" doc:"All calls: succeeded, limited, clientErrors and failed together."`
+	Calls          int64    `json:"calls" doc:"All calls: the sum of succeeded, limited, clientErrors and failed."`
 	Succeeded      int64    `json:"succeeded"`
-	Limited        int64    `json:"limited" doc:"Refused because of a limit; they count towards nothing."`
-	ClientErrors   int64    `json:"clientErrors" doc:"Answered with another 4xx."`
-	Failed         int64    `json:"failed" doc:"Answered with a 5xx."`
-	P50            *float64 `json:"p50Ms" doc:"Half of the calls took no longer, in milliseconds; null if there was none. Streams, held answers and refused calls do not count here."`
-	P95            *float64 `json:"p95Ms" doc:"19 of 20 calls took no longer."`
-	Received       *int64   `json:"eventsReceived" doc:"Events that were stored. Null, as the next two, for an account and for a key that is limited to accounts: events are counted for the organisation."`
-	Delivered      *int64   `json:"delivered" doc:"Deliveries that webhooks accepted."`
-	DeliveryFailed *int64   `json:"deliveryFailed" doc:"Attempts that webhooks did not accept."`
+	Limited        int64    `json:"limited" doc:"Calls refused by a limit. They do not count towards any limit."`
+	ClientErrors   int64    `json:"clientErrors" doc:"Calls with another 4xx response."`
+	Failed         int64    `json:"failed" doc:"Calls with a 5xx response."`
+	P50            *float64 `json:"p50Ms" doc:"The median duration of calls in milliseconds; null if there were none. Streams, held responses and refused calls do not count."`
+	P95            *float64 `json:"p95Ms" doc:"The 95th percentile of the durations."`
+	Received       *int64   `json:"eventsReceived" doc:"Stored events. This and the next two are null for an account and for a key that is limited to accounts, because events are counted per organisation."`
+	Delivered      *int64   `json:"delivered" doc:"Deliveries that receivers accepted."`
+	DeliveryFailed *int64   `json:"deliveryFailed" doc:"Delivery attempts that receivers did not accept."`
 }
 
 const (
 	day = 24 * time.Hour
-	// mostHours and mostDays bound a series.
-	mostHours, mostDays = 31 * 24, 366
-	usualDays           = 30
+	// maxHours and maxDays bound the points of a series.
+	maxHours, maxDays = 31 * 24, 366
+	defaultDays       = 30
 )
 
 func (a *usages) seriesRoutes(t *endpoint.Table) {
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "getUsageSeries", Method: http.MethodGet, Path: "/v1/usage/series", Tag: tag, Status: http.StatusOK,
 		Scope: scope.UsageRead, Quota: admission.Plain, Problems: []problem.Kind{problem.InvalidRequest, problem.AccountNotFound, problem.AccountNotAllowedForKey},
-		Summary: "Calls and events over time",
-		Description: "What charts are drawn from: calls by outcome, how long they took, and what became of events, by hour for up to 31 days or by day for up to 366. " +
-			"The last point grows; it follows what happens within a second or two. A key that is limited to accounts sees calls on these.",
+		Summary: "Get usage over time",
+		Description: "Data for charts: calls by outcome, their durations, and events, by hour for up to 31 days or by day for up to 366. " +
+			"The last point is still growing, with a delay of a second or two. A key that is limited to accounts sees only calls on them.",
 	}, a.getSeries)
 }
 
@@ -116,12 +116,12 @@ func (a *usages) getSeries(ctx context.Context, in *seriesInput) (*seriesOutput,
 	return out, nil
 }
 
-// want is the time that is asked for, in whole steps.
+// want returns the requested period in whole steps.
 func (in *seriesInput) want(now time.Time) (usage.Want, error) {
-	bad := problem.InvalidRequest.New("This time cannot be shown.")
-	step, most, usual := time.Hour, mostHours, 24
+	bad := problem.InvalidRequest.New("The period is invalid.")
+	step, most, usual := time.Hour, maxHours, 24
 	if in.By == "day" {
-		step, most, usual = day, mostDays, usualDays
+		step, most, usual = day, maxDays, defaultDays
 	}
 	until := in.Until
 	if until.IsZero() {
@@ -142,9 +142,9 @@ func (in *seriesInput) want(now time.Time) (usage.Want, error) {
 	case !since.Before(until):
 		bad.At("query/since", "range", "must be before until")
 	case in.Since.IsZero() && w.Until.Sub(w.Since) > time.Duration(usual)*step:
-		w.Since = w.Until.Add(-time.Duration(usual) * step) // a whole number of points, the current one last
+		w.Since = w.Until.Add(-time.Duration(usual) * step) // The default number of points, the current one last.
 	case int(w.Until.Sub(w.Since)/step) > most:
-		bad.At("query/since", "range", "must be at most 31 days before until by hour, and 366 by day")
+		bad.At("query/since", "range", "must be at most 31 days before until with by=hour, and 366 with by=day")
 	}
 	if len(bad.Fields) > 0 {
 		return w, bad
@@ -170,7 +170,7 @@ func viewFigures(f *usage.Figures, events bool) UsageFigures {
 	return out
 }
 
-// quantile has two digits behind the point: there is not more to know.
+// quantile rounds to two decimals, which is all that the histogram supports.
 func quantile(f *usage.Figures, share float64) *float64 {
 	ms, ok := f.Quantile(share)
 	if !ok {

@@ -1,5 +1,6 @@
-// Package usages is the part of the public face that tells an org what it uses: what is left of its limits, the sums of the month, and
-// calls and events by hour or day for charts (series.go). What is counted is package usage's and limit's.
+// Package usages are the operations of the public API that show an org's usage: what is left of its limits, the totals
+// of the month, and calls and events by hour or day for charts (series.go). Counting is done by tenant/usage and
+// tenant/admission.
 package usages
 
 import (
@@ -20,7 +21,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
 )
 
-// Deps is what the operations need.
+// Deps are the dependencies of the operations.
 type Deps struct {
 	Usage    *usage.Usage
 	Limits   *admission.Limiter
@@ -37,12 +38,12 @@ type waiting interface {
 
 type usages struct {
 	Deps
-	// figures are counts that callers read for nothing.
+	// figures caches counts, because reading them is free for callers.
 	figures cache.Cache[figuresKey, figures]
 }
 
 type usageInput struct {
-	Account string `query:"accountId" maxLength:"64" doc:"Also what is left of this account's limits."`
+	Account string `query:"accountId" maxLength:"64" doc:"Include what is left of this account's limits."`
 }
 
 type usageOutput struct{ Body usageBody }
@@ -53,28 +54,28 @@ type usageBody struct {
 }
 
 type rateLimitsBody struct {
-	Org             windowBody          `json:"org" doc:"Calls per minute of the organisation."`
-	OrgMonth        windowBody          `json:"orgMonth" doc:"Calls of the organisation in this calendar month (UTC)."`
+	Org             windowBody          `json:"org" doc:"The organisation's calls per minute."`
+	OrgMonth        windowBody          `json:"orgMonth" doc:"The organisation's calls in this calendar month (UTC)."`
 	ConnectAttempts windowBody          `json:"connectAttempts" doc:"Connect attempts per hour."`
-	AccountDefaults accountDefaultsBody `json:"accountDefaults" doc:"What each connected account may be called."`
-	Account         *accountWindowsBody `json:"account,omitempty" doc:"The limits of the account that accountId names."`
+	AccountDefaults accountDefaultsBody `json:"accountDefaults" doc:"The limits of each connected account."`
+	Account         *accountWindowsBody `json:"account,omitempty" doc:"The limits of the account in accountId."`
 }
 
 type accountWindowsBody struct {
-	Read  windowBody `json:"read" doc:"Calls per minute that read."`
-	Write windowBody `json:"write" doc:"Calls per minute that write."`
+	Read  windowBody `json:"read" doc:"Read calls per minute."`
+	Write windowBody `json:"write" doc:"Write calls per minute."`
 }
 
 type windowBody struct {
 	Limit     int   `json:"limit" doc:"-1 means unlimited."`
 	Remaining int   `json:"remaining"`
-	Reset     int64 `json:"reset" doc:"When the whole limit is free again, in Unix seconds."`
+	Reset     int64 `json:"reset" doc:"When the full limit is available again, in Unix seconds."`
 }
 
 type accountDefaultsBody struct {
 	ReadPerMinute  int   `json:"readPerMinute"`
 	WritePerMinute int   `json:"writePerMinute"`
-	Reset          int64 `json:"reset" doc:"When any account's limits are free again at the latest, in Unix seconds."`
+	Reset          int64 `json:"reset" doc:"When the full limits of every account are available again at the latest, in Unix seconds."`
 }
 
 type periodBody struct {
@@ -82,23 +83,23 @@ type periodBody struct {
 	PeriodEnd   stamp.Time       `json:"periodEnd"`
 	Calls       callsBody        `json:"calls"`
 	ByResource  map[string]int64 `json:"byResource" doc:"SDK calls by resource."`
-	Accounts    heldBody         `json:"accounts" doc:"Accounts that are connected right now."`
-	Connect     attemptsBody     `json:"connect" doc:"Attempts to connect, without those that sign in again by themselves."`
-	Events      eventsBody       `json:"events" doc:"What became of events."`
+	Accounts    heldBody         `json:"accounts" doc:"Accounts that are currently connected."`
+	Connect     attemptsBody     `json:"connect" doc:"Connect attempts, without automatic sign-ins."`
+	Events      eventsBody       `json:"events" doc:"Events stored, streamed and delivered."`
 	EgressBytes map[string]int64 `json:"egressBytes" doc:"Bytes sent to the platform and received from it, by region."`
 }
 
 type eventsBody struct {
-	Received       int64 `json:"received" doc:"Events of accounts and of the organisation that were stored."`
-	Streamed       int64 `json:"streamed" doc:"Events sent to streams and pulls; one that two readers got counts twice."`
-	Delivered      int64 `json:"delivered" doc:"Deliveries that webhooks accepted."`
-	DeliveryFailed int64 `json:"deliveryFailed" doc:"Attempts that webhooks did not accept."`
+	Received       int64 `json:"received" doc:"Stored events of accounts and of the organisation."`
+	Streamed       int64 `json:"streamed" doc:"Events sent to streams and pulls. An event that two readers got counts twice."`
+	Delivered      int64 `json:"delivered" doc:"Deliveries that receivers accepted."`
+	DeliveryFailed int64 `json:"deliveryFailed" doc:"Delivery attempts that receivers did not accept."`
 }
 
 type heldBody struct {
 	Connected int            `json:"connected"`
 	Limit     int            `json:"limit" doc:"-1 means unlimited."`
-	ByState   map[string]int `json:"byState" doc:"How many are in each state; states that none is in are left out."`
+	ByState   map[string]int `json:"byState" doc:"The number of accounts in each state. States without accounts are omitted."`
 }
 
 type attemptsBody struct {
@@ -108,11 +109,11 @@ type attemptsBody struct {
 }
 
 type callsBody struct {
-	Total       int64 `json:"total" doc:"Calls that count towards the month; exact and live."`
+	Total       int64 `json:"total" doc:"Calls that count towards the month, exact and up to date."`
 	Read        int64 `json:"read" doc:"SDK calls that read."`
 	Write       int64 `json:"write" doc:"SDK calls that write."`
 	Failed      int64 `json:"failed"`
-	RateLimited int64 `json:"rateLimited" doc:"Calls that were refused; they count towards nothing."`
+	RateLimited int64 `json:"rateLimited" doc:"Calls refused by a limit. They do not count towards any limit."`
 }
 
 const tag = "Usage"
@@ -123,13 +124,13 @@ func Routes(t *endpoint.Table, d Deps) {
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "getUsage", Method: http.MethodGet, Path: "/v1/me/usage", Tag: tag, Status: http.StatusOK,
 		Scope: scope.UsageRead, Quota: admission.Free, Problems: []problem.Kind{problem.AccountNotFound, problem.AccountNotAllowedForKey},
-		Summary: "Limits and usage", Description: "What is left of each limit right now, and what was used this month. Reading it costs nothing. " +
-			"The breakdown follows the total within a second or two. The sums are the organisation's, whatever the key is limited to.",
+		Summary: "Get limits and usage", Description: "What is left of each limit, and what was used this month. This call is free. " +
+			"The breakdown follows the total within a second or two. The totals are those of the organisation, even for a key with limits.",
 	}, a.getUsage)
 	a.seriesRoutes(t)
 }
 
-// figuresFor is how long figures serve: reading them is free to callers, and adding them up is not to us.
+// figuresFor is how long figures are cached: reading them is free for callers, but counting them is not for us.
 const figuresFor = time.Second
 
 type figuresKey struct {
@@ -137,7 +138,7 @@ type figuresKey struct {
 	month time.Time
 }
 
-// figures are what is counted of an org's accounts and attempts.
+// figures are the counts of an org's accounts and attempts.
 type figures struct {
 	states   map[account.State]int
 	attempts connect.Month
@@ -153,10 +154,10 @@ func (a *usages) count(ctx context.Context, key figuresKey) (figures, error) {
 	})
 }
 
-// windows are what is left of one account's limits; nil if none is asked for.
+// windows returns what is left of an account's limits; nil if no account is requested.
 func (a *usages) windows(ctx context.Context, text string) (*accountWindowsBody, error) {
 	if text == "" {
-		return nil, nil //nolint:nilnil // none is asked for
+		return nil, nil //nolint:nilnil // no account was requested
 	}
 	at, err := parseAccount(text)
 	if err != nil {
@@ -223,7 +224,7 @@ func viewHeld(states map[account.State]int, most int) heldBody {
 	return held
 }
 
-// byRegion has every region, also those that nothing left by.
+// byRegion returns all regions, including those without traffic.
 func byRegion(bytes map[string]int64) map[string]int64 {
 	all := map[string]int64{}
 	for _, region := range connect.Regions {

@@ -18,29 +18,29 @@ import (
 
 type checkInput struct {
 	Body struct {
-		AccountID  string            `json:"accountId,omitempty" maxLength:"64" doc:"Whose webhook it was sent to. Left out, the event or the body tells."`
-		EventID    string            `json:"eventId,omitempty" maxLength:"64" doc:"The event that was sent, to compare the body with. Left out, the headers or the body tell."`
-		Text       *string           `json:"body,omitempty" maxLength:"524288" sensitive:"true" doc:"The body as the receiver had it when it checked the signature. Give this or bodyBase64."`
-		Bytes      *string           `json:"bodyBase64,omitempty" maxLength:"716800" sensitive:"true" doc:"The same in base64, for bytes that are not text."`
-		Header     map[string]string `json:"headers" maxProperties:"100" sensitive:"true" doc:"The headers as received; only those of webhooks matter."`
-		Secret     *secret.String    `json:"secret,omitempty" maxLength:"256" sensitive:"true" doc:"The secret that the receiver uses. Left out, the webhook's own is used."`
-		ReceivedAt *time.Time        `json:"receivedAt,omitempty" doc:"When it was received. Left out, now."`
+		AccountID  string            `json:"accountId,omitempty" maxLength:"64" doc:"The account to whose webhook the delivery was sent. Default: taken from the event or the body."`
+		EventID    string            `json:"eventId,omitempty" maxLength:"64" doc:"The event to compare the body with. Default: taken from the headers or the body."`
+		Text       *string           `json:"body,omitempty" maxLength:"524288" sensitive:"true" doc:"The body with which the receiver checked the signature. Send this or bodyBase64."`
+		Bytes      *string           `json:"bodyBase64,omitempty" maxLength:"716800" sensitive:"true" doc:"The same in base64, for a body that is not text."`
+		Header     map[string]string `json:"headers" maxProperties:"100" sensitive:"true" doc:"The headers as received. Only webhook headers are used."`
+		Secret     *secret.String    `json:"secret,omitempty" maxLength:"256" sensitive:"true" doc:"The secret that the receiver uses. Default: the webhook's secret."`
+		ReceivedAt *time.Time        `json:"receivedAt,omitempty" doc:"When the delivery was received. Default: now."`
 	}
 }
 
 type checkOutput struct{ Body signatureCheck }
 
 type signatureCheck struct {
-	Verdict    string            `json:"verdict" enum:"match,timestamp_old,wrong_secret,other_account,previous_secret,body_changed,header_missing,header_malformed,base64" doc:"match and timestamp_old mean that the signature is right."`
-	Message    string            `json:"message" doc:"What is the matter and what to do, for a person."`
-	Details    []signatureDetail `json:"details" doc:"What was noticed, the most telling first."`
-	AccountID  *string           `json:"accountId" doc:"Whose webhook it was held against; null if that is not known."`
-	EventID    *string           `json:"eventId" doc:"The stored event that the body was compared with; null if there is none."`
-	SecretOfID *string           `json:"secretOfAccountId" doc:"With other_account: whose secret it is."`
+	Verdict    string            `json:"verdict" enum:"match,timestamp_old,wrong_secret,other_account,previous_secret,body_changed,header_missing,header_malformed,base64" doc:"match and timestamp_old mean that the signature is correct."`
+	Message    string            `json:"message" doc:"An explanation of the problem and what to do."`
+	Details    []signatureDetail `json:"details" doc:"The observations, most important first."`
+	AccountID  *string           `json:"accountId" doc:"The account whose webhook was compared; null if unknown."`
+	EventID    *string           `json:"eventId" doc:"The stored event with which the body was compared; null if there is none."`
+	SecretOfID *string           `json:"secretOfAccountId" doc:"With other_account: the account whose secret was used."`
 }
 
 type signatureDetail struct {
-	Code    string `json:"code" doc:"Such as trailing_newline, reserialized, charset, truncated, no_prefix. The set may grow."`
+	Code    string `json:"code" doc:"For example trailing_newline, reserialized, charset, truncated or no_prefix. More codes may be added."`
 	Message string `json:"message"`
 }
 
@@ -49,9 +49,9 @@ func checkRoutes(t *endpoint.Table, a hooks) {
 		ID: "checkSignature", Method: http.MethodPost, Path: "/v1/webhooks/check-signature", Tag: tagWebhooks, Status: http.StatusOK, Repeatable: true,
 		Scope: scope.WebhooksRead, Quota: admission.Plain, Unaudited: "it changes nothing",
 		Problems: []problem.Kind{problem.AccountNotFound, problem.AccountNotAllowedForKey, problem.WebhookNotFound, problem.EventNotFound},
-		Summary:  "Why a signature does not match",
-		Description: "Give a delivery as your receiver has it. The answer names the cause: the wrong secret, that of another account or the one before, a body that was changed and how, " +
-			"a header that is missing or not as it was sent. Nothing of what you send is stored or logged.",
+		Summary:  "Check a webhook signature",
+		Description: "Send a delivery as your receiver got it to see why its signature does not match. The response names the cause: a wrong secret, the secret of another account or the previous one, a changed body and how it changed, " +
+			"a missing or altered header. Nothing that you send is stored or logged.",
 		Example: map[string]any{
 			"headers": map[string]string{"X-Webhook-Signature": "sha256=5257a869e7ecebeda32affa62cdca3fa51cad7e77a0e56ff536d0ce8e108d8bd"},
 			"body":    "{}\n", "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
@@ -60,7 +60,7 @@ func checkRoutes(t *endpoint.Table, a hooks) {
 }
 
 func (a hooks) check(ctx context.Context, in *checkInput) (*checkOutput, error) {
-	q, err := in.question()
+	q, err := in.parse()
 	if err != nil {
 		return nil, err
 	}
@@ -82,11 +82,11 @@ func (a hooks) check(ctx context.Context, in *checkInput) (*checkOutput, error) 
 	for _, d := range found.Details {
 		out.Body.Details = append(out.Body.Details, signatureDetail{d.Code, d.Text})
 	}
-	out.Body.AccountID, out.Body.EventID, out.Body.SecretOfID = some(string(found.Account)), some(string(found.Event)), some(found.Finding.Account)
+	out.Body.AccountID, out.Body.EventID, out.Body.SecretOfID = nilIfEmpty(string(found.Account)), nilIfEmpty(string(found.Event)), nilIfEmpty(found.Finding.Account)
 	return out, nil
 }
 
-func some(text string) *string {
+func nilIfEmpty(text string) *string {
 	if text == "" {
 		return nil
 	}
@@ -98,13 +98,13 @@ func (a hooks) exists(ctx context.Context, org id.Org, at id.Account) error {
 	return err
 }
 
-func (in *checkInput) question() (q webhook.Question, err error) {
+func (in *checkInput) parse() (q webhook.Question, err error) {
 	b := &in.Body
-	bad := problem.ValidationFailed.New("The delivery cannot be checked like this.")
+	bad := problem.ValidationFailed.New("The delivery is incomplete.")
 	q.Header = b.Header
 	switch {
 	case (b.Text == nil) == (b.Bytes == nil):
-		bad.At("/body", "required", "give either body or bodyBase64")
+		bad.At("/body", "required", "send either body or bodyBase64")
 	case b.Text != nil:
 		q.Body = []byte(*b.Text)
 	default:

@@ -17,11 +17,11 @@ import (
 
 type listInput struct {
 	ID    string `path:"id" maxLength:"64" doc:"The account's id."`
-	State string `query:"state" enum:"delivered,failed" doc:"Only deliveries that were accepted, or that were not."`
+	State string `query:"state" enum:"delivered,failed" doc:"Only deliveries that were accepted (delivered) or not accepted (failed)."`
 	Event string `query:"event" maxLength:"64" pattern:"^[A-Za-z0-9._]*$" patternDescription:"the name or the id of an event" doc:"Only deliveries of events with this name, or of the event with this id."`
-	After string `query:"after" maxLength:"128" doc:"nextCursor of the page before."`
-	Limit int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many deliveries."`
-	Wait  int    `query:"wait" minimum:"0" maximum:"25" doc:"How many seconds to wait if there is none."`
+	After string `query:"after" maxLength:"128" doc:"nextCursor of the previous page."`
+	Limit int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"The maximum number of deliveries."`
+	Wait  int    `query:"wait" minimum:"0" maximum:"25" doc:"Seconds to wait for a delivery if there is none."`
 }
 
 type listOutput struct {
@@ -47,25 +47,25 @@ type deliveryBody struct {
 	AccountID  string     `json:"accountId"`
 	EventID    string     `json:"eventId"`
 	Event      string     `json:"event" doc:"The event's kind."`
-	Cursor     *string    `json:"cursor" doc:"The event's place in the account's sequence; null for one that is not stored."`
+	Cursor     *string    `json:"cursor" doc:"The event's position in the account's sequence; null for an event that is not stored."`
 	At         stamp.Time `json:"at" doc:"When the attempt ended."`
-	Attempt    int        `json:"attempt" doc:"Which attempt it was, from 1."`
+	Attempt    int        `json:"attempt" doc:"The number of the attempt, from 1."`
 	State      string     `json:"state" enum:"delivered,failed"`
-	Status     int        `json:"status" doc:"0 if there was no answer."`
-	Error      *string    `json:"error" enum:"destination_blocked,connect,tls,timeout,connection_broken,bad_response" doc:"Why there was no answer; null if there was one."`
+	Status     int        `json:"status" doc:"0 if there was no response."`
+	Error      *string    `json:"error" enum:"destination_blocked,connect,tls,timeout,connection_broken,bad_response" doc:"Why there was no response; null if there was one."`
 	DurationMS float64    `json:"durationMs"`
-	Cause      string     `json:"cause" enum:"live,retry,redeliver,replay,test" doc:"live is an ordinary delivery or a repetition of it; retry is an event that was refused and is retried separately, out of order."`
-	Snippet    *string    `json:"responseSnippet" doc:"The first KiB of the answer to a delivery that failed; null otherwise."`
+	Cause      string     `json:"cause" enum:"live,retry,redeliver,replay,test" doc:"live: an ordinary delivery or its retry. retry: an event that was refused and is retried separately, out of order. redeliver, replay, test: requested by a call."`
+	Snippet    *string    `json:"responseSnippet" doc:"The first KiB of the response to a failed delivery; null otherwise."`
 }
 
 type replayInput struct {
 	ID   string `path:"id" maxLength:"64" doc:"The account's id."`
 	Body struct {
-		FromID     *string    `json:"fromId,omitempty" maxLength:"64" doc:"The id of the first event. Give this or fromTime."`
-		FromTime   *time.Time `json:"fromTime,omitempty" doc:"From when on. Give this or fromId."`
-		ToTime     *time.Time `json:"toTime,omitempty" doc:"Until when. Left out, until now."`
-		Events     []string   `json:"events,omitempty" maxItems:"64" doc:"Only these events, as in the webhook. The webhook's own filter does not matter here."`
-		OnlyFailed bool       `json:"onlyFailed,omitempty" doc:"Only events that no delivery got through of."`
+		FromID     *string    `json:"fromId,omitempty" maxLength:"64" doc:"The id of the first event. Send this or fromTime."`
+		FromTime   *time.Time `json:"fromTime,omitempty" doc:"The start of the period. Send this or fromId."`
+		ToTime     *time.Time `json:"toTime,omitempty" doc:"The end of the period. Default: now."`
+		Events     []string   `json:"events,omitempty" maxItems:"64" doc:"Only these events, in the same form as in the webhook. The webhook's own filter does not apply."`
+		OnlyFailed bool       `json:"onlyFailed,omitempty" doc:"Only events that were never delivered successfully."`
 	}
 }
 
@@ -76,9 +76,9 @@ type replayOutput struct {
 }
 
 type replayBody struct {
-	ID   string `json:"id" doc:"What X-Webhook-Replay says in its deliveries."`
+	ID   string `json:"id" doc:"The value of X-Webhook-Replay in its deliveries."`
 	From string `json:"from" doc:"The first event of the range, before the filter."`
-	To   string `json:"to" doc:"The last one; before from if there is none."`
+	To   string `json:"to" doc:"The last event of the range. It is before from if the range is empty."`
 }
 
 func deliveryRoutes(t *endpoint.Table, a hooks) {
@@ -86,24 +86,24 @@ func deliveryRoutes(t *endpoint.Table, a hooks) {
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "listDeliveries", Method: http.MethodGet, Path: "/v1/accounts/{id}/webhook/deliveries", Tag: tagWebhooks, Status: http.StatusOK,
 		Scope: scope.WebhooksRead, Quota: admission.Plain, Account: "id", Timeout: endpoint.WaitTimeout, Problems: []problem.Kind{problem.AccountNotFound, problem.InvalidRequest},
-		Summary: "Delivery log", Description: "Every attempt to deliver an event, newest first; a second or two after it was made. Kept for 30 days, also when the webhook is deleted.",
+		Summary: "List deliveries", Description: "Every attempt to deliver an event, newest first, with a delay of a second or two. Deliveries are kept for 30 days, even if the webhook is deleted.",
 	}, a.list)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "getDelivery", Method: http.MethodGet, Path: "/v1/accounts/{id}/webhook/deliveries/{deliveryId}", Tag: tagWebhooks, Status: http.StatusOK,
 		Scope: scope.WebhooksRead, Quota: admission.Plain, Account: "id", Problems: missing,
-		Summary: "One delivery",
+		Summary: "Get a delivery",
 	}, a.one)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "redeliver", Method: http.MethodPost, Path: "/v1/accounts/{id}/webhook/deliveries/{deliveryId}/redeliver", Tag: tagWebhooks, Status: http.StatusAccepted,
 		Scope: scope.WebhooksWrite, Quota: admission.Plain, Account: "id", Audit: "webhook.redeliver", Problems: append([]problem.Kind{problem.WebhookNotFound, problem.EventNotFound}, missing...),
-		Summary: "Deliver an event again", Description: "Sends the event of a delivery once more, as the webhook is now, beside the order and whatever the webhook's filter says. It is tried once; the result is in the delivery log.",
+		Summary: "Redeliver an event", Description: "Sends the event of a delivery again with the webhook's current settings, out of order and regardless of its filter. It is tried once; the result is in the delivery log.",
 	}, a.redeliver)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "replayWebhook", Method: http.MethodPost, Path: "/v1/accounts/{id}/webhook/replay", Tag: tagWebhooks, Status: http.StatusAccepted,
 		Scope: scope.WebhooksWrite, Quota: admission.Plain, Account: "id", Audit: "webhook.replay",
 		Problems: []problem.Kind{problem.AccountNotFound, problem.WebhookNotFound, problem.EventNotFound, problem.UnknownEvent},
-		Summary:  "Replay events", Description: "Sends events of the log again, with their first bytes and ids, in order, beside live ones. It also sends what happened before the webhook was there. " +
-			"Its deliveries carry `X-Webhook-Replay`.",
+		Summary:  "Replay events", Description: "Sends events from the log again, with their original bytes and ids, in order, next to live events. It also sends events from before the webhook was created. " +
+			"Its deliveries have the header `X-Webhook-Replay`.",
 		Example: map[string]any{"fromTime": "2026-11-14T00:00:00Z", "events": []string{"message"}},
 	}, a.replay)
 }
@@ -137,7 +137,7 @@ func (in *listInput) filter() (webhook.LogFilter, error) {
 	if in.After != "" {
 		var ok bool
 		if f.Behind, ok = webhook.ParsePosition(in.After); !ok {
-			return f, problem.InvalidRequest.New("The cursor is not one that this list gave out.").At("query/after", "format", "must be the nextCursor of an earlier page")
+			return f, problem.InvalidRequest.New("The cursor is invalid.").At("query/after", "format", "must be the nextCursor of an earlier page")
 		}
 	}
 	return f, nil
@@ -150,7 +150,7 @@ func (in *deliveryInput) parse() (id.Account, id.Delivery, error) {
 	}
 	one, err := id.Parse[id.Delivery](in.Delivery)
 	if err != nil {
-		one = "" // nobody has it; an unknown account is told first
+		one = "" // No delivery has this id; an unknown account is reported first.
 	}
 	return at, one, nil
 }
@@ -187,25 +187,25 @@ func (a hooks) replay(ctx context.Context, in *replayInput) (*replayOutput, erro
 	if err != nil {
 		return nil, err
 	}
-	r, err := in.span()
+	r, err := in.parse()
 	if err != nil {
 		return nil, err
 	}
-	begun, err := a.Replay(ctx, endpoint.By(ctx), endpoint.Caller(ctx).Org.ID, at, r)
+	started, err := a.Replay(ctx, endpoint.By(ctx), endpoint.Caller(ctx).Org.ID, at, r)
 	if err != nil {
 		return nil, err
 	}
 	out := &replayOutput{}
-	out.Body.Replay = replayBody{begun.ID, event.FormatCursor(begun.From), event.FormatCursor(begun.To)}
+	out.Body.Replay = replayBody{started.ID, event.FormatCursor(started.From), event.FormatCursor(started.To)}
 	return out, nil
 }
 
-func (in *replayInput) span() (webhook.Range, error) {
+func (in *replayInput) parse() (webhook.Range, error) {
 	r := webhook.Range{Events: in.Body.Events, OnlyFailed: in.Body.OnlyFailed}
-	bad := problem.ValidationFailed.New("It is not clear what to replay.")
+	bad := problem.ValidationFailed.New("The range to replay is invalid.")
 	switch {
 	case (in.Body.FromID == nil) == (in.Body.FromTime == nil):
-		bad.At("/fromTime", "required", "give either fromId or fromTime")
+		bad.At("/fromTime", "required", "send either fromId or fromTime")
 	case in.Body.FromID != nil:
 		first, err := id.Parse[id.Event](*in.Body.FromID)
 		if err != nil {

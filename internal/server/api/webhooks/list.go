@@ -15,9 +15,9 @@ import (
 )
 
 type hooksInput struct {
-	State  string `query:"state" enum:"failing,healthy,paused,disabled,lagging,attention" doc:"Only webhooks in this state. Lagging ones are healthy, and do not keep up; attention stands for failing, disabled and lagging."`
-	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many webhooks."`
-	Cursor string `query:"cursor" maxLength:"64" doc:"nextCursor of the page before."`
+	State  string `query:"state" enum:"failing,healthy,paused,disabled,lagging,attention" doc:"Only webhooks in this state. lagging: healthy, but behind its events. attention stands for failing, disabled and lagging."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"The maximum number of webhooks."`
+	Cursor string `query:"cursor" maxLength:"64" doc:"nextCursor of the previous page."`
 }
 
 type hooksOutput struct{ Body webhooksBody }
@@ -25,7 +25,7 @@ type hooksOutput struct{ Body webhooksBody }
 type webhooksBody struct {
 	Webhooks   []listedWebhook `json:"webhooks" doc:"In the order in which their accounts were first connected."`
 	NextCursor *string         `json:"nextCursor" doc:"Null on the last page."`
-	Counts     webhookCounts   `json:"counts" doc:"How many there are in each state, whatever was asked for."`
+	Counts     webhookCounts   `json:"counts" doc:"The number of webhooks in each state. The filter does not apply to it."`
 }
 
 type webhookCounts struct {
@@ -34,8 +34,8 @@ type webhookCounts struct {
 	Paused    int `json:"paused"`
 	Disabled  int `json:"disabled"`
 	None      int `json:"none" doc:"Accounts without a webhook."`
-	Lagging   int `json:"lagging" doc:"Of the healthy ones, those that do not keep up."`
-	Attention int `json:"attention" doc:"Those that fail, are disabled or lag."`
+	Lagging   int `json:"lagging" doc:"Healthy webhooks that are behind their events."`
+	Attention int `json:"attention" doc:"Webhooks that are failing, disabled or lagging."`
 }
 
 type listedWebhook struct {
@@ -49,9 +49,9 @@ type findDeliveryInput struct {
 }
 
 type eventsInput struct {
-	Events []string `query:"event" required:"true" minItems:"1" maxItems:"50" doc:"The id of an event, or up to 50 of them, separated by commas."`
-	Limit  int      `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many deliveries."`
-	After  string   `query:"after" maxLength:"128" doc:"nextCursor of the page before."`
+	Events []string `query:"event" required:"true" minItems:"1" maxItems:"50" doc:"Up to 50 ids of events, separated by commas."`
+	Limit  int      `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"The maximum number of deliveries."`
+	After  string   `query:"after" maxLength:"128" doc:"nextCursor of the previous page."`
 }
 
 func listRoutes(t *endpoint.Table, a hooks) {
@@ -59,22 +59,22 @@ func listRoutes(t *endpoint.Table, a hooks) {
 		ID: "listWebhooks", Method: http.MethodGet, Path: "/v1/webhooks", Tag: tagWebhooks, Status: http.StatusOK,
 		Scope: scope.WebhooksRead, Quota: admission.Plain, Problems: []problem.Kind{problem.InvalidRequest},
 		Summary:     "List webhooks",
-		Description: "The webhooks of all accounts, each as `GET /v1/accounts/{id}/webhook` shows it, with its account. A key that is limited to accounts sees those of these.",
+		Description: "The webhooks of all accounts, each as in `GET /v1/accounts/{id}/webhook`, with its account. A key that is limited to accounts sees only their webhooks.",
 	}, a.all)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "listEventDeliveries", Method: http.MethodGet, Path: "/v1/deliveries", Tag: tagWebhooks, Status: http.StatusOK,
 		Scope: scope.WebhooksRead, Quota: admission.Plain, Problems: []problem.Kind{problem.InvalidRequest},
-		Summary: "Deliveries of events", Description: "Every attempt to deliver these events, newest first, of whichever account they are. Tests and ephemeral events are not stored, and have none here. " +
-			"A key that is limited to accounts sees deliveries of these.",
+		Summary: "List deliveries of events", Description: "Every attempt to deliver these events of any account, newest first. Tests and ephemeral events are not stored and have no deliveries here. " +
+			"A key that is limited to accounts sees only their deliveries.",
 	}, a.ofEvents)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "findDelivery", Method: http.MethodGet, Path: "/v1/deliveries/{deliveryId}", Tag: tagWebhooks, Status: http.StatusOK,
 		Scope: scope.WebhooksRead, Quota: admission.Plain, Problems: []problem.Kind{problem.DeliveryNotFound},
-		Summary: "One delivery of any account", Description: "The delivery with this id. A key that is limited to accounts finds deliveries of these only.",
+		Summary: "Find a delivery", Description: "The delivery with this id, of any account. A key that is limited to accounts finds only their deliveries.",
 	}, a.find)
 }
 
-// reader is what the caller may see.
+// reader returns what the caller may see.
 func reader(ctx context.Context) webhook.Reader {
 	p := endpoint.Caller(ctx)
 	return webhook.Reader{Org: p.Org.ID, Accounts: p.Key.Allow.Accounts, Days: p.Org.Limits.DeliveryRetentionDays}
@@ -85,7 +85,7 @@ func (a hooks) all(ctx context.Context, in *hooksInput) (*hooksOutput, error) {
 	if in.Cursor != "" {
 		var err error
 		if after, err = id.Parse[id.Account](in.Cursor); err != nil {
-			return nil, problem.InvalidRequest.New("The cursor is not one that this list gave out.").At("query/cursor", "format", "must be the nextCursor of an earlier page")
+			return nil, problem.InvalidRequest.New("The cursor is invalid.").At("query/cursor", "format", "must be the nextCursor of an earlier page")
 		}
 	}
 	r := reader(ctx)
@@ -132,7 +132,7 @@ func (a hooks) find(ctx context.Context, in *findDeliveryInput) (*deliveryOutput
 }
 
 func (a hooks) ofEvents(ctx context.Context, in *eventsInput) (*listOutput, error) {
-	bad := problem.InvalidRequest.New("A query parameter is not what the operation expects.")
+	bad := problem.InvalidRequest.New("A query parameter is invalid.")
 	events := make([]id.Event, 0, len(in.Events))
 	for _, text := range in.Events {
 		one, err := id.Parse[id.Event](strings.TrimSpace(text))
@@ -146,7 +146,7 @@ func (a hooks) ofEvents(ctx context.Context, in *eventsInput) (*listOutput, erro
 	if in.After != "" {
 		var ok bool
 		if behind, ok = webhook.ParsePosition(in.After); !ok {
-			bad.Detail = "The cursor is not one that this list gave out."
+			bad.Detail = "The cursor is invalid."
 			return nil, bad.At("query/after", "format", "must be the nextCursor of an earlier page")
 		}
 	}

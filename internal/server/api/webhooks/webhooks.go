@@ -1,5 +1,6 @@
-// Package webhooks is the part of the public face by which an account's webhook is set and looked after (webhooks.go, deliveries.go), all
-// of them are listed (list.go), and a signature is checked (check.go). Delivering is package webhook's.
+// Package webhooks are the operations of the public API that set and manage an account's webhook (webhooks.go,
+// deliveries.go), list the webhooks of all accounts (list.go) and check a signature (check.go). Delivery itself is in
+// delivery/webhook.
 package webhooks
 
 import (
@@ -27,25 +28,25 @@ type accountInput struct {
 type putInput struct {
 	ID   string `path:"id" maxLength:"64" doc:"The account's id."`
 	Body struct {
-		URL         string         `json:"url" minLength:"1" maxLength:"2048" doc:"Where events are sent: https, a public host, no user name or password. It must resolve to public addresses now and whenever something is sent; redirects are not followed."`
-		Events      []string       `json:"events,omitempty" minItems:"1" maxItems:"64" doc:"Only these events: names, families such as message* and account.*, and !name for what to leave out. Left out, every event."`
-		Secret      *secret.String `json:"signingSecret,omitempty" minLength:"16" maxLength:"128" sensitive:"true" doc:"16 to 128 printable characters. Left out, the secret there is stays, or one is made."`
-		Ordering    string         `json:"ordering,omitempty" enum:"strict,none" doc:"strict delivers one event after the other, none up to maxInFlight at once. Left out, strict."`
-		MaxInFlight int            `json:"maxInFlight,omitempty" minimum:"1" maximum:"32" doc:"With ordering none: how many deliveries may be under way. Left out, 8."`
+		URL         string         `json:"url" minLength:"1" maxLength:"2048" doc:"The address to which events are sent: https, a public host, no user name or password. It must resolve to public addresses now and at each delivery. Redirects are not followed."`
+		Events      []string       `json:"events,omitempty" minItems:"1" maxItems:"64" doc:"Only these events: names, patterns such as message* and account.*, and !name to exclude. Default: every event."`
+		Secret      *secret.String `json:"signingSecret,omitempty" minLength:"16" maxLength:"128" sensitive:"true" doc:"16 to 128 printable characters. Default: the existing secret stays; a new webhook gets a generated one."`
+		Ordering    string         `json:"ordering,omitempty" enum:"strict,none" doc:"strict delivers one event after the other; none delivers up to maxInFlight events concurrently. Default: strict."`
+		MaxInFlight int            `json:"maxInFlight,omitempty" minimum:"1" maximum:"32" doc:"With ordering none: the maximum number of concurrent deliveries. Default: 8."`
 	}
 }
 
 type rotateInput struct {
 	ID   string `path:"id" maxLength:"64" doc:"The account's id."`
 	Body *struct {
-		Overlap *int `json:"overlapSec,omitempty" minimum:"0" maximum:"604800" doc:"For how long the old secret signs as well. Left out, 86400."`
+		Overlap *int `json:"overlapSec,omitempty" minimum:"0" maximum:"604800" doc:"How long the old secret also signs, in seconds. Default: 86400."`
 	}
 }
 
 type resumeInput struct {
 	ID   string `path:"id" maxLength:"64" doc:"The account's id."`
 	Body *struct {
-		From *string `json:"from,omitempty" maxLength:"14" doc:"cursor goes on where delivery stopped, now behind everything there is, and a cursor (the id of an event on the stream, or health.cursor) behind that event. Left out, cursor."`
+		From *string `json:"from,omitempty" maxLength:"14" doc:"cursor continues where delivery stopped. now skips the backlog. The cursor of an event (its id on the stream, or health.cursor) continues after that event. Default: cursor."`
 	}
 }
 
@@ -55,34 +56,34 @@ type hookOutput struct {
 	}
 }
 
-// HookBody is a webhook as callers see it, alone and in the list.
+// HookBody is a webhook in responses, alone and in the list.
 type HookBody struct {
 	URL            string      `json:"url"`
 	Events         []string    `json:"events,omitempty" doc:"Absent if every event is sent."`
 	Ordering       string      `json:"ordering" enum:"strict,none"`
-	MaxInFlight    int         `json:"maxInFlight" doc:"How many deliveries may be under way; 1 if they are in order."`
-	Enabled        bool        `json:"enabled" doc:"False while nothing is sent: it is paused or disabled."`
-	DisabledReason *string     `json:"disabledReason" enum:"paused,operator,gone,failing" doc:"Why nothing is sent: its owner paused it, the operators of this service did, its receiver answered 410, or it failed for 72 hours. Null while it is enabled."`
+	MaxInFlight    int         `json:"maxInFlight" doc:"The maximum number of concurrent deliveries; 1 for ordering strict."`
+	Enabled        bool        `json:"enabled" doc:"False while the webhook is paused or disabled and nothing is sent."`
+	DisabledReason *string     `json:"disabledReason" enum:"paused,operator,gone,failing" doc:"Why nothing is sent. paused: its owner paused it. operator: the operators of this service did. gone: its receiver returned 410. failing: it failed for 72 hours. Null while it is enabled."`
 	CreatedAt      stamp.Time  `json:"createdAt"`
 	UpdatedAt      stamp.Time  `json:"updatedAt"`
-	SigningSecret  *string     `json:"signingSecret,omitempty" sensitive:"true" doc:"Only when the webhook is written or its secret rotated; store it."`
+	SigningSecret  *string     `json:"signingSecret,omitempty" sensitive:"true" doc:"Only in responses that set the webhook or rotate its secret. Store it."`
 	SecretLast4    string      `json:"signingSecretLast4"`
-	PreviousUntil  *stamp.Time `json:"previousSecretUntil" doc:"Until when the secret before signs as well; null if it does not."`
+	PreviousUntil  *stamp.Time `json:"previousSecretUntil" doc:"Until when the previous secret also signs; null if it does not."`
 	Health         healthBody  `json:"health"`
 }
 
 type healthBody struct {
 	State         string      `json:"state" enum:"healthy,failing,paused,disabled"`
-	LaneState     string      `json:"laneState" enum:"live,lagging,backoff,draining,paused,disabled" doc:"live is up to date; lagging and draining deliver what has gathered; backoff waits for the next attempt."`
-	LastStatus    *int        `json:"lastStatus" doc:"The status of the last answer; 0 if there was none, null if nothing was sent yet."`
+	LaneState     string      `json:"laneState" enum:"live,lagging,backoff,draining,paused,disabled" doc:"live is up to date; lagging and draining deliver a backlog; backoff waits for the next attempt."`
+	LastStatus    *int        `json:"lastStatus" doc:"The status of the last response; 0 if there was none, null if nothing was sent yet."`
 	LastDelivery  *stamp.Time `json:"lastDeliveryAt"`
 	LastSuccess   *stamp.Time `json:"lastSuccessAt"`
 	FailingSince  *stamp.Time `json:"failingSince"`
-	NextAttemptAt *stamp.Time `json:"nextAttemptAt" doc:"When it is tried again; null unless it waits for that."`
-	LastError     *string     `json:"lastError" doc:"Why the last attempt had no answer; null if it had one."`
-	Backlog       int64       `json:"backlog" doc:"How many of the account's events come after the cursor."`
-	LagSec        int64       `json:"lagSec" doc:"How old the oldest of them is, in seconds; 0 if there is none."`
-	Cursor        string      `json:"cursor" doc:"The last event that is done with."`
+	NextAttemptAt *stamp.Time `json:"nextAttemptAt" doc:"The time of the next retry; null unless one is scheduled."`
+	LastError     *string     `json:"lastError" doc:"Why the last attempt got no response; null if it got one."`
+	Backlog       int64       `json:"backlog" doc:"The number of the account's events after the cursor."`
+	LagSec        int64       `json:"lagSec" doc:"The age of the oldest event in the backlog, in seconds; 0 if there is none."`
+	Cursor        string      `json:"cursor" doc:"The last event that was processed."`
 }
 
 type deletedOutput struct {
@@ -94,10 +95,10 @@ type deletedOutput struct {
 
 type testOutput struct {
 	Body struct {
-		Delivered  bool   `json:"delivered" doc:"Whether the answer was a 2xx."`
-		Status     int    `json:"status" doc:"0 if there was no answer."`
+		Delivered  bool   `json:"delivered" doc:"Whether the response had a 2xx status."`
+		Status     int    `json:"status" doc:"0 if there was no response."`
 		DurationMS int64  `json:"durationMs"`
-		Snippet    string `json:"responseSnippet" doc:"The first 512 bytes of the answer."`
+		Snippet    string `json:"responseSnippet" doc:"The first 512 bytes of the response."`
 	}
 }
 
@@ -112,7 +113,7 @@ type counter interface {
 	CountByState(ctx context.Context, owner id.Org, f account.Filter) (map[account.State]int, error)
 }
 
-// Deps is what the operations need.
+// Deps are the dependencies of the operations.
 type Deps struct {
 	Webhooks *webhook.Webhooks
 	Accounts counter
@@ -120,7 +121,7 @@ type Deps struct {
 
 const (
 	tagWebhooks = "Webhooks"
-	// testTimeout is for a receiver that takes its ten seconds.
+	// testTimeout is enough for a receiver that takes its ten seconds.
 	testTimeout = 15 * time.Second
 )
 
@@ -131,41 +132,41 @@ func Routes(t *endpoint.Table, d Deps) {
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "getWebhook", Method: http.MethodGet, Path: "/v1/accounts/{id}/webhook", Tag: tagWebhooks, Status: http.StatusOK,
 		Scope: scope.WebhooksRead, Quota: admission.Plain, Account: "id", Problems: missing,
-		Summary: "Get an account's webhook", Description: "Its configuration, and in `health` how delivery goes. The signing secret is not shown again.",
+		Summary: "Get an account's webhook", Description: "The configuration, and the state of delivery in `health`. The signing secret is not shown again.",
 	}, a.get)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "putWebhook", Method: http.MethodPut, Path: "/v1/accounts/{id}/webhook", Tag: tagWebhooks, Status: http.StatusOK, Repeatable: true,
 		Scope: scope.WebhooksWrite, Quota: admission.Plain, Account: "id", Audit: "webhook.put", Timeout: testTimeout,
 		Problems: []problem.Kind{problem.AccountNotFound, problem.UnknownEvent, problem.UnsafeURL},
-		Summary:  "Set an account's webhook", Description: "Registers the webhook, or replaces it; an account has one. A new one gets the events that happen from now on, and `replay` sends older ones. " +
-			"What failed is tried again at once. The answer has the `signingSecret`: store it, it verifies deliveries.",
+		Summary:  "Set an account's webhook", Description: "Creates or replaces the webhook; an account has at most one. A new webhook gets the events from now on; `replay` sends older ones. " +
+			"Failed deliveries are retried immediately. The response has the `signingSecret`: store it to verify deliveries.",
 		Example: map[string]any{"url": "https://example.com/hooks/stagedoor", "events": []string{"message", "tips"}},
 	}, a.put)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "deleteWebhook", Method: http.MethodDelete, Path: "/v1/accounts/{id}/webhook", Tag: tagWebhooks, Status: http.StatusOK,
 		Scope: scope.WebhooksWrite, Quota: admission.Safety, Account: "id", Audit: "webhook.delete", Problems: missing,
-		Summary: "Delete an account's webhook", Description: "Deliveries that wait are dropped. The events stay in the log.",
+		Summary: "Delete an account's webhook", Description: "Pending deliveries are dropped. The events stay in the log.",
 	}, a.delete)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "testWebhook", Method: http.MethodPost, Path: "/v1/accounts/{id}/webhook/test", Tag: tagWebhooks, Status: http.StatusOK, Timeout: testTimeout, Repeatable: true,
 		Scope: scope.WebhooksWrite, Quota: admission.Plain, Account: "id", Audit: "webhook.test", Problems: missing,
-		Summary: "Test an account's webhook", Description: "Sends an event of the kind `test`, signed like live ones, and reports the answer. Ten a minute; beyond that 429 with the reason `webhook_test_rpm`.",
+		Summary: "Test an account's webhook", Description: "Sends an event of the kind `test`, signed like live ones, and reports the response. The limit is ten a minute; beyond it the call returns 429 with the reason `webhook_test_rpm`.",
 	}, a.test)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "rotateWebhookSecret", Method: http.MethodPost, Path: "/v1/accounts/{id}/webhook/rotate-secret", Tag: tagWebhooks, Status: http.StatusOK,
 		Scope: scope.WebhooksWrite, Quota: admission.Plain, Account: "id", Audit: "webhook.rotate_secret", Problems: missing,
-		Summary: "Rotate the signing secret", Description: "The new secret signs from now on. For `overlapSec` the old one does as well: in `X-Webhook-Signature-Previous`, and as a second signature in `webhook-signature`.",
+		Summary: "Rotate the signing secret", Description: "The new secret signs from now on. For `overlapSec` seconds the old one also signs: in `X-Webhook-Signature-Previous`, and as a second signature in `webhook-signature`.",
 		Example: map[string]any{"overlapSec": 3600},
 	}, a.rotate)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "pauseWebhook", Method: http.MethodPost, Path: "/v1/accounts/{id}/webhook/pause", Tag: tagWebhooks, Status: http.StatusOK, Repeatable: true,
 		Scope: scope.WebhooksWrite, Quota: admission.Safety, Account: "id", Audit: "webhook.pause", Problems: missing,
-		Summary: "Pause a webhook", Description: "Nothing is sent until it is resumed; events gather in the log as long as the plan keeps them. Pausing again changes nothing.",
+		Summary: "Pause a webhook", Description: "Nothing is sent until the webhook is resumed. Events stay in the log as long as the plan keeps them. Pausing again changes nothing.",
 	}, a.pause)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "resumeWebhook", Method: http.MethodPost, Path: "/v1/accounts/{id}/webhook/resume", Tag: tagWebhooks, Status: http.StatusOK, Repeatable: true,
 		Scope: scope.WebhooksWrite, Quota: admission.Plain, Account: "id", Audit: "webhook.resume", Problems: missing,
-		Summary: "Resume a webhook", Description: "Goes on with one that is paused or disabled, or tries one that waits at once. With `from` it goes on from another place, also one that is not paused.",
+		Summary: "Resume a webhook", Description: "Resumes a webhook that is paused or disabled, or retries a waiting one immediately. With `from` it continues at another position, even if it is not paused.",
 		Example: map[string]any{"from": "cursor"},
 	}, a.resume)
 	deliveryRoutes(t, a)
@@ -271,7 +272,7 @@ func (in *resumeInput) from() (webhook.Resume, error) {
 	}
 	seq, err := event.ParseCursor(*in.Body.From)
 	if err != nil {
-		return webhook.Resume{}, problem.ValidationFailed.New("This is no place to go on from.").
+		return webhook.Resume{}, problem.ValidationFailed.New("This is not a position to continue from.").
 			At("/from", "format", "must be cursor, now, or the cursor of an event")
 	}
 	return webhook.Resume{Moved: true, After: seq}, nil

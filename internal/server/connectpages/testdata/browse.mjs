@@ -2,10 +2,9 @@
 //
 //   BASE_URL=http://127.0.0.1:18080 API_KEY=sd_sandbox_… node internal/server/connectpages/testdata/browse.mjs [folder for pictures]
 //
-// It makes its sessions by the API of that address, in an org of the sandbox with generous limits; TestInABrowser (browser_test.go)
-// starts a system of its own for it. AXE is the path of axe-core's axe.min.js (npm pack axe-core@4.10.3): with it every page that is
-// met is judged. CHROMIUM names the browser, LOOKS the looks (390-light,390-dark,1360-light,1360-dark).
-// Prints "N passed, N failed" at its end.
+// It creates sessions with the API at that address, in a sandbox org with generous limits; TestInABrowser (browser_test.go) starts
+// its own system for it. AXE is the path of axe-core's axe.min.js (npm pack axe-core@4.10.3); with it every visited page is checked.
+// CHROMIUM names the browser, LOOKS the variants (390-light,390-dark,1360-light,1360-dark). Prints "N passed, N failed" at the end.
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -14,7 +13,7 @@ import { Browser } from './browser.mjs';
 const { BASE_URL: base, API_KEY: key = '', AXE, CHROMIUM = '/usr/bin/chromium', LOOKS = '390-light,1360-dark,390-dark,1360-light' } = process.env;
 const [shots = ''] = process.argv.slice(2);
 if (!base || !existsSync(CHROMIUM)) {
-  console.error(base ? `There is no ${CHROMIUM}: apt-get install chromium, or set CHROMIUM.` : 'Say where the system is: BASE_URL=http://127.0.0.1:18080');
+  console.error(base ? `There is no ${CHROMIUM}: apt-get install chromium, or set CHROMIUM.` : 'Set BASE_URL to the address of the system: BASE_URL=http://127.0.0.1:18080');
   process.exit(2);
 }
 if (shots) mkdirSync(shots, { recursive: true });
@@ -35,7 +34,7 @@ const lastAttempt = async ({ id }) => (await api('GET', `/v1/connect/sessions/${
 const advance = (attempt, to) => api('POST', `/v1/sandbox/attempts/${attempt}/advance`, { to });
 const local = (url) => base + new URL(url).pathname;
 let people = 0;
-// A creator of their own for each try, so that tries do not meet.
+// Each run uses its own creator, so that runs do not affect each other.
 const login = (persona) => `${persona}+b${process.pid}x${++people}@sandbox.test`;
 
 // The site of an org, on two origins; only the first one may frame.
@@ -69,7 +68,7 @@ function equal(got, want, what) {
   if (JSON.stringify(got) !== JSON.stringify(want)) throw new Error(`${what}: ${JSON.stringify(got)}, want ${JSON.stringify(want)}`);
 }
 
-// judge takes a picture, has axe look for what keeps people out, and looks for sideways scrolling.
+// judge takes a screenshot, runs axe for accessibility, and checks for horizontal scrolling.
 async function judge(tab, name) {
   await tab.shot(name);
   const over = await tab.eval(() => document.documentElement.scrollWidth - innerWidth);
@@ -242,7 +241,7 @@ async function withoutScripts(look) {
   const session = await openSession();
   const tab = await browser.open(local(session.url), { ...look, scripts: false, name: `${look.name}-plain` });
   await signIn(tab, login('sms'));
-  await tab.see('h1', 'Check your phone'); // it looks again by itself
+  await tab.see('h1', 'Check your phone'); // it refreshes automatically
   await code(tab, '000000');
   await tab.see('#wrong', 'did not match');
   await tab.shot('code');
@@ -260,7 +259,7 @@ async function withoutScripts(look) {
   await phone.close();
 }
 
-// The frame has another origin and the same site, so it is in the same process and can be looked into.
+// The frame has another origin but the same site, so it is in the same process and can be inspected.
 async function embedded(look) {
   const session = await openSession({ allowed_origins: [friend], return_url: `${friend}/cb`, kinds: ['mobile_app'] });
   const tab = await browser.open(`${friend}/?token=${encodeURIComponent(session.client_token)}`, { ...look, allowed: [base, friend], name: `${look.name}-embed` });
@@ -295,7 +294,7 @@ async function modal(look) {
   await pause(300);
   await tab.shot('start');
   if (look.width < 500) await tab.click('dialog button');
-  else await tab.press('Escape'); // the frame has the focus, and passes it on
+  else await tab.press('Escape'); // the frame has the focus and forwards the key
   await tab.until('it is closed', () => !document.querySelector('dialog'));
   equal(await tab.eval(() => window.heard.at(-1)), { source: 'connect', v: 1, type: 'connect.exit', reason: 'closed' }, 'the last event');
   await tab.close();
@@ -310,7 +309,7 @@ async function foreign(look) {
   if (!tab.faults.some((fault) => /frame-ancestors|ERR_BLOCKED_BY_RESPONSE/.test(fault))) throw new Error(`the frame was not refused: ${tab.faults}`);
   tab.faults = [];
   await tab.close();
-  // The full page is framed by nobody, friends included.
+  // No site may frame the full page, not even an allowed one.
   const full = await browser.open(`${friend}/?embed=${encodeURIComponent(local(session.url))}`, { ...look, allowed: [base, friend] });
   await pause(800);
   if (!full.faults.some((fault) => /frame-ancestors|ERR_BLOCKED_BY_RESPONSE|X-Frame/.test(fault))) throw new Error(`the full page was framed: ${full.faults}`);

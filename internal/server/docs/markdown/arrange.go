@@ -9,7 +9,7 @@ import (
 	"github.com/yuin/goldmark/ast"
 )
 
-// kinds of our own nodes.
+// Kinds of our own nodes.
 var (
 	kindTabs  = ast.NewNodeKind("Tabs")
 	kindNote  = ast.NewNodeKind("Note")
@@ -22,40 +22,40 @@ type tabs struct {
 	labels []string
 }
 
-// Kind says what it is.
+// Kind implements ast.Node.
 func (*tabs) Kind() ast.NodeKind { return kindTabs }
 
-// Dump is for debugging.
+// Dump implements ast.Node.
 func (t *tabs) Dump(source []byte, level int) { ast.DumpHelper(t, source, level, nil, nil) }
 
-// note is a paragraph set apart.
+// note is a highlighted paragraph.
 type note struct {
 	ast.BaseBlock
 	word string
 }
 
-// Kind says what it is.
+// Kind implements ast.Node.
 func (*note) Kind() ast.NodeKind { return kindNote }
 
-// Dump is for debugging.
+// Dump implements ast.Node.
 func (n *note) Dump(source []byte, level int) { ast.DumpHelper(n, source, level, nil, nil) }
 
-// edges is a state diagram as a table of its edges.
+// edges is a state diagram as a table of its transitions.
 type edges struct {
 	ast.BaseBlock
 	list []edge
 }
 
-// edge is one step of a state diagram.
+// edge is one transition of a state diagram.
 type edge struct{ from, when, to string }
 
-// Kind says what it is.
+// Kind implements ast.Node.
 func (*edges) Kind() ast.NodeKind { return kindEdges }
 
-// Dump is for debugging.
+// Dump implements ast.Node.
 func (e *edges) Dump(source []byte, level int) { ast.DumpHelper(e, source, level, nil, nil) }
 
-// arrange makes tabs, notes and tables of edges of what stands in a tree.
+// arrange replaces code blocks, quotations and state diagrams in a tree with tabs, notes and tables.
 func arrange(parent ast.Node, source []byte) {
 	for node := parent.FirstChild(); node != nil; {
 		switch n := node.(type) {
@@ -66,10 +66,10 @@ func arrange(parent ast.Node, source []byte) {
 				node = table
 				break
 			}
-			node = group(parent, n, source)
+			node = groupTabs(parent, n, source)
 		case *ast.Blockquote:
 			if word := noteWord(n, source); word != "" {
-				node = annotate(parent, n, word)
+				node = replaceWithNote(parent, n, word)
 			}
 		case *ast.List, *ast.ListItem:
 			arrange(n, source)
@@ -78,8 +78,9 @@ func arrange(parent ast.Node, source []byte) {
 	}
 }
 
-// group puts a block and those behind it that say the same in other languages into tabs, and returns what is there now.
-func group(parent ast.Node, first *ast.FencedCodeBlock, source []byte) ast.Node {
+// groupTabs moves a code block and the following ones in other languages into tabs, and returns the node that is now
+// there.
+func groupTabs(parent ast.Node, first *ast.FencedCodeBlock, source []byte) ast.Node {
 	blocks, labels := []ast.Node{}, []string{}
 	for node := ast.Node(first); node != nil; node = node.NextSibling() {
 		block, ok := node.(*ast.FencedCodeBlock)
@@ -103,10 +104,10 @@ func group(parent ast.Node, first *ast.FencedCodeBlock, source []byte) ast.Node 
 	return t
 }
 
-// languages are those that can stand for each other.
+// languages can be alternatives of each other.
 var languages = []string{"curl", "CLI", "Shell", "TypeScript", "JavaScript", "Go", "Python"}
 
-// label names the language of a block for people.
+// label returns the name of a block's language for readers.
 func label(language string, content []byte) string {
 	switch language {
 	case "sh", "bash", "shell":
@@ -138,7 +139,7 @@ func label(language string, content []byte) string {
 
 var edgeLine = regexp.MustCompile(`^\s*(\[\*\]|\w+)\s*-->\s*(\[\*\]|\w+)\s*(?::\s*(.*))?$`)
 
-// diagram reads the edges of a state diagram; nil for any other block.
+// diagram returns the transitions of a state diagram; nil for any other block.
 func diagram(n *ast.FencedCodeBlock, source []byte) []edge {
 	content := code(n, source)
 	if string(n.Language(source)) != "mermaid" || !bytes.HasPrefix(bytes.TrimSpace(content), []byte("stateDiagram")) {
@@ -155,7 +156,7 @@ func diagram(n *ast.FencedCodeBlock, source []byte) []edge {
 
 var noteWords = map[string]string{"[!NOTE]": "Note", "[!TIP]": "Tip", "[!IMPORTANT]": "Important", "[!WARNING]": "Warning", "[!CAUTION]": "Warning"}
 
-// noteWord is what kind of note a quotation is; empty for none.
+// noteWord returns the kind of note that a quotation is; empty for none.
 func noteWord(n *ast.Blockquote, source []byte) string {
 	first, ok := n.FirstChild().(*ast.Paragraph)
 	if !ok || first.Lines().Len() == 0 {
@@ -165,8 +166,8 @@ func noteWord(n *ast.Blockquote, source []byte) string {
 	return noteWords[string(bytes.TrimSpace(line.Value(source)))]
 }
 
-// annotate makes a note of a quotation whose first line says so.
-func annotate(parent ast.Node, quote *ast.Blockquote, word string) ast.Node {
+// replaceWithNote replaces a quotation with a note and drops its first line.
+func replaceWithNote(parent ast.Node, quote *ast.Blockquote, word string) ast.Node {
 	n := &note{word: word}
 	parent.InsertBefore(parent, quote, n)
 	first := quote.FirstChild()

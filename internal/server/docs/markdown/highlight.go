@@ -8,25 +8,25 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// names are how chroma calls a language, where a document calls it otherwise.
-var names = map[string]string{"sh": "bash", "shell": "bash", "ts": "typescript", "py": "python", "js": "javascript"}
+// lexerNames maps names of languages in documents to those of chroma.
+var lexerNames = map[string]string{"sh": "bash", "shell": "bash", "ts": "typescript", "py": "python", "js": "javascript"}
 
-// highlight colours code: a few classes, no more markup than that needs. Unknown languages stay plain.
+// highlight writes code with a few classes for colours. Unknown languages stay plain.
 func highlight(out util.BufWriter, language, content string) {
-	if longer, ok := names[language]; ok {
+	if longer, ok := lexerNames[language]; ok {
 		language = longer
 	}
 	lexer := lexers.Get(language)
 	if language == "" || lexer == nil {
-		say(out, html.EscapeString(content))
+		emit(out, html.EscapeString(content))
 		return
 	}
 	tokens, err := chroma.Coalesce(lexer).Tokenise(nil, content)
 	if err != nil {
-		say(out, html.EscapeString(content))
+		emit(out, html.EscapeString(content))
 		return
 	}
-	open, left := "", len(content) // some lexers add an end of line
+	open, left := "", len(content) // Some lexers add a line break.
 	for token := tokens(); token != chroma.EOF && left > 0; token = tokens() {
 		words := token.Value
 		if len(words) > left {
@@ -36,21 +36,21 @@ func highlight(out util.BufWriter, language, content string) {
 		class := classOf(token.Type)
 		if class != open {
 			if open != "" {
-				say(out, "</span>")
+				emit(out, "</span>")
 			}
 			if class != "" {
-				say(out, `<span class="`, class, `">`)
+				emit(out, `<span class="`, class, `">`)
 			}
 			open = class
 		}
-		say(out, html.EscapeString(words))
+		emit(out, html.EscapeString(words))
 	}
 	if open != "" {
-		say(out, "</span>")
+		emit(out, "</span>")
 	}
 }
 
-// classOf is the class of a token; empty for plain text. The style sheet knows these and no others.
+// classOf returns the class of a token; empty for plain text. The style sheet has exactly these classes.
 func classOf(t chroma.TokenType) string {
 	switch {
 	case t == chroma.KeywordConstant, t == chroma.LiteralNumber, t.InSubCategory(chroma.LiteralNumber):

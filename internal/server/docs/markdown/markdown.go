@@ -1,7 +1,6 @@
-// Package markdown turns our own Markdown into HTML: headings with anchors, tables that scroll inside themselves, coloured code, blocks in
-// several languages as tabs, notes, and state diagrams as tables. Nothing it makes needs a script.
-//
-// It trusts its input as little as it can: raw HTML in a document is dropped.
+// Package markdown renders our own Markdown as HTML: headings with anchors, tables that scroll, highlighted code,
+// blocks in several languages as tabs, notes, and state diagrams as tables. The result needs no script. Raw HTML in a
+// document is dropped. Start reading at Render.
 package markdown
 
 import (
@@ -20,41 +19,41 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// Heading is one that can be linked to.
+// Heading is a heading that can be linked to.
 type Heading struct {
 	Level    int
 	ID, Text string
 }
 
-// Passage is the text under one heading, for search.
+// Passage is the text below one heading, for search.
 type Passage struct {
-	// ID is that of the heading; empty for what stands before the first one.
+	// ID is that of the heading; empty for the text before the first one.
 	ID, Heading, Text string
-	// Code is what stands in blocks of code.
+	// Code is the content of code blocks.
 	Code string
 }
 
-// Document is a rendered text.
+// Document is a rendered document.
 type Document struct {
-	// Title is the first heading of level 1; it is not in HTML.
+	// Title is the first heading of level 1, which HTML does not contain.
 	Title string
-	// Lead is the first paragraph, as plain text.
+	// Lead is the first paragraph as plain text.
 	Lead string
 	HTML template.HTML
-	// Headings are those of level 2 and 3.
+	// Headings are those of levels 2 and 3.
 	Headings []Heading
 	Passages []Passage
-	// Links are the destinations of all links, as they were written.
+	// Links are the destinations of all links, as written.
 	Links []string
 }
 
-// Options say how a document is rendered.
+// Options control how a document is rendered.
 type Options struct {
-	// Link gives the address for a destination; empty leaves the words without a link. Nil keeps all as they are.
+	// Link maps a destination to an address; an empty result removes the link and keeps its text. Nil keeps all links.
 	Link func(destination string) string
-	// Prefix starts the ids of headings and tabs, so that several texts can stand on one page.
+	// Prefix starts the ids of headings and tabs, so that one page can have several texts.
 	Prefix string
-	// Plain leaves HTML away: enough for search, and much faster.
+	// Plain skips the HTML: enough for search, and much faster.
 	Plain bool
 }
 
@@ -77,11 +76,11 @@ func Render(source []byte, o Options) (Document, error) {
 	if err := md.Renderer().Render(&out, source, root); err != nil {
 		return doc, fmt.Errorf("render Markdown: %w", err)
 	}
-	doc.HTML = template.HTML(out.String()) // the renderer escapes text and drops raw HTML
+	doc.HTML = template.HTML(out.String()) // The renderer escapes text and drops raw HTML.
 	return doc, nil
 }
 
-// read takes from a tree what is said about it, and rewrites its links.
+// read collects title, lead, headings and passages of a tree, and rewrites its links.
 func (d *Document) read(root ast.Node, source []byte, o Options) {
 	d.Passages = []Passage{{}}
 	for node := root.FirstChild(); node != nil; {
@@ -96,7 +95,7 @@ func (d *Document) read(root ast.Node, source []byte, o Options) {
 			}
 			heading := Heading{Level: n.Level, Text: words}
 			if at, ok := n.AttributeString("id"); ok {
-				heading.ID = string(at.([]byte)) // the parser sets it so
+				heading.ID = string(at.([]byte)) // Set by the parser.
 			}
 			if n.Level <= 3 {
 				d.Headings = append(d.Headings, heading)
@@ -117,10 +116,10 @@ func (d *Document) read(root ast.Node, source []byte, o Options) {
 	d.relink(root, o.Link)
 }
 
-// relink notes all links and gives them their addresses.
+// relink collects all links and replaces their destinations.
 func (d *Document) relink(root ast.Node, address func(string) string) {
 	var unlinked []*ast.Link
-	_ = ast.Walk(root, func(n ast.Node, entering bool) (ast.WalkStatus, error) { // the walker returns no error
+	_ = ast.Walk(root, func(n ast.Node, entering bool) (ast.WalkStatus, error) { // The walker returns no error.
 		link, ok := n.(*ast.Link)
 		if !ok || !entering {
 			return ast.WalkContinue, nil
@@ -147,10 +146,10 @@ func (d *Document) relink(root ast.Node, address func(string) string) {
 	}
 }
 
-// Text is the words below a node.
+// Text returns the plain text below a node.
 func Text(node ast.Node, source []byte) string {
 	var b strings.Builder
-	_ = ast.Walk(node, func(n ast.Node, entering bool) (ast.WalkStatus, error) { // the walker returns no error
+	_ = ast.Walk(node, func(n ast.Node, entering bool) (ast.WalkStatus, error) { // The walker returns no error.
 		if !entering {
 			if n.Type() == ast.TypeBlock && b.Len() > 0 {
 				b.WriteByte('\n')
@@ -175,7 +174,7 @@ func Text(node ast.Node, source []byte) string {
 	return strings.TrimSpace(b.String())
 }
 
-// code is the content of a code block.
+// code returns the content of a code block.
 func code(n ast.Node, source []byte) []byte {
 	var b bytes.Buffer
 	for i := range n.Lines().Len() {
@@ -185,7 +184,8 @@ func code(n ast.Node, source []byte) []byte {
 	return b.Bytes()
 }
 
-// Uncommented is a document without its comments, which are for the programs that check it. Those within blocks of code stay.
+// Uncommented returns a document without its HTML comments, which are for the programs that check it. Comments in code
+// blocks stay.
 func Uncommented(source []byte) []byte {
 	var b bytes.Buffer
 	fence, comment := "", false
@@ -210,13 +210,13 @@ func Uncommented(source []byte) []byte {
 	return b.Bytes()
 }
 
-// slugs makes ids of headings as GitHub does, so that links to them work in both places.
+// slugs generates ids of headings like GitHub, so that links to them work in both places.
 type slugs struct {
 	prefix string
 	used   map[string]bool
 }
 
-// Generate makes the id of a heading.
+// Generate returns the id of a heading.
 func (s *slugs) Generate(value []byte, _ ast.NodeKind) []byte {
 	base := s.prefix + Slug(string(value))
 	id := base
@@ -227,13 +227,13 @@ func (s *slugs) Generate(value []byte, _ ast.NodeKind) []byte {
 	return []byte(id)
 }
 
-// Put notes an id that a document has given itself.
+// Put records an id that the document sets itself.
 func (s *slugs) Put(value []byte) { s.used[string(value)] = true }
 
-// links are those within a heading, of which only the words count.
+// links matches links in a heading, of which only the text counts.
 var links = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 
-// Slug is the id of a heading.
+// Slug returns the id of a heading.
 func Slug(heading string) string {
 	var b strings.Builder
 	heading = links.ReplaceAllString(heading, "$1")

@@ -16,7 +16,7 @@ func render(t *testing.T, source string, link func(string) string) markdown.Docu
 	return doc
 }
 
-// What a document says about itself is read from it.
+// Title, lead, headings and passages are read from a document.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	doc := render(t, "# The `title`\n\nFirst *words*.\n\nMore.\n\n## One: a `thing`!\n\nBody.\n\n```sh\ncurl x\n```\n\n### Two\n\n## One: a `thing`!\n", nil)
@@ -31,11 +31,11 @@ func TestDocument(t *testing.T) {
 		t.Errorf("passage %+v", p)
 	}
 	if strings.Contains(string(doc.HTML), "<h1") {
-		t.Error("the title is in the text as well")
+		t.Error("the HTML contains the title")
 	}
 }
 
-// Each of these becomes what a reader without a script can use.
+// Each block is rendered so that it works without a script.
 func TestHTML(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -78,7 +78,7 @@ func TestHTML(t *testing.T) {
 	}
 }
 
-// A link without an address on the site keeps its words.
+// A link without an address on the site keeps its text.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	doc := render(t, "See [the *code*](../x.go) and [keys](keys.md#one).\n", func(to string) string {
@@ -95,7 +95,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// Readers do not get what is meant for the programs that check a document.
+// Readers do not get the comments for the programs that check a document.
 func TestUncommented(t *testing.T) {
 	t.Parallel()
 	source := "# A\n\n<!-- one -->\nText.\n<!-- prelude ts\nlet x\n-->\n```html\n<!-- kept -->\n```\n````md\n```\n<!-- kept too -->\n```\n````\n<!-- two -->\nEnd.\n"

@@ -8,33 +8,33 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
-// families are the groups of operations in the order in which they are met, with what they are for.
+// families are the groups of operations in reading order.
 var families = []struct{ tag, slug, title, lead string }{
-	{"Identity", "identity", "Identity", "Which organisation and key is calling, and its settings."},
-	{"Connect", "connect", "Connect", "Connect a creator's account: by email and password, on their phone, with cookies, or on pages of ours."},
-	{"Accounts", "accounts", "Accounts", "The accounts that are connected: list, read, label, pause, reconnect, disconnect."},
-	{"SDK", "calls", "Calls", "Call any method of the SDK on an account, and list the methods that there are."},
-	{"Events", "events", "Events", "Everything that happens on accounts, as a stream or page by page."},
-	{"Webhooks", "webhooks", "Webhooks", "Have events sent to a URL of yours: register, test, pause, replay, and look at deliveries."},
+	{"Identity", "identity", "Identity", "The calling key and its organisation."},
+	{"Connect", "connect", "Connect", "Connect a creator's account: with email and password, on their phone, with cookies, or on our connect pages."},
+	{"Accounts", "accounts", "Accounts", "List, read, label, pause, reconnect and disconnect accounts."},
+	{"SDK", "calls", "Calls", "List the methods of the SDK, and call them on an account."},
+	{"Events", "events", "Events", "Read the events of accounts, as a stream or page by page."},
+	{"Webhooks", "webhooks", "Webhooks", "Receive events at your own URL: set, test, pause and replay webhooks, and inspect deliveries."},
 	{"Media", "media", "Media", "Download and upload files of an account."},
-	{"Keys", "keys", "API keys", "Mint, list and revoke the organisation's API keys."},
-	{"Usage", "usage", "Usage", "What is left of every limit, and what was used."},
-	{"Logs", "logs", "Logs", "The request log, and errors grouped."},
-	{"Audit", "audit", "Audit", "Who changed what in the organisation."},
-	{"Team", "team", "Team", "The people of the organisation, their invitations and browser sessions."},
-	{"Sandbox", "sandbox", "Sandbox", "Make things happen in the sandbox: fans act, events fire, faults come and go."},
-	{"Status", "status", "Status", "Whether the service is well."},
-	{"Documents", "documents", "Documents", "The problems and the OpenAPI document, in a form for programs."},
+	{"Keys", "keys", "API keys", "Create, list and revoke the organisation's API keys."},
+	{"Usage", "usage", "Usage", "See what is left of every limit, and what was used."},
+	{"Logs", "logs", "Logs", "Read the request log, and errors by group."},
+	{"Audit", "audit", "Audit", "See who changed what in the organisation."},
+	{"Team", "team", "Team", "Manage members, invitations and browser sessions."},
+	{"Sandbox", "sandbox", "Sandbox", "Control the sandbox: act as fans, trigger events, inject faults."},
+	{"Status", "status", "Status", "See whether the service works."},
+	{"Documents", "documents", "Documents", "Read the problems and the OpenAPI document."},
 }
 
-// firstOf are the operations that a family begins with, where the order of their addresses is not that of their use.
+// firstOf lists operations in the order of their use, where it differs from that of their paths.
 var firstOf = []string{
 	"connectLogin", "getAttempt", "submitAttempt", "resendCode", "sendEmailToCreator", "cancelAttempt", "streamAttempt", "connectMobile", "getAttemptQR",
 	"connectCookie", "connectCurl", "createConnectSession", "getConnectSession", "listConnectSessions", "callMethod", "readMethod", "streamAccountEvents",
 	"streamEvents", "putWebhook", "getWebhook", "deleteWebhook", "testWebhook", "mintKey",
 }
 
-// byUse puts the operations of a family in the order of their use.
+// byUse orders the operations of a family by their use.
 func byUse(a, b *operation) int {
 	place := func(op *operation) int {
 		if at := slices.Index(firstOf, op.ID); at >= 0 {
@@ -45,16 +45,16 @@ func byUse(a, b *operation) int {
 	return cmp.Compare(place(a), place(b))
 }
 
-// api writes the pages of the REST interface: one for all, then one a family.
-func (m *maker) api() []Page {
+// api returns the pages of the REST API: an index, then one per family.
+func (m *builder) api() []Page {
 	index := Page{
 		Path: "/docs/api", Title: "REST API", Label: "REST API", Index: true,
-		Lead: "Every operation of the interface. This reference is made from the OpenAPI document that this server gives out at /v1/openapi.json, so it is what is running.",
+		Lead: "Every operation of the API. This reference is generated from the OpenAPI document of this server, /v1/openapi.json, so it describes the running version.",
 	}
 	var intro strings.Builder
-	intro.WriteString("All addresses are below the address of the service, `$STAGEDOOR_URL` in the examples. Send the key as `Authorization: Bearer $STAGEDOOR_API_KEY`. " +
-		"Bodies are JSON in UTF-8. Ids are strings, money is in cents, times are RFC 3339. An answer of 400 or above has a [problem](/docs/problems) in its body.\n\n" +
-		"- [OpenAPI 3.1 document](/v1/openapi.json) for your own tools\n- [Scopes](/docs/scopes) and [limits](/docs/limits)\n- [SDK methods](/docs/sdk): what can be called on an account\n\n")
+	intro.WriteString("All paths are relative to the address of the service, `$STAGEDOOR_URL` in the examples. Send the key as `Authorization: Bearer $STAGEDOOR_API_KEY`. " +
+		"Bodies are JSON in UTF-8. Ids are strings, money is in cents, times are RFC 3339. A response with status 400 or above has a [problem](/docs/problems) as its body.\n\n" +
+		"- [OpenAPI 3.1 document](/v1/openapi.json) for your own tools\n- [Scopes](/docs/scopes) and [limits](/docs/limits)\n- [SDK methods](/docs/sdk) that can be called on an account\n\n")
 	pages := []Page{}
 	for _, f := range families {
 		operations := m.doc.operations(func(op *operation) bool {
@@ -77,8 +77,8 @@ func (m *maker) api() []Page {
 	return append([]Page{index}, pages...)
 }
 
-// operation writes one operation of the interface.
-func (m *maker) operation(op *operation) Item {
+// operation documents one operation of the API.
+func (m *builder) operation(op *operation) Item {
 	i := Item{ID: op.ID, Title: op.Summary, Verb: op.method, Address: op.path, Side: m.code(op)}
 	switch {
 	case op.Scope != "":
@@ -90,7 +90,7 @@ func (m *maker) operation(op *operation) Item {
 	}
 	description := op.Description
 	if at := strings.Index(description, "Needs the scope"); at >= 0 {
-		description = description[:at] // the facts say it
+		description = description[:at] // The facts have it.
 	}
 	i.Body = described(description)
 	for _, place := range []struct{ in, title string }{{"path", "Path"}, {"query", "Query"}, {"header", "Headers"}} {
@@ -107,7 +107,7 @@ func (m *maker) operation(op *operation) Item {
 	}
 	status, kinds, s := m.doc.answer(op)
 	if status != "" {
-		i.Folds = append(i.Folds, Fold{Title: "Answer " + status, Body: m.answerFields(kinds, s)})
+		i.Folds = append(i.Folds, Fold{Title: "Response " + status, Body: m.answerFields(kinds, s)})
 	}
 	if problems := m.problemList(op); problems != "" {
 		i.Folds = append(i.Folds, Fold{Title: "Problems", Body: problems})
@@ -115,7 +115,7 @@ func (m *maker) operation(op *operation) Item {
 	return i
 }
 
-// described keeps the paragraphs of a description.
+// described escapes the paragraphs of a description.
 func described(words string) string {
 	parts := strings.Split(strings.TrimSpace(words), "\n\n")
 	for i, part := range parts {
@@ -124,7 +124,7 @@ func described(words string) string {
 	return strings.Join(parts, "\n\n")
 }
 
-func (m *maker) parameters(op *operation, in string) string {
+func (m *builder) parameters(op *operation, in string) string {
 	var b strings.Builder
 	for _, p := range op.Parameters {
 		if p.In != in {
@@ -139,7 +139,7 @@ func (m *maker) parameters(op *operation, in string) string {
 			copied.Description = p.Description
 			s = &copied
 		}
-		if slices.Contains(s.Type, "null") { // a list that may be left out is no null in an address
+		if slices.Contains(s.Type, "null") { // An optional list is omitted from the query, not null.
 			copied := *s
 			copied.Type = types{s.Type.main()}
 			s = &copied
@@ -149,16 +149,16 @@ func (m *maker) parameters(op *operation, in string) string {
 	return b.String()
 }
 
-func (m *maker) answerFields(kinds []string, s *schema) string {
+func (m *builder) answerFields(kinds []string, s *schema) string {
 	body := ""
 	if fields := m.fields(s, 0); fields != "" {
-		body = strings.ReplaceAll(fields, " **required**", "") // of an answer it says little
+		body = strings.ReplaceAll(fields, " **required**", "") // It says little about a response.
 	} else if s != nil {
 		body = "*" + m.typeName(s) + "*\n"
 	}
 	others := slices.DeleteFunc(slices.Clone(kinds), func(k string) bool { return k == "application/json" })
 	if len(others) > 0 {
-		body += "\nAlso as `" + strings.Join(others, "`, `") + "`.\n"
+		body += "\nAlso available as `" + strings.Join(others, "`, `") + "`.\n"
 		if s == nil {
 			body = "As `" + strings.Join(others, "`, `") + "`.\n"
 		}
@@ -169,8 +169,8 @@ func (m *maker) answerFields(kinds []string, s *schema) string {
 	return body
 }
 
-// problemList links what an operation can be refused with, by status.
-func (m *maker) problemList(op *operation) string {
+// problemList links the problems of an operation, by status.
+func (m *builder) problemList(op *operation) string {
 	var b strings.Builder
 	byStatus := map[int][]string{}
 	statuses := []int{}

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// code writes the samples of an operation in every language, and what it answers.
-func (m *maker) code(op *operation) string {
+// code returns the samples of an operation in every language, and an example of its response.
+func (m *builder) code(op *operation) string {
 	_, example := m.doc.body(op)
 	id := op.ID
 	var b strings.Builder
 	b.WriteString("```sh\n" + m.curl(op, example) + "\n```\n\n")
-	if m.uploadKind(op) == "" { // files are no matter of a command line
+	if m.uploadKind(op) == "" { // The command line does not upload files.
 		b.WriteString("```sh\n" + commandLine(op, example) + "\n```\n\n")
 	}
 	for _, language := range []string{"ts", "go", "python"} {
@@ -23,12 +23,12 @@ func (m *maker) code(op *operation) string {
 		}
 	}
 	if status, _, s := m.doc.answer(op); s != nil {
-		b.WriteString("Answer `" + status + "`\n\n```json\n" + m.example(s) + "\n```\n")
+		b.WriteString("Response `" + status + "`\n\n```json\n" + m.example(s) + "\n```\n")
 	}
 	return b.String()
 }
 
-// variables are how the parameters of a path are called in a shell.
+// variables matches the parameters of a path, which become shell variables.
 var variables = regexp.MustCompile(`\{(\w+)\}`)
 
 func shellPath(op *operation) string {
@@ -65,11 +65,11 @@ func snake(name string) string {
 	return b.String()
 }
 
-// curl writes the request as it goes over the wire.
-func (m *maker) curl(op *operation, example json.RawMessage) string {
+// curl returns the request as a curl command.
+func (m *builder) curl(op *operation, example json.RawMessage) string {
 	verb, address := "", shellPath(op)
 	if op.SDK != nil && op.SDK.Access == "read" {
-		if query, ok := queryOf(example); ok { // reads may come as GET
+		if query, ok := queryOf(example); ok { // Reads can be sent as GET.
 			example, address, verb = nil, address+query, "GET"
 		}
 	}
@@ -100,10 +100,10 @@ func (m *maker) curl(op *operation, example json.RawMessage) string {
 	return strings.Join(lines, " \\\n  ")
 }
 
-// uploadKind is the media type of a body that is not JSON; empty for none.
-func (m *maker) uploadKind(op *operation) string {
+// uploadKind returns the media type of a body that is not JSON; empty for none.
+func (m *builder) uploadKind(op *operation) string {
 	if op.Body == nil {
-		switch { // a body of bytes need not be described
+		switch { // A binary body may not be described.
 		case op.SDK != nil || !slices.Contains(op.Tags, "Media") || op.method == "GET":
 			return ""
 		case op.method == "PUT":
@@ -120,8 +120,8 @@ func (m *maker) uploadKind(op *operation) string {
 	return "image/jpeg"
 }
 
-// requiredQuery is what an address must have.
-func (m *maker) requiredQuery(op *operation) string {
+// requiredQuery returns the required part of the query.
+func (m *builder) requiredQuery(op *operation) string {
 	var parts []string
 	for _, p := range op.Parameters {
 		if p.In == "query" && p.Required {
@@ -137,7 +137,7 @@ func (m *maker) requiredQuery(op *operation) string {
 	return "?" + strings.Join(parts, "&")
 }
 
-// queryOf sets flat arguments as a query; false if there is an object or a list among them.
+// queryOf formats flat arguments as a query; false if one of them is an object or a list.
 func queryOf(example json.RawMessage) (string, bool) {
 	var members ordered[json.RawMessage]
 	if len(example) == 0 {
@@ -163,7 +163,8 @@ func queryOf(example json.RawMessage) (string, bool) {
 	return "?" + strings.Join(parts, "&"), true
 }
 
-// commandLine writes the call with our own command: a method's arguments as name=text and name:=JSON, any other body as it is.
+// commandLine returns the call as a stagedoor command: arguments of a method as name=text and name:=JSON, any other
+// body unchanged.
 func commandLine(op *operation, example json.RawMessage) string {
 	if line, ok := commands[op.ID]; ok {
 		return line
@@ -203,7 +204,7 @@ func argument(name string, value json.RawMessage) string {
 	return name + "=" + text
 }
 
-// quoted sets text in single quotes for a shell.
+// quoted quotes text for a shell.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 func compact(text json.RawMessage) string {

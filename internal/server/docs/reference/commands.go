@@ -1,6 +1,7 @@
 package reference
 
-// commands are the operations that our command has a command of its own for; the others are shown as a request that it makes.
+// commands are the operations that the command line has its own command for. Others are shown as a request with
+// stagedoor api.
 var commands = map[string]string{
 	"getMe":                "stagedoor whoami",
 	"connectLogin":         "stagedoor connect --method login --email ok@sandbox.test --label Luna",

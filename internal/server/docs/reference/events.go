@@ -11,13 +11,13 @@ import (
 
 func eventID(kind string) string { return strings.ReplaceAll(kind, ".", "-") }
 
-// eventPage has every kind of event.
-func (m *maker) eventPage() Page {
+// eventPage returns the page of all kinds of events.
+func (m *builder) eventPage() Page {
 	p := Page{
 		Path: "/docs/events", Title: "Event kinds", Label: "Event kinds",
-		Lead: fmt.Sprintf("All %d kinds of events with an example of each: those of the platform, and those of the service itself, which have a dot in their name.", len(m.events)),
-		Intro: "How to receive them is in [Events](/docs/guides/events) and [Webhooks](/docs/webhooks). A durable event is stored, in order, and never lost; an ephemeral one is only for " +
-			"who is there. Kinds may be added at any time: ignore those that you do not know.",
+		Lead: fmt.Sprintf("All %d kinds of events with an example of each: those of the platform, and those of the service itself, whose names contain a dot.", len(m.events)),
+		Intro: "[Events](/docs/guides/events) and [Webhooks](/docs/webhooks) describe how to receive them. A durable event is stored in order and never lost; an ephemeral event is not stored, and sent only to " +
+			"open streams and to webhooks. Kinds may be added at any time: ignore those that you do not know.",
 	}
 	for _, k := range m.events {
 		p.Items = append(p.Items, m.event(k))
@@ -25,7 +25,7 @@ func (m *maker) eventPage() Page {
 	return p
 }
 
-func (m *maker) event(k event.Kind) Item {
+func (m *builder) event(k event.Kind) Item {
 	i := Item{ID: eventID(k.Name), Title: k.Name, Mono: true, Body: escape(k.Summary)}
 	if k.Class == catalog.Ephemeral {
 		i.Facts = append(i.Facts, "Ephemeral")
@@ -49,13 +49,13 @@ func (m *maker) event(k event.Kind) Item {
 	return i
 }
 
-// dataOf reads the schemas of the data of the platform's events.
+// dataOf parses the schemas of the platform's events.
 func dataOf(platform *catalog.Catalog) (map[string]*schema, error) {
 	all := map[string]*schema{}
 	for _, k := range platform.Events() {
 		s := &schema{}
 		if err := json.Unmarshal(k.Schema(), s); err != nil {
-			return nil, fmt.Errorf("read the schema of %s: %w", k.Kind, err)
+			return nil, fmt.Errorf("read schema of %s: %w", k.Kind, err)
 		}
 		all[k.Kind] = s
 	}

@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// exampleDepth is how deep an example goes into objects within objects.
+// exampleDepth bounds the nesting of an example.
 const exampleDepth = 4
 
-// example writes a value that a schema allows, indented. It is the same every time.
-func (m *maker) example(s *schema) string {
+// example returns an indented value that matches a schema. It is deterministic.
+func (m *builder) example(s *schema) string {
 	var raw bytes.Buffer
 	m.writeExample(&raw, "", s, 0)
 	return indent(raw.Bytes())
 }
 
-// indent sets JSON on several lines, with short lists and objects on one.
+// indent formats JSON on several lines, with short lists on one.
 func indent(raw []byte) string {
 	var out bytes.Buffer
 	if err := json.Indent(&out, raw, "", "  "); err != nil {
@@ -29,10 +29,10 @@ func indent(raw []byte) string {
 	})
 }
 
-// shortLists are lists of one plain value.
+// shortLists matches lists of one plain value.
 var shortLists = regexp.MustCompile(`\[\s+("[^"\n]*"|-?\d+)\s+\]`)
 
-func (m *maker) writeExample(b *bytes.Buffer, name string, s *schema, depth int) {
+func (m *builder) writeExample(b *bytes.Buffer, name string, s *schema, depth int) {
 	s, _ = m.doc.follow(s)
 	switch {
 	case s == nil:
@@ -48,7 +48,7 @@ func (m *maker) writeExample(b *bytes.Buffer, name string, s *schema, depth int)
 	case len(s.Open) > 0:
 		encode(b, s.Open[0])
 	case len(s.AnyOf) > 0 && name == "failure" && slices.ContainsFunc(s.AnyOf, func(c *schema) bool { return slices.Equal(c.Type, types{"null"}) }):
-		b.WriteString("null") // most of the time nothing has failed
+		b.WriteString("null") // Usually nothing has failed.
 	case len(s.AnyOf) > 0:
 		m.writeExample(b, name, s.AnyOf[0], depth)
 	case len(s.OneOf) > 0:
@@ -58,7 +58,7 @@ func (m *maker) writeExample(b *bytes.Buffer, name string, s *schema, depth int)
 	}
 }
 
-func (m *maker) writeByType(b *bytes.Buffer, name string, s *schema, depth int) {
+func (m *builder) writeByType(b *bytes.Buffer, name string, s *schema, depth int) {
 	switch s.Type.main() {
 	case "object":
 		m.writeObject(b, s, depth)
@@ -81,7 +81,7 @@ func (m *maker) writeByType(b *bytes.Buffer, name string, s *schema, depth int) 
 	}
 }
 
-func (m *maker) writeObject(b *bytes.Buffer, s *schema, depth int) {
+func (m *builder) writeObject(b *bytes.Buffer, s *schema, depth int) {
 	if len(s.Properties) == 0 || depth >= exampleDepth {
 		b.WriteString("{}")
 		return
@@ -103,7 +103,7 @@ func (m *maker) writeObject(b *bytes.Buffer, s *schema, depth int) {
 	b.WriteByte('}')
 }
 
-// texts are values by the end of a member's name, the first that fits.
+// texts are example values by the suffix of a member's name. The first match counts.
 var texts = []struct{ end, value string }{
 	{"accountid", "acct_01k9x3m5v8e7rbq2n4t6w8y0za"}, {"account_id", "acct_01k9x3m5v8e7rbq2n4t6w8y0za"},
 	{"attemptid", "att_01k9x3m5v8e7rbq2n4t6w8y0zb"}, {"attempt_id", "att_01k9x3m5v8e7rbq2n4t6w8y0zb"},
@@ -157,5 +157,5 @@ func encode(b *bytes.Buffer, v any) {
 		b.WriteString("null")
 		return
 	}
-	b.Truncate(b.Len() - 1) // the end of line
+	b.Truncate(b.Len() - 1) // Drop the line break.
 }

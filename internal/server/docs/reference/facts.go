@@ -9,24 +9,24 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// scopeID is the anchor of a scope.
+// scopeID returns the anchor of a scope.
 func scopeID(name string) string { return strings.ReplaceAll(name, ":", "-") }
 
-// scopeWords say what a scope lets a key do.
+// scopeWords describe the scopes.
 var scopeWords = map[scope.Scope]string{
-	scope.AccountsRead: "See accounts, their state and their events, and attempts to connect.", scope.AccountsWrite: "Connect, change, pause and disconnect accounts.",
-	scope.SDKCall: "Call methods of the SDK on accounts, and carry files.", scope.WebhooksRead: "See webhooks and their deliveries.",
-	scope.WebhooksWrite: "Set, test, pause, replay and delete webhooks.", scope.MeRead: "See the organisation, its people, keys and audit log.",
-	scope.MeWrite: "Change the organisation, mint and revoke keys, invite people.", scope.UsageRead: "See usage and the request log.",
+	scope.AccountsRead: "Read accounts, their states and events, and connect attempts.", scope.AccountsWrite: "Connect, change, pause and disconnect accounts.",
+	scope.SDKCall: "Call SDK methods on accounts, and transfer files.", scope.WebhooksRead: "Read webhooks and their deliveries.",
+	scope.WebhooksWrite: "Set, test, pause, replay and delete webhooks.", scope.MeRead: "Read the organisation, its members, keys and audit log.",
+	scope.MeWrite: "Change the organisation, create and revoke keys, invite members.", scope.UsageRead: "Read usage and the request log.",
 }
 
-// scopePage lists what a key may do.
-func (m *maker) scopePage(all scope.Set) Page {
+// scopePage returns the page of all scopes.
+func (m *builder) scopePage(all scope.Set) Page {
 	p := Page{
 		Path: "/docs/scopes", Title: "Scopes", Label: "Scopes",
-		Lead: "What a key may do. A key is minted with scopes, and can be limited further to methods and accounts.",
-		Intro: "A key without a scope that an operation needs is answered with 403 [`scope-missing`](/docs/problems/scope-missing), which names the scope. " +
-			"A key can give another key only what it has itself. See [API keys](/docs/keys).",
+		Lead: "Scopes say what a key may do. A key gets its scopes when it is created, and can also be limited to methods and accounts.",
+		Intro: "A call without the required scope gets 403 [`scope-missing`](/docs/problems/scope-missing), which names the scope. " +
+			"A key can only give another key scopes that it has itself. See [API keys](/docs/keys).",
 	}
 	for s := scope.AccountsRead; s < scope.AdminOrgs; s++ {
 		if !all.Has(s) {
@@ -43,7 +43,7 @@ func (m *maker) scopePage(all scope.Set) Page {
 		}
 		i.Folds = []Fold{{Title: "Operations", Body: list.String(), Open: true}}
 		if s == scope.SDKCall {
-			i.Body += " All [methods of the SDK](/docs/sdk) need it."
+			i.Body += " All [SDK methods](/docs/sdk) need it."
 		}
 		p.Items = append(p.Items, i)
 	}
@@ -55,30 +55,30 @@ var limitRows = []struct {
 	name, words string
 	of          func(org.Limits) int
 }{
-	{"callsPerMinute", "calls of the organisation a minute", func(l org.Limits) int { return l.CallsPerMinute }},
-	{"callsPerMonth", "calls of the organisation a calendar month", func(l org.Limits) int { return l.CallsPerMonth }},
-	{"accountReadPerMinute", "reading calls to one account a minute", func(l org.Limits) int { return l.AccountReadPerMinute }},
-	{"accountWritePerMinute", "writing calls to one account a minute", func(l org.Limits) int { return l.AccountWritePerMinute }},
-	{"connectAttemptsPerHour", "attempts to connect an hour", func(l org.Limits) int { return l.ConnectAttemptsPerHour }},
+	{"callsPerMinute", "calls of the organisation per minute", func(l org.Limits) int { return l.CallsPerMinute }},
+	{"callsPerMonth", "calls of the organisation per calendar month", func(l org.Limits) int { return l.CallsPerMonth }},
+	{"accountReadPerMinute", "read calls on one account per minute", func(l org.Limits) int { return l.AccountReadPerMinute }},
+	{"accountWritePerMinute", "write calls on one account per minute", func(l org.Limits) int { return l.AccountWritePerMinute }},
+	{"connectAttemptsPerHour", "connect attempts per hour", func(l org.Limits) int { return l.ConnectAttemptsPerHour }},
 	{"maxAccounts", "connected accounts", func(l org.Limits) int { return l.MaxAccounts }},
 	{"maxKeys", "API keys", func(l org.Limits) int { return l.MaxKeys }},
-	{"maxStreamsPerAccount", "streams of one account at a time", func(l org.Limits) int { return l.MaxStreamsPerAccount }},
+	{"maxStreamsPerAccount", "concurrent streams of one account", func(l org.Limits) int { return l.MaxStreamsPerAccount }},
 	{"eventRetentionDays", "days that events are kept", func(l org.Limits) int { return l.EventRetentionDays }},
 	{"deliveryRetentionDays", "days that deliveries are kept", func(l org.Limits) int { return l.DeliveryRetentionDays }},
 	{"maxRequestBytes", "bytes of a request", func(l org.Limits) int { return l.MaxRequestBytes }},
-	{"maxResponseBytes", "bytes of an answer", func(l org.Limits) int { return l.MaxResponseBytes }},
+	{"maxResponseBytes", "bytes of a response", func(l org.Limits) int { return l.MaxResponseBytes }},
 	{"uploadMaxBytes", "bytes of an upload", func(l org.Limits) int { return l.UploadMaxBytes }},
 }
 
-// limitPage lists what the plans include.
+// limitPage returns the page of the limits by plan.
 func limitPage() Page {
 	p := Page{
 		Path: "/docs/limits", Title: "Limits", Label: "Limits",
-		Lead: "What an organisation may do, by its plan. A limit that is reached is answered with 429 and says when to try again; nothing is used up by a call that was refused.",
+		Lead: "The limits of an organisation by plan. A call beyond a limit gets 429 with the time to wait. Refused calls do not count.",
 	}
 	order := []org.Plan{org.Sandbox, org.Starter, org.Growth, org.Scale}
 	var b strings.Builder
-	b.WriteString("## By plan\n\n| limit | what is counted |")
+	b.WriteString("## By plan\n\n| limit | counts |")
 	for _, plan := range order {
 		b.WriteString(" " + string(plan) + " |")
 	}
@@ -91,31 +91,31 @@ func limitPage() Page {
 		b.WriteByte('\n')
 	}
 	b.WriteString(`
-An organisation can have limits of its own. Those that hold are in ` + "[`GET /v1/me`](/docs/api/identity#getMe)" + `, and what is left of each right now in ` + "[`GET /v1/me/usage`](/docs/api/usage#getUsage)" + `.
+An organisation can have different limits. Its current limits are in ` + "[`GET /v1/me`](/docs/api/identity#getMe)" + `, and what is left of each in ` + "[`GET /v1/me/usage`](/docs/api/usage#getUsage)" + `.
 
-## When one is reached
+## When a limit is reached
 
-The answer is 429 ` + "[`quota-exceeded`](/docs/problems/quota-exceeded)" + ` with ` + "`reason`, `limit`, `current` and `retryAfterSec`" + `. Wait that long, once, and repeat the request: the client libraries do so by themselves. [Backoff](/docs/recipes/backoff) shows it in code.
+The response is 429 ` + "[`quota-exceeded`](/docs/problems/quota-exceeded)" + ` with ` + "`reason`, `limit`, `current` and `retryAfterSec`" + `. Wait that long, then repeat the request: the client libraries do this automatically. [Backoff](/docs/recipes/backoff) shows it in code.
 
-The header ` + "`RateLimit`" + ` of every answer says how much is left, so that a caller can slow down before.
+The header ` + "`RateLimit`" + ` of every response says how much is left, so that a caller can slow down in time.
 
-## That do not differ by plan
+## Same for all plans
 
 | what | limit |
 |---|---|
 | JSON body of a request | 1 MiB |
-| ` + "`cookie`" + ` and ` + "`curl`" + ` of a connect | 16 KiB and 64 KiB |
+| ` + "`cookie`" + ` and ` + "`curl`" + ` of a connect attempt | 16 KiB and 64 KiB |
 | names in an ` + "`events`" + ` filter | 64 |
 | ` + "`label`, `reference_id`" + ` | 120 and 255 characters |
 | items of a page | 100 |
-| webhook tests of an account | 10 a minute |
+| webhook tests of an account | 10 per minute |
 | codes for one challenge | 5 |
 `)
 	p.Intro = b.String()
 	return p
 }
 
-// amount sets a number so that people can read it.
+// amount formats a number for readers.
 func amount(name string, n int) string {
 	switch {
 	case n == org.Unlimited:

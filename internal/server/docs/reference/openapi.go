@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// document is the part of an OpenAPI document that is shown.
+// document is the part of an OpenAPI document that the reference uses.
 type document struct {
 	Paths      ordered[ordered[operation]] `json:"paths"`
 	Tags       []struct{ Name, Description string }
@@ -97,7 +97,7 @@ type schema struct {
 // types is one type or several.
 type types []string
 
-// UnmarshalJSON reads a name or a list of them.
+// UnmarshalJSON accepts a name or a list of names.
 func (t *types) UnmarshalJSON(text []byte) error {
 	if len(text) > 0 && text[0] == '[' {
 		return json.Unmarshal(text, (*[]string)(t))
@@ -110,7 +110,7 @@ func (t *types) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// main is the type that is not null.
+// main returns the type that is not null.
 func (t types) main() string {
 	for _, name := range t {
 		if name != "null" {
@@ -120,13 +120,13 @@ func (t types) main() string {
 	return ""
 }
 
-// additional is a schema, or says yes or no.
+// additional is a schema or a boolean.
 type additional struct {
 	Schema  *schema
 	Allowed bool
 }
 
-// UnmarshalJSON reads it.
+// UnmarshalJSON accepts both forms.
 func (a *additional) UnmarshalJSON(text []byte) error {
 	if text[0] != '{' {
 		return json.Unmarshal(text, &a.Allowed)
@@ -135,7 +135,7 @@ func (a *additional) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &a.Schema)
 }
 
-// ordered is an object whose order counts.
+// ordered is a JSON object that keeps the order of its members.
 type ordered[T any] []member[T]
 
 type member[T any] struct {
@@ -143,7 +143,7 @@ type member[T any] struct {
 	value T
 }
 
-// UnmarshalJSON reads an object, one member after another.
+// UnmarshalJSON reads an object member by member.
 func (o *ordered[T]) UnmarshalJSON(text []byte) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if _, err := d.Token(); err != nil {
@@ -163,7 +163,7 @@ func (o *ordered[T]) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// get finds a member.
+// get returns a member.
 func (o ordered[T]) get(name string) (value T, ok bool) {
 	for _, m := range o {
 		if m.name == name {
@@ -176,7 +176,7 @@ func (o ordered[T]) get(name string) (value T, ok bool) {
 func read(text []byte) (*document, error) {
 	d := &document{}
 	if err := json.Unmarshal(text, d); err != nil {
-		return nil, fmt.Errorf("read the OpenAPI document: %w", err)
+		return nil, fmt.Errorf("read OpenAPI document: %w", err)
 	}
 	for i := range d.Paths {
 		for j := range d.Paths[i].value {
@@ -184,7 +184,7 @@ func read(text []byte) (*document, error) {
 			op.value.method, op.value.path = strings.ToUpper(op.name), d.Paths[i].name
 			for n, p := range op.value.Parameters {
 				if p.Ref != "" {
-					op.value.Parameters[n] = d.Components.Parameters[last(p.Ref)]
+					op.value.Parameters[n] = d.Components.Parameters[lastSegment(p.Ref)]
 				}
 			}
 		}
@@ -192,7 +192,7 @@ func read(text []byte) (*document, error) {
 	return d, nil
 }
 
-// operations are those that fulfil a condition, in the order of the document.
+// operations returns the operations that match a condition, in the order of the document.
 func (d *document) operations(want func(*operation) bool) (list []*operation) {
 	for i := range d.Paths {
 		for j := range d.Paths[i].value {
@@ -204,28 +204,28 @@ func (d *document) operations(want func(*operation) bool) (list []*operation) {
 	return list
 }
 
-// path is what can be done at an address.
+// path returns the operations of a path.
 func (d *document) path(at string) ordered[operation] {
 	found, _ := d.Paths.get(at)
 	return found
 }
 
-// follow finds what a schema refers to; the name is empty for one that stands in place.
+// follow resolves the reference of a schema. The name is empty for an inline schema.
 func (d *document) follow(s *schema) (*schema, string) {
 	if s != nil && s.Ref != "" {
-		name := last(s.Ref)
+		name := lastSegment(s.Ref)
 		if strings.HasPrefix(s.Ref, "#/types/") {
-			name = "Sdk." + name // as the catalogue calls it
+			name = "Sdk." + name // The catalogue's own references have no prefix.
 		}
 		return d.Components.Schemas[name], name
 	}
 	return s, ""
 }
 
-// last is the last word of a reference.
-func last(ref string) string { return ref[strings.LastIndexByte(ref, '/')+1:] }
+// lastSegment returns the last segment of a reference.
+func lastSegment(ref string) string { return ref[strings.LastIndexByte(ref, '/')+1:] }
 
-// body is what an operation is sent: its schema and an example; nil for nothing.
+// body returns the schema and example of an operation's JSON body; nil if it has none.
 func (d *document) body(op *operation) (*schema, json.RawMessage) {
 	if op.Body == nil {
 		return nil, nil
@@ -236,12 +236,12 @@ func (d *document) body(op *operation) (*schema, json.RawMessage) {
 	}
 	s, _ := d.follow(content.Schema)
 	if s != nil && op.SDK != nil && len(s.OneOf) > 0 {
-		s = s.OneOf[0] // the second form is the same by position
+		s = s.OneOf[0] // The second form has positional arguments.
 	}
 	return s, content.Example
 }
 
-// answer is the success of an operation: its status, media types, and schema if it is JSON.
+// answer returns the success of an operation: its status, its media types, and its schema if it is JSON.
 func (d *document) answer(op *operation) (status string, kinds []string, s *schema) {
 	for _, r := range op.Responses {
 		if !strings.HasPrefix(r.name, "2") {
@@ -252,7 +252,7 @@ func (d *document) answer(op *operation) (status string, kinds []string, s *sche
 		}
 		if content, ok := r.value.Content.get("application/json"); ok {
 			if s = content.Schema; s != nil && s.Ref == "" && len(s.AnyOf) > 0 {
-				s = s.AnyOf[0] // the usual form is the first
+				s = s.AnyOf[0] // The first form is the usual one.
 			}
 		}
 		return r.name, kinds, s
@@ -260,12 +260,12 @@ func (d *document) answer(op *operation) (status string, kinds []string, s *sche
 	return "", nil, nil
 }
 
-// problems are the codes that an operation can answer, each once.
+// problems returns the codes of an operation's problems, without repetition.
 func (d *document) problems(op *operation) []string {
 	list := slices.Clone(op.Problems)
 	for _, r := range op.Responses {
 		if r.value.Ref != "" {
-			list = append(list, d.Components.Responses[last(r.value.Ref)].Problems...)
+			list = append(list, d.Components.Responses[lastSegment(r.value.Ref)].Problems...)
 		}
 	}
 	slices.Sort(list)

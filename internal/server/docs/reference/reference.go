@@ -1,8 +1,8 @@
-// Package reference writes the reference as Markdown, from what the server itself knows: its OpenAPI document, the kinds of events, the
-// scopes, the plans. Nothing in it is written by hand, so nothing in it can be out of date.
+// Package reference generates the reference as Markdown from what the server itself knows: its OpenAPI document, the
+// kinds of events, the scopes and the plans. Facts are not written by hand, so they cannot become outdated.
 //
-// Build is where to start reading. Code samples of the client libraries come from samples.json, which cmd/sdkgen writes together with the
-// libraries; those for curl and the command line are made here.
+// Start reading at Build. Code samples of the client libraries come from samples.json, which cmd/sdkgen writes together
+// with the libraries; those for curl and the command line are generated here.
 package reference
 
 import (
@@ -22,39 +22,39 @@ var samplesText []byte
 
 // Page is one page of the reference.
 type Page struct {
-	// Path is where it is, such as /docs/sdk/messages.
+	// Path is its address, for example /docs/sdk/messages.
 	Path, Title, Label string
 	// Lead is a sentence or two; Intro is Markdown.
 	Lead, Intro string
 	Items       []Item
-	// Index means that it lists other pages, and has nothing to say that is not there.
+	// Index means that the page only lists other pages.
 	Index bool
 }
 
-// Item is what is said about one operation, method or event.
+// Item documents one operation, method or event.
 type Item struct {
 	ID, Title string
-	// Mono sets the title as code.
+	// Mono renders the title as code.
 	Mono bool
-	// Verb and Address are how it is called over HTTP; empty for what is not.
+	// Verb and Address are the HTTP method and path; empty for an item that is not called.
 	Verb, Address string
 	// Facts are a few words each, in Markdown.
 	Facts []string
 	// Body is Markdown.
 	Body string
-	// Folds are closed until somebody wants to read them.
+	// Folds are closed until the reader opens them.
 	Folds []Fold
-	// Side is the code that stands beside it, in Markdown.
+	// Side is the code next to the text, in Markdown.
 	Side string
 }
 
-// Fold is a part of an item.
+// Fold is a collapsible part of an item.
 type Fold struct {
 	Title, Body string
 	Open        bool
 }
 
-// Markdown is the page for readers without a browser.
+// Markdown returns the page as one Markdown document.
 func (p Page) Markdown() []byte {
 	var b bytes.Buffer
 	b.WriteString("# " + p.Title + "\n\n" + p.Lead + "\n\n")
@@ -87,39 +87,39 @@ func paragraph(b *bytes.Buffer, text string) {
 	}
 }
 
-// Source is what the reference is made from.
+// Source is the input of the reference.
 type Source struct {
-	// OpenAPI is the document as the server gives it out.
+	// OpenAPI is the document that the server serves.
 	OpenAPI []byte
-	// Events are all kinds; Catalog knows the data of the platform's.
+	// Events are all kinds; Catalog has the schemas of the platform's events.
 	Events  []event.Kind
 	Catalog *catalog.Catalog
 }
 
-// maker writes the pages.
-type maker struct {
+// builder generates the pages.
+type builder struct {
 	doc     *document
 	samples samples
 	events  []event.Kind
-	// data is the schema of an event's data, by its kind.
+	// data has the schema of an event's data by its kind.
 	data map[string]*schema
 }
 
-// samples are what cmd/sdkgen writes: code by operation, and an example of every event.
+// samples is the content of samples.json.
 type samples struct {
-	// Operations has code by operationId, or by resource.method; each is by language: ts, go, python.
+	// Operations has code by operationId, or by resource.method; each by language: ts, go, python.
 	Operations map[string]map[string]string `json:"operations"`
-	// Events has a whole event by its kind.
+	// Events has an example event by its kind.
 	Events map[string]json.RawMessage `json:"events"`
 }
 
-// Build writes all pages.
+// Build generates all pages.
 func Build(from Source) ([]Page, error) {
 	doc, err := read(from.OpenAPI)
 	if err != nil {
 		return nil, err
 	}
-	m := &maker{doc: doc, events: from.Events}
+	m := &builder{doc: doc, events: from.Events}
 	if err := json.Unmarshal(samplesText, &m.samples); err != nil {
 		return nil, fmt.Errorf("read code samples: %w", err)
 	}

@@ -31,7 +31,7 @@ func build(t *testing.T) map[string]reference.Page {
 	byPath := map[string]reference.Page{}
 	for _, p := range pages {
 		if byPath[p.Path].Path != "" {
-			t.Errorf("%s is there twice", p.Path)
+			t.Errorf("%s exists twice", p.Path)
 		}
 		byPath[p.Path] = p
 	}
@@ -40,8 +40,8 @@ func build(t *testing.T) map[string]reference.Page {
 
 var fence = regexp.MustCompile("(?m)^```(\\w+)\n([^`]*)")
 
-// Every operation and every method is shown once, with code in all languages and an example of its answer.
-func TestEverythingHasItsPlace(t *testing.T) {
+// Every operation and every method is shown once, with code in all languages.
+func TestEveryOperationIsShownOnce(t *testing.T) {
 	t.Parallel()
 	pages := build(t)
 	methods, operations := 0, 0
@@ -63,7 +63,7 @@ func TestEverythingHasItsPlace(t *testing.T) {
 				languages += m[1] + " "
 			}
 			if i.ID == "uploadMedia" || i.ID == "uploadMediaPart" {
-				languages = "sh " + languages // no command carries files
+				languages = "sh " + languages // No command uploads files.
 			}
 			if public := strings.HasPrefix(i.Address, "/problems") || i.ID == "getOpenAPI"; !public && !strings.HasPrefix(languages, "sh sh ts go python") {
 				t.Errorf("%s of %s is shown in %s", i.ID, path, languages)
@@ -98,7 +98,7 @@ func TestEverythingHasItsPlace(t *testing.T) {
 	}
 }
 
-// Every kind of event says what it means and has an example, which is an event of this kind.
+// Every kind of event has a description and a matching example.
 func TestEveryEventHasAnExample(t *testing.T) {
 	t.Parallel()
 	for _, i := range build(t)["/docs/events"].Items {
@@ -111,12 +111,12 @@ func TestEveryEventHasAnExample(t *testing.T) {
 			t.Errorf("%s: the example is %q", i.Title, i.Side)
 		}
 		if i.Body == "" {
-			t.Errorf("%s does not say what it means", i.Title)
+			t.Errorf("%s has no description", i.Title)
 		}
 	}
 }
 
-// Examples of answers are JSON.
+// Examples of responses are JSON.
 func TestExamplesAreJSON(t *testing.T) {
 	t.Parallel()
 	for path, p := range build(t) {

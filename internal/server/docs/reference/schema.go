@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// maxDepth is how deep objects within objects are shown in place.
+// maxDepth bounds how deep nested objects are shown.
 const maxDepth = 3
 
-// fields writes the members of an object as a list; those of objects within it are indented.
-func (m *maker) fields(s *schema, depth int) string {
+// fields lists the members of an object; those of nested objects are indented.
+func (m *builder) fields(s *schema, depth int) string {
 	var b strings.Builder
 	m.writeFields(&b, s, depth, nil)
 	return b.String()
 }
 
-func (m *maker) writeFields(b *strings.Builder, s *schema, depth int, seen []string) {
+func (m *builder) writeFields(b *strings.Builder, s *schema, depth int, seen []string) {
 	s, name := m.doc.follow(s)
 	if s == nil || slices.Contains(seen, name) && name != "" {
 		return
@@ -33,7 +33,7 @@ func (m *maker) writeFields(b *strings.Builder, s *schema, depth int, seen []str
 	}
 }
 
-func (m *maker) writeField(b *strings.Builder, name string, s *schema, required bool, depth int) {
+func (m *builder) writeField(b *strings.Builder, name string, s *schema, required bool, depth int) {
 	target, _ := m.doc.follow(s)
 	if target == nil {
 		target = &schema{}
@@ -53,8 +53,9 @@ func (m *maker) writeField(b *strings.Builder, name string, s *schema, required 
 	b.WriteByte('\n')
 }
 
-// inner is the object whose members are shown below a field; nil for none. Types of the platform have a page of their own.
-func (m *maker) inner(s *schema) *schema {
+// inner returns the object whose members are shown below a field; nil for none. Types of the platform have their own
+// page.
+func (m *builder) inner(s *schema) *schema {
 	target, name := m.doc.follow(s)
 	if target == nil || strings.HasPrefix(name, "Sdk.") {
 		return nil
@@ -76,8 +77,8 @@ func (m *maker) inner(s *schema) *schema {
 	return nil
 }
 
-// typeName says in words what a value is.
-func (m *maker) typeName(s *schema) string {
+// typeName describes the type of a value.
+func (m *builder) typeName(s *schema) string {
 	target, name := m.doc.follow(s)
 	if target == nil {
 		return "any"
@@ -123,7 +124,7 @@ func (m *maker) typeName(s *schema) string {
 	return target.Type.main() + null
 }
 
-// sdkName is how a type of the platform is called: Page.Message is a page of Message.
+// sdkName returns the name of a type of the platform: Page.Message is a page of Message.
 func sdkName(name string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(name, "Sdk."), "Page.")
 }
@@ -133,7 +134,7 @@ func typeID(name string) string {
 	return strings.ToLower(strings.ReplaceAll(name, "Page.", "page-of-"))
 }
 
-// limits says what a value must be.
+// limits describes the constraints of a value.
 func limits(s *schema) string {
 	var parts []string
 	choices, open := s.Enum, false
@@ -149,7 +150,7 @@ func limits(s *schema) string {
 		}
 		text := "One of " + strings.Join(list, ", ")
 		if open {
-			text += ", or others later"
+			text += "; more may be added"
 		}
 		parts = append(parts, text+".")
 	}
@@ -167,7 +168,7 @@ func limits(s *schema) string {
 		parts = append(parts, fmt.Sprintf("At most %d items.", *s.MaxItems))
 	}
 	if s.Default != nil {
-		parts = append(parts, "Default `"+plain(s.Default)+"`.")
+		parts = append(parts, "Default: `"+plain(s.Default)+"`.")
 	}
 	return strings.Join(parts, " ")
 }
@@ -185,7 +186,7 @@ func plain(v any) string {
 	return string(text)
 }
 
-// escape keeps what descriptions say from being read as markup, outside of code. Braces and stars stand in patterns such as message*.
+// escape keeps text from being read as markup outside of code. Stars and brackets occur in patterns such as message*.
 func escape(words string) string {
 	var b strings.Builder
 	inCode := false

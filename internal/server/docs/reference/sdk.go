@@ -9,8 +9,8 @@ import (
 	"unicode"
 )
 
-// sdk writes the pages of the platform's methods: one for all, one a resource, and the types that they answer with.
-func (m *maker) sdk() []Page {
+// sdk returns the pages of the platform's methods: an index, one per resource, and the types of their results.
+func (m *builder) sdk() []Page {
 	methods := m.doc.operations(func(op *operation) bool { return op.SDK != nil && op.method == "POST" })
 	byResource := map[string][]*operation{}
 	for _, op := range methods {
@@ -18,11 +18,11 @@ func (m *maker) sdk() []Page {
 	}
 	index := Page{
 		Path: "/docs/sdk", Title: "SDK methods", Label: "All methods", Index: true,
-		Lead: fmt.Sprintf("The %d methods that can be called on a connected account, in %d resources. A method that only reads may be called with GET, all with POST.", len(methods), len(byResource)),
+		Lead: fmt.Sprintf("The %d methods that can be called on a connected account, in %d resources. Read methods can be called with GET, all methods with POST.", len(methods), len(byResource)),
 	}
 	var intro strings.Builder
-	intro.WriteString("`POST /v1/accounts/{id}/{resource}/{method}` takes the arguments as a JSON object and answers `{\"result\": …}`. All methods need the scope " +
-		"[`sdk:call`](/docs/scopes#sdk-call). How calls are admitted, repeated and timed is in [Calls](/docs/calls); the objects in answers are in [Types](/docs/sdk/types).\n\n")
+	intro.WriteString("`POST /v1/accounts/{id}/{resource}/{method}` takes the arguments as a JSON object and returns `{\"result\": …}`. All methods need the scope " +
+		"[`sdk:call`](/docs/scopes#sdk-call). [Calls](/docs/calls) describes limits, retries and timeouts; [Types](/docs/sdk/types) has the objects in results.\n\n")
 	pages := []Page{}
 	for _, tag := range m.doc.Tags {
 		list := byResource[tag.Name]
@@ -42,11 +42,11 @@ func (m *maker) sdk() []Page {
 	return append(append([]Page{index}, pages...), m.typePage())
 }
 
-func (m *maker) sdkMethod(op *operation) Item {
+func (m *builder) sdkMethod(op *operation) Item {
 	f := op.SDK
 	verb := op.method
 	if _, ok := m.doc.path(op.path).get("get"); ok {
-		verb = "GET" // and POST, as the facts say
+		verb = "GET" // POST works too, as the facts say.
 	}
 	i := Item{
 		ID: f.Method, Title: f.Resource + "." + f.Method, Mono: true, Verb: verb, Address: op.path, Body: escape(op.Summary), Side: m.code(op),
@@ -60,13 +60,13 @@ func (m *maker) sdkMethod(op *operation) Item {
 		i.Body += "\n\nA successful call normally causes the event " + strings.Join(links, ", ") + "."
 	}
 	if f.Async {
-		i.Body += "\n\nThe platform finishes later; the event tells when."
+		i.Body += "\n\nAsynchronous: the result arrives as an event."
 	}
 	s, _ := m.doc.body(op)
 	if body := m.fields(s, 0); body != "" {
 		i.Folds = append(i.Folds, Fold{Title: "Arguments", Body: body, Open: true})
 	} else {
-		i.Body += "\n\nTakes no arguments."
+		i.Body += "\n\nThis method has no arguments."
 	}
 	_, _, answer := m.doc.answer(op)
 	if answer != nil {
@@ -78,14 +78,14 @@ func (m *maker) sdkMethod(op *operation) Item {
 	return i
 }
 
-// sdkWords says in a few words how a method behaves.
+// sdkWords returns short facts about a method.
 func sdkWords(f *sdkFacts) []string {
-	words := []string{map[string]string{"read": "Reads, by GET or POST", "write": "Writes"}[f.Access]}
+	words := []string{map[string]string{"read": "Read, with GET or POST", "write": "Write"}[f.Access]}
 	if f.Paginated {
 		words = append(words, "[Paginated](/docs/recipes/pagination)")
 	}
 	if f.Access == "write" && !f.Idempotent {
-		words = append(words, "[Takes an Idempotency-Key](/docs/idempotency)")
+		words = append(words, "[Accepts an Idempotency-Key](/docs/idempotency)")
 	}
 	if f.Destructive {
 		words = append(words, "Cannot be undone")
@@ -96,8 +96,8 @@ func sdkWords(f *sdkFacts) []string {
 	return words
 }
 
-// result says what a method answers with: a link for a type, its members for anything else.
-func (m *maker) result(s *schema) string {
+// result describes the result of a method: a link for a named type, its members for any other.
+func (m *builder) result(s *schema) string {
 	target, name := m.doc.follow(s)
 	if inside, ok := strings.CutPrefix(name, "Sdk.Page."); ok {
 		return "A page: `items` *array of [" + inside + "](/docs/sdk/types#" + typeID("Sdk."+inside) + ")*, `nextCursor` *string or null*, `hasMore` *boolean*.\n"
@@ -112,11 +112,11 @@ func (m *maker) result(s *schema) string {
 	return body
 }
 
-// typePage has the objects that methods answer with.
-func (m *maker) typePage() Page {
+// typePage returns the page of the objects in results and events.
+func (m *builder) typePage() Page {
 	p := Page{
 		Path: "/docs/sdk/types", Title: "Types", Label: "Types",
-		Lead: "The objects that methods of the SDK answer with, and that events carry. A member that is listed is always there; one that can be null says so.",
+		Lead: "The objects in results of SDK methods and in events. Listed members are always present; those that can be null say so.",
 	}
 	names := []string{}
 	for name := range m.doc.Components.Schemas {
@@ -136,7 +136,7 @@ func (m *maker) typePage() Page {
 	return p
 }
 
-// spaced sets a name such as massMessages as words: Mass messages.
+// spaced turns a name such as massMessages into words: Mass messages.
 func spaced(name string) string {
 	var b strings.Builder
 	for i, r := range name {
@@ -152,7 +152,7 @@ func spaced(name string) string {
 	return b.String()
 }
 
-// sentence ends words with a full stop.
+// sentence adds a full stop if there is none.
 func sentence(words string) string {
 	if words == "" || strings.HasSuffix(words, ".") {
 		return words

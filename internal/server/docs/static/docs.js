@@ -1,4 +1,4 @@
-// What a script adds to pages that work without one: the theme that was chosen in the dashboard, copying, one language for all samples.
+// Enhances pages that also work without scripts: the theme of the dashboard, copy buttons, one language for all samples.
 'use strict'
 {
   const root = document.documentElement
@@ -13,7 +13,7 @@
     try {
       localStorage.setItem('sd.' + key, value)
     } catch {
-      // A browser that keeps nothing shows what it shows.
+      // Without storage the choice is not remembered.
     }
   }
   const dark = matchMedia('(prefers-color-scheme: dark)')
@@ -57,8 +57,8 @@
     for (const input of document.querySelectorAll('.tabs input')) if (input.value === language) input.checked = true
   }
 
-  // Only a box that scrolls takes part in the order of the Tab key. Its size changes with the window and when its tab is
-  // shown, and what is in it becomes wider when the fonts arrive.
+  // Only a box that scrolls is in the Tab order. Its size changes with the window and when its tab is shown, and its content
+  // becomes wider when the fonts load.
   const orderTabs = (boxes) => {
     const update = (box) => {
       if (box.scrollWidth > box.clientWidth) box.tabIndex = 0

@@ -14,45 +14,45 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/idempotency"
 )
 
-// once makes a request that carries a key run once, over all nodes; *idempotency.Keys has it.
-type once interface {
-	// Known says whether the key has been used for the operation.
+// idempotencyStore makes a request with a key run once across all nodes. *idempotency.Keys implements it.
+type idempotencyStore interface {
+	// Known reports whether the key was used before for the operation.
 	Known(ctx context.Context, r idempotency.Request) (bool, error)
-	// Begin reserves the key, or finds the answer that was given under it.
+	// Begin reserves the key, or returns the response that was given under it.
 	Begin(ctx context.Context, r idempotency.Request) (*idempotency.Claim, *idempotency.Answer, error)
-	// Finish keeps the answer, Release forgets that the key was used, Abandon says that nobody knows how it ended.
+	// Finish stores the response. Release forgets that the key was used. Abandon records that the outcome is unknown.
 	Finish(ctx context.Context, c *idempotency.Claim, a idempotency.Answer) error
 	Release(ctx context.Context, c *idempotency.Claim) error
 	Abandon(ctx context.Context, c *idempotency.Claim) error
 }
 
 const (
-	// keyHeader is in the form in which net/http keeps names.
+	// keyHeader is in the canonical form of net/http.
 	keyHeader = "Idempotency-Key"
 	maxKey    = 255
-	// keyedAtMost bounds an operation that declares no timeout: under a key it goes on when its caller has gone.
+	// keyedAtMost bounds an operation that declares no timeout: under a key it continues after its caller disconnected.
 	keyedAtMost = 50 * time.Second
-	// maxKept bounds an answer that is kept. A larger one is sent as it comes.
+	// maxKept bounds the bytes of a stored response. A larger response is sent but not stored.
 	maxKept = 1 << 20
-	// settleAtMost bounds what keeping an answer may take from its caller.
+	// settleAtMost bounds how long storing a response may delay it.
 	settleAtMost = 5 * time.Second
 )
 
-// errReplayed means that the answer is there already.
+// errReplayed means that the response of the first run is sent instead.
 var errReplayed = errors.New("answered before")
 
-// keptHeaders are repeated with an answer.
+// keptHeaders are stored with a response.
 var keptHeaders = [...]string{"Content-Type", "Location", "Link", "Retry-After", "Etag", "Cache-Control", "Preference-Applied"}
 
-// keyParameter describes the header.
+// keyParameter describes the header in the OpenAPI document.
 var keyParameter = huma.Param{
 	Name: keyHeader, In: "header", Schema: &huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(maxKey)},
-	Description: "Makes a repetition safe: within 24 hours the same request with the same key is carried out once, and answered as the first time, " +
-		"with the header Idempotency-Replayed. Use a new random key for every new intent.",
+	Description: "Makes retries safe: for 24 hours, repeating the request with the same key does not run it again but returns the first response, " +
+		"with the header Idempotency-Replayed. Use a new random key for each new operation.",
 }
 
-// keyed is a call under an Idempotency-Key. It stands between the handler and the caller, and holds the answer back until it
-// is kept: a caller that has seen an answer must be given the same again.
+// keyed is the response writer of a call with an Idempotency-Key. It holds the response back until it is stored: a
+// caller that has seen a response must get the same one again.
 type keyed struct {
 	http.ResponseWriter
 	key    string
@@ -60,23 +60,23 @@ type keyed struct {
 	replay *idempotency.Answer
 	status int
 	body   []byte
-	// passing means that the answer has become too large to be kept.
+	// passing means that the response became too large to store and is sent as it is written.
 	passing bool
 }
 
-// WriteHeader notes the status.
+// WriteHeader records the status.
 func (k *keyed) WriteHeader(status int) {
 	if k.status == 0 && status >= http.StatusOK {
 		k.status = status
 	}
 }
 
-// Write holds back what is written, while it is not too much.
+// Write holds back what is written, up to maxKept bytes.
 func (k *keyed) Write(b []byte) (int, error) {
 	k.WriteHeader(http.StatusOK)
 	switch {
 	case k.replay != nil:
-		return len(b), nil // the answer is another
+		return len(b), nil // The stored response is sent instead.
 	case k.passing:
 		return k.ResponseWriter.Write(b)
 	case len(k.body)+len(b) <= maxKept:
@@ -88,24 +88,24 @@ func (k *keyed) Write(b []byte) (int, error) {
 	return k.ResponseWriter.Write(b)
 }
 
-// send gives the caller what was held back.
+// send sends what was held back.
 func (k *keyed) send() {
 	if k.status != 0 {
 		k.ResponseWriter.WriteHeader(k.status)
 	}
-	// The caller may have gone; there is nobody left to tell.
+	// The caller may have disconnected.
 	_, _ = k.ResponseWriter.Write(k.body)
 	k.body = nil
 }
 
-// withdraw drops what was held back, for a problem to take its place.
+// withdraw drops what was held back, so that a problem can take its place.
 func (k *keyed) withdraw() {
 	if !k.passing {
 		k.status, k.body = 0, nil
 	}
 }
 
-// sendReplay answers as the first time.
+// sendReplay sends the stored response.
 func (k *keyed) sendReplay() {
 	h := k.Header()
 	for _, name := range keptHeaders {
@@ -122,10 +122,10 @@ func (k *keyed) sendReplay() {
 // Unwrap lets http.ResponseController reach the connection.
 func (k *keyed) Unwrap() http.ResponseWriter { return k.ResponseWriter }
 
-// serveOnce serves a call under an Idempotency-Key. Once begun it goes on when its caller goes away: the repetition is to find
-// its answer.
+// serveOnce serves a call with an Idempotency-Key. Once started, the call continues if its caller disconnects, so that
+// a retry finds its response.
 func (t *Table) serveOnce(w http.ResponseWriter, r *http.Request, given []string, next http.Handler) {
-	if len(given) != 1 || !soundKey(given[0]) {
+	if len(given) != 1 || !isValidKey(given[0]) {
 		t.Fail(w, r, problem.InvalidRequest.Newf("The Idempotency-Key must be 1 to %d printable ASCII characters, sent once.", maxKey).
 			At("header/"+keyHeader, "format", "must be 1 to 255 printable ASCII characters"))
 		return
@@ -138,12 +138,12 @@ func (t *Table) serveOnce(w http.ResponseWriter, r *http.Request, given []string
 	ctx, cancel := context.WithTimeout(detached, max(call.op.Timeout, keyedAtMost))
 	defer cancel()
 	defer func() {
-		if k.claim != nil && !settled { // a panic is on its way
-			t.settleWith(detached, call, t.Idempotency.Abandon)
+		if k.claim != nil && !settled { // The handler panicked.
+			t.settleClaim(detached, call, t.Idempotency.Abandon)
 		}
 	}()
 	next.ServeHTTP(k, r.WithContext(ctx))
-	t.settle(detached, call)
+	t.settleKey(detached, call)
 	settled = true
 	switch {
 	case k.replay != nil:
@@ -153,7 +153,7 @@ func (t *Table) serveOnce(w http.ResponseWriter, r *http.Request, given []string
 	}
 }
 
-func soundKey(key string) bool {
+func isValidKey(key string) bool {
 	if key == "" || len(key) > maxKey {
 		return false
 	}
@@ -165,33 +165,33 @@ func soundKey(key string) bool {
 	return true
 }
 
-// settle says what is to become of the key. What may succeed later was not carried out, so the key is as good as new; every other
-// answer is kept.
-func (t *Table) settle(ctx context.Context, call *Call) {
+// settleKey stores the response or releases the key. A retryable problem means that the operation was not carried out,
+// so the key may be used again; every other response is stored.
+func (t *Table) settleKey(ctx context.Context, call *Call) {
 	k := call.keyed
 	switch {
-	case k.claim == nil: // refused before it ran, or answered before
+	case k.claim == nil: // Refused before it ran, or replayed.
 	case call.problem != "" && call.retryable:
-		t.settleWith(ctx, call, t.Idempotency.Release)
+		t.settleClaim(ctx, call, t.Idempotency.Release)
 	default:
-		t.settleWith(ctx, call, func(ctx context.Context, c *idempotency.Claim) error {
+		t.settleClaim(ctx, call, func(ctx context.Context, c *idempotency.Claim) error {
 			return t.Idempotency.Finish(ctx, c, k.answer())
 		})
 	}
 }
 
-// settleWith settles a claim. If that fails the work is done all the same, so its caller gets the answer; a repetition is told that
-// the outcome is not known.
-func (t *Table) settleWith(ctx context.Context, call *Call, how func(context.Context, *idempotency.Claim) error) {
+// settleClaim ends a claim. If that fails, the caller still gets the response, because the work is done. A retry is
+// then answered that the outcome is unknown.
+func (t *Table) settleClaim(ctx context.Context, call *Call, how func(context.Context, *idempotency.Claim) error) {
 	ctx, cancel := context.WithTimeout(ctx, settleAtMost)
 	defer cancel()
 	if err := how(ctx, call.keyed.claim); err != nil {
-		t.Log.LogAttrs(ctx, slog.LevelWarn, "idempotency key not settled",
+		t.Log.LogAttrs(ctx, slog.LevelWarn, "cannot settle idempotency key",
 			slog.String("request_id", string(call.Request)), slog.String("operation", call.op.ID), slog.Any("error", err))
 	}
 }
 
-// answer is what is kept.
+// answer returns the response in the form in which it is stored.
 func (k *keyed) answer() idempotency.Answer {
 	a := idempotency.Answer{Status: k.status, Header: map[string]string{}, Body: k.body, TooLarge: k.passing}
 	if a.Status == 0 {
@@ -205,9 +205,9 @@ func (k *keyed) answer() idempotency.Answer {
 	return a
 }
 
-// enter admits a call, and makes sure that one under an Idempotency-Key runs once. A repetition costs what any call does, and
-// nothing of an account's limits: nothing is done to it.
-func (t *Table) enter(ctx context.Context, call *Call) error {
+// admitAndReserve admits a call and reserves its Idempotency-Key, if it has one. A replay counts as a plain call but
+// uses none of an account's limits, because nothing is done to the account.
+func (t *Table) admitAndReserve(ctx context.Context, call *Call) error {
 	k := call.keyed
 	if k == nil {
 		return t.admit(ctx, call)
@@ -236,7 +236,7 @@ func (t *Table) enter(ctx context.Context, call *Call) error {
 	return err
 }
 
-// leaseOf is how long a run may be silent before it counts as dead: longer than it may take.
+// leaseOf returns how long a run may be silent before it counts as dead: longer than it may take.
 func leaseOf(op *Operation) time.Duration {
 	return max(idempotency.Lease, op.Timeout+settleAtMost+answerSlack)
 }

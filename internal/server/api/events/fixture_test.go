@@ -30,79 +30,79 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// rig is the face with nothing but events, for two orgs: mine and theirs.
-type rig struct {
+// fixture serves only the event operations, for two orgs: mine and theirs.
+type fixture struct {
 	*endpoint.Table
 	*streamtest.Memory
 	streams *stream.Streams
 	url     string
 
-	people   map[string]*apikey.Principal // by key
+	keys     map[string]*apikey.Principal // By token.
 	accounts map[id.Account]id.Org
 	mine     id.Account
 	theirs   id.Account
 
-	// permit replaces what permits everything.
+	// permit replaces the default, which permits everything.
 	permit atomic.Pointer[func(context.Context, id.Org) error]
 
 	mu       sync.Mutex
 	streamed int64
 }
 
-func (r *rig) Authenticate(_ context.Context, token string) (endpoint.Identity, error) {
-	p := r.people[token]
+func (r *fixture) Authenticate(_ context.Context, token string) (endpoint.Identity, error) {
+	p := r.keys[token]
 	if p == nil {
-		return endpoint.Identity{}, problem.KeyInvalid.New("nobody")
+		return endpoint.Identity{}, problem.KeyInvalid.New("unknown key")
 	}
 	return endpoint.Identity{Principal: p, Scopes: p.Scopes, Kind: audit.ActorKey}, nil
 }
 
-func (r *rig) Refresh(_ context.Context, who endpoint.Identity) (endpoint.Identity, error) {
+func (r *fixture) Refresh(_ context.Context, who endpoint.Identity) (endpoint.Identity, error) {
 	return who, nil
 }
 
-func (r *rig) Get(_ context.Context, owner id.Org, at id.Account) (account.Account, error) {
+func (r *fixture) Get(_ context.Context, owner id.Org, at id.Account) (account.Account, error) {
 	if r.accounts[at] != owner {
 		return account.Account{}, problem.AccountNotFound.New("The organisation has no account with this id.")
 	}
 	return account.Account{}, nil
 }
 
-func (r *rig) Streamed(_ id.Org, n int64) {
+func (r *fixture) Streamed(_ id.Org, n int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.streamed += n
 }
 
-func (r *rig) Holder(_ context.Context, owner id.Org, key id.Key) (*apikey.Principal, error) {
-	for _, p := range r.people {
+func (r *fixture) Holder(_ context.Context, owner id.Org, key id.Key) (*apikey.Principal, error) {
+	for _, p := range r.keys {
 		if p.Org.ID == owner && p.Key.ID == key {
 			return p, nil
 		}
 	}
-	return nil, problem.KeyRevoked.New("gone")
+	return nil, problem.KeyRevoked.New("revoked")
 }
 
-func (*rig) Guess(string) error { return nil }
+func (*fixture) Guess(string) error { return nil }
 
-func (*rig) Missed(string) {}
+func (*fixture) Missed(string) {}
 
-// newRig makes the face; change may alter what streams stand on.
-func newRig(t testing.TB, change func(*rig, *stream.Deps)) *rig {
+// newFixture starts the server; change may alter the dependencies of streams.
+func newFixture(t testing.TB, change func(*fixture, *stream.Deps)) *fixture {
 	t.Helper()
 	sandbox, err := catalog.Sandbox()
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{Memory: streamtest.New(time.Now), people: map[string]*apikey.Principal{}, accounts: map[id.Account]id.Org{}, mine: id.New[id.Account](), theirs: id.New[id.Account]()}
+	r := &fixture{Memory: streamtest.New(time.Now), keys: map[string]*apikey.Principal{}, accounts: map[id.Account]id.Org{}, mine: id.New[id.Account](), theirs: id.New[id.Account]()}
 	for key, at := range map[string]id.Account{"mine": r.mine, "theirs": r.theirs} {
 		o := org.Org{ID: id.New[id.Org](), Environment: org.EnvSandbox, Limits: org.Limits{MaxStreamsPerAccount: 3, EventRetentionDays: 7}}
-		r.people[key] = &apikey.Principal{Scopes: scope.Everyday(), Org: o, Key: apikey.Key{ID: id.New[id.Key]()}}
+		r.keys[key] = &apikey.Principal{Scopes: scope.Everyday(), Org: o, Key: apikey.Key{ID: id.New[id.Key]()}}
 		r.accounts[at] = o.ID
 	}
-	limited := *r.people["mine"]
+	limited := *r.keys["mine"]
 	limited.Key = apikey.Key{ID: id.New[id.Key](), Allow: apikey.Allow{Accounts: []id.Account{r.mine}}}
-	r.people["limited"] = &limited
+	r.keys["limited"] = &limited
 	deps := stream.Deps{Store: r.Memory, Wire: r.Memory, Redis: streamtest.NoRedis{}, DB: nil, Keys: r, Log: slog.New(slog.DiscardHandler), Now: time.Now}
 	if change != nil {
 		change(r, &deps)
@@ -140,20 +140,20 @@ func newRig(t testing.TB, change func(*rig, *stream.Deps)) *rig {
 	return r
 }
 
-// path is that of an account's events.
+// path returns the path of an account's events.
 func path(at id.Account) string { return "/v1/accounts/" + string(at) + "/events" }
 
-func (r *rig) org(key string) id.Org { return r.people[key].Org.ID }
+func (r *fixture) org(key string) id.Org { return r.keys[key].Org.ID }
 
-// reply is an answer of the face.
+// reply is a response.
 type reply struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// send makes a request with a key, if it is not empty, and headers.
-func (r *rig) send(t testing.TB, method, target, key string, headers ...string) (*http.Response, context.CancelFunc) {
+// send sends a request with headers, and with a key if it is not empty.
+func (r *fixture) send(t testing.TB, method, target, key string, headers ...string) (*http.Response, context.CancelFunc) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	req, err := http.NewRequestWithContext(ctx, method, r.url+target, nil)
@@ -173,8 +173,8 @@ func (r *rig) send(t testing.TB, method, target, key string, headers ...string) 
 	return res, cancel
 }
 
-// call makes a request and reads the whole answer.
-func (r *rig) call(t testing.TB, method, target, key string, headers ...string) reply {
+// call sends a request and reads the whole response.
+func (r *fixture) call(t testing.TB, method, target, key string, headers ...string) reply {
 	t.Helper()
 	res, cancel := r.send(t, method, target, key, headers...)
 	defer cancel()
@@ -186,8 +186,8 @@ func (r *rig) call(t testing.TB, method, target, key string, headers ...string) 
 	return reply{res.StatusCode, res.Header, string(text)}
 }
 
-// pull asks for a page.
-func (r *rig) pull(t testing.TB, target, key string) (page struct {
+// pull requests a page.
+func (r *fixture) pull(t testing.TB, target, key string) (page struct {
 	Events     []struct{ ID, Event string }
 	NextCursor string
 	Gap        bool
@@ -212,7 +212,7 @@ type source struct {
 }
 
 // open opens a stream and waits for the first event.
-func (r *rig) open(t testing.TB, target, key string, headers ...string) (*source, seen) {
+func (r *fixture) open(t testing.TB, target, key string, headers ...string) (*source, seen) {
 	t.Helper()
 	res, cancel := r.send(t, http.MethodGet, target, key, headers...) //nolint:bodyclose // ended by cancel
 	s := &source{res, make(chan seen, 1000), cancel}
@@ -242,19 +242,19 @@ func (r *rig) open(t testing.TB, target, key string, headers ...string) (*source
 	return s, s.next(t)
 }
 
-// next is the next event; the zero one at the end of the stream.
+// next returns the next event; the zero value at the end of the stream.
 func (s *source) next(t testing.TB) seen {
 	t.Helper()
 	select {
 	case one := <-s.events:
 		return one
 	case <-time.After(time.Minute):
-		t.Fatal("nothing came")
+		t.Fatal("no event arrived")
 	}
 	return seen{}
 }
 
-// names are those of the next events.
+// names returns the names of the next n events.
 func (s *source) names(t testing.TB, n int) (list []string) {
 	t.Helper()
 	for range n {

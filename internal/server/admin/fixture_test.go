@@ -15,7 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
 
-// withSandbox is a sandbox platform of the test's own, with two proxies for one region and one for the other.
+// withSandbox starts a sandbox platform for the test, with two proxies for one region and one for the other.
 func withSandbox(t testing.TB) testnode.Setup {
 	t.Helper()
 	platform := sandboxtest.New(t, func(cfg *sandbox.Config) {
@@ -25,12 +25,12 @@ func withSandbox(t testing.TB) testnode.Setup {
 	return testnode.Setup{Sandbox: platform.URL, Egress: secret.New("us=" + us.URL() + "," + more.URL() + " uk=" + uk.URL())}
 }
 
-// session is one that was copied from a browser.
+// session is a session that was copied from a browser.
 type session struct {
 	Cookie, Agent, Device string
 }
 
-// connect connects an account by a session that the sandbox gives out.
+// connect connects an account with a session from the sandbox.
 func connect(t testing.TB, n *testnode.Node, o testnode.Org, extra map[string]any) (account string, with session) {
 	t.Helper()
 	got := n.Call(t, http.MethodPost, "/v1/sandbox/session", o.Key, map[string]any{"login": "ok+" + o.KeyID + "@sandbox.test"}).JSON()
@@ -66,12 +66,12 @@ func until(t testing.TB, what string, holds func() bool) {
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-deadline:
-			t.Fatalf("never: %s", what)
+			t.Fatalf("timed out waiting until %s", what)
 		}
 	}
 }
 
-// receiver counts what a customer's server gets.
+// receiver starts a webhook receiver that counts its requests.
 func receiver(t testing.TB) (address string, had *atomic.Int64) {
 	t.Helper()
 	had = &atomic.Int64{}
@@ -80,7 +80,7 @@ func receiver(t testing.TB) (address string, had *atomic.Int64) {
 	return server.URL, had
 }
 
-// part walks into a JSON value by names and places.
+// part returns the value at a path of names and indexes in a JSON value.
 func part(t testing.TB, value any, path ...any) any {
 	t.Helper()
 	for _, step := range path {

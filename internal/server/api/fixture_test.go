@@ -11,7 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
 
-// withSandbox is a sandbox platform of the test's own, with a proxy per region around it, for nodes to connect accounts on.
+// withSandbox starts a sandbox platform for the test, with a proxy per region, and returns a setup that uses them.
 func withSandbox(t testing.TB) testnode.Setup {
 	t.Helper()
 	platform := sandboxtest.New(t, func(cfg *sandbox.Config) {
@@ -21,7 +21,7 @@ func withSandbox(t testing.TB) testnode.Setup {
 	return testnode.Setup{Sandbox: platform.URL, Egress: secret.New("us=" + us.URL() + " uk=" + uk.URL())}
 }
 
-// connected is an account of an org.
+// connected connects an account of an org.
 func connected(t *testing.T, n *testnode.Node, o testnode.Org) string {
 	t.Helper()
 	login := "ok+" + o.KeyID + random(t) + "@sandbox.test"
@@ -33,7 +33,7 @@ func connected(t *testing.T, n *testnode.Node, o testnode.Org) string {
 	return account
 }
 
-// held is a call whose answer is waited for.
+// held sends a request and waits for its result.
 func held(t *testing.T, n *testnode.Node, key, path string, body map[string]any) testnode.Reply {
 	t.Helper()
 	reply, err := testnode.Send(withHeader(t, http.MethodPost, n.URL+path, key, body, "Prefer", "wait=25"))

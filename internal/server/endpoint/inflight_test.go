@@ -24,7 +24,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// tenants has an org for every token.
+// tenants authenticates each token as its own org.
 type tenants struct{}
 
 func (tenants) Authenticate(_ context.Context, token string) (endpoint.Identity, error) {
@@ -48,10 +48,10 @@ type noteOutput struct {
 	}
 }
 
-// newNotes is a face with one operation that takes a body and one that takes none. The second calls read.
-func newNotes(t *testing.T, now func() time.Time, read func()) *face {
+// newNotesFixture has an operation with a body and one without. The second calls read.
+func newNotesFixture(t *testing.T, now func() time.Time, read func()) *fixture {
 	t.Helper()
-	f := newFace(t, func(d *endpoint.Deps) { d.Auth, d.Now, d.Count = tenants{}, now, nil })
+	f := newFixture(t, func(d *endpoint.Deps) { d.Auth, d.Now, d.Count = tenants{}, now, nil })
 	endpoint.Typed(f.Table, endpoint.Operation{
 		ID: "writeNote", Method: http.MethodPost, Path: "/notes", Summary: "S", Tag: "T", Status: http.StatusOK, Quota: admission.Plain,
 		Unaudited: "a test", Example: map[string]any{"text": "x"},
@@ -69,16 +69,16 @@ func newNotes(t *testing.T, now func() time.Time, read func()) *face {
 	return f
 }
 
-// slowHead is a request whose body never comes, but for its first byte.
+// slowHead is a request of whose body only the first byte arrives.
 const slowHead = "POST /notes HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer slow\r\nContent-Type: application/json\r\nContent-Length: 4000\r\n\r\n{"
 
-// 2,200 requests of one key whose bodies never come leave the node to others, to callers at the same address too, and to the same key's
-// requests without a body. Most of them are refused at once.
+// 2,200 requests of one key whose bodies never arrive do not block other callers, even at the same address, nor
+// requests of the same key without a body. Most of them are refused immediately.
 func TestBodiesThatNeverComeDoNotStopANode(t *testing.T) {
 	t.Parallel()
 	const slow, kept = 2200, 200
-	later := func() time.Time { return time.Now().Add(time.Hour) } // so that no body is given up during the test
-	f := newNotes(t, later, func() {})
+	later := func() time.Time { return time.Now().Add(time.Hour) } // No body times out during the test.
+	f := newNotesFixture(t, later, func() {})
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	refused := make(chan string, slow)
@@ -95,7 +95,7 @@ func TestBodiesThatNeverComeDoNotStopANode(t *testing.T) {
 			}
 			res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			if err != nil {
-				return // the test is over
+				return // The test is over.
 			}
 			defer res.Body.Close()
 			var problem struct{ Reason string }
@@ -105,7 +105,7 @@ func TestBodiesThatNeverComeDoNotStopANode(t *testing.T) {
 	}
 	for range slow - kept {
 		if got := <-refused; got != "429 org_bodies" {
-			t.Fatalf("a body that never comes: %s", got)
+			t.Fatalf("a body that never arrives: %s", got)
 		}
 	}
 	call := func(method, key, body string, want int) {
@@ -132,12 +132,12 @@ func TestBodiesThatNeverComeDoNotStopANode(t *testing.T) {
 	}
 	call(http.MethodPost, "slow", `{"text":"x"}`, http.StatusTooManyRequests)
 	if len(refused) > 0 {
-		t.Errorf("one more was answered: %s", <-refused)
+		t.Errorf("another request was answered: %s", <-refused)
 	}
 }
 
-// A body that stops is given up after 3 s, one that trickles after 10 s; the places of both are free again.
-func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) {
+// A body that stalls times out after 3 s, one that trickles after 10 s. Neither is counted afterwards.
+func TestSlowBodiesTimeOut(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
@@ -147,7 +147,7 @@ func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				f := newNotes(t, time.Now, func() {})
+				f := newNotesFixture(t, time.Now, func() {})
 				near, far := net.Pipe()
 				line := &oneConn{conn: far, closed: make(chan struct{})}
 				server := &http.Server{Handler: f, ReadHeaderTimeout: time.Minute}
@@ -156,7 +156,7 @@ func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) {
 					defer close(served)
 					_ = server.Serve(line)
 				}()
-				began := time.Now()
+				start := time.Now()
 				done := make(chan struct{})
 				go func() {
 					defer close(done)
@@ -172,14 +172,14 @@ func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if took := time.Since(began); res.StatusCode != http.StatusRequestTimeout || took != c.want {
+				if took := time.Since(start); res.StatusCode != http.StatusRequestTimeout || took != c.want {
 					t.Errorf("%d after %s, want 408 after %s", res.StatusCode, took, c.want)
 				}
 				_, _ = res.Body.Close(), near.Close()
 				_ = server.Close()
 				<-served
 				<-done
-				if bodies, working := f.Places(); bodies != 0 || working != 0 {
+				if bodies, working := f.InFlight(); bodies != 0 || working != 0 {
 					t.Errorf("%d bodies and %d requests are still counted", bodies, working)
 				}
 			})
@@ -207,12 +207,12 @@ func (l *oneConn) Accept() (net.Conn, error) {
 func (l *oneConn) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
 func (l *oneConn) Addr() net.Addr { return l.conn.LocalAddr() }
 
-// An org has at most half of a node's places, so that its slow requests do not stop those of others.
-func TestAnOrgHasHalfOfTheNodesPlaces(t *testing.T) {
+// An org can use at most half of a node's concurrency, so that its slow requests do not block those of others.
+func TestAnOrgCanUseHalfOfANode(t *testing.T) {
 	t.Parallel()
 	const half = 1000
-	began, free := make(chan struct{}, 2*half), make(chan struct{})
-	f := newNotes(t, time.Now, func() { began <- struct{}{}; <-free })
+	started, free := make(chan struct{}, 2*half), make(chan struct{})
+	f := newNotesFixture(t, time.Now, func() { started <- struct{}{}; <-free })
 	get := func(key string) *httptest.ResponseRecorder {
 		return f.do(t, http.MethodGet, "/notes", http.Header{"Authorization": {"Bearer " + key}})
 	}
@@ -221,7 +221,7 @@ func TestAnOrgHasHalfOfTheNodesPlaces(t *testing.T) {
 		wait.Go(func() { get("busy") })
 	}
 	for range half {
-		<-began
+		<-started
 	}
 	if w := get("busy"); w.Code != http.StatusTooManyRequests || !strings.Contains(w.Body.String(), `"reason":"org_concurrency"`) {
 		t.Errorf("one more: %d %s", w.Code, w.Body)
@@ -231,10 +231,10 @@ func TestAnOrgHasHalfOfTheNodesPlaces(t *testing.T) {
 			t.Errorf("another org: %d %s", w.Code, w.Body)
 		}
 	})
-	<-began
+	<-started
 	close(free)
 	wait.Wait()
-	if bodies, working := f.Places(); bodies != 0 || working != 0 {
+	if bodies, working := f.InFlight(); bodies != 0 || working != 0 {
 		t.Errorf("%d bodies and %d requests are still counted", bodies, working)
 	}
 }

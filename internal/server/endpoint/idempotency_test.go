@@ -22,22 +22,22 @@ import (
 	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
 )
 
-// onceFace is a face that takes keys. behave is what its operations do, runs how often they did.
-type onceFace struct {
-	*face
+// keyedFixture accepts Idempotency-Keys. Its operations call behave; runs counts them.
+type keyedFixture struct {
+	*fixture
 	db     *postgres.DB
 	runs   atomic.Int64
 	behave func(ctx context.Context) error
 }
 
-type onceInput struct {
+type keyedInput struct {
 	ID   string `path:"id"`
 	Body struct {
 		Text string `json:"text" minLength:"1"`
 	}
 }
 
-type onceOutput struct {
+type keyedOutput struct {
 	Location string `header:"Location"`
 	Body     struct {
 		Run  int64  `json:"run"`
@@ -45,11 +45,11 @@ type onceOutput struct {
 	}
 }
 
-func newOnceFace(t *testing.T) *onceFace {
+func newKeyedFixture(t *testing.T) *keyedFixture {
 	t.Helper()
-	f := &onceFace{db: testenv.Postgres(t), behave: func(context.Context) error { return nil }}
+	f := &keyedFixture{db: testenv.Postgres(t), behave: func(context.Context) error { return nil }}
 	keys := idempotency.New(idempotency.Deps{DB: f.db, Seal: sealtest.New(t, f.db, nil)})
-	f.face = newFace(t, func(d *endpoint.Deps) { d.Idempotency = keys })
+	f.fixture = newFixture(t, func(d *endpoint.Deps) { d.Idempotency = keys })
 	_, err := f.db.Pool().Exec(t.Context(), `INSERT INTO org (id, name, plan, environment, contact_email, created_at, updated_at)
 		VALUES ($1, 'T', 'starter', 'live', 'a@b.test', now(), now())`, f.customer.principal.Org.ID)
 	if err != nil {
@@ -60,8 +60,8 @@ func newOnceFace(t *testing.T) *onceFace {
 		endpoint.Typed(f.Table, endpoint.Operation{
 			ID: name, Method: http.MethodPost, Path: "/" + name + "/{id}", Tag: "T", Summary: "S", Status: http.StatusCreated, Audit: "x",
 			Quota: admission.Write, Account: "id", Example: map[string]any{"text": "x"}, Repeatable: repeatable,
-		}, func(ctx context.Context, in *onceInput) (*onceOutput, error) {
-			out := &onceOutput{Location: "/typed/1"}
+		}, func(ctx context.Context, in *keyedInput) (*keyedOutput, error) {
+			out := &keyedOutput{Location: "/typed/1"}
 			out.Body.Run, out.Body.Text = f.runs.Add(1), in.Body.Text
 			return out, f.behave(ctx)
 		})
@@ -93,13 +93,13 @@ func newOnceFace(t *testing.T) *onceFace {
 	return f
 }
 
-// send makes a request under a key; none if it is empty.
-func (f *onceFace) send(t *testing.T, method, target, key, body string) *httptest.ResponseRecorder {
+// send sends a request with an Idempotency-Key; without one if key is empty.
+func (f *keyedFixture) send(t *testing.T, method, target, key, body string) *httptest.ResponseRecorder {
 	t.Helper()
 	return f.sendIn(t.Context(), method, target, key, body)
 }
 
-func (f *onceFace) sendIn(ctx context.Context, method, target, key, body string) *httptest.ResponseRecorder {
+func (f *keyedFixture) sendIn(ctx context.Context, method, target, key, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequestWithContext(ctx, method, target, strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer x")
 	r.Header.Set("Content-Type", "application/json")
@@ -115,10 +115,10 @@ var accountPath = "/typed-false/" + string(id.New[id.Account]())
 
 const hello = `{"text":"<hello & bye>"}`
 
-// A repetition under the same key runs nothing and is answered with the same bytes, typed or plain.
-func TestRepetitionsAreAnsweredAsTheFirstTime(t *testing.T) {
+// A retry with the same key runs nothing and gets the same bytes, typed or plain.
+func TestRetriesGetTheFirstResponse(t *testing.T) {
 	t.Parallel()
-	f := newOnceFace(t)
+	f := newKeyedFixture(t)
 	for _, c := range [][2]string{{http.MethodPost, accountPath}, {http.MethodPut, "/plain?x=1"}} {
 		first, again := f.send(t, c[0], c[1], "k 1!", hello), f.send(t, c[0], c[1], "k 1!", hello)
 		if first.Code >= 300 || first.Code != again.Code || first.Body.String() != again.Body.String() || first.Body.Len() == 0 {
@@ -144,19 +144,19 @@ func TestRepetitionsAreAnsweredAsTheFirstTime(t *testing.T) {
 	f.send(t, http.MethodPost, "/stream", "k", "")
 	f.send(t, http.MethodPost, "/stream", "k", "")
 	if f.runs.Load() != 6 {
-		t.Errorf("%d runs with two without a key and two streams", f.runs.Load())
+		t.Errorf("%d runs after two requests without a key and two streams", f.runs.Load())
 	}
 }
 
-// A repetition uses none of the account's limits: nothing is done to the account.
-func TestRepetitionsUseNoAccountsLimits(t *testing.T) {
+// A replay uses none of the account's limits, because nothing is done to the account.
+func TestReplaysUseNoAccountLimits(t *testing.T) {
 	t.Parallel()
-	f := newOnceFace(t)
+	f := newKeyedFixture(t)
 	f.send(t, http.MethodPost, accountPath, "k", hello)
 	f.send(t, http.MethodPost, accountPath, "k", hello)
 	f.send(t, http.MethodPost, accountPath, "l", hello)
 	var got []admission.Quota
-	for _, c := range f.door.calls() {
+	for _, c := range f.admission.calls() {
 		got = append(got, c.Quota)
 	}
 	if !slices.Equal(got, []admission.Quota{admission.Write, admission.Plain, admission.Write}) {
@@ -164,26 +164,26 @@ func TestRepetitionsUseNoAccountsLimits(t *testing.T) {
 	}
 }
 
-// What was decided is kept, refusals too; what may succeed later, or was refused before it ran, is tried again.
-func TestWhatIsKept(t *testing.T) {
+// Final responses are stored, including refusals. A response that is retryable is not stored, and a retry runs again.
+func TestOnlyFinalResponsesAreStored(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
 		err    error
 		status int
 		kept   bool
 	}{
-		"a refusal":         {problem.PlanRequired.New("no"), 402, true},
-		"not allowed":       {problem.ScopeEscalation.New("no"), 403, true},
-		"not there":         {problem.AccountNotFound.New("no"), 404, true},
-		"a limit":           {problem.QuotaExceeded.New("no").After(3), 429, false},
-		"away":              {problem.UpstreamUnavailable.New("no"), 503, false},
-		"nobody knows":      {errors.Join(postgres.ErrOutcomeUnknown, errors.New("x")), 500, true},
-		"a fault":           {errors.New("x"), 500, true},
-		"an unknown ending": {problem.UpstreamTimeout.New("no").After(3).InDoubt(), 504, true},
+		"a refusal":       {problem.PlanRequired.New("no"), 402, true},
+		"not allowed":     {problem.ScopeEscalation.New("no"), 403, true},
+		"not found":       {problem.AccountNotFound.New("no"), 404, true},
+		"a limit":         {problem.QuotaExceeded.New("no").After(3), 429, false},
+		"unavailable":     {problem.UpstreamUnavailable.New("no"), 503, false},
+		"unknown commit":  {errors.Join(postgres.ErrOutcomeUnknown, errors.New("x")), 500, true},
+		"a fault":         {errors.New("x"), 500, true},
+		"unknown outcome": {problem.UpstreamTimeout.New("no").After(3).InDoubt(), 504, true},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			f := newOnceFace(t)
+			f := newKeyedFixture(t)
 			f.behave = func(context.Context) error { return c.err }
 			for _, target := range [][2]string{{http.MethodPost, accountPath}, {http.MethodPut, "/plain"}} {
 				f.runs.Store(0)
@@ -202,29 +202,30 @@ func TestWhatIsKept(t *testing.T) {
 	}
 }
 
-// A request that is refused before it runs leaves its key free.
-func TestRefusedBeforeItRuns(t *testing.T) {
+// A request that is refused before it runs does not use up its key.
+func TestRefusedRequestsDoNotUseTheKey(t *testing.T) {
 	t.Parallel()
-	f := newOnceFace(t)
+	f := newKeyedFixture(t)
 	if w := f.send(t, http.MethodPost, accountPath, "k", `{"text":""}`); w.Code != http.StatusUnprocessableEntity {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	f.door.decide = func(admission.Call) admission.Decision {
+	f.admission.decide = func(admission.Call) admission.Decision {
 		return admission.Decision{Denied: &admission.Denial{Reason: admission.OrgPerMinute, Wait: 1}}
 	}
 	if w := f.send(t, http.MethodPost, accountPath, "k", hello); w.Code != http.StatusTooManyRequests {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	f.door.decide = nil
+	f.admission.decide = nil
 	if w := f.send(t, http.MethodPost, accountPath, "k", hello); w.Code != http.StatusCreated || w.Header().Get("Idempotency-Replayed") != "" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
 
-// A request goes on when its caller goes away, so that the repetition finds its answer; meanwhile it is told to wait.
-func TestACallerThatGoesAwayFindsTheAnswer(t *testing.T) {
+// A request continues after its caller disconnected, and a later retry gets its response. A retry while it runs gets
+// 409.
+func TestARetryFindsTheResponseAfterADisconnect(t *testing.T) {
 	t.Parallel()
-	f := newOnceFace(t)
+	f := newKeyedFixture(t)
 	started, gone := make(chan struct{}), make(chan struct{})
 	f.behave = func(ctx context.Context) error {
 		close(started)
@@ -247,10 +248,10 @@ func TestACallerThatGoesAwayFindsTheAnswer(t *testing.T) {
 	}
 }
 
-// A run that breaks off is not repeated, unless running it twice does no harm.
-func TestBrokenRuns(t *testing.T) {
+// A run that panicked is not repeated, unless the operation is repeatable.
+func TestOnlyRepeatableOperationsRunAgainAfterAPanic(t *testing.T) {
 	t.Parallel()
-	f := newOnceFace(t)
+	f := newKeyedFixture(t)
 	f.behave = func(context.Context) error { panic("broken") }
 	repeatable := strings.Replace(accountPath, "false", "true", 1)
 	for _, path := range []string{accountPath, repeatable} {
@@ -271,10 +272,10 @@ func TestBrokenRuns(t *testing.T) {
 	}
 }
 
-// An answer that is too large to be kept reaches its caller whole; a repetition is told that it was carried out.
-func TestLargeAnswersAreNotRepeated(t *testing.T) {
+// A response that is too large to be stored reaches its caller complete. A retry learns only that the request was done.
+func TestLargeResponsesAreNotReplayed(t *testing.T) {
 	t.Parallel()
-	f := newOnceFace(t)
+	f := newKeyedFixture(t)
 	w := f.send(t, http.MethodPut, "/plain?large", "k", hello)
 	if w.Code != http.StatusAccepted || w.Body.Len() != 1100*1024+len("run 1") {
 		t.Errorf("%d with %d bytes", w.Code, w.Body.Len())
@@ -285,10 +286,10 @@ func TestLargeAnswersAreNotRepeated(t *testing.T) {
 	}
 }
 
-// A key is 1 to 255 printable characters of ASCII, given once.
-func TestKeysMustBeSound(t *testing.T) {
+// A key is 1 to 255 printable ASCII characters, sent once.
+func TestMalformedKeysAreRejected(t *testing.T) {
 	t.Parallel()
-	f := newOnceFace(t)
+	f := newKeyedFixture(t)
 	for _, c := range []struct {
 		keys []string
 		want int
@@ -307,10 +308,10 @@ func TestKeysMustBeSound(t *testing.T) {
 	}
 }
 
-// The header is part of the document, wherever it is taken.
-func TestTheDocumentTellsOfKeys(t *testing.T) {
+// The OpenAPI document describes the header for every operation that accepts it.
+func TestTheDocumentDescribesIdempotencyKeys(t *testing.T) {
 	t.Parallel()
-	f := newFace(t, func(d *endpoint.Deps) { d.Idempotency = idempotency.New(idempotency.Deps{DB: nil, Seal: nil}) })
+	f := newFixture(t, func(d *endpoint.Deps) { d.Idempotency = idempotency.New(idempotency.Deps{DB: nil, Seal: nil}) })
 	endpoint.Plain(f.Table, endpoint.Operation{
 		ID: "plain", Method: http.MethodPut, Path: "/plain/{id}", Tag: "T", Summary: "S", Status: http.StatusOK, Audit: "x",
 		Body: struct{ Text string }{}, Example: map[string]any{"text": "x"},
@@ -323,19 +324,19 @@ func TestTheDocumentTellsOfKeys(t *testing.T) {
 	}
 }
 
-// A call without a key costs nothing more on a face that takes keys.
+// A call without a key costs no allocation more on a server that accepts keys.
 //
 //nolint:paralleltest // it counts the allocations of the whole process
 func TestNoKeyCostsNothing(t *testing.T) {
 	measure := func(change func(*endpoint.Deps)) float64 {
-		f := newFace(t, change)
+		f := newFixture(t, change)
 		endpoint.Plain(f.Table, endpoint.Operation{
 			ID: "x", Method: http.MethodPost, Path: "/x", Tag: "T", Summary: "S", Status: http.StatusOK, Unaudited: "x", Quota: admission.Free,
 		}, func(http.ResponseWriter, *http.Request) error { return nil })
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/x", nil)
 		r.Header.Set("Authorization", "Bearer x")
 		least := math.Inf(1)
-		for range 5 { // now and then the runtime itself allocates
+		for range 5 { // The runtime itself allocates now and then.
 			least = min(least, testing.AllocsPerRun(100, func() { f.ServeHTTP(httptest.NewRecorder(), r) }))
 		}
 		return least

@@ -12,15 +12,15 @@ import (
 	"strings"
 )
 
-// answer is something that is sent as it is, kept compressed.
-type answer struct {
+// staticResponse is a response that never changes, kept compressed.
+type staticResponse struct {
 	kind string
 	tag  string
 	size int
 	gzip []byte
 }
 
-func newAnswer(kind string, content []byte) *answer {
+func newStaticResponse(kind string, content []byte) *staticResponse {
 	sum := sha256.Sum256(content)
 	var small bytes.Buffer
 	w, err := gzip.NewWriterLevel(&small, gzip.BestCompression)
@@ -31,20 +31,21 @@ func newAnswer(kind string, content []byte) *answer {
 		err = w.Close()
 	}
 	if err != nil {
-		panic(err) // a buffer takes everything, and the level is a constant
+		panic(err) // Writing to a buffer does not fail, and the level is a constant.
 	}
-	return &answer{kind: kind, tag: base64.RawURLEncoding.EncodeToString(sum[:12]), size: len(content), gzip: small.Bytes()}
+	return &staticResponse{kind: kind, tag: base64.RawURLEncoding.EncodeToString(sum[:12]), size: len(content), gzip: small.Bytes()}
 }
 
-// write sends it, or says that the reader has it already. Caches ask again after a few minutes unless it is good for ever.
-func (a *answer) write(w http.ResponseWriter, r *http.Request, status int, cache string) {
+// write sends the response, or 304 if the reader's copy is current. Caches revalidate after a few minutes, except for
+// cacheLong.
+func (a *staticResponse) write(w http.ResponseWriter, r *http.Request, status int, cache string) {
 	h := w.Header()
 	h.Set("Content-Type", a.kind)
 	h.Set("Cache-Control", cache)
 	if !slices.Contains(h.Values("Vary"), "Accept-Encoding") {
 		h.Add("Vary", "Accept-Encoding")
 	}
-	h.Set("ETag", `W/"`+a.tag+`"`) // weak: compressed or not, it is the same
+	h.Set("ETag", `W/"`+a.tag+`"`) // Weak: the compressed form has the same tag.
 	if status == http.StatusOK && strings.Contains(r.Header.Get("If-None-Match"), `"`+a.tag+`"`) {
 		w.WriteHeader(http.StatusNotModified)
 		return
@@ -54,7 +55,7 @@ func (a *answer) write(w http.ResponseWriter, r *http.Request, status int, cache
 		h.Set("Content-Length", strconv.Itoa(len(a.gzip)))
 		w.WriteHeader(status)
 		if r.Method != http.MethodHead {
-			_, _ = w.Write(a.gzip) // the reader may have gone
+			_, _ = w.Write(a.gzip) // The reader may have disconnected.
 		}
 		return
 	}
@@ -63,13 +64,13 @@ func (a *answer) write(w http.ResponseWriter, r *http.Request, status int, cache
 	if r.Method != http.MethodHead {
 		plain, err := gzip.NewReader(bytes.NewReader(a.gzip))
 		if err != nil {
-			panic(err) // we have written it ourselves
+			panic(err) // newStaticResponse wrote it.
 		}
-		_, _ = io.Copy(w, plain) // the reader may have gone
+		_, _ = io.Copy(w, plain) // The reader may have disconnected.
 	}
 }
 
-// cacheShort and cacheLong say for how long others may keep an answer.
+// Values of Cache-Control.
 const (
 	cacheShort = "public, max-age=300"
 	cacheLong  = "public, max-age=31536000, immutable"

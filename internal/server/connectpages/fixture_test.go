@@ -17,12 +17,12 @@ import (
 	"github.com/stagedoor/stagedoor/internal/server/connectpages"
 )
 
-// site is the pages over real HTTP.
-type site struct {
+// fixture serves the pages over real HTTP, with a fake backend.
+type fixture struct {
 	*testing.T
-	*world
+	*fakeBackend
 	url   string
-	log   *lines
+	log   *logBuffer
 	clock *clock
 }
 
@@ -37,37 +37,37 @@ func (c *clock) now() time.Time {
 	return c.at
 }
 
-func (c *clock) wait(d time.Duration) {
+func (c *clock) advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.at = c.at.Add(d)
 }
 
-// lines is a log that can be read.
-type lines struct {
+// logBuffer is a log that tests can read.
+type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (l *lines) Write(b []byte) (int, error) {
+func (l *logBuffer) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.Write(b)
 }
 
-func (l *lines) String() string {
+func (l *logBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
 }
 
-func newSite(t *testing.T) *site {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	base := "http://" + server.Listener.Addr().String()
-	s := &site{T: t, url: base, log: &lines{}, clock: &clock{at: time.Now().UTC().Truncate(time.Second)}}
-	s.world = newWorld(base, s.clock.now)
-	server.Config.Handler = newHosted(t, s.world, base, s.log, s.clock.now)
+	s := &fixture{T: t, url: base, log: &logBuffer{}, clock: &clock{at: time.Now().UTC().Truncate(time.Second)}}
+	s.fakeBackend = newFakeBackend(base, s.clock.now)
+	server.Config.Handler = newPages(t, s.fakeBackend, base, s.log, s.clock.now)
 	server.Config.ReadTimeout = 15 * time.Second
 	server.Start()
 	t.Cleanup(func() {
@@ -77,7 +77,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-func newHosted(t *testing.T, w *world, base string, log io.Writer, now func() time.Time) *connectpages.Hosted {
+func newPages(t *testing.T, w *fakeBackend, base string, log io.Writer, now func() time.Time) *connectpages.Pages {
 	t.Helper()
 	h, err := connectpages.New(connectpages.Deps{
 		Config: connectpages.Config{URL: base}, Attempts: w, Sessions: sessions{w}, Orgs: w, Connections: w, Links: link.NewLinks(keys{}),
@@ -90,15 +90,15 @@ func newHosted(t *testing.T, w *world, base string, log io.Writer, now func() ti
 	return h
 }
 
-// answer is a page that was read.
-type answer struct {
+// response is a response that was read.
+type response struct {
 	status int
 	head   http.Header
 	body   string
 }
 
-// call sends one request as a browser would, and follows nothing.
-func (s *site) call(method, path string, form url.Values, head ...string) answer {
+// call sends one request as a browser would. It follows no redirect.
+func (s *fixture) call(method, path string, form url.Values, head ...string) response {
 	s.Helper()
 	var body io.Reader
 	if form != nil {
@@ -125,16 +125,16 @@ func (s *site) call(method, path string, form url.Values, head ...string) answer
 	if err != nil {
 		s.Fatal(err)
 	}
-	return answer{res.StatusCode, res.Header, string(text)}
+	return response{res.StatusCode, res.Header, string(text)}
 }
 
-func (s *site) get(path string, head ...string) answer {
+func (s *fixture) get(path string, head ...string) response {
 	s.Helper()
 	return s.call(http.MethodGet, path, nil, head...)
 }
 
-// post sends a form and follows the redirect that answers it, by hand.
-func (s *site) post(path string, pairs ...string) answer {
+// post sends a form and follows the redirect.
+func (s *fixture) post(path string, pairs ...string) response {
 	s.Helper()
 	form := url.Values{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -152,14 +152,14 @@ var (
 	spaces = regexp.MustCompile(`\s+`)
 )
 
-// text is what a person reads.
-func (a answer) text() string {
+// text returns what a person reads.
+func (a response) text() string {
 	plain := strings.NewReplacer("&#39;", "'", "&amp;", "&", "&lt;", "<", "&gt;", ">", "&#34;", `"`).Replace(tags.ReplaceAllString(a.body, " "))
 	return spaces.ReplaceAllString(plain, " ")
 }
 
-// says checks what a person reads, and what they do not.
-func (s *site) says(a answer, status int, wants ...string) {
+// wantText checks the status, and the texts that a person reads. A text with a leading ! must not be there.
+func (s *fixture) wantText(a response, status int, wants ...string) {
 	s.Helper()
 	if a.status != status {
 		s.Fatalf("status %d, want %d: %s", a.status, status, a.text())
@@ -172,19 +172,19 @@ func (s *site) says(a answer, status int, wants ...string) {
 	}
 }
 
-// started opens a session, sends its form, and gives its path.
-func (s *site) started(email string) (path, token string) {
+// startSession opens a session and sends its form.
+func (s *fixture) startSession(email string) (path, token string) {
 	s.Helper()
 	token, _ = s.open(link.Session{})
 	path = "/s/" + token
-	s.says(s.post(path, "do", "start", "email", email, "password", "good"), 200, "Signing you in")
+	s.wantText(s.post(path, "do", "start", "email", email, "password", "good"), 200, "Signing you in")
 	return path, token
 }
 
-// on brings a started session to its first challenge or end.
-func (s *site) on(email string) (path, token string) {
+// startChallenge starts a session and brings it to its first challenge or end.
+func (s *fixture) startChallenge(email string) (path, token string) {
 	s.Helper()
-	path, token = s.started(email)
+	path, token = s.startSession(email)
 	s.do(token, s.next)
 	return path, token
 }

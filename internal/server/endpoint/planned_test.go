@@ -18,40 +18,40 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
 )
 
-// diary remembers what was noted.
-type diary struct{ entries []requestlog.Entry }
+// fakeLog records the entries of the request log.
+type fakeLog struct{ entries []requestlog.Entry }
 
-func (d *diary) Add(e requestlog.Entry) { d.entries = append(d.entries, e) }
+func (d *fakeLog) Add(e requestlog.Entry) { d.entries = append(d.entries, e) }
 
-// things is a face with one judged operation, whose steps it writes down.
-type things struct {
-	*face
-	diary *diary
+// plannedFixture has one planned operation and records its steps.
+type plannedFixture struct {
+	*fixture
+	log   *fakeLog
 	steps []string
-	// judge, gate and handle fail with these if they are set.
-	judgeErr, gateErr, handleErr error
-	terms                        endpoint.Terms
+	// plan, gate and handle fail with these if they are set.
+	planErr, gateErr, handleErr error
+	terms                       endpoint.Terms
 }
 
-func newThings(t *testing.T) *things {
+func newPlannedFixture(t *testing.T) *plannedFixture {
 	t.Helper()
-	f := &things{diary: &diary{}, terms: endpoint.Terms{Name: "messages.send", Quota: admission.Write, Changes: true}}
-	f.face = newFace(t, func(d *endpoint.Deps) { d.Journal = f.diary })
-	f.door.decide = func(admission.Call) admission.Decision {
+	f := &plannedFixture{log: &fakeLog{}, terms: endpoint.Terms{Name: "messages.send", Quota: admission.Write, Changes: true}}
+	f.fixture = newFixture(t, func(d *endpoint.Deps) { d.Journal = f.log })
+	f.admission.decide = func(admission.Call) admission.Decision {
 		f.steps = append(f.steps, "admit")
 		return admission.Decision{}
 	}
-	endpoint.Judged(f.Table, endpoint.Operation{
+	endpoint.Planned(f.Table, endpoint.Operation{
 		ID: "callMethod", Method: http.MethodPost, Path: "/v1/accounts/{id}/{resource}/{method}", Tag: "T", Status: http.StatusOK, Summary: "Call",
 		Scope: scope.SDKCall, Quota: admission.Plain, Account: "id", Unaudited: "the request log has it", Body: map[string]any{}, Example: map[string]any{},
 	}, func(_ *http.Request, body []byte) (string, endpoint.Terms, error) {
-		f.steps = append(f.steps, "judge")
+		f.steps = append(f.steps, "plan")
 		terms := f.terms
 		terms.Gate = func(context.Context) (func(), error) {
 			f.steps = append(f.steps, "gate")
 			return func() { f.steps = append(f.steps, "leave") }, f.gateErr
 		}
-		return string(body), terms, f.judgeErr
+		return string(body), terms, f.planErr
 	}, func(w http.ResponseWriter, _ *http.Request, body string) error {
 		f.steps = append(f.steps, "handle")
 		if f.handleErr == nil {
@@ -62,7 +62,7 @@ func newThings(t *testing.T) *things {
 	return f
 }
 
-func (f *things) send(t *testing.T, account, body string) *httptest.ResponseRecorder {
+func (f *plannedFixture) send(t *testing.T, account, body string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/accounts/"+account+"/messages/send", strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer x")
@@ -72,59 +72,60 @@ func (f *things) send(t *testing.T, account, body string) *httptest.ResponseReco
 	return w
 }
 
-// What is judged wrong, and who finds no place, is not admitted, and so not billed. A place is always given back.
-func TestAJudgedCallIsAdmittedLast(t *testing.T) {
+// A request that its plan or its gate refuses is not admitted, and so not billed. The gate is always left.
+func TestAPlannedCallIsAdmittedLast(t *testing.T) {
 	t.Parallel()
 	wrong := problem.ValidationFailed.New("wrong")
 	for name, c := range map[string]struct {
-		set    func(*things)
+		set    func(*plannedFixture)
 		status int
 		steps  string
 	}{
-		"good":        {func(*things) {}, 200, "judge gate admit handle leave"},
-		"wrong":       {func(f *things) { f.judgeErr = wrong }, 422, "judge"},
-		"no place":    {func(f *things) { f.gateErr = problem.ServiceUnavailable.New("full").After(1) }, 503, "judge gate"},
-		"it fails":    {func(f *things) { f.handleErr = problem.UpstreamNotFound.New("no") }, 404, "judge gate admit handle leave"},
-		"not allowed": {func(f *things) { f.customer.principal.Scopes = scope.Of(scope.MeRead) }, 403, ""},
+		"good":        {func(*plannedFixture) {}, 200, "plan gate admit handle leave"},
+		"wrong":       {func(f *plannedFixture) { f.planErr = wrong }, 422, "plan"},
+		"gate full":   {func(f *plannedFixture) { f.gateErr = problem.ServiceUnavailable.New("full").After(1) }, 503, "plan gate"},
+		"it fails":    {func(f *plannedFixture) { f.handleErr = problem.UpstreamNotFound.New("no") }, 404, "plan gate admit handle leave"},
+		"not allowed": {func(f *plannedFixture) { f.customer.principal.Scopes = scope.Of(scope.MeRead) }, 403, ""},
 	} {
-		f := newThings(t)
+		f := newPlannedFixture(t)
 		c.set(f)
-		w := f.send(t, string(id.New[id.Account]()), `{"a": 1, "a": 2}`) // its form is the operation's to judge
+		w := f.send(t, string(id.New[id.Account]()), `{"a": 1, "a": 2}`) // Only the operation checks its body.
 		if got := strings.Join(f.steps, " "); w.Code != c.status || got != c.steps {
 			t.Errorf("%s: %d after %q, want %d after %q: %s", name, w.Code, got, c.status, c.steps, w.Body)
 		}
 	}
 }
 
-// Usage and the journal know a call by what it is, not by its route, and its terms say which limits it uses.
-func TestAJudgedCallIsKnownByItsName(t *testing.T) {
+// Usage and the request log record a call under the name in its terms, and the terms decide which limits it uses.
+func TestAPlannedCallIsRecordedUnderItsName(t *testing.T) {
 	t.Parallel()
-	f := newThings(t)
+	f := newPlannedFixture(t)
 	at := id.New[id.Account]()
 	w := f.send(t, string(at), `{}`)
-	asked, counted, noted := f.door.calls(), f.counted.calls, f.diary.entries
+	asked, counted, logged := f.admission.calls(), f.counted.calls, f.log.entries
 	if w.Code != http.StatusOK || len(asked) != 1 || asked[0].Quota != admission.Write || asked[0].Account != at {
 		t.Fatalf("%d, admitted as %+v", w.Code, asked)
 	}
 	if len(counted) != 1 || counted[0].Operation != "messages.send" || counted[0].Access != "write" {
 		t.Errorf("counted %+v", counted)
 	}
-	if e := noted[0]; e.Operation != "messages.send" || e.Account != at || e.Status != 200 || e.Verb != "POST" || e.In != 2 || e.Out != 2 || string(e.Request) != w.Header().Get("X-Request-Id") {
-		t.Errorf("noted %+v", e)
+	if e := logged[0]; e.Operation != "messages.send" || e.Account != at || e.Status != 200 || e.Verb != "POST" || e.In != 2 || e.Out != 2 || string(e.Request) != w.Header().Get("X-Request-Id") {
+		t.Errorf("logged %+v", e)
 	}
 }
 
-// A call that found no place, or met a pause of the platform's, is in usage neither a read nor a write: nothing happened to the account.
-func TestWhatDidNotHappenIsNotCountedAsAWrite(t *testing.T) {
+// Usage counts a call that its gate or a pause of the platform refused neither as a read nor as a write: nothing
+// happened to the account.
+func TestRefusedCallsAreNotCountedAsWrites(t *testing.T) {
 	t.Parallel()
-	full := newThings(t)
+	full := newPlannedFixture(t)
 	full.gateErr = problem.ServiceUnavailable.New("full").After(1)
 	full.send(t, string(id.New[id.Account]()), `{}`)
 	if c := full.counted.calls; len(c) != 1 || c[0].Access != "plain" || c[0].Outcome != "failed" {
-		t.Errorf("no place: counted %+v", c)
+		t.Errorf("gate full: counted %+v", c)
 	}
-	paused := newThings(t)
-	paused.door.decide = func(admission.Call) admission.Decision {
+	paused := newPlannedFixture(t)
+	paused.admission.decide = func(admission.Call) admission.Decision {
 		return admission.Decision{Denied: &admission.Denial{CoolDown: true, Wait: time.Second}}
 	}
 	if w := paused.send(t, string(id.New[id.Account]()), `{}`); w.Code != http.StatusTooManyRequests {
@@ -135,15 +136,15 @@ func TestWhatDidNotHappenIsNotCountedAsAWrite(t *testing.T) {
 	}
 }
 
-// A fault in the middle of something that changes leaves the outcome open, and is not said to be safe to repeat.
+// A fault in a call that changes something leaves the outcome unknown, so the problem is not retryable.
 func TestAFaultInAWriteIsNotRetryable(t *testing.T) {
 	t.Parallel()
 	for changes, want := range map[bool]string{true: `"outcome":"unknown"`, false: `"retryable":true`} {
 		for status, err := range map[int]error{
-			http.StatusInternalServerError: errors.New("a fault of ours"),
+			http.StatusInternalServerError: errors.New("internal fault"),
 			http.StatusRequestTimeout:      fmt.Errorf("call the platform: %w", context.Canceled),
 		} {
-			f := newThings(t)
+			f := newPlannedFixture(t)
 			f.terms.Changes, f.handleErr = changes, err
 			if w := f.send(t, string(id.New[id.Account]()), `{}`); w.Code != status || !strings.Contains(w.Body.String(), want) {
 				t.Errorf("changes %v: %d %s", changes, w.Code, w.Body)
@@ -152,16 +153,16 @@ func TestAFaultInAWriteIsNotRetryable(t *testing.T) {
 	}
 }
 
-// A problem tells where its log is, to who may know; somebody unknown is told nothing.
-func TestProblemsTellTheirLog(t *testing.T) {
+// A problem has the address of its log entry, except for a caller that is not authenticated.
+func TestProblemsLinkToTheirLogEntry(t *testing.T) {
 	t.Parallel()
-	f := newThings(t)
+	f := newPlannedFixture(t)
 	f.handleErr = problem.UpstreamNotFound.New("no")
 	w := f.send(t, string(id.New[id.Account]()), `{}`)
 	if want := `"logUrl":"https://x.test/v1/logs/` + w.Header().Get("X-Request-Id") + `"`; !strings.Contains(w.Body.String(), want) {
 		t.Errorf("%s lacks %s", w.Body, want)
 	}
 	if w := f.do(t, http.MethodPost, "/v1/nowhere", nil); strings.Contains(w.Body.String(), "logUrl") {
-		t.Errorf("nobody asked, and is told %s", w.Body)
+		t.Errorf("an unmatched request has a log entry: %s", w.Body)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// customer is one key of one org, until it is revoked.
+// customer authenticates every token as one key of one org, until it is revoked.
 type customer struct {
 	principal *apikey.Principal
 	revoked   atomic.Pointer[error]
@@ -42,15 +42,15 @@ func (c *customer) Refresh(ctx context.Context, _ endpoint.Identity) (endpoint.I
 	return c.Authenticate(ctx, "")
 }
 
-// door admits what it is told to, and remembers what it was asked. It calls a revoked customer's identity stale.
-type door struct {
+// fakeAdmission admits calls as decide says and records them. It reports the identity of a revoked customer as stale.
+type fakeAdmission struct {
 	customer *customer
 	mu       sync.Mutex
 	asked    []admission.Call
 	decide   func(admission.Call) admission.Decision
 }
 
-func (d *door) Admit(_ context.Context, c admission.Call) (admission.Decision, error) {
+func (d *fakeAdmission) Admit(_ context.Context, c admission.Call) (admission.Decision, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.asked = append(d.asked, c)
@@ -63,28 +63,28 @@ func (d *door) Admit(_ context.Context, c admission.Call) (admission.Decision, e
 	return admission.Decision{}, nil
 }
 
-func (d *door) calls() []admission.Call {
+func (d *fakeAdmission) calls() []admission.Call {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.asked
 }
 
-// face is an empty table with its surroundings.
-type face struct {
+// fixture is an empty table with fake dependencies.
+type fixture struct {
 	*endpoint.Table
-	customer *customer
-	door     *door
-	counted  *counts
-	draining atomic.Bool
+	customer  *customer
+	admission *fakeAdmission
+	counted   *counts
+	draining  atomic.Bool
 }
 
-func newFace(t *testing.T, change func(*endpoint.Deps)) *face {
+func newFixture(t *testing.T, change func(*endpoint.Deps)) *fixture {
 	t.Helper()
-	f := &face{customer: newCustomer(), counted: &counts{}}
-	f.door = &door{customer: f.customer}
+	f := &fixture{customer: newCustomer(), counted: &counts{}}
+	f.admission = &fakeAdmission{customer: f.customer}
 	deps := endpoint.Deps{
 		Config: endpoint.Config{Title: "T", Version: "1", PublicURL: "https://x.test", ProblemsURL: "https://x.test/problems"},
-		Auth:   f.customer, Admit: f.door, Count: f.counted, Draining: f.draining.Load,
+		Auth:   f.customer, Admit: f.admission, Count: f.counted, Draining: f.draining.Load,
 		Source: endpoint.SourceOf(nil), HashIP: func(s string) string { return s },
 		Metrics: endpoint.NewMetrics("test"), Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	}
@@ -95,8 +95,8 @@ func newFace(t *testing.T, change func(*endpoint.Deps)) *face {
 	return f
 }
 
-// do makes a request without a body.
-func (f *face) do(t *testing.T, method, target string, header http.Header) *httptest.ResponseRecorder {
+// do sends a request without a body.
+func (f *fixture) do(t *testing.T, method, target string, header http.Header) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, target, nil)
 	r.Header.Set("Authorization", "Bearer x")
