@@ -11,10 +11,10 @@ import (
 // AccountsService: the creators' accounts that are connected.
 type AccountsService struct{ client *Client }
 
-// CreateReconnectLink is POST /v1/accounts/{accountId}/reconnect-link: make a link to connect an account again.
+// CreateReconnectLink is POST /v1/accounts/{accountId}/reconnect-link: create a link to reconnect an account.
 //
-// A connect session for this account, open for 24 hours. Send `session.url` to the creator. The account keeps its
-// region, label, metadata and credentials unless the creator changes them. For a link with settings of its own, use
+// Creates a connect session for this account, open for 24 hours. Send `session.url` to the creator. The account keeps
+// its region, label, metadata and credentials unless the creator changes them. For a link with other settings, use
 // `POST /v1/connect/sessions` with `account_id`.
 //
 // Needs the scope `accounts:write`.
@@ -25,13 +25,12 @@ func (s *AccountsService) CreateReconnectLink(ctx context.Context, accountID str
 
 // Disconnect is DELETE /v1/accounts/{accountId}: disconnect an account.
 //
-// Ends the session on the platform if that can be done, cancels open attempts, and destroys the account's data key, so
-// that nothing that was sealed with it can ever be read again. When this has answered, no call with the account can
-// start, on any server. What its events and deliveries said is deleted as well. The proof is at `GET
-// /v1/accounts/{id}/purge-receipt`.
+// Ends the session on the platform if possible, cancels open attempts, and destroys the account's data key, so that
+// data encrypted with it can never be read again. After the response no call with the account can start on any server.
+// The contents of its events and deliveries are deleted as well. The proof is at `GET /v1/accounts/{id}/purge-receipt`.
 //
-// Needs the scope `accounts:write`. It works when the quotas are used up: it counts against neither the minute nor the
-// month, but together with its like against 60 calls a minute per organisation.
+// Needs the scope `accounts:write`. It works when the quotas are used up: it counts towards neither the minute nor the
+// month, but towards a separate limit of 60 such calls a minute per organisation.
 func (s *AccountsService) Disconnect(ctx context.Context, accountID string, options ...CallOption) (*AccountDisconnected, error) {
 	c := call{request: Request{Method: http.MethodDelete, Path: path("/v1/accounts/%s", accountID)}}
 	return do[AccountDisconnected](ctx, s.client, c, true, options)
@@ -39,8 +38,8 @@ func (s *AccountsService) Disconnect(ctx context.Context, accountID string, opti
 
 // Get is GET /v1/accounts/{accountId}: get an account.
 //
-// Where the account stands: `state` and `stateReason` say what is the matter, `userAction` what a person must do about
-// it. It does not ask the platform.
+// The state of the account: `state` and `stateReason` say what is wrong, `userAction` says what a person must do. This
+// call does not contact the platform.
 //
 // Needs the scope `accounts:read`.
 func (s *AccountsService) Get(ctx context.Context, accountID string, options ...CallOption) (*Account, error) {
@@ -48,10 +47,10 @@ func (s *AccountsService) Get(ctx context.Context, accountID string, options ...
 	return do[Account](ctx, s.client, c, false, options)
 }
 
-// GetMe is GET /v1/accounts/{accountId}/me: the creator's own profile.
+// GetMe is GET /v1/accounts/{accountId}/me: get the creator's profile.
 //
-// Asks the platform, through the account's region, so it proves that the session works. It counts as a read of the
-// account. 410 means that the session is gone and a person must connect the account again, at `reconnect.url`.
+// Asks the platform, through the account's region, so a response proves that the session works. It counts as a read of
+// the account. 410 means that the session was lost and a person must reconnect the account at `reconnect.url`.
 //
 // Needs the scope `accounts:read`.
 func (s *AccountsService) GetMe(ctx context.Context, accountID string, options ...CallOption) (*Me, error) {
@@ -59,10 +58,10 @@ func (s *AccountsService) GetMe(ctx context.Context, accountID string, options .
 	return do[Me](ctx, s.client, c, false, options)
 }
 
-// GetPurgeReceipt is GET /v1/accounts/{accountId}/purge-receipt: proof that an account was destroyed.
+// GetPurgeReceipt is GET /v1/accounts/{accountId}/purge-receipt: get the deletion receipt of an account.
 //
-// The signed receipt of a disconnected account. It can be checked without us, with the service's public receipt key. Of
-// an account that is still connected, or whose destruction is not finished yet, there is none: 404.
+// The signed receipt of a disconnected account. You can check it offline with the service's public receipt key. The
+// response is 404 while the account is connected or its deletion is in progress.
 //
 // Needs the scope `accounts:read`.
 func (s *AccountsService) GetPurgeReceipt(ctx context.Context, accountID string, options ...CallOption) (*PurgeReceipt, error) {
@@ -75,30 +74,29 @@ type AccountsListParams struct {
 	// Only accounts in this state. attention stands for reconnect_required, restricted and degraded. One of connecting,
 	// active, degraded, reauthenticating, reconnect_required, restricted, paused, attention.
 	State string `json:"state,omitzero"`
-	// Only accounts with this id of yours.
+	// Only accounts with this reference id (your own identifier).
 	ReferenceID string `json:"reference_id,omitzero"`
 	// Only accounts with this label.
 	Label string `json:"label,omitzero"`
-	// Only accounts that have this in their label, names or ids, whatever its case.
+	// Only accounts whose label, names or ids contain this text. Case is ignored.
 	Q string `json:"q,omitzero"`
-	// label and lastSeen (the newest first) come in pages: give limit as well. One of created, label, lastSeen. Left out,
-	// created.
+	// label and lastSeen (newest first) require limit. One of created, label, lastSeen. Left out, created.
 	Order string `json:"order,omitzero"`
-	// Also how often each account was called: calls24h and activity.
+	// Include how often each account was called: calls24h and activity.
 	Activity bool `json:"activity,omitzero"`
-	// Also how many accounts there are in each state, of all that the filters but state choose.
+	// Include the number of accounts in each state. All filters except state apply to it.
 	Counts bool `json:"counts,omitzero"`
-	// How many accounts. Left out, all of them.
+	// The maximum number of accounts. Default: all.
 	Limit int64 `json:"limit,omitzero"`
-	// nextCursor of the page before, with the same order.
+	// nextCursor of the previous page, with the same order.
 	Cursor string `json:"cursor,omitzero"`
 }
 
 // List is GET /v1/accounts: list accounts.
 //
-// The organisation's connected accounts. Without `limit` all of them come in one answer, written as they are read; with
-// it they come in pages: send `nextCursor` back as `cursor`. Filters can be combined. A key with `accountIds` sees only
-// those. With `Accept: text/csv` it is a sheet.
+// The organisation's connected accounts. Without `limit` one response has all of them; with `limit` it has one page:
+// send `nextCursor` as `cursor` for the next. Filters can be combined. A key with `accountIds` sees only those
+// accounts. With `Accept: text/csv` the response is CSV.
 //
 // Needs the scope `accounts:read`.
 func (s *AccountsService) List(ctx context.Context, params AccountsListParams, options ...CallOption) (*AccountPage, error) {
@@ -120,15 +118,15 @@ func (s *AccountsService) ListAll(ctx context.Context, params AccountsListParams
 
 // AccountsListAuditParams is what accounts.listAudit takes.
 type AccountsListAuditParams struct {
-	// How many entries. Left out, 50.
+	// The maximum number of entries. Left out, 50.
 	Limit int64 `json:"limit,omitzero"`
-	// nextCursor of the page before.
+	// nextCursor of the previous page.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListAudit is GET /v1/accounts/{accountId}/audit: audit log of an account.
+// ListAudit is GET /v1/accounts/{accountId}/audit: list audit entries of an account.
 //
-// Who did what to the account, newest first. It stays readable when the account is disconnected.
+// Who changed what for the account, newest first. The entries stay readable after the account is disconnected.
 //
 // Needs the scope `accounts:read`.
 func (s *AccountsService) ListAudit(ctx context.Context, accountID string, params AccountsListAuditParams, options ...CallOption) (*AuditPage, error) {
@@ -150,11 +148,11 @@ func (s *AccountsService) ListAuditAll(ctx context.Context, accountID string, pa
 
 // Pause is POST /v1/accounts/{accountId}/pause: pause an account.
 //
-// Calls are refused with `account-paused`, and nothing is sent to the platform, until it is resumed. The session is
-// kept. Pausing again changes nothing.
+// Calls are refused with `account-paused`, and nothing is sent to the platform, until the account is resumed. The
+// session is kept. Pausing again changes nothing.
 //
-// Needs the scope `accounts:write`. It works when the quotas are used up: it counts against neither the minute nor the
-// month, but together with its like against 60 calls a minute per organisation.
+// Needs the scope `accounts:write`. It works when the quotas are used up: it counts towards neither the minute nor the
+// month, but towards a separate limit of 60 such calls a minute per organisation.
 func (s *AccountsService) Pause(ctx context.Context, accountID string, options ...CallOption) (*Account, error) {
 	c := call{unwrap: "account", request: Request{Method: http.MethodPost, Path: path("/v1/accounts/%s/pause", accountID)}}
 	return do[Account](ctx, s.client, c, true, options)
@@ -162,13 +160,13 @@ func (s *AccountsService) Pause(ctx context.Context, accountID string, options .
 
 // AccountsReauthenticateParams is what accounts.reauthenticate takes.
 type AccountsReauthenticateParams struct {
-	// End an open attempt for this account instead of being refused.
+	// Cancel an open attempt for this account instead of refusing the request.
 	Supersede bool `json:"supersede,omitzero"`
 }
 
-// Reauthenticate is POST /v1/accounts/{accountId}/reauthenticate: sign in again from sealed credentials.
+// Reauthenticate is POST /v1/accounts/{accountId}/reauthenticate: sign in again with stored credentials.
 //
-// Starts an attempt of kind reauth with the credentials that were remembered. It counts against no limit of attempts.
+// Starts an attempt of kind `reauth` with the stored credentials. It does not count towards the limit of attempts.
 //
 // Needs the scope `accounts:write`.
 func (s *AccountsService) Reauthenticate(ctx context.Context, accountID string, params AccountsReauthenticateParams, options ...CallOption) (*Attempt, error) {
@@ -178,8 +176,8 @@ func (s *AccountsService) Reauthenticate(ctx context.Context, accountID string, 
 
 // Resume is POST /v1/accounts/{accountId}/resume: resume an account.
 //
-// The account becomes `connecting`, or `reconnect_required` if its session died meanwhile. Resuming one that is not
-// paused changes nothing.
+// The account becomes `connecting`, or `reconnect_required` if it lost its session while it was paused. Resuming an
+// account that is not paused changes nothing.
 //
 // Needs the scope `accounts:write`.
 func (s *AccountsService) Resume(ctx context.Context, accountID string, options ...CallOption) (*Account, error) {
@@ -189,21 +187,21 @@ func (s *AccountsService) Resume(ctx context.Context, accountID string, options 
 
 // AccountsUpdateParams is what accounts.update takes.
 type AccountsUpdateParams struct {
-	// A name for the account, for yourselves.
+	// Your own name for the account.
 	Label *string `json:"label,omitzero"`
-	// Names and values of your own; they replace all there were.
+	// Your own metadata. It replaces all existing metadata.
 	Metadata map[string]string `json:"metadata,omitzero"`
-	// The region by which all of the account's traffic leaves from now on. The session is probed through it at once. One of
-	// us, uk.
+	// The region through which all traffic of the account leaves from now on. The session is checked through it
+	// immediately. One of us, uk.
 	ProxyCountry string `json:"proxyCountry,omitzero"`
-	// False destroys the credentials that are kept. True is not possible here: connect the account again and give them.
+	// False destroys the stored credentials. True is rejected: connect the account again with its credentials.
 	RememberCredentials *bool `json:"rememberCredentials,omitzero"`
 }
 
 // Update is PATCH /v1/accounts/{accountId}: update an account.
 //
-// Changes the label, the region, the metadata, or forgets the credentials; what is left out stays. After a change of
-// region the platform may want the creator to sign in again; the state tells.
+// Changes the label, the region or the metadata, or deletes the credentials. Omitted fields stay unchanged. After a
+// change of region the platform may require the creator to sign in again; `state` shows it.
 //
 // Needs the scope `accounts:write`.
 func (s *AccountsService) Update(ctx context.Context, accountID string, params AccountsUpdateParams, options ...CallOption) (*Account, error) {

@@ -13,27 +13,27 @@ type AuditService struct{ client *Client }
 
 // AuditListParams is what audit.list takes.
 type AuditListParams struct {
-	// Only this action, such as key.mint.
+	// Only this action, for example key.mint.
 	Action string `json:"action,omitzero"`
-	// Only what this key, member or operator did, by its id.
+	// Only changes by the key, member or operator with this id.
 	ActorID string `json:"actorId,omitzero"`
-	// Only what was done to this, by its id.
+	// Only changes to the object with this id.
 	Target string `json:"target,omitzero"`
-	// Only entries of then or later.
+	// Only entries from this time or later.
 	Since time.Time `json:"since,omitzero"`
-	// Only entries of before.
+	// Only entries from before this time.
 	Until time.Time `json:"until,omitzero"`
-	// How many entries: up to 100, and 50 if it is left out; of a sheet up to 10000, and as many if it is left out.
+	// The maximum number of entries. JSON: up to 100. Default: 50. CSV: up to 10000. Default: 10000.
 	Limit int64 `json:"limit,omitzero"`
-	// nextCursor of the page before.
+	// nextCursor of the previous page.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List is GET /v1/me/audit: audit log.
+// List is GET /v1/me/audit: list audit entries.
 //
-// Who changed what in the organisation, newest first. Filters can be combined. A key with `accountIds` sees nothing of
-// other accounts, so its pages can be shorter than `limit`. With `Accept: text/csv` it is a sheet, of up to 10,000
-// entries.
+// Who changed what in the organisation, newest first. Filters can be combined. A key with `accountIds` does not see
+// entries of other accounts, so its pages can be shorter than `limit`. With `Accept: text/csv` the response is CSV with
+// up to 10,000 entries.
 //
 // Needs the scope `me:read`.
 func (s *AuditService) List(ctx context.Context, params AuditListParams, options ...CallOption) (*AuditPage, error) {

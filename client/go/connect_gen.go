@@ -16,8 +16,8 @@ type ConnectService struct{ client *Client }
 //
 // Ends the attempt and destroys its secrets. Cancelling again changes nothing.
 //
-// Needs the scope `accounts:write`. It works when the quotas are used up: it counts against neither the minute nor the
-// month, but together with its like against 60 calls a minute per organisation.
+// Needs the scope `accounts:write`. It works when the quotas are used up: it counts towards neither the minute nor the
+// month, but towards a separate limit of 60 such calls a minute per organisation.
 func (s *ConnectService) Cancel(ctx context.Context, attemptID string, options ...CallOption) (*Attempt, error) {
 	c := call{request: Request{Method: http.MethodDelete, Path: path("/v1/connect/login/%s", attemptID)}}
 	return do[Attempt](ctx, s.client, c, true, options)
@@ -25,34 +25,35 @@ func (s *ConnectService) Cancel(ctx context.Context, attemptID string, options .
 
 // ConnectCookieParams is what connect.cookie takes.
 type ConnectCookieParams struct {
-	// The account to reconnect. Left out, whichever account signs in is connected, or refreshed if it is connected already.
+	// The account to reconnect. Default: the account that signs in is connected, or refreshed if it is already connected.
 	AccountID string `json:"account_id,omitzero"`
 	// A Cookie header, a JSON export of a browser extension, or a Netscape cookies.txt.
 	Cookie string `json:"cookie,omitzero"`
-	// The form that browser extensions export. Members that are not used are ignored. Exactly one of cookie and cookies.
+	// Cookies in the form that browser extensions export. Unknown members are ignored. Send exactly one of cookie and
+	// cookies.
 	Cookies []Cookie `json:"cookies,omitzero"`
-	// Headers that the platform ties to the session; GET /v1/connect/flows names them.
+	// Headers that the platform ties to the session. GET /v1/connect/flows lists them.
 	Headers map[string]string `json:"headers,omitzero"`
-	// A name for the account, for yourselves. Left out, an account that is connected already keeps its own.
+	// Your own name for the account. Default: an account that is already connected keeps its label.
 	Label string `json:"label,omitzero"`
-	// Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account that is connected
-	// already keeps its own.
+	// Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters). Default: an account that is
+	// already connected keeps its metadata.
 	Metadata map[string]string `json:"metadata,omitzero"`
-	// The region by which all of the account's traffic leaves. Left out, an account that is connected already keeps its
-	// own, and a new one gets us. One of us, uk.
+	// The region through which all traffic of the account leaves. Default: us for a new account; an account that is already
+	// connected keeps its region. One of us, uk.
 	ProxyCountry string `json:"proxy_country,omitzero"`
-	// Your own id of the creator; it stays with the account.
+	// Your own identifier for the creator. It is stored with the account.
 	ReferenceID string `json:"reference_id,omitzero"`
-	// End an open attempt for the same login instead of being refused.
+	// Cancel an open attempt for the same login instead of refusing the request.
 	Supersede bool `json:"supersede,omitzero"`
-	// The browser's name, as it sent it with these cookies.
+	// The User-Agent that the browser sent with these cookies.
 	UserAgent string `json:"user_agent"`
 }
 
 // Cookie is POST /v1/connect/cookie: connect with cookies.
 //
-// For accounts of your own: proves a session that was copied from a browser, through the account's region, and seals
-// it.
+// For your own accounts: checks a session that was copied from a browser, through the account's region, and stores it
+// encrypted.
 //
 // Needs the scope `accounts:write`.
 func (s *ConnectService) Cookie(ctx context.Context, params ConnectCookieParams, options ...CallOption) (*Attempt, error) {
@@ -64,30 +65,31 @@ func (s *ConnectService) Cookie(ctx context.Context, params ConnectCookieParams,
 type ConnectCreateSessionParams struct {
 	// The account to reconnect.
 	AccountID string `json:"account_id,omitzero"`
-	// Origins that may show the page in a frame and get its messages.
+	// Origins that may embed the page in a frame and receive its messages.
 	AllowedOrigins []string `json:"allowed_origins,omitzero"`
-	// Not supported: this service sends no mail. Send url to the creator yourself.
+	// Deprecated: an email address is rejected, because this service sends no email. Send url to the creator yourself.
 	Deliver *LinkDelivery `json:"deliver,omitzero"`
-	// Left out, 1800.
+	// Default: 1800.
 	ExpiresInSec int64 `json:"expires_in_sec,omitzero"`
-	// Ways to connect that the page offers: credentials, mobile_app. Left out, both.
+	// The connect methods that the page offers: credentials, mobile_app. Default: both.
 	Kinds []string `json:"kinds,omitzero"`
 	Label string   `json:"label,omitzero"`
-	// Left out, the creator's browser decides. One of en, es.
+	// Default: the language of the creator's browser. One of en, es.
 	Locale string `json:"locale,omitzero"`
 	// One of us, uk.
 	ProxyCountry string `json:"proxy_country,omitzero"`
 	ReferenceID  string `json:"reference_id,omitzero"`
-	// Left out, the creator is asked. One of ask, always, never.
+	// Default: ask. One of ask, always, never.
 	RememberCredentials string `json:"remember_credentials,omitzero"`
-	// Where the creator's browser goes in the end, with status, account_id, reference_id and session_id in the query.
+	// The address to which the creator's browser goes at the end, with status, account_id, reference_id and session_id in
+	// the query.
 	ReturnURL string `json:"return_url,omitzero"`
 }
 
-// CreateSession is POST /v1/connect/sessions: make a link for a creator.
+// CreateSession is POST /v1/connect/sessions: create a link for a creator.
 //
-// A page of ours on which the creator signs in, so that no password passes through you. The link is good for one
-// success. Opening it uses nothing up, so mail scanners do no harm.
+// Creates a page on which the creator signs in, so that you never see a password. The link works until one account is
+// connected. Opening it does not use it up, so mail scanners do no harm.
 //
 // Needs the scope `accounts:write`.
 func (s *ConnectService) CreateSession(ctx context.Context, params ConnectCreateSessionParams, options ...CallOption) (*ConnectSession, error) {
@@ -97,29 +99,30 @@ func (s *ConnectService) CreateSession(ctx context.Context, params ConnectCreate
 
 // ConnectCurlParams is what connect.curl takes.
 type ConnectCurlParams struct {
-	// The account to reconnect. Left out, whichever account signs in is connected, or refreshed if it is connected already.
+	// The account to reconnect. Default: the account that signs in is connected, or refreshed if it is already connected.
 	AccountID string `json:"account_id,omitzero"`
-	// A browser's Copy as cURL (bash, cmd or PowerShell). It is read, never executed.
+	// The command from the browser's Copy as cURL (bash, cmd or PowerShell). It is parsed, never executed.
 	Curl string `json:"curl"`
-	// Only say what was found; nothing is stored or counted.
+	// Only report what was found. Nothing is stored or counted.
 	DryRun bool `json:"dry_run,omitzero"`
-	// A name for the account, for yourselves. Left out, an account that is connected already keeps its own.
+	// Your own name for the account. Default: an account that is already connected keeps its label.
 	Label string `json:"label,omitzero"`
-	// Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account that is connected
-	// already keeps its own.
+	// Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters). Default: an account that is
+	// already connected keeps its metadata.
 	Metadata map[string]string `json:"metadata,omitzero"`
-	// The region by which all of the account's traffic leaves. Left out, an account that is connected already keeps its
-	// own, and a new one gets us. One of us, uk.
+	// The region through which all traffic of the account leaves. Default: us for a new account; an account that is already
+	// connected keeps its region. One of us, uk.
 	ProxyCountry string `json:"proxy_country,omitzero"`
-	// Your own id of the creator; it stays with the account.
+	// Your own identifier for the creator. It is stored with the account.
 	ReferenceID string `json:"reference_id,omitzero"`
-	// End an open attempt for the same login instead of being refused.
+	// Cancel an open attempt for the same login instead of refusing the request.
 	Supersede bool `json:"supersede,omitzero"`
 }
 
 // Curl is POST /v1/connect/curl: connect with a copied cURL command.
 //
-// Reads the session out of a browser's Copy as cURL. With `dry_run` the answer is 200 and only says what was found.
+// Reads the session from the command of a browser's Copy as cURL. With `dry_run` the response is 200 and only reports
+// what was found.
 //
 // Needs the scope `accounts:write`.
 func (s *ConnectService) Curl(ctx context.Context, params ConnectCurlParams, options ...CallOption) (*CurlAttempt, error) {
@@ -129,15 +132,15 @@ func (s *ConnectService) Curl(ctx context.Context, params ConnectCurlParams, opt
 
 // ConnectGetAttemptParams is what connect.getAttempt takes.
 type ConnectGetAttemptParams struct {
-	// The same as Prefer: wait=N.
+	// Same as Prefer: wait=N.
 	Wait int64 `json:"wait,omitzero"`
 }
 
-// GetAttempt is GET /v1/connect/login/{attemptId}: poll an attempt.
+// GetAttempt is GET /v1/connect/login/{attemptId}: get an attempt.
 //
-// Any kind of attempt, until seven days after its end. Send the ETag back in If-None-Match to get 304 while nothing has
-// changed, and `?wait=25` to have the answer held until something has. Two polls per second and attempt are free. The
-// addresses of the creator's pages are null for a key without `accounts:write`.
+// Returns an attempt of any kind, until seven days after its end. Send its ETag in If-None-Match to get 304 while
+// nothing has changed, and `?wait=25` to hold the response until something changes. Two polls per second and attempt
+// are free. The addresses of the creator's pages are null for a key without `accounts:write`.
 //
 // Needs the scope `accounts:read`.
 func (s *ConnectService) GetAttempt(ctx context.Context, attemptID string, params ConnectGetAttemptParams, options ...CallOption) (*Attempt, error) {
@@ -147,17 +150,17 @@ func (s *ConnectService) GetAttempt(ctx context.Context, attemptID string, param
 
 // ConnectGetFunnelParams is what connect.getFunnel takes.
 type ConnectGetFunnelParams struct {
-	// From when on. Left out, and at the earliest, 7 days ago.
+	// The start of the period, at most 7 days ago. Default: 7 days ago.
 	Since time.Time `json:"since,omitzero"`
-	// Until when. Left out, now.
+	// The end of the period. Default: now.
 	Until time.Time `json:"until,omitzero"`
 }
 
-// GetFunnel is GET /v1/connect/funnel: how far creators come.
+// GetFunnel is GET /v1/connect/funnel: get the connect funnel.
 //
-// Of those who began within the time: how many gave what it takes, were asked for more, and got connected. All attempts
-// of one link are one creator. Attempts are kept for 7 days after they end, so that is as far back as it goes. A key
-// with `accountIds` counts those that connect its accounts again.
+// How many of the creators who started in the period entered credentials, were asked for more, and were connected. All
+// attempts of one link count as one creator. Attempts are kept for 7 days after they end, which limits the period. A
+// key with `accountIds` counts only attempts that reconnect its accounts.
 //
 // Needs the scope `accounts:read`.
 func (s *ConnectService) GetFunnel(ctx context.Context, params ConnectGetFunnelParams, options ...CallOption) (*ConnectFunnel, error) {
@@ -165,7 +168,7 @@ func (s *ConnectService) GetFunnel(ctx context.Context, params ConnectGetFunnelP
 	return do[ConnectFunnel](ctx, s.client, c, false, options)
 }
 
-// GetPage is GET /v1/connect/page: how the creators' pages look.
+// GetPage is GET /v1/connect/page: get the appearance of the connect pages.
 //
 // Needs the scope `me:read`.
 func (s *ConnectService) GetPage(ctx context.Context, options ...CallOption) (*ConnectPage, error) {
@@ -173,9 +176,9 @@ func (s *ConnectService) GetPage(ctx context.Context, options ...CallOption) (*C
 	return do[ConnectPage](ctx, s.client, c, false, options)
 }
 
-// GetSession is GET /v1/connect/sessions/{sessionId}: how a link stands.
+// GetSession is GET /v1/connect/sessions/{sessionId}: get the state of a link.
 //
-// Its status, attempts and account. The link itself is not shown again.
+// The link's status, attempts and account. The link itself is not shown again.
 //
 // Needs the scope `accounts:read`.
 func (s *ConnectService) GetSession(ctx context.Context, sessionID string, options ...CallOption) (*ConnectSession, error) {
@@ -193,14 +196,14 @@ type ConnectListAttemptsParams struct {
 	ReferenceID string `json:"reference_id,omitzero"`
 	// Left out, 50.
 	Limit int64 `json:"limit,omitzero"`
-	// nextCursor of the page before.
+	// nextCursor of the previous page.
 	Cursor string `json:"cursor,omitzero"`
 }
 
 // ListAttempts is GET /v1/connect/attempts: list attempts.
 //
-// The newest first. A key with `accountIds` sees those of its accounts; one without `accounts:write` sees no addresses
-// of pages.
+// Newest first. A key with `accountIds` sees the attempts of its accounts. A key without `accounts:write` does not see
+// the addresses of pages.
 //
 // Needs the scope `accounts:read`.
 func (s *ConnectService) ListAttempts(ctx context.Context, params ConnectListAttemptsParams, options ...CallOption) (*AttemptPage, error) {
@@ -220,12 +223,12 @@ func (s *ConnectService) ListAttemptsAll(ctx context.Context, params ConnectList
 	})
 }
 
-// ListFlows is GET /v1/connect/flows: ways to connect.
+// ListFlows is GET /v1/connect/flows: list connect methods.
 //
-// What each way asks for, so that a user interface can draw itself. `enabled` is false where the organisation has no
-// platform.
+// The input of each connect method, for building a form from it. `enabled` is false if no platform is available to the
+// organisation.
 //
-// Any key may call it.
+// Any key may call this operation.
 func (s *ConnectService) ListFlows(ctx context.Context, options ...CallOption) (*ConnectFlowList, error) {
 	c := call{request: Request{Path: "/v1/connect/flows"}}
 	return do[ConnectFlowList](ctx, s.client, c, false, options)
@@ -235,18 +238,18 @@ func (s *ConnectService) ListFlows(ctx context.Context, options ...CallOption) (
 type ConnectListSessionsParams struct {
 	// Only links in this status. One of open, in_progress, success, exited, expired.
 	Status string `json:"status,omitzero"`
-	// Only links with this id of yours.
+	// Only links with this reference id (your own identifier).
 	ReferenceID string `json:"reference_id,omitzero"`
-	// How many links. Left out, 50.
+	// The maximum number of links. Left out, 50.
 	Limit int64 `json:"limit,omitzero"`
-	// nextCursor of the page before.
+	// nextCursor of the previous page.
 	Cursor string `json:"cursor,omitzero"`
 }
 
 // ListSessions is GET /v1/connect/sessions: list links.
 //
-// Links for creators and how they stand, newest first; ended ones for 30 days. The links themselves are not shown
-// again. A key with `accountIds` sees those that connect its accounts again.
+// Links for creators and their states, newest first. Ended links are listed for 30 days. The links themselves are not
+// shown again. A key with `accountIds` sees the links that reconnect its accounts.
 //
 // Needs the scope `accounts:read`.
 func (s *ConnectService) ListSessions(ctx context.Context, params ConnectListSessionsParams, options ...CallOption) (*ConnectSessionPage, error) {
@@ -268,36 +271,36 @@ func (s *ConnectService) ListSessionsAll(ctx context.Context, params ConnectList
 
 // ConnectLoginParams is what connect.login takes.
 type ConnectLoginParams struct {
-	// The account to reconnect. Left out, whichever account signs in is connected, or refreshed if it is connected already.
+	// The account to reconnect. Default: the account that signs in is connected, or refreshed if it is already connected.
 	AccountID string `json:"account_id,omitzero"`
-	// mobile_app lets the creator approve on their own phone. One of credentials, mobile_app. Left out, credentials.
+	// mobile_app: the creator approves on their own phone. One of credentials, mobile_app. Left out, credentials.
 	AuthType string `json:"auth_type,omitzero"`
 	// Required for credentials.
 	Email string `json:"email,omitzero"`
-	// A name for the account, for yourselves. Left out, an account that is connected already keeps its own.
+	// Your own name for the account. Default: an account that is already connected keeps its label.
 	Label string `json:"label,omitzero"`
-	// Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account that is connected
-	// already keeps its own.
+	// Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters). Default: an account that is
+	// already connected keeps its metadata.
 	Metadata map[string]string `json:"metadata,omitzero"`
-	// Required for credentials. It is sealed at once and destroyed when the attempt ends, unless remember_credentials is
-	// set.
+	// Required for credentials. It is encrypted immediately and destroyed when the attempt ends, unless
+	// remember_credentials is set.
 	Password string `json:"password,omitzero"`
-	// The region by which all of the account's traffic leaves. Left out, an account that is connected already keeps its
-	// own, and a new one gets us. One of us, uk.
+	// The region through which all traffic of the account leaves. Default: us for a new account; an account that is already
+	// connected keeps its region. One of us, uk.
 	ProxyCountry string `json:"proxy_country,omitzero"`
-	// Your own id of the creator; it stays with the account.
+	// Your own identifier for the creator. It is stored with the account.
 	ReferenceID string `json:"reference_id,omitzero"`
-	// Keep the credentials, sealed, so that the account can sign in again by itself. Left out, an account that is connected
-	// already goes on as it did, and a new one keeps none.
+	// Store the credentials, encrypted, so that the account can sign in again automatically. Default: false for a new
+	// account; an account that is already connected keeps its setting.
 	RememberCredentials bool `json:"remember_credentials,omitzero"`
-	// End an open attempt for the same login instead of being refused.
+	// Cancel an open attempt for the same login instead of refusing the request.
 	Supersede bool `json:"supersede,omitzero"`
 }
 
 // Login is POST /v1/connect/login: connect with email and password, or by phone.
 //
-// Starts a sign-in and answers at once; poll `polling_url`, or hold this answer with `Prefer: wait=N`. Act on
-// `next_actions`, not on a list of states. One login has one open attempt.
+// Starts a sign-in and responds immediately. Poll `polling_url`, or hold this response with `Prefer: wait=N`. Act on
+// `next_actions`, not on a list of states. A login can have one open attempt.
 //
 // Needs the scope `accounts:write`.
 func (s *ConnectService) Login(ctx context.Context, params ConnectLoginParams, options ...CallOption) (*Attempt, error) {
@@ -307,28 +310,28 @@ func (s *ConnectService) Login(ctx context.Context, params ConnectLoginParams, o
 
 // ConnectMobileParams is what connect.mobile takes.
 type ConnectMobileParams struct {
-	// The account to reconnect. Left out, whichever account signs in is connected, or refreshed if it is connected already.
+	// The account to reconnect. Default: the account that signs in is connected, or refreshed if it is already connected.
 	AccountID string `json:"account_id,omitzero"`
-	// A name for the account, for yourselves. Left out, an account that is connected already keeps its own.
+	// Your own name for the account. Default: an account that is already connected keeps its label.
 	Label string `json:"label,omitzero"`
-	// Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account that is connected
-	// already keeps its own.
+	// Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters). Default: an account that is
+	// already connected keeps its metadata.
 	Metadata map[string]string `json:"metadata,omitzero"`
-	// The region by which all of the account's traffic leaves. Left out, an account that is connected already keeps its
-	// own, and a new one gets us. One of us, uk.
+	// The region through which all traffic of the account leaves. Default: us for a new account; an account that is already
+	// connected keeps its region. One of us, uk.
 	ProxyCountry string `json:"proxy_country,omitzero"`
-	// Your own id of the creator; it stays with the account.
+	// Your own identifier for the creator. It is stored with the account.
 	ReferenceID string `json:"reference_id,omitzero"`
-	// Where the creator's browser goes in the end.
+	// The address to which the creator's browser goes at the end.
 	ReturnURL string `json:"return_url,omitzero"`
-	// End an open attempt for the same login instead of being refused.
+	// Cancel an open attempt for the same login instead of refusing the request.
 	Supersede bool `json:"supersede,omitzero"`
 }
 
-// Mobile is POST /v1/connect/mobile: connect by the creator's phone.
+// Mobile is POST /v1/connect/mobile: connect with the creator's phone.
 //
-// Opens a QR session that the creator approves on their own device. No password passes through you or us. Show
-// `phone_url` as a QR code (`GET …/qr`) or as a link.
+// Opens a QR session that the creator approves on their own device. Neither you nor we see a password. Show `phone_url`
+// as a QR code (`GET …/qr`) or as a link.
 //
 // Needs the scope `accounts:write`.
 func (s *ConnectService) Mobile(ctx context.Context, params ConnectMobileParams, options ...CallOption) (*Attempt, error) {
@@ -336,9 +339,9 @@ func (s *ConnectService) Mobile(ctx context.Context, params ConnectMobileParams,
 	return do[Attempt](ctx, s.client, c, true, options)
 }
 
-// ResendCode is POST /v1/connect/login/{attemptId}/resend: send the code again.
+// ResendCode is POST /v1/connect/login/{attemptId}/resend: resend the code.
 //
-// Has the platform send its code again: three times at most, 30 s apart. Codes sent before stay good.
+// Asks the platform to send its code again: at most three times, 30 s apart. Earlier codes stay valid.
 //
 // Needs the scope `accounts:write`.
 func (s *ConnectService) ResendCode(ctx context.Context, attemptID string, options ...CallOption) (*Attempt, error) {
@@ -346,10 +349,11 @@ func (s *ConnectService) ResendCode(ctx context.Context, attemptID string, optio
 	return do[Attempt](ctx, s.client, c, true, options)
 }
 
-// SendEmailToCreator is POST /v1/connect/login/{attemptId}/send-email-to-creator: send the platform's mail to the
+// SendEmailToCreator is POST /v1/connect/login/{attemptId}/send-email-to-creator: send the platform's email to the
 // creator.
 //
-// In `needs_email` the platform waits for this before it sends its mail, so that it comes when the creator is there.
+// In the state `needs_email` the platform waits for this call before it sends its email, so that the email arrives
+// while the creator is there.
 //
 // Needs the scope `accounts:write`.
 func (s *ConnectService) SendEmailToCreator(ctx context.Context, attemptID string, options ...CallOption) (*Attempt, error) {
@@ -357,9 +361,9 @@ func (s *ConnectService) SendEmailToCreator(ctx context.Context, attemptID strin
 	return do[Attempt](ctx, s.client, c, true, options)
 }
 
-// SetPage is PUT /v1/connect/page: set how the creators' pages look.
+// SetPage is PUT /v1/connect/page: set the appearance of the connect pages.
 //
-// Replaces colours, scheme, help address and the origins that may frame the pages.
+// Replaces the colours, the scheme, the help address and the origins that may embed the pages.
 //
 // Needs the scope `me:write`.
 func (s *ConnectService) SetPage(ctx context.Context, params ConnectPage, options ...CallOption) (*ConnectPage, error) {
@@ -369,24 +373,24 @@ func (s *ConnectService) SetPage(ctx context.Context, params ConnectPage, option
 
 // ConnectSubmitParams is what connect.submit takes.
 type ConnectSubmitParams struct {
-	// The code, 1 to 16 digits or letters. Spaces and dashes do not matter.
+	// The code, 1 to 16 digits or letters. Spaces and dashes are ignored.
 	Code string `json:"code,omitzero"`
-	// The state that you believe the attempt to be in; 409 if it is in another.
+	// The state that you expect the attempt to be in. The response is 409 if it is in another.
 	ExpectedState string `json:"expected_state,omitzero"`
-	// Another way to be asked, of otp_channels_available. One of sms, app, email, face.
+	// Switch to another channel from otp_channels_available. One of sms, app, email, face.
 	OTPChannel string `json:"otp_channel,omitzero"`
-	// True when the creator says that the selfie is taken. The platform is asked whether it is.
+	// True when the creator has taken the selfie. The platform is asked to confirm it.
 	SelfieVerificationCompleted bool `json:"selfie_verification_completed,omitzero"`
 }
 
-// Submit is PUT /v1/connect/login/{attemptId}: submit a code, or say that the selfie is done.
+// Submit is PUT /v1/connect/login/{attemptId}: submit a code or confirm a selfie.
 //
-// Exactly one of `code`, `selfie_verification_completed` and `otp_channel`. The answer is held for up to 10 s until the
-// platform has judged (`Prefer: wait=N` for another time). A wrong code gives `wrong_2fa_code_retry`; five of them end
-// the attempt.
+// Send exactly one of `code`, `selfie_verification_completed` and `otp_channel`. The response is held for up to 10 s
+// until the platform has answered (`Prefer: wait=N` changes the time). A wrong code leads to `wrong_2fa_code_retry`;
+// the fifth ends the attempt.
 //
-// Needs the scope `accounts:write`. It works when the quotas are used up: it counts against neither the minute nor the
-// month, but together with its like against 60 calls a minute per organisation.
+// Needs the scope `accounts:write`. It works when the quotas are used up: it counts towards neither the minute nor the
+// month, but towards a separate limit of 60 such calls a minute per organisation.
 func (s *ConnectService) Submit(ctx context.Context, attemptID string, params ConnectSubmitParams, options ...CallOption) (*Attempt, error) {
 	c := call{request: Request{Method: http.MethodPut, Path: path("/v1/connect/login/%s", attemptID), Body: params}}
 	return do[Attempt](ctx, s.client, c, true, options)

@@ -11,11 +11,11 @@ import (
 // EventsService: what happened on accounts and in the organisation, in pages.
 type EventsService struct{ client *Client }
 
-// CreateToken is POST /v1/accounts/{accountId}/events/token: a token for a browser.
+// CreateToken is POST /v1/accounts/{accountId}/events/token: create a token for a browser.
 //
-// A browser cannot send a key with an EventSource, and must not have one. Make a token on your server and let the
-// browser open the stream with `?token=`. It can be used once, within 60 seconds, for this account; the stream ends
-// when the key does that made it. Such requests are answered with `Access-Control-Allow-Origin: *`.
+// A browser cannot send a key with an EventSource, and must not have one. Create a token on your server and let the
+// browser open the stream with `?token=`. The token works once, within 60 seconds, for this account. The stream ends
+// when the key that created the token is revoked or expires. Such responses have `Access-Control-Allow-Origin: *`.
 //
 // Needs the scope `accounts:read`.
 func (s *EventsService) CreateToken(ctx context.Context, accountID string, options ...CallOption) (*EventToken, error) {
@@ -23,10 +23,10 @@ func (s *EventsService) CreateToken(ctx context.Context, accountID string, optio
 	return do[EventToken](ctx, s.client, c, true, options)
 }
 
-// Get is GET /v1/events/{eventId}: one event of any account.
+// Get is GET /v1/events/{eventId}: find an event.
 //
-// The event with this id, in the bytes in which it was sent, of whichever account or of the organisation. A key that is
-// limited to accounts finds events of these only.
+// The event with this id, of any account or of the organisation, byte for byte as it was sent. A key that is limited to
+// accounts finds only their events.
 //
 // Needs the scope `accounts:read`.
 func (s *EventsService) Get(ctx context.Context, eventID string, options ...CallOption) (*Event, error) {
@@ -34,9 +34,9 @@ func (s *EventsService) Get(ctx context.Context, eventID string, options ...Call
 	return do[Event](ctx, s.client, c, false, options)
 }
 
-// GetOfAccount is GET /v1/accounts/{accountId}/events/{eventId}: one event.
+// GetOfAccount is GET /v1/accounts/{accountId}/events/{eventId}: get an event.
 //
-// The event with this id, in the bytes in which it was sent.
+// The event with this id, byte for byte as it was sent.
 //
 // Needs the scope `accounts:read`.
 func (s *EventsService) GetOfAccount(ctx context.Context, accountID, eventID string, options ...CallOption) (*Event, error) {
@@ -46,35 +46,35 @@ func (s *EventsService) GetOfAccount(ctx context.Context, accountID, eventID str
 
 // EventsListParams is what events.list takes.
 type EventsListParams struct {
-	// Only these events: names, families such as message* and account.*, and !name for what to leave out. Repeat it, or
-	// separate names by commas.
+	// Only these events: names, patterns such as message* and account.*, and !name to exclude. Repeat the parameter, or
+	// separate names with commas.
 	Events []string `json:"events,omitzero"`
-	// Pull: nextCursor of the page before. Left out, from the oldest.
+	// Pull: nextCursor of the previous page. Default: start with the oldest event.
 	After string `json:"after,omitzero"`
-	// Pull: how many events at most. Left out, 50.
+	// Pull: the maximum number of events. Left out, 50.
 	Limit int64 `json:"limit,omitzero"`
-	// Pull: how many seconds to wait if there is none.
+	// Pull: seconds to wait for an event if there is none.
 	Wait int64 `json:"wait,omitzero"`
 	// Only events of this account.
 	AccountID string `json:"accountId,omitzero"`
-	// Pull: so many of the newest events, newest first, instead of a page behind after.
+	// Pull: the newest N events, newest first, instead of a page after the cursor.
 	Latest int64 `json:"latest,omitzero"`
-	// With latest: nextCursor of the page before, to go on to older events.
+	// With latest: nextCursor of the previous page, to continue with older events.
 	Before string `json:"before,omitzero"`
 }
 
-// List is GET /v1/events: events of all accounts, and of the organisation.
+// List is GET /v1/events: stream events of the organisation.
 //
-// Server-sent events. The first one is `ready`; then come events with `id`, `event` (the kind) and `data` (the
-// envelope), and a `heartbeat` every 15 seconds. Without a last event id the stream begins now; with one everything
-// behind it is sent first, in order. If that is no longer kept, `ready` says `gap: true` and the stream begins with the
-// oldest. A last event `problem` says why a stream ends; connect again with the last id that you have seen.
+// Server-sent events. The first event is `ready`, followed by events with `id`, `event` (the kind) and `data` (the
+// envelope), and a `heartbeat` every 15 seconds. Without a last event id the stream starts now; with one, all events
+// after it are sent first, in order. If some of them have expired, `ready` has `gap: true` and the stream starts with
+// the oldest. A final event `problem` says why a stream ends. Reconnect with the last id that you have seen.
 //
-// With `Accept: application/json` the same events come page by page: send `nextCursor` back as `after`, and `wait` to
-// be answered when there is something new. With `latest` and `Accept: application/json` the newest events come first.
+// With `Accept: application/json` the same events come page by page: send `nextCursor` as `after`, and `wait` to hold
+// the response until there is an event. With `latest` and `Accept: application/json` the newest events come first.
 //
-// Events of one account are in their order. Cursors of this stream are not those of an account's. A key that is limited
-// to accounts sees events of these only.
+// The stream has the events of all accounts and of the organisation itself. Events of one account are in order. Its
+// cursors differ from those of an account's stream. A key that is limited to accounts sees only their events.
 //
 // Needs the scope `accounts:read`.
 func (s *EventsService) List(ctx context.Context, params EventsListParams, options ...CallOption) (*OrgEventPage, error) {
@@ -100,28 +100,28 @@ func (s *EventsService) ListAll(ctx context.Context, params EventsListParams, op
 
 // EventsListOfAccountParams is what events.listOfAccount takes.
 type EventsListOfAccountParams struct {
-	// Only these events: names, families such as message* and account.*, and !name for what to leave out. Repeat it, or
-	// separate names by commas.
+	// Only these events: names, patterns such as message* and account.*, and !name to exclude. Repeat the parameter, or
+	// separate names with commas.
 	Events []string `json:"events,omitzero"`
-	// Pull: nextCursor of the page before. Left out, from the oldest.
+	// Pull: nextCursor of the previous page. Default: start with the oldest event.
 	After string `json:"after,omitzero"`
-	// Pull: how many events at most. Left out, 50.
+	// Pull: the maximum number of events. Left out, 50.
 	Limit int64 `json:"limit,omitzero"`
-	// Pull: how many seconds to wait if there is none.
+	// Pull: seconds to wait for an event if there is none.
 	Wait int64 `json:"wait,omitzero"`
 }
 
-// ListOfAccount is GET /v1/accounts/{accountId}/events: events of an account.
+// ListOfAccount is GET /v1/accounts/{accountId}/events: stream events of an account.
 //
-// Server-sent events. The first one is `ready`; then come events with `id`, `event` (the kind) and `data` (the
-// envelope), and a `heartbeat` every 15 seconds. Without a last event id the stream begins now; with one everything
-// behind it is sent first, in order. If that is no longer kept, `ready` says `gap: true` and the stream begins with the
-// oldest. A last event `problem` says why a stream ends; connect again with the last id that you have seen.
+// Server-sent events. The first event is `ready`, followed by events with `id`, `event` (the kind) and `data` (the
+// envelope), and a `heartbeat` every 15 seconds. Without a last event id the stream starts now; with one, all events
+// after it are sent first, in order. If some of them have expired, `ready` has `gap: true` and the stream starts with
+// the oldest. A final event `problem` says why a stream ends. Reconnect with the last id that you have seen.
 //
-// With `Accept: application/json` the same events come page by page: send `nextCursor` back as `after`, and `wait` to
-// be answered when there is something new.
+// With `Accept: application/json` the same events come page by page: send `nextCursor` as `after`, and `wait` to hold
+// the response until there is an event.
 //
-// A browser, which cannot send a key, opens the stream with `?token=`.
+// Browsers, which cannot send a key, open the stream with `?token=`.
 //
 // Needs the scope `accounts:read`.
 func (s *EventsService) ListOfAccount(ctx context.Context, accountID string, params EventsListOfAccountParams, options ...CallOption) (*EventPage, error) {

@@ -10,11 +10,11 @@ import (
 // IdentityService: the organisation and the key in use.
 type IdentityService struct{ client *Client }
 
-// Get is GET /v1/me: who am I.
+// Get is GET /v1/me: get the current identity.
 //
-// Confirms a key and shows its organisation, scopes and limits.
+// Checks the key and returns its organisation, scopes and limits.
 //
-// Any key may call it.
+// Any key may call this operation.
 func (s *IdentityService) Get(ctx context.Context, options ...CallOption) (*Identity, error) {
 	c := call{request: Request{Path: "/v1/me"}}
 	return do[Identity](ctx, s.client, c, false, options)
@@ -22,14 +22,14 @@ func (s *IdentityService) Get(ctx context.Context, options ...CallOption) (*Iden
 
 // IdentityUpdateParams is what me.update takes.
 type IdentityUpdateParams struct {
-	// Where the service reaches the organisation.
+	// The address at which the service contacts the organisation.
 	ContactEmail *string `json:"contactEmail,omitzero"`
 	Name         *string `json:"name,omitzero"`
 }
 
 // Update is PATCH /v1/me: update the organisation.
 //
-// Changes the name or the contact address; what is left out stays.
+// Changes the name or the contact address. Omitted fields stay unchanged.
 //
 // Needs the scope `me:write`.
 func (s *IdentityService) Update(ctx context.Context, params IdentityUpdateParams, options ...CallOption) (*Identity, error) {

@@ -13,23 +13,23 @@ type KeysService struct{ client *Client }
 
 // KeysCreateParams is what keys.create takes.
 type KeysCreateParams struct {
-	// The accounts that the key may use. Left out, all that the calling key may.
+	// The accounts that the key may use. Default: all that the calling key may use.
 	AccountIDs []string `json:"accountIds,omitzero"`
-	// Left out, the key does not expire.
+	// Default: the key does not expire.
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 	// What the key is for.
 	Label string `json:"label"`
-	// What the key may call: resource.method, resource.*, * or sensitive; with ! in front, what it may not. Denying wins.
-	// Left out, everything that the calling key may.
+	// Methods that the key may call: resource.method, resource.*, * or sensitive. A leading ! denies, and denials win.
+	// Default: everything that the calling key may call.
 	Methods []string `json:"methods,omitzero"`
-	// Left out, the key gets the default set.
+	// Default: the default set of scopes.
 	Scopes []string `json:"scopes,omitzero"`
 }
 
-// Create is POST /v1/me/keys: mint a key.
+// Create is POST /v1/me/keys: create a key.
 //
-// Issues a key in the caller's organisation. It can never do more than the caller: it holds no other scopes, and what
-// limits the caller limits it too.
+// Creates a key in the caller's organisation. It can never do more than the caller: it cannot have other scopes, and
+// the caller's limits apply to it too.
 //
 // Needs the scope `me:write`.
 func (s *KeysService) Create(ctx context.Context, params KeysCreateParams, options ...CallOption) (*MintedKey, error) {
@@ -39,7 +39,7 @@ func (s *KeysService) Create(ctx context.Context, params KeysCreateParams, optio
 
 // List is GET /v1/me/keys: list keys.
 //
-// All keys of the organisation, revoked ones too, oldest first. Never the keys themselves.
+// All keys of the organisation including revoked ones, oldest first. The keys themselves are never shown.
 //
 // Needs the scope `me:read`.
 func (s *KeysService) List(ctx context.Context, options ...CallOption) (*KeyList, error) {
@@ -49,11 +49,10 @@ func (s *KeysService) List(ctx context.Context, options ...CallOption) (*KeyList
 
 // Revoke is DELETE /v1/me/keys/{keyId}: revoke a key.
 //
-// When this has answered, no call that starts later succeeds with the key, on any server. Revoking a key again changes
-// nothing.
+// Calls that start after the response are refused on every server. Revoking a key again changes nothing.
 //
-// Needs the scope `me:write`. It works when the quotas are used up: it counts against neither the minute nor the month,
-// but together with its like against 60 calls a minute per organisation.
+// Needs the scope `me:write`. It works when the quotas are used up: it counts towards neither the minute nor the month,
+// but towards a separate limit of 60 such calls a minute per organisation.
 func (s *KeysService) Revoke(ctx context.Context, keyID string, options ...CallOption) (*KeyRevoked, error) {
 	c := call{request: Request{Method: http.MethodDelete, Path: path("/v1/me/keys/%s", keyID)}}
 	return do[KeyRevoked](ctx, s.client, c, true, options)

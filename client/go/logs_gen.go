@@ -11,9 +11,10 @@ import (
 // LogsService: the requests that were made, and what goes wrong.
 type LogsService struct{ client *Client }
 
-// Get is GET /v1/logs/{requestId}: one request.
+// Get is GET /v1/logs/{requestId}: get a request.
 //
-// The request with this id, as `X-Request-Id` and a problem's `instance` tell it. If you chose an id twice, the newest.
+// The request with this id, from `X-Request-Id` or the `instance` of a problem. If you used an id twice, the newest
+// request.
 //
 // Needs the scope `usage:read`.
 func (s *LogsService) Get(ctx context.Context, requestID string, options ...CallOption) (*Log, error) {
@@ -25,7 +26,7 @@ func (s *LogsService) Get(ctx context.Context, requestID string, options ...Call
 type LogsListParams struct {
 	// Only requests about this account.
 	AccountID string `json:"accountId,omitzero"`
-	// Only this SDK method, such as messages.send, or this operation of the interface, such as listAccounts.
+	// Only this SDK method, for example messages.send, or this operation of the API, for example listAccounts.
 	Method string `json:"method,omitzero"`
 	// Only this status, or this class of statuses: 2xx, 4xx, 5xx.
 	Status string `json:"status,omitzero"`
@@ -33,23 +34,25 @@ type LogsListParams struct {
 	Code string `json:"code,omitzero"`
 	// Only requests of this API key.
 	KeyID string `json:"keyId,omitzero"`
-	// Only requests of programs with a key, of people in the dashboard, or of our command line. One of api, dashboard, cli.
+	// Only requests from this source. api: programs with a key. dashboard: users of the dashboard. cli: our command line.
+	// One of api, dashboard, cli.
 	Source string `json:"source,omitzero"`
-	// Only requests that began then or later.
+	// Only requests that started at this time or later.
 	Since time.Time `json:"since,omitzero"`
-	// Only requests that began before.
+	// Only requests that started before this time.
 	Until time.Time `json:"until,omitzero"`
-	// How many requests: up to 100, and 50 if it is left out; of a sheet up to 10000, and as many if it is left out.
+	// The maximum number of requests. JSON: up to 100. Default: 50. CSV: up to 10000. Default: 10000.
 	Limit int64 `json:"limit,omitzero"`
-	// nextCursor of the page before.
+	// nextCursor of the previous page.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List is GET /v1/logs: request log.
+// List is GET /v1/logs: list requests.
 //
-// What the organisation's keys called, newest first: never what was sent or answered. Filters can be combined. A
-// request is here a second or two after its answer, and as long as the plan keeps it. A key that is limited to accounts
-// sees requests about these. With `Accept: text/csv` it is a sheet, of up to 10,000 requests.
+// The requests of the organisation's keys, newest first, without the contents of requests and responses. Filters can be
+// combined. A request appears a second or two after its response, and is kept as long as the plan allows. A key that is
+// limited to accounts sees only requests about them. With `Accept: text/csv` the response is CSV with up to 10,000
+// requests.
 //
 // Needs the scope `usage:read`.
 func (s *LogsService) List(ctx context.Context, params LogsListParams, options ...CallOption) (*LogPage, error) {
@@ -71,20 +74,21 @@ func (s *LogsService) ListAll(ctx context.Context, params LogsListParams, option
 
 // LogsListErrorsParams is what logs.listErrors takes.
 type LogsListErrorsParams struct {
-	// Only requests of programs with a key, of people in the dashboard, or of our command line. One of api, dashboard, cli.
+	// Only requests from this source. api: programs with a key. dashboard: users of the dashboard. cli: our command line.
+	// One of api, dashboard, cli.
 	Source string `json:"source,omitzero"`
-	// Left out, 24 hours ago.
+	// The start of the period. Default: 24 hours before until.
 	Since time.Time `json:"since,omitzero"`
-	// Left out, now.
+	// The end of the period. Default: now.
 	Until time.Time `json:"until,omitzero"`
-	// How many groups. Left out, 50.
+	// The maximum number of groups. Left out, 50.
 	Limit int64 `json:"limit,omitzero"`
 }
 
-// ListErrors is GET /v1/errors: what goes wrong.
+// ListErrors is GET /v1/errors: list errors.
 //
-// Requests that ended with a problem, grouped by problem, limit, method and status: how many, since when, on how many
-// accounts. The last 24 hours unless you say otherwise.
+// Requests that ended with a problem, grouped by problem, limit, method and status: how many, since when, and for how
+// many accounts. Default: the last 24 hours.
 //
 // Needs the scope `usage:read`.
 func (s *LogsService) ListErrors(ctx context.Context, params LogsListErrorsParams, options ...CallOption) (*ErrorGroupList, error) {

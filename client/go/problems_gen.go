@@ -10,9 +10,9 @@ import (
 // ProblemsService: what each problem means.
 type ProblemsService struct{ client *Client }
 
-// Get is GET /problems/{code}: about a problem.
+// Get is GET /problems/{code}: get the page of a problem.
 //
-// What the `type` of a problem links to: cause, example, fix. A page for browsers, JSON otherwise.
+// The page that the `type` of a problem links to: cause, example, fix. HTML for browsers, JSON otherwise.
 //
 // No key is needed.
 func (s *ProblemsService) Get(ctx context.Context, code string, options ...CallOption) (json.RawMessage, error) {
@@ -20,9 +20,9 @@ func (s *ProblemsService) Get(ctx context.Context, code string, options ...CallO
 	return doRaw(ctx, s.client, c, false, options)
 }
 
-// List is GET /problems: all problems.
+// List is GET /problems: list problems.
 //
-// The catalogue of problems. A page for browsers, JSON otherwise.
+// The catalogue of problems. HTML for browsers, JSON otherwise.
 //
 // No key is needed.
 func (s *ProblemsService) List(ctx context.Context, options ...CallOption) (json.RawMessage, error) {

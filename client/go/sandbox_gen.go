@@ -12,23 +12,22 @@ type SandboxService struct{ client *Client }
 
 // SandboxActParams is what sandbox.act takes.
 type SandboxActParams struct {
-	// What a tip is worth.
+	// The amount of a tip, in cents.
 	AmountCents int64 `json:"amountCents,omitzero"`
-	// Who does it. One of fan. Left out, fan.
+	// Who acts. One of fan. Left out, fan.
 	As string `json:"as,omitzero"`
-	// What they do. One of message, tip, subscribe, unsubscribe, like, comment, typing.
+	// The action. One of message, tip, subscribe, unsubscribe, like, comment, typing.
 	Do string `json:"do"`
-	// The fan's id on the platform. Left out, one of the creator's fans; asked again and again, another each time.
+	// The fan's id on the platform. Default: one of the creator's fans, another one in each call.
 	FanID string `json:"fanId,omitzero"`
-	// The words of a message, a tip or a comment.
+	// The text of a message, a tip or a comment.
 	Text string `json:"text,omitzero"`
 }
 
 // Act is POST /v1/sandbox/accounts/{accountId}/act: act as a fan on the sandbox.
 //
-// A fan writes, tips or subscribes, and the platform tells everything that comes of it, as it does when it is real: of
-// a tip also its transaction and its notification. `fire_event` sends the one event alone. For sandbox organisations
-// only.
+// A fan writes, tips or subscribes, and the platform emits all resulting events, as the real one does: a tip also
+// causes a transaction and a notification. `fire_event` emits only one event. For sandbox organisations only.
 //
 // Needs the scope `accounts:write`.
 func (s *SandboxService) Act(ctx context.Context, accountID string, params SandboxActParams, options ...CallOption) (*SandboxAccepted, error) {
@@ -38,15 +37,15 @@ func (s *SandboxService) Act(ctx context.Context, accountID string, params Sandb
 
 // SandboxAdvanceAttemptParams is what sandbox.advanceAttempt takes.
 type SandboxAdvanceAttemptParams struct {
-	// What the creator does: scan, approve and deny with their phone, the others with their camera. One of scan, approve,
-	// deny, pass_selfie, fail_selfie.
+	// What the creator does: scan, approve and deny use their phone, the others their camera. One of scan, approve, deny,
+	// pass_selfie, fail_selfie.
 	To string `json:"to"`
 }
 
-// AdvanceAttempt is POST /v1/sandbox/attempts/{attemptId}/advance: play the creator in an attempt.
+// AdvanceAttempt is POST /v1/sandbox/attempts/{attemptId}/advance: act as the creator in a sandbox attempt.
 //
-// Does what a creator would do with their phone or camera. The answer is held for up to 5 s until the attempt has moved
-// (`Prefer: wait=N` for another time). For sandbox organisations only.
+// Does what a creator would do with their phone or camera. The response is held for up to 5 s until the attempt changes
+// (`Prefer: wait=N` changes the time). For sandbox organisations only.
 //
 // Needs the scope `accounts:write`.
 func (s *SandboxService) AdvanceAttempt(ctx context.Context, attemptID string, params SandboxAdvanceAttemptParams, options ...CallOption) (*Attempt, error) {
@@ -54,9 +53,9 @@ func (s *SandboxService) AdvanceAttempt(ctx context.Context, attemptID string, p
 	return do[Attempt](ctx, s.client, c, true, options)
 }
 
-// ClearFaults is DELETE /v1/sandbox/accounts/{accountId}/fault: end the trouble.
+// ClearFaults is DELETE /v1/sandbox/accounts/{accountId}/fault: clear sandbox faults.
 //
-// All faults of the account end at once. For sandbox organisations only.
+// Ends all faults of the account immediately. For sandbox organisations only.
 //
 // Needs the scope `accounts:write`.
 func (s *SandboxService) ClearFaults(ctx context.Context, accountID string, options ...CallOption) (*SandboxFaultsCleared, error) {
@@ -66,17 +65,16 @@ func (s *SandboxService) ClearFaults(ctx context.Context, accountID string, opti
 
 // SandboxFireEventParams is what sandbox.fireEvent takes.
 type SandboxFireEventParams struct {
-	// What is to be in it. All of it may be left out.
+	// The contents of the event. All fields are optional.
 	Data *FireData `json:"data,omitzero"`
-	// The kind of event, such as message, tips or subscribed.
+	// The kind of event, for example message, tips or subscribed.
 	Event string `json:"event"`
 }
 
-// FireEvent is POST /v1/sandbox/accounts/{accountId}/fire_event: make something happen on the sandbox.
+// FireEvent is POST /v1/sandbox/accounts/{accountId}/fire_event: trigger a sandbox event.
 //
-// A fan writes, tips, subscribes: it really happens on the platform, which emits this one event on the account's
-// socket; later calls show it too, with what comes of it, such as the transaction of a tip. For sandbox organisations
-// only.
+// A fan writes, tips or subscribes. It really happens on the platform, which emits this one event on the account's
+// socket. Later calls also show it with its effects, such as the transaction of a tip. For sandbox organisations only.
 //
 // Needs the scope `accounts:write`.
 func (s *SandboxService) FireEvent(ctx context.Context, accountID string, params SandboxFireEventParams, options ...CallOption) (*SandboxAccepted, error) {
@@ -84,9 +82,9 @@ func (s *SandboxService) FireEvent(ctx context.Context, accountID string, params
 	return do[SandboxAccepted](ctx, s.client, c, true, options)
 }
 
-// ListPersonas is GET /v1/sandbox/personas: whom one can sign in as on the sandbox.
+// ListPersonas is GET /v1/sandbox/personas: list sandbox personas.
 //
-// Logins by what happens to whoever signs in with them, and the codes they take. For sandbox organisations only.
+// The logins of the sandbox with what each one does, and the codes that they accept. For sandbox organisations only.
 //
 // Needs the scope `accounts:read`.
 func (s *SandboxService) ListPersonas(ctx context.Context, options ...CallOption) (*PersonaList, error) {
@@ -100,9 +98,9 @@ type SandboxOpenSessionParams struct {
 	Login string `json:"login"`
 }
 
-// OpenSession is POST /v1/sandbox/session: a browser's session on the sandbox.
+// OpenSession is POST /v1/sandbox/session: create a sandbox browser session.
 //
-// A fresh session of a login, as a signed-in browser would have it, to try the cookie and cURL ways to connect. For
+// A new session of a login, as a signed-in browser would have it, to try the connect methods cookie and cURL. For
 // sandbox organisations only.
 //
 // Needs the scope `accounts:write`.
@@ -113,8 +111,8 @@ func (s *SandboxService) OpenSession(ctx context.Context, params SandboxOpenSess
 
 // ResetLogin is POST /v1/sandbox/accounts/{accountId}/reset_login: end an account's session on the sandbox.
 //
-// The platform ends the session. The next call or probe finds out, and the account signs in again or asks for a person.
-// For sandbox organisations only.
+// The platform ends the session. The next call or check notices it, and the account signs in again or needs to be
+// reconnected by a person. For sandbox organisations only.
 //
 // Needs the scope `accounts:write`.
 func (s *SandboxService) ResetLogin(ctx context.Context, accountID string, options ...CallOption) (*Account, error) {
@@ -124,23 +122,24 @@ func (s *SandboxService) ResetLogin(ctx context.Context, accountID string, optio
 
 // SandboxSetFaultParams is what sandbox.setFault takes.
 type SandboxSetFaultParams struct {
-	// How many calls it strikes at most; the live connection does not use it up. Left out, everything; otp_next one
-	// sign-in.
+	// The maximum number of calls that are affected. The live connection does not count. Default: no limit; one sign-in for
+	// otp_next.
 	Count int64 `json:"count,omitzero"`
-	// rate_limit answers 429, error a status of your choice, slow delays every answer, down answers 503, otp_next asks for
-	// a code at the next sign-in. One of rate_limit, error, slow, down, otp_next.
+	// rate_limit: the platform returns 429. error: it returns a status of your choice. slow: it delays every response.
+	// down: it returns 503. otp_next: it asks for a code at the next sign-in. One of rate_limit, error, slow, down,
+	// otp_next.
 	Kind string `json:"kind"`
-	// How long it lasts. Left out, 60; otp_next lasts until it has struck.
+	// How long the fault lasts, in seconds. Default: 60; otp_next lasts until it was applied.
 	Seconds int64 `json:"seconds,omitzero"`
-	// rate_limit: the seconds of Retry-After, 5 if left out. error: a status from 400 to 599, 500 if left out. slow:
-	// milliseconds, 3000 if left out. The others take none.
+	// rate_limit: the seconds of Retry-After. Default: 5. error: a status from 400 to 599. Default: 500. slow:
+	// milliseconds. Default: 3000. Not allowed for the other kinds.
 	Value int64 `json:"value,omitzero"`
 }
 
-// SetFault is POST /v1/sandbox/accounts/{accountId}/fault: make trouble on the sandbox.
+// SetFault is POST /v1/sandbox/accounts/{accountId}/fault: inject a sandbox fault.
 //
-// The platform gives the account trouble for a while: what your calls and the account's state make of it is what they
-// would make of the real thing. Several faults can be in force. For sandbox organisations only.
+// The platform misbehaves for this account for a while. Your calls and the account's state react as they would to a
+// real fault. Several faults can be active at the same time. For sandbox organisations only.
 //
 // Needs the scope `accounts:write`.
 func (s *SandboxService) SetFault(ctx context.Context, accountID string, params SandboxSetFaultParams, options ...CallOption) (*SandboxFault, error) {
@@ -150,16 +149,16 @@ func (s *SandboxService) SetFault(ctx context.Context, accountID string, params 
 
 // SandboxStartGeneratorParams is what sandbox.startGenerator takes.
 type SandboxStartGeneratorParams struct {
-	// How many events a second.
+	// Events per second.
 	PerSecond float64 `json:"perSecond"`
-	// For how long.
+	// The duration in seconds.
 	Seconds int64 `json:"seconds"`
 }
 
-// StartGenerator is POST /v1/sandbox/accounts/{accountId}/generator: make events at a rate.
+// StartGenerator is POST /v1/sandbox/accounts/{accountId}/generator: start the sandbox event generator.
 //
-// Things happen to the account for a while: mostly messages, some tips, likes and new fans. A second order replaces the
-// first. For sandbox organisations only.
+// Generates events for the account at a rate for a while: mostly messages, some tips, likes and new fans. Another call
+// replaces the running generator. For sandbox organisations only.
 //
 // Needs the scope `accounts:write`.
 func (s *SandboxService) StartGenerator(ctx context.Context, accountID string, params SandboxStartGeneratorParams, options ...CallOption) (*SandboxGenerator, error) {
@@ -167,9 +166,9 @@ func (s *SandboxService) StartGenerator(ctx context.Context, accountID string, p
 	return do[SandboxGenerator](ctx, s.client, c, true, options)
 }
 
-// StopGenerator is DELETE /v1/sandbox/accounts/{accountId}/generator: stop making events.
+// StopGenerator is DELETE /v1/sandbox/accounts/{accountId}/generator: stop the sandbox event generator.
 //
-// What was made stays. For sandbox organisations only.
+// Events that were generated stay. For sandbox organisations only.
 //
 // Needs the scope `accounts:write`.
 func (s *SandboxService) StopGenerator(ctx context.Context, accountID string, options ...CallOption) (*SandboxGeneratorStopped, error) {

@@ -10,9 +10,9 @@ import (
 // SdkService: what can be called.
 type SdkService struct{ client *Client }
 
-// GetOpenAPI is GET /v1/openapi.json: openAPI document.
+// GetOpenAPI is GET /v1/openapi.json: get the OpenAPI document.
 //
-// This document. It has an ETag.
+// This document. The response has an ETag.
 //
 // No key is needed.
 func (s *SdkService) GetOpenAPI(ctx context.Context, options ...CallOption) (json.RawMessage, error) {
@@ -24,19 +24,19 @@ func (s *SdkService) GetOpenAPI(ctx context.Context, options ...CallOption) (jso
 type SdkListMethodsParams struct {
 	// Only the methods of this resource.
 	Resource string `json:"resource,omitzero"`
-	// Only methods that read, or that write. One of read, write.
+	// Only read methods, or only write methods. One of read, write.
 	Access string `json:"access,omitzero"`
-	// compact leaves the schemas out; openapi is a document for code generators; mcp is a list of tools. One of compact,
-	// full, openapi, mcp. Left out, full.
+	// compact omits the schemas; openapi is a document for code generators; mcp is a list of tools. One of compact, full,
+	// openapi, mcp. Left out, full.
 	Format string `json:"format,omitzero"`
 }
 
-// ListMethods is GET /v1/sdk/methods: the SDK catalogue.
+// ListMethods is GET /v1/sdk/methods: list SDK methods.
 //
-// Every method that can be called on an account, with its arguments and its result. Which ones depends on the key's
-// environment, and on the `methods` that the key is limited to. Reading it costs nothing; the answer has an ETag.
+// Every method that can be called on an account, with its arguments and result. The list depends on the key's
+// environment, and on the `methods` that the key is limited to. This call is free; the response has an ETag.
 //
-// Any key may call it.
+// Any key may call this operation.
 func (s *SdkService) ListMethods(ctx context.Context, params SdkListMethodsParams, options ...CallOption) (*MethodCatalog, error) {
 	c := call{request: Request{Path: "/v1/sdk/methods", Query: query(params)}}
 	return do[MethodCatalog](ctx, s.client, c, false, options)

@@ -9,11 +9,11 @@ import (
 // StatusService: whether the service is well.
 type StatusService struct{ client *Client }
 
-// Get is GET /v1/status: whether the service is well.
+// Get is GET /v1/status: get the service status.
 //
-// The regions that accounts use, and what the operators have to say. Reading it costs nothing.
+// The state of the regions that accounts use, and the operators' message. This call is free.
 //
-// Any key may call it.
+// Any key may call this operation.
 func (s *StatusService) Get(ctx context.Context, options ...CallOption) (*ServiceStatus, error) {
 	c := call{request: Request{Path: "/v1/status"}}
 	return do[ServiceStatus](ctx, s.client, c, false, options)

@@ -10,13 +10,13 @@ import (
 // TeamService: the people of the organisation, and their browsers.
 type TeamService struct{ client *Client }
 
-// EndSession is DELETE /v1/me/sessions/{sessionId}: sign a browser out.
+// EndSession is DELETE /v1/me/sessions/{sessionId}: sign out a browser.
 //
-// When this has answered, no call that starts later succeeds with the browser, on any server. A member sees their own;
-// who holds `me:write` sees all of the organisation's.
+// Calls of the browser that start after the response are refused on every server. Members see their own sessions; a
+// caller with `me:write` sees all sessions of the organisation.
 //
-// Needs the scope `me:read`. It works when the quotas are used up: it counts against neither the minute nor the month,
-// but together with its like against 60 calls a minute per organisation.
+// Needs the scope `me:read`. It works when the quotas are used up: it counts towards neither the minute nor the month,
+// but towards a separate limit of 60 such calls a minute per organisation.
 func (s *TeamService) EndSession(ctx context.Context, sessionID string, options ...CallOption) (*BrowserSessionEnded, error) {
 	c := call{request: Request{Method: http.MethodDelete, Path: path("/v1/me/sessions/%s", sessionID)}}
 	return do[BrowserSessionEnded](ctx, s.client, c, true, options)
@@ -24,17 +24,17 @@ func (s *TeamService) EndSession(ctx context.Context, sessionID string, options 
 
 // TeamInviteParams is what team.invite takes.
 type TeamInviteParams struct {
-	// Who is invited. Only somebody who signs in with this address, verified by the identity provider, can accept.
+	// The address to invite. Only a user who signs in with this address, verified by the identity provider, can accept.
 	Email string `json:"email"`
 	// One of owner, admin, developer, support.
 	Role string `json:"role"`
 }
 
-// Invite is POST /v1/org/invitations: invite somebody.
+// Invite is POST /v1/org/invitations: invite a member.
 //
-// Makes a link by which somebody joins the organisation. It works for 7 days; another invitation to the same address
-// replaces it. This service sends no mail. Nobody gives a role that may do more than they may themselves; only owners
-// make, change or remove owners.
+// Creates a link to join the organisation. It works for 7 days; another invitation to the same address replaces it.
+// This service sends no email: send the link yourself. A caller cannot grant a role with more rights than their own.
+// Only owners can add, change or remove owners.
 //
 // Needs the scope `me:write`.
 func (s *TeamService) Invite(ctx context.Context, params TeamInviteParams, options ...CallOption) (*InvitationSent, error) {
@@ -44,7 +44,7 @@ func (s *TeamService) Invite(ctx context.Context, params TeamInviteParams, optio
 
 // ListMembers is GET /v1/org/members: list members and invitations.
 //
-// Who can sign in to the organisation's dashboard, and with which role.
+// The users who can sign in to the organisation's dashboard, with their roles.
 //
 // Needs the scope `me:read`.
 func (s *TeamService) ListMembers(ctx context.Context, options ...CallOption) (*Team, error) {
@@ -54,8 +54,8 @@ func (s *TeamService) ListMembers(ctx context.Context, options ...CallOption) (*
 
 // ListSessions is GET /v1/me/sessions: list signed-in browsers.
 //
-// Browsers that are signed in to the dashboard and have opened this organisation. A member sees their own; who holds
-// `me:write` sees all of the organisation's.
+// Browsers that are signed in to the dashboard and have opened this organisation. Members see their own sessions; a
+// caller with `me:write` sees all sessions of the organisation.
 //
 // Needs the scope `me:read`.
 func (s *TeamService) ListSessions(ctx context.Context, options ...CallOption) (*BrowserSessionList, error) {
@@ -65,9 +65,9 @@ func (s *TeamService) ListSessions(ctx context.Context, options ...CallOption) (
 
 // RemoveMember is DELETE /v1/org/members/{memberId}: remove a member.
 //
-// When this has answered, no call that starts later succeeds with a browser of the member's, on any server. Keys that
-// the member has minted belong to the organisation and stay. Nobody gives a role that may do more than they may
-// themselves; only owners make, change or remove owners.
+// Calls from the member's browsers that start after the response are refused on every server. Keys that the member
+// created belong to the organisation and stay. A caller cannot grant a role with more rights than their own. Only
+// owners can add, change or remove owners.
 //
 // Needs the scope `me:write`.
 func (s *TeamService) RemoveMember(ctx context.Context, memberID string, options ...CallOption) (*MemberRemoved, error) {
@@ -83,8 +83,8 @@ type TeamUpdateMemberParams struct {
 
 // UpdateMember is PATCH /v1/org/members/{memberId}: change a member's role.
 //
-// When this has answered, calls that start later are judged by the new role, on every server. Nobody gives a role that
-// may do more than they may themselves; only owners make, change or remove owners.
+// The new role applies on every server to calls that start after the response. A caller cannot grant a role with more
+// rights than their own. Only owners can add, change or remove owners.
 //
 // Needs the scope `me:write`.
 func (s *TeamService) UpdateMember(ctx context.Context, memberID string, params TeamUpdateMemberParams, options ...CallOption) (*Member, error) {
@@ -94,7 +94,7 @@ func (s *TeamService) UpdateMember(ctx context.Context, memberID string, params 
 
 // WithdrawInvitation is DELETE /v1/org/invitations/{invitationId}: withdraw an invitation.
 //
-// Its link no longer works. Nobody gives a role that may do more than they may themselves; only owners make, change or
+// The link stops working. A caller cannot grant a role with more rights than their own. Only owners can add, change or
 // remove owners.
 //
 // Needs the scope `me:write`.

@@ -75,7 +75,7 @@ type AccountConnectedData struct {
 // AccountDefaults: the limits of every account, unless it has its own.
 type AccountDefaults struct {
 	ReadPerMinute int64 `json:"readPerMinute"`
-	// When any account's limits are free again at the latest, in Unix seconds.
+	// When the full limits of every account are available again at the latest, in Unix seconds.
 	Reset          int64 `json:"reset"`
 	WritePerMinute int64 `json:"writePerMinute"`
 }
@@ -118,12 +118,12 @@ type AccountDisconnectedData struct {
 
 // AccountPage: a page of a list: Account.
 type AccountPage struct {
-	// In the order in which they were first connected, unless order says otherwise.
+	// In the order in which they were first connected, unless order is set.
 	Accounts []ListedAccount `json:"accounts"`
-	// How many there are in each state, in those that need attention (attention), and in all of them (total); only with
-	// counts.
+	// Only with counts: the number of accounts in each state, in the states that need attention (attention), and in all
+	// states (total).
 	Counts map[string]int64 `json:"counts"`
-	// Null on the last page, and whenever no limit is given.
+	// Null on the last page and without limit.
 	NextCursor *string `json:"nextCursor"`
 }
 
@@ -252,7 +252,7 @@ type AccountUpdatedData struct {
 
 // AccountUsage: how many accounts there are.
 type AccountUsage struct {
-	// How many are in each state; states that none is in are left out.
+	// The number of accounts in each state. States without accounts are omitted.
 	ByState   map[string]int64 `json:"byState"`
 	Connected int64            `json:"connected"`
 	// -1 means unlimited.
@@ -267,9 +267,9 @@ type AccountWebhook struct {
 
 // AccountWindows: what is left of an account's limits.
 type AccountWindows struct {
-	// Calls per minute that read.
+	// Read calls per minute.
 	Read UsageWindow `json:"read"`
-	// Calls per minute that write.
+	// Write calls per minute.
 	Write UsageWindow `json:"write"`
 }
 
@@ -361,12 +361,12 @@ type AuditEntry struct {
 	// The fields that changed, each with from and to.
 	Changes json.RawMessage `json:"changes"`
 	ID      string          `json:"id"`
-	// Equal for equal sources; the address cannot be read from it.
+	// A hash of the source address: equal for equal sources, and not reversible.
 	IPHash string `json:"ipHash"`
-	// Changes that failed leave no entry. One of success.
+	// Failed changes have no entry. One of success.
 	Outcome   string `json:"outcome"`
 	RequestID string `json:"requestId"`
-	// The id of what was changed.
+	// The id of the changed object.
 	Target string `json:"target"`
 }
 
@@ -397,7 +397,7 @@ type Banner struct {
 	// One of info, warning, critical.
 	Level string `json:"level"`
 	Text  string `json:"text"`
-	// Where more is said; null for nowhere.
+	// The address of more information; null if there is none.
 	URL *string `json:"url"`
 }
 
@@ -409,7 +409,7 @@ type BlockedResult struct {
 // BrowserPerson: who is signed in.
 type BrowserPerson struct {
 	Email string `json:"email"`
-	// operator for somebody who operates the service and has given a reason; see the audit log.
+	// operator for an operator of the service, whose reason is in the audit log.
 	ID string `json:"id"`
 }
 
@@ -418,10 +418,10 @@ type BrowserSession struct {
 	CreatedAt time.Time `json:"createdAt"`
 	// True for the browser that makes this call.
 	Current bool `json:"current"`
-	// When it ends if it is not used again.
+	// When the session ends if it is not used again.
 	ExpiresAt time.Time `json:"expiresAt"`
 	ID        string    `json:"id"`
-	// To the minute.
+	// Accurate to the minute.
 	LastSeenAt time.Time     `json:"lastSeenAt"`
 	Person     BrowserPerson `json:"person"`
 	UserAgent  string        `json:"userAgent"`
@@ -457,11 +457,11 @@ type BundlePage struct {
 // CallUsage: how many calls were made.
 type CallUsage struct {
 	Failed int64 `json:"failed"`
-	// Calls that were refused; they count towards nothing.
+	// Calls refused by a limit. They do not count towards any limit.
 	RateLimited int64 `json:"rateLimited"`
 	// SDK calls that read.
 	Read int64 `json:"read"`
-	// Calls that count towards the month; exact and live.
+	// Calls that count towards the month, exact and up to date.
 	Total int64 `json:"total"`
 	// SDK calls that write.
 	Write int64 `json:"write"`
@@ -572,21 +572,21 @@ type ConnectFlowList struct {
 
 // ConnectFunnel: how far creators come when they connect.
 type ConnectFunnel struct {
-	// The same by the way to connect: credentials, mobile_app, cookie, curl.
+	// The same by connect method: credentials, mobile_app, cookie, curl.
 	ByMethod map[string]ConnectFunnelMethod `json:"byMethod"`
-	// Those whom the platform asked for a code, a selfie or their phone. Not everybody is asked.
+	// Creators whom the platform asked for a code, a selfie or their phone. It does not ask everyone.
 	Challenge int64 `json:"challenge"`
 	Connected int64 `json:"connected"`
-	// Those who gave credentials or a session, or asked for a QR code.
+	// Creators who entered credentials, sent a session or requested a QR code.
 	Credentials int64 `json:"credentials"`
-	// Those who tried, and whose last attempt has ended without an account.
+	// Creators whose last attempt ended without an account.
 	Failed int64 `json:"failed"`
-	// Why attempts failed, the most frequent first. A creator who tried three times counts three times here.
+	// The reasons why attempts failed, most frequent first. A creator who tried three times counts three times here.
 	Failures []FailureCount `json:"failures"`
-	// Links that were made.
+	// Links that were created.
 	LinksMade int64 `json:"linksMade"`
-	// Creators who came to where they can connect: links that were opened, by whoever or whatever, and attempts that began
-	// without one.
+	// Creators who reached a connect page or method: links that were opened (possibly by a link preview), and attempts that
+	// started without a link.
 	Opened int64     `json:"opened"`
 	Since  time.Time `json:"since"`
 	Until  time.Time `json:"until"`
@@ -602,12 +602,12 @@ type ConnectFunnelMethod struct {
 
 // ConnectPage: how the pages look that creators see.
 type ConnectPage struct {
-	// Origins that may frame pages of attempts and of sessions that name none.
+	// Origins that may embed pages of attempts, and of sessions without allowed_origins.
 	AllowedOrigins []string `json:"allowed_origins"`
-	// The same on a dark ground; empty to follow brand_light.
+	// The colour of buttons on a dark background; empty to use brand_light.
 	BrandDark string `json:"brand_dark"`
-	// The colour of buttons on a light ground, as #rrggbb; empty for ours. Text on it always has enough contrast: a colour
-	// without it is darkened.
+	// The colour of buttons on a light background, as #rrggbb; empty for the default. A colour with too little contrast to
+	// its text is darkened.
 	BrandLight string `json:"brand_light"`
 	HelpURL    string `json:"help_url"`
 	// One of system, light, dark.
@@ -617,10 +617,9 @@ type ConnectPage struct {
 // ConnectSession: a link by which a creator connects on a page of ours.
 type ConnectSession struct {
 	AccountID *string `json:"account_id"`
-	// Ids of the attempts that the creator has made.
+	// The ids of the creator's attempts.
 	Attempts []string `json:"attempts"`
-	// The token in the link, for connect.js. It is shown only when it is made, to a key with accounts:write; null
-	// otherwise.
+	// The token in the link, for connect.js. It is shown only in the response that creates it; null otherwise.
 	ClientToken *string    `json:"client_token"`
 	CreatedAt   time.Time  `json:"created_at"`
 	ExpiresAt   time.Time  `json:"expires_at"`
@@ -628,14 +627,14 @@ type ConnectSession struct {
 	ID          string     `json:"id"`
 	Kinds       []string   `json:"kinds"`
 	Label       string     `json:"label"`
-	// When the link was first opened, also by a link preview; null if it never was.
+	// When the link was first opened, possibly by a link preview; null if it never was.
 	OpenedAt *time.Time `json:"opened_at"`
-	// The account that the link connects again; null for a new one.
+	// The account that the link reconnects; null for a new account.
 	ReconnectAccountID *string `json:"reconnect_account_id"`
 	ReferenceID        *string `json:"reference_id"`
 	// One of open, in_progress, success, exited, expired.
 	Status string `json:"status"`
-	// The link for the creator. It is shown only when it is made, to a key with accounts:write; null otherwise.
+	// The link for the creator. It is shown only in the response that creates it; null otherwise.
 	URL *string `json:"url"`
 }
 
@@ -659,11 +658,11 @@ type ConnectSessionPage struct {
 
 // Cookie is a cookie of the platform's.
 type Cookie struct {
-	// Left out or null, the platform's own.
+	// Default: the platform's own domain.
 	Domain string `json:"domain,omitzero"`
-	// Ignored: the platform is asked whether the session lives.
+	// Ignored: the platform is asked whether the session is valid.
 	Expires any `json:"expires,omitzero"`
-	// True if the cookie is not for hosts below its domain.
+	// True if the cookie is not sent to subdomains.
 	HostOnly *bool `json:"hostOnly,omitzero"`
 	// Ignored.
 	HttpOnly *bool  `json:"httpOnly,omitzero"`
@@ -746,11 +745,11 @@ type CurlAttempt struct {
 
 // CurlExtract: what was found in a copied command.
 type CurlExtract struct {
-	// Names of the cookies that are used.
+	// Names of the cookies that will be used.
 	Cookies []string `json:"cookies"`
-	// Names of the headers that are used.
+	// Names of the headers that will be used.
 	Headers []string `json:"headers"`
-	// Names that the platform needs and that were not there.
+	// Names that the platform requires and the command lacks.
 	Missing []string `json:"missing"`
 }
 
@@ -764,26 +763,26 @@ type Delivery struct {
 	AccountID string `json:"accountId"`
 	// When the attempt ended.
 	At time.Time `json:"at"`
-	// Which attempt it was, from 1.
+	// The number of the attempt, from 1.
 	Attempt int64 `json:"attempt"`
-	// live is an ordinary delivery or a repetition of it; retry is an event that was refused and is retried separately, out
-	// of order. One of live, retry, redeliver, replay, test.
+	// live: an ordinary delivery or its retry. retry: an event that was refused and is retried separately, out of order.
+	// redeliver, replay, test: requested by a call. One of live, retry, redeliver, replay, test.
 	Cause string `json:"cause"`
-	// The event's place in the account's sequence; null for one that is not stored.
+	// The event's position in the account's sequence; null for an event that is not stored.
 	Cursor     *string `json:"cursor"`
 	DurationMs float64 `json:"durationMs"`
-	// Why there was no answer; null if there was one. One of destination_blocked, connect, tls, timeout, connection_broken,
-	// bad_response.
+	// Why there was no response; null if there was one. One of destination_blocked, connect, tls, timeout,
+	// connection_broken, bad_response.
 	Error *string `json:"error"`
 	// The event's kind.
 	Event   string `json:"event"`
 	EventID string `json:"eventId"`
 	ID      string `json:"id"`
-	// The first KiB of the answer to a delivery that failed; null otherwise.
+	// The first KiB of the response to a failed delivery; null otherwise.
 	ResponseSnippet *string `json:"responseSnippet"`
 	// One of delivered, failed.
 	State string `json:"state"`
-	// 0 if there was no answer.
+	// 0 if there was no response.
 	Status int64 `json:"status"`
 }
 
@@ -836,28 +835,28 @@ type EarningsGetChargebackRatioResult struct {
 
 // ErrorGroup: requests that went wrong in the same way.
 type ErrorGroup struct {
-	// How many accounts had it.
+	// The number of affected accounts.
 	Accounts int64 `json:"accounts"`
 	// The problem's code.
 	Code  string `json:"code"`
 	Count int64  `json:"count"`
-	// The first within the time asked for.
+	// The time of the first request in the period.
 	FirstAt time.Time `json:"firstAt"`
 	LastAt  time.Time `json:"lastAt"`
-	// The newest; GET /v1/logs/{requestId} tells more.
+	// The newest request. GET /v1/logs/{requestId} has its details.
 	LastRequestID string `json:"lastRequestId"`
 	// The SDK method or the operation.
 	Method string `json:"method"`
-	// Which limit refused them, such as org_rpm; null if none did.
+	// The limit that refused the requests, for example org_rpm; null if none did.
 	Reason *string `json:"reason"`
-	// What the newest said.
+	// Whether the newest problem was retryable.
 	Retryable bool  `json:"retryable"`
 	Status    int64 `json:"status"`
 }
 
 // ErrorGroupList: what goes wrong, by kind.
 type ErrorGroupList struct {
-	// The most frequent first.
+	// Most frequent first.
 	Errors []ErrorGroup `json:"errors"`
 }
 
@@ -874,16 +873,16 @@ type EventMeta struct {
 	Class string `json:"class"`
 	// The account's id on the platform.
 	OfUserID *string `json:"ofUserId"`
-	// True if the account was deleted: data is null, and the event's id, kind and time are all that is left.
+	// True if the account was deleted: data is null, and only the event's id, kind and time remain.
 	Purged bool `json:"purged"`
-	// Your own id of the account, if you gave one.
+	// Your own identifier for the account; null if it has none.
 	ReferenceID *string `json:"referenceId"`
 	Sandbox     bool    `json:"sandbox"`
-	// The version of this form.
+	// The version of this format.
 	Schema int64 `json:"schema"`
-	// Counts the account's events without holes; null for an ephemeral one.
+	// The number of the event in the account's sequence, without gaps; null for an ephemeral event.
 	Seq *int64 `json:"seq"`
-	// When it happened by the platform's clock, if it says.
+	// When the event happened, by the platform's clock; null if the platform does not say.
 	UpstreamAt *time.Time `json:"upstreamAt"`
 }
 
@@ -891,15 +890,15 @@ type EventMeta struct {
 type EventPage struct {
 	// Oldest first.
 	Events []Event `json:"events"`
-	// Whether events behind the cursor can no longer be read.
+	// Whether events after the cursor have expired and can no longer be read.
 	Gap bool `json:"gap"`
-	// Send it as after to go on.
+	// Send it as after to continue.
 	NextCursor string `json:"nextCursor"`
 }
 
 // EventToken: a token with which a browser follows an account's events.
 type EventToken struct {
-	// It must be used before that, 60 seconds from now.
+	// The token must be used before this time, 60 seconds from now.
 	ExpiresAt time.Time `json:"expiresAt"`
 	// Opens one stream of this account: GET /v1/accounts/{id}/events?token=…
 	Token string `json:"token"`
@@ -907,20 +906,20 @@ type EventToken struct {
 
 // EventUsage: how many events there were.
 type EventUsage struct {
-	// Deliveries that webhooks accepted.
+	// Deliveries that receivers accepted.
 	Delivered int64 `json:"delivered"`
-	// Attempts that webhooks did not accept.
+	// Delivery attempts that receivers did not accept.
 	DeliveryFailed int64 `json:"deliveryFailed"`
-	// Events of accounts and of the organisation that were stored.
+	// Stored events of accounts and of the organisation.
 	Received int64 `json:"received"`
-	// Events sent to streams and pulls; one that two readers got counts twice.
+	// Events sent to streams and pulls. An event that two readers got counts twice.
 	Streamed int64 `json:"streamed"`
 }
 
 // FailureCount: how often attempts failed for a reason.
 type FailureCount struct {
 	Count int64 `json:"count"`
-	// The code of the failure, as attempts have it.
+	// The failure code, as in attempts.
 	Reason string `json:"reason"`
 }
 
@@ -1001,10 +1000,10 @@ type FireData struct {
 	Count       int64 `json:"count,omitzero"`
 	// Why something failed.
 	Reason string `json:"reason,omitzero"`
-	// The id of the message, post, stream or link that it is about.
+	// The id of the message, post, stream or link that the event is about.
 	RefID string `json:"refId,omitzero"`
 	Text  string `json:"text,omitzero"`
-	// The fan's id on the platform. Left out, one of the creator's fans.
+	// The fan's id on the platform. Default: one of the creator's fans.
 	UserID string `json:"userId,omitzero"`
 }
 
@@ -1078,29 +1077,29 @@ type HighlightPage struct {
 
 // Identity: the organisation, the key in use, and what they may.
 type Identity struct {
-	// For a member, the browser's; it is in no list.
+	// The calling key. For a member, the hidden key of the browser session, which GET /v1/me/keys does not list.
 	Key IdentityKey `json:"key"`
-	// What sort of caller the key stands for. One of customer.
+	// The type of the caller. One of customer.
 	Kind string `json:"kind"`
 	// The organisation's limits, resolved from its plan; -1 means unlimited.
 	Limits Limits `json:"limits"`
 	// The person who is signed in to the dashboard; null for a key.
 	Member *IdentityMember `json:"member"`
 	Org    IdentityOrg     `json:"org"`
-	// Scopes of the calling key, or of the member's role.
+	// The scopes of the calling key or of the member's role.
 	Scopes []string `json:"scopes"`
 }
 
 // IdentityKey: the key in use.
 type IdentityKey struct {
-	// The accounts that the key may use. Left out, all of them.
+	// The accounts that the key may use. Absent if it may use all.
 	AccountIDs []string  `json:"accountIds"`
 	CreatedAt  time.Time `json:"createdAt"`
 	ID         string    `json:"id"`
-	// Lists of the keys that it was minted by; they hold as well.
+	// The lists of the keys from which this key was created. They apply as well.
 	InheritedMethods [][]string `json:"inheritedMethods"`
 	Label            string     `json:"label"`
-	// Patterns of the SDK methods that the key may call. Left out, all of them.
+	// Patterns of the SDK methods that the key may call. Absent if it may call all.
 	Methods []string `json:"methods"`
 }
 
@@ -1129,7 +1128,7 @@ type Invitation struct {
 	Email     string    `json:"email"`
 	ExpiresAt time.Time `json:"expiresAt"`
 	ID        string    `json:"id"`
-	// The address of a member, or the label of a key.
+	// The email address of a member, or the label of a key.
 	InvitedBy string `json:"invitedBy"`
 	// One of owner, admin, developer, support.
 	Role string `json:"role"`
@@ -1138,7 +1137,7 @@ type Invitation struct {
 // InvitationSent: an invitation that was sent.
 type InvitationSent struct {
 	Invitation Invitation `json:"invitation"`
-	// The link to send. It is shown only here, works once, and only for the address.
+	// The link to send. It is shown only once, works once, and only for the invited address.
 	URL string `json:"url"`
 }
 
@@ -1150,21 +1149,21 @@ type InvitationWithdrawn struct {
 
 // Key: an API key, without its secret.
 type Key struct {
-	// The accounts that the key may use. Left out, all of them.
+	// The accounts that the key may use. Absent if it may use all.
 	AccountIDs []string  `json:"accountIds"`
 	CreatedAt  time.Time `json:"createdAt"`
 	// True for the key that makes this call.
 	Current   bool      `json:"current"`
 	ExpiresAt time.Time `json:"expiresAt"`
-	// How the key begins, to tell one from another.
+	// The first characters of the key, to recognise it.
 	Hint string `json:"hint"`
 	ID   string `json:"id"`
-	// Lists of the keys that it was minted by; they hold as well.
+	// The lists of the keys from which this key was created. They apply as well.
 	InheritedMethods [][]string `json:"inheritedMethods"`
 	Label            string     `json:"label"`
-	// About when it last called, within two minutes; null if it never has.
+	// Time of its last call, accurate to two minutes; null if it was never used.
 	LastUsedAt *time.Time `json:"lastUsedAt"`
-	// Patterns of the SDK methods that the key may call. Left out, all of them.
+	// Patterns of the SDK methods that the key may call. Absent if it may call all.
 	Methods   []string  `json:"methods"`
 	RevokedAt time.Time `json:"revokedAt"`
 	Scopes    []string  `json:"scopes"`
@@ -1234,7 +1233,7 @@ type Limits struct {
 	MaxRequestBytes        int64    `json:"maxRequestBytes"`
 	MaxResponseBytes       int64    `json:"maxResponseBytes"`
 	MaxStreamsPerAccount   int64    `json:"maxStreamsPerAccount"`
-	// Egress regions an account may have.
+	// The egress regions that an account can have.
 	ProxyCountries []string `json:"proxyCountries"`
 	UploadMaxBytes int64    `json:"uploadMaxBytes"`
 }
@@ -1299,10 +1298,10 @@ type ListUpdatedData struct {
 
 // ListedAccount: an account as it stands in the list.
 type ListedAccount struct {
-	// The same by hour, the current one last; only with activity.
+	// Only with activity: the same by hour, the current hour last.
 	Activity  []int64 `json:"activity"`
 	AvatarURL *string `json:"avatarUrl"`
-	// Calls in the last 24 hours, the current one included; only with activity.
+	// Only with activity: calls in the last 24 hours, including the current hour.
 	Calls24h    int64     `json:"calls24h"`
 	CreatedAt   time.Time `json:"createdAt"`
 	DisplayName string    `json:"displayName"`
@@ -1334,7 +1333,7 @@ type ListedAccount struct {
 	// What a person must do: none, wait, solve_challenge, reconnect, open_native, resume, upgrade. The set may grow.
 	UserAction string `json:"userAction"`
 	Username   string `json:"username"`
-	// How delivery to its webhook goes; null if it has none.
+	// The state of delivery to its webhook; null if it has none.
 	Webhook *AccountWebhook `json:"webhook"`
 }
 
@@ -1342,23 +1341,23 @@ type ListedAccount struct {
 type ListedWebhook struct {
 	AccountID string    `json:"accountId"`
 	CreatedAt time.Time `json:"createdAt"`
-	// Why nothing is sent: its owner paused it, the operators of this service did, its receiver answered 410, or it failed
-	// for 72 hours. Null while it is enabled. One of paused, operator, gone, failing.
+	// Why nothing is sent. paused: its owner paused it. operator: the operators of this service did. gone: its receiver
+	// returned 410. failing: it failed for 72 hours. Null while it is enabled. One of paused, operator, gone, failing.
 	DisabledReason *string `json:"disabledReason"`
-	// False while nothing is sent: it is paused or disabled.
+	// False while the webhook is paused or disabled and nothing is sent.
 	Enabled bool `json:"enabled"`
 	// Absent if every event is sent.
 	Events []string      `json:"events"`
 	Health WebhookHealth `json:"health"`
 	// The account's label, or its name on the platform.
 	Label string `json:"label"`
-	// How many deliveries may be under way; 1 if they are in order.
+	// The maximum number of concurrent deliveries; 1 for ordering strict.
 	MaxInFlight int64 `json:"maxInFlight"`
 	// One of strict, none.
 	Ordering string `json:"ordering"`
-	// Until when the secret before signs as well; null if it does not.
+	// Until when the previous secret also signs; null if it does not.
 	PreviousSecretUntil *time.Time `json:"previousSecretUntil"`
-	// Only when the webhook is written or its secret rotated; store it.
+	// Only in responses that set the webhook or rotate its secret. Store it.
 	SigningSecret      string    `json:"signingSecret"`
 	SigningSecretLast4 string    `json:"signingSecretLast4"`
 	UpdatedAt          time.Time `json:"updatedAt"`
@@ -1409,43 +1408,43 @@ type Log struct {
 	AccountID *string `json:"accountId"`
 	// When the request arrived.
 	At time.Time `json:"at"`
-	// The size of the request's body.
+	// The size of the request body in bytes.
 	BytesIn int64 `json:"bytesIn"`
-	// The size of the answer's body.
+	// The size of the response body in bytes.
 	BytesOut int64 `json:"bytesOut"`
 	// The problem's code; null if there was none.
 	Code   *string `json:"code"`
 	DryRun bool    `json:"dryRun"`
-	// From the request's arrival until it was answered.
+	// Time from the arrival of the request to its response.
 	DurationMs float64 `json:"durationMs"`
-	// Which fields of the request the problem pointed at; empty if it pointed at none. What was sent in them is not kept.
+	// The fields of the request that the problem pointed at; empty if there are none. Their values are not stored.
 	Errors []LogField `json:"errors"`
 	// The HTTP method.
 	Http  string `json:"http"`
 	KeyID string `json:"keyId"`
-	// The SDK method, such as messages.send, or the operation of the interface, such as listAccounts.
+	// The SDK method, for example messages.send, or the operation of the API, for example listAccounts.
 	Method string `json:"method"`
-	// Which limit refused it, such as org_rpm; null if none did.
+	// The limit that refused the request, for example org_rpm; null if none did.
 	Reason *string `json:"reason"`
-	// Whether the answer was that of an earlier request with the same Idempotency-Key.
+	// Whether the response was that of an earlier request with the same Idempotency-Key.
 	Replayed  bool   `json:"replayed"`
 	RequestID string `json:"requestId"`
-	// What the problem said; null if there was none.
+	// Whether the problem was retryable; null if there was none.
 	Retryable *bool `json:"retryable"`
-	// A program with a key, a person in the dashboard, or our command line. One of api, dashboard, cli.
+	// api: a program with a key. dashboard: a user of the dashboard. cli: our command line. One of api, dashboard, cli.
 	Source string `json:"source"`
 	Status int64  `json:"status"`
-	// The platform's own code; null if it gave none.
+	// The platform's own code; null if it returned none.
 	UpstreamCode *int64 `json:"upstreamCode"`
-	// What the platform and the way to it took of that; null if it was not asked.
+	// The part of it that the platform and the connection to it took; null if the platform was not called.
 	UpstreamMs *float64 `json:"upstreamMs"`
 }
 
 // LogField: a field of a request that a problem pointed at.
 type LogField struct {
-	// A stable word for what was wrong.
+	// A stable word for the error.
 	Code string `json:"code"`
-	// A JSON pointer into the body, or query/name, header/name, path/name. A * stands for a name that is not kept.
+	// A JSON pointer into the body, or query/name, header/name, path/name. A * replaces a name that is not stored.
 	Pointer string `json:"pointer"`
 }
 
@@ -1613,7 +1612,7 @@ type Member struct {
 	Email    string    `json:"email"`
 	ID       string    `json:"id"`
 	JoinedAt time.Time `json:"joinedAt"`
-	// To the minute; null before the first visit.
+	// Accurate to the minute; null before the first visit.
 	LastSeenAt *time.Time `json:"lastSeenAt"`
 	Name       string     `json:"name"`
 	// One of owner, admin, developer, support.
@@ -1720,7 +1719,7 @@ type MessageUnlikedData struct {
 
 // MethodCatalog: all methods of the platform.
 type MethodCatalog struct {
-	// Changes with everything the catalogue holds.
+	// Changes with any change of the catalogue.
 	Hash    string       `json:"hash"`
 	Methods []MethodInfo `json:"methods"`
 	// The names of the methods, by resource.
@@ -1737,22 +1736,22 @@ type MethodInfo struct {
 	Access string `json:"access"`
 	// JSON Schema 2020-12 of the arguments.
 	Args json.RawMessage `json:"args"`
-	// The platform finishes later, and an event tells.
+	// Asynchronous: the result arrives as an event.
 	Async bool `json:"async"`
-	// How many calls it counts as.
+	// The number of calls that it counts as.
 	Cost int64 `json:"cost"`
-	// The version that will do without it.
+	// The version that will remove it; null if it is not deprecated.
 	Deprecated  *string `json:"deprecated"`
 	Description string  `json:"description"`
-	// It deletes, or cannot be undone.
+	// Whether it deletes something or cannot be undone.
 	Destructive bool `json:"destructive"`
-	// Events that it normally causes.
+	// The events that it normally causes.
 	Emits []string `json:"emits"`
 	// Arguments that work on the sandbox.
 	Example json.RawMessage `json:"example"`
-	// How it may be called.
+	// The HTTP methods with which it can be called.
 	Http []string `json:"http"`
-	// Repeating it is harmless.
+	// Whether it is safe to repeat.
 	Idempotent bool   `json:"idempotent"`
 	Method     string `json:"method"`
 	Paginated  bool   `json:"paginated"`
@@ -1761,7 +1760,7 @@ type MethodInfo struct {
 	Resource   string   `json:"resource"`
 	// JSON Schema 2020-12 of the result.
 	Result json.RawMessage `json:"result"`
-	// It touches money or legal data.
+	// Whether it touches money or legal data.
 	Sensitive bool   `json:"sensitive"`
 	Since     string `json:"since"`
 	TimeoutMs int64  `json:"timeoutMs"`
@@ -1769,17 +1768,17 @@ type MethodInfo struct {
 
 // MintedKey: a new key. Its secret is shown this once.
 type MintedKey struct {
-	// The accounts that the key may use. Left out, all of them.
+	// The accounts that the key may use. Absent if it may use all.
 	AccountIDs []string  `json:"accountIds"`
 	CreatedAt  time.Time `json:"createdAt"`
 	ExpiresAt  time.Time `json:"expiresAt"`
 	ID         string    `json:"id"`
-	// Lists of the keys that it was minted by; they hold as well.
+	// The lists of the keys from which this key was created. They apply as well.
 	InheritedMethods [][]string `json:"inheritedMethods"`
-	// The key itself. It is shown only here; store it now.
+	// The key itself. It is shown only once; store it now.
 	Key   string `json:"key"`
 	Label string `json:"label"`
-	// Patterns of the SDK methods that the key may call. Left out, all of them.
+	// Patterns of the SDK methods that the key may call. Absent if it may call all.
 	Methods []string `json:"methods"`
 	Scopes  []string `json:"scopes"`
 }
@@ -1867,10 +1866,10 @@ type OnlineData struct {
 type OrgEventPage struct {
 	// Oldest first; with latest, newest first.
 	Events []Event `json:"events"`
-	// Whether events behind the cursor can no longer be read.
+	// Whether events after the cursor have expired and can no longer be read.
 	Gap bool `json:"gap"`
-	// Send it as after to go on; with latest, as before, and null if there are no older events. With a filter a page can
-	// have fewer events than asked for and yet not be the last.
+	// Send it as after to continue. With latest: send it as before; null if there are no older events. With a filter, a
+	// page can have fewer events than requested without being the last.
 	NextCursor *string `json:"nextCursor"`
 }
 
@@ -1943,23 +1942,24 @@ type PayoutsGetEligibilityResult struct {
 
 // Persona: somebody whom one can sign in as on the sandbox.
 type Persona struct {
-	// What happens, for a person.
+	// What the persona does.
 	Effect string `json:"effect"`
-	// Whether it signs in, asks for something first, is refused, meets trouble, or signs in and meets it later. One of
-	// works, asks, refuses, breaks, later.
+	// works: signs in. asks: requires a code or a selfie first. refuses: is refused. breaks: fails while signing in. later:
+	// fails after signing in. One of works, asks, refuses, breaks, later.
 	Group string `json:"group"`
-	// A login of it. With + and anything behind the persona it is another creator.
+	// A login of the persona. Adding + and any text after the persona makes another creator.
 	Login   string `json:"login"`
 	Persona string `json:"persona"`
 }
 
 // PersonaList: whom one can sign in as on the sandbox, and the codes that work.
 type PersonaList struct {
-	// Codes that mean something to every login.
+	// Codes with an effect for every login.
 	Codes []SandboxCode `json:"codes"`
-	// A login is any address there. What stands before + or @ is the persona: ok+7@ is another creator like ok@.
+	// A login is any address in this domain. The part before + or @ is the persona: ok+7@ is another creator that behaves
+	// like ok@.
 	Domain string `json:"domain"`
-	// Any is right but bad and none; this one will do.
+	// A password that works. Any password works except bad and an empty one.
 	Password string    `json:"password"`
 	Personas []Persona `json:"personas"`
 }
@@ -2219,15 +2219,15 @@ type QueuePublishedData struct {
 
 // RateLimits: what is left of the limits.
 type RateLimits struct {
-	// The limits of the account that accountId names.
+	// The limits of the account in accountId.
 	Account *AccountWindows `json:"account"`
-	// What each connected account may be called.
+	// The limits of each connected account.
 	AccountDefaults AccountDefaults `json:"accountDefaults"`
 	// Connect attempts per hour.
 	ConnectAttempts UsageWindow `json:"connectAttempts"`
-	// Calls per minute of the organisation.
+	// The organisation's calls per minute.
 	Org UsageWindow `json:"org"`
-	// Calls of the organisation in this calendar month (UTC).
+	// The organisation's calls in this calendar month (UTC).
 	OrgMonth UsageWindow `json:"orgMonth"`
 }
 
@@ -2255,7 +2255,7 @@ type ReferralPage struct {
 
 // Region: a region by which traffic leaves.
 type Region struct {
-	// How long it last took to open a way out, in milliseconds; null if it is not known.
+	// The time that the last connection through the region took to open, in milliseconds; null if unknown.
 	LatencyMs *float64 `json:"latencyMs"`
 	Ok        bool     `json:"ok"`
 	Region    string   `json:"region"`
@@ -2294,9 +2294,9 @@ type RemovedResult struct {
 type Replay struct {
 	// The first event of the range, before the filter.
 	From string `json:"from"`
-	// What X-Webhook-Replay says in its deliveries.
+	// The value of X-Webhook-Replay in its deliveries.
 	ID string `json:"id"`
-	// The last one; before from if there is none.
+	// The last event of the range. It is before from if the range is empty.
 	To string `json:"to"`
 }
 
@@ -2337,13 +2337,13 @@ type SandboxCode struct {
 // SandboxFault: trouble that is made on the sandbox.
 type SandboxFault struct {
 	Accepted bool `json:"accepted"`
-	// When it ends at the latest; null if it lasts until it has struck.
+	// When the fault ends at the latest; null if it lasts until it was applied.
 	Until *time.Time `json:"until"`
 }
 
 // SandboxFaultsCleared: says that the trouble is over.
 type SandboxFaultsCleared struct {
-	// How many faults were in force.
+	// The number of faults that were active.
 	Cleared int64 `json:"cleared"`
 }
 
@@ -2356,7 +2356,7 @@ type SandboxGenerator struct {
 
 // SandboxGeneratorStopped: says whether something ran.
 type SandboxGeneratorStopped struct {
-	// Whether something ran.
+	// Whether a generator was running.
 	Stopped bool `json:"stopped"`
 }
 
@@ -2364,7 +2364,7 @@ type SandboxGeneratorStopped struct {
 type SandboxSession struct {
 	// For POST /v1/connect/cookie, with userAgent and headers.
 	Cookie string `json:"cookie"`
-	// For POST /v1/connect/curl: the same as Chrome copies it.
+	// For POST /v1/connect/curl: the same session as a command, as Chrome copies it.
 	Curl      string            `json:"curl"`
 	Headers   map[string]string `json:"headers"`
 	UserAgent string            `json:"userAgent"`
@@ -2394,11 +2394,11 @@ type SeriesPoint struct {
 
 // ServiceStatus: whether the service is well.
 type ServiceStatus struct {
-	// What the operators have to say; null if nothing.
+	// A message from the operators; null if there is none.
 	Banner *Banner `json:"banner"`
-	// The same in words.
+	// The status as a sentence.
 	Message string `json:"message"`
-	// Where traffic to platforms leaves, as this server sees it.
+	// The egress regions, as this server sees them.
 	Regions []Region `json:"regions"`
 	// down if no region works. One of normal, degraded, down.
 	Status string `json:"status"`
@@ -2447,24 +2447,24 @@ type SharedResult struct {
 
 // SignatureCheck: what became of a signature that was checked.
 type SignatureCheck struct {
-	// Whose webhook it was held against; null if that is not known.
+	// The account whose webhook was compared; null if unknown.
 	AccountID *string `json:"accountId"`
-	// What was noticed, the most telling first.
+	// The observations, most important first.
 	Details []SignatureDetail `json:"details"`
-	// The stored event that the body was compared with; null if there is none.
+	// The stored event with which the body was compared; null if there is none.
 	EventID *string `json:"eventId"`
-	// What is the matter and what to do, for a person.
+	// An explanation of the problem and what to do.
 	Message string `json:"message"`
-	// With other_account: whose secret it is.
+	// With other_account: the account whose secret was used.
 	SecretOfAccountID *string `json:"secretOfAccountId"`
-	// match and timestamp_old mean that the signature is right. One of match, timestamp_old, wrong_secret, other_account,
+	// match and timestamp_old mean that the signature is correct. One of match, timestamp_old, wrong_secret, other_account,
 	// previous_secret, body_changed, header_missing, header_malformed, base64.
 	Verdict string `json:"verdict"`
 }
 
 // SignatureDetail: what was looked at.
 type SignatureDetail struct {
-	// Such as trailing_newline, reserialized, charset, truncated, no_prefix. The set may grow.
+	// For example trailing_newline, reserialized, charset, truncated or no_prefix. More codes may be added.
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }
@@ -2753,7 +2753,7 @@ type TaxStatus struct {
 
 // Team: the people of the organisation.
 type Team struct {
-	// Those that can still be taken up.
+	// Invitations that can still be accepted.
 	Invitations []Invitation `json:"invitations"`
 	// In the order in which they joined.
 	Members []Member `json:"members"`
@@ -2906,7 +2906,7 @@ type UploadPart struct {
 
 // UploadedPart: a part that was sent.
 type UploadedPart struct {
-	// What the platform calls the part; uploads.complete takes it.
+	// The platform's tag of the part, an argument of uploads.complete.
 	ETag   string `json:"etag"`
 	Number int64  `json:"number"`
 }
@@ -2938,41 +2938,41 @@ type Usage struct {
 
 // UsageFigures: numbers of a time.
 type UsageFigures struct {
-	// All calls: succeeded, limited, clientErrors and failed together.
+	// All calls: the sum of succeeded, limited, clientErrors and failed.
 	Calls int64 `json:"calls"`
-	// Answered with another 4xx.
+	// Calls with another 4xx response.
 	ClientErrors int64 `json:"clientErrors"`
-	// Deliveries that webhooks accepted.
+	// Deliveries that receivers accepted.
 	Delivered *int64 `json:"delivered"`
-	// Attempts that webhooks did not accept.
+	// Delivery attempts that receivers did not accept.
 	DeliveryFailed *int64 `json:"deliveryFailed"`
-	// Events that were stored. Null, as the next two, for an account and for a key that is limited to accounts: events are
-	// counted for the organisation.
+	// Stored events. This and the next two are null for an account and for a key that is limited to accounts, because
+	// events are counted per organisation.
 	EventsReceived *int64 `json:"eventsReceived"`
-	// Answered with a 5xx.
+	// Calls with a 5xx response.
 	Failed int64 `json:"failed"`
-	// Refused because of a limit; they count towards nothing.
+	// Calls refused by a limit. They do not count towards any limit.
 	Limited int64 `json:"limited"`
-	// Half of the calls took no longer, in milliseconds; null if there was none. Streams, held answers and refused calls do
-	// not count here.
+	// The median duration of calls in milliseconds; null if there were none. Streams, held responses and refused calls do
+	// not count.
 	P50Ms *float64 `json:"p50Ms"`
-	// 19 of 20 calls took no longer.
+	// The 95th percentile of the durations.
 	P95Ms     *float64 `json:"p95Ms"`
 	Succeeded int64    `json:"succeeded"`
 }
 
 // UsagePeriod: what was used this month.
 type UsagePeriod struct {
-	// Accounts that are connected right now.
+	// Accounts that are currently connected.
 	Accounts AccountUsage `json:"accounts"`
 	// SDK calls by resource.
 	ByResource map[string]int64 `json:"byResource"`
 	Calls      CallUsage        `json:"calls"`
-	// Attempts to connect, without those that sign in again by themselves.
+	// Connect attempts, without automatic sign-ins.
 	Connect AttemptUsage `json:"connect"`
 	// Bytes sent to the platform and received from it, by region.
 	EgressBytes map[string]int64 `json:"egressBytes"`
-	// What became of events.
+	// Events stored, streamed and delivered.
 	Events      EventUsage `json:"events"`
 	PeriodEnd   time.Time  `json:"periodEnd"`
 	PeriodStart time.Time  `json:"periodStart"`
@@ -2980,27 +2980,27 @@ type UsagePeriod struct {
 
 // UsagePoint: numbers of an hour or a day.
 type UsagePoint struct {
-	// When the point begins.
+	// The start of the point.
 	At time.Time `json:"at"`
-	// All calls: succeeded, limited, clientErrors and failed together.
+	// All calls: the sum of succeeded, limited, clientErrors and failed.
 	Calls int64 `json:"calls"`
-	// Answered with another 4xx.
+	// Calls with another 4xx response.
 	ClientErrors int64 `json:"clientErrors"`
-	// Deliveries that webhooks accepted.
+	// Deliveries that receivers accepted.
 	Delivered *int64 `json:"delivered"`
-	// Attempts that webhooks did not accept.
+	// Delivery attempts that receivers did not accept.
 	DeliveryFailed *int64 `json:"deliveryFailed"`
-	// Events that were stored. Null, as the next two, for an account and for a key that is limited to accounts: events are
-	// counted for the organisation.
+	// Stored events. This and the next two are null for an account and for a key that is limited to accounts, because
+	// events are counted per organisation.
 	EventsReceived *int64 `json:"eventsReceived"`
-	// Answered with a 5xx.
+	// Calls with a 5xx response.
 	Failed int64 `json:"failed"`
-	// Refused because of a limit; they count towards nothing.
+	// Calls refused by a limit. They do not count towards any limit.
 	Limited int64 `json:"limited"`
-	// Half of the calls took no longer, in milliseconds; null if there was none. Streams, held answers and refused calls do
-	// not count here.
+	// The median duration of calls in milliseconds; null if there were none. Streams, held responses and refused calls do
+	// not count.
 	P50Ms *float64 `json:"p50Ms"`
-	// 19 of 20 calls took no longer.
+	// The 95th percentile of the durations.
 	P95Ms     *float64 `json:"p95Ms"`
 	Succeeded int64    `json:"succeeded"`
 }
@@ -3009,18 +3009,18 @@ type UsagePoint struct {
 type UsageSeries struct {
 	// One of hour, day.
 	By string `json:"by"`
-	// Events that webhooks should have accepted by now and have not, at most: a webhook that fails, is disabled or lags
-	// holds them up. Those of paused webhooks do not count. Null for an account and for a key that is limited to accounts.
+	// The maximum number of events that are overdue because a webhook fails, is disabled or lags. Events of paused webhooks
+	// do not count. Null for an account and for a key that is limited to accounts.
 	EventsWaiting *int64 `json:"eventsWaiting"`
-	// The time before, of the same length, to compare with.
+	// The totals of the previous period of the same length, for comparison.
 	Previous UsageFigures `json:"previous"`
-	// One point for each hour or day, oldest first, also where nothing happened.
+	// One point for each hour or day, oldest first, including those without calls.
 	Series []UsagePoint `json:"series"`
-	// The beginning of the first point.
+	// The start of the first point.
 	Since time.Time `json:"since"`
-	// All points together.
+	// The totals of all points.
 	Totals UsageFigures `json:"totals"`
-	// The end of the last.
+	// The end of the last point.
 	Until time.Time `json:"until"`
 }
 
@@ -3037,7 +3037,7 @@ type UsageWindow struct {
 	// -1 means unlimited.
 	Limit     int64 `json:"limit"`
 	Remaining int64 `json:"remaining"`
-	// When the whole limit is free again, in Unix seconds.
+	// When the full limit is available again, in Unix seconds.
 	Reset int64 `json:"reset"`
 }
 
@@ -3109,21 +3109,21 @@ type VaultGetDownloadUrlResult struct {
 // Webhook: where an account's events are sent.
 type Webhook struct {
 	CreatedAt time.Time `json:"createdAt"`
-	// Why nothing is sent: its owner paused it, the operators of this service did, its receiver answered 410, or it failed
-	// for 72 hours. Null while it is enabled. One of paused, operator, gone, failing.
+	// Why nothing is sent. paused: its owner paused it. operator: the operators of this service did. gone: its receiver
+	// returned 410. failing: it failed for 72 hours. Null while it is enabled. One of paused, operator, gone, failing.
 	DisabledReason *string `json:"disabledReason"`
-	// False while nothing is sent: it is paused or disabled.
+	// False while the webhook is paused or disabled and nothing is sent.
 	Enabled bool `json:"enabled"`
 	// Absent if every event is sent.
 	Events []string      `json:"events"`
 	Health WebhookHealth `json:"health"`
-	// How many deliveries may be under way; 1 if they are in order.
+	// The maximum number of concurrent deliveries; 1 for ordering strict.
 	MaxInFlight int64 `json:"maxInFlight"`
 	// One of strict, none.
 	Ordering string `json:"ordering"`
-	// Until when the secret before signs as well; null if it does not.
+	// Until when the previous secret also signs; null if it does not.
 	PreviousSecretUntil *time.Time `json:"previousSecretUntil"`
-	// Only when the webhook is written or its secret rotated; store it.
+	// Only in responses that set the webhook or rotate its secret. Store it.
 	SigningSecret      string    `json:"signingSecret"`
 	SigningSecretLast4 string    `json:"signingSecretLast4"`
 	UpdatedAt          time.Time `json:"updatedAt"`
@@ -3132,12 +3132,12 @@ type Webhook struct {
 
 // WebhookCounts: how many webhooks are in each state.
 type WebhookCounts struct {
-	// Those that fail, are disabled or lag.
+	// Webhooks that are failing, disabled or lagging.
 	Attention int64 `json:"attention"`
 	Disabled  int64 `json:"disabled"`
 	Failing   int64 `json:"failing"`
 	Healthy   int64 `json:"healthy"`
-	// Of the healthy ones, those that do not keep up.
+	// Healthy webhooks that are behind their events.
 	Lagging int64 `json:"lagging"`
 	// Accounts without a webhook.
 	None   int64 `json:"none"`
@@ -3160,23 +3160,23 @@ type WebhookDisabledData struct {
 
 // WebhookHealth: how a webhook is doing.
 type WebhookHealth struct {
-	// How many of the account's events come after the cursor.
+	// The number of the account's events after the cursor.
 	Backlog int64 `json:"backlog"`
-	// The last event that is done with.
+	// The last event that was processed.
 	Cursor       string     `json:"cursor"`
 	FailingSince *time.Time `json:"failingSince"`
-	// How old the oldest of them is, in seconds; 0 if there is none.
+	// The age of the oldest event in the backlog, in seconds; 0 if there is none.
 	LagSec int64 `json:"lagSec"`
-	// live is up to date; lagging and draining deliver what has gathered; backoff waits for the next attempt. One of live,
-	// lagging, backoff, draining, paused, disabled.
+	// live is up to date; lagging and draining deliver a backlog; backoff waits for the next attempt. One of live, lagging,
+	// backoff, draining, paused, disabled.
 	LaneState      string     `json:"laneState"`
 	LastDeliveryAt *time.Time `json:"lastDeliveryAt"`
-	// Why the last attempt had no answer; null if it had one.
+	// Why the last attempt got no response; null if it got one.
 	LastError *string `json:"lastError"`
-	// The status of the last answer; 0 if there was none, null if nothing was sent yet.
+	// The status of the last response; 0 if there was none, null if nothing was sent yet.
 	LastStatus    *int64     `json:"lastStatus"`
 	LastSuccessAt *time.Time `json:"lastSuccessAt"`
-	// When it is tried again; null unless it waits for that.
+	// The time of the next retry; null unless one is scheduled.
 	NextAttemptAt *time.Time `json:"nextAttemptAt"`
 	// One of healthy, failing, paused, disabled.
 	State string `json:"state"`
@@ -3184,7 +3184,7 @@ type WebhookHealth struct {
 
 // WebhookPage: a page of a list: Webhook.
 type WebhookPage struct {
-	// How many there are in each state, whatever was asked for.
+	// The number of webhooks in each state. The filter does not apply to it.
 	Counts WebhookCounts `json:"counts"`
 	// Null on the last page.
 	NextCursor *string `json:"nextCursor"`
@@ -3201,12 +3201,12 @@ type WebhookRecoveredData struct {
 
 // WebhookTest: what a webhook answered to a test.
 type WebhookTest struct {
-	// Whether the answer was a 2xx.
+	// Whether the response had a 2xx status.
 	Delivered  bool  `json:"delivered"`
 	DurationMs int64 `json:"durationMs"`
-	// The first 512 bytes of the answer.
+	// The first 512 bytes of the response.
 	ResponseSnippet string `json:"responseSnippet"`
-	// 0 if there was no answer.
+	// 0 if there was no response.
 	Status int64 `json:"status"`
 }
 

@@ -12,14 +12,14 @@ type UsageService struct{ client *Client }
 
 // UsageGetParams is what usage.get takes.
 type UsageGetParams struct {
-	// Also what is left of this account's limits.
+	// Include what is left of this account's limits.
 	AccountID string `json:"accountId,omitzero"`
 }
 
-// Get is GET /v1/me/usage: limits and usage.
+// Get is GET /v1/me/usage: get limits and usage.
 //
-// What is left of each limit right now, and what was used this month. Reading it costs nothing. The breakdown follows
-// the total within a second or two. The sums are the organisation's, whatever the key is limited to.
+// What is left of each limit, and what was used this month. This call is free. The breakdown follows the total within a
+// second or two. The totals are those of the organisation, even for a key with limits.
 //
 // Needs the scope `usage:read`.
 func (s *UsageService) Get(ctx context.Context, params UsageGetParams, options ...CallOption) (*Usage, error) {
@@ -29,22 +29,21 @@ func (s *UsageService) Get(ctx context.Context, params UsageGetParams, options .
 
 // UsageGetSeriesParams is what usage.getSeries takes.
 type UsageGetSeriesParams struct {
-	// From when on; it is taken back to the beginning of its hour or day. Left out, 24 hours before until, or 30 days by
-	// day.
+	// The start of the period, rounded down to the hour or day. Default: 24 hours before until, or 30 days with by=day.
 	Since time.Time `json:"since,omitzero"`
-	// Until when; it is taken on to the end of its hour or day. Left out, now.
+	// The end of the period, rounded up to the hour or day. Default: now.
 	Until time.Time `json:"until,omitzero"`
-	// How long a point is. Days are those of UTC. One of hour, day. Left out, hour.
+	// The length of a point. Days are in UTC. One of hour, day. Left out, hour.
 	By string `json:"by,omitzero"`
 	// Only calls on this account.
 	AccountID string `json:"accountId,omitzero"`
 }
 
-// GetSeries is GET /v1/usage/series: calls and events over time.
+// GetSeries is GET /v1/usage/series: get usage over time.
 //
-// What charts are drawn from: calls by outcome, how long they took, and what became of events, by hour for up to 31
-// days or by day for up to 366. The last point grows; it follows what happens within a second or two. A key that is
-// limited to accounts sees calls on these.
+// Data for charts: calls by outcome, their durations, and events, by hour for up to 31 days or by day for up to 366.
+// The last point is still growing, with a delay of a second or two. A key that is limited to accounts sees only calls
+// on them.
 //
 // Needs the scope `usage:read`.
 func (s *UsageService) GetSeries(ctx context.Context, params UsageGetSeriesParams, options ...CallOption) (*UsageSeries, error) {

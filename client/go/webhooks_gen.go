@@ -14,27 +14,27 @@ type WebhooksService struct{ client *Client }
 
 // WebhooksCheckSignatureParams is what webhooks.checkSignature takes.
 type WebhooksCheckSignatureParams struct {
-	// Whose webhook it was sent to. Left out, the event or the body tells.
+	// The account to whose webhook the delivery was sent. Default: taken from the event or the body.
 	AccountID string `json:"accountId,omitzero"`
-	// The body as the receiver had it when it checked the signature. Give this or bodyBase64.
+	// The body with which the receiver checked the signature. Send this or bodyBase64.
 	Body string `json:"body,omitzero"`
-	// The same in base64, for bytes that are not text.
+	// The same in base64, for a body that is not text.
 	BodyBase64 string `json:"bodyBase64,omitzero"`
-	// The event that was sent, to compare the body with. Left out, the headers or the body tell.
+	// The event to compare the body with. Default: taken from the headers or the body.
 	EventID string `json:"eventId,omitzero"`
-	// The headers as received; only those of webhooks matter.
+	// The headers as received. Only webhook headers are used.
 	Headers map[string]string `json:"headers"`
-	// When it was received. Left out, now.
+	// When the delivery was received. Default: now.
 	ReceivedAt time.Time `json:"receivedAt,omitzero"`
-	// The secret that the receiver uses. Left out, the webhook's own is used.
+	// The secret that the receiver uses. Default: the webhook's secret.
 	Secret string `json:"secret,omitzero"`
 }
 
-// CheckSignature is POST /v1/webhooks/check-signature: why a signature does not match.
+// CheckSignature is POST /v1/webhooks/check-signature: check a webhook signature.
 //
-// Give a delivery as your receiver has it. The answer names the cause: the wrong secret, that of another account or the
-// one before, a body that was changed and how, a header that is missing or not as it was sent. Nothing of what you send
-// is stored or logged.
+// Send a delivery as your receiver got it to see why its signature does not match. The response names the cause: a
+// wrong secret, the secret of another account or the previous one, a changed body and how it changed, a missing or
+// altered header. Nothing that you send is stored or logged.
 //
 // Needs the scope `webhooks:read`.
 func (s *WebhooksService) CheckSignature(ctx context.Context, params WebhooksCheckSignatureParams, options ...CallOption) (*SignatureCheck, error) {
@@ -44,18 +44,18 @@ func (s *WebhooksService) CheckSignature(ctx context.Context, params WebhooksChe
 
 // Delete is DELETE /v1/accounts/{accountId}/webhook: delete an account's webhook.
 //
-// Deliveries that wait are dropped. The events stay in the log.
+// Pending deliveries are dropped. The events stay in the log.
 //
-// Needs the scope `webhooks:write`. It works when the quotas are used up: it counts against neither the minute nor the
-// month, but together with its like against 60 calls a minute per organisation.
+// Needs the scope `webhooks:write`. It works when the quotas are used up: it counts towards neither the minute nor the
+// month, but towards a separate limit of 60 such calls a minute per organisation.
 func (s *WebhooksService) Delete(ctx context.Context, accountID string, options ...CallOption) (*WebhookDeleted, error) {
 	c := call{request: Request{Method: http.MethodDelete, Path: path("/v1/accounts/%s/webhook", accountID)}}
 	return do[WebhookDeleted](ctx, s.client, c, true, options)
 }
 
-// FindDelivery is GET /v1/deliveries/{deliveryId}: one delivery of any account.
+// FindDelivery is GET /v1/deliveries/{deliveryId}: find a delivery.
 //
-// The delivery with this id. A key that is limited to accounts finds deliveries of these only.
+// The delivery with this id, of any account. A key that is limited to accounts finds only their deliveries.
 //
 // Needs the scope `webhooks:read`.
 func (s *WebhooksService) FindDelivery(ctx context.Context, deliveryID string, options ...CallOption) (*Delivery, error) {
@@ -65,7 +65,7 @@ func (s *WebhooksService) FindDelivery(ctx context.Context, deliveryID string, o
 
 // Get is GET /v1/accounts/{accountId}/webhook: get an account's webhook.
 //
-// Its configuration, and in `health` how delivery goes. The signing secret is not shown again.
+// The configuration, and the state of delivery in `health`. The signing secret is not shown again.
 //
 // Needs the scope `webhooks:read`.
 func (s *WebhooksService) Get(ctx context.Context, accountID string, options ...CallOption) (*Webhook, error) {
@@ -73,7 +73,7 @@ func (s *WebhooksService) Get(ctx context.Context, accountID string, options ...
 	return do[Webhook](ctx, s.client, c, false, options)
 }
 
-// GetDelivery is GET /v1/accounts/{accountId}/webhook/deliveries/{deliveryId}: one delivery.
+// GetDelivery is GET /v1/accounts/{accountId}/webhook/deliveries/{deliveryId}: get a delivery.
 //
 // Needs the scope `webhooks:read`.
 func (s *WebhooksService) GetDelivery(ctx context.Context, accountID, deliveryID string, options ...CallOption) (*Delivery, error) {
@@ -83,19 +83,19 @@ func (s *WebhooksService) GetDelivery(ctx context.Context, accountID, deliveryID
 
 // WebhooksListParams is what webhooks.list takes.
 type WebhooksListParams struct {
-	// Only webhooks in this state. Lagging ones are healthy, and do not keep up; attention stands for failing, disabled and
+	// Only webhooks in this state. lagging: healthy, but behind its events. attention stands for failing, disabled and
 	// lagging. One of failing, healthy, paused, disabled, lagging, attention.
 	State string `json:"state,omitzero"`
-	// How many webhooks. Left out, 50.
+	// The maximum number of webhooks. Left out, 50.
 	Limit int64 `json:"limit,omitzero"`
-	// nextCursor of the page before.
+	// nextCursor of the previous page.
 	Cursor string `json:"cursor,omitzero"`
 }
 
 // List is GET /v1/webhooks: list webhooks.
 //
-// The webhooks of all accounts, each as `GET /v1/accounts/{id}/webhook` shows it, with its account. A key that is
-// limited to accounts sees those of these.
+// The webhooks of all accounts, each as in `GET /v1/accounts/{id}/webhook`, with its account. A key that is limited to
+// accounts sees only their webhooks.
 //
 // Needs the scope `webhooks:read`.
 func (s *WebhooksService) List(ctx context.Context, params WebhooksListParams, options ...CallOption) (*WebhookPage, error) {
@@ -117,22 +117,22 @@ func (s *WebhooksService) ListAll(ctx context.Context, params WebhooksListParams
 
 // WebhooksListDeliveriesParams is what webhooks.listDeliveries takes.
 type WebhooksListDeliveriesParams struct {
-	// Only deliveries that were accepted, or that were not. One of delivered, failed.
+	// Only deliveries that were accepted (delivered) or not accepted (failed). One of delivered, failed.
 	State string `json:"state,omitzero"`
 	// Only deliveries of events with this name, or of the event with this id.
 	Event string `json:"event,omitzero"`
-	// nextCursor of the page before.
+	// nextCursor of the previous page.
 	After string `json:"after,omitzero"`
-	// How many deliveries. Left out, 50.
+	// The maximum number of deliveries. Left out, 50.
 	Limit int64 `json:"limit,omitzero"`
-	// How many seconds to wait if there is none.
+	// Seconds to wait for a delivery if there is none.
 	Wait int64 `json:"wait,omitzero"`
 }
 
-// ListDeliveries is GET /v1/accounts/{accountId}/webhook/deliveries: delivery log.
+// ListDeliveries is GET /v1/accounts/{accountId}/webhook/deliveries: list deliveries.
 //
-// Every attempt to deliver an event, newest first; a second or two after it was made. Kept for 30 days, also when the
-// webhook is deleted.
+// Every attempt to deliver an event, newest first, with a delay of a second or two. Deliveries are kept for 30 days,
+// even if the webhook is deleted.
 //
 // Needs the scope `webhooks:read`.
 func (s *WebhooksService) ListDeliveries(ctx context.Context, accountID string, params WebhooksListDeliveriesParams, options ...CallOption) (*DeliveryPage, error) {
@@ -154,18 +154,18 @@ func (s *WebhooksService) ListDeliveriesAll(ctx context.Context, accountID strin
 
 // WebhooksListEventDeliveriesParams is what webhooks.listEventDeliveries takes.
 type WebhooksListEventDeliveriesParams struct {
-	// The id of an event, or up to 50 of them, separated by commas.
+	// Up to 50 ids of events, separated by commas.
 	Event []string `json:"event"`
-	// How many deliveries. Left out, 50.
+	// The maximum number of deliveries. Left out, 50.
 	Limit int64 `json:"limit,omitzero"`
-	// nextCursor of the page before.
+	// nextCursor of the previous page.
 	After string `json:"after,omitzero"`
 }
 
-// ListEventDeliveries is GET /v1/deliveries: deliveries of events.
+// ListEventDeliveries is GET /v1/deliveries: list deliveries of events.
 //
-// Every attempt to deliver these events, newest first, of whichever account they are. Tests and ephemeral events are
-// not stored, and have none here. A key that is limited to accounts sees deliveries of these.
+// Every attempt to deliver these events of any account, newest first. Tests and ephemeral events are not stored and
+// have no deliveries here. A key that is limited to accounts sees only their deliveries.
 //
 // Needs the scope `webhooks:read`.
 func (s *WebhooksService) ListEventDeliveries(ctx context.Context, params WebhooksListEventDeliveriesParams, options ...CallOption) (*DeliveryPage, error) {
@@ -187,20 +187,20 @@ func (s *WebhooksService) ListEventDeliveriesAll(ctx context.Context, params Web
 
 // Pause is POST /v1/accounts/{accountId}/webhook/pause: pause a webhook.
 //
-// Nothing is sent until it is resumed; events gather in the log as long as the plan keeps them. Pausing again changes
-// nothing.
+// Nothing is sent until the webhook is resumed. Events stay in the log as long as the plan keeps them. Pausing again
+// changes nothing.
 //
-// Needs the scope `webhooks:write`. It works when the quotas are used up: it counts against neither the minute nor the
-// month, but together with its like against 60 calls a minute per organisation.
+// Needs the scope `webhooks:write`. It works when the quotas are used up: it counts towards neither the minute nor the
+// month, but towards a separate limit of 60 such calls a minute per organisation.
 func (s *WebhooksService) Pause(ctx context.Context, accountID string, options ...CallOption) (*Webhook, error) {
 	c := call{unwrap: "webhook", request: Request{Method: http.MethodPost, Path: path("/v1/accounts/%s/webhook/pause", accountID)}}
 	return do[Webhook](ctx, s.client, c, true, options)
 }
 
-// Redeliver is POST /v1/accounts/{accountId}/webhook/deliveries/{deliveryId}/redeliver: deliver an event again.
+// Redeliver is POST /v1/accounts/{accountId}/webhook/deliveries/{deliveryId}/redeliver: redeliver an event.
 //
-// Sends the event of a delivery once more, as the webhook is now, beside the order and whatever the webhook's filter
-// says. It is tried once; the result is in the delivery log.
+// Sends the event of a delivery again with the webhook's current settings, out of order and regardless of its filter.
+// It is tried once; the result is in the delivery log.
 //
 // Needs the scope `webhooks:write`.
 func (s *WebhooksService) Redeliver(ctx context.Context, accountID, deliveryID string, options ...CallOption) (*Delivery, error) {
@@ -210,22 +210,22 @@ func (s *WebhooksService) Redeliver(ctx context.Context, accountID, deliveryID s
 
 // WebhooksReplayParams is what webhooks.replay takes.
 type WebhooksReplayParams struct {
-	// Only these events, as in the webhook. The webhook's own filter does not matter here.
+	// Only these events, in the same form as in the webhook. The webhook's own filter does not apply.
 	Events []string `json:"events,omitzero"`
-	// The id of the first event. Give this or fromTime.
+	// The id of the first event. Send this or fromTime.
 	FromID string `json:"fromId,omitzero"`
-	// From when on. Give this or fromId.
+	// The start of the period. Send this or fromId.
 	FromTime time.Time `json:"fromTime,omitzero"`
-	// Only events that no delivery got through of.
+	// Only events that were never delivered successfully.
 	OnlyFailed bool `json:"onlyFailed,omitzero"`
-	// Until when. Left out, until now.
+	// The end of the period. Default: now.
 	ToTime time.Time `json:"toTime,omitzero"`
 }
 
 // Replay is POST /v1/accounts/{accountId}/webhook/replay: replay events.
 //
-// Sends events of the log again, with their first bytes and ids, in order, beside live ones. It also sends what
-// happened before the webhook was there. Its deliveries carry `X-Webhook-Replay`.
+// Sends events from the log again, with their original bytes and ids, in order, next to live events. It also sends
+// events from before the webhook was created. Its deliveries have the header `X-Webhook-Replay`.
 //
 // Needs the scope `webhooks:write`.
 func (s *WebhooksService) Replay(ctx context.Context, accountID string, params WebhooksReplayParams, options ...CallOption) (*Replay, error) {
@@ -235,15 +235,15 @@ func (s *WebhooksService) Replay(ctx context.Context, accountID string, params W
 
 // WebhooksResumeParams is what webhooks.resume takes.
 type WebhooksResumeParams struct {
-	// cursor goes on where delivery stopped, now behind everything there is, and a cursor (the id of an event on the
-	// stream, or health.cursor) behind that event. Left out, cursor.
+	// cursor continues where delivery stopped. now skips the backlog. The cursor of an event (its id on the stream, or
+	// health.cursor) continues after that event. Default: cursor.
 	From string `json:"from,omitzero"`
 }
 
 // Resume is POST /v1/accounts/{accountId}/webhook/resume: resume a webhook.
 //
-// Goes on with one that is paused or disabled, or tries one that waits at once. With `from` it goes on from another
-// place, also one that is not paused.
+// Resumes a webhook that is paused or disabled, or retries a waiting one immediately. With `from` it continues at
+// another position, even if it is not paused.
 //
 // Needs the scope `webhooks:write`.
 func (s *WebhooksService) Resume(ctx context.Context, accountID string, params WebhooksResumeParams, options ...CallOption) (*Webhook, error) {
@@ -253,14 +253,14 @@ func (s *WebhooksService) Resume(ctx context.Context, accountID string, params W
 
 // WebhooksRotateSecretParams is what webhooks.rotateSecret takes.
 type WebhooksRotateSecretParams struct {
-	// For how long the old secret signs as well. Left out, 86400.
+	// How long the old secret also signs, in seconds. Default: 86400.
 	OverlapSec int64 `json:"overlapSec,omitzero"`
 }
 
 // RotateSecret is POST /v1/accounts/{accountId}/webhook/rotate-secret: rotate the signing secret.
 //
-// The new secret signs from now on. For `overlapSec` the old one does as well: in `X-Webhook-Signature-Previous`, and
-// as a second signature in `webhook-signature`.
+// The new secret signs from now on. For `overlapSec` seconds the old one also signs: in `X-Webhook-Signature-Previous`,
+// and as a second signature in `webhook-signature`.
 //
 // Needs the scope `webhooks:write`.
 func (s *WebhooksService) RotateSecret(ctx context.Context, accountID string, params WebhooksRotateSecretParams, options ...CallOption) (*Webhook, error) {
@@ -270,25 +270,25 @@ func (s *WebhooksService) RotateSecret(ctx context.Context, accountID string, pa
 
 // WebhooksSetParams is what webhooks.set takes.
 type WebhooksSetParams struct {
-	// Only these events: names, families such as message* and account.*, and !name for what to leave out. Left out, every
-	// event.
+	// Only these events: names, patterns such as message* and account.*, and !name to exclude. Default: every event.
 	Events []string `json:"events,omitzero"`
-	// With ordering none: how many deliveries may be under way. Left out, 8.
+	// With ordering none: the maximum number of concurrent deliveries. Default: 8.
 	MaxInFlight int64 `json:"maxInFlight,omitzero"`
-	// strict delivers one event after the other, none up to maxInFlight at once. Left out, strict. One of strict, none.
+	// strict delivers one event after the other; none delivers up to maxInFlight events concurrently. Default: strict. One
+	// of strict, none.
 	Ordering string `json:"ordering,omitzero"`
-	// 16 to 128 printable characters. Left out, the secret there is stays, or one is made.
+	// 16 to 128 printable characters. Default: the existing secret stays; a new webhook gets a generated one.
 	SigningSecret string `json:"signingSecret,omitzero"`
-	// Where events are sent: https, a public host, no user name or password. It must resolve to public addresses now and
-	// whenever something is sent; redirects are not followed.
+	// The address to which events are sent: https, a public host, no user name or password. It must resolve to public
+	// addresses now and at each delivery. Redirects are not followed.
 	URL string `json:"url"`
 }
 
 // Set is PUT /v1/accounts/{accountId}/webhook: set an account's webhook.
 //
-// Registers the webhook, or replaces it; an account has one. A new one gets the events that happen from now on, and
-// `replay` sends older ones. What failed is tried again at once. The answer has the `signingSecret`: store it, it
-// verifies deliveries.
+// Creates or replaces the webhook; an account has at most one. A new webhook gets the events from now on; `replay`
+// sends older ones. Failed deliveries are retried immediately. The response has the `signingSecret`: store it to verify
+// deliveries.
 //
 // Needs the scope `webhooks:write`.
 func (s *WebhooksService) Set(ctx context.Context, accountID string, params WebhooksSetParams, options ...CallOption) (*Webhook, error) {
@@ -298,8 +298,8 @@ func (s *WebhooksService) Set(ctx context.Context, accountID string, params Webh
 
 // Test is POST /v1/accounts/{accountId}/webhook/test: test an account's webhook.
 //
-// Sends an event of the kind `test`, signed like live ones, and reports the answer. Ten a minute; beyond that 429 with
-// the reason `webhook_test_rpm`.
+// Sends an event of the kind `test`, signed like live ones, and reports the response. The limit is ten a minute; beyond
+// it the call returns 429 with the reason `webhook_test_rpm`.
 //
 // Needs the scope `webhooks:write`.
 func (s *WebhooksService) Test(ctx context.Context, accountID string, options ...CallOption) (*WebhookTest, error) {

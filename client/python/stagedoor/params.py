@@ -55,103 +55,104 @@ class AccountsListParams(TypedDict):
     state: NotRequired[AccountsListState]
     """Only accounts in this state. attention stands for reconnect_required, restricted and degraded."""
     reference_id: NotRequired[str]
-    """Only accounts with this id of yours."""
+    """Only accounts with this reference id (your own identifier)."""
     label: NotRequired[str]
     """Only accounts with this label."""
     q: NotRequired[str]
-    """Only accounts that have this in their label, names or ids, whatever its case."""
+    """Only accounts whose label, names or ids contain this text. Case is ignored."""
     order: NotRequired[Literal["created", "label", "lastSeen"]]
-    """label and lastSeen (the newest first) come in pages: give limit as well."""
+    """label and lastSeen (newest first) require limit."""
     activity: NotRequired[bool]
-    """Also how often each account was called: calls24h and activity."""
+    """Include how often each account was called: calls24h and activity."""
     counts: NotRequired[bool]
-    """Also how many accounts there are in each state, of all that the filters but state choose."""
+    """Include the number of accounts in each state. All filters except state apply to it."""
     limit: NotRequired[int]
-    """How many accounts. Left out, all of them."""
+    """The maximum number of accounts. Default: all."""
     cursor: NotRequired[str]
-    """nextCursor of the page before, with the same order."""
+    """nextCursor of the previous page, with the same order."""
 
 
 class AccountsListAuditParams(TypedDict):
     """The arguments of accounts.list_audit."""
 
     limit: NotRequired[int]
-    """How many entries."""
+    """The maximum number of entries."""
     cursor: NotRequired[str]
-    """nextCursor of the page before."""
+    """nextCursor of the previous page."""
 
 
 class AccountsReauthenticateParams(TypedDict):
     """The arguments of accounts.reauthenticate."""
 
     supersede: NotRequired[bool]
-    """End an open attempt for this account instead of being refused."""
+    """Cancel an open attempt for this account instead of refusing the request."""
 
 
 class AccountsUpdateParams(TypedDict):
     """The arguments of accounts.update."""
 
     label: NotRequired[str]
-    """A name for the account, for yourselves."""
+    """Your own name for the account."""
     metadata: NotRequired[dict[str, str]]
-    """Names and values of your own; they replace all there were."""
+    """Your own metadata. It replaces all existing metadata."""
     proxy_country: NotRequired[Literal["us", "uk"]]
-    """The region by which all of the account's traffic leaves from now on. The session is probed through it at once."""
-    remember_credentials: NotRequired[bool]
-    """False destroys the credentials that are kept. True is not possible here: connect the account again and give them.
+    """The region through which all traffic of the account leaves from now on. The session is checked through it
+    immediately.
     """
+    remember_credentials: NotRequired[bool]
+    """False destroys the stored credentials. True is rejected: connect the account again with its credentials."""
 
 
 class AuditListParams(TypedDict):
     """The arguments of audit.list."""
 
     action: NotRequired[str]
-    """Only this action, such as key.mint."""
+    """Only this action, for example key.mint."""
     actor_id: NotRequired[str]
-    """Only what this key, member or operator did, by its id."""
+    """Only changes by the key, member or operator with this id."""
     target: NotRequired[str]
-    """Only what was done to this, by its id."""
+    """Only changes to the object with this id."""
     since: NotRequired[str]
-    """Only entries of then or later."""
+    """Only entries from this time or later."""
     until: NotRequired[str]
-    """Only entries of before."""
+    """Only entries from before this time."""
     limit: NotRequired[int]
-    """How many entries: up to 100, and 50 if it is left out; of a sheet up to 10000, and as many if it is left out."""
+    """The maximum number of entries. JSON: up to 100. Default: 50. CSV: up to 10000. Default: 10000."""
     cursor: NotRequired[str]
-    """nextCursor of the page before."""
+    """nextCursor of the previous page."""
 
 
 class ConnectCookieParams(TypedDict):
     """The arguments of connect.cookie."""
 
     account_id: NotRequired[str]
-    """The account to reconnect. Left out, whichever account signs in is connected, or refreshed if it is connected
-    already.
+    """The account to reconnect. Default: the account that signs in is connected, or refreshed if it is already
+    connected.
     """
     cookie: NotRequired[str]
     """A Cookie header, a JSON export of a browser extension, or a Netscape cookies.txt."""
     cookies: NotRequired[list[Cookie]]
-    """The form that browser extensions export. Members that are not used are ignored. Exactly one of cookie and
+    """Cookies in the form that browser extensions export. Unknown members are ignored. Send exactly one of cookie and
     cookies.
     """
     headers: NotRequired[dict[str, str]]
-    """Headers that the platform ties to the session; GET /v1/connect/flows names them."""
+    """Headers that the platform ties to the session. GET /v1/connect/flows lists them."""
     label: NotRequired[str]
-    """A name for the account, for yourselves. Left out, an account that is connected already keeps its own."""
+    """Your own name for the account. Default: an account that is already connected keeps its label."""
     metadata: NotRequired[dict[str, str]]
-    """Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account that is connected
-    already keeps its own.
+    """Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters). Default: an account
+    that is already connected keeps its metadata.
     """
     proxy_country: NotRequired[Literal["us", "uk"]]
-    """The region by which all of the account's traffic leaves. Left out, an account that is connected already keeps its
-    own, and a new one gets us.
+    """The region through which all traffic of the account leaves. Default: us for a new account; an account that is
+    already connected keeps its region.
     """
     reference_id: NotRequired[str]
-    """Your own id of the creator; it stays with the account."""
+    """Your own identifier for the creator. It is stored with the account."""
     supersede: NotRequired[bool]
-    """End an open attempt for the same login instead of being refused."""
+    """Cancel an open attempt for the same login instead of refusing the request."""
     user_agent: str
-    """The browser's name, as it sent it with these cookies."""
+    """The User-Agent that the browser sent with these cookies."""
 
 
 class ConnectCreateSessionParams(TypedDict):
@@ -160,22 +161,24 @@ class ConnectCreateSessionParams(TypedDict):
     account_id: NotRequired[str]
     """The account to reconnect."""
     allowed_origins: NotRequired[list[str]]
-    """Origins that may show the page in a frame and get its messages."""
+    """Origins that may embed the page in a frame and receive its messages."""
     deliver: NotRequired[LinkDelivery]
-    """Not supported: this service sends no mail. Send url to the creator yourself."""
+    """Deprecated: an email address is rejected, because this service sends no email. Send url to the creator yourself.
+    """
     expires_in_sec: NotRequired[int]
-    """Left out, 1800."""
+    """Default: 1800."""
     kinds: NotRequired[list[str]]
-    """Ways to connect that the page offers: credentials, mobile_app. Left out, both."""
+    """The connect methods that the page offers: credentials, mobile_app. Default: both."""
     label: NotRequired[str]
     locale: NotRequired[Literal["en", "es"]]
-    """Left out, the creator's browser decides."""
+    """Default: the language of the creator's browser."""
     proxy_country: NotRequired[Literal["us", "uk"]]
     reference_id: NotRequired[str]
     remember_credentials: NotRequired[Literal["ask", "always", "never"]]
-    """Left out, the creator is asked."""
+    """Default: ask."""
     return_url: NotRequired[str]
-    """Where the creator's browser goes in the end, with status, account_id, reference_id and session_id in the query.
+    """The address to which the creator's browser goes at the end, with status, account_id, reference_id and session_id
+    in the query.
     """
 
 
@@ -183,43 +186,43 @@ class ConnectCurlParams(TypedDict):
     """The arguments of connect.curl."""
 
     account_id: NotRequired[str]
-    """The account to reconnect. Left out, whichever account signs in is connected, or refreshed if it is connected
-    already.
+    """The account to reconnect. Default: the account that signs in is connected, or refreshed if it is already
+    connected.
     """
     curl: str
-    """A browser's Copy as cURL (bash, cmd or PowerShell). It is read, never executed."""
+    """The command from the browser's Copy as cURL (bash, cmd or PowerShell). It is parsed, never executed."""
     dry_run: NotRequired[bool]
-    """Only say what was found; nothing is stored or counted."""
+    """Only report what was found. Nothing is stored or counted."""
     label: NotRequired[str]
-    """A name for the account, for yourselves. Left out, an account that is connected already keeps its own."""
+    """Your own name for the account. Default: an account that is already connected keeps its label."""
     metadata: NotRequired[dict[str, str]]
-    """Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account that is connected
-    already keeps its own.
+    """Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters). Default: an account
+    that is already connected keeps its metadata.
     """
     proxy_country: NotRequired[Literal["us", "uk"]]
-    """The region by which all of the account's traffic leaves. Left out, an account that is connected already keeps its
-    own, and a new one gets us.
+    """The region through which all traffic of the account leaves. Default: us for a new account; an account that is
+    already connected keeps its region.
     """
     reference_id: NotRequired[str]
-    """Your own id of the creator; it stays with the account."""
+    """Your own identifier for the creator. It is stored with the account."""
     supersede: NotRequired[bool]
-    """End an open attempt for the same login instead of being refused."""
+    """Cancel an open attempt for the same login instead of refusing the request."""
 
 
 class ConnectGetAttemptParams(TypedDict):
     """The arguments of connect.get_attempt."""
 
     wait: NotRequired[int]
-    """The same as Prefer: wait=N."""
+    """Same as Prefer: wait=N."""
 
 
 class ConnectGetFunnelParams(TypedDict):
     """The arguments of connect.get_funnel."""
 
     since: NotRequired[str]
-    """From when on. Left out, and at the earliest, 7 days ago."""
+    """The start of the period, at most 7 days ago. Default: 7 days ago."""
     until: NotRequired[str]
-    """Until when. Left out, now."""
+    """The end of the period. Default: now."""
 
 
 class ConnectListAttemptsParams(TypedDict):
@@ -230,7 +233,7 @@ class ConnectListAttemptsParams(TypedDict):
     reference_id: NotRequired[str]
     limit: NotRequired[int]
     cursor: NotRequired[str]
-    """nextCursor of the page before."""
+    """nextCursor of the previous page."""
 
 
 class ConnectListSessionsParams(TypedDict):
@@ -239,83 +242,83 @@ class ConnectListSessionsParams(TypedDict):
     status: NotRequired[ConnectSessionStatus]
     """Only links in this status."""
     reference_id: NotRequired[str]
-    """Only links with this id of yours."""
+    """Only links with this reference id (your own identifier)."""
     limit: NotRequired[int]
-    """How many links."""
+    """The maximum number of links."""
     cursor: NotRequired[str]
-    """nextCursor of the page before."""
+    """nextCursor of the previous page."""
 
 
 class ConnectLoginParams(TypedDict):
     """The arguments of connect.login."""
 
     account_id: NotRequired[str]
-    """The account to reconnect. Left out, whichever account signs in is connected, or refreshed if it is connected
-    already.
+    """The account to reconnect. Default: the account that signs in is connected, or refreshed if it is already
+    connected.
     """
     auth_type: NotRequired[Literal["credentials", "mobile_app"]]
-    """mobile_app lets the creator approve on their own phone."""
+    """mobile_app: the creator approves on their own phone."""
     email: NotRequired[str]
     """Required for credentials."""
     label: NotRequired[str]
-    """A name for the account, for yourselves. Left out, an account that is connected already keeps its own."""
+    """Your own name for the account. Default: an account that is already connected keeps its label."""
     metadata: NotRequired[dict[str, str]]
-    """Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account that is connected
-    already keeps its own.
+    """Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters). Default: an account
+    that is already connected keeps its metadata.
     """
     password: NotRequired[str]
-    """Required for credentials. It is sealed at once and destroyed when the attempt ends, unless remember_credentials
-    is set.
+    """Required for credentials. It is encrypted immediately and destroyed when the attempt ends, unless
+    remember_credentials is set.
     """
     proxy_country: NotRequired[Literal["us", "uk"]]
-    """The region by which all of the account's traffic leaves. Left out, an account that is connected already keeps its
-    own, and a new one gets us.
+    """The region through which all traffic of the account leaves. Default: us for a new account; an account that is
+    already connected keeps its region.
     """
     reference_id: NotRequired[str]
-    """Your own id of the creator; it stays with the account."""
+    """Your own identifier for the creator. It is stored with the account."""
     remember_credentials: NotRequired[bool]
-    """Keep the credentials, sealed, so that the account can sign in again by itself. Left out, an account that is
-    connected already goes on as it did, and a new one keeps none.
+    """Store the credentials, encrypted, so that the account can sign in again automatically. Default: false for a new
+    account; an account that is already connected keeps its setting.
     """
     supersede: NotRequired[bool]
-    """End an open attempt for the same login instead of being refused."""
+    """Cancel an open attempt for the same login instead of refusing the request."""
 
 
 class ConnectMobileParams(TypedDict):
     """The arguments of connect.mobile."""
 
     account_id: NotRequired[str]
-    """The account to reconnect. Left out, whichever account signs in is connected, or refreshed if it is connected
-    already.
+    """The account to reconnect. Default: the account that signs in is connected, or refreshed if it is already
+    connected.
     """
     label: NotRequired[str]
-    """A name for the account, for yourselves. Left out, an account that is connected already keeps its own."""
+    """Your own name for the account. Default: an account that is already connected keeps its label."""
     metadata: NotRequired[dict[str, str]]
-    """Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account that is connected
-    already keeps its own.
+    """Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters). Default: an account
+    that is already connected keeps its metadata.
     """
     proxy_country: NotRequired[Literal["us", "uk"]]
-    """The region by which all of the account's traffic leaves. Left out, an account that is connected already keeps its
-    own, and a new one gets us.
+    """The region through which all traffic of the account leaves. Default: us for a new account; an account that is
+    already connected keeps its region.
     """
     reference_id: NotRequired[str]
-    """Your own id of the creator; it stays with the account."""
+    """Your own identifier for the creator. It is stored with the account."""
     return_url: NotRequired[str]
-    """Where the creator's browser goes in the end."""
+    """The address to which the creator's browser goes at the end."""
     supersede: NotRequired[bool]
-    """End an open attempt for the same login instead of being refused."""
+    """Cancel an open attempt for the same login instead of refusing the request."""
 
 
 class ConnectSetPageParams(TypedDict):
     """The arguments of connect.set_page."""
 
     allowed_origins: list[str]
-    """Origins that may frame pages of attempts and of sessions that name none."""
+    """Origins that may embed pages of attempts, and of sessions without allowed_origins."""
     brand_dark: str
-    """The same on a dark ground; empty to follow brand_light."""
+    """The colour of buttons on a dark background; empty to use brand_light."""
     brand_light: str
-    """The colour of buttons on a light ground, as #rrggbb; empty for ours. Text on it always has enough contrast: a
-    colour without it is darkened.
+    """The colour of buttons on a light background, as #rrggbb; empty for the default. A colour with too little contrast
+    to its text is darkened.
     """
     help_url: str
     scheme: Literal["system", "light", "dark"]
@@ -325,66 +328,66 @@ class ConnectSubmitParams(TypedDict):
     """The arguments of connect.submit."""
 
     code: NotRequired[str]
-    """The code, 1 to 16 digits or letters. Spaces and dashes do not matter."""
+    """The code, 1 to 16 digits or letters. Spaces and dashes are ignored."""
     expected_state: NotRequired[str]
-    """The state that you believe the attempt to be in; 409 if it is in another."""
+    """The state that you expect the attempt to be in. The response is 409 if it is in another."""
     otp_channel: NotRequired[ConnectSubmitOtpChannel]
-    """Another way to be asked, of otp_channels_available."""
+    """Switch to another channel from otp_channels_available."""
     selfie_verification_completed: NotRequired[bool]
-    """True when the creator says that the selfie is taken. The platform is asked whether it is."""
+    """True when the creator has taken the selfie. The platform is asked to confirm it."""
 
 
 class EventsListParams(TypedDict):
     """The arguments of events.list."""
 
     events: NotRequired[list[str]]
-    """Only these events: names, families such as message* and account.*, and !name for what to leave out. Repeat it, or
-    separate names by commas.
+    """Only these events: names, patterns such as message* and account.*, and !name to exclude. Repeat the parameter, or
+    separate names with commas.
     """
     after: NotRequired[str]
-    """Pull: nextCursor of the page before. Left out, from the oldest."""
+    """Pull: nextCursor of the previous page. Default: start with the oldest event."""
     limit: NotRequired[int]
-    """Pull: how many events at most."""
+    """Pull: the maximum number of events."""
     wait: NotRequired[int]
-    """Pull: how many seconds to wait if there is none."""
+    """Pull: seconds to wait for an event if there is none."""
     account_id: NotRequired[str]
     """Only events of this account."""
     latest: NotRequired[int]
-    """Pull: so many of the newest events, newest first, instead of a page behind after."""
+    """Pull: the newest N events, newest first, instead of a page after the cursor."""
     before: NotRequired[str]
-    """With latest: nextCursor of the page before, to go on to older events."""
+    """With latest: nextCursor of the previous page, to continue with older events."""
 
 
 class EventsListOfAccountParams(TypedDict):
     """The arguments of events.list_of_account."""
 
     events: NotRequired[list[str]]
-    """Only these events: names, families such as message* and account.*, and !name for what to leave out. Repeat it, or
-    separate names by commas.
+    """Only these events: names, patterns such as message* and account.*, and !name to exclude. Repeat the parameter, or
+    separate names with commas.
     """
     after: NotRequired[str]
-    """Pull: nextCursor of the page before. Left out, from the oldest."""
+    """Pull: nextCursor of the previous page. Default: start with the oldest event."""
     limit: NotRequired[int]
-    """Pull: how many events at most."""
+    """Pull: the maximum number of events."""
     wait: NotRequired[int]
-    """Pull: how many seconds to wait if there is none."""
+    """Pull: seconds to wait for an event if there is none."""
 
 
 class KeysCreateParams(TypedDict):
     """The arguments of keys.create."""
 
     account_ids: NotRequired[list[str]]
-    """The accounts that the key may use. Left out, all that the calling key may."""
+    """The accounts that the key may use. Default: all that the calling key may use."""
     expires_at: NotRequired[str]
-    """Left out, the key does not expire."""
+    """Default: the key does not expire."""
     label: str
     """What the key is for."""
     methods: NotRequired[list[str]]
-    """What the key may call: resource.method, resource.*, * or sensitive; with ! in front, what it may not. Denying
-    wins. Left out, everything that the calling key may.
+    """Methods that the key may call: resource.method, resource.*, * or sensitive. A leading ! denies, and denials win.
+    Default: everything that the calling key may call.
     """
     scopes: NotRequired[list[str]]
-    """Left out, the key gets the default set."""
+    """Default: the default set of scopes."""
 
 
 class LogsListParams(TypedDict):
@@ -393,7 +396,7 @@ class LogsListParams(TypedDict):
     account_id: NotRequired[str]
     """Only requests about this account."""
     method: NotRequired[str]
-    """Only this SDK method, such as messages.send, or this operation of the interface, such as listAccounts."""
+    """Only this SDK method, for example messages.send, or this operation of the API, for example listAccounts."""
     status: NotRequired[str]
     """Only this status, or this class of statuses: 2xx, 4xx, 5xx."""
     code: NotRequired[str]
@@ -401,35 +404,39 @@ class LogsListParams(TypedDict):
     key_id: NotRequired[str]
     """Only requests of this API key."""
     source: NotRequired[Literal["api", "dashboard", "cli"]]
-    """Only requests of programs with a key, of people in the dashboard, or of our command line."""
+    """Only requests from this source. api: programs with a key. dashboard: users of the dashboard. cli: our command
+    line.
+    """
     since: NotRequired[str]
-    """Only requests that began then or later."""
+    """Only requests that started at this time or later."""
     until: NotRequired[str]
-    """Only requests that began before."""
+    """Only requests that started before this time."""
     limit: NotRequired[int]
-    """How many requests: up to 100, and 50 if it is left out; of a sheet up to 10000, and as many if it is left out."""
+    """The maximum number of requests. JSON: up to 100. Default: 50. CSV: up to 10000. Default: 10000."""
     cursor: NotRequired[str]
-    """nextCursor of the page before."""
+    """nextCursor of the previous page."""
 
 
 class LogsListErrorsParams(TypedDict):
     """The arguments of logs.list_errors."""
 
     source: NotRequired[Literal["api", "dashboard", "cli"]]
-    """Only requests of programs with a key, of people in the dashboard, or of our command line."""
+    """Only requests from this source. api: programs with a key. dashboard: users of the dashboard. cli: our command
+    line.
+    """
     since: NotRequired[str]
-    """Left out, 24 hours ago."""
+    """The start of the period. Default: 24 hours before until."""
     until: NotRequired[str]
-    """Left out, now."""
+    """The end of the period. Default: now."""
     limit: NotRequired[int]
-    """How many groups."""
+    """The maximum number of groups."""
 
 
 class IdentityUpdateParams(TypedDict):
     """The arguments of me.update."""
 
     contact_email: NotRequired[str]
-    """Where the service reaches the organisation."""
+    """The address at which the service contacts the organisation."""
     name: NotRequired[str]
 
 
@@ -437,31 +444,31 @@ class SandboxActParams(TypedDict):
     """The arguments of sandbox.act."""
 
     amount_cents: NotRequired[int]
-    """What a tip is worth."""
+    """The amount of a tip, in cents."""
     as_: NotRequired[Literal["fan"]]
-    """Who does it."""
+    """Who acts."""
     do: SandboxActDo
-    """What they do."""
+    """The action."""
     fan_id: NotRequired[str]
-    """The fan's id on the platform. Left out, one of the creator's fans; asked again and again, another each time."""
+    """The fan's id on the platform. Default: one of the creator's fans, another one in each call."""
     text: NotRequired[str]
-    """The words of a message, a tip or a comment."""
+    """The text of a message, a tip or a comment."""
 
 
 class SandboxAdvanceAttemptParams(TypedDict):
     """The arguments of sandbox.advance_attempt."""
 
     to: SandboxAdvanceAttemptTo
-    """What the creator does: scan, approve and deny with their phone, the others with their camera."""
+    """What the creator does: scan, approve and deny use their phone, the others their camera."""
 
 
 class SandboxFireEventParams(TypedDict):
     """The arguments of sandbox.fire_event."""
 
     data: NotRequired[FireData]
-    """What is to be in it. All of it may be left out."""
+    """The contents of the event. All fields are optional."""
     event: str
-    """The kind of event, such as message, tips or subscribed."""
+    """The kind of event, for example message, tips or subscribed."""
 
 
 class SandboxOpenSessionParams(TypedDict):
@@ -475,18 +482,18 @@ class SandboxSetFaultParams(TypedDict):
     """The arguments of sandbox.set_fault."""
 
     count: NotRequired[int]
-    """How many calls it strikes at most; the live connection does not use it up. Left out, everything; otp_next one
-    sign-in.
+    """The maximum number of calls that are affected. The live connection does not count. Default: no limit; one sign-in
+    for otp_next.
     """
     kind: SandboxSetFaultKind
-    """rate_limit answers 429, error a status of your choice, slow delays every answer, down answers 503, otp_next asks
-    for a code at the next sign-in.
+    """rate_limit: the platform returns 429. error: it returns a status of your choice. slow: it delays every response.
+    down: it returns 503. otp_next: it asks for a code at the next sign-in.
     """
     seconds: NotRequired[int]
-    """How long it lasts. Left out, 60; otp_next lasts until it has struck."""
+    """How long the fault lasts, in seconds. Default: 60; otp_next lasts until it was applied."""
     value: NotRequired[int]
-    """rate_limit: the seconds of Retry-After, 5 if left out. error: a status from 400 to 599, 500 if left out. slow:
-    milliseconds, 3000 if left out. The others take none.
+    """rate_limit: the seconds of Retry-After. Default: 5. error: a status from 400 to 599. Default: 500. slow:
+    milliseconds. Default: 3000. Not allowed for the other kinds.
     """
 
 
@@ -494,9 +501,9 @@ class SandboxStartGeneratorParams(TypedDict):
     """The arguments of sandbox.start_generator."""
 
     per_second: float
-    """How many events a second."""
+    """Events per second."""
     seconds: int
-    """For how long."""
+    """The duration in seconds."""
 
 
 class SdkListMethodsParams(TypedDict):
@@ -505,16 +512,17 @@ class SdkListMethodsParams(TypedDict):
     resource: NotRequired[str]
     """Only the methods of this resource."""
     access: NotRequired[Literal["read", "write"]]
-    """Only methods that read, or that write."""
+    """Only read methods, or only write methods."""
     format: NotRequired[SdkListMethodsFormat]
-    """compact leaves the schemas out; openapi is a document for code generators; mcp is a list of tools."""
+    """compact omits the schemas; openapi is a document for code generators; mcp is a list of tools."""
 
 
 class TeamInviteParams(TypedDict):
     """The arguments of team.invite."""
 
     email: str
-    """Who is invited. Only somebody who signs in with this address, verified by the identity provider, can accept."""
+    """The address to invite. Only a user who signs in with this address, verified by the identity provider, can accept.
+    """
     role: MemberRole
 
 
@@ -528,20 +536,19 @@ class UsageGetParams(TypedDict):
     """The arguments of usage.get."""
 
     account_id: NotRequired[str]
-    """Also what is left of this account's limits."""
+    """Include what is left of this account's limits."""
 
 
 class UsageGetSeriesParams(TypedDict):
     """The arguments of usage.get_series."""
 
     since: NotRequired[str]
-    """From when on; it is taken back to the beginning of its hour or day. Left out, 24 hours before until, or 30 days
-    by day.
+    """The start of the period, rounded down to the hour or day. Default: 24 hours before until, or 30 days with by=day.
     """
     until: NotRequired[str]
-    """Until when; it is taken on to the end of its hour or day. Left out, now."""
+    """The end of the period, rounded up to the hour or day. Default: now."""
     by: NotRequired[Literal["hour", "day"]]
-    """How long a point is. Days are those of UTC."""
+    """The length of a point. Days are in UTC."""
     account_id: NotRequired[str]
     """Only calls on this account."""
 
@@ -550,81 +557,81 @@ class WebhooksCheckSignatureParams(TypedDict):
     """The arguments of webhooks.check_signature."""
 
     account_id: NotRequired[str]
-    """Whose webhook it was sent to. Left out, the event or the body tells."""
+    """The account to whose webhook the delivery was sent. Default: taken from the event or the body."""
     body: NotRequired[str]
-    """The body as the receiver had it when it checked the signature. Give this or bodyBase64."""
+    """The body with which the receiver checked the signature. Send this or bodyBase64."""
     body_base64: NotRequired[str]
-    """The same in base64, for bytes that are not text."""
+    """The same in base64, for a body that is not text."""
     event_id: NotRequired[str]
-    """The event that was sent, to compare the body with. Left out, the headers or the body tell."""
+    """The event to compare the body with. Default: taken from the headers or the body."""
     headers: dict[str, str]
-    """The headers as received; only those of webhooks matter."""
+    """The headers as received. Only webhook headers are used."""
     received_at: NotRequired[str]
-    """When it was received. Left out, now."""
+    """When the delivery was received. Default: now."""
     secret: NotRequired[str]
-    """The secret that the receiver uses. Left out, the webhook's own is used."""
+    """The secret that the receiver uses. Default: the webhook's secret."""
 
 
 class WebhooksListParams(TypedDict):
     """The arguments of webhooks.list."""
 
     state: NotRequired[WebhooksListState]
-    """Only webhooks in this state. Lagging ones are healthy, and do not keep up; attention stands for failing, disabled
-    and lagging.
+    """Only webhooks in this state. lagging: healthy, but behind its events. attention stands for failing, disabled and
+    lagging.
     """
     limit: NotRequired[int]
-    """How many webhooks."""
+    """The maximum number of webhooks."""
     cursor: NotRequired[str]
-    """nextCursor of the page before."""
+    """nextCursor of the previous page."""
 
 
 class WebhooksListDeliveriesParams(TypedDict):
     """The arguments of webhooks.list_deliveries."""
 
     state: NotRequired[Literal["delivered", "failed"]]
-    """Only deliveries that were accepted, or that were not."""
+    """Only deliveries that were accepted (delivered) or not accepted (failed)."""
     event: NotRequired[str]
     """Only deliveries of events with this name, or of the event with this id."""
     after: NotRequired[str]
-    """nextCursor of the page before."""
+    """nextCursor of the previous page."""
     limit: NotRequired[int]
-    """How many deliveries."""
+    """The maximum number of deliveries."""
     wait: NotRequired[int]
-    """How many seconds to wait if there is none."""
+    """Seconds to wait for a delivery if there is none."""
 
 
 class WebhooksListEventDeliveriesParams(TypedDict):
     """The arguments of webhooks.list_event_deliveries."""
 
     event: list[str]
-    """The id of an event, or up to 50 of them, separated by commas."""
+    """Up to 50 ids of events, separated by commas."""
     limit: NotRequired[int]
-    """How many deliveries."""
+    """The maximum number of deliveries."""
     after: NotRequired[str]
-    """nextCursor of the page before."""
+    """nextCursor of the previous page."""
 
 
 class WebhooksReplayParams(TypedDict):
     """The arguments of webhooks.replay."""
 
     events: NotRequired[list[str]]
-    """Only these events, as in the webhook. The webhook's own filter does not matter here."""
+    """Only these events, in the same form as in the webhook. The webhook's own filter does not apply."""
     from_id: NotRequired[str]
-    """The id of the first event. Give this or fromTime."""
+    """The id of the first event. Send this or fromTime."""
     from_time: NotRequired[str]
-    """From when on. Give this or fromId."""
+    """The start of the period. Send this or fromId."""
     only_failed: NotRequired[bool]
-    """Only events that no delivery got through of."""
+    """Only events that were never delivered successfully."""
     to_time: NotRequired[str]
-    """Until when. Left out, until now."""
+    """The end of the period. Default: now."""
 
 
 class WebhooksResumeParams(TypedDict):
     """The arguments of webhooks.resume."""
 
     from_: NotRequired[str]
-    """cursor goes on where delivery stopped, now behind everything there is, and a cursor (the id of an event on the
-    stream, or health.cursor) behind that event. Left out, cursor.
+    """cursor continues where delivery stopped. now skips the backlog. The cursor of an event (its id on the stream, or
+    health.cursor) continues after that event. Default: cursor.
     """
 
 
@@ -632,25 +639,24 @@ class WebhooksRotateSecretParams(TypedDict):
     """The arguments of webhooks.rotate_secret."""
 
     overlap_sec: NotRequired[int]
-    """For how long the old secret signs as well. Left out, 86400."""
+    """How long the old secret also signs, in seconds. Default: 86400."""
 
 
 class WebhooksSetParams(TypedDict):
     """The arguments of webhooks.set."""
 
     events: NotRequired[list[str]]
-    """Only these events: names, families such as message* and account.*, and !name for what to leave out. Left out,
-    every event.
-    """
+    """Only these events: names, patterns such as message* and account.*, and !name to exclude. Default: every event."""
     max_in_flight: NotRequired[int]
-    """With ordering none: how many deliveries may be under way. Left out, 8."""
+    """With ordering none: the maximum number of concurrent deliveries. Default: 8."""
     ordering: NotRequired[Literal["strict", "none"]]
-    """strict delivers one event after the other, none up to maxInFlight at once. Left out, strict."""
+    """strict delivers one event after the other; none delivers up to maxInFlight events concurrently. Default: strict.
+    """
     signing_secret: NotRequired[str]
-    """16 to 128 printable characters. Left out, the secret there is stays, or one is made."""
+    """16 to 128 printable characters. Default: the existing secret stays; a new webhook gets a generated one."""
     url: str
-    """Where events are sent: https, a public host, no user name or password. It must resolve to public addresses now
-    and whenever something is sent; redirects are not followed.
+    """The address to which events are sent: https, a public host, no user name or password. It must resolve to public
+    addresses now and at each delivery. Redirects are not followed.
     """
 
 

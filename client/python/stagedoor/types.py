@@ -249,7 +249,7 @@ class AccountDefaults(TypedDict):
 
     readPerMinute: int
     reset: int
-    """When any account's limits are free again at the latest, in Unix seconds."""
+    """When the full limits of every account are available again at the latest, in Unix seconds."""
     writePerMinute: int
 
 
@@ -294,13 +294,13 @@ class AccountPage(TypedDict):
     """A page of a list: Account."""
 
     accounts: list[ListedAccount]
-    """In the order in which they were first connected, unless order says otherwise."""
+    """In the order in which they were first connected, unless order is set."""
     counts: NotRequired[dict[str, int]]
-    """How many there are in each state, in those that need attention (attention), and in all of them (total); only with
-    counts.
+    """Only with counts: the number of accounts in each state, in the states that need attention (attention), and in all
+    states (total).
     """
     nextCursor: str | None
-    """Null on the last page, and whenever no limit is given."""
+    """Null on the last page and without limit."""
 
 
 AccountPausedData = TypedDict(
@@ -430,7 +430,7 @@ class AccountUsage(TypedDict):
     """How many accounts there are."""
 
     byState: dict[str, int]
-    """How many are in each state; states that none is in are left out."""
+    """The number of accounts in each state. States without accounts are omitted."""
     connected: int
     limit: int
     """-1 means unlimited."""
@@ -446,9 +446,9 @@ class AccountWindows(TypedDict):
     """What is left of an account's limits."""
 
     read: UsageWindow
-    """Calls per minute that read."""
+    """Read calls per minute."""
     write: UsageWindow
-    """Calls per minute that write."""
+    """Write calls per minute."""
 
 
 class Attempt(TypedDict):
@@ -545,12 +545,12 @@ class AuditEntry(TypedDict):
     """The fields that changed, each with from and to."""
     id: str
     ipHash: str
-    """Equal for equal sources; the address cannot be read from it."""
+    """A hash of the source address: equal for equal sources, and not reversible."""
     outcome: Literal["success"]
-    """Changes that failed leave no entry."""
+    """Failed changes have no entry."""
     requestId: str
     target: str
-    """The id of what was changed."""
+    """The id of the changed object."""
 
 
 class AuditPage(TypedDict):
@@ -584,7 +584,7 @@ class Banner(TypedDict):
     level: Literal["info", "warning", "critical"]
     text: str
     url: str | None
-    """Where more is said; null for nowhere."""
+    """The address of more information; null if there is none."""
 
 
 class BlockedResult(TypedDict):
@@ -598,7 +598,7 @@ class BrowserPerson(TypedDict):
 
     email: str
     id: str
-    """operator for somebody who operates the service and has given a reason; see the audit log."""
+    """operator for an operator of the service, whose reason is in the audit log."""
 
 
 class BrowserSession(TypedDict):
@@ -608,10 +608,10 @@ class BrowserSession(TypedDict):
     current: bool
     """True for the browser that makes this call."""
     expiresAt: str
-    """When it ends if it is not used again."""
+    """When the session ends if it is not used again."""
     id: str
     lastSeenAt: str
-    """To the minute."""
+    """Accurate to the minute."""
     person: BrowserPerson
     userAgent: str
 
@@ -652,11 +652,11 @@ class CallUsage(TypedDict):
 
     failed: int
     rateLimited: int
-    """Calls that were refused; they count towards nothing."""
+    """Calls refused by a limit. They do not count towards any limit."""
     read: int
     """SDK calls that read."""
     total: int
-    """Calls that count towards the month; exact and live."""
+    """Calls that count towards the month, exact and up to date."""
     write: int
     """SDK calls that write."""
 
@@ -780,21 +780,21 @@ class ConnectFunnel(TypedDict):
     """How far creators come when they connect."""
 
     byMethod: dict[str, ConnectFunnelMethod]
-    """The same by the way to connect: credentials, mobile_app, cookie, curl."""
+    """The same by connect method: credentials, mobile_app, cookie, curl."""
     challenge: int
-    """Those whom the platform asked for a code, a selfie or their phone. Not everybody is asked."""
+    """Creators whom the platform asked for a code, a selfie or their phone. It does not ask everyone."""
     connected: int
     credentials: int
-    """Those who gave credentials or a session, or asked for a QR code."""
+    """Creators who entered credentials, sent a session or requested a QR code."""
     failed: int
-    """Those who tried, and whose last attempt has ended without an account."""
+    """Creators whose last attempt ended without an account."""
     failures: list[FailureCount]
-    """Why attempts failed, the most frequent first. A creator who tried three times counts three times here."""
+    """The reasons why attempts failed, most frequent first. A creator who tried three times counts three times here."""
     linksMade: int
-    """Links that were made."""
+    """Links that were created."""
     opened: int
-    """Creators who came to where they can connect: links that were opened, by whoever or whatever, and attempts that
-    began without one.
+    """Creators who reached a connect page or method: links that were opened (possibly by a link preview), and attempts
+    that started without a link.
     """
     since: str
     until: str
@@ -813,12 +813,12 @@ class ConnectPage(TypedDict):
     """How the pages look that creators see."""
 
     allowed_origins: list[str]
-    """Origins that may frame pages of attempts and of sessions that name none."""
+    """Origins that may embed pages of attempts, and of sessions without allowed_origins."""
     brand_dark: str
-    """The same on a dark ground; empty to follow brand_light."""
+    """The colour of buttons on a dark background; empty to use brand_light."""
     brand_light: str
-    """The colour of buttons on a light ground, as #rrggbb; empty for ours. Text on it always has enough contrast: a
-    colour without it is darkened.
+    """The colour of buttons on a light background, as #rrggbb; empty for the default. A colour with too little contrast
+    to its text is darkened.
     """
     help_url: str
     scheme: Literal["system", "light", "dark"]
@@ -829,11 +829,9 @@ class ConnectSession(TypedDict):
 
     account_id: str | None
     attempts: list[str]
-    """Ids of the attempts that the creator has made."""
+    """The ids of the creator's attempts."""
     client_token: str | None
-    """The token in the link, for connect.js. It is shown only when it is made, to a key with accounts:write; null
-    otherwise.
-    """
+    """The token in the link, for connect.js. It is shown only in the response that creates it; null otherwise."""
     created_at: str
     expires_at: str
     finished_at: str | None
@@ -841,13 +839,13 @@ class ConnectSession(TypedDict):
     kinds: list[str]
     label: str
     opened_at: str | None
-    """When the link was first opened, also by a link preview; null if it never was."""
+    """When the link was first opened, possibly by a link preview; null if it never was."""
     reconnect_account_id: str | None
-    """The account that the link connects again; null for a new one."""
+    """The account that the link reconnects; null for a new account."""
     reference_id: str | None
     status: ConnectSessionStatus
     url: str | None
-    """The link for the creator. It is shown only when it is made, to a key with accounts:write; null otherwise."""
+    """The link for the creator. It is shown only in the response that creates it; null otherwise."""
 
 
 class ConnectSessionFinishedData(TypedDict):
@@ -873,11 +871,11 @@ class Cookie(TypedDict):
     """A cookie of the platform's."""
 
     domain: NotRequired[str]
-    """Left out or null, the platform's own."""
+    """Default: the platform's own domain."""
     expires: NotRequired[Any]
-    """Ignored: the platform is asked whether the session lives."""
+    """Ignored: the platform is asked whether the session is valid."""
     hostOnly: NotRequired[bool]
-    """True if the cookie is not for hosts below its domain."""
+    """True if the cookie is not sent to subdomains."""
     httpOnly: NotRequired[bool]
     """Ignored."""
     name: str
@@ -964,11 +962,11 @@ class CurlExtract(TypedDict):
     """What was found in a copied command."""
 
     cookies: list[str]
-    """Names of the cookies that are used."""
+    """Names of the cookies that will be used."""
     headers: list[str]
-    """Names of the headers that are used."""
+    """Names of the headers that will be used."""
     missing: list[str]
-    """Names that the platform needs and that were not there."""
+    """Names that the platform requires and the command lacks."""
 
 
 class DeletedResult(TypedDict):
@@ -984,25 +982,25 @@ class Delivery(TypedDict):
     at: str
     """When the attempt ended."""
     attempt: int
-    """Which attempt it was, from 1."""
+    """The number of the attempt, from 1."""
     cause: DeliveryCause
-    """live is an ordinary delivery or a repetition of it; retry is an event that was refused and is retried separately,
-    out of order.
+    """live: an ordinary delivery or its retry. retry: an event that was refused and is retried separately, out of
+    order. redeliver, replay, test: requested by a call.
     """
     cursor: str | None
-    """The event's place in the account's sequence; null for one that is not stored."""
+    """The event's position in the account's sequence; null for an event that is not stored."""
     durationMs: float
     error: DeliveryError | None
-    """Why there was no answer; null if there was one."""
+    """Why there was no response; null if there was one."""
     event: str
     """The event's kind."""
     eventId: str
     id: str
     responseSnippet: str | None
-    """The first KiB of the answer to a delivery that failed; null otherwise."""
+    """The first KiB of the response to a failed delivery; null otherwise."""
     state: Literal["delivered", "failed"]
     status: int
-    """0 if there was no answer."""
+    """0 if there was no response."""
 
 
 class DeliveryPage(TypedDict):
@@ -1062,21 +1060,21 @@ class ErrorGroup(TypedDict):
     """Requests that went wrong in the same way."""
 
     accounts: int
-    """How many accounts had it."""
+    """The number of affected accounts."""
     code: str
     """The problem's code."""
     count: int
     firstAt: str
-    """The first within the time asked for."""
+    """The time of the first request in the period."""
     lastAt: str
     lastRequestId: str
-    """The newest; GET /v1/logs/{requestId} tells more."""
+    """The newest request. GET /v1/logs/{requestId} has its details."""
     method: str
     """The SDK method or the operation."""
     reason: str | None
-    """Which limit refused them, such as org_rpm; null if none did."""
+    """The limit that refused the requests, for example org_rpm; null if none did."""
     retryable: bool
-    """What the newest said."""
+    """Whether the newest problem was retryable."""
     status: int
 
 
@@ -1084,7 +1082,7 @@ class ErrorGroupList(TypedDict):
     """What goes wrong, by kind."""
 
     errors: list[ErrorGroup]
-    """The most frequent first."""
+    """Most frequent first."""
 
 
 class EventActor(TypedDict):
@@ -1101,16 +1099,16 @@ EventMeta = TypedDict(
         "class": 'Literal["durable", "ephemeral"]',
         # The account's id on the platform.
         "ofUserId": "str | None",
-        # True if the account was deleted: data is null, and the event's id, kind and time are all that is left.
+        # True if the account was deleted: data is null, and only the event's id, kind and time remain.
         "purged": "NotRequired[bool]",
-        # Your own id of the account, if you gave one.
+        # Your own identifier for the account; null if it has none.
         "referenceId": "str | None",
         "sandbox": "bool",
-        # The version of this form.
+        # The version of this format.
         "schema": "int",
-        # Counts the account's events without holes; null for an ephemeral one.
+        # The number of the event in the account's sequence, without gaps; null for an ephemeral event.
         "seq": "int | None",
-        # When it happened by the platform's clock, if it says.
+        # When the event happened, by the platform's clock; null if the platform does not say.
         "upstreamAt": "str | None",
     },
 )
@@ -1123,16 +1121,16 @@ class EventPage(TypedDict):
     events: list[Event]
     """Oldest first."""
     gap: bool
-    """Whether events behind the cursor can no longer be read."""
+    """Whether events after the cursor have expired and can no longer be read."""
     nextCursor: str
-    """Send it as after to go on."""
+    """Send it as after to continue."""
 
 
 class EventToken(TypedDict):
     """A token with which a browser follows an account's events."""
 
     expiresAt: str
-    """It must be used before that, 60 seconds from now."""
+    """The token must be used before this time, 60 seconds from now."""
     token: str
     """Opens one stream of this account: GET /v1/accounts/{id}/events?token=…"""
 
@@ -1141,13 +1139,13 @@ class EventUsage(TypedDict):
     """How many events there were."""
 
     delivered: int
-    """Deliveries that webhooks accepted."""
+    """Deliveries that receivers accepted."""
     deliveryFailed: int
-    """Attempts that webhooks did not accept."""
+    """Delivery attempts that receivers did not accept."""
     received: int
-    """Events of accounts and of the organisation that were stored."""
+    """Stored events of accounts and of the organisation."""
     streamed: int
-    """Events sent to streams and pulls; one that two readers got counts twice."""
+    """Events sent to streams and pulls. An event that two readers got counts twice."""
 
 
 class FailureCount(TypedDict):
@@ -1155,7 +1153,7 @@ class FailureCount(TypedDict):
 
     count: int
     reason: str
-    """The code of the failure, as attempts have it."""
+    """The failure code, as in attempts."""
 
 
 class Fan(TypedDict):
@@ -1248,10 +1246,10 @@ class FireData(TypedDict):
     reason: NotRequired[str]
     """Why something failed."""
     refId: NotRequired[str]
-    """The id of the message, post, stream or link that it is about."""
+    """The id of the message, post, stream or link that the event is about."""
     text: NotRequired[str]
     userId: NotRequired[str]
-    """The fan's id on the platform. Left out, one of the creator's fans."""
+    """The fan's id on the platform. Default: one of the creator's fans."""
 
 
 class Following(TypedDict):
@@ -1334,30 +1332,30 @@ class Identity(TypedDict):
     """The organisation, the key in use, and what they may."""
 
     key: IdentityKey
-    """For a member, the browser's; it is in no list."""
+    """The calling key. For a member, the hidden key of the browser session, which GET /v1/me/keys does not list."""
     kind: Literal["customer"]
-    """What sort of caller the key stands for."""
+    """The type of the caller."""
     limits: Limits
     """The organisation's limits, resolved from its plan; -1 means unlimited."""
     member: IdentityMember | None
     """The person who is signed in to the dashboard; null for a key."""
     org: IdentityOrg
     scopes: list[str]
-    """Scopes of the calling key, or of the member's role."""
+    """The scopes of the calling key or of the member's role."""
 
 
 class IdentityKey(TypedDict):
     """The key in use."""
 
     accountIds: NotRequired[list[str]]
-    """The accounts that the key may use. Left out, all of them."""
+    """The accounts that the key may use. Absent if it may use all."""
     createdAt: str
     id: str
     inheritedMethods: NotRequired[list[list[str]]]
-    """Lists of the keys that it was minted by; they hold as well."""
+    """The lists of the keys from which this key was created. They apply as well."""
     label: str
     methods: NotRequired[list[str]]
-    """Patterns of the SDK methods that the key may call. Left out, all of them."""
+    """Patterns of the SDK methods that the key may call. Absent if it may call all."""
 
 
 class IdentityMember(TypedDict):
@@ -1387,7 +1385,7 @@ class Invitation(TypedDict):
     expiresAt: str
     id: str
     invitedBy: str
-    """The address of a member, or the label of a key."""
+    """The email address of a member, or the label of a key."""
     role: MemberRole
 
 
@@ -1396,7 +1394,7 @@ class InvitationSent(TypedDict):
 
     invitation: Invitation
     url: str
-    """The link to send. It is shown only here, works once, and only for the address."""
+    """The link to send. It is shown only once, works once, and only for the invited address."""
 
 
 class InvitationWithdrawn(TypedDict):
@@ -1410,21 +1408,21 @@ class Key(TypedDict):
     """An API key, without its secret."""
 
     accountIds: NotRequired[list[str]]
-    """The accounts that the key may use. Left out, all of them."""
+    """The accounts that the key may use. Absent if it may use all."""
     createdAt: str
     current: bool
     """True for the key that makes this call."""
     expiresAt: NotRequired[str]
     hint: str
-    """How the key begins, to tell one from another."""
+    """The first characters of the key, to recognise it."""
     id: str
     inheritedMethods: NotRequired[list[list[str]]]
-    """Lists of the keys that it was minted by; they hold as well."""
+    """The lists of the keys from which this key was created. They apply as well."""
     label: str
     lastUsedAt: str | None
-    """About when it last called, within two minutes; null if it never has."""
+    """Time of its last call, accurate to two minutes; null if it was never used."""
     methods: NotRequired[list[str]]
-    """Patterns of the SDK methods that the key may call. Left out, all of them."""
+    """Patterns of the SDK methods that the key may call. Absent if it may call all."""
     revokedAt: NotRequired[str]
     scopes: list[str]
 
@@ -1502,7 +1500,7 @@ class Limits(TypedDict):
     maxResponseBytes: int
     maxStreamsPerAccount: int
     proxyCountries: list[str]
-    """Egress regions an account may have."""
+    """The egress regions that an account can have."""
     uploadMaxBytes: int
 
 
@@ -1577,10 +1575,10 @@ class ListedAccount(TypedDict):
     """An account as it stands in the list."""
 
     activity: NotRequired[list[int]]
-    """The same by hour, the current one last; only with activity."""
+    """Only with activity: the same by hour, the current hour last."""
     avatarUrl: str | None
     calls24h: NotRequired[int]
-    """Calls in the last 24 hours, the current one included; only with activity."""
+    """Only with activity: calls in the last 24 hours, including the current hour."""
     createdAt: str
     displayName: str
     id: str
@@ -1611,7 +1609,7 @@ class ListedAccount(TypedDict):
     """What a person must do: none, wait, solve_challenge, reconnect, open_native, resume, upgrade. The set may grow."""
     username: str
     webhook: AccountWebhook | None
-    """How delivery to its webhook goes; null if it has none."""
+    """The state of delivery to its webhook; null if it has none."""
 
 
 class ListedWebhook(TypedDict):
@@ -1620,23 +1618,23 @@ class ListedWebhook(TypedDict):
     accountId: str
     createdAt: str
     disabledReason: WebhookDisabledReason | None
-    """Why nothing is sent: its owner paused it, the operators of this service did, its receiver answered 410, or it
-    failed for 72 hours. Null while it is enabled.
+    """Why nothing is sent. paused: its owner paused it. operator: the operators of this service did. gone: its receiver
+    returned 410. failing: it failed for 72 hours. Null while it is enabled.
     """
     enabled: bool
-    """False while nothing is sent: it is paused or disabled."""
+    """False while the webhook is paused or disabled and nothing is sent."""
     events: NotRequired[list[str]]
     """Absent if every event is sent."""
     health: WebhookHealth
     label: str
     """The account's label, or its name on the platform."""
     maxInFlight: int
-    """How many deliveries may be under way; 1 if they are in order."""
+    """The maximum number of concurrent deliveries; 1 for ordering strict."""
     ordering: Literal["strict", "none"]
     previousSecretUntil: str | None
-    """Until when the secret before signs as well; null if it does not."""
+    """Until when the previous secret also signs; null if it does not."""
     signingSecret: NotRequired[str]
-    """Only when the webhook is written or its secret rotated; store it."""
+    """Only in responses that set the webhook or rotate its secret. Store it."""
     signingSecretLast4: str
     updatedAt: str
     url: str
@@ -1696,46 +1694,44 @@ class Log(TypedDict):
     at: str
     """When the request arrived."""
     bytesIn: int
-    """The size of the request's body."""
+    """The size of the request body in bytes."""
     bytesOut: int
-    """The size of the answer's body."""
+    """The size of the response body in bytes."""
     code: str | None
     """The problem's code; null if there was none."""
     dryRun: bool
     durationMs: float
-    """From the request's arrival until it was answered."""
+    """Time from the arrival of the request to its response."""
     errors: list[LogField]
-    """Which fields of the request the problem pointed at; empty if it pointed at none. What was sent in them is not
-    kept.
-    """
+    """The fields of the request that the problem pointed at; empty if there are none. Their values are not stored."""
     http: str
     """The HTTP method."""
     keyId: str
     method: str
-    """The SDK method, such as messages.send, or the operation of the interface, such as listAccounts."""
+    """The SDK method, for example messages.send, or the operation of the API, for example listAccounts."""
     reason: str | None
-    """Which limit refused it, such as org_rpm; null if none did."""
+    """The limit that refused the request, for example org_rpm; null if none did."""
     replayed: bool
-    """Whether the answer was that of an earlier request with the same Idempotency-Key."""
+    """Whether the response was that of an earlier request with the same Idempotency-Key."""
     requestId: str
     retryable: bool | None
-    """What the problem said; null if there was none."""
+    """Whether the problem was retryable; null if there was none."""
     source: Literal["api", "dashboard", "cli"]
-    """A program with a key, a person in the dashboard, or our command line."""
+    """api: a program with a key. dashboard: a user of the dashboard. cli: our command line."""
     status: int
     upstreamCode: int | None
-    """The platform's own code; null if it gave none."""
+    """The platform's own code; null if it returned none."""
     upstreamMs: float | None
-    """What the platform and the way to it took of that; null if it was not asked."""
+    """The part of it that the platform and the connection to it took; null if the platform was not called."""
 
 
 class LogField(TypedDict):
     """A field of a request that a problem pointed at."""
 
     code: str
-    """A stable word for what was wrong."""
+    """A stable word for the error."""
     pointer: str
-    """A JSON pointer into the body, or query/name, header/name, path/name. A * stands for a name that is not kept."""
+    """A JSON pointer into the body, or query/name, header/name, path/name. A * replaces a name that is not stored."""
 
 
 class LogPage(TypedDict):
@@ -1918,7 +1914,7 @@ class Member(TypedDict):
     id: str
     joinedAt: str
     lastSeenAt: str | None
-    """To the minute; null before the first visit."""
+    """Accurate to the minute; null before the first visit."""
     name: str
     role: MemberRole
     you: bool
@@ -2035,7 +2031,7 @@ class MethodCatalog(TypedDict):
     """All methods of the platform."""
 
     hash: str
-    """Changes with everything the catalogue holds."""
+    """Changes with any change of the catalogue."""
     methods: list[MethodInfo]
     resources: dict[str, list[str]]
     """The names of the methods, by resource."""
@@ -2051,22 +2047,22 @@ MethodInfo = TypedDict(
         "access": 'Literal["read", "write"]',
         # JSON Schema 2020-12 of the arguments.
         "args": "Any",
-        # The platform finishes later, and an event tells.
+        # Asynchronous: the result arrives as an event.
         "async": "bool",
-        # How many calls it counts as.
+        # The number of calls that it counts as.
         "cost": "int",
-        # The version that will do without it.
+        # The version that will remove it; null if it is not deprecated.
         "deprecated": "str | None",
         "description": "str",
-        # It deletes, or cannot be undone.
+        # Whether it deletes something or cannot be undone.
         "destructive": "bool",
-        # Events that it normally causes.
+        # The events that it normally causes.
         "emits": "list[str]",
         # Arguments that work on the sandbox.
         "example": "Any",
-        # How it may be called.
+        # The HTTP methods with which it can be called.
         "http": "list[str]",
-        # Repeating it is harmless.
+        # Whether it is safe to repeat.
         "idempotent": "bool",
         "method": "str",
         "paginated": "bool",
@@ -2075,7 +2071,7 @@ MethodInfo = TypedDict(
         "resource": "str",
         # JSON Schema 2020-12 of the result.
         "result": "Any",
-        # It touches money or legal data.
+        # Whether it touches money or legal data.
         "sensitive": "bool",
         "since": "str",
         "timeoutMs": "int",
@@ -2088,17 +2084,17 @@ class MintedKey(TypedDict):
     """A new key. Its secret is shown this once."""
 
     accountIds: NotRequired[list[str]]
-    """The accounts that the key may use. Left out, all of them."""
+    """The accounts that the key may use. Absent if it may use all."""
     createdAt: str
     expiresAt: NotRequired[str]
     id: str
     inheritedMethods: NotRequired[list[list[str]]]
-    """Lists of the keys that it was minted by; they hold as well."""
+    """The lists of the keys from which this key was created. They apply as well."""
     key: str
-    """The key itself. It is shown only here; store it now."""
+    """The key itself. It is shown only once; store it now."""
     label: str
     methods: NotRequired[list[str]]
-    """Patterns of the SDK methods that the key may call. Left out, all of them."""
+    """Patterns of the SDK methods that the key may call. Absent if it may call all."""
     scopes: list[str]
 
 
@@ -2197,10 +2193,10 @@ class OrgEventPage(TypedDict):
     events: list[Event]
     """Oldest first; with latest, newest first."""
     gap: bool
-    """Whether events behind the cursor can no longer be read."""
+    """Whether events after the cursor have expired and can no longer be read."""
     nextCursor: str | None
-    """Send it as after to go on; with latest, as before, and null if there are no older events. With a filter a page
-    can have fewer events than asked for and yet not be the last.
+    """Send it as after to continue. With latest: send it as before; null if there are no older events. With a filter, a
+    page can have fewer events than requested without being the last.
     """
 
 
@@ -2283,11 +2279,13 @@ class Persona(TypedDict):
     """Somebody whom one can sign in as on the sandbox."""
 
     effect: str
-    """What happens, for a person."""
+    """What the persona does."""
     group: PersonaGroup
-    """Whether it signs in, asks for something first, is refused, meets trouble, or signs in and meets it later."""
+    """works: signs in. asks: requires a code or a selfie first. refuses: is refused. breaks: fails while signing in.
+    later: fails after signing in.
+    """
     login: str
-    """A login of it. With + and anything behind the persona it is another creator."""
+    """A login of the persona. Adding + and any text after the persona makes another creator."""
     persona: str
 
 
@@ -2295,11 +2293,13 @@ class PersonaList(TypedDict):
     """Whom one can sign in as on the sandbox, and the codes that work."""
 
     codes: list[SandboxCode]
-    """Codes that mean something to every login."""
+    """Codes with an effect for every login."""
     domain: str
-    """A login is any address there. What stands before + or @ is the persona: ok+7@ is another creator like ok@."""
+    """A login is any address in this domain. The part before + or @ is the persona: ok+7@ is another creator that
+    behaves like ok@.
+    """
     password: str
-    """Any is right but bad and none; this one will do."""
+    """A password that works. Any password works except bad and an empty one."""
     personas: list[Persona]
 
 
@@ -2587,15 +2587,15 @@ class RateLimits(TypedDict):
     """What is left of the limits."""
 
     account: NotRequired[AccountWindows]
-    """The limits of the account that accountId names."""
+    """The limits of the account in accountId."""
     accountDefaults: AccountDefaults
-    """What each connected account may be called."""
+    """The limits of each connected account."""
     connectAttempts: UsageWindow
     """Connect attempts per hour."""
     org: UsageWindow
-    """Calls per minute of the organisation."""
+    """The organisation's calls per minute."""
     orgMonth: UsageWindow
-    """Calls of the organisation in this calendar month (UTC)."""
+    """The organisation's calls in this calendar month (UTC)."""
 
 
 class ReadResult(TypedDict):
@@ -2627,7 +2627,7 @@ class Region(TypedDict):
     """A region by which traffic leaves."""
 
     latencyMs: float | None
-    """How long it last took to open a way out, in milliseconds; null if it is not known."""
+    """The time that the last connection through the region took to open, in milliseconds; null if unknown."""
     ok: bool
     region: str
 
@@ -2670,9 +2670,9 @@ Replay = TypedDict(
     {
         # The first event of the range, before the filter.
         "from": "str",
-        # What X-Webhook-Replay says in its deliveries.
+        # The value of X-Webhook-Replay in its deliveries.
         "id": "str",
-        # The last one; before from if there is none.
+        # The last event of the range. It is before from if the range is empty.
         "to": "str",
     },
 )
@@ -2724,14 +2724,14 @@ class SandboxFault(TypedDict):
 
     accepted: bool
     until: str | None
-    """When it ends at the latest; null if it lasts until it has struck."""
+    """When the fault ends at the latest; null if it lasts until it was applied."""
 
 
 class SandboxFaultsCleared(TypedDict):
     """Says that the trouble is over."""
 
     cleared: int
-    """How many faults were in force."""
+    """The number of faults that were active."""
 
 
 class SandboxGenerator(TypedDict):
@@ -2746,7 +2746,7 @@ class SandboxGeneratorStopped(TypedDict):
     """Says whether something ran."""
 
     stopped: bool
-    """Whether something ran."""
+    """Whether a generator was running."""
 
 
 class SandboxSession(TypedDict):
@@ -2755,7 +2755,7 @@ class SandboxSession(TypedDict):
     cookie: str
     """For POST /v1/connect/cookie, with userAgent and headers."""
     curl: str
-    """For POST /v1/connect/curl: the same as Chrome copies it."""
+    """For POST /v1/connect/curl: the same session as a command, as Chrome copies it."""
     headers: dict[str, str]
     userAgent: str
 
@@ -2789,11 +2789,11 @@ class ServiceStatus(TypedDict):
     """Whether the service is well."""
 
     banner: Banner | None
-    """What the operators have to say; null if nothing."""
+    """A message from the operators; null if there is none."""
     message: str
-    """The same in words."""
+    """The status as a sentence."""
     regions: list[Region]
-    """Where traffic to platforms leaves, as this server sees it."""
+    """The egress regions, as this server sees them."""
     status: Literal["normal", "degraded", "down"]
     """down if no region works."""
 
@@ -2848,24 +2848,24 @@ class SignatureCheck(TypedDict):
     """What became of a signature that was checked."""
 
     accountId: str | None
-    """Whose webhook it was held against; null if that is not known."""
+    """The account whose webhook was compared; null if unknown."""
     details: list[SignatureDetail]
-    """What was noticed, the most telling first."""
+    """The observations, most important first."""
     eventId: str | None
-    """The stored event that the body was compared with; null if there is none."""
+    """The stored event with which the body was compared; null if there is none."""
     message: str
-    """What is the matter and what to do, for a person."""
+    """An explanation of the problem and what to do."""
     secretOfAccountId: str | None
-    """With other_account: whose secret it is."""
+    """With other_account: the account whose secret was used."""
     verdict: SignatureCheckVerdict
-    """match and timestamp_old mean that the signature is right."""
+    """match and timestamp_old mean that the signature is correct."""
 
 
 class SignatureDetail(TypedDict):
     """What was looked at."""
 
     code: str
-    """Such as trailing_newline, reserialized, charset, truncated, no_prefix. The set may grow."""
+    """For example trailing_newline, reserialized, charset, truncated or no_prefix. More codes may be added."""
     message: str
 
 
@@ -3192,7 +3192,7 @@ class Team(TypedDict):
     """The people of the organisation."""
 
     invitations: list[Invitation]
-    """Those that can still be taken up."""
+    """Invitations that can still be accepted."""
     members: list[Member]
     """In the order in which they joined."""
 
@@ -3362,7 +3362,7 @@ class UploadedPart(TypedDict):
     """A part that was sent."""
 
     etag: str
-    """What the platform calls the part; uploads.complete takes it."""
+    """The platform's tag of the part, an argument of uploads.complete."""
     number: int
 
 
@@ -3399,27 +3399,27 @@ class UsageFigures(TypedDict):
     """Numbers of a time."""
 
     calls: int
-    """All calls: succeeded, limited, clientErrors and failed together."""
+    """All calls: the sum of succeeded, limited, clientErrors and failed."""
     clientErrors: int
-    """Answered with another 4xx."""
+    """Calls with another 4xx response."""
     delivered: int | None
-    """Deliveries that webhooks accepted."""
+    """Deliveries that receivers accepted."""
     deliveryFailed: int | None
-    """Attempts that webhooks did not accept."""
+    """Delivery attempts that receivers did not accept."""
     eventsReceived: int | None
-    """Events that were stored. Null, as the next two, for an account and for a key that is limited to accounts: events
-    are counted for the organisation.
+    """Stored events. This and the next two are null for an account and for a key that is limited to accounts, because
+    events are counted per organisation.
     """
     failed: int
-    """Answered with a 5xx."""
+    """Calls with a 5xx response."""
     limited: int
-    """Refused because of a limit; they count towards nothing."""
+    """Calls refused by a limit. They do not count towards any limit."""
     p50Ms: float | None
-    """Half of the calls took no longer, in milliseconds; null if there was none. Streams, held answers and refused
-    calls do not count here.
+    """The median duration of calls in milliseconds; null if there were none. Streams, held responses and refused calls
+    do not count.
     """
     p95Ms: float | None
-    """19 of 20 calls took no longer."""
+    """The 95th percentile of the durations."""
     succeeded: int
 
 
@@ -3427,16 +3427,16 @@ class UsagePeriod(TypedDict):
     """What was used this month."""
 
     accounts: AccountUsage
-    """Accounts that are connected right now."""
+    """Accounts that are currently connected."""
     byResource: dict[str, int]
     """SDK calls by resource."""
     calls: CallUsage
     connect: AttemptUsage
-    """Attempts to connect, without those that sign in again by themselves."""
+    """Connect attempts, without automatic sign-ins."""
     egressBytes: dict[str, int]
     """Bytes sent to the platform and received from it, by region."""
     events: EventUsage
-    """What became of events."""
+    """Events stored, streamed and delivered."""
     periodEnd: str
     periodStart: str
 
@@ -3445,29 +3445,29 @@ class UsagePoint(TypedDict):
     """Numbers of an hour or a day."""
 
     at: str
-    """When the point begins."""
+    """The start of the point."""
     calls: int
-    """All calls: succeeded, limited, clientErrors and failed together."""
+    """All calls: the sum of succeeded, limited, clientErrors and failed."""
     clientErrors: int
-    """Answered with another 4xx."""
+    """Calls with another 4xx response."""
     delivered: int | None
-    """Deliveries that webhooks accepted."""
+    """Deliveries that receivers accepted."""
     deliveryFailed: int | None
-    """Attempts that webhooks did not accept."""
+    """Delivery attempts that receivers did not accept."""
     eventsReceived: int | None
-    """Events that were stored. Null, as the next two, for an account and for a key that is limited to accounts: events
-    are counted for the organisation.
+    """Stored events. This and the next two are null for an account and for a key that is limited to accounts, because
+    events are counted per organisation.
     """
     failed: int
-    """Answered with a 5xx."""
+    """Calls with a 5xx response."""
     limited: int
-    """Refused because of a limit; they count towards nothing."""
+    """Calls refused by a limit. They do not count towards any limit."""
     p50Ms: float | None
-    """Half of the calls took no longer, in milliseconds; null if there was none. Streams, held answers and refused
-    calls do not count here.
+    """The median duration of calls in milliseconds; null if there were none. Streams, held responses and refused calls
+    do not count.
     """
     p95Ms: float | None
-    """19 of 20 calls took no longer."""
+    """The 95th percentile of the durations."""
     succeeded: int
 
 
@@ -3476,20 +3476,19 @@ class UsageSeries(TypedDict):
 
     by: Literal["hour", "day"]
     eventsWaiting: int | None
-    """Events that webhooks should have accepted by now and have not, at most: a webhook that fails, is disabled or lags
-    holds them up. Those of paused webhooks do not count. Null for an account and for a key that is limited to
-    accounts.
+    """The maximum number of events that are overdue because a webhook fails, is disabled or lags. Events of paused
+    webhooks do not count. Null for an account and for a key that is limited to accounts.
     """
     previous: UsageFigures
-    """The time before, of the same length, to compare with."""
+    """The totals of the previous period of the same length, for comparison."""
     series: list[UsagePoint]
-    """One point for each hour or day, oldest first, also where nothing happened."""
+    """One point for each hour or day, oldest first, including those without calls."""
     since: str
-    """The beginning of the first point."""
+    """The start of the first point."""
     totals: UsageFigures
-    """All points together."""
+    """The totals of all points."""
     until: str
-    """The end of the last."""
+    """The end of the last point."""
 
 
 class UsageThresholdData(TypedDict):
@@ -3508,7 +3507,7 @@ class UsageWindow(TypedDict):
     """-1 means unlimited."""
     remaining: int
     reset: int
-    """When the whole limit is free again, in Unix seconds."""
+    """When the full limit is available again, in Unix seconds."""
 
 
 class User(TypedDict):
@@ -3590,21 +3589,21 @@ class Webhook(TypedDict):
 
     createdAt: str
     disabledReason: WebhookDisabledReason | None
-    """Why nothing is sent: its owner paused it, the operators of this service did, its receiver answered 410, or it
-    failed for 72 hours. Null while it is enabled.
+    """Why nothing is sent. paused: its owner paused it. operator: the operators of this service did. gone: its receiver
+    returned 410. failing: it failed for 72 hours. Null while it is enabled.
     """
     enabled: bool
-    """False while nothing is sent: it is paused or disabled."""
+    """False while the webhook is paused or disabled and nothing is sent."""
     events: NotRequired[list[str]]
     """Absent if every event is sent."""
     health: WebhookHealth
     maxInFlight: int
-    """How many deliveries may be under way; 1 if they are in order."""
+    """The maximum number of concurrent deliveries; 1 for ordering strict."""
     ordering: Literal["strict", "none"]
     previousSecretUntil: str | None
-    """Until when the secret before signs as well; null if it does not."""
+    """Until when the previous secret also signs; null if it does not."""
     signingSecret: NotRequired[str]
-    """Only when the webhook is written or its secret rotated; store it."""
+    """Only in responses that set the webhook or rotate its secret. Store it."""
     signingSecretLast4: str
     updatedAt: str
     url: str
@@ -3614,12 +3613,12 @@ class WebhookCounts(TypedDict):
     """How many webhooks are in each state."""
 
     attention: int
-    """Those that fail, are disabled or lag."""
+    """Webhooks that are failing, disabled or lagging."""
     disabled: int
     failing: int
     healthy: int
     lagging: int
-    """Of the healthy ones, those that do not keep up."""
+    """Healthy webhooks that are behind their events."""
     none: int
     """Accounts without a webhook."""
     paused: int
@@ -3645,22 +3644,22 @@ class WebhookHealth(TypedDict):
     """How a webhook is doing."""
 
     backlog: int
-    """How many of the account's events come after the cursor."""
+    """The number of the account's events after the cursor."""
     cursor: str
-    """The last event that is done with."""
+    """The last event that was processed."""
     failingSince: str | None
     lagSec: int
-    """How old the oldest of them is, in seconds; 0 if there is none."""
+    """The age of the oldest event in the backlog, in seconds; 0 if there is none."""
     laneState: WebhookHealthLaneState
-    """live is up to date; lagging and draining deliver what has gathered; backoff waits for the next attempt."""
+    """live is up to date; lagging and draining deliver a backlog; backoff waits for the next attempt."""
     lastDeliveryAt: str | None
     lastError: str | None
-    """Why the last attempt had no answer; null if it had one."""
+    """Why the last attempt got no response; null if it got one."""
     lastStatus: int | None
-    """The status of the last answer; 0 if there was none, null if nothing was sent yet."""
+    """The status of the last response; 0 if there was none, null if nothing was sent yet."""
     lastSuccessAt: str | None
     nextAttemptAt: str | None
-    """When it is tried again; null unless it waits for that."""
+    """The time of the next retry; null unless one is scheduled."""
     state: WebhookHealthState
 
 
@@ -3668,7 +3667,7 @@ class WebhookPage(TypedDict):
     """A page of a list: Webhook."""
 
     counts: WebhookCounts
-    """How many there are in each state, whatever was asked for."""
+    """The number of webhooks in each state. The filter does not apply to it."""
     nextCursor: str | None
     """Null on the last page."""
     webhooks: list[ListedWebhook]
@@ -3687,12 +3686,12 @@ class WebhookTest(TypedDict):
     """What a webhook answered to a test."""
 
     delivered: bool
-    """Whether the answer was a 2xx."""
+    """Whether the response had a 2xx status."""
     durationMs: int
     responseSnippet: str
-    """The first 512 bytes of the answer."""
+    """The first 512 bytes of the response."""
     status: int
-    """0 if there was no answer."""
+    """0 if there was no response."""
 
 
 class WelcomeMessage(TypedDict):

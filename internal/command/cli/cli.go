@@ -1,7 +1,8 @@
-// Package cli is the command line that customers use.
+// Package cli is the stagedoor command that customers run.
 //
-// It builds the tree of commands from the packages below it, reads the flags that all of them have, and ends with one of the fixed exit
-// codes. What commands share is in shell, how they print in out, who is calling in profile. Start at Main.
+// It builds the command tree from the packages below it, adds the global flags and maps errors to the documented exit
+// codes. The commands themselves are in account, agent, call, dev, events and manage; what they share is in core,
+// printing is in output, and stored keys are in profile. It reaches the server over HTTP only. Start at Main.
 package cli
 
 import (
@@ -24,10 +25,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/cli/call"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/manage"
-	"github.com/stagedoor/stagedoor/internal/command/cli/out"
+	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 )
 
-// Main runs a command and returns its exit code. Ctrl-C ends it at once.
+// Main runs a command with the given process environment and returns its exit code. SIGINT and SIGTERM
+// cancel the command's context.
 func Main(ctx context.Context, args, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -36,18 +38,19 @@ func Main(ctx context.Context, args, environ []string, stdin io.Reader, stdout, 
 		name, value, _ := strings.Cut(line, "=")
 		env[name] = value
 	}
-	width, tty := terminal(stdout)
-	_, errTTY := terminal(stderr)
-	_, inTTY := terminal(stdin)
+	width, tty := terminalSize(stdout)
+	_, errTTY := terminalSize(stderr)
+	_, inTTY := terminalSize(stdin)
 	app := &core.App{
 		Env: env, Stdin: stdin, StdinTTY: inTTY, Now: time.Now, Browse: browser(env), HTTP: transport(env),
-		Out: &out.Printer{Stdout: stdout, Stderr: stderr, TTY: tty, ErrTTY: errTTY, Width: width, Now: time.Now},
+		Out: &output.Printer{Stdout: stdout, Stderr: stderr, TTY: tty, ErrTTY: errTTY, Width: width, Now: time.Now},
 	}
 	app.Out.Color = env["NO_COLOR"] == "" && env["TERM"] != "dumb"
 	return Run(ctx, app, args)
 }
 
-// Run runs a command in a given world.
+// Run runs a command with a prepared App and returns its exit code. An error after the context was cancelled counts as
+// an interruption, whatever it says.
 func Run(ctx context.Context, app *core.App, args []string) int {
 	root := Root(app)
 	root.SetArgs(args)
@@ -61,7 +64,7 @@ func Run(ctx context.Context, app *core.App, args []string) int {
 	return app.Report(err)
 }
 
-// transport goes through the proxy that the user's environment names.
+// transport uses the proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY in env name, in upper or lower case.
 func transport(env map[string]string) http.RoundTripper {
 	get := func(name string) string {
 		if value := env[name]; value != "" {
@@ -76,7 +79,9 @@ func transport(env map[string]string) http.RoundTripper {
 	}
 }
 
-func terminal(stream any) (width int, is bool) {
+// terminalSize returns the columns of a stream and whether it is a terminal. A terminal of unknown size
+// counts as 80 wide.
+func terminalSize(stream any) (width int, is bool) {
 	file, ok := stream.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
 		return 0, false
@@ -88,7 +93,7 @@ func terminal(stream any) (width int, is bool) {
 	return width, true
 }
 
-// The groups in which the help lists commands.
+// Groups of commands in the help and in the reference.
 const (
 	groupStart   = "start"
 	groupCreator = "creator"
@@ -98,15 +103,15 @@ const (
 	groupSelf    = "self"
 )
 
-// Root is the whole tree of commands.
+// Root returns the complete command tree.
 func Root(app *core.App) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "stagedoor",
 		Short: "Connect creator accounts, call them, and follow their events",
 		Long: `Connect creator accounts, call them, and follow their events.
 
-Data goes to standard output and words to standard error. On a terminal output is a table; in a pipe it is
-tab-separated, whole and without a head; with --json it is the API's own body.`,
+Data goes to standard output, messages go to standard error. Output is a table on a terminal and
+tab-separated lines without a header in a pipe. With --json it is the API's response body.`,
 		Example: `  stagedoor login
   stagedoor connect --method mobile --label Maya
   stagedoor call messages.send -a Maya chatId=3438267820000000001 text="Hi"
@@ -116,15 +121,18 @@ tab-separated, whole and without a head; with --json it is the API's own body.`,
 			if len(args) == 0 {
 				return cmd.Help()
 			}
-			return core.Unknown(cmd, args[0])
+			return core.UnknownCommand(cmd, args[0])
 		},
-		PersistentPreRun: func(cmd *cobra.Command, _ []string) { settle(app, cmd) },
+		PersistentPreRun: func(cmd *cobra.Command, _ []string) { applyOutputFlags(app, cmd) },
 	}
-	globals(app, root)
-	root.AddGroup(&cobra.Group{ID: groupStart, Title: "Start:"}, &cobra.Group{ID: groupCreator, Title: "Accounts:"},
+	addGlobalFlags(app, root)
+	root.AddGroup(&cobra.Group{ID: groupStart, Title: "Get started:"}, &cobra.Group{ID: groupCreator, Title: "Accounts:"},
 		&cobra.Group{ID: groupCall, Title: "Calls:"}, &cobra.Group{ID: groupEvents, Title: "Events:"},
-		&cobra.Group{ID: groupOrg, Title: "Organisation:"}, &cobra.Group{ID: groupSelf, Title: "This program:"})
-	for _, commands := range [][]*cobra.Command{identity(app), account.Commands(app), call.Commands(app), manage.Commands(app), streams(app), self(app)} {
+		&cobra.Group{ID: groupOrg, Title: "Organisation:"}, &cobra.Group{ID: groupSelf, Title: "Other:"})
+	for _, commands := range [][]*cobra.Command{
+		identityCommands(app), account.Commands(app), call.Commands(app), manage.Commands(app),
+		streamCommands(app), selfCommands(app),
+	} {
 		root.AddCommand(commands...)
 	}
 	root.SetHelpCommandGroupID(groupSelf)
@@ -132,30 +140,30 @@ tab-separated, whole and without a head; with --json it is the API's own body.`,
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.InitDefaultHelpCmd()
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return flagFault(cmd, err)
+		return flagError(cmd, err)
 	})
-	arrange(root)
+	arrangeCommands(root)
 	return root
 }
 
-func globals(app *core.App, root *cobra.Command) {
+func addGlobalFlags(app *core.App, root *cobra.Command) {
 	flags := root.PersistentFlags()
-	flags.BoolVar(&app.Out.JSON, "json", false, "print the API's body; streams print one object a line")
-	flags.StringVar(&app.ProfileName, "profile", "", "act under this profile")
+	flags.BoolVar(&app.Out.JSON, "json", false, "print the API's response body; streams print one object per line")
+	flags.StringVar(&app.ProfileName, "profile", "", "use this profile")
 	flags.StringVar(&app.BaseURL, "base-url", "", "send requests to this server")
-	flags.Bool("plain", false, "print as into a pipe, also on a terminal")
-	flags.Bool("no-color", false, "print without colour")
-	flags.BoolVar(&app.NoInput, "no-input", false, "never ask; fail where an answer would be needed")
-	flags.BoolVarP(&app.Out.Quiet, "quiet", "q", false, "print data and errors only")
-	flags.BoolVar(&app.Retry, "retry", false, "wait and try again where the API says that it can help")
-	flags.BoolVar(&app.Debug, "debug", false, "tell each request on standard error, without secrets")
+	flags.Bool("plain", false, "print as in a pipe, even on a terminal")
+	flags.Bool("no-color", false, "disable colour")
+	flags.BoolVar(&app.NoInput, "no-input", false, "never prompt; fail if input is required")
+	flags.BoolVarP(&app.Out.Quiet, "quiet", "q", false, "print only data and errors")
+	flags.BoolVar(&app.Retry, "retry", false, "wait and retry when the API says a retry can help")
+	flags.BoolVar(&app.Debug, "debug", false, "log each request to standard error, without secrets")
 	_ = root.RegisterFlagCompletionFunc("profile", func(_ *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return profileNames(app), cobra.ShellCompDirectiveNoFileComp
 	})
 }
 
-// settle applies flags that change how things are printed.
-func settle(app *core.App, cmd *cobra.Command) {
+// applyOutputFlags applies --plain and --no-color. They are no variables because their defaults come from the terminal.
+func applyOutputFlags(app *core.App, cmd *cobra.Command) {
 	if plain, _ := cmd.Flags().GetBool("plain"); plain {
 		app.Out.TTY = false
 	}
@@ -164,8 +172,8 @@ func settle(app *core.App, cmd *cobra.Command) {
 	}
 }
 
-// place says under which heading the help lists a command.
-var place = map[string]string{
+// groupOf maps each top-level command to its group in the help.
+var groupOf = map[string]string{
 	"login": groupStart, "logout": groupStart, "whoami": groupStart, "switch": groupStart, "dev": groupStart, "open": groupStart,
 	"connect": groupCreator, "accounts": groupCreator, "sandbox": groupCreator,
 	"methods": groupCall, "call": groupCall, "api": groupCall, "explain": groupCall, "mcp": groupCall,
@@ -174,11 +182,14 @@ var place = map[string]string{
 	"version": groupSelf, "completion": groupSelf, "help": groupSelf,
 }
 
-// arrange puts commands under their headings, and makes every wrong number of arguments a fault that shows how the command is written.
-func arrange(root *cobra.Command) {
+// arrangeCommands assigns groups and replaces cobra's argument errors by ones that name the missing argument and show
+// the usage line.
+func arrangeCommands(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
-		cmd.GroupID = place[cmd.Name()]
+		cmd.GroupID = groupOf[cmd.Name()]
 	}
+	// Cobra's template shows the root's own usage line, because it is runnable. It only prints the help,
+	// so hide that line.
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (or (not .HasAvailableSubCommands) .HasLocalFlags) .HasParent}}", 1))
 	var walk func(*cobra.Command)
 	walk = func(cmd *cobra.Command) {
@@ -186,7 +197,7 @@ func arrange(root *cobra.Command) {
 		if check := cmd.Args; check != nil {
 			cmd.Args = func(cmd *cobra.Command, args []string) error {
 				if err := check(cmd, args); err != nil {
-					return core.UsageHint("Write it like this: "+cmd.UseLine(), "%s", argumentFault(cmd, args, err))
+					return core.UsageHint("Usage: "+cmd.UseLine(), "%s", argumentError(cmd, args, err))
 				}
 				return nil
 			}
@@ -198,8 +209,8 @@ func arrange(root *cobra.Command) {
 	walk(root)
 }
 
-// argumentFault says what is too much, or what is not there.
-func argumentFault(cmd *cobra.Command, args []string, err error) string {
+// argumentError names the missing arguments, or the last one if there are too many.
+func argumentError(cmd *cobra.Command, args []string, err error) string {
 	var wanted []string
 	for _, word := range strings.Fields(cmd.Use)[1:] {
 		if strings.HasPrefix(word, "<") {
@@ -208,21 +219,21 @@ func argumentFault(cmd *cobra.Command, args []string, err error) string {
 	}
 	switch {
 	case len(args) < len(wanted):
-		return cmd.CommandPath() + " needs " + strings.Join(wanted[len(args):], " and ")
+		return cmd.CommandPath() + " requires " + strings.Join(wanted[len(args):], " and ")
 	case len(args) > 0:
-		return cmd.CommandPath() + " does not take " + core.Quote(args[len(args)-1])
+		return cmd.CommandPath() + " does not accept " + core.Quote(args[len(args)-1])
 	}
 	return err.Error()
 }
 
-// flagFault says which flag may have been meant.
-func flagFault(cmd *cobra.Command, err error) error {
+// flagError adds the most similar flags to the error of an unknown flag.
+func flagError(cmd *cobra.Command, err error) error {
 	hint := "See " + cmd.CommandPath() + " --help"
 	if wrong, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
 		var known []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
 		cmd.InheritedFlags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
-		if guesses := out.Suggest(wrong, known); len(guesses) > 0 {
+		if guesses := output.Suggest(wrong, known); len(guesses) > 0 {
 			hint = "Did you mean --" + strings.Join(guesses, " or --") + "?"
 		}
 	}

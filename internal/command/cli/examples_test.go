@@ -12,11 +12,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
-// readsItems matches an example that reads a member of each item of a list.
+// readsItems matches an example that reads a member of each item with jq.
 var readsItems = regexp.MustCompile(`stagedoor call (\w+)\.(\w+) .*--all .*\| jq (?:-r )?\.([\w.]+)$`)
 
-// TestExamplesReadMembersThatExist holds the jq expressions of the examples against the types of the catalog: jq prints
-// null for a member that does not exist.
+// TestExamplesReadMembersThatExist checks the jq expressions of the examples with the types of the catalog, because jq
+// prints null for a member that does not exist.
 func TestExamplesReadMembersThatExist(t *testing.T) {
 	t.Parallel()
 	cat, err := catalog.Sandbox()
@@ -34,7 +34,7 @@ func TestExamplesReadMembersThatExist(t *testing.T) {
 			read++
 			method, ok := cat.Method(found[1], found[2])
 			if !ok {
-				t.Errorf("%s: there is no such method", line)
+				t.Errorf("%s: no such method", line)
 				continue
 			}
 			path := append([]string{"items"}, strings.Split(found[3], ".")...)
@@ -48,11 +48,11 @@ func TestExamplesReadMembersThatExist(t *testing.T) {
 	}
 	walk(cli.Root(blank()))
 	if read == 0 {
-		t.Error("no example reads the items of a list; the expression that finds them is out of date")
+		t.Error("no example matches readsItems; is it out of date?")
 	}
 }
 
-// hasMember follows a path through a schema, its references and its lists.
+// hasMember reports whether a schema has a member at a path, following references and arrays.
 func hasMember(t *testing.T, cat *catalog.Catalog, schema json.RawMessage, path []string) bool {
 	t.Helper()
 	var s struct {
@@ -69,7 +69,7 @@ func hasMember(t *testing.T, cat *catalog.Catalog, schema json.RawMessage, path 
 				return hasMember(t, cat, named.Schema, path)
 			}
 		}
-		t.Fatalf("there is no type %s", name)
+		t.Fatalf("no type %s in the catalog", name)
 	}
 	switch {
 	case len(path) == 0:

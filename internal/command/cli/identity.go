@@ -9,29 +9,30 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
-	"github.com/stagedoor/stagedoor/internal/command/cli/out"
+	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 	"github.com/stagedoor/stagedoor/internal/command/cli/profile"
 )
 
-// identity are the commands about who is calling.
-func identity(app *core.App) []*cobra.Command {
-	return []*cobra.Command{login(app), logout(app), whoami(app), switchTo(app)}
+// identityCommands manage the profiles on this machine.
+func identityCommands(app *core.App) []*cobra.Command {
+	return []*cobra.Command{login(app), logout(app), whoami(app), switchProfile(app)}
 }
 
 func login(app *core.App) *cobra.Command {
 	var url string
 	cmd := &cobra.Command{
-		Use: "login", Short: "Keep an API key on this machine, as a profile", Args: cobra.NoArgs,
-		Long: `Keep an API key on this machine, as a profile.
+		Use: "login", Short: "Save an API key on this machine as a profile", Args: cobra.NoArgs,
+		Long: `Save an API key on this machine as a profile.
 
-The key is asked for without being shown, or read from standard input; never from a flag, where other users could see it. It
-is checked against the server and kept in the keychain of the system, or where there is none in a file that only you can read.`,
+The command prompts for the key without showing it, or reads it from standard input. It never takes a key from a flag,
+where other users could see it. The key is checked with the server and saved in the system keychain, or in a file that
+only you can read if there is no keychain.`,
 		Example: `  stagedoor login
   stagedoor login --url https://api.example.com --profile work
   pass show stagedoor/ci | stagedoor login`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runLogin(cmd.Context(), app, url) },
 	}
-	cmd.Flags().StringVar(&url, "url", "", "the server (STAGEDOOR_URL, else "+profile.DefaultURL+")")
+	cmd.Flags().StringVar(&url, "url", "", "server to log in to (default STAGEDOOR_URL or "+profile.DefaultURL+")")
 	return cmd
 }
 
@@ -51,14 +52,14 @@ func runLogin(ctx context.Context, app *core.App, url string) error {
 		return err
 	}
 	if app.Interactive() {
-		app.Out.Say("Keys are made at %s/app/keys, or with stagedoor keys create.", base)
+		app.Out.Say("Create a key at %s/app/keys, or with stagedoor keys create.", base)
 	}
 	key, err := app.ReadSecret(ctx, "API key")
 	if err != nil {
 		return err
 	}
 	if strings.ContainsAny(key, " \t\n") {
-		return core.Usage("that is more than an API key: a key is one word and begins with sd_")
+		return core.Usage("not an API key: a key has no spaces and starts with sd_")
 	}
 	p, err := app.Me(ctx, profile.Profile{BaseURL: base, Key: secret.New(key)})
 	if err != nil {
@@ -72,10 +73,8 @@ func runLogin(ctx context.Context, app *core.App, url string) error {
 		return err
 	}
 	app.Out.Done("Logged in to %s", core.Banner(p))
-	app.Out.Say("  Profile %s. The key is in %s.", p.Name, where)
-	if app.Env["STAGEDOOR_API_KEY"] != "" {
-		app.Out.Warn("STAGEDOOR_API_KEY is set and goes before profiles; unset it to use this one.")
-	}
+	app.Out.Say("  Profile %s. The key is stored in %s.", p.Name, where)
+	warnEnvKey(app)
 	if app.Out.JSON {
 		return app.Out.Value(profileView(p, p.Name))
 	}
@@ -83,7 +82,15 @@ func runLogin(ctx context.Context, app *core.App, url string) error {
 	return nil
 }
 
-// profileName is the name that was asked for, else one made of organisation and environment that no other organisation has.
+// warnEnvKey warns that the environment overrides the profile that the user has just chosen.
+func warnEnvKey(app *core.App) {
+	if app.Env["STAGEDOOR_API_KEY"] != "" {
+		app.Out.Warn("STAGEDOOR_API_KEY is set and overrides profiles; unset it to use this one")
+	}
+}
+
+// profileName returns the name given with --profile, or <organisation>-<environment>, with a number if another
+// organisation has that name already. The same organisation keeps its name, so a new login replaces the old key.
 func profileName(app *core.App, store *profile.Store, p profile.Profile) (string, error) {
 	if app.ProfileName != "" {
 		return app.ProfileName, nil
@@ -104,6 +111,7 @@ func profileName(app *core.App, store *profile.Store, p profile.Profile) (string
 	return name, nil
 }
 
+// slug turns a name into lower-case letters, digits and single hyphens.
 func slug(text string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(text) {
@@ -121,8 +129,10 @@ func slug(text string) string {
 
 func logout(app *core.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "logout [profile]", Short: "Forget a profile and its key", Args: cobra.MaximumNArgs(1),
-		Long: "Forget a profile and its key on this machine. The key itself goes on working; revoke it with stagedoor keys revoke.",
+		Use: "logout [profile]", Short: "Delete a profile and its key from this machine", Args: cobra.MaximumNArgs(1),
+		Long: `Delete a profile and its key from this machine. Default: the current profile.
+
+The key itself stays valid. Revoke it with stagedoor keys revoke.`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return profileNames(app), cobra.ShellCompDirectiveNoFileComp
 		},
@@ -143,18 +153,18 @@ func logout(app *core.App) *cobra.Command {
 				name = current
 			}
 			if name == "" {
-				app.Out.Say("No profile is in use; nothing to forget.")
+				app.Out.Say("Not logged in; nothing to delete.")
 				return nil
 			}
 			if err := store.Remove(name); errors.Is(err, profile.ErrNone) {
-				return noProfile(name, profiles)
+				return unknownProfile(name, profiles)
 			} else if err != nil {
 				return err
 			}
-			app.Out.Done("Forgot the profile %s and its key on this machine. The key itself still works.", name)
+			app.Out.Done("Deleted profile %s and its key from this machine. The key itself is still valid.", name)
 			for _, p := range profiles {
 				if p.Name == name && p.KeyID != "" {
-					app.Out.Hint("To end it, revoke it with another key: stagedoor keys revoke %s", p.KeyID)
+					app.Out.Hint("Revoke it with another key: stagedoor keys revoke %s", p.KeyID)
 				}
 			}
 			return nil
@@ -162,16 +172,16 @@ func logout(app *core.App) *cobra.Command {
 	}
 }
 
-func noProfile(name string, profiles []profile.Profile) error {
+func unknownProfile(name string, profiles []profile.Profile) error {
 	var names []string
 	for _, p := range profiles {
 		names = append(names, p.Name)
 	}
-	hint := out.DidYouMean(name, names)
+	hint := output.DidYouMean(name, names)
 	if hint == "" {
 		hint = "List profiles: stagedoor switch"
 	}
-	return core.UsageHint(hint, "there is no profile %s", name)
+	return core.UsageHint(hint, "profile %s not found", name)
 }
 
 func profileNames(app *core.App) (names []cobra.Completion) {
@@ -191,7 +201,7 @@ func profileNames(app *core.App) (names []cobra.Completion) {
 
 func whoami(app *core.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "whoami", Short: "Who the key is, and what it may do", Args: cobra.NoArgs,
+		Use: "whoami", Short: "Show the organisation and scopes of your key", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p, err := app.Identity()
 			if err != nil {
@@ -212,25 +222,27 @@ func whoami(app *core.App) *cobra.Command {
 			}
 			from := p.Name
 			if from == "" {
-				from = "none; the key is from STAGEDOOR_API_KEY"
+				from = "none (key from STAGEDOOR_API_KEY)"
 			}
-			fields := []out.Field{
-				{Name: "organisation", Cell: out.Toned(out.Strong, me.Org.Name)}, {Name: "organisation id", Cell: out.Text(me.Org.ID)},
-				{Name: "environment", Cell: out.Text(me.Org.Environment)}, {Name: "plan", Cell: out.Text(me.Org.Plan)},
+			fields := []output.Field{
+				{Name: "organisation", Cell: output.Toned(output.Strong, me.Org.Name)},
+				{Name: "organisation id", Cell: output.Text(me.Org.ID)},
+				{Name: "environment", Cell: output.Text(me.Org.Environment)}, {Name: "plan", Cell: output.Text(me.Org.Plan)},
 			}
 			if me.Key != nil {
-				fields = append(fields, out.Field{Name: "key", Cell: out.Text(p.KeyPrefix + "…")},
-					out.Field{Name: "key id", Cell: out.Text(me.Key.ID)}, out.Field{Name: "key label", Cell: out.Text(me.Key.Label)})
+				fields = append(fields, output.Field{Name: "key", Cell: output.Text(p.KeyPrefix + "…")},
+					output.Field{Name: "key id", Cell: output.Text(me.Key.ID)},
+					output.Field{Name: "key label", Cell: output.Text(me.Key.Label)})
 			}
-			app.Out.Fields(append(fields, out.Field{Name: "scopes", Cell: out.Text(strings.Join(me.Scopes, " "))},
-				out.Field{Name: "server", Cell: out.Text(p.BaseURL)}, out.Field{Name: "profile", Cell: out.Text(from)}))
+			app.Out.Fields(append(fields, output.Field{Name: "scopes", Cell: output.Text(strings.Join(me.Scopes, " "))},
+				output.Field{Name: "server", Cell: output.Text(p.BaseURL)}, output.Field{Name: "profile", Cell: output.Text(from)}))
 			return nil
 		},
 	}
 }
 
-// view is a profile under --json.
-type view struct {
+// profileJSON is a profile as --json prints it.
+type profileJSON struct {
 	Profile     string `json:"profile"`
 	Current     bool   `json:"current"`
 	OrgID       string `json:"orgId"`
@@ -241,17 +253,19 @@ type view struct {
 	BaseURL     string `json:"baseUrl"`
 }
 
-func profileView(p profile.Profile, current string) view {
-	return view{p.Name, p.Name == current, p.OrgID, p.OrgName, p.Env, p.KeyID, p.KeyPrefix, p.BaseURL}
+func profileView(p profile.Profile, current string) profileJSON {
+	return profileJSON{p.Name, p.Name == current, p.OrgID, p.OrgName, p.Env, p.KeyID, p.KeyPrefix, p.BaseURL}
 }
 
-func switchTo(app *core.App) *cobra.Command {
+func switchProfile(app *core.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "switch [profile|organisation|environment]", Short: "List profiles, or use another one from now on", Args: cobra.MaximumNArgs(1),
-		Long: `List profiles, or use another one from now on.
+		Use: "switch [profile|organisation|environment]", Short: "List profiles, or switch to another",
+		Args: cobra.MaximumNArgs(1),
+		Long: `List profiles, or switch to another.
 
-A profile is named by its own name, or by its organisation or environment where only one profile has it.
-Columns in a pipe: in use (* or empty), profile, organisation, environment, key, server.`,
+Name a profile, or an organisation or environment that only one profile has.
+
+Columns in a pipe: current (* or empty), profile, organisation, environment, key, server.`,
 		Example: "  stagedoor switch\n  stagedoor switch live",
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return profileNames(app), cobra.ShellCompDirectiveNoFileComp
@@ -268,7 +282,7 @@ Columns in a pipe: in use (* or empty), profile, organisation, environment, key,
 			if len(args) == 0 {
 				return listProfiles(app, profiles, current)
 			}
-			p, err := find(args[0], profiles)
+			p, err := findProfile(args[0], profiles)
 			if err != nil {
 				return err
 			}
@@ -276,9 +290,7 @@ Columns in a pipe: in use (* or empty), profile, organisation, environment, key,
 				return err
 			}
 			app.Out.Done("Now using %s: %s", p.Name, core.Banner(p))
-			if app.Env["STAGEDOOR_API_KEY"] != "" {
-				app.Out.Warn("STAGEDOOR_API_KEY is set and goes before profiles; unset it to use this one.")
-			}
+			warnEnvKey(app)
 			if app.Out.JSON {
 				return app.Out.Value(profileView(p, p.Name))
 			}
@@ -289,26 +301,30 @@ Columns in a pipe: in use (* or empty), profile, organisation, environment, key,
 
 func listProfiles(app *core.App, profiles []profile.Profile, current string) error {
 	if app.Out.JSON {
-		views := make([]view, len(profiles))
+		views := make([]profileJSON, len(profiles))
 		for i, p := range profiles {
 			views[i] = profileView(p, current)
 		}
 		return app.Out.Value(map[string]any{"profiles": views})
 	}
-	table := out.Table{Columns: out.Columns("", "profile", "organisation~", "environment", "key", "server"), Empty: "No profiles yet. Make one: stagedoor login"}
+	table := output.Table{
+		Columns: output.Columns("", "profile", "organisation~", "environment", "key", "server"),
+		Empty:   "No profiles yet. Create one: stagedoor login",
+	}
 	for _, p := range profiles {
 		mark := ""
 		if p.Name == current {
 			mark = "*"
 		}
-		table.Rows = append(table.Rows, []out.Cell{out.Toned(out.Good, mark), out.Text(p.Name), out.Text(p.OrgName), out.Text(p.Env), out.Text(p.KeyPrefix + "…"), out.Text(p.BaseURL)})
+		table.Rows = append(table.Rows, []output.Cell{output.Toned(output.Good, mark), output.Text(p.Name),
+			output.Text(p.OrgName), output.Text(p.Env), output.Text(p.KeyPrefix + "…"), output.Text(p.BaseURL)})
 	}
 	app.Out.Table(table)
 	return nil
 }
 
-// find is the one profile that has this name, organisation or environment.
-func find(word string, profiles []profile.Profile) (profile.Profile, error) {
+// findProfile returns the profile with this name, or the only one with this organisation or environment.
+func findProfile(word string, profiles []profile.Profile) (profile.Profile, error) {
 	var found []profile.Profile
 	for _, p := range profiles {
 		if p.Name == word {
@@ -320,9 +336,9 @@ func find(word string, profiles []profile.Profile) (profile.Profile, error) {
 	}
 	switch len(found) {
 	case 0:
-		return profile.Profile{}, noProfile(word, profiles)
+		return profile.Profile{}, unknownProfile(word, profiles)
 	case 1:
 		return found[0], nil
 	}
-	return profile.Profile{}, core.UsageHint("Use a profile's own name: stagedoor switch", "several profiles match %s", word)
+	return profile.Profile{}, core.UsageHint("Use the profile's name: stagedoor switch", "several profiles match %s", word)
 }

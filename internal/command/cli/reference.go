@@ -10,7 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 )
 
-// reference prints the page about all commands that the documentation has; a test keeps that page as this prints it.
+// reference prints docs/reference/cli.md. TestTheReferenceIsCurrent compares the file with it.
 func reference(app *core.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "docs-reference", Short: "Print the reference of all commands as Markdown", Args: cobra.NoArgs, Hidden: true,
@@ -23,45 +23,46 @@ func reference(app *core.App) *cobra.Command {
 
 const referenceHead = `# Command line
 
-Everything that the API does, from a terminal: ` + "`stagedoor`" + ` connects accounts, calls them, follows their events and looks after webhooks, keys and logs.
+Use the API from a terminal: ` + "`stagedoor`" + ` connects accounts, calls them, follows their events and manages
+webhooks, keys and logs.
 
-## Rules that all commands keep
+## Conventions
 
-- Data goes to standard output, words to standard error. On a terminal output is a table; in a pipe it is tab-separated, whole and without a head; with ` + "`--json`" + ` it is the API's own body, and streams print one object a line.
-- Secrets are asked for, or read from standard input or a file; never from a flag.
-- What cannot be undone has to be confirmed: by typing a name, or with ` + "`--confirm=NAME`" + `.
-- An account is named by its id, its label or its user name; left out, it is the only one.
-- The key comes from ` + "`--profile`" + `, else ` + "`STAGEDOOR_API_KEY`" + ` (with ` + "`STAGEDOOR_URL`" + ` as its server), else ` + "`STAGEDOOR_PROFILE`" + `, else the profile used last. Keys of profiles are in the system's keychain, or where there is none (or with ` + "`STAGEDOOR_KEYCHAIN=off`" + `) in a file that only you can read.
-- ` + "`NO_COLOR`" + ` turns colour off. There is no telemetry and no update check.
+- Data goes to standard output, messages go to standard error. Output is a table on a terminal and tab-separated lines without a header in a pipe. With ` + "`--json`" + ` it is the API's response body; streams print one object per line.
+- Commands prompt for secrets, or read them from standard input or a file, never from a flag.
+- Commands that cannot be undone ask you to type a name, or require ` + "`--confirm=NAME`" + `.
+- The key comes from ` + "`--profile`" + `, then ` + "`STAGEDOOR_API_KEY`" + ` (with ` + "`STAGEDOOR_URL`" + ` as its server), then ` + "`STAGEDOOR_PROFILE`" + `, then the current profile. Profile keys are stored in the system keychain, or in a file that only you can read if there is none or ` + "`STAGEDOOR_KEYCHAIN=off`" + ` is set.
+- ` + "`NO_COLOR`" + ` disables colour. There is no telemetry and no update check.
 
-| exit code | means |
+| exit code | meaning |
 |---|---|
-| 0 | done |
-| 1 | something else went wrong |
-| 2 | the command was written wrongly |
+| 0 | success |
+| 1 | other error |
+| 2 | invalid usage |
 | 3 | the key is missing or invalid, or lacks a scope (401, 403) |
 | 4 | not found |
-| 5 | the input was refused |
-| 6 | a rate limit; trying again later helps |
-| 7 | the platform, or the way to it, fails |
+| 5 | the input was rejected |
+| 6 | rate limited; retry later |
+| 7 | the platform, or the connection to it, failed |
 | 8 | the creator has to sign in again (410) |
 | 130 | interrupted |
 
-A refusal looks like this; the last line has the request's id and how to read more:
+An error looks like this. The last line has the request id and the command that explains the error:
 
 ` + "```text" + `
 ✗ 429 quota-exceeded: This account has used 20 of 20 writes of this minute.
-  Try again in 21 s, or add --retry.
+  Retry in 21 s, or add --retry.
   req_01k9x5ahzre4bb3069xb2way0g   stagedoor explain quota-exceeded
 ` + "```" + `
 
 `
 
-// Reference is the documentation of a tree of commands in Markdown.
+// Reference returns the documentation of a command tree as Markdown: the head, the global flags, then one section per
+// command in the order of the help.
 func Reference(root *cobra.Command) string {
 	var b strings.Builder
 	b.WriteString(referenceHead)
-	b.WriteString("## Flags of all commands\n\n")
+	b.WriteString("## Global flags\n\n")
 	flagTable(&b, root.PersistentFlags())
 	for _, group := range root.Groups() {
 		fmt.Fprintf(&b, "## %s\n\n", strings.TrimSuffix(group.Title, ":"))
@@ -99,14 +100,15 @@ func section(b *strings.Builder, cmd *cobra.Command) {
 	}
 }
 
-// prose writes the text of a help page; indented lines are a list of words and what they mean, and stay as they are.
+// prose writes the text of a help page. Indented lines keep their layout in a code block; other lines of
+// a paragraph are joined.
 func prose(b *strings.Builder, text string) {
 	for part := range strings.SplitSeq(strings.ReplaceAll(text, "\t", "    "), "\n\n") {
 		if strings.HasPrefix(part, "  ") {
 			fmt.Fprintf(b, "```text\n%s\n```\n\n", strings.TrimRight(part, "\n"))
 			continue
 		}
-		if strings.Contains(part, "\n  ") { // a heading with indented lines, as cobra's own pages have
+		if strings.Contains(part, "\n  ") { // a heading followed by indented lines, as in cobra's own texts
 			head, rest, _ := strings.Cut(part, "\n")
 			fmt.Fprintf(b, "%s\n\n```text\n%s\n```\n\n", escape(head), rest)
 			continue
@@ -115,7 +117,7 @@ func prose(b *strings.Builder, text string) {
 	}
 }
 
-// escape keeps what looks like a tag from being one.
+// escape keeps <account> and the like from being read as HTML tags.
 func escape(text string) string { return strings.NewReplacer("<", "&lt;", ">", "&gt;").Replace(text) }
 
 func flagTable(b *strings.Builder, flags *pflag.FlagSet) {

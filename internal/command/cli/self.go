@@ -12,8 +12,8 @@ import (
 	"github.com/stagedoor/stagedoor/version"
 )
 
-// self are the commands about this program.
-func self(app *core.App) []*cobra.Command {
+// selfCommands are the commands about this program.
+func selfCommands(app *core.App) []*cobra.Command {
 	return []*cobra.Command{completion(app), versionCommand(app), reference(app)}
 }
 
@@ -21,8 +21,8 @@ var shells = []string{"bash", "zsh", "fish", "powershell"}
 
 func completion(app *core.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "completion <shell>", Short: "Print the script that completes commands in a shell", Args: cobra.ExactArgs(1), ValidArgs: shells,
-		Long: `Print the script that completes commands, flags, accounts, methods and problems in bash, zsh, fish or powershell.
+		Use: "completion <shell>", Short: "Print a shell completion script", Args: cobra.ExactArgs(1), ValidArgs: shells,
+		Long: `Print a script that completes commands, flags, accounts, methods and problem codes in your shell.
 
   bash         source <(stagedoor completion bash)
   zsh          stagedoor completion zsh > "${fpath[1]}/_stagedoor"
@@ -47,7 +47,7 @@ func completion(app *core.App) *cobra.Command {
 
 func versionCommand(app *core.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "The version of this program", Args: cobra.NoArgs,
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			build := version.Get()
 			if app.Out.JSON {
@@ -64,7 +64,7 @@ func versionCommand(app *core.App) *cobra.Command {
 	}
 }
 
-// browser opens pages with the program in BROWSER, else with what the system opens pages with.
+// browser returns a function that opens a page with the program in BROWSER, or with the system's default.
 func browser(env map[string]string) func(ctx context.Context, url string) error {
 	name, args := "xdg-open", []string{}
 	switch runtime.GOOS {
@@ -79,10 +79,10 @@ func browser(env map[string]string) func(ctx context.Context, url string) error 
 	return func(ctx context.Context, url string) error {
 		path, err := exec.LookPath(name)
 		if err != nil {
-			return fmt.Errorf("there is no %s to open a browser with", name)
+			return fmt.Errorf("cannot open a browser: %s not found", name)
 		}
 		if err := exec.CommandContext(ctx, path, append(args, url)...).Run(); err != nil {
-			return fmt.Errorf("%s could not open a browser: %w", name, err)
+			return fmt.Errorf("cannot open a browser with %s: %w", name, err)
 		}
 		return nil
 	}

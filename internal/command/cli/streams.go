@@ -12,7 +12,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/cli/manage"
 )
 
-// streams are the commands that go on until they are stopped, and events, which one of them is part of.
-func streams(app *core.App) []*cobra.Command {
-	return slices.Concat(dev.Commands(app), events.Commands(app), agent.Commands(app), []*cobra.Command{manage.Events(app, events.Replay(app))})
+// streamCommands are the commands that run until they are stopped. The group events is here because its subcommand
+// replay shares the forwarder of listen.
+func streamCommands(app *core.App) []*cobra.Command {
+	group := manage.Events(app, events.Replay(app))
+	return slices.Concat(dev.Commands(app), events.Commands(app), agent.Commands(app), []*cobra.Command{group})
 }

@@ -31,30 +31,32 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
 
-// A transcript is a file testdata/<what>.txtar: what was typed, and everything that was printed. `go test ./internal/command/cli -update` writes
-// what is printed now; read the difference before you commit it.
+// A transcript is a file testdata/<topic>.txtar with the input and the complete output of commands.
+// `go test ./internal/command/cli -update` writes the current output; read the diff before you commit it.
 //
 //	What it shows, in a sentence.
 //	-- account Maya --                            connects an account with this label; its id is $MAYA
 //	-- file letter.txt --                         a file in the directory of the commands
 //	-- $ stagedoor accounts list --               a command in a pipe; the text below is its standard input
-//	-- stdout --                                  what it printed, if it did
+//	-- stdout --                                  its output, if any
 //	-- stderr --
 //	-- exit 2 --                                  its exit code, unless 0
-//	-- tty $ stagedoor connect --method login --  a command on a terminal of 100 columns; the lines below are typed, each when something is asked
+//	-- tty $ stagedoor connect --method login --  a command on a terminal of 100 columns; a line of the text below is
+//	                                              typed at each prompt
 //	-- screen --                                  what the terminal showed
 //	-- color tty $ stagedoor explain 429 --       the same with colour; ␛ is the escape character
-//	-- env NAME=value --                          for the commands below; without a value it is unset
-//	-- keep CODE evt_\w+ --                       keeps the first match in what was printed last, as $CODE
-//	-- until message $ stagedoor events list --   repeats a command until it prints this; what it prints is not recorded
-//	-- delivery --                                waits for a webhook: its body is the file body, its signature $SIGNATURE, its event $EVENT
+//	-- env NAME=value --                          sets a variable for the commands below; without a value, unsets it
+//	-- keep CODE evt_\w+ --                       sets $CODE to the first match in the last output
+//	-- until message $ stagedoor events list --   repeats a command until its output matches; the output is not recorded
+//	-- delivery --                                waits for a webhook: its body is the file body, its signature
+//	                                              $SIGNATURE, its event $EVENT
 //
-// Commands find an organisation of their own by STAGEDOOR_API_KEY ($KEY) and STAGEDOOR_URL ($URL). $RECEIVER is a server that accepts
-// webhooks at /ok and refuses them at /fail. Ids, times and other things that differ each time are made the same. $LOGIN is a word that no other
-// transcript has, for logins.
-var update = flag.Bool("update", false, "write the transcripts and the reference as they are now")
+// Each transcript has its own organisation, which commands use through STAGEDOOR_API_KEY ($KEY) and STAGEDOOR_URL
+// ($URL). $RECEIVER is a server that accepts webhooks at /ok and rejects them at /fail. $LOGIN is unique to the
+// transcript, for logins. Ids, times and other values that differ between runs are normalised.
+var update = flag.Bool("update", false, "write the current transcripts and reference")
 
-// Every command prints what its transcripts say, in a pipe and on a terminal, against a whole server with its sandbox.
+// TestTranscripts runs all transcripts against a complete server with the sandbox platform.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("testdata/*.txtar")
@@ -74,7 +76,7 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// session is a transcript that is played.
+// session is the run of a transcript.
 type session struct {
 	*testing.T
 	node *testnode.Node
@@ -82,11 +84,12 @@ type session struct {
 	dir  string
 	env  map[string]string
 	hook *receiver
-	// ids gives each id that appears a place of its own.
+	// ids maps the ids in the output to normalised ones.
 	ids map[string]string
-	// printed is all that the last command printed.
+	// printed is the output of the last command.
 	printed string
-	result  txtar.Archive
+	// result is the transcript with the current output.
+	result txtar.Archive
 }
 
 func newSession(t *testing.T, node *testnode.Node, path string) *session {
@@ -105,7 +108,7 @@ func newSession(t *testing.T, node *testnode.Node, path string) *session {
 	}
 }
 
-// play runs what is to be run and compares, or writes, what is printed.
+// play runs the transcript and compares the output, or writes it with -update.
 func (s *session) play() {
 	s.Helper()
 	text, err := os.ReadFile(s.path)
@@ -114,7 +117,7 @@ func (s *session) play() {
 	}
 	script := txtar.Parse(text)
 	if len(bytes.TrimSpace(script.Comment)) == 0 {
-		s.Errorf("%s must begin with a sentence that says what it shows", s.path)
+		s.Errorf("%s must start with a sentence that says what it shows", s.path)
 	}
 	s.result.Comment = script.Comment
 	for _, f := range script.Files {
@@ -128,11 +131,12 @@ func (s *session) play() {
 		return
 	}
 	if !bytes.Equal(got, text) {
-		s.Errorf("%s is not what is printed now; look at it, and run go test ./internal/command/cli -update if it is right\n%s", s.path, difference(string(text), string(got)))
+		s.Errorf("the output differs from %s; if the new output is right, run go test ./internal/command/cli -update\n%s",
+			s.path, difference(string(text), string(got)))
 	}
 }
 
-// difference shows the first lines that are not the same.
+// difference returns the first lines that differ.
 func difference(want, got string) string {
 	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
 	for i := range max(len(a), len(b)) {
@@ -143,13 +147,13 @@ func difference(want, got string) string {
 	return ""
 }
 
-// step does what the name of a file says.
+// step executes one file of the archive, by its name.
 func (s *session) step(f txtar.File) {
 	s.Helper()
 	word, rest, _ := strings.Cut(f.Name, " ")
 	switch {
 	case slices.Contains([]string{"stdout", "stderr", "screen", "exit"}, word):
-		return // written anew by the command above
+		return // expected output; the command above records the current one
 	case word == "account":
 		s.connect(rest)
 	case word == "file":
@@ -181,7 +185,7 @@ func (s *session) step(f txtar.File) {
 	s.result.Files = append(s.result.Files, f)
 }
 
-// connect makes an account and waits until the platform's events reach it.
+// connect connects an account and waits until its listener receives events.
 func (s *session) connect(label string) {
 	s.Helper()
 	body := map[string]any{"email": "ok+" + s.env["LOGIN"] + "-" + strings.ToLower(label) + "@sandbox.test", "password": "good", "label": label, "remember_credentials": true}
@@ -221,7 +225,7 @@ func (s *session) waitFor(what string, done func() bool) {
 	for !done() {
 		select {
 		case <-deadline:
-			s.Fatalf("%s: waited too long for %s", s.path, what)
+			s.Fatalf("%s: timed out waiting for %s", s.path, what)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
@@ -246,7 +250,7 @@ func (s *session) delivery() {
 			s.Fatal(err)
 		}
 	case <-time.After(2 * time.Minute):
-		s.Fatalf("%s: no webhook came", s.path)
+		s.Fatalf("%s: timed out waiting for a webhook", s.path)
 	}
 }
 
@@ -254,7 +258,7 @@ func (s *session) expand(text string) string {
 	return os.Expand(text, func(name string) string { return s.env[name] })
 }
 
-// words takes a command line apart as a shell does.
+// words splits a command line like a shell.
 func (s *session) words(line string) []string {
 	s.Helper()
 	fields, err := words.Fields(line, func(name string) string { return s.env[name] })
@@ -268,14 +272,14 @@ func (s *session) words(line string) []string {
 	return args
 }
 
-// ownFile is a file in the transcript's own directory: ./body, @./body, text=@./body.
+// ownFile matches a file in the transcript's directory: ./body, @./body, text=@./body.
 var ownFile = regexp.MustCompile(`^((?:[a-zA-Z]+=)?@)?\./`)
 
 func (s *session) command(f txtar.File) {
 	s.Helper()
 	how, line, ok := strings.Cut(f.Name, "$ ")
 	if !ok {
-		s.Fatalf("%s: %q is not understood", s.path, f.Name)
+		s.Fatalf("%s: cannot parse %q", s.path, f.Name)
 	}
 	input := []byte(s.expand(string(f.Data)))
 	args := s.words(line)
@@ -298,7 +302,7 @@ func (s *session) command(f txtar.File) {
 }
 
 func (s *session) record(name, text string) {
-	if text = s.normal(text); text != "" {
+	if text = s.normalise(text); text != "" {
 		if !strings.HasSuffix(text, "\n") {
 			text += "\n"
 		}
@@ -324,7 +328,7 @@ func (s *session) piped(args []string, input []byte) (stdout, stderr string, exi
 	return o.String(), e.String(), exit
 }
 
-// terminal runs a command on a real terminal and types its lines one by one, each when the command has asked for something.
+// terminal runs a command on a pseudo-terminal and types one line of the input at each prompt.
 func (s *session) terminal(args []string, input []byte, color bool) (screen string, exit int) {
 	s.Helper()
 	master, tty, err := pty.Open()
@@ -338,7 +342,7 @@ func (s *session) terminal(args []string, input []byte, color bool) (screen stri
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
-		_, _ = io.Copy(show, master) // ends when the terminal is closed
+		_, _ = io.Copy(show, master) // returns when the terminal is closed
 	}()
 	ctx, cancel := context.WithTimeout(s.Context(), 60*time.Second)
 	defer cancel()
@@ -354,7 +358,8 @@ func (s *session) terminal(args []string, input []byte, color bool) (screen stri
 	exit = <-ended
 	cancel()
 	<-typed
-	// What was printed has arrived when this has; a question that was broken off may still hold the terminal open.
+	// Write a marker and wait for it: then all output has arrived. EOF does not work, because an interrupted prompt may
+	// still hold the terminal open.
 	const end = "\x00end"
 	if _, err := tty.WriteString(end); err != nil {
 		s.Fatal(err)
@@ -371,10 +376,10 @@ func (s *session) terminal(args []string, input []byte, color bool) (screen stri
 	return strings.ReplaceAll(strings.TrimSuffix(show.String(), end), "\r\n", "\n"), exit
 }
 
-// asks is how a screen ends when somebody is asked.
+// asks matches a screen that ends with a prompt.
 var asks = regexp.MustCompile(`: $|Ctrl-D:\r\n$`)
 
-// hides is how a screen ends when what is typed will not be shown.
+// hides matches a screen that ends with the prompt for a secret.
 var hides = regexp.MustCompile(`(?i)(key|password|secret)[^\n]*: $`)
 
 func (s *session) typeLines(ctx context.Context, tty *os.File, master io.Writer, show *display, input []byte) {
@@ -388,7 +393,7 @@ func (s *session) typeLines(ctx context.Context, tty *os.File, master io.Writer,
 			}
 		}
 		if hides.MatchString(show.String()) && terminal.Shows(tty) {
-			s.Errorf("a secret is asked for, and would be shown: %s", show.String())
+			s.Errorf("the terminal would echo a secret: %s", show.String())
 		}
 		paste := strings.HasSuffix(show.String(), "Ctrl-D:\r\n")
 		from = len(show.String())
@@ -400,7 +405,7 @@ func (s *session) typeLines(ctx context.Context, tty *os.File, master io.Writer,
 	}
 }
 
-// display is what a terminal has shown.
+// display collects the output of a terminal and signals changes.
 type display struct {
 	mu      sync.Mutex
 	text    bytes.Buffer
@@ -424,7 +429,7 @@ func (d *display) String() string {
 	return d.text.String()
 }
 
-// receiver takes webhooks.
+// receiver is an HTTP server that receives webhooks.
 type receiver struct {
 	URL string
 	got chan received
@@ -458,7 +463,7 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// rules make things the same that differ each time. Ids keep their length, so that columns stay where they are.
+// rules normalise values that differ between runs. Ids keep their length, so that columns stay aligned.
 var rules = []struct {
 	pattern *regexp.Regexp
 	with    string
@@ -487,14 +492,16 @@ var rules = []struct {
 	{regexp.MustCompile(`((?:delivered|failed|true|false)\t\d+)\t\d+\t`), "$1\tN\t"},
 	{regexp.MustCompile(` +TOOK\b`), " TOOK"},
 	{regexp.MustCompile(`"([a-zA-Z]*(Ms|_ms)|bytesIn|bytesOut|reset|remaining)": ?[\d.]+`), `"$1":0`},
-	// The server asks the platform about a selfie every few seconds, so it may have heard of it already.
+	// The server polls the platform about a selfie every few seconds, so the attempt may have completed already.
 	{regexp.MustCompile(`(pass_selfie\. The attempt is now) \w+\.`), "$1 needs_face_otp."},
 	{regexp.MustCompile(`\bin \d+ (s|min|h|d)\b`), "in N $1"},
-	{regexp.MustCompile(`(?m)^((?:account [rw]|calls|of them|failed|refused|connects|events|deliveries)[a-z ]*?)\t\d+`), "$1\tN"},
-	{regexp.MustCompile(`(?m)^((?:account [rw]|calls|of them|failed|refused|connects|events|deliveries)[a-z ]*?) +\d+`), "$1 N"},
+	{regexp.MustCompile(`(?m)^((?:account [rw]|calls|failed|rate limited|connects|events|deliveries)[a-z ]*?)\t\d+`),
+		"$1\tN"},
+	{regexp.MustCompile(`(?m)^((?:account [rw]|calls|failed|rate limited|connects|events|deliveries)[a-z ]*?) +\d+`),
+		"$1 N"},
 	{regexp.MustCompile(`commit [0-9a-f]+ of \S+ go\S+ \S+/\S+`), "commit C of T, G, P"},
 	{regexp.MustCompile(`"(commit|commitTime|go|platform)": ?"[^"]*"`), `"$1":""`},
-	// A listener tells of its last event now and then.
+	// A listener reports its last event only from time to time.
 	{regexp.MustCompile(`"lastEventAt":( ?)null`), `"lastEventAt":$1"2026-01-02T15:04:05Z"`},
 	{regexp.MustCompile(`(?m)^(last event[\t ]).*$`), "${1}…"},
 	{regexp.MustCompile(`\b(seen|checked)At": ?null`), `${1}At": "2026-01-02T15:04:05Z"`},
@@ -502,8 +509,8 @@ var rules = []struct {
 
 var ids = regexp.MustCompile(`(org|key|acct|att|cs|evt|whd|req|rpl)_[0-7][0-9a-hjkmnp-tv-z]{25}\b`)
 
-// normal makes what was printed the same each time.
-func (s *session) normal(text string) string {
+// normalise replaces values that differ between runs.
+func (s *session) normalise(text string) string {
 	text = strings.ReplaceAll(text, s.dir, "/home/maya")
 	for _, r := range rules {
 		text = r.pattern.ReplaceAllString(text, r.with)

@@ -13,11 +13,11 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/command/cli"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
-	"github.com/stagedoor/stagedoor/internal/command/cli/out"
+	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
-// Every command has a transcript of a pipe and of a terminal.
+// TestEveryCommandHasATranscript requires a transcript in a pipe and one on a terminal.
 func TestEveryCommandHasATranscript(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("testdata/*.txtar")
@@ -64,9 +64,9 @@ func TestEveryCommandHasATranscript(t *testing.T) {
 	walk(root)
 }
 
-func blank() *core.App { return &core.App{Out: &out.Printer{}} }
+func blank() *core.App { return &core.App{Out: &output.Printer{}} }
 
-// The page about the command line is what the commands say of themselves.
+// TestTheReferenceIsCurrent compares docs/reference/cli.md with the commands, or writes it with -update.
 func TestTheReferenceIsCurrent(t *testing.T) {
 	t.Parallel()
 	path := testenv.Path(t, "docs", "reference", "cli.md")
@@ -85,6 +85,6 @@ func TestTheReferenceIsCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != want {
-		t.Errorf("%s is not what the commands say; run go test ./internal/command/cli -update\n%s", path, difference(string(got), want))
+		t.Errorf("%s is out of date; run go test ./internal/command/cli -update\n%s", path, difference(string(got), want))
 	}
 }

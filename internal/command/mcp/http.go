@@ -13,21 +13,23 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// idle is how long a session lives that nobody uses.
-const idle = 30 * time.Minute
+// sessionTimeout ends idle HTTP sessions.
+const sessionTimeout = 30 * time.Minute
 
-// Handler serves the tools over streamable HTTP. A request needs the bearer token, if there is one; pages of other origins than the
-// machine's own are refused, because a browser would let any of them talk to a server on loopback.
+// Handler serves the tools over streamable HTTP. Requests must send the bearer token, if there is one. Web
+// pages are rejected unless their origin is this machine or in origins, because a browser lets any page
+// send requests to loopback.
 func (s *Server) Handler(token string, origins []string) http.Handler {
 	inner := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s.server }, &sdk.StreamableHTTPOptions{
-		Logger: s.deps.Log, SessionTimeout: idle,
-		// The SDK's own check of Host protects servers without a token; with one, a name in front of it is fine.
+		Logger: s.deps.Log, SessionTimeout: sessionTimeout,
+		// The SDK's check of the Host header protects servers without a token from DNS rebinding. With a token, any host
+		// name is fine.
 		DisableLocalhostProtection: token != "",
 	})
 	wanted := sha256.Sum256([]byte(token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if origin := r.Header.Get("Origin"); origin != "" && !ownOrigin(origin) && !slices.Contains(origins, origin) {
-			http.Error(w, "requests of pages at "+origin+" are refused", http.StatusForbidden)
+			http.Error(w, "requests from pages of "+origin+" are not allowed", http.StatusForbidden)
 			return
 		}
 		given := sha256.Sum256([]byte(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")))
@@ -45,7 +47,7 @@ func ownOrigin(origin string) bool {
 	return err == nil && Loopback(u.Hostname())
 }
 
-// Loopback says whether a host is this machine and nothing else.
+// Loopback reports whether a host is localhost or a loopback address.
 func Loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

@@ -25,14 +25,14 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
 
-// rig is a node with a sandbox platform behind it, and an org with two accounts; made once for all tests of the package.
-type rig struct {
+// fixture is a node with a sandbox platform, and an organisation with two accounts.
+type fixture struct {
 	node     *testnode.Node
 	key      string
 	accounts [2]string
 }
 
-func newRig(t *testing.T) *rig {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	platform := sandboxtest.New(t, func(cfg *sandbox.Config) {
 		cfg.Regions = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}
@@ -40,7 +40,7 @@ func newRig(t *testing.T) *rig {
 	us, uk := testenv.NewProxy(t, "127.0.1.1"), testenv.NewProxy(t, "127.0.2.1")
 	node := testnode.Nodes(t, 1, testnode.Setup{Sandbox: platform.URL, Egress: secret.New("us=" + us.URL() + " uk=" + uk.URL())})[0]
 	org := node.NewOrg(t, map[string]int{"connectAttemptsPerHour": 100, "accountWritePerMinute": 100, "accountReadPerMinute": 600, "callsPerMinute": 6000})
-	r := &rig{node: node, key: org.Key}
+	r := &fixture{node: node, key: org.Key}
 	for i := range r.accounts {
 		started := node.Call(t, http.MethodPost, "/v1/connect/login", org.Key, map[string]any{"email": fmt.Sprintf("ok+mcp%d@sandbox.test", i), "password": "good"})
 		attempt, _ := started.JSON()["attempt_id"].(string)
@@ -55,15 +55,15 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// call asks the node as the command does.
-func (r *rig) call(ctx context.Context, q mcp.Request) (mcp.Answer, error) {
+// call sends a request to the node, like the command mcp.
+func (r *fixture) call(ctx context.Context, q mcp.Request) (mcp.Response, error) {
 	url := r.node.URL + q.Path
 	if len(q.Query) > 0 {
 		url += "?" + q.Query.Encode()
 	}
 	req, err := http.NewRequestWithContext(ctx, q.Method, url, strings.NewReader(string(q.Body)))
 	if err != nil {
-		return mcp.Answer{}, err
+		return mcp.Response{}, err
 	}
 	req.Header.Set("Authorization", "Bearer "+r.key)
 	req.Header.Set("Accept", "application/json")
@@ -74,10 +74,10 @@ func (r *rig) call(ctx context.Context, q mcp.Request) (mcp.Answer, error) {
 		req.Header.Set("X-Dry-Run", "true")
 	}
 	reply, err := testnode.Send(req)
-	return mcp.Answer{Status: reply.Status, Body: reply.Body}, err
+	return mcp.Response{Status: reply.Status, Body: reply.Body}, err
 }
 
-func (r *rig) server(t *testing.T, o mcp.Options) *mcp.Server {
+func (r *fixture) server(t *testing.T, o mcp.Options) *mcp.Server {
 	t.Helper()
 	server, err := mcp.New(t.Context(), mcp.Deps{Call: r.call, Version: "test", Log: slog.New(slog.DiscardHandler)}, o)
 	if err != nil {
@@ -86,7 +86,7 @@ func (r *rig) server(t *testing.T, o mcp.Options) *mcp.Server {
 	return server
 }
 
-// overPipes connects a client over two pipes of the kernel, as a program is by its standard input and output.
+// overPipes connects a client over two OS pipes, like standard input and output.
 func overPipes(t *testing.T, server *mcp.Server) *sdk.ClientSession {
 	t.Helper()
 	toServer, fromClient, err := os.Pipe()
@@ -145,7 +145,8 @@ func tools(t *testing.T, session *sdk.ClientSession) map[string]*sdk.Tool {
 	return all
 }
 
-// use calls a tool; failing says whether it is meant to.
+// use calls a tool and returns its text and structure. It fails the test unless the tool fails exactly
+// if failing is set.
 func use(t *testing.T, session *sdk.ClientSession, failing bool, name string, args map[string]any) (string, map[string]any) {
 	t.Helper()
 	got, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: name, Arguments: args})
@@ -160,11 +161,11 @@ func use(t *testing.T, session *sdk.ClientSession, failing bool, name string, ar
 	return text, structure
 }
 
-// A model lists tools, reads an account, is refused a write, previews it, and performs it where that is allowed; the same over
-// pipes and over HTTP.
+// TestReadRefusePreviewPerform checks over pipes and over HTTP that a model can list tools, read an account and preview
+// a write, and that it can write only with AllowWrites.
 func TestReadRefusePreviewPerform(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	for name, connect := range map[string]func(*testing.T, *mcp.Server) *sdk.ClientSession{"pipes": overPipes, "http": overHTTP} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -174,7 +175,7 @@ func TestReadRefusePreviewPerform(t *testing.T) {
 				t.Fatalf("a read-only server lists %d tools; chats_list %v, messages_send %v", len(all), all["chats_list"] != nil, all["messages_send"] != nil)
 			}
 			if !all["chats_list"].Annotations.ReadOnlyHint {
-				t.Error("chats_list is not marked as reading")
+				t.Error("chats_list has no read-only hint")
 			}
 			account := r.accounts[0]
 			_, got := use(t, session, false, "get_account", map[string]any{"accountId": account})
@@ -187,7 +188,7 @@ func TestReadRefusePreviewPerform(t *testing.T) {
 			text := "hello by " + name
 			send := map[string]any{"accountId": account, "chatId": chat, "text": text}
 			if refused, _ := use(t, session, true, "messages_send", send); !strings.Contains(refused, "read-only") || !strings.Contains(refused, "preview_write") {
-				t.Errorf("the refusal says %q", refused)
+				t.Errorf("refused write: %q", refused)
 			}
 			preview := map[string]any{"method": "messages.send", "accountId": account, "arguments": map[string]any{"chatId": chat, "text": text}}
 			if _, got := use(t, session, false, "preview_write", preview); got["accepted"] != true || got["performed"] != false {
@@ -195,7 +196,7 @@ func TestReadRefusePreviewPerform(t *testing.T) {
 			}
 			preview["arguments"] = map[string]any{"chatId": chat, "texts": text}
 			if refused, _ := use(t, session, true, "preview_write", preview); !strings.Contains(refused, "422 validation-failed") {
-				t.Errorf("a wrong preview says %q", refused)
+				t.Errorf("preview with invalid arguments: %q", refused)
 			}
 			if sent(t, session, account, chat, text) {
 				t.Fatal("a refused or previewed message was sent")
@@ -203,7 +204,7 @@ func TestReadRefusePreviewPerform(t *testing.T) {
 
 			writer := connect(t, r.server(t, mcp.Options{AllowWrites: true}))
 			if all := tools(t, writer); all["messages_send"] == nil || all["messages_send"].Annotations.ReadOnlyHint || len(all) != 250+6 {
-				t.Fatalf("a writing server lists %d tools; messages_send %v", len(all), all["messages_send"])
+				t.Fatalf("a server with writes lists %d tools; messages_send %v", len(all), all["messages_send"])
 			}
 			use(t, writer, false, "messages_send", send)
 			if !sent(t, session, account, chat, text) {
@@ -213,23 +214,23 @@ func TestReadRefusePreviewPerform(t *testing.T) {
 	}
 }
 
-// sent says whether a chat has a message.
+// sent reports whether a chat has a message with this text.
 func sent(t *testing.T, session *sdk.ClientSession, account, chat, text string) bool {
 	t.Helper()
 	all, _ := use(t, session, false, "messages_list", map[string]any{"accountId": account, "chatId": chat})
 	return strings.Contains(all, text)
 }
 
-// A server that was given one account neither shows nor uses another.
+// TestOnlyAllowedAccounts checks that a server restricted to one account neither shows nor uses another.
 func TestOnlyAllowedAccounts(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	session := overPipes(t, r.server(t, mcp.Options{Accounts: r.accounts[:1], AllowWrites: true}))
 	_, list := use(t, session, false, "list_accounts", nil)
 	if got := list["accounts"].([]any); len(got) != 1 || got[0].(map[string]any)["id"] != r.accounts[0] {
 		t.Errorf("list_accounts: %v", got)
 	}
-	use(t, session, false, "chats_list", nil) // the only account may be left out
+	use(t, session, false, "chats_list", nil) // the only account is optional
 	for _, tool := range []string{"get_account", "chats_list", "list_events", "fans_list"} {
 		refused, _ := use(t, session, true, tool, map[string]any{"accountId": r.accounts[1]})
 		if !strings.Contains(refused, "account-not-allowed") {
@@ -238,33 +239,33 @@ func TestOnlyAllowedAccounts(t *testing.T) {
 	}
 	refused, _ := use(t, session, true, "preview_write", map[string]any{"method": "messages.send", "accountId": r.accounts[1]})
 	if !strings.Contains(refused, "account-not-allowed") {
-		t.Errorf("a preview on another account: %s", refused)
+		t.Errorf("preview on another account: %s", refused)
 	}
 	_, events := use(t, session, false, "list_events", map[string]any{"limit": 100})
 	for _, e := range events["events"].([]any) {
 		if of := e.(map[string]any)["accountId"]; of != r.accounts[0] {
-			t.Errorf("list_events shows one of %v", of)
+			t.Errorf("list_events shows an event of %v", of)
 		}
 	}
 	_, err := mcp.New(t.Context(), mcp.Deps{Call: r.call, Version: "test", Log: slog.New(slog.DiscardHandler)}, mcp.Options{Accounts: []string{"acct_01m7h0zqkyffmaq1ydmjnd0zfg"}})
-	if refused := new(mcp.RefusedError); !errors.As(err, &refused) || refused.Answer.Status != http.StatusNotFound {
-		t.Errorf("an account that is not there: %v", err)
+	if refused := new(mcp.RefusedError); !errors.As(err, &refused) || refused.Response.Status != http.StatusNotFound {
+		t.Errorf("with an unknown account: %v", err)
 	}
 }
 
-// Methods can be found by words, problems explained, and the list of tools kept short.
+// TestFindAndExplain checks search_methods, explain_problem and the restriction of tools.
 func TestFindAndExplain(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	session := overPipes(t, r.server(t, mcp.Options{Tools: []string{"messages.*", "chats_list"}}))
 	for name := range tools(t, session) {
 		if own := []string{"list_accounts", "get_account", "list_events", "search_methods", "preview_write", "explain_problem"}; !slices.Contains(own, name) &&
 			!strings.HasPrefix(name, "messages_") && name != "chats_list" {
-			t.Errorf("%s is listed", name)
+			t.Errorf("unexpected tool %s", name)
 		}
 	}
 	if refused, _ := use(t, session, true, "fans_list", nil); !strings.Contains(refused, "not-listed") {
-		t.Errorf("a method that was left out: %s", refused)
+		t.Errorf("an excluded method: %s", refused)
 	}
 	_, found := use(t, session, false, "search_methods", map[string]any{"query": "send a message"})
 	first := found["methods"].([]any)[0].(map[string]any)
@@ -282,12 +283,12 @@ func TestFindAndExplain(t *testing.T) {
 	}
 }
 
-// Pages of other sites and requests without the token are refused before they reach a tool.
-func TestHTTPRefusesStrangers(t *testing.T) {
+// TestHTTPRejectsOtherOriginsAndWrongTokens checks that such requests do not reach a tool.
+func TestHTTPRejectsOtherOriginsAndWrongTokens(t *testing.T) {
 	t.Parallel()
 	server, err := mcp.New(t.Context(), mcp.Deps{
-		Call: func(context.Context, mcp.Request) (mcp.Answer, error) {
-			return mcp.Answer{Status: http.StatusOK, Body: json.RawMessage(`{"tools":[]}`)}, nil
+		Call: func(context.Context, mcp.Request) (mcp.Response, error) {
+			return mcp.Response{Status: http.StatusOK, Body: json.RawMessage(`{"tools":[]}`)}, nil
 		}, Version: "test", Log: slog.New(slog.DiscardHandler),
 	}, mcp.Options{})
 	if err != nil {
@@ -333,7 +334,7 @@ func TestHTTPRefusesStrangers(t *testing.T) {
 			}
 			defer reply.Body.Close()
 			if reply.StatusCode != test.want {
-				t.Errorf("answered %d, want %d", reply.StatusCode, test.want)
+				t.Errorf("got %d, want %d", reply.StatusCode, test.want)
 			}
 		})
 	}

@@ -14,9 +14,9 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// method is an SDK method as GET /v1/sdk/methods?format=mcp describes it.
+// method is an SDK method as GET /v1/sdk/methods?format=mcp returns it.
 type method struct {
-	// Name is that of the tool, messages_send; Title that of the method, messages.send.
+	// Name is the name of the tool, such as messages_send. Title is the name of the method, such as messages.send.
 	Name        string              `json:"name"`
 	Title       string              `json:"title"`
 	Description string              `json:"description"`
@@ -24,7 +24,7 @@ type method struct {
 	Annotations sdk.ToolAnnotations `json:"annotations"`
 }
 
-// inputSchema keeps properties as they came: they are shown, not understood.
+// inputSchema is the JSON Schema of a tool's input. The schemas of properties are passed on unchanged.
 type inputSchema struct {
 	Type                 string                     `json:"type"`
 	Properties           map[string]json.RawMessage `json:"properties"`
@@ -32,39 +32,40 @@ type inputSchema struct {
 	AdditionalProperties bool                       `json:"additionalProperties"`
 }
 
-func (m *method) read() bool { return m.Annotations.ReadOnlyHint }
+func (m *method) isRead() bool { return m.Annotations.ReadOnlyHint }
 
 func (m *method) access() string {
-	if m.read() {
+	if m.isRead() {
 		return "read"
 	}
 	return "write"
 }
 
-// accountField is the argument that says which account a tool acts on; the rest are the method's own.
+// accountField is the input of a tool that names the account. The other inputs are the method's arguments.
 const accountField = "accountId"
 
-// load asks for the methods.
-func (s *Server) load(ctx context.Context) error {
-	answer, err := s.deps.Call(ctx, Request{Method: http.MethodGet, Path: "/v1/sdk/methods", Query: url.Values{"format": {"mcp"}}})
+// loadMethods fetches the methods that the key may call.
+func (s *Server) loadMethods(ctx context.Context) error {
+	response, err := s.deps.Call(ctx,
+		Request{Method: http.MethodGet, Path: "/v1/sdk/methods", Query: url.Values{"format": {"mcp"}}})
 	if err != nil {
 		return err
 	}
-	if answer.Status != http.StatusOK {
-		return &RefusedError{Answer: answer}
+	if response.Status != http.StatusOK {
+		return &RefusedError{Response: response}
 	}
 	var list struct {
 		Tools []method `json:"tools"`
 	}
-	if err := json.Unmarshal(answer.Body, &list); err != nil {
+	if err := json.Unmarshal(response.Body, &list); err != nil {
 		return fmt.Errorf("read the list of methods: %w", err)
 	}
 	s.methods = list.Tools
 	return nil
 }
 
-// find looks a method up by the name of its tool, or by its own.
-func (s *Server) find(name string) *method {
+// findMethod finds a method by the name of its tool or by its own name. It returns nil if there is none.
+func (s *Server) findMethod(name string) *method {
 	i := slices.IndexFunc(s.methods, func(m method) bool { return m.Name == name || m.Title == name })
 	if i < 0 {
 		return nil
@@ -76,49 +77,54 @@ func (s *Server) find(name string) *method {
 func (s *Server) addMethod(m *method) {
 	notes := m.Annotations
 	s.server.AddTool(&sdk.Tool{
-		Name: m.Name, Title: m.Title, Description: m.Description, InputSchema: s.schema(m), Annotations: &notes,
+		Name: m.Name, Title: m.Title, Description: m.Description, InputSchema: s.inputSchema(m), Annotations: &notes,
 	}, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		named, args, err := split(req.Params.Arguments)
+		named, args, err := splitAccount(req.Params.Arguments)
 		if err != nil {
-			return failed(err.Error()), nil
+			return errorResult(err.Error()), nil
 		}
-		account, err := s.account(named)
+		account, err := s.resolveAccount(named)
 		if err != nil {
-			return failed(err.Error()), nil
+			return errorResult(err.Error()), nil
 		}
-		return s.run(ctx, m, account, args, false), nil
+		return s.callMethod(ctx, m, account, args, false), nil
 	})
 }
 
-// schema is what a tool takes. Where only some accounts are allowed it names them, and the only one may be left out.
-func (s *Server) schema(m *method) inputSchema {
+// inputSchema returns the input schema of a method's tool. If accounts are restricted, it lists the allowed ones, and
+// the account is optional if there is only one.
+func (s *Server) inputSchema(m *method) inputSchema {
 	schema := m.InputSchema
 	if len(s.opts.Accounts) == 0 {
 		return schema
 	}
 	schema.Properties = maps.Clone(schema.Properties)
-	schema.Properties[accountField] = raw(map[string]any{"type": "string", "enum": s.opts.Accounts, "description": "The connected account to act on."})
+	schema.Properties[accountField] = mustEncode(map[string]any{
+		"type": "string", "enum": s.opts.Accounts, "description": "The connected account to act on.",
+	})
 	if len(s.opts.Accounts) == 1 {
 		schema.Required = slices.DeleteFunc(slices.Clone(schema.Required), func(name string) bool { return name == accountField })
 	}
 	return schema
 }
 
-// run calls a method.
-func (s *Server) run(ctx context.Context, m *method, account string, args json.RawMessage, dry bool) *sdk.CallToolResult {
+// callMethod calls a method on an account; with dry it only checks the call.
+func (s *Server) callMethod(
+	ctx context.Context, m *method, account string, args json.RawMessage, dry bool,
+) *sdk.CallToolResult {
 	resource, name, _ := strings.Cut(m.Title, ".")
-	answer, err := s.deps.Call(ctx, Request{
+	response, err := s.deps.Call(ctx, Request{
 		Method: http.MethodPost, Path: accountPath(account) + "/" + url.PathEscape(resource) + "/" + url.PathEscape(name), Body: args,
-		DryRun: dry, Once: !dry && !m.read(),
+		DryRun: dry, Once: !dry && !m.isRead(),
 	})
 	if err != nil {
-		return failed("no-answer: " + err.Error())
+		return errorResult("no-answer: " + err.Error())
 	}
-	return result(answer)
+	return toolResult(response)
 }
 
-// split takes the account out of a tool's arguments.
-func split(arguments json.RawMessage) (account string, rest json.RawMessage, err error) {
+// splitAccount separates the account from the method's arguments.
+func splitAccount(arguments json.RawMessage) (account string, rest json.RawMessage, err error) {
 	fields := map[string]json.RawMessage{}
 	if len(arguments) > 0 {
 		if err := json.Unmarshal(arguments, &fields); err != nil {
@@ -132,12 +138,12 @@ func split(arguments json.RawMessage) (account string, rest json.RawMessage, err
 		delete(fields, accountField)
 	}
 	if len(fields) == 0 {
-		return account, json.RawMessage("{}"), nil // null, or nothing at all, is no arguments
+		return account, json.RawMessage("{}"), nil // also for null and for no arguments at all
 	}
-	return account, raw(fields), nil
+	return account, mustEncode(fields), nil
 }
 
-// matches compares a method's name with a pattern of the command line: messages.*, *.list, messages_send.
+// matches reports whether a pattern such as messages.*, *.list or messages_send matches a method's name.
 func matches(pattern, title string) bool {
 	if !strings.Contains(pattern, ".") {
 		pattern = strings.Replace(pattern, "_", ".", 1)
@@ -146,10 +152,10 @@ func matches(pattern, title string) bool {
 	return err == nil && ok
 }
 
-// CheckPattern says what is wrong with a pattern of Options.Tools.
+// CheckPattern returns an error if a pattern is not valid for Options.Tools.
 func CheckPattern(pattern string) error {
 	if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
-		return fmt.Errorf("%q is not a pattern of methods; write it like messages.* or *.list", pattern)
+		return fmt.Errorf("%q is not a pattern such as messages.* or *.list", pattern)
 	}
 	return nil
 }

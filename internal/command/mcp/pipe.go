@@ -8,17 +8,20 @@ import (
 	"time"
 )
 
-// pending are the requests that were read and not answered yet. The SDK drops them when its input ends; whoever pipes a request into the
-// program would get no answer.
+// pending tracks requests that were read but not answered. The SDK drops them when its input ends, so a client that
+// pipes requests and closes its side, such as a shell script, would get no response. requestReader therefore delays the
+// end of the input until there are none.
 type pending struct {
-	mu   sync.Mutex
+	mu sync.Mutex
+	// open holds the ids of unanswered requests, as JSON.
 	open map[string]bool
-	// answered is poked at each answer.
+	// answered is signalled after each change of open.
 	answered chan struct{}
 }
 
-// note reads whole lines: asked opens what has a method and an id, otherwise an id is answered.
-func (p *pending) note(lines []byte, asked bool) {
+// record parses complete lines of JSON-RPC. With asked it adds the requests among them, otherwise it removes
+// those that are answered.
+func (p *pending) record(lines []byte, asked bool) {
 	for line := range bytes.Lines(lines) {
 		var message struct {
 			ID     json.RawMessage `json:"id"`
@@ -41,45 +44,47 @@ func (p *pending) note(lines []byte, asked bool) {
 	}
 }
 
-func (p *pending) none() bool {
+func (p *pending) isEmpty() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.open) == 0
 }
 
-// lastAnswers is how long answers may take once the input has ended.
-const lastAnswers = 30 * time.Second
+// drainTimeout bounds how long the end of the input is delayed for pending requests.
+const drainTimeout = 30 * time.Second
 
-// asking is the input. Its end is told only once everything is answered.
-type asking struct {
+// requestReader is the server's input. It reports the end of the input only after all requests are
+// answered, or after drainTimeout.
+type requestReader struct {
 	io.ReadCloser
 	pending *pending
 	stop    <-chan struct{}
-	part    []byte
+	// part is the beginning of a line.
+	part []byte
 }
 
-// Read reads on.
-func (a *asking) Read(into []byte) (int, error) {
+// Read implements io.Reader.
+func (a *requestReader) Read(into []byte) (int, error) {
 	n, err := a.ReadCloser.Read(into)
 	a.part = append(a.part, into[:n]...)
 	if end := bytes.LastIndexByte(a.part, '\n'); end >= 0 {
-		a.pending.note(a.part[:end+1], true)
+		a.pending.record(a.part[:end+1], true)
 		a.part = a.part[end+1:]
 	}
 	if n > 0 {
-		return n, nil // the end comes with the next read
+		return n, nil // report an error with the next read
 	}
 	if err == nil {
 		return 0, nil
 	}
-	a.pending.note(a.part, true) // the last line may have no end
+	a.pending.record(a.part, true) // the last line may have no line break
 	a.part = nil
-	enough := time.After(lastAnswers)
-	for !a.pending.none() {
+	timeout := time.After(drainTimeout)
+	for !a.pending.isEmpty() {
 		select {
 		case <-a.stop:
 			return 0, err
-		case <-enough: // a request that the client has called off need not be answered
+		case <-timeout: // for example, a request that the client cancelled gets no response
 			return 0, err
 		case <-a.pending.answered:
 		}
@@ -87,19 +92,20 @@ func (a *asking) Read(into []byte) (int, error) {
 	return 0, err
 }
 
-// answering is the output.
-type answering struct {
+// responseWriter is the server's output. It records responses in pending.
+type responseWriter struct {
 	io.WriteCloser
 	pending *pending
-	part    []byte
+	// part is the beginning of a line.
+	part []byte
 }
 
-// Write writes on.
-func (a *answering) Write(text []byte) (int, error) {
+// Write implements io.Writer.
+func (a *responseWriter) Write(text []byte) (int, error) {
 	n, err := a.WriteCloser.Write(text)
 	a.part = append(a.part, text[:n]...)
 	if end := bytes.LastIndexByte(a.part, '\n'); end >= 0 {
-		a.pending.note(a.part[:end+1], false)
+		a.pending.record(a.part[:end+1], false)
 		a.part = a.part[end+1:]
 	}
 	return n, err

@@ -7,7 +7,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** All problems */
+        /** List problems */
         get: operations["listProblems"];
         put?: never;
         post?: never;
@@ -24,7 +24,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** About a problem */
+        /** Get the page of a problem */
         get: operations["getProblem"];
         put?: never;
         post?: never;
@@ -77,7 +77,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Audit log of an account */
+        /** List audit entries of an account */
         get: operations["listAccountAudit"];
         put?: never;
         post?: never;
@@ -94,12 +94,12 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Events of an account */
+        /** Stream events of an account */
         get: operations["streamAccountEvents"];
         put?: never;
         post?: never;
         delete?: never;
-        /** What a browser may send */
+        /** Answer a CORS preflight request */
         options: operations["preflightEvents"];
         head?: never;
         patch?: never;
@@ -114,7 +114,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** A token for a browser */
+        /** Create a token for a browser */
         post: operations["createEventToken"];
         delete?: never;
         options?: never;
@@ -129,7 +129,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One event */
+        /** Get an event */
         get: operations["getEvent"];
         put?: never;
         post?: never;
@@ -146,7 +146,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The creator's own profile */
+        /** Get the creator's profile */
         get: operations["getAccountMe"];
         put?: never;
         post?: never;
@@ -163,7 +163,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Download from an address */
+        /** Download a file by URL */
         get: operations["fetchMedia"];
         put?: never;
         /** Upload a file */
@@ -182,7 +182,7 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** Upload one part of a file */
+        /** Upload a part of a file */
         put: operations["uploadMediaPart"];
         post?: never;
         delete?: never;
@@ -198,7 +198,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Download a medium */
+        /** Download a media file */
         get: operations["downloadMedia"];
         put?: never;
         post?: never;
@@ -232,7 +232,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Proof that an account was destroyed */
+        /** Get the deletion receipt of an account */
         get: operations["getPurgeReceipt"];
         put?: never;
         post?: never;
@@ -251,7 +251,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Sign in again from sealed credentials */
+        /** Sign in again with stored credentials */
         post: operations["reauthenticate"];
         delete?: never;
         options?: never;
@@ -268,7 +268,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Make a link to connect an account again */
+        /** Create a link to reconnect an account */
         post: operations["createReconnectLink"];
         delete?: never;
         options?: never;
@@ -319,7 +319,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Delivery log */
+        /** List deliveries */
         get: operations["listDeliveries"];
         put?: never;
         post?: never;
@@ -336,7 +336,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One delivery */
+        /** Get a delivery */
         get: operations["getDelivery"];
         put?: never;
         post?: never;
@@ -355,7 +355,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Deliver an event again */
+        /** Redeliver an event */
         post: operations["redeliver"];
         delete?: never;
         options?: never;
@@ -455,7 +455,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Call a method that reads */
+        /** Call a read method */
         get: operations["readMethod"];
         put?: never;
         /** Call a method */
@@ -524,7 +524,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Ways to connect */
+        /** List connect methods */
         get: operations["listFlows"];
         put?: never;
         post?: never;
@@ -541,7 +541,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How far creators come */
+        /** Get the connect funnel */
         get: operations["getConnectFunnel"];
         put?: never;
         post?: never;
@@ -575,9 +575,9 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Poll an attempt */
+        /** Get an attempt */
         get: operations["getAttempt"];
-        /** Submit a code, or say that the selfie is done */
+        /** Submit a code or confirm a selfie */
         put: operations["submitAttempt"];
         post?: never;
         /** Cancel an attempt */
@@ -594,7 +594,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Watch an attempt */
+        /** Stream an attempt */
         get: operations["streamAttempt"];
         put?: never;
         post?: never;
@@ -611,7 +611,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The QR code to show */
+        /** Get the QR code of an attempt */
         get: operations["getAttemptQR"];
         put?: never;
         post?: never;
@@ -630,7 +630,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Send the code again */
+        /** Resend the code */
         post: operations["resendCode"];
         delete?: never;
         options?: never;
@@ -647,7 +647,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Send the platform's mail to the creator */
+        /** Send the platform's email to the creator */
         post: operations["sendEmailToCreator"];
         delete?: never;
         options?: never;
@@ -664,7 +664,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Connect by the creator's phone */
+        /** Connect with the creator's phone */
         post: operations["connectMobile"];
         delete?: never;
         options?: never;
@@ -679,9 +679,9 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How the creators' pages look */
+        /** Get the appearance of the connect pages */
         get: operations["getConnectPage"];
-        /** Set how the creators' pages look */
+        /** Set the appearance of the connect pages */
         put: operations["setConnectPage"];
         post?: never;
         delete?: never;
@@ -700,7 +700,7 @@ export interface paths {
         /** List links */
         get: operations["listConnectSessions"];
         put?: never;
-        /** Make a link for a creator */
+        /** Create a link for a creator */
         post: operations["createConnectSession"];
         delete?: never;
         options?: never;
@@ -715,7 +715,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How a link stands */
+        /** Get the state of a link */
         get: operations["getConnectSession"];
         put?: never;
         post?: never;
@@ -732,7 +732,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Deliveries of events */
+        /** List deliveries of events */
         get: operations["listEventDeliveries"];
         put?: never;
         post?: never;
@@ -749,7 +749,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One delivery of any account */
+        /** Find a delivery */
         get: operations["findDelivery"];
         put?: never;
         post?: never;
@@ -766,7 +766,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What goes wrong */
+        /** List errors */
         get: operations["listErrors"];
         put?: never;
         post?: never;
@@ -783,7 +783,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Events of all accounts, and of the organisation */
+        /** Stream events of the organisation */
         get: operations["streamEvents"];
         put?: never;
         post?: never;
@@ -800,7 +800,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One event of any account */
+        /** Find an event */
         get: operations["findEvent"];
         put?: never;
         post?: never;
@@ -817,7 +817,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Request log */
+        /** List requests */
         get: operations["listLogs"];
         put?: never;
         post?: never;
@@ -834,7 +834,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One request */
+        /** Get a request */
         get: operations["getLog"];
         put?: never;
         post?: never;
@@ -851,7 +851,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Who am I */
+        /** Get the current identity */
         get: operations["getMe"];
         put?: never;
         post?: never;
@@ -869,7 +869,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Audit log */
+        /** List audit entries */
         get: operations["listAudit"];
         put?: never;
         post?: never;
@@ -889,7 +889,7 @@ export interface paths {
         /** List keys */
         get: operations["listKeys"];
         put?: never;
-        /** Mint a key */
+        /** Create a key */
         post: operations["mintKey"];
         delete?: never;
         options?: never;
@@ -941,7 +941,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Sign a browser out */
+        /** Sign out a browser */
         delete: operations["endBrowserSession"];
         options?: never;
         head?: never;
@@ -955,7 +955,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Limits and usage */
+        /** Get limits and usage */
         get: operations["getUsage"];
         put?: never;
         post?: never;
@@ -972,7 +972,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** OpenAPI document */
+        /** Get the OpenAPI document */
         get: operations["getOpenAPI"];
         put?: never;
         post?: never;
@@ -991,7 +991,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Invite somebody */
+        /** Invite a member */
         post: operations["inviteMember"];
         delete?: never;
         options?: never;
@@ -1077,9 +1077,9 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Make trouble on the sandbox */
+        /** Inject a sandbox fault */
         post: operations["setSandboxFault"];
-        /** End the trouble */
+        /** Clear sandbox faults */
         delete: operations["clearSandboxFaults"];
         options?: never;
         head?: never;
@@ -1095,7 +1095,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Make something happen on the sandbox */
+        /** Trigger a sandbox event */
         post: operations["fireSandboxEvent"];
         delete?: never;
         options?: never;
@@ -1112,9 +1112,9 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Make events at a rate */
+        /** Start the sandbox event generator */
         post: operations["startSandboxGenerator"];
-        /** Stop making events */
+        /** Stop the sandbox event generator */
         delete: operations["stopSandboxGenerator"];
         options?: never;
         head?: never;
@@ -1147,7 +1147,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Play the creator in an attempt */
+        /** Act as the creator in a sandbox attempt */
         post: operations["advanceSandboxAttempt"];
         delete?: never;
         options?: never;
@@ -1162,7 +1162,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whom one can sign in as on the sandbox */
+        /** List sandbox personas */
         get: operations["listSandboxPersonas"];
         put?: never;
         post?: never;
@@ -1181,7 +1181,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** A browser's session on the sandbox */
+        /** Create a sandbox browser session */
         post: operations["openSandboxSession"];
         delete?: never;
         options?: never;
@@ -1196,7 +1196,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The SDK catalogue */
+        /** List SDK methods */
         get: operations["listMethods"];
         put?: never;
         post?: never;
@@ -1213,7 +1213,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whether the service is well */
+        /** Get the service status */
         get: operations["getStatus"];
         put?: never;
         post?: never;
@@ -1230,7 +1230,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Calls and events over time */
+        /** Get usage over time */
         get: operations["getUsageSeries"];
         put?: never;
         post?: never;
@@ -1266,7 +1266,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Why a signature does not match */
+        /** Check a webhook signature */
         post: operations["checkSignature"];
         delete?: never;
         options?: never;
@@ -2243,6 +2243,7 @@ export interface components {
         SessionInputBody: {
             account_id?: string;
             allowed_origins?: string[];
+            /** @deprecated */
             deliver?: components["schemas"]["DeliverStruct"];
             expires_in_sec?: number;
             kinds?: string[];

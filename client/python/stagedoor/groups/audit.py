@@ -26,22 +26,21 @@ class AuditGroup(Group):
         return self._iterate("/v1/me/audit", params, ("cursor", "nextCursor", "entries"), options=options)
 
     def list(self, *, options: RequestOptions | None = None, **params: Unpack[AuditListParams]) -> AuditPage:
-        """Audit log.
+        """List audit entries.
 
-        Who changed what in the organisation, newest first. Filters can be combined. A key with `accountIds` sees
-        nothing of other accounts, so its pages can be shorter than `limit`. With `Accept: text/csv` it is a sheet,
-        of up to 10,000 entries.
+        Who changed what in the organisation, newest first. Filters can be combined. A key with `accountIds` does not
+        see entries of other accounts, so its pages can be shorter than `limit`. With `Accept: text/csv` the response
+        is CSV with up to 10,000 entries.
 
         Needs the scope `me:read`.
 
         Arguments:
-            action: Only this action, such as key.mint.
-            actor_id: Only what this key, member or operator did, by its id.
-            target: Only what was done to this, by its id.
-            since: Only entries of then or later.
-            until: Only entries of before.
-            limit: How many entries: up to 100, and 50 if it is left out; of a sheet up to 10000, and as many if it
-                is left out.
-            cursor: nextCursor of the page before.
+            action: Only this action, for example key.mint.
+            actor_id: Only changes by the key, member or operator with this id.
+            target: Only changes to the object with this id.
+            since: Only entries from this time or later.
+            until: Only entries from before this time.
+            limit: The maximum number of entries. JSON: up to 100. Default: 50. CSV: up to 10000. Default: 10000.
+            cursor: nextCursor of the previous page.
         """
         return self._get("/v1/me/audit", params, options=options)

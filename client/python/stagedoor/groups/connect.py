@@ -45,61 +45,61 @@ class ConnectGroup(Group):
 
         Ends the attempt and destroys its secrets. Cancelling again changes nothing.
 
-        Needs the scope `accounts:write`. It works when the quotas are used up: it counts against neither the minute
-        nor the month, but together with its like against 60 calls a minute per organisation.
+        Needs the scope `accounts:write`. It works when the quotas are used up: it counts towards neither the minute
+        nor the month, but towards a separate limit of 60 such calls a minute per organisation.
         """
         return self._change("DELETE", f"/v1/connect/login/{path_segment(attempt_id)}", options=options)
 
     def cookie(self, *, options: RequestOptions | None = None, **params: Unpack[ConnectCookieParams]) -> Attempt:
         """Connect with cookies.
 
-        For accounts of your own: proves a session that was copied from a browser, through the account's region, and
-        seals it.
+        For your own accounts: checks a session that was copied from a browser, through the account's region, and
+        stores it encrypted.
 
         Needs the scope `accounts:write`.
 
         Arguments:
-            account_id: The account to reconnect. Left out, whichever account signs in is connected, or refreshed if
-                it is connected already.
+            account_id: The account to reconnect. Default: the account that signs in is connected, or refreshed if it
+                is already connected.
             cookie: A Cookie header, a JSON export of a browser extension, or a Netscape cookies.txt.
-            cookies: The form that browser extensions export. Members that are not used are ignored. Exactly one of
-                cookie and cookies.
-            headers: Headers that the platform ties to the session; GET /v1/connect/flows names them.
-            label: A name for the account, for yourselves. Left out, an account that is connected already keeps its
-                own.
-            metadata: Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account
-                that is connected already keeps its own.
-            proxy_country: The region by which all of the account's traffic leaves. Left out, an account that is
-                connected already keeps its own, and a new one gets us.
-            reference_id: Your own id of the creator; it stays with the account.
-            supersede: End an open attempt for the same login instead of being refused.
-            user_agent (needed): The browser's name, as it sent it with these cookies.
+            cookies: Cookies in the form that browser extensions export. Unknown members are ignored. Send exactly
+                one of cookie and cookies.
+            headers: Headers that the platform ties to the session. GET /v1/connect/flows lists them.
+            label: Your own name for the account. Default: an account that is already connected keeps its label.
+            metadata: Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters).
+                Default: an account that is already connected keeps its metadata.
+            proxy_country: The region through which all traffic of the account leaves. Default: us for a new account;
+                an account that is already connected keeps its region.
+            reference_id: Your own identifier for the creator. It is stored with the account.
+            supersede: Cancel an open attempt for the same login instead of refusing the request.
+            user_agent (needed): The User-Agent that the browser sent with these cookies.
         """
         return self._change("POST", "/v1/connect/cookie", params, case="snake", key=True, options=options)
 
     def create_session(
         self, *, options: RequestOptions | None = None, **params: Unpack[ConnectCreateSessionParams]
     ) -> ConnectSession:
-        """Make a link for a creator.
+        """Create a link for a creator.
 
-        A page of ours on which the creator signs in, so that no password passes through you. The link is good for
-        one success. Opening it uses nothing up, so mail scanners do no harm.
+        Creates a page on which the creator signs in, so that you never see a password. The link works until one
+        account is connected. Opening it does not use it up, so mail scanners do no harm.
 
         Needs the scope `accounts:write`.
 
         Arguments:
             account_id: The account to reconnect.
-            allowed_origins: Origins that may show the page in a frame and get its messages.
-            deliver: Not supported: this service sends no mail. Send url to the creator yourself.
-            expires_in_sec: Left out, 1800.
-            kinds: Ways to connect that the page offers: credentials, mobile_app. Left out, both.
+            allowed_origins: Origins that may embed the page in a frame and receive its messages.
+            deliver: Deprecated: an email address is rejected, because this service sends no email. Send url to the
+                creator yourself.
+            expires_in_sec: Default: 1800.
+            kinds: The connect methods that the page offers: credentials, mobile_app. Default: both.
             label
-            locale: Left out, the creator's browser decides.
+            locale: Default: the language of the creator's browser.
             proxy_country
             reference_id
-            remember_credentials: Left out, the creator is asked.
-            return_url: Where the creator's browser goes in the end, with status, account_id, reference_id and
-                session_id in the query.
+            remember_credentials: Default: ask.
+            return_url: The address to which the creator's browser goes at the end, with status, account_id,
+                reference_id and session_id in the query.
         """
         return self._change(
             "POST",
@@ -114,24 +114,24 @@ class ConnectGroup(Group):
     def curl(self, *, options: RequestOptions | None = None, **params: Unpack[ConnectCurlParams]) -> CurlAttempt:
         """Connect with a copied cURL command.
 
-        Reads the session out of a browser's Copy as cURL. With `dry_run` the answer is 200 and only says what was
-        found.
+        Reads the session from the command of a browser's Copy as cURL. With `dry_run` the response is 200 and only
+        reports what was found.
 
         Needs the scope `accounts:write`.
 
         Arguments:
-            account_id: The account to reconnect. Left out, whichever account signs in is connected, or refreshed if
-                it is connected already.
-            curl (needed): A browser's Copy as cURL (bash, cmd or PowerShell). It is read, never executed.
-            dry_run: Only say what was found; nothing is stored or counted.
-            label: A name for the account, for yourselves. Left out, an account that is connected already keeps its
-                own.
-            metadata: Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account
-                that is connected already keeps its own.
-            proxy_country: The region by which all of the account's traffic leaves. Left out, an account that is
-                connected already keeps its own, and a new one gets us.
-            reference_id: Your own id of the creator; it stays with the account.
-            supersede: End an open attempt for the same login instead of being refused.
+            account_id: The account to reconnect. Default: the account that signs in is connected, or refreshed if it
+                is already connected.
+            curl (needed): The command from the browser's Copy as cURL (bash, cmd or PowerShell). It is parsed, never
+                executed.
+            dry_run: Only report what was found. Nothing is stored or counted.
+            label: Your own name for the account. Default: an account that is already connected keeps its label.
+            metadata: Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters).
+                Default: an account that is already connected keeps its metadata.
+            proxy_country: The region through which all traffic of the account leaves. Default: us for a new account;
+                an account that is already connected keeps its region.
+            reference_id: Your own identifier for the creator. It is stored with the account.
+            supersede: Cancel an open attempt for the same login instead of refusing the request.
         """
         return self._change(
             "POST",
@@ -146,47 +146,47 @@ class ConnectGroup(Group):
     def get_attempt(
         self, attempt_id: str, *, options: RequestOptions | None = None, **params: Unpack[ConnectGetAttemptParams]
     ) -> Attempt:
-        """Poll an attempt.
+        """Get an attempt.
 
-        Any kind of attempt, until seven days after its end. Send the ETag back in If-None-Match to get 304 while
-        nothing has changed, and `?wait=25` to have the answer held until something has. Two polls per second and
-        attempt are free. The addresses of the creator's pages are null for a key without `accounts:write`.
+        Returns an attempt of any kind, until seven days after its end. Send its ETag in If-None-Match to get 304
+        while nothing has changed, and `?wait=25` to hold the response until something changes. Two polls per second
+        and attempt are free. The addresses of the creator's pages are null for a key without `accounts:write`.
 
         Needs the scope `accounts:read`.
 
         Arguments:
-            wait: The same as Prefer: wait=N.
+            wait: Same as Prefer: wait=N.
         """
         return self._get(f"/v1/connect/login/{path_segment(attempt_id)}", params, options=options)
 
     def get_funnel(
         self, *, options: RequestOptions | None = None, **params: Unpack[ConnectGetFunnelParams]
     ) -> ConnectFunnel:
-        """How far creators come.
+        """Get the connect funnel.
 
-        Of those who began within the time: how many gave what it takes, were asked for more, and got connected. All
-        attempts of one link are one creator. Attempts are kept for 7 days after they end, so that is as far back as
-        it goes. A key with `accountIds` counts those that connect its accounts again.
+        How many of the creators who started in the period entered credentials, were asked for more, and were
+        connected. All attempts of one link count as one creator. Attempts are kept for 7 days after they end, which
+        limits the period. A key with `accountIds` counts only attempts that reconnect its accounts.
 
         Needs the scope `accounts:read`.
 
         Arguments:
-            since: From when on. Left out, and at the earliest, 7 days ago.
-            until: Until when. Left out, now.
+            since: The start of the period, at most 7 days ago. Default: 7 days ago.
+            until: The end of the period. Default: now.
         """
         return self._get("/v1/connect/funnel", params, options=options)
 
     def get_page(self, *, options: RequestOptions | None = None) -> ConnectPage:
-        """How the creators' pages look.
+        """Get the appearance of the connect pages.
 
         Needs the scope `me:read`.
         """
         return self._get("/v1/connect/page", unwrap="page", options=options)
 
     def get_session(self, session_id: str, *, options: RequestOptions | None = None) -> ConnectSession:
-        """How a link stands.
+        """Get the state of a link.
 
-        Its status, attempts and account. The link itself is not shown again.
+        The link's status, attempts and account. The link itself is not shown again.
 
         Needs the scope `accounts:read`.
         """
@@ -209,8 +209,8 @@ class ConnectGroup(Group):
     ) -> AttemptPage:
         """List attempts.
 
-        The newest first. A key with `accountIds` sees those of its accounts; one without `accounts:write` sees no
-        addresses of pages.
+        Newest first. A key with `accountIds` sees the attempts of its accounts. A key without `accounts:write` does
+        not see the addresses of pages.
 
         Needs the scope `accounts:read`.
 
@@ -219,17 +219,17 @@ class ConnectGroup(Group):
             kind
             reference_id
             limit
-            cursor: nextCursor of the page before.
+            cursor: nextCursor of the previous page.
         """
         return self._get("/v1/connect/attempts", params, case="snake", options=options)
 
     def list_flows(self, *, options: RequestOptions | None = None) -> ConnectFlowList:
-        """Ways to connect.
+        """List connect methods.
 
-        What each way asks for, so that a user interface can draw itself. `enabled` is false where the organisation
-        has no platform.
+        The input of each connect method, for building a form from it. `enabled` is false if no platform is available
+        to the organisation.
 
-        Any key may call it.
+        Any key may call this operation.
         """
         return self._get("/v1/connect/flows", options=options)
 
@@ -250,84 +250,83 @@ class ConnectGroup(Group):
     ) -> ConnectSessionPage:
         """List links.
 
-        Links for creators and how they stand, newest first; ended ones for 30 days. The links themselves are not
-        shown again. A key with `accountIds` sees those that connect its accounts again.
+        Links for creators and their states, newest first. Ended links are listed for 30 days. The links themselves
+        are not shown again. A key with `accountIds` sees the links that reconnect its accounts.
 
         Needs the scope `accounts:read`.
 
         Arguments:
             status: Only links in this status.
-            reference_id: Only links with this id of yours.
-            limit: How many links.
-            cursor: nextCursor of the page before.
+            reference_id: Only links with this reference id (your own identifier).
+            limit: The maximum number of links.
+            cursor: nextCursor of the previous page.
         """
         return self._get("/v1/connect/sessions", params, case="snake", options=options)
 
     def login(self, *, options: RequestOptions | None = None, **params: Unpack[ConnectLoginParams]) -> Attempt:
         """Connect with email and password, or by phone.
 
-        Starts a sign-in and answers at once; poll `polling_url`, or hold this answer with `Prefer: wait=N`. Act on
-        `next_actions`, not on a list of states. One login has one open attempt.
+        Starts a sign-in and responds immediately. Poll `polling_url`, or hold this response with `Prefer: wait=N`.
+        Act on `next_actions`, not on a list of states. A login can have one open attempt.
 
         Needs the scope `accounts:write`.
 
         Arguments:
-            account_id: The account to reconnect. Left out, whichever account signs in is connected, or refreshed if
-                it is connected already.
-            auth_type: mobile_app lets the creator approve on their own phone.
+            account_id: The account to reconnect. Default: the account that signs in is connected, or refreshed if it
+                is already connected.
+            auth_type: mobile_app: the creator approves on their own phone.
             email: Required for credentials.
-            label: A name for the account, for yourselves. Left out, an account that is connected already keeps its
-                own.
-            metadata: Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account
-                that is connected already keeps its own.
-            password: Required for credentials. It is sealed at once and destroyed when the attempt ends, unless
-                remember_credentials is set.
-            proxy_country: The region by which all of the account's traffic leaves. Left out, an account that is
-                connected already keeps its own, and a new one gets us.
-            reference_id: Your own id of the creator; it stays with the account.
-            remember_credentials: Keep the credentials, sealed, so that the account can sign in again by itself. Left
-                out, an account that is connected already goes on as it did, and a new one keeps none.
-            supersede: End an open attempt for the same login instead of being refused.
+            label: Your own name for the account. Default: an account that is already connected keeps its label.
+            metadata: Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters).
+                Default: an account that is already connected keeps its metadata.
+            password: Required for credentials. It is encrypted immediately and destroyed when the attempt ends,
+                unless remember_credentials is set.
+            proxy_country: The region through which all traffic of the account leaves. Default: us for a new account;
+                an account that is already connected keeps its region.
+            reference_id: Your own identifier for the creator. It is stored with the account.
+            remember_credentials: Store the credentials, encrypted, so that the account can sign in again
+                automatically. Default: false for a new account; an account that is already connected keeps its
+                setting.
+            supersede: Cancel an open attempt for the same login instead of refusing the request.
         """
         return self._change("POST", "/v1/connect/login", params, case="snake", key=True, options=options)
 
     def mobile(self, *, options: RequestOptions | None = None, **params: Unpack[ConnectMobileParams]) -> Attempt:
-        """Connect by the creator's phone.
+        """Connect with the creator's phone.
 
-        Opens a QR session that the creator approves on their own device. No password passes through you or us. Show
+        Opens a QR session that the creator approves on their own device. Neither you nor we see a password. Show
         `phone_url` as a QR code (`GET …/qr`) or as a link.
 
         Needs the scope `accounts:write`.
 
         Arguments:
-            account_id: The account to reconnect. Left out, whichever account signs in is connected, or refreshed if
-                it is connected already.
-            label: A name for the account, for yourselves. Left out, an account that is connected already keeps its
-                own.
-            metadata: Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account
-                that is connected already keeps its own.
-            proxy_country: The region by which all of the account's traffic leaves. Left out, an account that is
-                connected already keeps its own, and a new one gets us.
-            reference_id: Your own id of the creator; it stays with the account.
-            return_url: Where the creator's browser goes in the end.
-            supersede: End an open attempt for the same login instead of being refused.
+            account_id: The account to reconnect. Default: the account that signs in is connected, or refreshed if it
+                is already connected.
+            label: Your own name for the account. Default: an account that is already connected keeps its label.
+            metadata: Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters).
+                Default: an account that is already connected keeps its metadata.
+            proxy_country: The region through which all traffic of the account leaves. Default: us for a new account;
+                an account that is already connected keeps its region.
+            reference_id: Your own identifier for the creator. It is stored with the account.
+            return_url: The address to which the creator's browser goes at the end.
+            supersede: Cancel an open attempt for the same login instead of refusing the request.
         """
         return self._change("POST", "/v1/connect/mobile", params, case="snake", key=True, options=options)
 
     def resend_code(self, attempt_id: str, *, options: RequestOptions | None = None) -> Attempt:
-        """Send the code again.
+        """Resend the code.
 
-        Has the platform send its code again: three times at most, 30 s apart. Codes sent before stay good.
+        Asks the platform to send its code again: at most three times, 30 s apart. Earlier codes stay valid.
 
         Needs the scope `accounts:write`.
         """
         return self._change("POST", f"/v1/connect/login/{path_segment(attempt_id)}/resend", key=True, options=options)
 
     def send_email_to_creator(self, attempt_id: str, *, options: RequestOptions | None = None) -> Attempt:
-        """Send the platform's mail to the creator.
+        """Send the platform's email to the creator.
 
-        In `needs_email` the platform waits for this before it sends its mail, so that it comes when the creator is
-        there.
+        In the state `needs_email` the platform waits for this call before it sends its email, so that the email
+        arrives while the creator is there.
 
         Needs the scope `accounts:write`.
         """
@@ -339,17 +338,18 @@ class ConnectGroup(Group):
         )
 
     def set_page(self, *, options: RequestOptions | None = None, **params: Unpack[ConnectSetPageParams]) -> ConnectPage:
-        """Set how the creators' pages look.
+        """Set the appearance of the connect pages.
 
-        Replaces colours, scheme, help address and the origins that may frame the pages.
+        Replaces the colours, the scheme, the help address and the origins that may embed the pages.
 
         Needs the scope `me:write`.
 
         Arguments:
-            allowed_origins (needed): Origins that may frame pages of attempts and of sessions that name none.
-            brand_dark (needed): The same on a dark ground; empty to follow brand_light.
-            brand_light (needed): The colour of buttons on a light ground, as #rrggbb; empty for ours. Text on it
-                always has enough contrast: a colour without it is darkened.
+            allowed_origins (needed): Origins that may embed pages of attempts, and of sessions without
+                allowed_origins.
+            brand_dark (needed): The colour of buttons on a dark background; empty to use brand_light.
+            brand_light (needed): The colour of buttons on a light background, as #rrggbb; empty for the default. A
+                colour with too little contrast to its text is darkened.
             help_url (needed)
             scheme (needed)
         """
@@ -358,21 +358,21 @@ class ConnectGroup(Group):
     def submit(
         self, attempt_id: str, *, options: RequestOptions | None = None, **params: Unpack[ConnectSubmitParams]
     ) -> Attempt:
-        """Submit a code, or say that the selfie is done.
+        """Submit a code or confirm a selfie.
 
-        Exactly one of `code`, `selfie_verification_completed` and `otp_channel`. The answer is held for up to 10 s
-        until the platform has judged (`Prefer: wait=N` for another time). A wrong code gives `wrong_2fa_code_retry`;
-        five of them end the attempt.
+        Send exactly one of `code`, `selfie_verification_completed` and `otp_channel`. The response is held for up to
+        10 s until the platform has answered (`Prefer: wait=N` changes the time). A wrong code leads to
+        `wrong_2fa_code_retry`; the fifth ends the attempt.
 
-        Needs the scope `accounts:write`. It works when the quotas are used up: it counts against neither the minute
-        nor the month, but together with its like against 60 calls a minute per organisation.
+        Needs the scope `accounts:write`. It works when the quotas are used up: it counts towards neither the minute
+        nor the month, but towards a separate limit of 60 such calls a minute per organisation.
 
         Arguments:
-            code: The code, 1 to 16 digits or letters. Spaces and dashes do not matter.
-            expected_state: The state that you believe the attempt to be in; 409 if it is in another.
-            otp_channel: Another way to be asked, of otp_channels_available.
-            selfie_verification_completed: True when the creator says that the selfie is taken. The platform is asked
-                whether it is.
+            code: The code, 1 to 16 digits or letters. Spaces and dashes are ignored.
+            expected_state: The state that you expect the attempt to be in. The response is 409 if it is in another.
+            otp_channel: Switch to another channel from otp_channels_available.
+            selfie_verification_completed: True when the creator has taken the selfie. The platform is asked to
+                confirm it.
         """
         return self._change(
             "PUT",

@@ -21,30 +21,31 @@ class EventsGroup(Group):
     """What happened on accounts and in the organisation, in pages."""
 
     def create_token(self, account_id: str, *, options: RequestOptions | None = None) -> EventToken:
-        """A token for a browser.
+        """Create a token for a browser.
 
-        A browser cannot send a key with an EventSource, and must not have one. Make a token on your server and let
-        the browser open the stream with `?token=`. It can be used once, within 60 seconds, for this account; the
-        stream ends when the key does that made it. Such requests are answered with `Access-Control-Allow-Origin: *`.
+        A browser cannot send a key with an EventSource, and must not have one. Create a token on your server and let
+        the browser open the stream with `?token=`. The token works once, within 60 seconds, for this account. The
+        stream ends when the key that created the token is revoked or expires. Such responses have
+        `Access-Control-Allow-Origin: *`.
 
         Needs the scope `accounts:read`.
         """
         return self._change("POST", f"/v1/accounts/{path_segment(account_id)}/events/token", key=True, options=options)
 
     def get(self, event_id: str, *, options: RequestOptions | None = None) -> Event:
-        """One event of any account.
+        """Find an event.
 
-        The event with this id, in the bytes in which it was sent, of whichever account or of the organisation. A key
-        that is limited to accounts finds events of these only.
+        The event with this id, of any account or of the organisation, byte for byte as it was sent. A key that is
+        limited to accounts finds only their events.
 
         Needs the scope `accounts:read`.
         """
         return self._get(f"/v1/events/{path_segment(event_id)}", unwrap="event", options=options)
 
     def get_of_account(self, account_id: str, event_id: str, *, options: RequestOptions | None = None) -> Event:
-        """One event.
+        """Get an event.
 
-        The event with this id, in the bytes in which it was sent.
+        The event with this id, byte for byte as it was sent.
 
         Needs the scope `accounts:read`.
         """
@@ -59,32 +60,33 @@ class EventsGroup(Group):
         return self._iterate("/v1/events", params, ("after", "nextCursor", "events"), options=options)
 
     def list(self, *, options: RequestOptions | None = None, **params: Unpack[EventsListParams]) -> OrgEventPage:
-        """Events of all accounts, and of the organisation.
+        """Stream events of the organisation.
 
-        Server-sent events. The first one is `ready`; then come events with `id`, `event` (the kind) and `data` (the
-        envelope), and a `heartbeat` every 15 seconds. Without a last event id the stream begins now; with one
-        everything behind it is sent first, in order. If that is no longer kept, `ready` says `gap: true` and the
-        stream begins with the oldest. A last event `problem` says why a stream ends; connect again with the last id
+        Server-sent events. The first event is `ready`, followed by events with `id`, `event` (the kind) and `data`
+        (the envelope), and a `heartbeat` every 15 seconds. Without a last event id the stream starts now; with one,
+        all events after it are sent first, in order. If some of them have expired, `ready` has `gap: true` and the
+        stream starts with the oldest. A final event `problem` says why a stream ends. Reconnect with the last id
         that you have seen.
 
-        With `Accept: application/json` the same events come page by page: send `nextCursor` back as `after`, and
-        `wait` to be answered when there is something new. With `latest` and `Accept: application/json` the newest
-        events come first.
+        With `Accept: application/json` the same events come page by page: send `nextCursor` as `after`, and `wait`
+        to hold the response until there is an event. With `latest` and `Accept: application/json` the newest events
+        come first.
 
-        Events of one account are in their order. Cursors of this stream are not those of an account's. A key that is
-        limited to accounts sees events of these only.
+        The stream has the events of all accounts and of the organisation itself. Events of one account are in order.
+        Its cursors differ from those of an account's stream. A key that is limited to accounts sees only their
+        events.
 
         Needs the scope `accounts:read`.
 
         Arguments:
-            events: Only these events: names, families such as message* and account.*, and !name for what to leave
-                out. Repeat it, or separate names by commas.
-            after: Pull: nextCursor of the page before. Left out, from the oldest.
-            limit: Pull: how many events at most.
-            wait: Pull: how many seconds to wait if there is none.
+            events: Only these events: names, patterns such as message* and account.*, and !name to exclude. Repeat
+                the parameter, or separate names with commas.
+            after: Pull: nextCursor of the previous page. Default: start with the oldest event.
+            limit: Pull: the maximum number of events.
+            wait: Pull: seconds to wait for an event if there is none.
             account_id: Only events of this account.
-            latest: Pull: so many of the newest events, newest first, instead of a page behind after.
-            before: With latest: nextCursor of the page before, to go on to older events.
+            latest: Pull: the newest N events, newest first, instead of a page after the cursor.
+            before: With latest: nextCursor of the previous page, to continue with older events.
         """
         return self._get("/v1/events", params, options=options)
 
@@ -102,26 +104,26 @@ class EventsGroup(Group):
     def list_of_account(
         self, account_id: str, *, options: RequestOptions | None = None, **params: Unpack[EventsListOfAccountParams]
     ) -> EventPage:
-        """Events of an account.
+        """Stream events of an account.
 
-        Server-sent events. The first one is `ready`; then come events with `id`, `event` (the kind) and `data` (the
-        envelope), and a `heartbeat` every 15 seconds. Without a last event id the stream begins now; with one
-        everything behind it is sent first, in order. If that is no longer kept, `ready` says `gap: true` and the
-        stream begins with the oldest. A last event `problem` says why a stream ends; connect again with the last id
+        Server-sent events. The first event is `ready`, followed by events with `id`, `event` (the kind) and `data`
+        (the envelope), and a `heartbeat` every 15 seconds. Without a last event id the stream starts now; with one,
+        all events after it are sent first, in order. If some of them have expired, `ready` has `gap: true` and the
+        stream starts with the oldest. A final event `problem` says why a stream ends. Reconnect with the last id
         that you have seen.
 
-        With `Accept: application/json` the same events come page by page: send `nextCursor` back as `after`, and
-        `wait` to be answered when there is something new.
+        With `Accept: application/json` the same events come page by page: send `nextCursor` as `after`, and `wait`
+        to hold the response until there is an event.
 
-        A browser, which cannot send a key, opens the stream with `?token=`.
+        Browsers, which cannot send a key, open the stream with `?token=`.
 
         Needs the scope `accounts:read`.
 
         Arguments:
-            events: Only these events: names, families such as message* and account.*, and !name for what to leave
-                out. Repeat it, or separate names by commas.
-            after: Pull: nextCursor of the page before. Left out, from the oldest.
-            limit: Pull: how many events at most.
-            wait: Pull: how many seconds to wait if there is none.
+            events: Only these events: names, patterns such as message* and account.*, and !name to exclude. Repeat
+                the parameter, or separate names with commas.
+            after: Pull: nextCursor of the previous page. Default: start with the oldest event.
+            limit: Pull: the maximum number of events.
+            wait: Pull: seconds to wait for an event if there is none.
         """
         return self._get(f"/v1/accounts/{path_segment(account_id)}/events", params, options=options)

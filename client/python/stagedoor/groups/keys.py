@@ -19,27 +19,27 @@ class KeysGroup(Group):
     """The organisation's API keys."""
 
     def create(self, *, options: RequestOptions | None = None, **params: Unpack[KeysCreateParams]) -> MintedKey:
-        """Mint a key.
+        """Create a key.
 
-        Issues a key in the caller's organisation. It can never do more than the caller: it holds no other scopes,
-        and what limits the caller limits it too.
+        Creates a key in the caller's organisation. It can never do more than the caller: it cannot have other
+        scopes, and the caller's limits apply to it too.
 
         Needs the scope `me:write`.
 
         Arguments:
-            account_ids: The accounts that the key may use. Left out, all that the calling key may.
-            expires_at: Left out, the key does not expire.
+            account_ids: The accounts that the key may use. Default: all that the calling key may use.
+            expires_at: Default: the key does not expire.
             label (needed): What the key is for.
-            methods: What the key may call: resource.method, resource.*, * or sensitive; with ! in front, what it may
-                not. Denying wins. Left out, everything that the calling key may.
-            scopes: Left out, the key gets the default set.
+            methods: Methods that the key may call: resource.method, resource.*, * or sensitive. A leading ! denies,
+                and denials win. Default: everything that the calling key may call.
+            scopes: Default: the default set of scopes.
         """
         return self._change("POST", "/v1/me/keys", params, key=True, options=options)
 
     def list(self, *, options: RequestOptions | None = None) -> KeyList:
         """List keys.
 
-        All keys of the organisation, revoked ones too, oldest first. Never the keys themselves.
+        All keys of the organisation including revoked ones, oldest first. The keys themselves are never shown.
 
         Needs the scope `me:read`.
         """
@@ -48,10 +48,9 @@ class KeysGroup(Group):
     def revoke(self, key_id: str, *, options: RequestOptions | None = None) -> KeyRevoked:
         """Revoke a key.
 
-        When this has answered, no call that starts later succeeds with the key, on any server. Revoking a key again
-        changes nothing.
+        Calls that start after the response are refused on every server. Revoking a key again changes nothing.
 
-        Needs the scope `me:write`. It works when the quotas are used up: it counts against neither the minute nor
-        the month, but together with its like against 60 calls a minute per organisation.
+        Needs the scope `me:write`. It works when the quotas are used up: it counts towards neither the minute nor
+        the month, but towards a separate limit of 60 such calls a minute per organisation.
         """
         return self._change("DELETE", f"/v1/me/keys/{path_segment(key_id)}", options=options)

@@ -20,10 +20,10 @@ class LogsGroup(Group):
     """The requests that were made, and what goes wrong."""
 
     def get(self, request_id: str, *, options: RequestOptions | None = None) -> Log:
-        """One request.
+        """Get a request.
 
-        The request with this id, as `X-Request-Id` and a problem's `instance` tell it. If you chose an id twice, the
-        newest.
+        The request with this id, from `X-Request-Id` or the `instance` of a problem. If you used an id twice, the
+        newest request.
 
         Needs the scope `usage:read`.
         """
@@ -34,44 +34,46 @@ class LogsGroup(Group):
         return self._iterate("/v1/logs", params, ("cursor", "nextCursor", "logs"), options=options)
 
     def list(self, *, options: RequestOptions | None = None, **params: Unpack[LogsListParams]) -> LogPage:
-        """Request log.
+        """List requests.
 
-        What the organisation's keys called, newest first: never what was sent or answered. Filters can be combined.
-        A request is here a second or two after its answer, and as long as the plan keeps it. A key that is limited
-        to accounts sees requests about these. With `Accept: text/csv` it is a sheet, of up to 10,000 requests.
+        The requests of the organisation's keys, newest first, without the contents of requests and responses.
+        Filters can be combined. A request appears a second or two after its response, and is kept as long as the
+        plan allows. A key that is limited to accounts sees only requests about them. With `Accept: text/csv` the
+        response is CSV with up to 10,000 requests.
 
         Needs the scope `usage:read`.
 
         Arguments:
             account_id: Only requests about this account.
-            method: Only this SDK method, such as messages.send, or this operation of the interface, such as
+            method: Only this SDK method, for example messages.send, or this operation of the API, for example
                 listAccounts.
             status: Only this status, or this class of statuses: 2xx, 4xx, 5xx.
             code: Only requests that ended with this problem.
             key_id: Only requests of this API key.
-            source: Only requests of programs with a key, of people in the dashboard, or of our command line.
-            since: Only requests that began then or later.
-            until: Only requests that began before.
-            limit: How many requests: up to 100, and 50 if it is left out; of a sheet up to 10000, and as many if it
-                is left out.
-            cursor: nextCursor of the page before.
+            source: Only requests from this source. api: programs with a key. dashboard: users of the dashboard. cli:
+                our command line.
+            since: Only requests that started at this time or later.
+            until: Only requests that started before this time.
+            limit: The maximum number of requests. JSON: up to 100. Default: 50. CSV: up to 10000. Default: 10000.
+            cursor: nextCursor of the previous page.
         """
         return self._get("/v1/logs", params, options=options)
 
     def list_errors(
         self, *, options: RequestOptions | None = None, **params: Unpack[LogsListErrorsParams]
     ) -> ErrorGroupList:
-        """What goes wrong.
+        """List errors.
 
-        Requests that ended with a problem, grouped by problem, limit, method and status: how many, since when, on
-        how many accounts. The last 24 hours unless you say otherwise.
+        Requests that ended with a problem, grouped by problem, limit, method and status: how many, since when, and
+        for how many accounts. Default: the last 24 hours.
 
         Needs the scope `usage:read`.
 
         Arguments:
-            source: Only requests of programs with a key, of people in the dashboard, or of our command line.
-            since: Left out, 24 hours ago.
-            until: Left out, now.
-            limit: How many groups.
+            source: Only requests from this source. api: programs with a key. dashboard: users of the dashboard. cli:
+                our command line.
+            since: The start of the period. Default: 24 hours before until.
+            until: The end of the period. Default: now.
+            limit: The maximum number of groups.
         """
         return self._get("/v1/errors", params, options=options)

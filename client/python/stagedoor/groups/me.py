@@ -19,23 +19,23 @@ class MeGroup(Group):
     """The organisation and the key in use."""
 
     def get(self, *, options: RequestOptions | None = None) -> Identity:
-        """Who am I.
+        """Get the current identity.
 
-        Confirms a key and shows its organisation, scopes and limits.
+        Checks the key and returns its organisation, scopes and limits.
 
-        Any key may call it.
+        Any key may call this operation.
         """
         return self._get("/v1/me", options=options)
 
     def update(self, *, options: RequestOptions | None = None, **params: Unpack[IdentityUpdateParams]) -> Identity:
         """Update the organisation.
 
-        Changes the name or the contact address; what is left out stays.
+        Changes the name or the contact address. Omitted fields stay unchanged.
 
         Needs the scope `me:write`.
 
         Arguments:
-            contact_email: Where the service reaches the organisation.
+            contact_email: The address at which the service contacts the organisation.
             name
         """
         return self._change("PATCH", "/v1/me", params, options=options)

@@ -17,18 +17,18 @@ class ProblemsGroup(Group):
     """What each problem means."""
 
     def get(self, code: str, *, options: RequestOptions | None = None) -> Any:
-        """About a problem.
+        """Get the page of a problem.
 
-        What the `type` of a problem links to: cause, example, fix. A page for browsers, JSON otherwise.
+        The page that the `type` of a problem links to: cause, example, fix. HTML for browsers, JSON otherwise.
 
         No key is needed.
         """
         return self._get(f"/problems/{path_segment(code)}", options=options)
 
     def list(self, *, options: RequestOptions | None = None) -> Any:
-        """All problems.
+        """List problems.
 
-        The catalogue of problems. A page for browsers, JSON otherwise.
+        The catalogue of problems. HTML for browsers, JSON otherwise.
 
         No key is needed.
         """

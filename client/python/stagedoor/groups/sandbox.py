@@ -40,19 +40,18 @@ class SandboxGroup(Group):
     ) -> SandboxAccepted:
         """Act as a fan on the sandbox.
 
-        A fan writes, tips or subscribes, and the platform tells everything that comes of it, as it does when it is
-        real: of a tip also its transaction and its notification. `fire_event` sends the one event alone. For sandbox
-        organisations only.
+        A fan writes, tips or subscribes, and the platform emits all resulting events, as the real one does: a tip
+        also causes a transaction and a notification. `fire_event` emits only one event. For sandbox organisations
+        only.
 
         Needs the scope `accounts:write`.
 
         Arguments:
-            amount_cents: What a tip is worth.
-            as_: Who does it.
-            do (needed): What they do.
-            fan_id: The fan's id on the platform. Left out, one of the creator's fans; asked again and again, another
-                each time.
-            text: The words of a message, a tip or a comment.
+            amount_cents: The amount of a tip, in cents.
+            as_: Who acts.
+            do (needed): The action.
+            fan_id: The fan's id on the platform. Default: one of the creator's fans, another one in each call.
+            text: The text of a message, a tip or a comment.
         """
         return self._change(
             "POST",
@@ -65,16 +64,15 @@ class SandboxGroup(Group):
     def advance_attempt(
         self, attempt_id: str, *, options: RequestOptions | None = None, **params: Unpack[SandboxAdvanceAttemptParams]
     ) -> Attempt:
-        """Play the creator in an attempt.
+        """Act as the creator in a sandbox attempt.
 
-        Does what a creator would do with their phone or camera. The answer is held for up to 5 s until the attempt
-        has moved (`Prefer: wait=N` for another time). For sandbox organisations only.
+        Does what a creator would do with their phone or camera. The response is held for up to 5 s until the attempt
+        changes (`Prefer: wait=N` changes the time). For sandbox organisations only.
 
         Needs the scope `accounts:write`.
 
         Arguments:
-            to (needed): What the creator does: scan, approve and deny with their phone, the others with their
-                camera.
+            to (needed): What the creator does: scan, approve and deny use their phone, the others their camera.
         """
         return self._change(
             "POST",
@@ -85,9 +83,9 @@ class SandboxGroup(Group):
         )
 
     def clear_faults(self, account_id: str, *, options: RequestOptions | None = None) -> SandboxFaultsCleared:
-        """End the trouble.
+        """Clear sandbox faults.
 
-        All faults of the account end at once. For sandbox organisations only.
+        Ends all faults of the account immediately. For sandbox organisations only.
 
         Needs the scope `accounts:write`.
         """
@@ -96,17 +94,17 @@ class SandboxGroup(Group):
     def fire_event(
         self, account_id: str, *, options: RequestOptions | None = None, **params: Unpack[SandboxFireEventParams]
     ) -> SandboxAccepted:
-        """Make something happen on the sandbox.
+        """Trigger a sandbox event.
 
-        A fan writes, tips, subscribes: it really happens on the platform, which emits this one event on the
-        account's socket; later calls show it too, with what comes of it, such as the transaction of a tip. For
-        sandbox organisations only.
+        A fan writes, tips or subscribes. It really happens on the platform, which emits this one event on the
+        account's socket. Later calls also show it with its effects, such as the transaction of a tip. For sandbox
+        organisations only.
 
         Needs the scope `accounts:write`.
 
         Arguments:
-            data: What is to be in it. All of it may be left out.
-            event (needed): The kind of event, such as message, tips or subscribed.
+            data: The contents of the event. All fields are optional.
+            event (needed): The kind of event, for example message, tips or subscribed.
         """
         return self._change(
             "POST",
@@ -117,9 +115,9 @@ class SandboxGroup(Group):
         )
 
     def list_personas(self, *, options: RequestOptions | None = None) -> PersonaList:
-        """Whom one can sign in as on the sandbox.
+        """List sandbox personas.
 
-        Logins by what happens to whoever signs in with them, and the codes they take. For sandbox organisations
+        The logins of the sandbox with what each one does, and the codes that they accept. For sandbox organisations
         only.
 
         Needs the scope `accounts:read`.
@@ -129,9 +127,9 @@ class SandboxGroup(Group):
     def open_session(
         self, *, options: RequestOptions | None = None, **params: Unpack[SandboxOpenSessionParams]
     ) -> SandboxSession:
-        """A browser's session on the sandbox.
+        """Create a sandbox browser session.
 
-        A fresh session of a login, as a signed-in browser would have it, to try the cookie and cURL ways to connect.
+        A new session of a login, as a signed-in browser would have it, to try the connect methods cookie and cURL.
         For sandbox organisations only.
 
         Needs the scope `accounts:write`.
@@ -144,8 +142,8 @@ class SandboxGroup(Group):
     def reset_login(self, account_id: str, *, options: RequestOptions | None = None) -> Account:
         """End an account's session on the sandbox.
 
-        The platform ends the session. The next call or probe finds out, and the account signs in again or asks for a
-        person. For sandbox organisations only.
+        The platform ends the session. The next call or check notices it, and the account signs in again or needs to
+        be reconnected by a person. For sandbox organisations only.
 
         Needs the scope `accounts:write`.
         """
@@ -160,21 +158,21 @@ class SandboxGroup(Group):
     def set_fault(
         self, account_id: str, *, options: RequestOptions | None = None, **params: Unpack[SandboxSetFaultParams]
     ) -> SandboxFault:
-        """Make trouble on the sandbox.
+        """Inject a sandbox fault.
 
-        The platform gives the account trouble for a while: what your calls and the account's state make of it is
-        what they would make of the real thing. Several faults can be in force. For sandbox organisations only.
+        The platform misbehaves for this account for a while. Your calls and the account's state react as they would
+        to a real fault. Several faults can be active at the same time. For sandbox organisations only.
 
         Needs the scope `accounts:write`.
 
         Arguments:
-            count: How many calls it strikes at most; the live connection does not use it up. Left out, everything;
-                otp_next one sign-in.
-            kind (needed): rate_limit answers 429, error a status of your choice, slow delays every answer, down
-                answers 503, otp_next asks for a code at the next sign-in.
-            seconds: How long it lasts. Left out, 60; otp_next lasts until it has struck.
-            value: rate_limit: the seconds of Retry-After, 5 if left out. error: a status from 400 to 599, 500 if
-                left out. slow: milliseconds, 3000 if left out. The others take none.
+            count: The maximum number of calls that are affected. The live connection does not count. Default: no
+                limit; one sign-in for otp_next.
+            kind (needed): rate_limit: the platform returns 429. error: it returns a status of your choice. slow: it
+                delays every response. down: it returns 503. otp_next: it asks for a code at the next sign-in.
+            seconds: How long the fault lasts, in seconds. Default: 60; otp_next lasts until it was applied.
+            value: rate_limit: the seconds of Retry-After. Default: 5. error: a status from 400 to 599. Default: 500.
+                slow: milliseconds. Default: 3000. Not allowed for the other kinds.
         """
         return self._change(
             "POST",
@@ -187,16 +185,16 @@ class SandboxGroup(Group):
     def start_generator(
         self, account_id: str, *, options: RequestOptions | None = None, **params: Unpack[SandboxStartGeneratorParams]
     ) -> SandboxGenerator:
-        """Make events at a rate.
+        """Start the sandbox event generator.
 
-        Things happen to the account for a while: mostly messages, some tips, likes and new fans. A second order
-        replaces the first. For sandbox organisations only.
+        Generates events for the account at a rate for a while: mostly messages, some tips, likes and new fans.
+        Another call replaces the running generator. For sandbox organisations only.
 
         Needs the scope `accounts:write`.
 
         Arguments:
-            per_second (needed): How many events a second.
-            seconds (needed): For how long.
+            per_second (needed): Events per second.
+            seconds (needed): The duration in seconds.
         """
         return self._change(
             "POST",
@@ -207,9 +205,9 @@ class SandboxGroup(Group):
         )
 
     def stop_generator(self, account_id: str, *, options: RequestOptions | None = None) -> SandboxGeneratorStopped:
-        """Stop making events.
+        """Stop the sandbox event generator.
 
-        What was made stays. For sandbox organisations only.
+        Events that were generated stay. For sandbox organisations only.
 
         Needs the scope `accounts:write`.
         """

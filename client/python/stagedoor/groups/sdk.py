@@ -19,9 +19,9 @@ class SdkGroup(Group):
     """What can be called."""
 
     def get_open_api(self, *, options: RequestOptions | None = None) -> Any:
-        """OpenAPI document.
+        """Get the OpenAPI document.
 
-        This document. It has an ETag.
+        This document. The response has an ETag.
 
         No key is needed.
         """
@@ -30,18 +30,16 @@ class SdkGroup(Group):
     def list_methods(
         self, *, options: RequestOptions | None = None, **params: Unpack[SdkListMethodsParams]
     ) -> MethodCatalog:
-        """The SDK catalogue.
+        """List SDK methods.
 
-        Every method that can be called on an account, with its arguments and its result. Which ones depends on the
-        key's environment, and on the `methods` that the key is limited to. Reading it costs nothing; the answer has
-        an ETag.
+        Every method that can be called on an account, with its arguments and result. The list depends on the key's
+        environment, and on the `methods` that the key is limited to. This call is free; the response has an ETag.
 
-        Any key may call it.
+        Any key may call this operation.
 
         Arguments:
             resource: Only the methods of this resource.
-            access: Only methods that read, or that write.
-            format: compact leaves the schemas out; openapi is a document for code generators; mcp is a list of
-                tools.
+            access: Only read methods, or only write methods.
+            format: compact omits the schemas; openapi is a document for code generators; mcp is a list of tools.
         """
         return self._get("/v1/sdk/methods", params, options=options)

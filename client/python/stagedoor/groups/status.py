@@ -16,10 +16,10 @@ class StatusGroup(Group):
     """Whether the service is well."""
 
     def get(self, *, options: RequestOptions | None = None) -> ServiceStatus:
-        """Whether the service is well.
+        """Get the service status.
 
-        The regions that accounts use, and what the operators have to say. Reading it costs nothing.
+        The state of the regions that accounts use, and the operators' message. This call is free.
 
-        Any key may call it.
+        Any key may call this operation.
         """
         return self._get("/v1/status", options=options)

@@ -27,28 +27,28 @@ class TeamGroup(Group):
     """The people of the organisation, and their browsers."""
 
     def end_session(self, session_id: str, *, options: RequestOptions | None = None) -> BrowserSessionEnded:
-        """Sign a browser out.
+        """Sign out a browser.
 
-        When this has answered, no call that starts later succeeds with the browser, on any server. A member sees
-        their own; who holds `me:write` sees all of the organisation's.
+        Calls of the browser that start after the response are refused on every server. Members see their own
+        sessions; a caller with `me:write` sees all sessions of the organisation.
 
-        Needs the scope `me:read`. It works when the quotas are used up: it counts against neither the minute nor the
-        month, but together with its like against 60 calls a minute per organisation.
+        Needs the scope `me:read`. It works when the quotas are used up: it counts towards neither the minute nor the
+        month, but towards a separate limit of 60 such calls a minute per organisation.
         """
         return self._change("DELETE", f"/v1/me/sessions/{path_segment(session_id)}", options=options)
 
     def invite(self, *, options: RequestOptions | None = None, **params: Unpack[TeamInviteParams]) -> InvitationSent:
-        """Invite somebody.
+        """Invite a member.
 
-        Makes a link by which somebody joins the organisation. It works for 7 days; another invitation to the same
-        address replaces it. This service sends no mail. Nobody gives a role that may do more than they may
-        themselves; only owners make, change or remove owners.
+        Creates a link to join the organisation. It works for 7 days; another invitation to the same address replaces
+        it. This service sends no email: send the link yourself. A caller cannot grant a role with more rights than
+        their own. Only owners can add, change or remove owners.
 
         Needs the scope `me:write`.
 
         Arguments:
-            email (needed): Who is invited. Only somebody who signs in with this address, verified by the identity
-                provider, can accept.
+            email (needed): The address to invite. Only a user who signs in with this address, verified by the
+                identity provider, can accept.
             role (needed)
         """
         return self._change("POST", "/v1/org/invitations", params, key=True, options=options)
@@ -56,7 +56,7 @@ class TeamGroup(Group):
     def list_members(self, *, options: RequestOptions | None = None) -> Team:
         """List members and invitations.
 
-        Who can sign in to the organisation's dashboard, and with which role.
+        The users who can sign in to the organisation's dashboard, with their roles.
 
         Needs the scope `me:read`.
         """
@@ -65,8 +65,8 @@ class TeamGroup(Group):
     def list_sessions(self, *, options: RequestOptions | None = None) -> BrowserSessionList:
         """List signed-in browsers.
 
-        Browsers that are signed in to the dashboard and have opened this organisation. A member sees their own; who
-        holds `me:write` sees all of the organisation's.
+        Browsers that are signed in to the dashboard and have opened this organisation. Members see their own
+        sessions; a caller with `me:write` sees all sessions of the organisation.
 
         Needs the scope `me:read`.
         """
@@ -75,9 +75,9 @@ class TeamGroup(Group):
     def remove_member(self, member_id: str, *, options: RequestOptions | None = None) -> MemberRemoved:
         """Remove a member.
 
-        When this has answered, no call that starts later succeeds with a browser of the member's, on any server.
-        Keys that the member has minted belong to the organisation and stay. Nobody gives a role that may do more
-        than they may themselves; only owners make, change or remove owners.
+        Calls from the member's browsers that start after the response are refused on every server. Keys that the
+        member created belong to the organisation and stay. A caller cannot grant a role with more rights than their
+        own. Only owners can add, change or remove owners.
 
         Needs the scope `me:write`.
         """
@@ -88,8 +88,8 @@ class TeamGroup(Group):
     ) -> Member:
         """Change a member's role.
 
-        When this has answered, calls that start later are judged by the new role, on every server. Nobody gives a
-        role that may do more than they may themselves; only owners make, change or remove owners.
+        The new role applies on every server to calls that start after the response. A caller cannot grant a role
+        with more rights than their own. Only owners can add, change or remove owners.
 
         Needs the scope `me:write`.
 
@@ -107,7 +107,7 @@ class TeamGroup(Group):
     def withdraw_invitation(self, invitation_id: str, *, options: RequestOptions | None = None) -> InvitationWithdrawn:
         """Withdraw an invitation.
 
-        Its link no longer works. Nobody gives a role that may do more than they may themselves; only owners make,
+        The link stops working. A caller cannot grant a role with more rights than their own. Only owners can add,
         change or remove owners.
 
         Needs the scope `me:write`.

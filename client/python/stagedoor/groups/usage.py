@@ -19,34 +19,34 @@ class UsageGroup(Group):
     """Limits, and what is used of them."""
 
     def get(self, *, options: RequestOptions | None = None, **params: Unpack[UsageGetParams]) -> Usage:
-        """Limits and usage.
+        """Get limits and usage.
 
-        What is left of each limit right now, and what was used this month. Reading it costs nothing. The breakdown
-        follows the total within a second or two. The sums are the organisation's, whatever the key is limited to.
+        What is left of each limit, and what was used this month. This call is free. The breakdown follows the total
+        within a second or two. The totals are those of the organisation, even for a key with limits.
 
         Needs the scope `usage:read`.
 
         Arguments:
-            account_id: Also what is left of this account's limits.
+            account_id: Include what is left of this account's limits.
         """
         return self._get("/v1/me/usage", params, options=options)
 
     def get_series(
         self, *, options: RequestOptions | None = None, **params: Unpack[UsageGetSeriesParams]
     ) -> UsageSeries:
-        """Calls and events over time.
+        """Get usage over time.
 
-        What charts are drawn from: calls by outcome, how long they took, and what became of events, by hour for up
-        to 31 days or by day for up to 366. The last point grows; it follows what happens within a second or two. A
-        key that is limited to accounts sees calls on these.
+        Data for charts: calls by outcome, their durations, and events, by hour for up to 31 days or by day for up to
+        366. The last point is still growing, with a delay of a second or two. A key that is limited to accounts sees
+        only calls on them.
 
         Needs the scope `usage:read`.
 
         Arguments:
-            since: From when on; it is taken back to the beginning of its hour or day. Left out, 24 hours before
-                until, or 30 days by day.
-            until: Until when; it is taken on to the end of its hour or day. Left out, now.
-            by: How long a point is. Days are those of UTC.
+            since: The start of the period, rounded down to the hour or day. Default: 24 hours before until, or 30
+                days with by=day.
+            until: The end of the period, rounded up to the hour or day. Default: now.
+            by: The length of a point. Days are in UTC.
             account_id: Only calls on this account.
         """
         return self._get("/v1/usage/series", params, options=options)

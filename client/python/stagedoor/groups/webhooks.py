@@ -41,39 +41,40 @@ class WebhooksGroup(Group):
     def check_signature(
         self, *, options: RequestOptions | None = None, **params: Unpack[WebhooksCheckSignatureParams]
     ) -> SignatureCheck:
-        """Why a signature does not match.
+        """Check a webhook signature.
 
-        Give a delivery as your receiver has it. The answer names the cause: the wrong secret, that of another
-        account or the one before, a body that was changed and how, a header that is missing or not as it was sent.
-        Nothing of what you send is stored or logged.
+        Send a delivery as your receiver got it to see why its signature does not match. The response names the
+        cause: a wrong secret, the secret of another account or the previous one, a changed body and how it changed,
+        a missing or altered header. Nothing that you send is stored or logged.
 
         Needs the scope `webhooks:read`.
 
         Arguments:
-            account_id: Whose webhook it was sent to. Left out, the event or the body tells.
-            body: The body as the receiver had it when it checked the signature. Give this or bodyBase64.
-            body_base64: The same in base64, for bytes that are not text.
-            event_id: The event that was sent, to compare the body with. Left out, the headers or the body tell.
-            headers (needed): The headers as received; only those of webhooks matter.
-            received_at: When it was received. Left out, now.
-            secret: The secret that the receiver uses. Left out, the webhook's own is used.
+            account_id: The account to whose webhook the delivery was sent. Default: taken from the event or the
+                body.
+            body: The body with which the receiver checked the signature. Send this or bodyBase64.
+            body_base64: The same in base64, for a body that is not text.
+            event_id: The event to compare the body with. Default: taken from the headers or the body.
+            headers (needed): The headers as received. Only webhook headers are used.
+            received_at: When the delivery was received. Default: now.
+            secret: The secret that the receiver uses. Default: the webhook's secret.
         """
         return self._change("POST", "/v1/webhooks/check-signature", params, key=True, options=options)
 
     def delete(self, account_id: str, *, options: RequestOptions | None = None) -> WebhookDeleted:
         """Delete an account's webhook.
 
-        Deliveries that wait are dropped. The events stay in the log.
+        Pending deliveries are dropped. The events stay in the log.
 
-        Needs the scope `webhooks:write`. It works when the quotas are used up: it counts against neither the minute
-        nor the month, but together with its like against 60 calls a minute per organisation.
+        Needs the scope `webhooks:write`. It works when the quotas are used up: it counts towards neither the minute
+        nor the month, but towards a separate limit of 60 such calls a minute per organisation.
         """
         return self._change("DELETE", f"/v1/accounts/{path_segment(account_id)}/webhook", options=options)
 
     def find_delivery(self, delivery_id: str, *, options: RequestOptions | None = None) -> Delivery:
-        """One delivery of any account.
+        """Find a delivery.
 
-        The delivery with this id. A key that is limited to accounts finds deliveries of these only.
+        The delivery with this id, of any account. A key that is limited to accounts finds only their deliveries.
 
         Needs the scope `webhooks:read`.
         """
@@ -82,14 +83,14 @@ class WebhooksGroup(Group):
     def get(self, account_id: str, *, options: RequestOptions | None = None) -> Webhook:
         """Get an account's webhook.
 
-        Its configuration, and in `health` how delivery goes. The signing secret is not shown again.
+        The configuration, and the state of delivery in `health`. The signing secret is not shown again.
 
         Needs the scope `webhooks:read`.
         """
         return self._get(f"/v1/accounts/{path_segment(account_id)}/webhook", unwrap="webhook", options=options)
 
     def get_delivery(self, account_id: str, delivery_id: str, *, options: RequestOptions | None = None) -> Delivery:
-        """One delivery.
+        """Get a delivery.
 
         Needs the scope `webhooks:read`.
         """
@@ -108,16 +109,16 @@ class WebhooksGroup(Group):
     def list(self, *, options: RequestOptions | None = None, **params: Unpack[WebhooksListParams]) -> WebhookPage:
         """List webhooks.
 
-        The webhooks of all accounts, each as `GET /v1/accounts/{id}/webhook` shows it, with its account. A key that
-        is limited to accounts sees those of these.
+        The webhooks of all accounts, each as in `GET /v1/accounts/{id}/webhook`, with its account. A key that is
+        limited to accounts sees only their webhooks.
 
         Needs the scope `webhooks:read`.
 
         Arguments:
-            state: Only webhooks in this state. Lagging ones are healthy, and do not keep up; attention stands for
+            state: Only webhooks in this state. lagging: healthy, but behind its events. attention stands for
                 failing, disabled and lagging.
-            limit: How many webhooks.
-            cursor: nextCursor of the page before.
+            limit: The maximum number of webhooks.
+            cursor: nextCursor of the previous page.
         """
         return self._get("/v1/webhooks", params, options=options)
 
@@ -135,19 +136,19 @@ class WebhooksGroup(Group):
     def list_deliveries(
         self, account_id: str, *, options: RequestOptions | None = None, **params: Unpack[WebhooksListDeliveriesParams]
     ) -> DeliveryPage:
-        """Delivery log.
+        """List deliveries.
 
-        Every attempt to deliver an event, newest first; a second or two after it was made. Kept for 30 days, also
-        when the webhook is deleted.
+        Every attempt to deliver an event, newest first, with a delay of a second or two. Deliveries are kept for 30
+        days, even if the webhook is deleted.
 
         Needs the scope `webhooks:read`.
 
         Arguments:
-            state: Only deliveries that were accepted, or that were not.
+            state: Only deliveries that were accepted (delivered) or not accepted (failed).
             event: Only deliveries of events with this name, or of the event with this id.
-            after: nextCursor of the page before.
-            limit: How many deliveries.
-            wait: How many seconds to wait if there is none.
+            after: nextCursor of the previous page.
+            limit: The maximum number of deliveries.
+            wait: Seconds to wait for a delivery if there is none.
         """
         return self._get(f"/v1/accounts/{path_segment(account_id)}/webhook/deliveries", params, options=options)
 
@@ -160,28 +161,28 @@ class WebhooksGroup(Group):
     def list_event_deliveries(
         self, *, options: RequestOptions | None = None, **params: Unpack[WebhooksListEventDeliveriesParams]
     ) -> DeliveryPage:
-        """Deliveries of events.
+        """List deliveries of events.
 
-        Every attempt to deliver these events, newest first, of whichever account they are. Tests and ephemeral
-        events are not stored, and have none here. A key that is limited to accounts sees deliveries of these.
+        Every attempt to deliver these events of any account, newest first. Tests and ephemeral events are not stored
+        and have no deliveries here. A key that is limited to accounts sees only their deliveries.
 
         Needs the scope `webhooks:read`.
 
         Arguments:
-            event (needed): The id of an event, or up to 50 of them, separated by commas.
-            limit: How many deliveries.
-            after: nextCursor of the page before.
+            event (needed): Up to 50 ids of events, separated by commas.
+            limit: The maximum number of deliveries.
+            after: nextCursor of the previous page.
         """
         return self._get("/v1/deliveries", params, options=options)
 
     def pause(self, account_id: str, *, options: RequestOptions | None = None) -> Webhook:
         """Pause a webhook.
 
-        Nothing is sent until it is resumed; events gather in the log as long as the plan keeps them. Pausing again
-        changes nothing.
+        Nothing is sent until the webhook is resumed. Events stay in the log as long as the plan keeps them. Pausing
+        again changes nothing.
 
-        Needs the scope `webhooks:write`. It works when the quotas are used up: it counts against neither the minute
-        nor the month, but together with its like against 60 calls a minute per organisation.
+        Needs the scope `webhooks:write`. It works when the quotas are used up: it counts towards neither the minute
+        nor the month, but towards a separate limit of 60 such calls a minute per organisation.
         """
         return self._change(
             "POST",
@@ -192,10 +193,10 @@ class WebhooksGroup(Group):
         )
 
     def redeliver(self, account_id: str, delivery_id: str, *, options: RequestOptions | None = None) -> Delivery:
-        """Deliver an event again.
+        """Redeliver an event.
 
-        Sends the event of a delivery once more, as the webhook is now, beside the order and whatever the webhook's
-        filter says. It is tried once; the result is in the delivery log.
+        Sends the event of a delivery again with the webhook's current settings, out of order and regardless of its
+        filter. It is tried once; the result is in the delivery log.
 
         Needs the scope `webhooks:write`.
         """
@@ -212,17 +213,17 @@ class WebhooksGroup(Group):
     ) -> Replay:
         """Replay events.
 
-        Sends events of the log again, with their first bytes and ids, in order, beside live ones. It also sends what
-        happened before the webhook was there. Its deliveries carry `X-Webhook-Replay`.
+        Sends events from the log again, with their original bytes and ids, in order, next to live events. It also
+        sends events from before the webhook was created. Its deliveries have the header `X-Webhook-Replay`.
 
         Needs the scope `webhooks:write`.
 
         Arguments:
-            events: Only these events, as in the webhook. The webhook's own filter does not matter here.
-            from_id: The id of the first event. Give this or fromTime.
-            from_time: From when on. Give this or fromId.
-            only_failed: Only events that no delivery got through of.
-            to_time: Until when. Left out, until now.
+            events: Only these events, in the same form as in the webhook. The webhook's own filter does not apply.
+            from_id: The id of the first event. Send this or fromTime.
+            from_time: The start of the period. Send this or fromId.
+            only_failed: Only events that were never delivered successfully.
+            to_time: The end of the period. Default: now.
         """
         return self._change(
             "POST",
@@ -238,14 +239,14 @@ class WebhooksGroup(Group):
     ) -> Webhook:
         """Resume a webhook.
 
-        Goes on with one that is paused or disabled, or tries one that waits at once. With `from` it goes on from
-        another place, also one that is not paused.
+        Resumes a webhook that is paused or disabled, or retries a waiting one immediately. With `from` it continues
+        at another position, even if it is not paused.
 
         Needs the scope `webhooks:write`.
 
         Arguments:
-            from_: cursor goes on where delivery stopped, now behind everything there is, and a cursor (the id of an
-                event on the stream, or health.cursor) behind that event. Left out, cursor.
+            from_: cursor continues where delivery stopped. now skips the backlog. The cursor of an event (its id on
+                the stream, or health.cursor) continues after that event. Default: cursor.
         """
         return self._change(
             "POST",
@@ -261,13 +262,13 @@ class WebhooksGroup(Group):
     ) -> Webhook:
         """Rotate the signing secret.
 
-        The new secret signs from now on. For `overlapSec` the old one does as well: in
+        The new secret signs from now on. For `overlapSec` seconds the old one also signs: in
         `X-Webhook-Signature-Previous`, and as a second signature in `webhook-signature`.
 
         Needs the scope `webhooks:write`.
 
         Arguments:
-            overlap_sec: For how long the old secret signs as well. Left out, 86400.
+            overlap_sec: How long the old secret also signs, in seconds. Default: 86400.
         """
         return self._change(
             "POST",
@@ -283,20 +284,22 @@ class WebhooksGroup(Group):
     ) -> Webhook:
         """Set an account's webhook.
 
-        Registers the webhook, or replaces it; an account has one. A new one gets the events that happen from now on,
-        and `replay` sends older ones. What failed is tried again at once. The answer has the `signingSecret`: store
-        it, it verifies deliveries.
+        Creates or replaces the webhook; an account has at most one. A new webhook gets the events from now on;
+        `replay` sends older ones. Failed deliveries are retried immediately. The response has the `signingSecret`:
+        store it to verify deliveries.
 
         Needs the scope `webhooks:write`.
 
         Arguments:
-            events: Only these events: names, families such as message* and account.*, and !name for what to leave
-                out. Left out, every event.
-            max_in_flight: With ordering none: how many deliveries may be under way. Left out, 8.
-            ordering: strict delivers one event after the other, none up to maxInFlight at once. Left out, strict.
-            signing_secret: 16 to 128 printable characters. Left out, the secret there is stays, or one is made.
-            url (needed): Where events are sent: https, a public host, no user name or password. It must resolve to
-                public addresses now and whenever something is sent; redirects are not followed.
+            events: Only these events: names, patterns such as message* and account.*, and !name to exclude. Default:
+                every event.
+            max_in_flight: With ordering none: the maximum number of concurrent deliveries. Default: 8.
+            ordering: strict delivers one event after the other; none delivers up to maxInFlight events concurrently.
+                Default: strict.
+            signing_secret: 16 to 128 printable characters. Default: the existing secret stays; a new webhook gets a
+                generated one.
+            url (needed): The address to which events are sent: https, a public host, no user name or password. It
+                must resolve to public addresses now and at each delivery. Redirects are not followed.
         """
         return self._change(
             "PUT",
@@ -309,8 +312,8 @@ class WebhooksGroup(Group):
     def test(self, account_id: str, *, options: RequestOptions | None = None) -> WebhookTest:
         """Test an account's webhook.
 
-        Sends an event of the kind `test`, signed like live ones, and reports the answer. Ten a minute; beyond that
-        429 with the reason `webhook_test_rpm`.
+        Sends an event of the kind `test`, signed like live ones, and reports the response. The limit is ten a
+        minute; beyond it the call returns 429 with the reason `webhook_test_rpm`.
 
         Needs the scope `webhooks:write`.
         """

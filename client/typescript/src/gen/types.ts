@@ -44,7 +44,7 @@ export interface Account {
 /** The limits of every account, unless it has its own. */
 export interface AccountDefaults {
   readPerMinute: number;
-  /** When any account's limits are free again at the latest, in Unix seconds. */
+  /** When the full limits of every account are available again at the latest, in Unix seconds. */
   reset: number;
   writePerMinute: number;
 }
@@ -57,20 +57,20 @@ export interface AccountDisconnected {
 
 /** A page of a list: Account. */
 export interface AccountPage {
-  /** In the order in which they were first connected, unless order says otherwise. */
+  /** In the order in which they were first connected, unless order is set. */
   accounts: ListedAccount[];
   /**
-   * How many there are in each state, in those that need attention (attention), and in all of them (total); only with
-   * counts.
+   * Only with counts: the number of accounts in each state, in the states that need attention (attention), and in all
+   * states (total).
    */
   counts?: Record<string, number>;
-  /** Null on the last page, and whenever no limit is given. */
+  /** Null on the last page and without limit. */
   nextCursor: string | null;
 }
 
 /** How many accounts there are. */
 export interface AccountUsage {
-  /** How many are in each state; states that none is in are left out. */
+  /** The number of accounts in each state. States without accounts are omitted. */
   byState: Record<string, number>;
   connected: number;
   /** -1 means unlimited. */
@@ -84,9 +84,9 @@ export interface AccountWebhook {
 
 /** What is left of an account's limits. */
 export interface AccountWindows {
-  /** Calls per minute that read. */
+  /** Read calls per minute. */
   read: UsageWindow;
-  /** Calls per minute that write. */
+  /** Write calls per minute. */
   write: UsageWindow;
 }
 
@@ -186,12 +186,12 @@ export interface AuditEntry {
   /** The fields that changed, each with from and to. */
   changes: unknown;
   id: string;
-  /** Equal for equal sources; the address cannot be read from it. */
+  /** A hash of the source address: equal for equal sources, and not reversible. */
   ipHash: string;
-  /** Changes that failed leave no entry. */
+  /** Failed changes have no entry. */
   outcome: "success";
   requestId: string;
-  /** The id of what was changed. */
+  /** The id of the changed object. */
   target: string;
 }
 
@@ -215,7 +215,7 @@ export interface Balance {
 export interface Banner {
   level: "info" | "warning" | "critical";
   text: string;
-  /** Where more is said; null for nowhere. */
+  /** The address of more information; null if there is none. */
   url: string | null;
 }
 
@@ -227,7 +227,7 @@ export interface BlockedResult {
 /** Who is signed in. */
 export interface BrowserPerson {
   email: string;
-  /** operator for somebody who operates the service and has given a reason; see the audit log. */
+  /** operator for an operator of the service, whose reason is in the audit log. */
   id: string;
 }
 
@@ -236,10 +236,10 @@ export interface BrowserSession {
   createdAt: string;
   /** True for the browser that makes this call. */
   current: boolean;
-  /** When it ends if it is not used again. */
+  /** When the session ends if it is not used again. */
   expiresAt: string;
   id: string;
-  /** To the minute. */
+  /** Accurate to the minute. */
   lastSeenAt: string;
   person: BrowserPerson;
   userAgent: string;
@@ -275,11 +275,11 @@ export interface BundlePage {
 /** How many calls were made. */
 export interface CallUsage {
   failed: number;
-  /** Calls that were refused; they count towards nothing. */
+  /** Calls refused by a limit. They do not count towards any limit. */
   rateLimited: number;
   /** SDK calls that read. */
   read: number;
-  /** Calls that count towards the month; exact and live. */
+  /** Calls that count towards the month, exact and up to date. */
   total: number;
   /** SDK calls that write. */
   write: number;
@@ -378,22 +378,22 @@ export interface ConnectFlowList {
 
 /** How far creators come when they connect. */
 export interface ConnectFunnel {
-  /** The same by the way to connect: credentials, mobile_app, cookie, curl. */
+  /** The same by connect method: credentials, mobile_app, cookie, curl. */
   byMethod: Record<string, ConnectFunnelMethod>;
-  /** Those whom the platform asked for a code, a selfie or their phone. Not everybody is asked. */
+  /** Creators whom the platform asked for a code, a selfie or their phone. It does not ask everyone. */
   challenge: number;
   connected: number;
-  /** Those who gave credentials or a session, or asked for a QR code. */
+  /** Creators who entered credentials, sent a session or requested a QR code. */
   credentials: number;
-  /** Those who tried, and whose last attempt has ended without an account. */
+  /** Creators whose last attempt ended without an account. */
   failed: number;
-  /** Why attempts failed, the most frequent first. A creator who tried three times counts three times here. */
+  /** The reasons why attempts failed, most frequent first. A creator who tried three times counts three times here. */
   failures: FailureCount[];
-  /** Links that were made. */
+  /** Links that were created. */
   linksMade: number;
   /**
-   * Creators who came to where they can connect: links that were opened, by whoever or whatever, and attempts that
-   * began without one.
+   * Creators who reached a connect page or method: links that were opened (possibly by a link preview), and attempts
+   * that started without a link.
    */
   opened: number;
   since: string;
@@ -410,13 +410,13 @@ export interface ConnectFunnelMethod {
 
 /** How the pages look that creators see. */
 export interface ConnectPage {
-  /** Origins that may frame pages of attempts and of sessions that name none. */
+  /** Origins that may embed pages of attempts, and of sessions without allowed_origins. */
   allowed_origins: string[];
-  /** The same on a dark ground; empty to follow brand_light. */
+  /** The colour of buttons on a dark background; empty to use brand_light. */
   brand_dark: string;
   /**
-   * The colour of buttons on a light ground, as #rrggbb; empty for ours. Text on it always has enough contrast: a
-   * colour without it is darkened.
+   * The colour of buttons on a light background, as #rrggbb; empty for the default. A colour with too little contrast
+   * to its text is darkened.
    */
   brand_light: string;
   help_url: string;
@@ -426,12 +426,9 @@ export interface ConnectPage {
 /** A link by which a creator connects on a page of ours. */
 export interface ConnectSession {
   account_id: string | null;
-  /** Ids of the attempts that the creator has made. */
+  /** The ids of the creator's attempts. */
   attempts: string[];
-  /**
-   * The token in the link, for connect.js. It is shown only when it is made, to a key with accounts:write; null
-   * otherwise.
-   */
+  /** The token in the link, for connect.js. It is shown only in the response that creates it; null otherwise. */
   client_token: string | null;
   created_at: string;
   expires_at: string;
@@ -439,13 +436,13 @@ export interface ConnectSession {
   id: string;
   kinds: string[];
   label: string;
-  /** When the link was first opened, also by a link preview; null if it never was. */
+  /** When the link was first opened, possibly by a link preview; null if it never was. */
   opened_at: string | null;
-  /** The account that the link connects again; null for a new one. */
+  /** The account that the link reconnects; null for a new account. */
   reconnect_account_id: string | null;
   reference_id: string | null;
   status: "open" | "in_progress" | "success" | "exited" | "expired";
-  /** The link for the creator. It is shown only when it is made, to a key with accounts:write; null otherwise. */
+  /** The link for the creator. It is shown only in the response that creates it; null otherwise. */
   url: string | null;
 }
 
@@ -538,11 +535,11 @@ export interface CurlAttempt {
 
 /** What was found in a copied command. */
 export interface CurlExtract {
-  /** Names of the cookies that are used. */
+  /** Names of the cookies that will be used. */
   cookies: string[];
-  /** Names of the headers that are used. */
+  /** Names of the headers that will be used. */
   headers: string[];
-  /** Names that the platform needs and that were not there. */
+  /** Names that the platform requires and the command lacks. */
   missing: string[];
 }
 
@@ -556,26 +553,26 @@ export interface Delivery {
   accountId: string;
   /** When the attempt ended. */
   at: string;
-  /** Which attempt it was, from 1. */
+  /** The number of the attempt, from 1. */
   attempt: number;
   /**
-   * live is an ordinary delivery or a repetition of it; retry is an event that was refused and is retried separately,
-   * out of order.
+   * live: an ordinary delivery or its retry. retry: an event that was refused and is retried separately, out of order.
+   * redeliver, replay, test: requested by a call.
    */
   cause: "live" | "retry" | "redeliver" | "replay" | "test";
-  /** The event's place in the account's sequence; null for one that is not stored. */
+  /** The event's position in the account's sequence; null for an event that is not stored. */
   cursor: string | null;
   durationMs: number;
-  /** Why there was no answer; null if there was one. */
+  /** Why there was no response; null if there was one. */
   error: "destination_blocked" | "connect" | "tls" | "timeout" | "connection_broken" | "bad_response" | null;
   /** The event's kind. */
   event: string;
   eventId: string;
   id: string;
-  /** The first KiB of the answer to a delivery that failed; null otherwise. */
+  /** The first KiB of the response to a failed delivery; null otherwise. */
   responseSnippet: string | null;
   state: "delivered" | "failed";
-  /** 0 if there was no answer. */
+  /** 0 if there was no response. */
   status: number;
 }
 
@@ -628,28 +625,28 @@ export interface EarningsGetChargebackRatioResult {
 
 /** Requests that went wrong in the same way. */
 export interface ErrorGroup {
-  /** How many accounts had it. */
+  /** The number of affected accounts. */
   accounts: number;
   /** The problem's code. */
   code: string;
   count: number;
-  /** The first within the time asked for. */
+  /** The time of the first request in the period. */
   firstAt: string;
   lastAt: string;
-  /** The newest; GET /v1/logs/{requestId} tells more. */
+  /** The newest request. GET /v1/logs/{requestId} has its details. */
   lastRequestId: string;
   /** The SDK method or the operation. */
   method: string;
-  /** Which limit refused them, such as org_rpm; null if none did. */
+  /** The limit that refused the requests, for example org_rpm; null if none did. */
   reason: string | null;
-  /** What the newest said. */
+  /** Whether the newest problem was retryable. */
   retryable: boolean;
   status: number;
 }
 
 /** What goes wrong, by kind. */
 export interface ErrorGroupList {
-  /** The most frequent first. */
+  /** Most frequent first. */
   errors: ErrorGroup[];
 }
 
@@ -658,16 +655,16 @@ export interface EventMeta {
   class: "durable" | "ephemeral";
   /** The account's id on the platform. */
   ofUserId: string | null;
-  /** True if the account was deleted: data is null, and the event's id, kind and time are all that is left. */
+  /** True if the account was deleted: data is null, and only the event's id, kind and time remain. */
   purged?: boolean;
-  /** Your own id of the account, if you gave one. */
+  /** Your own identifier for the account; null if it has none. */
   referenceId: string | null;
   sandbox: boolean;
-  /** The version of this form. */
+  /** The version of this format. */
   schema: number;
-  /** Counts the account's events without holes; null for an ephemeral one. */
+  /** The number of the event in the account's sequence, without gaps; null for an ephemeral event. */
   seq: number | null;
-  /** When it happened by the platform's clock, if it says. */
+  /** When the event happened, by the platform's clock; null if the platform does not say. */
   upstreamAt: string | null;
 }
 
@@ -675,15 +672,15 @@ export interface EventMeta {
 export interface EventPage {
   /** Oldest first. */
   events: StagedoorEvent[];
-  /** Whether events behind the cursor can no longer be read. */
+  /** Whether events after the cursor have expired and can no longer be read. */
   gap: boolean;
-  /** Send it as after to go on. */
+  /** Send it as after to continue. */
   nextCursor: string;
 }
 
 /** A token with which a browser follows an account's events. */
 export interface EventToken {
-  /** It must be used before that, 60 seconds from now. */
+  /** The token must be used before this time, 60 seconds from now. */
   expiresAt: string;
   /** Opens one stream of this account: GET /v1/accounts/{id}/events?token=… */
   token: string;
@@ -691,20 +688,20 @@ export interface EventToken {
 
 /** How many events there were. */
 export interface EventUsage {
-  /** Deliveries that webhooks accepted. */
+  /** Deliveries that receivers accepted. */
   delivered: number;
-  /** Attempts that webhooks did not accept. */
+  /** Delivery attempts that receivers did not accept. */
   deliveryFailed: number;
-  /** Events of accounts and of the organisation that were stored. */
+  /** Stored events of accounts and of the organisation. */
   received: number;
-  /** Events sent to streams and pulls; one that two readers got counts twice. */
+  /** Events sent to streams and pulls. An event that two readers got counts twice. */
   streamed: number;
 }
 
 /** How often attempts failed for a reason. */
 export interface FailureCount {
   count: number;
-  /** The code of the failure, as attempts have it. */
+  /** The failure code, as in attempts. */
   reason: string;
 }
 
@@ -847,29 +844,29 @@ export interface HighlightPage {
 
 /** The organisation, the key in use, and what they may. */
 export interface Identity {
-  /** For a member, the browser's; it is in no list. */
+  /** The calling key. For a member, the hidden key of the browser session, which GET /v1/me/keys does not list. */
   key: IdentityKey;
-  /** What sort of caller the key stands for. */
+  /** The type of the caller. */
   kind: "customer";
   /** The organisation's limits, resolved from its plan; -1 means unlimited. */
   limits: Limits;
   /** The person who is signed in to the dashboard; null for a key. */
   member: IdentityMember | null;
   org: IdentityOrg;
-  /** Scopes of the calling key, or of the member's role. */
+  /** The scopes of the calling key or of the member's role. */
   scopes: string[];
 }
 
 /** The key in use. */
 export interface IdentityKey {
-  /** The accounts that the key may use. Left out, all of them. */
+  /** The accounts that the key may use. Absent if it may use all. */
   accountIds?: string[];
   createdAt: string;
   id: string;
-  /** Lists of the keys that it was minted by; they hold as well. */
+  /** The lists of the keys from which this key was created. They apply as well. */
   inheritedMethods?: string[][];
   label: string;
-  /** Patterns of the SDK methods that the key may call. Left out, all of them. */
+  /** Patterns of the SDK methods that the key may call. Absent if it may call all. */
   methods?: string[];
 }
 
@@ -896,7 +893,7 @@ export interface Invitation {
   email: string;
   expiresAt: string;
   id: string;
-  /** The address of a member, or the label of a key. */
+  /** The email address of a member, or the label of a key. */
   invitedBy: string;
   role: "owner" | "admin" | "developer" | "support";
 }
@@ -904,7 +901,7 @@ export interface Invitation {
 /** An invitation that was sent. */
 export interface InvitationSent {
   invitation: Invitation;
-  /** The link to send. It is shown only here, works once, and only for the address. */
+  /** The link to send. It is shown only once, works once, and only for the invited address. */
   url: string;
 }
 
@@ -916,21 +913,21 @@ export interface InvitationWithdrawn {
 
 /** An API key, without its secret. */
 export interface Key {
-  /** The accounts that the key may use. Left out, all of them. */
+  /** The accounts that the key may use. Absent if it may use all. */
   accountIds?: string[];
   createdAt: string;
   /** True for the key that makes this call. */
   current: boolean;
   expiresAt?: string;
-  /** How the key begins, to tell one from another. */
+  /** The first characters of the key, to recognise it. */
   hint: string;
   id: string;
-  /** Lists of the keys that it was minted by; they hold as well. */
+  /** The lists of the keys from which this key was created. They apply as well. */
   inheritedMethods?: string[][];
   label: string;
-  /** About when it last called, within two minutes; null if it never has. */
+  /** Time of its last call, accurate to two minutes; null if it was never used. */
   lastUsedAt: string | null;
-  /** Patterns of the SDK methods that the key may call. Left out, all of them. */
+  /** Patterns of the SDK methods that the key may call. Absent if it may call all. */
   methods?: string[];
   revokedAt?: string;
   scopes: string[];
@@ -982,7 +979,7 @@ export interface Limits {
   maxRequestBytes: number;
   maxResponseBytes: number;
   maxStreamsPerAccount: number;
-  /** Egress regions an account may have. */
+  /** The egress regions that an account can have. */
   proxyCountries: string[];
   uploadMaxBytes: number;
 }
@@ -1027,10 +1024,10 @@ export interface ListPage {
 
 /** An account as it stands in the list. */
 export interface ListedAccount {
-  /** The same by hour, the current one last; only with activity. */
+  /** Only with activity: the same by hour, the current hour last. */
   activity?: number[];
   avatarUrl: string | null;
-  /** Calls in the last 24 hours, the current one included; only with activity. */
+  /** Only with activity: calls in the last 24 hours, including the current hour. */
   calls24h?: number;
   createdAt: string;
   displayName: string;
@@ -1061,7 +1058,7 @@ export interface ListedAccount {
   /** What a person must do: none, wait, solve_challenge, reconnect, open_native, resume, upgrade. The set may grow. */
   userAction: string;
   username: string;
-  /** How delivery to its webhook goes; null if it has none. */
+  /** The state of delivery to its webhook; null if it has none. */
   webhook: AccountWebhook | null;
 }
 
@@ -1070,23 +1067,23 @@ export interface ListedWebhook {
   accountId: string;
   createdAt: string;
   /**
-   * Why nothing is sent: its owner paused it, the operators of this service did, its receiver answered 410, or it
-   * failed for 72 hours. Null while it is enabled.
+   * Why nothing is sent. paused: its owner paused it. operator: the operators of this service did. gone: its receiver
+   * returned 410. failing: it failed for 72 hours. Null while it is enabled.
    */
   disabledReason: "paused" | "operator" | "gone" | "failing" | null;
-  /** False while nothing is sent: it is paused or disabled. */
+  /** False while the webhook is paused or disabled and nothing is sent. */
   enabled: boolean;
   /** Absent if every event is sent. */
   events?: string[];
   health: WebhookHealth;
   /** The account's label, or its name on the platform. */
   label: string;
-  /** How many deliveries may be under way; 1 if they are in order. */
+  /** The maximum number of concurrent deliveries; 1 for ordering strict. */
   maxInFlight: number;
   ordering: "strict" | "none";
-  /** Until when the secret before signs as well; null if it does not. */
+  /** Until when the previous secret also signs; null if it does not. */
   previousSecretUntil: string | null;
-  /** Only when the webhook is written or its secret rotated; store it. */
+  /** Only in responses that set the webhook or rotate its secret. Store it. */
   signingSecret?: string;
   signingSecretLast4: string;
   updatedAt: string;
@@ -1127,45 +1124,43 @@ export interface Log {
   accountId: string | null;
   /** When the request arrived. */
   at: string;
-  /** The size of the request's body. */
+  /** The size of the request body in bytes. */
   bytesIn: number;
-  /** The size of the answer's body. */
+  /** The size of the response body in bytes. */
   bytesOut: number;
   /** The problem's code; null if there was none. */
   code: string | null;
   dryRun: boolean;
-  /** From the request's arrival until it was answered. */
+  /** Time from the arrival of the request to its response. */
   durationMs: number;
-  /**
-   * Which fields of the request the problem pointed at; empty if it pointed at none. What was sent in them is not kept.
-   */
+  /** The fields of the request that the problem pointed at; empty if there are none. Their values are not stored. */
   errors: LogField[];
   /** The HTTP method. */
   http: string;
   keyId: string;
-  /** The SDK method, such as messages.send, or the operation of the interface, such as listAccounts. */
+  /** The SDK method, for example messages.send, or the operation of the API, for example listAccounts. */
   method: string;
-  /** Which limit refused it, such as org_rpm; null if none did. */
+  /** The limit that refused the request, for example org_rpm; null if none did. */
   reason: string | null;
-  /** Whether the answer was that of an earlier request with the same Idempotency-Key. */
+  /** Whether the response was that of an earlier request with the same Idempotency-Key. */
   replayed: boolean;
   requestId: string;
-  /** What the problem said; null if there was none. */
+  /** Whether the problem was retryable; null if there was none. */
   retryable: boolean | null;
-  /** A program with a key, a person in the dashboard, or our command line. */
+  /** api: a program with a key. dashboard: a user of the dashboard. cli: our command line. */
   source: "api" | "dashboard" | "cli";
   status: number;
-  /** The platform's own code; null if it gave none. */
+  /** The platform's own code; null if it returned none. */
   upstreamCode: number | null;
-  /** What the platform and the way to it took of that; null if it was not asked. */
+  /** The part of it that the platform and the connection to it took; null if the platform was not called. */
   upstreamMs: number | null;
 }
 
 /** A field of a request that a problem pointed at. */
 export interface LogField {
-  /** A stable word for what was wrong. */
+  /** A stable word for the error. */
   code: string;
-  /** A JSON pointer into the body, or query/name, header/name, path/name. A * stands for a name that is not kept. */
+  /** A JSON pointer into the body, or query/name, header/name, path/name. A * replaces a name that is not stored. */
   pointer: string;
 }
 
@@ -1310,7 +1305,7 @@ export interface Member {
   email: string;
   id: string;
   joinedAt: string;
-  /** To the minute; null before the first visit. */
+  /** Accurate to the minute; null before the first visit. */
   lastSeenAt: string | null;
   name: string;
   role: "owner" | "admin" | "developer" | "support";
@@ -1356,7 +1351,7 @@ export interface MessagePage {
 
 /** All methods of the platform. */
 export interface MethodCatalog {
-  /** Changes with everything the catalogue holds. */
+  /** Changes with any change of the catalogue. */
   hash: string;
   methods: MethodInfo[];
   /** The names of the methods, by resource. */
@@ -1372,22 +1367,22 @@ export interface MethodInfo {
   access: "read" | "write";
   /** JSON Schema 2020-12 of the arguments. */
   args: unknown;
-  /** The platform finishes later, and an event tells. */
+  /** Asynchronous: the result arrives as an event. */
   async: boolean;
-  /** How many calls it counts as. */
+  /** The number of calls that it counts as. */
   cost: number;
-  /** The version that will do without it. */
+  /** The version that will remove it; null if it is not deprecated. */
   deprecated: string | null;
   description: string;
-  /** It deletes, or cannot be undone. */
+  /** Whether it deletes something or cannot be undone. */
   destructive: boolean;
-  /** Events that it normally causes. */
+  /** The events that it normally causes. */
   emits: string[];
   /** Arguments that work on the sandbox. */
   example: unknown;
-  /** How it may be called. */
+  /** The HTTP methods with which it can be called. */
   http: string[];
-  /** Repeating it is harmless. */
+  /** Whether it is safe to repeat. */
   idempotent: boolean;
   method: string;
   paginated: boolean;
@@ -1396,7 +1391,7 @@ export interface MethodInfo {
   resource: string;
   /** JSON Schema 2020-12 of the result. */
   result: unknown;
-  /** It touches money or legal data. */
+  /** Whether it touches money or legal data. */
   sensitive: boolean;
   since: string;
   timeoutMs: number;
@@ -1404,17 +1399,17 @@ export interface MethodInfo {
 
 /** A new key. Its secret is shown this once. */
 export interface MintedKey {
-  /** The accounts that the key may use. Left out, all of them. */
+  /** The accounts that the key may use. Absent if it may use all. */
   accountIds?: string[];
   createdAt: string;
   expiresAt?: string;
   id: string;
-  /** Lists of the keys that it was minted by; they hold as well. */
+  /** The lists of the keys from which this key was created. They apply as well. */
   inheritedMethods?: string[][];
-  /** The key itself. It is shown only here; store it now. */
+  /** The key itself. It is shown only once; store it now. */
   key: string;
   label: string;
-  /** Patterns of the SDK methods that the key may call. Left out, all of them. */
+  /** Patterns of the SDK methods that the key may call. Absent if it may call all. */
   methods?: string[];
   scopes: string[];
 }
@@ -1476,11 +1471,11 @@ export interface OkResult {
 export interface OrgEventPage {
   /** Oldest first; with latest, newest first. */
   events: StagedoorEvent[];
-  /** Whether events behind the cursor can no longer be read. */
+  /** Whether events after the cursor have expired and can no longer be read. */
   gap: boolean;
   /**
-   * Send it as after to go on; with latest, as before, and null if there are no older events. With a filter a page can
-   * have fewer events than asked for and yet not be the last.
+   * Send it as after to continue. With latest: send it as before; null if there are no older events. With a filter, a
+   * page can have fewer events than requested without being the last.
    */
   nextCursor: string | null;
 }
@@ -1535,22 +1530,28 @@ export interface PayoutsGetEligibilityResult {
 
 /** Somebody whom one can sign in as on the sandbox. */
 export interface Persona {
-  /** What happens, for a person. */
+  /** What the persona does. */
   effect: string;
-  /** Whether it signs in, asks for something first, is refused, meets trouble, or signs in and meets it later. */
+  /**
+   * works: signs in. asks: requires a code or a selfie first. refuses: is refused. breaks: fails while signing in.
+   * later: fails after signing in.
+   */
   group: "works" | "asks" | "refuses" | "breaks" | "later";
-  /** A login of it. With + and anything behind the persona it is another creator. */
+  /** A login of the persona. Adding + and any text after the persona makes another creator. */
   login: string;
   persona: string;
 }
 
 /** Whom one can sign in as on the sandbox, and the codes that work. */
 export interface PersonaList {
-  /** Codes that mean something to every login. */
+  /** Codes with an effect for every login. */
   codes: SandboxCode[];
-  /** A login is any address there. What stands before + or @ is the persona: ok+7@ is another creator like ok@. */
+  /**
+   * A login is any address in this domain. The part before + or @ is the persona: ok+7@ is another creator that behaves
+   * like ok@.
+   */
   domain: string;
-  /** Any is right but bad and none; this one will do. */
+  /** A password that works. Any password works except bad and an empty one. */
   password: string;
   personas: Persona[];
 }
@@ -1725,15 +1726,15 @@ export interface QueueItemPage {
 
 /** What is left of the limits. */
 export interface RateLimits {
-  /** The limits of the account that accountId names. */
+  /** The limits of the account in accountId. */
   account?: AccountWindows;
-  /** What each connected account may be called. */
+  /** The limits of each connected account. */
   accountDefaults: AccountDefaults;
   /** Connect attempts per hour. */
   connectAttempts: UsageWindow;
-  /** Calls per minute of the organisation. */
+  /** The organisation's calls per minute. */
   org: UsageWindow;
-  /** Calls of the organisation in this calendar month (UTC). */
+  /** The organisation's calls in this calendar month (UTC). */
   orgMonth: UsageWindow;
 }
 
@@ -1761,7 +1762,7 @@ export interface ReferralPage {
 
 /** A region by which traffic leaves. */
 export interface Region {
-  /** How long it last took to open a way out, in milliseconds; null if it is not known. */
+  /** The time that the last connection through the region took to open, in milliseconds; null if unknown. */
   latencyMs: number | null;
   ok: boolean;
   region: string;
@@ -1800,9 +1801,9 @@ export interface RemovedResult {
 export interface Replay {
   /** The first event of the range, before the filter. */
   from: string;
-  /** What X-Webhook-Replay says in its deliveries. */
+  /** The value of X-Webhook-Replay in its deliveries. */
   id: string;
-  /** The last one; before from if there is none. */
+  /** The last event of the range. It is before from if the range is empty. */
   to: string;
 }
 
@@ -1835,13 +1836,13 @@ export interface SandboxCode {
 /** Trouble that is made on the sandbox. */
 export interface SandboxFault {
   accepted: boolean;
-  /** When it ends at the latest; null if it lasts until it has struck. */
+  /** When the fault ends at the latest; null if it lasts until it was applied. */
   until: string | null;
 }
 
 /** Says that the trouble is over. */
 export interface SandboxFaultsCleared {
-  /** How many faults were in force. */
+  /** The number of faults that were active. */
   cleared: number;
 }
 
@@ -1854,7 +1855,7 @@ export interface SandboxGenerator {
 
 /** Says whether something ran. */
 export interface SandboxGeneratorStopped {
-  /** Whether something ran. */
+  /** Whether a generator was running. */
   stopped: boolean;
 }
 
@@ -1862,7 +1863,7 @@ export interface SandboxGeneratorStopped {
 export interface SandboxSession {
   /** For POST /v1/connect/cookie, with userAgent and headers. */
   cookie: string;
-  /** For POST /v1/connect/curl: the same as Chrome copies it. */
+  /** For POST /v1/connect/curl: the same session as a command, as Chrome copies it. */
   curl: string;
   headers: Record<string, string>;
   userAgent: string;
@@ -1884,11 +1885,11 @@ export interface SeriesPoint {
 
 /** Whether the service is well. */
 export interface ServiceStatus {
-  /** What the operators have to say; null if nothing. */
+  /** A message from the operators; null if there is none. */
   banner: Banner | null;
-  /** The same in words. */
+  /** The status as a sentence. */
   message: string;
-  /** Where traffic to platforms leaves, as this server sees it. */
+  /** The egress regions, as this server sees them. */
   regions: Region[];
   /** down if no region works. */
   status: "normal" | "degraded" | "down";
@@ -1931,17 +1932,17 @@ export interface SharedResult {
 
 /** What became of a signature that was checked. */
 export interface SignatureCheck {
-  /** Whose webhook it was held against; null if that is not known. */
+  /** The account whose webhook was compared; null if unknown. */
   accountId: string | null;
-  /** What was noticed, the most telling first. */
+  /** The observations, most important first. */
   details: SignatureDetail[];
-  /** The stored event that the body was compared with; null if there is none. */
+  /** The stored event with which the body was compared; null if there is none. */
   eventId: string | null;
-  /** What is the matter and what to do, for a person. */
+  /** An explanation of the problem and what to do. */
   message: string;
-  /** With other_account: whose secret it is. */
+  /** With other_account: the account whose secret was used. */
   secretOfAccountId: string | null;
-  /** match and timestamp_old mean that the signature is right. */
+  /** match and timestamp_old mean that the signature is correct. */
   verdict:
     | "match"
     | "timestamp_old"
@@ -1956,7 +1957,7 @@ export interface SignatureCheck {
 
 /** What was looked at. */
 export interface SignatureDetail {
-  /** Such as trailing_newline, reserialized, charset, truncated, no_prefix. The set may grow. */
+  /** For example trailing_newline, reserialized, charset, truncated or no_prefix. More codes may be added. */
   code: string;
   message: string;
 }
@@ -2155,7 +2156,7 @@ export interface TaxStatus {
 
 /** The people of the organisation. */
 export interface Team {
-  /** Those that can still be taken up. */
+  /** Invitations that can still be accepted. */
   invitations: Invitation[];
   /** In the order in which they joined. */
   members: Member[];
@@ -2252,7 +2253,7 @@ export interface UploadPart {
 
 /** A part that was sent. */
 export interface UploadedPart {
-  /** What the platform calls the part; uploads.complete takes it. */
+  /** The platform's tag of the part, an argument of uploads.complete. */
   etag: string;
   number: number;
 }
@@ -2278,45 +2279,45 @@ export interface Usage {
 
 /** Numbers of a time. */
 export interface UsageFigures {
-  /** All calls: succeeded, limited, clientErrors and failed together. */
+  /** All calls: the sum of succeeded, limited, clientErrors and failed. */
   calls: number;
-  /** Answered with another 4xx. */
+  /** Calls with another 4xx response. */
   clientErrors: number;
-  /** Deliveries that webhooks accepted. */
+  /** Deliveries that receivers accepted. */
   delivered: number | null;
-  /** Attempts that webhooks did not accept. */
+  /** Delivery attempts that receivers did not accept. */
   deliveryFailed: number | null;
   /**
-   * Events that were stored. Null, as the next two, for an account and for a key that is limited to accounts: events
-   * are counted for the organisation.
+   * Stored events. This and the next two are null for an account and for a key that is limited to accounts, because
+   * events are counted per organisation.
    */
   eventsReceived: number | null;
-  /** Answered with a 5xx. */
+  /** Calls with a 5xx response. */
   failed: number;
-  /** Refused because of a limit; they count towards nothing. */
+  /** Calls refused by a limit. They do not count towards any limit. */
   limited: number;
   /**
-   * Half of the calls took no longer, in milliseconds; null if there was none. Streams, held answers and refused calls
-   * do not count here.
+   * The median duration of calls in milliseconds; null if there were none. Streams, held responses and refused calls do
+   * not count.
    */
   p50Ms: number | null;
-  /** 19 of 20 calls took no longer. */
+  /** The 95th percentile of the durations. */
   p95Ms: number | null;
   succeeded: number;
 }
 
 /** What was used this month. */
 export interface UsagePeriod {
-  /** Accounts that are connected right now. */
+  /** Accounts that are currently connected. */
   accounts: AccountUsage;
   /** SDK calls by resource. */
   byResource: Record<string, number>;
   calls: CallUsage;
-  /** Attempts to connect, without those that sign in again by themselves. */
+  /** Connect attempts, without automatic sign-ins. */
   connect: AttemptUsage;
   /** Bytes sent to the platform and received from it, by region. */
   egressBytes: Record<string, number>;
-  /** What became of events. */
+  /** Events stored, streamed and delivered. */
   events: EventUsage;
   periodEnd: string;
   periodStart: string;
@@ -2324,31 +2325,31 @@ export interface UsagePeriod {
 
 /** Numbers of an hour or a day. */
 export interface UsagePoint {
-  /** When the point begins. */
+  /** The start of the point. */
   at: string;
-  /** All calls: succeeded, limited, clientErrors and failed together. */
+  /** All calls: the sum of succeeded, limited, clientErrors and failed. */
   calls: number;
-  /** Answered with another 4xx. */
+  /** Calls with another 4xx response. */
   clientErrors: number;
-  /** Deliveries that webhooks accepted. */
+  /** Deliveries that receivers accepted. */
   delivered: number | null;
-  /** Attempts that webhooks did not accept. */
+  /** Delivery attempts that receivers did not accept. */
   deliveryFailed: number | null;
   /**
-   * Events that were stored. Null, as the next two, for an account and for a key that is limited to accounts: events
-   * are counted for the organisation.
+   * Stored events. This and the next two are null for an account and for a key that is limited to accounts, because
+   * events are counted per organisation.
    */
   eventsReceived: number | null;
-  /** Answered with a 5xx. */
+  /** Calls with a 5xx response. */
   failed: number;
-  /** Refused because of a limit; they count towards nothing. */
+  /** Calls refused by a limit. They do not count towards any limit. */
   limited: number;
   /**
-   * Half of the calls took no longer, in milliseconds; null if there was none. Streams, held answers and refused calls
-   * do not count here.
+   * The median duration of calls in milliseconds; null if there were none. Streams, held responses and refused calls do
+   * not count.
    */
   p50Ms: number | null;
-  /** 19 of 20 calls took no longer. */
+  /** The 95th percentile of the durations. */
   p95Ms: number | null;
   succeeded: number;
 }
@@ -2357,20 +2358,19 @@ export interface UsagePoint {
 export interface UsageSeries {
   by: "hour" | "day";
   /**
-   * Events that webhooks should have accepted by now and have not, at most: a webhook that fails, is disabled or lags
-   * holds them up. Those of paused webhooks do not count. Null for an account and for a key that is limited to
-   * accounts.
+   * The maximum number of events that are overdue because a webhook fails, is disabled or lags. Events of paused
+   * webhooks do not count. Null for an account and for a key that is limited to accounts.
    */
   eventsWaiting: number | null;
-  /** The time before, of the same length, to compare with. */
+  /** The totals of the previous period of the same length, for comparison. */
   previous: UsageFigures;
-  /** One point for each hour or day, oldest first, also where nothing happened. */
+  /** One point for each hour or day, oldest first, including those without calls. */
   series: UsagePoint[];
-  /** The beginning of the first point. */
+  /** The start of the first point. */
   since: string;
-  /** All points together. */
+  /** The totals of all points. */
   totals: UsageFigures;
-  /** The end of the last. */
+  /** The end of the last point. */
   until: string;
 }
 
@@ -2379,7 +2379,7 @@ export interface UsageWindow {
   /** -1 means unlimited. */
   limit: number;
   remaining: number;
-  /** When the whole limit is free again, in Unix seconds. */
+  /** When the full limit is available again, in Unix seconds. */
   reset: number;
 }
 
@@ -2452,21 +2452,21 @@ export interface VaultGetDownloadUrlResult {
 export interface Webhook {
   createdAt: string;
   /**
-   * Why nothing is sent: its owner paused it, the operators of this service did, its receiver answered 410, or it
-   * failed for 72 hours. Null while it is enabled.
+   * Why nothing is sent. paused: its owner paused it. operator: the operators of this service did. gone: its receiver
+   * returned 410. failing: it failed for 72 hours. Null while it is enabled.
    */
   disabledReason: "paused" | "operator" | "gone" | "failing" | null;
-  /** False while nothing is sent: it is paused or disabled. */
+  /** False while the webhook is paused or disabled and nothing is sent. */
   enabled: boolean;
   /** Absent if every event is sent. */
   events?: string[];
   health: WebhookHealth;
-  /** How many deliveries may be under way; 1 if they are in order. */
+  /** The maximum number of concurrent deliveries; 1 for ordering strict. */
   maxInFlight: number;
   ordering: "strict" | "none";
-  /** Until when the secret before signs as well; null if it does not. */
+  /** Until when the previous secret also signs; null if it does not. */
   previousSecretUntil: string | null;
-  /** Only when the webhook is written or its secret rotated; store it. */
+  /** Only in responses that set the webhook or rotate its secret. Store it. */
   signingSecret?: string;
   signingSecretLast4: string;
   updatedAt: string;
@@ -2475,12 +2475,12 @@ export interface Webhook {
 
 /** How many webhooks are in each state. */
 export interface WebhookCounts {
-  /** Those that fail, are disabled or lag. */
+  /** Webhooks that are failing, disabled or lagging. */
   attention: number;
   disabled: number;
   failing: number;
   healthy: number;
-  /** Of the healthy ones, those that do not keep up. */
+  /** Healthy webhooks that are behind their events. */
   lagging: number;
   /** Accounts without a webhook. */
   none: number;
@@ -2496,29 +2496,29 @@ export interface WebhookDeleted {
 
 /** How a webhook is doing. */
 export interface WebhookHealth {
-  /** How many of the account's events come after the cursor. */
+  /** The number of the account's events after the cursor. */
   backlog: number;
-  /** The last event that is done with. */
+  /** The last event that was processed. */
   cursor: string;
   failingSince: string | null;
-  /** How old the oldest of them is, in seconds; 0 if there is none. */
+  /** The age of the oldest event in the backlog, in seconds; 0 if there is none. */
   lagSec: number;
-  /** live is up to date; lagging and draining deliver what has gathered; backoff waits for the next attempt. */
+  /** live is up to date; lagging and draining deliver a backlog; backoff waits for the next attempt. */
   laneState: "live" | "lagging" | "backoff" | "draining" | "paused" | "disabled";
   lastDeliveryAt: string | null;
-  /** Why the last attempt had no answer; null if it had one. */
+  /** Why the last attempt got no response; null if it got one. */
   lastError: string | null;
-  /** The status of the last answer; 0 if there was none, null if nothing was sent yet. */
+  /** The status of the last response; 0 if there was none, null if nothing was sent yet. */
   lastStatus: number | null;
   lastSuccessAt: string | null;
-  /** When it is tried again; null unless it waits for that. */
+  /** The time of the next retry; null unless one is scheduled. */
   nextAttemptAt: string | null;
   state: "healthy" | "failing" | "paused" | "disabled";
 }
 
 /** A page of a list: Webhook. */
 export interface WebhookPage {
-  /** How many there are in each state, whatever was asked for. */
+  /** The number of webhooks in each state. The filter does not apply to it. */
   counts: WebhookCounts;
   /** Null on the last page. */
   nextCursor: string | null;
@@ -2528,12 +2528,12 @@ export interface WebhookPage {
 
 /** What a webhook answered to a test. */
 export interface WebhookTest {
-  /** Whether the answer was a 2xx. */
+  /** Whether the response had a 2xx status. */
   delivered: boolean;
   durationMs: number;
-  /** The first 512 bytes of the answer. */
+  /** The first 512 bytes of the response. */
   responseSnippet: string;
-  /** 0 if there was no answer. */
+  /** 0 if there was no response. */
   status: number;
 }
 

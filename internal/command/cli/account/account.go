@@ -1,6 +1,7 @@
-// Package account has the commands about creators' accounts: connecting them, looking after them, and playing them in the sandbox.
+// Package account has the commands connect, accounts and sandbox: connecting creators' accounts, managing them, and
+// controlling the sandbox platform.
 //
-// Connecting is one loop over the attempt (attempt.go) whatever began it (connect.go, import.go).
+// connect.go and import.go start a connect attempt in one of several ways; attempt.go follows every attempt to its end.
 package account
 
 import (
@@ -9,7 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 )
 
-// Commands are connect, accounts and sandbox.
+// Commands returns connect, accounts and sandbox.
 func Commands(app *core.App) []*cobra.Command {
 	return []*cobra.Command{connect(app), accounts(app), sandbox(app)}
 }

@@ -11,16 +11,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
-	"github.com/stagedoor/stagedoor/internal/command/cli/out"
+	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 )
 
-// states are those that an account can be in.
+// states are the values of --state.
 var states = []string{"connecting", "active", "degraded", "reauthenticating", "reconnect_required", "restricted", "paused"}
 
 func accounts(app *core.App) *cobra.Command {
-	return core.Group("accounts", "Connected accounts: list, look at, reconnect, pause, remove",
-		listAccounts(app), getAccount(app), health(app), reconnect(app), pause(app, "pause", "Stop an account: no calls, no events, until it is resumed"),
-		pause(app, "resume", "Let a paused account go on"), remove(app))
+	return core.Group("accounts", "Manage connected accounts",
+		listAccounts(app), getAccount(app), accountHealth(app), reconnectAccount(app),
+		setPaused(app, "pause", "Pause an account: no calls and no events until you resume it"),
+		setPaused(app, "resume", "Resume a paused account"), removeAccount(app))
 }
 
 func listAccounts(app *core.App) *cobra.Command {
@@ -28,9 +29,9 @@ func listAccounts(app *core.App) *cobra.Command {
 	var limit int
 	cmd := &cobra.Command{
 		Use: "list [text]", Short: "List accounts", Args: cobra.MaximumNArgs(1),
-		Long: `List accounts, all or those that have a text in their label, names or ids.
+		Long: `List accounts. With a text, list only accounts with that text in their label, names or ids.
 
-Columns in a pipe: id, label, state, user name, region, last seen, your reference.`,
+Columns in a pipe: id, label, state, user name, region, last seen, reference id.`,
 		Example: "  stagedoor accounts list\n  stagedoor accounts list --state reconnect_required\n  stagedoor accounts list maya --json | jq '.accounts[].id'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			query := url.Values{}
@@ -53,8 +54,8 @@ Columns in a pipe: id, label, state, user name, region, last seen, your referenc
 		},
 	}
 	cmd.Flags().StringVar(&state, "state", "", "only accounts in this state")
-	cmd.Flags().StringVar(&reference, "reference", "", "only accounts with this id of yours")
-	cmd.Flags().IntVar(&limit, "limit", 0, "at most so many, 100 at most (all, if left out)")
+	cmd.Flags().StringVar(&reference, "reference", "", "only accounts with this reference id")
+	cmd.Flags().IntVar(&limit, "limit", 0, "maximum number of accounts, up to 100 (default: all)")
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -69,18 +70,22 @@ func printAccounts(ctx context.Context, app *core.App, query url.Values) error {
 		app.Out.Body(reply.Body)
 		return nil
 	}
-	table := out.Table{Columns: out.Columns("id", "label~", "state", "user~", "region", "last seen"), Empty: "No accounts yet. Connect one: stagedoor connect"}
+	table := output.Table{
+		Columns: output.Columns("id", "label~", "state", "user~", "region", "last seen"),
+		Empty:   "No accounts yet. Connect one: stagedoor connect",
+	}
 	if len(query) > 0 {
-		table.Empty = "No account matches."
+		table.Empty = "No matching accounts."
 	}
 	if !app.Out.TTY {
-		table.Columns = append(table.Columns, out.Column{Name: "reference"})
+		table.Columns = append(table.Columns, output.Column{Name: "reference"})
 	}
 	broken := ""
 	for _, a := range got.Accounts {
-		row := []out.Cell{out.Text(a.ID), out.Text(a.Label), out.State(a.State), out.Text(a.Username), out.Text(a.ProxyCountry), app.Out.When(core.Deref(a.LastSeenAt))}
+		row := []output.Cell{output.Text(a.ID), output.Text(a.Label), output.State(a.State), output.Text(a.Username),
+			output.Text(a.ProxyCountry), app.Out.When(core.Deref(a.LastSeenAt))}
 		if !app.Out.TTY {
-			row = append(row, out.Text(core.Deref(a.ReferenceID)))
+			row = append(row, output.Text(core.Deref(a.ReferenceID)))
 		}
 		table.Rows = append(table.Rows, row)
 		if a.State == "reconnect_required" {
@@ -108,57 +113,63 @@ func getAccount(app *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return show(app, reply.Body, got.Account)
+			if app.Out.JSON {
+				app.Out.Body(reply.Body)
+				return nil
+			}
+			app.Out.Fields(accountFields(app, got.Account))
+			return nil
 		},
 	}
 }
 
-func show(app *core.App, body []byte, a core.Account) error {
-	if app.Out.JSON {
-		app.Out.Body(body)
-		return nil
-	}
-	app.Out.Fields(fields(app, a))
-	return nil
-}
-
-func fields(app *core.App, a core.Account) []out.Field {
-	state := out.State(a.State)
+func accountFields(app *core.App, a core.Account) []output.Field {
+	state := output.State(a.State)
 	if reason := core.Deref(a.StateReason); reason != "" {
 		state.Raw, state.Text = state.Text, state.Text+" ("+strings.ReplaceAll(reason, "_", " ")+")"
 	}
-	return []out.Field{
-		{Name: "id", Cell: out.Text(a.ID)}, {Name: "label", Cell: out.Toned(out.Strong, a.Label)}, {Name: "state", Cell: state},
-		{Name: "since", Cell: app.Out.When(a.StateChangedAt)}, {Name: "to do", Cell: out.Text(strings.ReplaceAll(a.UserAction, "_", " "))},
-		{Name: "user", Cell: out.Text(a.Username)}, {Name: "name", Cell: out.Text(a.DisplayName)}, {Name: "platform id", Cell: out.Text(a.OfUserID)},
-		{Name: "region", Cell: out.Text(a.ProxyCountry)}, {Name: "reference", Cell: out.Text(core.Deref(a.ReferenceID))},
-		{Name: "credentials", Cell: out.Text(remembered(a.Remember))}, {Name: "listener", Cell: out.State(a.Listener.State)},
-		{Name: "last event", Cell: app.Out.When(core.Deref(a.Listener.LastEventAt))}, {Name: "last seen", Cell: app.Out.When(core.Deref(a.LastSeenAt))},
-		{Name: "session ends", Cell: app.Out.When(core.Deref(a.SessionExpiresAt))}, {Name: "connected", Cell: app.Out.When(a.CreatedAt)},
+	return []output.Field{
+		{Name: "id", Cell: output.Text(a.ID)},
+		{Name: "label", Cell: output.Toned(output.Strong, a.Label)},
+		{Name: "state", Cell: state},
+		{Name: "since", Cell: app.Out.When(a.StateChangedAt)},
+		{Name: "to do", Cell: output.Text(strings.ReplaceAll(a.UserAction, "_", " "))},
+		{Name: "user", Cell: output.Text(a.Username)},
+		{Name: "name", Cell: output.Text(a.DisplayName)},
+		{Name: "platform id", Cell: output.Text(a.OfUserID)},
+		{Name: "region", Cell: output.Text(a.ProxyCountry)},
+		{Name: "reference", Cell: output.Text(core.Deref(a.ReferenceID))},
+		{Name: "credentials", Cell: output.Text(credentialsText(a.Remember))},
+		{Name: "listener", Cell: output.State(a.Listener.State)},
+		{Name: "last event", Cell: app.Out.When(core.Deref(a.Listener.LastEventAt))},
+		{Name: "last seen", Cell: app.Out.When(core.Deref(a.LastSeenAt))},
+		{Name: "session ends", Cell: app.Out.When(core.Deref(a.SessionExpiresAt))},
+		{Name: "connected", Cell: app.Out.When(a.CreatedAt)},
 	}
 }
 
-func remembered(yes bool) string {
-	if yes {
-		return "remembered, sealed"
+func credentialsText(remembered bool) string {
+	if remembered {
+		return "saved, encrypted"
 	}
-	return "not remembered"
+	return "not saved"
 }
 
-func health(app *core.App) *cobra.Command {
+func accountHealth(app *core.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "health <account>", Short: "Ask the platform now whether an account works", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
-		Long: `Ask the platform now whether an account works.
+		Use: "health <account>", Short: "Check with the platform whether an account works",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
+		Long: `Check with the platform whether an account works.
 
-It makes one read call through the account's own region. The exit code says how it went: 0 works, 8 the creator has to sign in
-again, 7 the platform or the way to it fails.`,
+Makes one read call through the account's region. Exit codes: 0 if the account works, 8 if the creator has to sign in
+again, 7 if the platform or the connection to it fails.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			account, err := app.Account(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			begun := app.Now()
-			spin := app.Out.Spin("Asking the platform")
+			spin := app.Out.Spin("Calling the platform")
 			var me struct{ Me map[string]any }
 			reply, failed := app.Get(cmd.Context(), "/v1/accounts/"+url.PathEscape(account.ID)+"/me", nil, &me)
 			spin.Stop()
@@ -169,45 +180,50 @@ again, 7 the platform or the way to it fails.`,
 				}
 				return failed
 			}
-			probe := out.Cell{Text: "answered in " + out.Short(took), Raw: "ok", Tone: out.Good}
+			probe := output.Cell{Text: "responded in " + output.Short(took), Raw: "ok", Tone: output.Good}
 			if failed != nil {
-				probe = out.Cell{Text: "failed", Tone: out.Bad}
+				probe = output.Cell{Text: "failed", Tone: output.Bad}
 			}
-			app.Out.Fields([]out.Field{
-				{Name: "account", Cell: out.Cell{Text: account.ID + " (" + account.Name() + ")", Raw: account.ID}}, {Name: "state", Cell: out.State(account.State)},
-				{Name: "platform", Cell: probe}, {Name: "listener", Cell: out.State(account.Listener.State)},
-				{Name: "last event", Cell: app.Out.When(core.Deref(account.Listener.LastEventAt))}, {Name: "session ends", Cell: app.Out.When(core.Deref(account.SessionExpiresAt))},
+			app.Out.Fields([]output.Field{
+				{Name: "account", Cell: output.Cell{Text: account.ID + " (" + account.Name() + ")", Raw: account.ID}},
+				{Name: "state", Cell: output.State(account.State)},
+				{Name: "platform", Cell: probe}, {Name: "listener", Cell: output.State(account.Listener.State)},
+				{Name: "last event", Cell: app.Out.When(core.Deref(account.Listener.LastEventAt))},
+				{Name: "session ends", Cell: app.Out.When(core.Deref(account.SessionExpiresAt))},
 			})
 			return failed
 		},
 	}
 }
 
-func reconnect(app *core.App) *cobra.Command {
+func reconnectAccount(app *core.App) *cobra.Command {
 	var supersede bool
 	cmd := &cobra.Command{
-		Use: "reconnect <account>", Short: "Sign an account in again with its remembered credentials", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
-		Long: `Sign an account in again with its remembered credentials.
+		Use: "reconnect <account>", Short: "Sign an account in again with its saved credentials",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
+		Long: `Sign an account in again with its saved credentials.
 
-If the platform asks for a code, it is asked for here. Where no credentials are remembered, the creator has to sign in:
-stagedoor connect --account <account>, or with --link to send them a page.`,
+If the platform asks for a code, this command prompts for it. If no credentials are saved, the creator has to sign in:
+run stagedoor connect --account <account>, or add --link to create a page for the creator.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := app.AccountID(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			f := &follower{App: app}
-			if err := f.start(cmd.Context(), "/v1/accounts/"+url.PathEscape(id)+"/reauthenticate", map[string]any{"supersede": supersede}); err != nil {
+			path := "/v1/accounts/" + url.PathEscape(id) + "/reauthenticate"
+			if err := f.start(cmd.Context(), path, map[string]any{"supersede": supersede}); err != nil {
 				return err
 			}
 			return f.run(cmd.Context())
 		},
 	}
-	cmd.Flags().BoolVar(&supersede, "supersede", false, "end an attempt that is under way")
+	cmd.Flags().BoolVar(&supersede, "supersede", false, "cancel an attempt that is in progress")
 	return cmd
 }
 
-func pause(app *core.App, verb, short string) *cobra.Command {
+// setPaused returns the command pause or resume; the verb is also the last part of the API path.
+func setPaused(app *core.App, verb, short string) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " <account>", Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -230,14 +246,15 @@ func pause(app *core.App, verb, short string) *cobra.Command {
 	}
 }
 
-func remove(app *core.App) *cobra.Command {
+func removeAccount(app *core.App) *cobra.Command {
 	var confirmed string
 	cmd := &cobra.Command{
-		Use: "rm <account>", Short: "Disconnect an account and destroy its session", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
+		Use: "rm <account>", Short: "Disconnect an account and destroy its session",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
 		Long: `Disconnect an account and destroy its session.
 
-It is signed out on the platform, and the key of its sealed session is destroyed; this cannot be undone. It has to be confirmed
-by typing the account's name, or with --confirm.`,
+Signs the account out on the platform and destroys the key that encrypts its session. This cannot be undone. Confirm by
+typing the account's name, or with --confirm.`,
 		Example: "  stagedoor accounts rm Maya\n  stagedoor accounts rm acct_01k9x5ahzre4bb3069xb2way0g --confirm=Maya",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
@@ -248,7 +265,9 @@ by typing the account's name, or with --confirm.`,
 			if confirmed == account.ID {
 				confirmed = account.Name()
 			}
-			if err := app.Confirm(ctx, "This disconnects "+account.Name()+" and destroys its session for good. Its events stay until they expire.", account.Name(), confirmed); err != nil {
+			consequence := "This disconnects " + account.Name() + " and destroys its session permanently. " +
+				"Its events are kept until they expire."
+			if err := app.Confirm(ctx, consequence, account.Name(), confirmed); err != nil {
 				return err
 			}
 			reply, err := app.Send(ctx, http.MethodDelete, "/v1/accounts/"+url.PathEscape(account.ID), nil, nil)
@@ -262,9 +281,9 @@ by typing the account's name, or with --confirm.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&confirmed, "confirm", "", "the account's name or id, to do it without being asked")
+	cmd.Flags().StringVar(&confirmed, "confirm", "", "the account's name or id, to skip the prompt")
 	return cmd
 }
 
-// seconds reads a duration as whole seconds.
+// seconds rounds a duration to whole seconds, the unit of the API.
 func seconds(d time.Duration) int { return int(d.Round(time.Second).Seconds()) }

@@ -11,10 +11,10 @@ import (
 	"strings"
 
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
-	"github.com/stagedoor/stagedoor/internal/command/cli/out"
+	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 )
 
-// attempt is what the loop needs of one.
+// attempt is the part of a connect attempt that follower uses.
 type attempt struct {
 	ID         string   `json:"attempt_id"`
 	State      string   `json:"state"`
@@ -44,18 +44,21 @@ type failure struct {
 
 func (a attempt) offers(action string) bool { return slices.Contains(a.Next, action) }
 
-// follower leads an attempt to its end: it waits, shows what is to be seen and asks for what is wanted.
+// follower follows a connect attempt to its end: it polls, shows links and QR codes, and prompts for codes. Without a
+// user it reads codes from standard input, one per line.
 type follower struct {
 	*core.App
+	// open opens the first link in the browser.
 	open bool
-	// mustEnd makes an attempt that is left waiting a failure.
+	// mustEnd makes it a failure to return while the attempt is still waiting. Set with --wait.
 	mustEnd bool
 
+	// now is the last state read, raw its JSON.
 	now attempt
 	raw json.RawMessage
-	// etag is the state that was seen, to wait for another.
+	// etag identifies the last state read, for long polling.
 	etag string
-	// shown is the link whose code is on the screen.
+	// shown is the phone link that was printed last. The platform renews it from time to time.
 	shown string
 }
 
@@ -69,7 +72,8 @@ func (f *follower) start(ctx context.Context, path string, body map[string]any) 
 	return nil
 }
 
-// read reads the attempt; with wait it is answered when the attempt is no longer as it was read last, or after some seconds.
+// read fetches the attempt. With wait the server responds when the attempt has changed since the last read,
+// or after 20 s.
 func (f *follower) read(ctx context.Context, id string, wait bool) error {
 	call := core.Call{Method: http.MethodGet, Path: "/v1/connect/login/" + url.PathEscape(id)}
 	if wait && f.etag != "" {
@@ -83,34 +87,36 @@ func (f *follower) read(ctx context.Context, id string, wait bool) error {
 		return nil
 	}
 	f.etag = reply.Header.Get("ETag")
-	return f.take(reply.Body)
+	return f.decode(reply.Body)
 }
 
-func (f *follower) take(body []byte) error {
+func (f *follower) decode(body []byte) error {
 	f.now, f.raw = attempt{}, body
 	if err := json.Unmarshal(body, &f.now); err != nil {
-		return errors.New("the attempt is not what this version expects")
+		return errUnreadable
 	}
 	return nil
 }
 
-// submit answers what the attempt asks for.
+var errUnreadable = errors.New("cannot read the attempt; this version of stagedoor may be too old for the server")
+
+// submit sends an answer to the attempt. If the attempt has moved on in the meantime, submit only reads it again.
 func (f *follower) submit(ctx context.Context, method, suffix string, body any) error {
 	reply, err := f.Send(ctx, method, "/v1/connect/login/"+url.PathEscape(f.now.ID)+suffix, body, nil)
 	if p, ok := errors.AsType[*core.Problem](err); ok && (p.Code == "attempt-completed" || p.Code == "attempt-state-conflict") {
-		return f.read(ctx, f.now.ID, false) // it went on while somebody was asked
+		return f.read(ctx, f.now.ID, false)
 	}
 	if err != nil {
 		return err
 	}
 	f.etag = ""
-	return f.take(reply.Body)
+	return f.decode(reply.Body)
 }
 
-// run goes on until the attempt ends, or wants something that nobody is here to give.
+// run follows the attempt until it ends, or needs input that is not available.
 func (f *follower) run(ctx context.Context) error {
 	if f.NoInput && !f.mustEnd && f.now.State == "awaiting_mobile_session" {
-		return f.leave()
+		return f.leavePending()
 	}
 	spin := f.Out.Spin(progress(f.now))
 	defer spin.Stop()
@@ -119,47 +125,48 @@ func (f *follower) run(ctx context.Context) error {
 		switch f.now.State {
 		case "completed_success":
 			spin.Stop()
-			return f.succeed(ctx)
+			return f.printSuccess(ctx)
 		case "completed_failed":
 			spin.Stop()
-			return f.fail()
+			return f.failure()
 		case "pending":
 			spin.Text(progress(f.now))
 			err = f.read(ctx, f.now.ID, true)
 		case "awaiting_mobile_session":
-			if err = f.showPhone(ctx); err == nil {
+			if err = f.showPhoneLink(ctx); err == nil {
 				spin.Text(progress(f.now))
 				err = f.read(ctx, f.now.ID, true)
 			}
 		default:
 			spin.Stop()
-			if err = f.challenge(ctx); errors.Is(err, errNobody) {
-				return f.leave()
+			if err = f.answerChallenge(ctx); errors.Is(err, errNoInput) {
+				return f.leavePending()
 			}
 			spin = f.Out.Spin(progress(f.now))
 		}
 		if err != nil {
 			spin.Stop()
-			f.abandon(ctx)
+			f.sayHowToResume(ctx)
 			return err
 		}
 	}
 }
 
-// errNobody means that there is nobody to give what is wanted.
-var errNobody = errors.New("nobody is here to answer")
+// errNoInput means that the attempt needs input and none is available.
+var errNoInput = errors.New("no input available")
 
-// challenge does what the platform asks of the creator.
-func (f *follower) challenge(ctx context.Context) error {
+// answerChallenge answers what the platform asks: it requests an email, waits for a selfie, or submits a code. The user
+// may type resend or another channel instead of a code.
+func (f *follower) answerChallenge(ctx context.Context) error {
 	if f.now.offers("send_email") && !f.now.offers("submit_code") {
-		f.Out.Say("Asking the platform to send a mail.")
+		f.Out.Say("Asking the platform to send an email.")
 		return f.submit(ctx, http.MethodPost, "/send-email-to-creator", nil)
 	}
 	if f.now.State == "needs_face_otp" {
-		return f.selfie(ctx)
+		return f.waitForSelfie(ctx)
 	}
-	f.Out.Say("%s", wanted(f.now))
-	answer, err := f.line(ctx, "Code"+f.others())
+	f.Out.Say("%s", describeChallenge(f.now))
+	answer, err := f.readAnswer(ctx, "Code"+f.promptAlternatives())
 	if err != nil {
 		return err
 	}
@@ -173,7 +180,7 @@ func (f *follower) challenge(ctx context.Context) error {
 			return nil
 		}
 		if err == nil {
-			f.Out.Say("Another code is on its way.")
+			f.Out.Say("Sent another code.")
 		}
 		return err
 	case slices.Contains(f.now.Channels, word):
@@ -182,8 +189,8 @@ func (f *follower) challenge(ctx context.Context) error {
 	return f.submit(ctx, http.MethodPut, "", map[string]any{"code": answer})
 }
 
-// others are the words that can be typed instead of a code.
-func (f *follower) others() string {
+// promptAlternatives returns the words that the user can type instead of a code, in parentheses, or an empty string.
+func (f *follower) promptAlternatives() string {
 	var words []string
 	if f.now.offers("resend_code") {
 		words = append(words, "resend")
@@ -199,8 +206,8 @@ func (f *follower) others() string {
 	return " (or: " + strings.Join(words, ", ") + ")"
 }
 
-func (f *follower) selfie(ctx context.Context) error {
-	f.Out.Say("The platform wants a selfie of the creator, on its own page:")
+func (f *follower) waitForSelfie(ctx context.Context) error {
+	f.Out.Say("The platform asks the creator for a selfie, on its own page:")
 	if page := core.Deref(f.now.Page); page != "" {
 		f.Out.Say("  %s", page)
 	}
@@ -210,7 +217,7 @@ func (f *follower) selfie(ctx context.Context) error {
 			return err
 		}
 	}
-	if _, err := f.line(ctx, "Press Enter when the check is finished"); err != nil {
+	if _, err := f.readAnswer(ctx, "Press Enter when the check is finished"); err != nil {
 		return err
 	}
 	if err := f.submit(ctx, http.MethodPut, "", map[string]any{"selfie_verification_completed": true}); err != nil {
@@ -222,22 +229,22 @@ func (f *follower) selfie(ctx context.Context) error {
 	return nil
 }
 
-// line asks a person, or takes the next line that a script piped in.
-func (f *follower) line(ctx context.Context, question string) (string, error) {
+// readAnswer prompts the user, or returns the next line of standard input if that is no terminal.
+func (f *follower) readAnswer(ctx context.Context, question string) (string, error) {
 	if f.Interactive() {
 		return f.Ask(ctx, question, "")
 	}
 	if f.StdinTTY {
-		return "", errNobody
+		return "", errNoInput
 	}
 	text, err := f.NextLine()
 	if errors.Is(err, io.EOF) {
-		return "", errNobody
+		return "", errNoInput
 	}
 	return text, err
 }
 
-func (f *follower) password(ctx context.Context) (string, error) {
+func (f *follower) readPassword(ctx context.Context) (string, error) {
 	if f.Interactive() {
 		return f.AskSecret(ctx, "Password", "")
 	}
@@ -246,10 +253,11 @@ func (f *follower) password(ctx context.Context) (string, error) {
 			return text, nil
 		}
 	}
-	return "", core.UsageHint("Pipe it: the first line of standard input is the password.", "a password is needed")
+	return "", core.UsageHint("Pipe it as the first line of standard input.", "a password is required")
 }
 
-func (f *follower) showPhone(ctx context.Context) error {
+// showPhoneLink prints the link for the creator's phone, as a QR code too on a terminal, whenever it changes.
+func (f *follower) showPhoneLink(ctx context.Context) error {
 	link := core.Deref(f.now.Phone)
 	if link == "" || link == f.shown {
 		return nil
@@ -262,9 +270,9 @@ func (f *follower) showPhone(ctx context.Context) error {
 		}
 	}
 	if first {
-		f.Out.Say("Scan it with the creator's phone, or send this link:")
+		f.Out.Say("Scan the code with the creator's phone, or send this link:")
 	} else {
-		f.Out.Say("The code has changed; this is the new one:")
+		f.Out.Say("The link was renewed. Use this one:")
 	}
 	f.Out.Say("  %s", link)
 	if first && f.open {
@@ -273,7 +281,7 @@ func (f *follower) showPhone(ctx context.Context) error {
 	return nil
 }
 
-func (f *follower) succeed(ctx context.Context) error {
+func (f *follower) printSuccess(ctx context.Context) error {
 	id := core.Deref(f.now.AccountID)
 	if f.Out.JSON {
 		f.Out.Body(f.raw)
@@ -295,22 +303,23 @@ func (f *follower) succeed(ctx context.Context) error {
 	return nil
 }
 
-// advice is what to do about a failure, by its code.
-var advice = map[string]string{
+// failureHints maps failure codes to advice.
+var failureHints = map[string]string{
 	"invalid_credentials":    "Check them and try again.",
-	"captcha_required":       "Only the creator's own phone gets past this: stagedoor connect --method mobile",
-	"two_factor_locked":      "The platform has locked codes for a while: stagedoor connect --method mobile",
+	"captcha_required":       "Only the creator's own phone can pass this check: stagedoor connect --method mobile",
+	"two_factor_locked":      "The platform has locked codes for now. Use the phone: stagedoor connect --method mobile",
 	"two_factor_failed":      "Too many wrong codes. Start again when you have the right one.",
-	"code_expired":           "Start again, and enter the code while it is fresh.",
+	"code_expired":           "Start again and enter the code sooner.",
 	"mobile_denied":          "If that was a mistake, start again.",
-	"mobile_session_expired": "Nobody approved in time. Start again.",
-	"session_invalid":        "The platform does not take this session. Copy it again while signed in.",
-	"not_a_creator":          "This login is a fan's, not a creator's.",
-	"account_mismatch":       "Somebody else signed in. To connect them as well, leave out --account.",
-	"account_limit":          "The plan has no room for another account: stagedoor usage",
+	"mobile_session_expired": "The creator did not approve in time. Start again.",
+	"session_invalid":        "The platform rejected this session. Copy it again while signed in.",
+	"not_a_creator":          "This login belongs to a fan, not a creator.",
+	"account_mismatch":       "A different creator signed in. To connect this account too, omit --account.",
+	"account_limit":          "Your plan's account limit is reached: stagedoor usage",
 }
 
-func (f *follower) fail() error {
+// failure returns the fault of a failed attempt.
+func (f *follower) failure() error {
 	if f.Out.JSON {
 		f.Out.Body(f.raw)
 	}
@@ -322,9 +331,9 @@ func (f *follower) fail() error {
 	if strings.HasPrefix(fault.Code, "upstream_") || fault.Code == "egress_unavailable" {
 		code = core.ExitUpstream
 	}
-	hint := advice[fault.Code]
+	hint := failureHints[fault.Code]
 	if hint == "" && fault.Retryable {
-		hint = "Trying again may help."
+		hint = "A retry may help."
 	}
 	text := strings.TrimSuffix(fault.Message, ".")
 	if text == "" {
@@ -333,13 +342,14 @@ func (f *follower) fail() error {
 	return &core.Fault{Code: code, Text: fault.Code + ": " + text + ".", Hint: strings.TrimSpace(hint + " Nothing was saved.")}
 }
 
-// leave ends the command while the attempt goes on, and says how to come back to it.
-func (f *follower) leave() error {
+// leavePending prints the attempt and how to resume it, and ends the command. That is a success with --no-input unless
+// the caller waits for the end, and a fault otherwise.
+func (f *follower) leavePending() error {
 	next := "stagedoor connect --wait " + f.now.ID
 	if f.Out.JSON {
 		var body map[string]any
 		if err := json.Unmarshal(f.raw, &body); err != nil {
-			return errors.New("the attempt is not what this version expects")
+			return errUnreadable
 		}
 		body["next_step"] = next
 		if err := f.Out.Value(body); err != nil {
@@ -350,57 +360,57 @@ func (f *follower) leave() error {
 		if link == "" {
 			link = core.Deref(f.now.Page)
 		}
-		f.Out.Fields([]out.Field{
-			{Name: "attempt", Cell: out.Text(f.now.ID)}, {Name: "state", Cell: out.State(f.now.State)},
-			{Name: "link", Cell: out.Text(link)}, {Name: "next", Cell: out.Text(next)},
+		f.Out.Fields([]output.Field{
+			{Name: "attempt", Cell: output.Text(f.now.ID)}, {Name: "state", Cell: output.State(f.now.State)},
+			{Name: "link", Cell: output.Text(link)}, {Name: "next", Cell: output.Text(next)},
 		})
 	}
 	if f.NoInput && !f.mustEnd {
 		return nil
 	}
-	return &core.Fault{Code: core.ExitOther, Text: "not connected yet: there is no answer for this", Hint: "Go on with: " + next}
+	return &core.Fault{Code: core.ExitOther, Text: "not connected yet: input is required", Hint: "Continue with: " + next}
 }
 
-// abandon tells somebody who breaks off how to come back.
-func (f *follower) abandon(ctx context.Context) {
+// sayHowToResume prints how to resume the attempt if the user interrupted the command.
+func (f *follower) sayHowToResume(ctx context.Context) {
 	if ctx.Err() != nil && f.now.ID != "" {
-		f.Out.Say("The attempt goes on without you. Come back with: stagedoor connect --wait %s", f.now.ID)
+		f.Out.Say("The attempt continues. Resume with: stagedoor connect --wait %s", f.now.ID)
 	}
 }
 
-// wanted says what the attempt waits for.
-func wanted(a attempt) string {
+// describeChallenge says what the attempt waits for.
+func describeChallenge(a attempt) string {
 	switch a.State {
 	case "wrong_2fa_code_retry":
 		text := "That code did not match. Check it and try again."
 		if a.Left != nil && *a.Left <= 3 {
-			text += " " + out.Count(*a.Left, "try is", "tries are") + " left."
+			text += " " + output.Count(*a.Left, "try is", "tries are") + " left."
 		}
 		return text
 	case "needs_face_otp":
-		return "The platform wants a selfie of the creator."
+		return "The platform asks the creator for a selfie."
 	case "awaiting_mobile_session":
 		return "The creator has to approve on the phone."
 	}
 	switch core.Deref(a.Channel) {
 	case "sms":
-		return "The platform sent a code by text message" + to(a.PhoneMask) + "."
+		return "The platform sent a code by text message" + recipient(a.PhoneMask) + "."
 	case "app":
-		return "The platform wants a code of the creator's authenticator app."
+		return "The platform asks for a code from the creator's authenticator app."
 	case "email":
-		return "The platform sent a code by mail" + to(a.EmailMask) + "."
+		return "The platform sent a code by email" + recipient(a.EmailMask) + "."
 	}
-	return "The platform wants a code."
+	return "The platform asks for a code."
 }
 
-func to(mask *string) string {
+func recipient(mask *string) string {
 	if core.Deref(mask) == "" {
 		return ""
 	}
 	return " to " + *mask
 }
 
-// progress says what happens, while it does.
+// progress is the spinner's text.
 func progress(a attempt) string {
 	switch a.Progress {
 	case "queued", "opening_egress":
@@ -412,7 +422,7 @@ func progress(a attempt) string {
 	case "awaiting_scan":
 		return "Waiting for the phone"
 	case "scanned":
-		return "Seen on the phone; waiting for approval"
+		return "Scanned; waiting for approval"
 	case "capturing_session", "verifying_session", "sealing":
 		return "Securing the session"
 	}

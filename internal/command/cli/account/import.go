@@ -10,11 +10,12 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 )
 
-// pasted is what somebody pastes or a script pipes in.
-func pasted(app *core.App, invitation, instead string) ([]byte, error) {
+// readPasted reads standard input to its end, after the invitation if it is a terminal. The hint instead
+// is for usage faults.
+func readPasted(app *core.App, invitation, instead string) ([]byte, error) {
 	if app.StdinTTY {
 		if app.NoInput {
-			return nil, core.UsageHint(instead, "standard input is needed, and --no-input forbids asking")
+			return nil, core.UsageHint(instead, "standard input is required, and --no-input disables prompts")
 		}
 		app.Out.Say("%s", invitation)
 	}
@@ -28,20 +29,22 @@ func pasted(app *core.App, invitation, instead string) ([]byte, error) {
 	return text, nil
 }
 
-func beginCookie(ctx context.Context, f *follower, o order, body map[string]any) error {
-	text, err := pasted(f.App, "Paste the cookies or all request headers, then press Ctrl-D:", "Pipe them to standard input: stagedoor connect --method cookie < headers.txt")
+func startCookie(ctx context.Context, f *follower, o connectOptions, body map[string]any) error {
+	text, err := readPasted(f.App, "Paste the cookies or all request headers, then press Ctrl-D:",
+		"Pipe them to standard input: stagedoor connect --method cookie < headers.txt")
 	if err != nil {
 		return err
 	}
 	if strings.HasPrefix(strings.TrimSpace(string(text)), "curl") {
-		return core.UsageHint("Use --method curl for it.", "that is a cURL command")
+		return core.UsageHint("Use --method curl.", "standard input is a cURL command")
 	}
 	s := parseSession(string(text))
 	if o.userAgent != "" {
 		s.userAgent = o.userAgent
 	}
 	if s.userAgent == "" {
-		return core.UsageHint("Add --user-agent, or pipe all request headers in.", "the browser's user agent is needed beside its cookies")
+		return core.UsageHint("Add --user-agent, or pipe all request headers.",
+			"the browser's user agent is required with its cookies")
 	}
 	if s.cookies != nil {
 		body["cookies"] = s.cookies
@@ -55,7 +58,7 @@ func beginCookie(ctx context.Context, f *follower, o order, body map[string]any)
 	return f.start(ctx, "/v1/connect/cookie", body)
 }
 
-// session is a browser's session as it was pasted.
+// session is a pasted browser session. cookies is set for formats that list cookies one by one, cookie for the others.
 type session struct {
 	cookie    string
 	cookies   []map[string]any
@@ -63,8 +66,8 @@ type session struct {
 	userAgent string
 }
 
-// parseSession understands what browsers and their extensions give: request headers, a Cookie header alone or only its value,
-// cookies.txt, and a JSON export. What is wrong with it, the server says.
+// parseSession accepts the formats of browsers and their extensions: request headers, a Cookie header or its value
+// alone, cookies.txt, and a JSON export. It never fails; the server rejects an incomplete session.
 func parseSession(text string) session {
 	text = strings.TrimSpace(text)
 	if s, ok := parseExport(text); ok {
@@ -88,12 +91,13 @@ func parseSession(text string) session {
 		case name == "user-agent":
 			s.userAgent = value
 		case strings.HasPrefix(name, "x-"):
-			s.headers[name] = value // the others are the browser's own, and say nothing about the session
+			s.headers[name] = value // other headers belong to the browser, not to the session
 		}
 	}
 	return s
 }
 
+// parseExport reads a JSON export: a list of cookies, or an object with such a list.
 func parseExport(text string) (session, bool) {
 	var list []map[string]any
 	if json.Unmarshal([]byte(text), &list) != nil {
@@ -116,7 +120,7 @@ func parseExport(text string) (session, bool) {
 	return s, true
 }
 
-// netscape reads a line of cookies.txt; nil if it is none.
+// netscape parses a line of cookies.txt. It returns nil for any other line.
 func netscape(line string) map[string]any {
 	line, httpOnly := strings.CutPrefix(line, "#HttpOnly_")
 	parts := strings.Split(line, "\t")

@@ -6,7 +6,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/cli/account"
 )
 
-// A session is understood in every form in which browsers and their extensions give it.
 func TestParseSession(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -27,7 +26,7 @@ func TestParseSession(t *testing.T) {
 	}
 }
 
-// Nothing that is pasted makes it fail.
+// FuzzParseSession checks that no input makes parseSession panic.
 func FuzzParseSession(f *testing.F) {
 	for _, text := range []string{"a=b", "cookie: a=b\nuser-agent: x", "#HttpOnly_a\tTRUE\t/\tTRUE\t1\tb\tc", `[{"name":1}]`, "{", ":\n:"} {
 		f.Add(text)

@@ -11,36 +11,41 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
-	"github.com/stagedoor/stagedoor/internal/command/cli/out"
+	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 )
 
 func sandbox(app *core.App) *cobra.Command {
-	cmd := core.Group("sandbox", "Play the platform: personas, trouble, fans (sandbox organisations)",
-		persona(app), expire(app),
-		trouble(app, fault{"challenge", "otp_next", "Ask for a code at the account's next sign-in", "asks for a code at the next sign-in of %s"}),
-		trouble(app, fault{"ratelimit", "rate_limit", "Let the platform answer an account's calls with 429 for a while", "answers 429 to %s"}),
-		trouble(app, fault{"down", "down", "Let the platform answer an account's calls with 503 for a while", "answers 503 to %s"}),
-		trouble(app, fault{"slow", "slow", "Let the platform answer an account's calls slowly for a while", "answers %s slowly"}),
-		clear(app), act(app), generate(app), advance(app), openSession(app))
-	cmd.Long = "Play the platform: personas to sign in as, trouble to survive, fans who do things.\n\nOnly organisations of the sandbox have this."
+	cmd := core.Group("sandbox", "Control the sandbox platform: personas, faults, fan actions",
+		listPersonas(app), expireSession(app),
+		injectFault(app, fault{"challenge", "otp_next", "Ask for a code at the account's next sign-in",
+			"asks for a code at the next sign-in of %s"}),
+		injectFault(app,
+			fault{"ratelimit", "rate_limit", "Respond to an account's calls with 429 for a while", "responds to %s with 429"}),
+		injectFault(app,
+			fault{"down", "down", "Respond to an account's calls with 503 for a while", "responds to %s with 503"}),
+		injectFault(app, fault{"slow", "slow", "Respond slowly to an account's calls for a while", "responds slowly to %s"}),
+		clearFaults(app), fanAction(app), generateEvents(app), advanceAttempt(app), openSession(app))
+	cmd.Long = `Control the sandbox platform: list personas to sign in as, inject faults, and make fans act.
+
+Only for sandbox organisations.`
 	return cmd
 }
 
-// character is a login of the sandbox.
-type character struct {
+// persona is a login of the sandbox whose behaviour is fixed.
+type persona struct {
 	Persona string `json:"persona"`
 	Login   string `json:"login"`
 	Group   string `json:"group"`
 	Effect  string `json:"effect"`
 }
 
-func persona(app *core.App) *cobra.Command {
+func listPersonas(app *core.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "persona [name]", Short: "List the logins of the sandbox and what they do", Args: cobra.MaximumNArgs(1),
-		Long: "List the logins of the sandbox and what they do, or one of them.\n\nColumns in a pipe: login, group, effect.",
+		Use: "persona [name]", Short: "List sandbox logins and their behaviour", Args: cobra.MaximumNArgs(1),
+		Long: "List sandbox logins and their behaviour, or show one of them.\n\nColumns in a pipe: login, group, effect.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var got struct {
-				Personas []character
+				Personas []persona
 				Codes    []struct{ Code, Effect string }
 				Password string
 			}
@@ -57,7 +62,7 @@ func persona(app *core.App) *cobra.Command {
 				if err := core.OneOf("persona", name, names); err != nil {
 					return err
 				}
-				got.Personas = slices.DeleteFunc(got.Personas, func(p character) bool { return p.Persona != name })
+				got.Personas = slices.DeleteFunc(got.Personas, func(p persona) bool { return p.Persona != name })
 				if app.Out.JSON {
 					return app.Out.Value(got.Personas[0])
 				}
@@ -66,25 +71,29 @@ func persona(app *core.App) *cobra.Command {
 				app.Out.Body(reply.Body)
 				return nil
 			}
-			table := out.Table{Columns: out.Columns("login", "group", "effect~")}
+			table := output.Table{Columns: output.Columns("login", "group", "effect~")}
 			for _, p := range got.Personas {
-				table.Rows = append(table.Rows, []out.Cell{out.Text(p.Login), out.Toned(out.Faint, p.Group), out.Text(p.Effect)})
+				table.Rows = append(table.Rows,
+					[]output.Cell{output.Text(p.Login), output.Toned(output.Faint, p.Group), output.Text(p.Effect)})
 			}
 			app.Out.Table(table)
 			app.Out.Say("Password: %s. Codes:", got.Password)
 			for _, c := range got.Codes {
 				app.Out.Say("  %s  %s", c.Code, c.Effect)
 			}
-			app.Out.Say("persona+anything@sandbox.test is another creator of the same kind.")
+			app.Out.Say("Use <persona>+anything@sandbox.test for another creator with the same behaviour.")
 			return nil
 		},
 	}
 }
 
-func expire(app *core.App) *cobra.Command {
+func expireSession(app *core.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "expire <account>", Short: "End an account's session on the platform", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
-		Long: "End an account's session on the platform. The next call finds out: 410, or a new sign-in if credentials are remembered.",
+		Use: "expire <account>", Short: "End an account's session on the platform",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
+		Long: `End an account's session on the platform.
+
+The next call returns 410, or signs in again if credentials are saved.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := app.AccountID(cmd.Context(), args[0])
 			if err != nil {
@@ -95,13 +104,13 @@ func expire(app *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return told(app, reply, "The platform has ended the session of %s.", got.Account.Name())
+			return printDone(app, reply, "Ended the session of %s on the platform.", got.Account.Name())
 		},
 	}
 }
 
-// told prints the body under --json, and a sentence otherwise.
-func told(app *core.App, reply core.Reply, format string, args ...any) error {
+// printDone prints the response with --json, and a message otherwise.
+func printDone(app *core.App, reply core.Reply, format string, args ...any) error {
 	if app.Out.JSON {
 		app.Out.Body(reply.Body)
 		return nil
@@ -110,14 +119,15 @@ func told(app *core.App, reply core.Reply, format string, args ...any) error {
 	return nil
 }
 
-// fault is a command that makes trouble.
+// fault describes a command that makes the platform misbehave for an account.
 type fault struct {
+	// name is the command, kind is the fault in the API.
 	name, kind, short string
-	// says is what the platform does from now on.
-	says string
+	// effect follows "The platform" in the success message; %s is the account.
+	effect string
 }
 
-func trouble(app *core.App, what fault) *cobra.Command {
+func injectFault(app *core.App, what fault) *cobra.Command {
 	var length time.Duration
 	var count int
 	cmd := &cobra.Command{
@@ -139,23 +149,25 @@ func trouble(app *core.App, what fault) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			effect := fmt.Sprintf("The platform "+what.says, args[0])
+			effect := fmt.Sprintf("The platform now "+what.effect, args[0])
 			if got.Until == nil {
-				return told(app, reply, "%s.", effect)
+				return printDone(app, reply, "%s.", effect)
 			}
-			return told(app, reply, "%s; that ends %s, or with stagedoor sandbox clear %s", effect, app.Out.Ago(*got.Until), core.Quote(args[0]))
+			return printDone(app, reply, "%s. It stops %s, or with: stagedoor sandbox clear %s",
+				effect, app.Out.Ago(*got.Until), core.Quote(args[0]))
 		},
 	}
 	if what.kind != "otp_next" {
-		cmd.Flags().DurationVar(&length, "for", 0, "how long it lasts (60s if left out, 1h at most)")
-		cmd.Flags().IntVar(&count, "count", 0, "how often it strikes at most")
+		cmd.Flags().DurationVar(&length, "for", 0, "duration, up to 1h (default 60s)")
+		cmd.Flags().IntVar(&count, "count", 0, "maximum number of affected calls")
 	}
 	return cmd
 }
 
-func clear(app *core.App) *cobra.Command {
+func clearFaults(app *core.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "clear <account>", Short: "End all trouble and generated events of an account", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
+		Use: "clear <account>", Short: "Stop all faults and generated events of an account",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := app.AccountID(cmd.Context(), args[0])
 			if err != nil {
@@ -170,23 +182,28 @@ func clear(app *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return told(app, reply, "Ended %s of %s.", out.Count(got.Cleared, "trouble", "troubles"), args[0])
+			return printDone(app, reply, "Cleared %s of %s.", output.Count(got.Cleared, "fault", "faults"), args[0])
 		},
 	}
 }
 
-// deeds are what a fan can do.
-var deeds = []string{"message", "tip", "subscribe", "unsubscribe", "like", "comment", "typing"}
+// fanActions are the values of the API's member `do`.
+var fanActions = []string{"message", "tip", "subscribe", "unsubscribe", "like", "comment", "typing"}
 
-func act(app *core.App) *cobra.Command {
+func fanAction(app *core.App) *cobra.Command {
 	var account, fan, text string
 	var cents int64
 	cmd := &cobra.Command{
-		Use: "act <deed>", Short: "Let a fan do something: " + strings.Join(deeds, ", "), Args: cobra.ExactArgs(1),
-		Long:    "Let a fan do something, with everything that comes of it: of a tip also its transaction and its notification. To send one event alone, use stagedoor trigger.\n\nDeeds: " + strings.Join(deeds, ", ") + ".",
-		Example: "  stagedoor sandbox act message -a Maya --text 'Hello!'\n  stagedoor sandbox act tip -a Maya --cents 2500", ValidArgs: deeds,
+		Use: "act <action>", Short: "Make a fan act: " + strings.Join(fanActions, ", "), Args: cobra.ExactArgs(1),
+		Long: `Make a fan act, with all consequences: a tip also causes its transaction and its notification. To send a single
+event, use stagedoor trigger.
+
+Actions: ` + strings.Join(fanActions, ", ") + `.`,
+		Example: `  stagedoor sandbox act message -a Maya --text 'Hello!'
+  stagedoor sandbox act tip -a Maya --cents 2500`,
+		ValidArgs: fanActions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := core.OneOf("deed", args[0], deeds); err != nil {
+			if err := core.OneOf("action", args[0], fanActions); err != nil {
 				return err
 			}
 			id, err := app.AccountID(cmd.Context(), account)
@@ -207,49 +224,57 @@ func act(app *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return told(app, reply, "A fan did it: %s. See it with stagedoor events list -a %s", args[0], id)
+			return printDone(app, reply, "A fan did this: %s. Show the events: stagedoor events list -a %s", args[0], id)
 		},
 	}
 	app.AccountFlag(cmd, &account)
-	cmd.Flags().StringVar(&fan, "fan", "", "the fan's id on the platform (one of the creator's fans, if left out)")
-	cmd.Flags().StringVar(&text, "text", "", "the words of a message, tip or comment")
-	cmd.Flags().Int64Var(&cents, "cents", 0, "what a tip is worth, in cents")
+	cmd.Flags().StringVar(&fan, "fan", "", "the fan's id on the platform (default: one of the creator's fans)")
+	cmd.Flags().StringVar(&text, "text", "", "text of the message, tip or comment")
+	cmd.Flags().Int64Var(&cents, "cents", 0, "amount of a tip in cents")
 	return cmd
 }
 
-func generate(app *core.App) *cobra.Command {
+func generateEvents(app *core.App) *cobra.Command {
 	var rate float64
 	var length time.Duration
 	cmd := &cobra.Command{
-		Use: "generate <account>", Short: "Let things happen to an account for a while", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
-		Long: "Let things happen to an account for a while: mostly messages, some tips, likes and new fans. A second order replaces the first; stagedoor sandbox clear ends it.",
+		Use: "generate <account>", Short: "Generate events for an account for a while",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
+		Long: `Generate events for an account for a while: mostly messages, and some tips, likes and new fans.
+
+Running it again replaces the previous run. Stop it with stagedoor sandbox clear.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := app.AccountID(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			var got struct{ Until time.Time }
-			reply, err := app.Send(cmd.Context(), http.MethodPost, "/v1/sandbox/accounts/"+url.PathEscape(id)+"/generator", map[string]any{"perSecond": rate, "seconds": seconds(length)}, &got)
+			body := map[string]any{"perSecond": rate, "seconds": seconds(length)}
+			path := "/v1/sandbox/accounts/" + url.PathEscape(id) + "/generator"
+			reply, err := app.Send(cmd.Context(), http.MethodPost, path, body, &got)
 			if err != nil {
 				return err
 			}
-			return told(app, reply, "About %g events a second for %s. Watch them: stagedoor tail events -a %s", rate, out.Short(length), core.Quote(args[0]))
+			return printDone(app, reply, "Generating about %g events per second for %s. Watch them: stagedoor tail events -a %s",
+				rate, output.Short(length), core.Quote(args[0]))
 		},
 	}
-	cmd.Flags().Float64Var(&rate, "rate", 1, "events a second, 0.1 to 1000")
-	cmd.Flags().DurationVar(&length, "for", time.Minute, "for how long, 10m at most")
+	cmd.Flags().Float64Var(&rate, "rate", 1, "events per second, 0.1 to 1000")
+	cmd.Flags().DurationVar(&length, "for", time.Minute, "duration, up to 10m")
 	return cmd
 }
 
-// steps are what an attempt can be moved by.
-var steps = []string{"scan", "approve", "deny", "pass_selfie", "fail_selfie"}
+// attemptSteps are the values of the API's member `to`: what the creator does on the phone.
+var attemptSteps = []string{"scan", "approve", "deny", "pass_selfie", "fail_selfie"}
 
-func advance(app *core.App) *cobra.Command {
+func advanceAttempt(app *core.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "advance <attempt> <step>", Short: "Do what the creator would do on the phone: " + strings.Join(steps, ", "), Args: cobra.ExactArgs(2),
+		Use:     "advance <attempt> <step>",
+		Short:   "Act as the creator on the phone: " + strings.Join(attemptSteps, ", "),
+		Args:    cobra.ExactArgs(2),
 		Example: "  stagedoor sandbox advance att_01k9x5ahzre4bb3069xb2way0g approve",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := core.OneOf("step", args[1], steps); err != nil {
+			if err := core.OneOf("step", args[1], attemptSteps); err != nil {
 				return err
 			}
 			var got attempt
@@ -257,7 +282,7 @@ func advance(app *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return told(app, reply, "Done: %s. The attempt is now %s.", args[1], got.State)
+			return printDone(app, reply, "Done: %s. The attempt is now %s.", args[1], got.State)
 		},
 	}
 }
@@ -265,7 +290,8 @@ func advance(app *core.App) *cobra.Command {
 func openSession(app *core.App) *cobra.Command {
 	var curl bool
 	cmd := &cobra.Command{
-		Use: "session <login>", Short: "A fresh browser session of a login, to try connect by cookie or cURL with", Args: cobra.ExactArgs(1),
+		Use: "session <login>", Short: "Create a browser session to try connect with cookie or curl",
+		Args:    cobra.ExactArgs(1),
 		Example: "  stagedoor sandbox session ok@sandbox.test | stagedoor connect --method cookie\n  stagedoor sandbox session ok@sandbox.test --curl | stagedoor connect --method curl",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var got struct {
@@ -290,6 +316,6 @@ func openSession(app *core.App) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&curl, "curl", false, "as a cURL command")
+	cmd.Flags().BoolVar(&curl, "curl", false, "print it as a cURL command")
 	return cmd
 }

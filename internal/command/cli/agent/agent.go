@@ -1,6 +1,7 @@
-// Package agent holds the command that offers an organisation to a language model: mcp.
+// Package agent has the command mcp, which serves an organisation's accounts to a language model.
 //
-// The tools are in internal/command/mcp; here is how they get their key and who may reach them.
+// The tools are in package internal/command/mcp. This package gives them the user's key and decides where they are
+// served and who may connect.
 package agent
 
 import (
@@ -19,36 +20,38 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
-	"github.com/stagedoor/stagedoor/internal/command/cli/out"
+	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 	"github.com/stagedoor/stagedoor/internal/command/mcp"
 	"github.com/stagedoor/stagedoor/version"
 )
 
-// serve is one run of the command.
+// serve holds the flags of mcp.
 type serve struct {
-	app      *core.App
+	app *core.App
+	// address is where to serve over HTTP. Default: standard input and output.
 	address  string
 	accounts []string
 	writes   bool
 	tools    []string
-	token    string
-	origins  []string
+	// token is the path of the token file.
+	token   string
+	origins []string
 }
 
-// Commands is mcp.
+// Commands returns mcp.
 func Commands(app *core.App) []*cobra.Command {
 	s := &serve{app: app}
 	cmd := &cobra.Command{
 		Use:   "mcp",
-		Short: "Offer accounts to a language model, over the Model Context Protocol",
-		Long: `Offer accounts to a language model, over the Model Context Protocol.
+		Short: "Serve accounts to a language model over the Model Context Protocol",
+		Long: `Serve accounts to a language model over the Model Context Protocol.
 
-It speaks on standard input and output, as programs with a model expect it, or over HTTP with --http. Each SDK method that reads is a
-tool; methods that change something are tools only with --allow-writes, and can be checked with preview_write without. --account limits
-it to some accounts: others cannot be seen or used.
+The server uses standard input and output, or HTTP with --http. Each SDK method that reads is a tool. Methods that write
+are tools only with --allow-writes; without it, the tool preview_write can check such calls. With --account the model
+can see and use only those accounts.
 
-Over HTTP it binds to this machine only. To bind to another address give a token that clients must send, by --token-file or
-STAGEDOOR_MCP_TOKEN. Pages of other origins are refused.`,
+HTTP is served on this machine only, unless clients must send a token: set it with --token-file or STAGEDOOR_MCP_TOKEN.
+Requests from web pages of other origins are rejected.`,
 		Example: `  stagedoor mcp
   stagedoor mcp --account Maya --tools 'messages.*,chats.*'
   stagedoor mcp --allow-writes --http 127.0.0.1:8765
@@ -57,13 +60,13 @@ STAGEDOOR_MCP_TOKEN. Pages of other origins are refused.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context()) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&s.address, "http", "", "serve over HTTP at this address, such as 127.0.0.1:8765, instead of standard input and output")
-	flags.StringSliceVarP(&s.accounts, "account", "a", nil, "only these accounts: ids, labels or user names")
+	flags.StringVar(&s.address, "http", "", "serve over HTTP on this address, such as 127.0.0.1:8765")
+	flags.StringSliceVarP(&s.accounts, "account", "a", nil, "only these accounts (ids, labels or user names)")
 	_ = cmd.RegisterFlagCompletionFunc("account", app.CompleteAccounts)
-	flags.BoolVar(&s.writes, "allow-writes", false, "offer the methods that change something, too")
+	flags.BoolVar(&s.writes, "allow-writes", false, "also serve methods that write")
 	flags.StringSliceVar(&s.tools, "tools", nil, "only these methods, such as messages.* or *.list")
 	flags.StringVar(&s.token, "token-file", "", "file with the token that HTTP clients must send")
-	flags.StringSliceVar(&s.origins, "allow-origin", nil, "pages of these origins may use it over HTTP")
+	flags.StringSliceVar(&s.origins, "allow-origin", nil, "accept web pages of these origins over HTTP")
 	return []*cobra.Command{cmd}
 }
 
@@ -73,11 +76,11 @@ func (s *serve) run(ctx context.Context) error {
 			return core.Usage("--tools: %v", err)
 		}
 	}
-	token, err := s.bearer()
+	token, err := s.bearerToken()
 	if err != nil {
 		return err
 	}
-	if err := s.mayBind(token); err != nil {
+	if err := s.checkAddress(token); err != nil {
 		return err
 	}
 	for i, name := range s.accounts {
@@ -98,39 +101,40 @@ func (s *serve) run(ctx context.Context) error {
 		return problemOf(err)
 	}
 	if server.Tools() == 0 {
-		return core.UsageHint("List methods: stagedoor methods", "--tools %s matches no method that may be offered", strings.Join(s.tools, ","))
+		return core.UsageHint("List methods: stagedoor methods", "--tools %s matches no available method",
+			strings.Join(s.tools, ","))
 	}
 	o := s.app.Out
-	o.Say("%s", o.Err(out.Strong, core.Banner(p)))
-	o.Say("%s", s.offer(server.Tools()))
+	o.Say("%s", o.Err(output.Strong, core.Banner(p)))
+	o.Say("%s", s.summary(server.Tools()))
 	if s.address == "" {
 		if s.app.StdinTTY {
-			o.Hint("A program with a model starts this command and speaks to it here. Ctrl-C ends it.")
+			o.Hint("This command is meant to be started by an MCP client. Press Ctrl-C to stop.")
 		}
-		return server.ServeIO(ctx, io.NopCloser(s.app.Stdin), whole{o.Stdout})
+		return server.ServeIO(ctx, io.NopCloser(s.app.Stdin), nopCloser{o.Stdout})
 	}
-	return s.overHTTP(ctx, server, token)
+	return s.serveHTTP(ctx, server, token)
 }
 
-// offer says in a line what a model may do.
-func (s *serve) offer(tools int) string {
-	what, whom := "read-only", "all accounts of the key"
+// summary describes in a line what the model may do.
+func (s *serve) summary(tools int) string {
+	access, accounts := "read-only", "all accounts of the key"
 	if s.writes {
-		what = "reading and writing"
+		access = "read and write"
 	}
 	if len(s.accounts) > 0 {
-		whom = "only " + strings.Join(s.accounts, ", ")
+		accounts = "only " + strings.Join(s.accounts, ", ")
 	}
-	return fmt.Sprintf("%d methods as tools, %s, %s", tools, what, whom)
+	return fmt.Sprintf("%d methods as tools, %s, %s", tools, access, accounts)
 }
 
-// whole is a writer that is never closed: standard output is not ours.
-type whole struct{ io.Writer }
+// nopCloser keeps the server from closing standard output, which the caller owns.
+type nopCloser struct{ io.Writer }
 
-func (whole) Close() error { return nil }
+func (nopCloser) Close() error { return nil }
 
-// bearer is the token that HTTP clients must send; none if empty.
-func (s *serve) bearer() (string, error) {
+// bearerToken returns the token that HTTP clients must send, or an empty string if they need none.
+func (s *serve) bearerToken() (string, error) {
 	if s.token == "" {
 		return strings.TrimSpace(s.app.Env["STAGEDOOR_MCP_TOKEN"]), nil
 	}
@@ -139,34 +143,37 @@ func (s *serve) bearer() (string, error) {
 		return "", err
 	}
 	if strings.TrimSpace(string(text)) == "" {
-		return "", core.Usage("%s holds no token", s.token)
+		return "", core.Usage("%s is empty", s.token)
 	}
 	return strings.TrimSpace(string(text)), nil
 }
 
-// mayBind refuses an address that others can reach, unless there is a token.
-func (s *serve) mayBind(token string) error {
+// checkAddress rejects an address that is not on the loopback interface, unless there is a token: every client acts
+// with the user's key.
+func (s *serve) checkAddress(token string) error {
 	if s.address == "" {
 		return nil
 	}
 	host, _, err := net.SplitHostPort(s.address)
 	if err != nil {
-		return core.UsageHint("Write it like 127.0.0.1:8765.", "--http: %q is not an address to listen on", s.address)
+		return core.UsageHint("Use an address such as 127.0.0.1:8765.", "--http: %q is not an address to listen on",
+			s.address)
 	}
 	if token == "" && !mcp.Loopback(host) {
-		return core.UsageHint("Bind to 127.0.0.1, or give a token with --token-file or STAGEDOOR_MCP_TOKEN.", "%s can be reached by others, and whoever reaches it acts with your key", s.address)
+		return core.UsageHint("Use 127.0.0.1, or set a token with --token-file or STAGEDOOR_MCP_TOKEN.",
+			"without a token, anyone who can reach %s could use your key", s.address)
 	}
 	return nil
 }
 
-func (s *serve) overHTTP(ctx context.Context, server *mcp.Server, token string) error {
+func (s *serve) serveHTTP(ctx context.Context, server *mcp.Server, token string) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.address)
 	if err != nil {
 		return &core.Fault{Code: core.ExitOther, Text: err.Error(), Hint: "Choose another port with --http.", Err: err}
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", server.Handler(token, s.origins))
-	// Answers of tools can be slow and streams stay open, so only the head of a request has a deadline.
+	// Tools can be slow and streams stay open, so only the request header has a deadline.
 	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	ended := make(chan error, 1)
 	go func() { ended <- web.Serve(listener) }()
@@ -180,13 +187,14 @@ func (s *serve) overHTTP(ctx context.Context, server *mcp.Server, token string) 
 	case err := <-ended:
 		return fmt.Errorf("serve over HTTP: %w", err)
 	case <-ctx.Done():
-		_ = web.Close() // sessions stay open by themselves, so there is nothing to wait for
+		_ = web.Close() // clients keep their sessions open, so a graceful shutdown would never end
 		return ctx.Err()
 	}
 }
 
-// call asks the API for the tools. A write has a key of its own, so that a retry of the transport does not do it twice.
-func (s *serve) call(ctx context.Context, r mcp.Request) (mcp.Answer, error) {
+// call sends a tool's request to the API. A write gets an idempotency key so that a retry by the
+// client cannot repeat it.
+func (s *serve) call(ctx context.Context, r mcp.Request) (mcp.Response, error) {
 	c := core.Call{Method: r.Method, Path: r.Path, Query: r.Query, Header: http.Header{}}
 	if len(r.Body) > 0 {
 		c.Body = r.Body
@@ -199,22 +207,22 @@ func (s *serve) call(ctx context.Context, r mcp.Request) (mcp.Answer, error) {
 	}
 	reply, err := s.app.Do(ctx, c, nil)
 	if p, ok := errors.AsType[*core.Problem](err); ok {
-		return mcp.Answer{Status: p.Status, Body: p.Raw}, nil
+		return mcp.Response{Status: p.Status, Body: p.Raw}, nil
 	}
 	if err != nil {
-		return mcp.Answer{}, err
+		return mcp.Response{}, err
 	}
-	return mcp.Answer{Status: reply.Status, Body: reply.Body}, nil
+	return mcp.Response{Status: reply.Status, Body: reply.Body}, nil
 }
 
-// problemOf is a refusal as other commands report it.
+// problemOf converts a RefusedError into a *core.Problem, so that this command reports it like the others.
 func problemOf(err error) error {
 	refused, ok := errors.AsType[*mcp.RefusedError](err)
 	if !ok {
 		return err
 	}
-	p := &core.Problem{Status: refused.Answer.Status, Raw: refused.Answer.Body}
-	if json.Unmarshal(refused.Answer.Body, p) != nil {
+	p := &core.Problem{Status: refused.Response.Status, Raw: refused.Response.Body}
+	if json.Unmarshal(refused.Response.Body, p) != nil {
 		return err
 	}
 	return p

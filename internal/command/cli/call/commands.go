@@ -1,7 +1,7 @@
-// Package call has the commands that reach the API and explain what it said: methods, call, api, explain and verify.
+// Package call has the commands methods, call, api, explain and verify.
 //
-// Names, arguments and kinds of arguments come from the catalog that is built in, so that most mistakes are told without a server;
-// the server has the last word.
+// call checks method names and converts arguments with the built-in catalog, so that most mistakes are found without a
+// request. The server may be newer and has the last word: a method that the catalog does not have is sent unchecked.
 package call
 
 import (
@@ -10,7 +10,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 )
 
-// Commands are methods, call, api, explain and verify.
+// Commands returns methods, call, api, explain and verify.
 func Commands(app *core.App) []*cobra.Command {
-	return []*cobra.Command{methods(app), invoke(app), raw(app), explain(app), verify(app)}
+	return []*cobra.Command{methodsCommand(app), callCommand(app), apiCommand(app), explainCommand(app),
+		verifyCommand(app)}
 }

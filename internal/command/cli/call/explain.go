@@ -11,13 +11,14 @@ import (
 	"github.com/stagedoor/stagedoor/docs"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
-	"github.com/stagedoor/stagedoor/internal/command/cli/out"
+	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 )
 
-func explain(app *core.App) *cobra.Command {
+func explainCommand(app *core.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "explain [code]", Short: "What a problem means and what to do about it, without a network", Args: cobra.MaximumNArgs(1),
-		Long: `What a problem means and what to do about it, from pages that are built in; without a code, a list of all problems.
+		Use: "explain [code]", Short: "Explain an error code, offline", Args: cobra.MaximumNArgs(1),
+		Long: `Explain an error code and how to fix the problem. The pages are built in, so this works offline. Without a
+code, list all codes; with an HTTP status, list the codes with that status.
 
 Columns of the list in a pipe: code, status, retryable, title.`,
 		Example: "  stagedoor explain quota-exceeded\n  stagedoor explain upstream/timeout\n  stagedoor explain 429",
@@ -39,7 +40,7 @@ Columns of the list in a pipe: code, status, retryable, title.`,
 }
 
 func runExplain(app *core.App, word string) error {
-	// A type URI, as problems carry it, is fine too.
+	// Also accept the URI in a problem's member "type".
 	if _, after, isURL := strings.Cut(word, "/problems/"); isURL {
 		word = after
 	}
@@ -51,7 +52,7 @@ func runExplain(app *core.App, word string) error {
 			}
 		}
 		if len(kinds) == 0 {
-			return core.UsageHint("All of them: stagedoor explain", "no problem has the status %d", status)
+			return core.UsageHint("List all codes: stagedoor explain", "no problem has the status %d", status)
 		}
 		return listProblems(app, kinds)
 	}
@@ -64,15 +65,15 @@ func runExplain(app *core.App, word string) error {
 		for _, k := range problem.All() {
 			codes = append(codes, k.Code)
 		}
-		hint := out.DidYouMean(word, codes)
+		hint := output.DidYouMean(word, codes)
 		if hint == "" {
-			hint = "All of them: stagedoor explain"
+			hint = "List all codes: stagedoor explain"
 		}
-		return &core.Fault{Code: core.ExitNotFound, Text: "there is no problem " + word, Hint: hint}
+		return &core.Fault{Code: core.ExitNotFound, Text: "unknown error code " + word, Hint: hint}
 	}
 	page, err := fs.ReadFile(docs.Problems, "problems/"+kind.Code+".md")
 	if err != nil {
-		return errors.New("the page of " + kind.Code + " is not in this build")
+		return errors.New("this build has no page about " + kind.Code)
 	}
 	if app.Out.JSON {
 		return app.Out.Value(map[string]any{
@@ -91,30 +92,32 @@ func listProblems(app *core.App, kinds []problem.Kind) error {
 		}
 		return app.Out.Value(map[string]any{"problems": views})
 	}
-	table := out.Table{Columns: out.Columns("code", ">status", "retry", "what happened~")}
+	table := output.Table{Columns: output.Columns("code", ">status", "retry", "what happened~")}
 	for _, k := range kinds {
-		retry := out.Cell{Text: "–", Raw: "false", Tone: out.Faint}
+		retry := output.Cell{Text: "–", Raw: "false", Tone: output.Faint}
 		if k.Retryable {
-			retry = out.Cell{Text: "yes", Raw: "true"}
+			retry = output.Cell{Text: "yes", Raw: "true"}
 		}
-		table.Rows = append(table.Rows, []out.Cell{out.Text(k.Code), out.Text(strconv.Itoa(k.Status)), retry, out.Text(k.Title)})
+		table.Rows = append(table.Rows,
+			[]output.Cell{output.Text(k.Code), output.Text(strconv.Itoa(k.Status)), retry, output.Text(k.Title)})
 	}
 	app.Out.Table(table)
-	app.Out.Hint("Read one: stagedoor explain %s", kinds[0].Code)
+	app.Out.Hint("Explain one: stagedoor explain %s", kinds[0].Code)
 	return nil
 }
 
-// printPage writes a problem's page: as Markdown into a pipe, laid out for a person.
+// printPage prints a problem's page, laid out on a terminal and as Markdown in a pipe.
 func printPage(app *core.App, kind problem.Kind, page string) {
 	if !app.Out.TTY {
 		app.Out.Bytes([]byte(page))
 		return
 	}
-	retry := "trying again does not help"
+	retry := "not retryable"
 	if kind.Retryable {
-		retry = "trying again later can help"
+		retry = "retryable"
 	}
 	_, body, _ := strings.Cut(page, "\n")
-	app.Out.Data("%s  %s", app.Out.Style(out.Strong, kind.Title), app.Out.Style(out.Faint, kind.Code+" · "+strconv.Itoa(kind.Status)+" · "+retry))
-	app.Out.Bytes([]byte(out.Markdown(app.Out, body)))
+	app.Out.Data("%s  %s", app.Out.Style(output.Strong, kind.Title),
+		app.Out.Style(output.Faint, kind.Code+" · "+strconv.Itoa(kind.Status)+" · "+retry))
+	app.Out.Bytes([]byte(output.Markdown(app.Out, body)))
 }

@@ -14,29 +14,30 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
-	"github.com/stagedoor/stagedoor/internal/command/cli/out"
+	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
-// options are the flags of call.
-type options struct {
+// callOptions are the flags of call.
+type callOptions struct {
 	account, idempotency string
 	dryRun, all          bool
 }
 
-func invoke(app *core.App) *cobra.Command {
-	var o options
+func callCommand(app *core.App) *cobra.Command {
+	var o callOptions
 	cmd := &cobra.Command{
-		Use: "call <method> [name=value | name:=json | @file | -]...", Short: "Call an SDK method on an account", Args: cobra.MinimumNArgs(1),
+		Use: "call <method> [name=value | name:=json | @file | -]...", Short: "Call an SDK method on an account",
+		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeCall,
-		Long: `Call an SDK method on an account, and print its result.
+		Long: `Call an SDK method on an account and print its result.
 
-  name=value    an argument; it becomes a number, a truth value or a list where the method wants one
-  name:=json    an argument in JSON
-  name=@file    an argument that is the text of a file (name=@- for standard input)
-  @file, -      all arguments as a JSON object, from a file or standard input; others go over them
+  name=value    an argument, converted to a number, boolean or list if the method expects one
+  name:=json    an argument as JSON
+  name=@file    an argument with the text of a file (name=@- for standard input)
+  @file, -      all arguments as a JSON object, from a file or standard input; other arguments override its members
 
-A write carries an idempotency key of its own, so --retry never does it twice.`,
+Writes are sent with an idempotency key, so --retry never repeats one.`,
 		Example: `  stagedoor call me.get -a Maya
   stagedoor call messages.send -a Maya chatId=3438267820000000001 text="Hi" mediaIds:='["9"]'
   stagedoor call messages.send -a Maya chatId=3438267820000000001 text=@letter.txt --dry-run
@@ -46,17 +47,17 @@ A write carries an idempotency key of its own, so --retry never does it twice.`,
 	}
 	app.AccountFlag(cmd, &o.account)
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "check arguments, scope and limits without calling the platform")
-	cmd.Flags().BoolVar(&o.all, "all", false, "read every page; print an item a line")
-	cmd.Flags().StringVar(&o.idempotency, "idempotency-key", "", "do it once, however often it is sent with this key")
+	cmd.Flags().BoolVar(&o.all, "all", false, "fetch all pages and print one item per line")
+	cmd.Flags().StringVar(&o.idempotency, "idempotency-key", "", "idempotency key of a write (default: random)")
 	return cmd
 }
 
-// completeCall offers methods, then the names of their arguments.
+// completeCall completes a method, then the names of its arguments.
 func completeCall(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return completeMethods(cmd, args, begun)
 	}
-	m := known(args[0])
+	m := builtinMethod(args[0])
 	if m == nil {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
@@ -69,8 +70,9 @@ func completeCall(cmd *cobra.Command, args []string, begun string) ([]cobra.Comp
 	return names, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 }
 
-// known is a method of the catalog that is built in; nil if a newer server may have it.
-func known(name string) *catalog.Method {
+// builtinMethod returns a method of the built-in catalog, or nil. A newer server may have methods
+// that the catalog lacks.
+func builtinMethod(name string) *catalog.Method {
 	cat, err := catalog.Sandbox()
 	if err != nil {
 		return nil
@@ -83,18 +85,18 @@ func known(name string) *catalog.Method {
 	return m
 }
 
-func runCall(ctx context.Context, app *core.App, o options, args []string) error {
-	resource, verb, err := split(args[0])
+func runCall(ctx context.Context, app *core.App, o callOptions, args []string) error {
+	resource, verb, err := splitMethod(args[0])
 	if err != nil {
 		return err
 	}
-	m := known(args[0])
-	body, err := arguments(app, m, args[1:])
+	m := builtinMethod(args[0])
+	body, err := parseArguments(app, m, args[1:])
 	if err != nil {
 		return err
 	}
 	if o.all && m != nil && !m.Paginated {
-		return core.UsageHint("Leave out --all.", "%s is not paginated", args[0])
+		return core.UsageHint("Remove --all.", "%s is not paginated", args[0])
 	}
 	id, err := app.AccountID(ctx, o.account)
 	if err != nil {
@@ -104,14 +106,14 @@ func runCall(ctx context.Context, app *core.App, o options, args []string) error
 	if m == nil || m.Access == catalog.Write {
 		request.IdempotencyKey = o.idempotency
 		if request.IdempotencyKey == "" {
-			request.IdempotencyKey = core.NewKey()
+			request.IdempotencyKey = core.NewIdempotencyKey()
 		}
 	}
 	if o.dryRun {
 		request.Header.Set("X-Dry-Run", "true")
 	}
 	if o.all {
-		return everyPage(ctx, app, request, body)
+		return callAllPages(ctx, app, request, body)
 	}
 	spin := app.Out.Spin("Calling " + args[0])
 	var got struct{ Result json.RawMessage }
@@ -124,15 +126,16 @@ func runCall(ctx context.Context, app *core.App, o options, args []string) error
 	case app.Out.JSON:
 		app.Out.Body(reply.Body)
 	case o.dryRun:
-		app.Out.Done("This call would be accepted. Nothing was done.")
+		app.Out.Done("Dry run: the call would be accepted.")
 	default:
 		printResult(app, got.Result)
 	}
 	return nil
 }
 
-// everyPage reads page after page and prints an item a line, as it comes.
-func everyPage(ctx context.Context, app *core.App, request core.Call, body map[string]any) error {
+// callAllPages fetches page after page and prints each item on a line as soon as its page arrives. It changes body,
+// which must be the body of request. Default page size: 100.
+func callAllPages(ctx context.Context, app *core.App, request core.Call, body map[string]any) error {
 	if body["limit"] == nil {
 		body["limit"] = 100
 	}
@@ -159,21 +162,22 @@ func everyPage(ctx context.Context, app *core.App, request core.Call, body map[s
 	}
 }
 
-// printResult prints a result as JSON: methods give what they like, and a table would lose most of it.
+// printResult prints a result as JSON, even on a terminal: the results of methods are too different for a table.
 func printResult(app *core.App, result json.RawMessage) {
 	if bytes.Equal(bytes.TrimSpace(result), []byte("null")) || len(result) == 0 {
-		app.Out.Done("Done; the method gives no result.")
+		app.Out.Done("Done. The method returns no result.")
 		return
 	}
 	app.Out.Body(result)
 }
 
-// arguments reads what was typed into an object.
-func arguments(app *core.App, m *catalog.Method, words []string) (map[string]any, error) {
+// parseArguments builds the request body from the words after the method. Files come first, so that single arguments
+// override them wherever they stand. m may be nil; then nothing is checked or converted.
+func parseArguments(app *core.App, m *catalog.Method, words []string) (map[string]any, error) {
 	body := map[string]any{}
 	for _, word := range words {
 		if word == "-" || strings.HasPrefix(word, "@") {
-			if err := fromFile(app, strings.TrimPrefix(word, "@"), body); err != nil {
+			if err := mergeFile(app, strings.TrimPrefix(word, "@"), body); err != nil {
 				return nil, err
 			}
 		}
@@ -182,14 +186,15 @@ func arguments(app *core.App, m *catalog.Method, words []string) (map[string]any
 		if word == "-" || strings.HasPrefix(word, "@") {
 			continue
 		}
-		if err := argument(app, m, word, body); err != nil {
+		if err := setArgument(app, m, word, body); err != nil {
 			return nil, err
 		}
 	}
 	return body, nil
 }
 
-func fromFile(app *core.App, path string, body map[string]any) error {
+// mergeFile copies the members of a JSON file into body.
+func mergeFile(app *core.App, path string, body map[string]any) error {
 	text, err := app.ReadFile(path)
 	if err != nil {
 		return err
@@ -201,7 +206,7 @@ func fromFile(app *core.App, path string, body map[string]any) error {
 	dec.UseNumber()
 	var all map[string]any
 	if err := dec.Decode(&all); err != nil {
-		return core.UsageHint("Write it like {\"chatId\": \"3438267820000000001\"}.", "%s is not a JSON object of arguments", path)
+		return core.UsageHint(`Example: {"chatId": "3438267820000000001"}`, "%s is not a JSON object of arguments", path)
 	}
 	for name, value := range all {
 		body[name] = value
@@ -209,15 +214,16 @@ func fromFile(app *core.App, path string, body map[string]any) error {
 	return nil
 }
 
-func argument(app *core.App, m *catalog.Method, word string, body map[string]any) error {
+// setArgument parses one word, name=value or name:=json, and sets it in body.
+func setArgument(app *core.App, m *catalog.Method, word string, body map[string]any) error {
 	if name, text, ok := strings.Cut(word, ":="); ok && !strings.Contains(name, "=") {
 		var value any
 		dec := json.NewDecoder(strings.NewReader(text))
 		dec.UseNumber()
 		if err := dec.Decode(&value); err != nil || dec.More() {
-			return core.UsageHint("For a plain text write "+name+"="+text, "%s:= wants JSON, and %s is none", name, text)
+			return core.UsageHint("For plain text use "+name+"="+text, "%s:= requires JSON, and %s is not JSON", name, text)
 		}
-		if err := nameOf(m, name); err != nil {
+		if err := checkArgumentName(m, name); err != nil {
 			return err
 		}
 		body[name] = value
@@ -225,19 +231,19 @@ func argument(app *core.App, m *catalog.Method, word string, body map[string]any
 	}
 	name, text, ok := strings.Cut(word, "=")
 	if !ok || name == "" {
-		return core.UsageHint("Write arguments like name=value or name:=json.", "%q is not an argument", word)
+		return core.UsageHint("Use name=value or name:=json.", "%q is not an argument", word)
 	}
-	if err := nameOf(m, name); err != nil {
+	if err := checkArgumentName(m, name); err != nil {
 		return err
 	}
 	if path, isFile := strings.CutPrefix(text, "@"); isFile {
 		content, err := app.ReadFile(path)
 		if err != nil {
-			return core.UsageHint("For a text that begins with @ write "+name+":='\"@…\"'.", "%s", err)
+			return core.UsageHint("For text that starts with @ use "+name+":='\"@…\"'", "%s", err)
 		}
 		text = strings.TrimSuffix(string(content), "\n")
 	}
-	value, err := typed(m, name, text)
+	value, err := convertArgument(m, name, text)
 	if err != nil {
 		return err
 	}
@@ -245,8 +251,8 @@ func argument(app *core.App, m *catalog.Method, word string, body map[string]any
 	return nil
 }
 
-// nameOf checks the name of an argument against the catalog, to tell a slip of the hand before it costs a call.
-func nameOf(m *catalog.Method, name string) error {
+// checkArgumentName checks the name of an argument with the catalog, so that a typo does not cost a call.
+func checkArgumentName(m *catalog.Method, name string) error {
 	if m == nil {
 		return nil
 	}
@@ -254,28 +260,30 @@ func nameOf(m *catalog.Method, name string) error {
 	if slices.Contains(names, name) {
 		return nil
 	}
-	hint := out.DidYouMean(name, names)
+	hint := output.DidYouMean(name, names)
 	if hint == "" {
-		hint = "It takes " + strings.Join(names, ", ") + "."
+		hint = "Its arguments: " + strings.Join(names, ", ")
 	}
 	if len(names) == 0 {
-		hint = "It takes none."
+		hint = "It has no arguments."
 	}
 	return core.UsageHint(hint, "%s has no argument %s", m.ID(), name)
 }
 
-// typed turns a text into what the argument wants. A text that does not fit is sent as it is, and the server says what is wrong.
-func typed(m *catalog.Method, name, text string) (any, error) {
+// convertArgument converts text to the type that the argument has in the catalog. Text that does not fit is sent
+// unchanged, and the server's error says what is wrong.
+func convertArgument(m *catalog.Method, name, text string) (any, error) {
 	if m == nil {
 		return text, nil
 	}
 	var s schema
 	if err := json.Unmarshal(m.ArgSchema(name), &s); err != nil {
-		return nil, fmt.Errorf("the catalog's %s.%s: %w", m.ID(), name, err)
+		return nil, fmt.Errorf("read the schema of %s.%s: %w", m.ID(), name, err)
 	}
 	return coerce(s, text), nil
 }
 
+// coerce converts text by its schema: comma-separated items for an array, and text for anything that may be a string.
 func coerce(s schema, text string) any {
 	kind := s.kind()
 	if types, several := s.Type.([]any); several {

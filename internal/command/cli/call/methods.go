@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
-	"github.com/stagedoor/stagedoor/internal/command/cli/out"
+	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
@@ -37,7 +37,7 @@ type method struct {
 
 func (m method) name() string { return m.Resource + "." + m.Method }
 
-// schema is the part of JSON Schema that arguments use.
+// schema is the subset of JSON Schema that the catalog uses.
 type schema struct {
 	Type        any               `json:"type"`
 	Required    []string          `json:"required"`
@@ -51,7 +51,7 @@ type schema struct {
 	Ref         string            `json:"$ref"`
 }
 
-// kind is the type in a word, such as integer or "array of string".
+// kind returns a short name of the type, such as integer, "array of string" or the values of an enum.
 func (s schema) kind() string {
 	if s.Ref != "" {
 		return s.Ref[strings.LastIndexByte(s.Ref, '/')+1:]
@@ -80,13 +80,13 @@ func (s schema) kind() string {
 	return word
 }
 
-func methods(app *core.App) *cobra.Command {
+func methodsCommand(app *core.App) *cobra.Command {
 	var access string
 	cmd := &cobra.Command{
-		Use: "methods [text]", Short: "Find SDK methods, and see what they take", Args: cobra.ArbitraryArgs,
-		Long: `Find SDK methods by a resource, a name or words of their description; all of them without a text.
+		Use: "methods [text]", Short: "List and describe SDK methods", Args: cobra.ArbitraryArgs,
+		Long: `List SDK methods. With a text, list methods whose name or description contains every word of it.
 
-Columns in a pipe: method, read or write, description.`,
+Columns in a pipe: method, access (read or write), description.`,
 		Example: "  stagedoor methods\n  stagedoor methods mass message\n  stagedoor methods --access write fans\n  stagedoor methods show messages.send",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			query := url.Values{}
@@ -101,32 +101,36 @@ Columns in a pipe: method, read or write, description.`,
 			if err != nil {
 				return err
 			}
-			found := slices.DeleteFunc(got.Methods, func(m method) bool { return !m.has(args) })
+			found := slices.DeleteFunc(got.Methods, func(m method) bool { return !m.matches(args) })
 			if app.Out.JSON {
 				return printMatches(app, reply.Body, args)
 			}
-			table := out.Table{Columns: out.Columns("method", "access", "description~"), Empty: "No method matches. " + out.DidYouMean(strings.Join(args, " "), resources())}
+			table := output.Table{
+				Columns: output.Columns("method", "access", "description~"),
+				Empty:   "No matching methods. " + output.DidYouMean(strings.Join(args, " "), resources()),
+			}
 			for _, m := range found {
-				tone := out.Faint
+				tone := output.Faint
 				if m.Access == "write" {
-					tone = out.Attention
+					tone = output.Attention
 				}
-				table.Rows = append(table.Rows, []out.Cell{out.Text(m.name()), out.Toned(tone, m.Access), out.Text(m.Description)})
+				table.Rows = append(table.Rows,
+					[]output.Cell{output.Text(m.name()), output.Toned(tone, m.Access), output.Text(m.Description)})
 			}
 			app.Out.Table(table)
 			if len(found) > 0 {
-				app.Out.Hint("See one: stagedoor methods show %s", found[0].name())
+				app.Out.Hint("Show details: stagedoor methods show %s", found[0].name())
 			}
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&access, "access", "", "read or write")
+	cmd.Flags().StringVar(&access, "access", "", "only methods with this access: read or write")
 	cmd.AddCommand(showMethod(app))
 	return cmd
 }
 
-// has says whether every word is somewhere in the method's name or description.
-func (m method) has(words []string) bool {
+// matches reports whether the method's name or description contains every word. Case is ignored.
+func (m method) matches(words []string) bool {
 	text := strings.ToLower(m.name() + " " + m.Description)
 	for _, w := range words {
 		if !strings.Contains(text, strings.ToLower(w)) {
@@ -136,7 +140,7 @@ func (m method) has(words []string) bool {
 	return true
 }
 
-// printMatches prints the server's body with the methods that match only.
+// printMatches prints the server's response without the methods that do not match.
 func printMatches(app *core.App, body []byte, words []string) error {
 	if len(words) == 0 {
 		app.Out.Body(body)
@@ -144,12 +148,12 @@ func printMatches(app *core.App, body []byte, words []string) error {
 	}
 	var whole struct{ Methods []json.RawMessage }
 	if err := json.Unmarshal(body, &whole); err != nil {
-		return fmt.Errorf("the list of methods is not what this version expects: %w", err)
+		return fmt.Errorf("cannot read the list of methods: %w", err)
 	}
 	kept := []json.RawMessage{}
 	for _, raw := range whole.Methods {
 		var m method
-		if json.Unmarshal(raw, &m) == nil && m.has(words) {
+		if json.Unmarshal(raw, &m) == nil && m.matches(words) {
 			kept = append(kept, raw)
 		}
 	}
@@ -167,7 +171,7 @@ func resources() (names []string) {
 	return names
 }
 
-// completeMethods offers the names of methods to a shell.
+// completeMethods completes method names from the built-in catalog.
 func completeMethods(_ *cobra.Command, args []string, begun string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
 	cat, err := catalog.Sandbox()
 	if err != nil || len(args) > 0 {
@@ -181,8 +185,8 @@ func completeMethods(_ *cobra.Command, args []string, begun string) (names []cob
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// split takes messages.send apart.
-func split(name string) (resource, verb string, err error) {
+// splitMethod splits a name such as messages.send into resource and method.
+func splitMethod(name string) (resource, verb string, err error) {
 	resource, verb, ok := strings.Cut(name, ".")
 	if ok && resource != "" && verb != "" && !strings.ContainsAny(verb, "./") {
 		return resource, verb, nil
@@ -192,17 +196,20 @@ func split(name string) (resource, verb string, err error) {
 		return "", "", err
 	}
 	if r, known := cat.Resource(name); known {
-		return "", "", core.UsageHint("Its methods: stagedoor methods "+name, "%s is a resource; a method is like %s.%s", name, name, r.Methods[0].Name)
+		return "", "", core.UsageHint("List its methods: stagedoor methods "+name,
+			"%s is a resource; name a method such as %s.%s", name, name, r.Methods[0].Name)
 	}
-	return "", "", core.UsageHint("Find it with stagedoor methods "+core.Quote(name), "%q is not a method; they are like messages.send", name)
+	return "", "", core.UsageHint("Find it: stagedoor methods "+core.Quote(name),
+		"%q is not a method such as messages.send", name)
 }
 
 func showMethod(app *core.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "show <method>", Short: "What a method takes, gives and costs", Args: cobra.ExactArgs(1), ValidArgsFunction: completeMethods,
+		Use: "show <method>", Short: "Show a method's arguments, result and cost",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: completeMethods,
 		Example: "  stagedoor methods show messages.send",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			resource, verb, err := split(args[0])
+			resource, verb, err := splitMethod(args[0])
 			if err != nil {
 				return err
 			}
@@ -231,64 +238,69 @@ func unknownMethod(resource, verb string) error {
 	if err != nil {
 		return err
 	}
-	hint := "Find it with stagedoor methods " + verb
+	hint := "Find it: stagedoor methods " + verb
 	if near := cat.Nearest(resource, verb); len(near) > 0 {
 		hint = "Did you mean " + strings.Join(near[:min(3, len(near))], " or ") + "?"
 	}
-	return &core.Fault{Code: core.ExitNotFound, Text: "there is no method " + resource + "." + verb, Hint: hint}
+	return &core.Fault{Code: core.ExitNotFound, Text: "unknown method " + resource + "." + verb, Hint: hint}
 }
 
 func (m method) print(app *core.App) error {
-	var marks []string
-	for _, mark := range []struct {
+	var notes []string
+	for _, note := range []struct {
 		holds bool
 		text  string
 	}{
 		{m.Idempotent && m.Access == "write", "safe to repeat"}, {m.Destructive, "cannot be undone"}, {m.Sensitive, "touches money or legal data"},
-		{m.Async, "finishes later"}, {m.Paginated, "paginated: --all reads every page"},
+		{m.Async, "asynchronous"}, {m.Paginated, "paginated: --all fetches all pages"},
 	} {
-		if mark.holds {
-			marks = append(marks, mark.text)
+		if note.holds {
+			notes = append(notes, note.text)
 		}
 	}
 	var result schema
 	if err := json.Unmarshal(m.Result, &result); err != nil {
-		return fmt.Errorf("the method is not what this version expects: %w", err)
+		return fmt.Errorf("cannot read the method: %w", err)
 	}
-	app.Out.Fields([]out.Field{
-		{Name: "method", Cell: out.Toned(out.Strong, m.name())}, {Name: "does", Cell: out.Text(m.Description)},
-		{Name: "access", Cell: out.Text(m.Access + ", costs " + out.Count(m.Cost, "call", "calls"))}, {Name: "notes", Cell: out.Text(strings.Join(marks, "; "))},
-		{Name: "gives", Cell: out.Text(gives(result))}, {Name: "causes", Cell: out.Text(strings.Join(m.Emits, " "))},
-		{Name: "example", Cell: out.Text(m.command())},
+	app.Out.Fields([]output.Field{
+		{Name: "method", Cell: output.Toned(output.Strong, m.name())}, {Name: "does", Cell: output.Text(m.Description)},
+		{Name: "access", Cell: output.Text(m.Access + ", costs " + output.Count(m.Cost, "call", "calls"))},
+		{Name: "notes", Cell: output.Text(strings.Join(notes, "; "))},
+		{Name: "returns", Cell: output.Text(resultType(result))},
+		{Name: "causes", Cell: output.Text(strings.Join(m.Emits, " "))},
+		{Name: "example", Cell: output.Text(m.command())},
 	})
 	if len(m.Positional) == 0 {
-		app.Out.Say("It takes no arguments.")
+		app.Out.Say("No arguments.")
 		return nil
 	}
 	if app.Out.TTY {
 		app.Out.Data("")
 	}
-	table := out.Table{Columns: out.Columns("argument", "type~", "needed", "about~")}
+	table := output.Table{Columns: output.Columns("argument", "type~", "required", "description~")}
 	for _, name := range m.Positional {
 		s := m.Args.Properties[name]
-		needed := out.Toned(out.Faint, "no")
+		required := output.Toned(output.Faint, "no")
 		if slices.Contains(m.Args.Required, name) {
-			needed = out.Toned(out.Strong, "yes")
+			required = output.Toned(output.Strong, "yes")
 		}
-		table.Rows = append(table.Rows, []out.Cell{out.Text(name), out.Text(s.kind()), needed, out.Text(s.about())})
+		table.Rows = append(table.Rows,
+			[]output.Cell{output.Text(name), output.Text(s.kind()), required, output.Text(s.describe())})
 	}
 	app.Out.Table(table)
 	return nil
 }
 
-func gives(s schema) string {
+// resultType names the type of a result; a page is named by its items.
+func resultType(s schema) string {
 	if items, ok := s.Properties["items"]; ok && items.Items != nil {
 		return "page of " + items.Items.kind()
 	}
 	return s.kind()
 }
 
-func (s schema) about() string {
+// describe joins description, range and default of an argument.
+func (s schema) describe() string {
 	parts := []string{}
 	if s.Description != "" {
 		parts = append(parts, strings.TrimSuffix(s.Description, "."))
@@ -297,12 +309,12 @@ func (s schema) about() string {
 		parts = append(parts, strconv.FormatFloat(*s.Minimum, 'f', -1, 64)+" to "+strconv.FormatFloat(*s.Maximum, 'f', -1, 64))
 	}
 	if s.Default != nil {
-		parts = append(parts, fmt.Sprintf("%v if left out", s.Default))
+		parts = append(parts, fmt.Sprintf("default %v", s.Default))
 	}
 	return strings.Join(parts, "; ")
 }
 
-// command is the method's example as one would type it.
+// command returns the method's example as a shell command.
 func (m method) command() string {
 	line := "stagedoor call " + m.name()
 	dec := json.NewDecoder(bytes.NewReader(m.Example))

@@ -10,81 +10,83 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
-	"github.com/stagedoor/stagedoor/internal/command/cli/out"
+	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/sign"
 )
 
-// evidence are the flags of verify.
-type evidence struct {
+// verifyOptions are the flags of verify.
+type verifyOptions struct {
 	secretFile, account, event string
 	headers                    []string
 	offline                    bool
 }
 
-// finding is the verdict, as server and built-in check give it.
+// finding is the result of a check, in the form of the API.
 type finding struct {
 	Verdict string   `json:"verdict"`
 	Message string   `json:"message"`
 	Details []detail `json:"details"`
 }
 
-// detail is one thing that was noticed.
 type detail struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }
 
-func verify(app *core.App) *cobra.Command {
-	var e evidence
+func verifyCommand(app *core.App) *cobra.Command {
+	var o verifyOptions
 	cmd := &cobra.Command{
-		Use: "verify", Short: "Why a webhook's signature does not match", Args: cobra.NoArgs,
-		Long: `Why a webhook's signature does not match.
+		Use: "verify", Short: "Find out why a webhook signature does not match", Args: cobra.NoArgs,
+		Long: `Find out why a webhook signature does not match.
 
-Standard input is the body, byte for byte as your receiver had it. With a key, the server compares it with what it sent and with
-the secrets it knows; with --offline, or without a key, it is checked here. Nothing of it is stored. Exit code 0 is a match, 5 is none.`,
+Pipe the body, byte for byte as your receiver got it, to standard input. With an API key the server compares it with
+what it sent and with the secrets it knows. With --offline, or without an API key, the check runs on this machine.
+Nothing is stored. Exit codes: 0 if the signature matches, 5 if not.`,
 		Example: `  stagedoor verify --secret-file secret.txt --header 'sha256=5257a8…' < body.json
   stagedoor verify --account Maya --header 'X-Webhook-Signature: sha256=5257a8…' --header 'webhook-id: evt_01k9…' < body.json
   stagedoor verify --offline --secret-file secret.txt --header 'webhook-signature: v1,…' --header 'webhook-id: evt_…' --header 'webhook-timestamp: 1763208000' < body.json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			headers, err := e.header()
+			headers, err := o.parseHeaders()
 			if err != nil {
 				return err
 			}
 			var own string
-			if e.secretFile != "" {
-				text, err := app.ReadFile(e.secretFile)
+			if o.secretFile != "" {
+				text, err := app.ReadFile(o.secretFile)
 				if err != nil {
 					return err
 				}
 				own = strings.TrimRight(string(text), "\r\n")
 			}
 			if app.StdinTTY {
-				return core.UsageHint("Redirect the file into it: stagedoor verify … < body.json", "the body is read from standard input")
+				return core.UsageHint("Redirect a file: stagedoor verify … < body.json", "the body is read from standard input")
 			}
 			body, err := app.ReadInput()
 			if err != nil {
 				return err
 			}
 			_, noKey := app.Identity()
-			if e.offline || (noKey != nil && own != "") {
-				return e.check(app, headers, own, body)
+			if o.offline || (noKey != nil && own != "") {
+				return o.checkOffline(app, headers, own, body)
 			}
-			return e.ask(cmd, app, headers, own, body)
+			return o.checkOnServer(cmd, app, headers, own, body)
 		},
 	}
-	cmd.Flags().StringVar(&e.secretFile, "secret-file", "", "a file that holds the secret which the receiver uses")
-	cmd.Flags().StringArrayVar(&e.headers, "header", nil, "a header as received: 'Name: value', or the value of X-Webhook-Signature alone; may be repeated")
-	cmd.Flags().StringVarP(&e.account, "account", "a", "", "whose webhook it was sent to; the event tells if it is left out")
-	cmd.Flags().StringVar(&e.event, "event", "", "the event that was sent, to compare the body with")
-	cmd.Flags().BoolVar(&e.offline, "offline", false, "check it here, without the server")
+	cmd.Flags().StringVar(&o.secretFile, "secret-file", "", "file with the secret that the receiver uses")
+	cmd.Flags().StringArrayVar(&o.headers, "header", nil,
+		"header as received: 'Name: value', or only the value of X-Webhook-Signature (repeatable)")
+	cmd.Flags().StringVarP(&o.account, "account", "a", "",
+		"account whose webhook it was sent to (default: the event's account)")
+	cmd.Flags().StringVar(&o.event, "event", "", "id of the event that was sent, to compare the body with")
+	cmd.Flags().BoolVar(&o.offline, "offline", false, "check on this machine, without the server")
 	_ = cmd.RegisterFlagCompletionFunc("account", app.CompleteAccounts)
 	_ = cmd.MarkFlagFilename("secret-file")
 	return cmd
 }
 
-func (e evidence) header() (map[string]string, error) {
+func (o verifyOptions) parseHeaders() (map[string]string, error) {
 	headers := map[string]string{}
-	for _, h := range e.headers {
+	for _, h := range o.headers {
 		name, value, ok := strings.Cut(h, ":")
 		if !ok || strings.ContainsAny(name, "=, ") {
 			name, value = "X-Webhook-Signature", h
@@ -92,14 +94,15 @@ func (e evidence) header() (map[string]string, error) {
 		headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
 	}
 	if len(headers) == 0 {
-		return nil, core.UsageHint("Add --header 'sha256=…', as your receiver got it in X-Webhook-Signature.", "there is no signature to check")
+		return nil, core.UsageHint("Add --header 'sha256=…' with the value of X-Webhook-Signature.",
+			"no signature to check")
 	}
 	return headers, nil
 }
 
-func (e evidence) check(app *core.App, headers map[string]string, own string, body []byte) error {
+func (o verifyOptions) checkOffline(app *core.App, headers map[string]string, own string, body []byte) error {
 	if own == "" {
-		return core.UsageHint("Add --secret-file.", "without the server the secret is needed")
+		return core.UsageHint("Add --secret-file.", "an offline check requires the secret")
 	}
 	found := sign.Check(sign.Evidence{Body: body, Header: headers, Given: secret.New(own), At: app.Now()})
 	f := finding{Verdict: string(found.Verdict), Message: found.Message, Details: []detail{}}
@@ -114,7 +117,9 @@ func (e evidence) check(app *core.App, headers map[string]string, own string, bo
 	return f.report(app)
 }
 
-func (e evidence) ask(cmd *cobra.Command, app *core.App, headers map[string]string, own string, body []byte) error {
+func (o verifyOptions) checkOnServer(
+	cmd *cobra.Command, app *core.App, headers map[string]string, own string, body []byte,
+) error {
 	request := map[string]any{"headers": headers}
 	if utf8.Valid(body) {
 		request["body"] = string(body)
@@ -124,15 +129,15 @@ func (e evidence) ask(cmd *cobra.Command, app *core.App, headers map[string]stri
 	if own != "" {
 		request["secret"] = own
 	}
-	if e.account != "" {
-		id, err := app.AccountID(cmd.Context(), e.account)
+	if o.account != "" {
+		id, err := app.AccountID(cmd.Context(), o.account)
 		if err != nil {
 			return err
 		}
 		request["accountId"] = id
 	}
-	if e.event != "" {
-		request["eventId"] = e.event
+	if o.event != "" {
+		request["eventId"] = o.event
 	}
 	var f finding
 	reply, err := app.Send(cmd.Context(), http.MethodPost, "/v1/webhooks/check-signature", request, &f)
@@ -145,15 +150,16 @@ func (e evidence) ask(cmd *cobra.Command, app *core.App, headers map[string]stri
 	return f.report(app)
 }
 
-// report tells the verdict; one that is no match ends the command with the code for refused input.
+// report prints the finding, unless it was printed as JSON, and returns a silent fault if the signature does not match.
 func (f finding) report(app *core.App) error {
-	right := f.Verdict == string(sign.Match)
+	matches := f.Verdict == string(sign.Match)
 	if !app.Out.JSON {
-		tone := out.Bad
-		if right {
-			tone = out.Good
+		tone := output.Bad
+		if matches {
+			tone = output.Good
 		}
 		app.Out.Data("%s", app.Out.Style(tone, f.Verdict))
+		// The message of package sign names members of the API; here they are flags.
 		app.Out.Say("%s", strings.Replace(f.Message, "Give accountId or eventId", "Ask the server with --account or --event", 1))
 		for _, d := range f.Details {
 			if d.Message != f.Message && !strings.HasSuffix(f.Message, d.Message) {
@@ -161,7 +167,7 @@ func (f finding) report(app *core.App) error {
 			}
 		}
 	}
-	if right {
+	if matches {
 		return nil
 	}
 	return core.Silent(core.ExitRejected)

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Account is what commands show of an account.
+// Account is the part of an account that commands show.
 type Account struct {
 	ID               string     `json:"id"`
 	OfUserID         string     `json:"ofUserId"`
@@ -36,7 +36,7 @@ type Account struct {
 	Sandbox bool `json:"sandbox"`
 }
 
-// Name is what a person calls the account.
+// Name returns the first of label, display name and user name that is set, or the id.
 func (a Account) Name() string {
 	for _, name := range []string{a.Label, a.DisplayName, a.Username} {
 		if name != "" {
@@ -46,8 +46,8 @@ func (a Account) Name() string {
 	return a.ID
 }
 
-// AccountID turns what somebody wrote into an account's id: an id as it stands, else a label or a user name that only one account has.
-// An empty text means the only account that there is.
+// AccountID resolves a command-line argument to an account id. An id is returned without a request; a label or name
+// must match exactly one account. An empty text means the organisation's only account.
 func (a *App) AccountID(ctx context.Context, text string) (string, error) {
 	if strings.HasPrefix(text, "acct_") {
 		return text, nil
@@ -56,7 +56,8 @@ func (a *App) AccountID(ctx context.Context, text string) (string, error) {
 	return account.ID, err
 }
 
-// Account is AccountID with everything about the account.
+// Account resolves a command-line argument like AccountID and fetches the account. An id that does not
+// exist is an error.
 func (a *App) Account(ctx context.Context, text string) (Account, error) {
 	if strings.HasPrefix(text, "acct_") {
 		var got struct{ Account Account }
@@ -71,18 +72,21 @@ func (a *App) Account(ctx context.Context, text string) (Account, error) {
 	if _, err := a.Get(ctx, "/v1/accounts", query, &got); err != nil {
 		return Account{}, err
 	}
-	return choose(text, got.Accounts)
+	return chooseAccount(text, got.Accounts)
 }
 
-func choose(text string, found []Account) (Account, error) {
+// chooseAccount picks the account that text names among the results of the server's search. An exact match wins over a
+// partial one; a partial match counts if it is the only result.
+func chooseAccount(text string, found []Account) (Account, error) {
 	if text == "" {
 		switch len(found) {
 		case 1:
 			return found[0], nil
 		case 0:
-			return Account{}, &Fault{Code: ExitNotFound, Text: "there is no account yet", Hint: "Connect one: stagedoor connect"}
+			return Account{}, &Fault{Code: ExitNotFound, Text: "no accounts yet", Hint: "Connect one: stagedoor connect"}
 		}
-		return Account{}, UsageHint("List them: stagedoor accounts list", "there are several accounts: name one with --account")
+		return Account{}, UsageHint("List accounts: stagedoor accounts list",
+			"several accounts exist; choose one with --account")
 	}
 	var exact []Account
 	for _, acc := range found {
@@ -97,18 +101,20 @@ func choose(text string, found []Account) (Account, error) {
 		return Account{}, UsageHint("Use an id: stagedoor accounts list "+Quote(text), "several accounts match %q", text)
 	}
 	if len(found) == 0 {
-		return Account{}, &Fault{Code: ExitNotFound, Text: "no account matches " + text, Hint: "List them: stagedoor accounts list"}
+		return Account{}, &Fault{Code: ExitNotFound, Text: "no account matches " + text,
+			Hint: "List accounts: stagedoor accounts list"}
 	}
 	return found[0], nil
 }
 
-// AccountFlag gives a command --account, completed from the server.
+// AccountFlag adds --account with completion to a command.
 func (a *App) AccountFlag(cmd *cobra.Command, into *string) {
-	cmd.Flags().StringVarP(into, "account", "a", "", "account: its id, label or user name (the only one, if left out)")
+	cmd.Flags().StringVarP(into, "account", "a", "", "account id, label or user name (default: the only account)")
 	_ = cmd.RegisterFlagCompletionFunc("account", a.CompleteAccounts)
 }
 
-// CompleteAccounts offers the ids of accounts to a shell, with their names.
+// CompleteAccounts completes account ids, with their names and states as descriptions. It asks the server and returns
+// nothing if that fails.
 func (a *App) CompleteAccounts(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var got struct{ Accounts []Account }
 	if _, err := a.Get(cmd.Context(), "/v1/accounts", url.Values{"limit": {"100"}}, &got); err != nil {

@@ -9,11 +9,11 @@ import (
 	"os"
 	"strings"
 
-	"github.com/stagedoor/stagedoor/internal/command/cli/out"
+	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 	"github.com/stagedoor/stagedoor/internal/command/cli/terminal"
 )
 
-// reader is standard input with one buffer for all questions, so that none swallows the next one's answer.
+// reader returns standard input. All prompts share its buffer; with one each, a prompt could swallow the next answer.
 func (a *App) reader() *bufio.Reader {
 	if a.input == nil {
 		a.input = bufio.NewReader(a.Stdin)
@@ -21,33 +21,34 @@ func (a *App) reader() *bufio.Reader {
 	return a.input
 }
 
-// Ask asks for a line. Without anybody to answer it is a fault that names the flag to use instead.
+// Ask prompts for a line. If it cannot prompt it returns a usage fault with the hint instead, which names
+// the flag to use.
 func (a *App) Ask(ctx context.Context, question, instead string) (string, error) {
 	if !a.Interactive() {
-		return "", UsageHint(instead, "%s is needed, and nobody is here to ask", question)
+		return "", UsageHint(instead, "%s is required, and prompting is not possible", question)
 	}
-	return a.answer(ctx, question, a.readLine, func() {})
+	return a.prompt(ctx, question, a.readLine, func() {})
 }
 
-// AskSecret asks for something that is not shown while it is typed.
+// AskSecret prompts like Ask, and does not echo what is typed.
 func (a *App) AskSecret(ctx context.Context, question, instead string) (string, error) {
 	if !a.Interactive() {
-		return "", UsageHint(instead, "%s is needed, and nobody is here to ask", question)
+		return "", UsageHint(instead, "%s is required, and prompting is not possible", question)
 	}
-	// Mute before the question is there: who pastes at once would see the secret otherwise.
-	return a.answer(ctx, question, a.readHidden, a.mute())
+	// Mute before the prompt appears. Otherwise the terminal would echo a secret that is pasted immediately.
+	return a.prompt(ctx, question, a.readHidden, a.muteInput())
 }
 
-// answer asks, and calls done when the question is over.
-func (a *App) answer(ctx context.Context, question string, read func() (string, error), done func()) (string, error) {
+// prompt prints a question, reads the answer and calls done. It returns early when the context ends; the read then
+// stays blocked in the background.
+func (a *App) prompt(ctx context.Context, question string, read func() (string, error), done func()) (string, error) {
 	defer done()
-	prompt := a.Out.Err(out.Strong, question) + ": "
-	_, _ = io.WriteString(a.Out.Stderr, prompt)
+	_, _ = io.WriteString(a.Out.Stderr, a.Out.Err(output.Strong, question)+": ")
 	type result struct {
 		text string
 		err  error
 	}
-	// Read in the background, so that Ctrl-C is heard at once.
+	// Read in the background so that Ctrl-C works while the read blocks.
 	got := make(chan result, 1)
 	go func() {
 		text, err := read()
@@ -60,7 +61,7 @@ func (a *App) answer(ctx context.Context, question string, read func() (string, 
 	case r := <-got:
 		if errors.Is(r.err, io.EOF) && r.text == "" {
 			a.Out.Alert("")
-			return "", Usage("%s was not given", question)
+			return "", Usage("%s is required", question)
 		}
 		if r.err != nil && !errors.Is(r.err, io.EOF) {
 			return "", fmt.Errorf("read %s: %w", question, r.err)
@@ -71,15 +72,15 @@ func (a *App) answer(ctx context.Context, question string, read func() (string, 
 
 func (a *App) readLine() (string, error) { return a.reader().ReadString('\n') }
 
-// readHidden reads a line that was not shown, the Enter at its end included.
+// readHidden reads a line with echo off. It prints the line break because the terminal does not echo that either.
 func (a *App) readHidden() (string, error) {
 	text, err := a.readLine()
 	a.Out.Alert("")
 	return text, err
 }
 
-// mute hides what is typed from now on, where standard input is a terminal.
-func (a *App) mute() (restore func()) {
+// muteInput turns off echo if standard input is a terminal.
+func (a *App) muteInput() (restore func()) {
 	if file, ok := a.Stdin.(*os.File); ok {
 		if restore, err := terminal.Mute(file); err == nil {
 			return restore
@@ -88,26 +89,26 @@ func (a *App) mute() (restore func()) {
 	return func() {}
 }
 
-// ReadSecret takes a secret that a script pipes in, or asks a person for it: the two ways that leave no trace in a list of processes or
-// a shell's history.
+// ReadSecret prompts for a secret, or reads all of standard input if that is no terminal. Neither leaves a trace in the
+// process list or the shell history, as a flag would.
 func (a *App) ReadSecret(ctx context.Context, question string) (string, error) {
 	if a.Interactive() {
 		return a.AskSecret(ctx, question, "")
 	}
 	if a.StdinTTY {
-		return "", UsageHint("Pipe it to standard input.", "%s is needed, and --no-input forbids asking", question)
+		return "", UsageHint("Pipe it to standard input.", "%s is required, and --no-input disables prompts", question)
 	}
 	text, err := a.ReadInput()
 	if err != nil {
 		return "", err
 	}
 	if len(strings.TrimSpace(string(text))) == 0 {
-		return "", UsageHint("Pipe it to standard input.", "%s is needed, and standard input is empty", question)
+		return "", UsageHint("Pipe it to standard input.", "%s is required, and standard input is empty", question)
 	}
 	return strings.TrimSpace(string(text)), nil
 }
 
-// NextLine is the next line that a script pipes in; io.EOF behind the last.
+// NextLine returns the next line of standard input without surrounding space, and io.EOF after the last.
 func (a *App) NextLine() (string, error) {
 	text, err := a.readLine()
 	if errors.Is(err, io.EOF) && text != "" {
@@ -116,10 +117,10 @@ func (a *App) NextLine() (string, error) {
 	return strings.TrimSpace(text), err
 }
 
-// maxInput is more than any request may be.
+// maxInput bounds what is read from standard input, in bytes. It is larger than any request the API accepts.
 const maxInput = 64 << 20
 
-// ReadInput reads standard input to its end.
+// ReadInput reads standard input to its end, at most maxInput bytes.
 func (a *App) ReadInput() ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(a.reader(), maxInput))
 	if err != nil {
@@ -140,29 +141,30 @@ func (a *App) ReadFile(path string) ([]byte, error) {
 	return text, nil
 }
 
-// Confirm lets something be destroyed only when its name was given by --confirm, or is typed now.
+// Confirm guards a destructive command. It returns nil if the value of --confirm or the text that the user types equals
+// name, and a usage fault otherwise.
 func (a *App) Confirm(ctx context.Context, consequence, name, confirmed string) error {
 	if confirmed == name {
 		return nil
 	}
 	if confirmed != "" {
-		return Usage("--confirm=%s does not match: this is about %s", confirmed, name)
+		return Usage("--confirm=%s does not match %s", confirmed, name)
 	}
 	if !a.Interactive() {
-		return UsageHint("Add --confirm="+Quote(name)+" if that is what you want.", "this has to be confirmed. %s", consequence)
+		return UsageHint("To confirm, add --confirm="+Quote(name)+".", "confirmation required. %s", consequence)
 	}
 	a.Out.Warn("%s", consequence)
-	typed, err := a.Ask(ctx, "Type "+name+" to go on", "")
+	typed, err := a.Ask(ctx, "Type "+name+" to continue", "")
 	if err != nil {
 		return err
 	}
 	if typed != name {
-		return &Fault{Code: ExitUsage, Text: "that is not " + name + "; nothing was done"}
+		return &Fault{Code: ExitUsage, Text: "the text does not match " + name + "; nothing was changed"}
 	}
 	return nil
 }
 
-// Quote writes a word so that a shell reads it as one.
+// Quote quotes a word for a POSIX shell, if it needs quotes.
 func Quote(word string) string {
 	if strings.ContainsAny(word, " \t'\"$&|;<>()*?[]#~`\\!") || word == "" {
 		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"

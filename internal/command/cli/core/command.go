@@ -7,23 +7,24 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stagedoor/stagedoor/internal/command/cli/out"
+	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 )
 
-// Group is a command that only holds others. Alone it shows its help; with a word it does not know it says what was meant.
+// Group returns a command that only holds subcommands. Without an argument it prints its help; an unknown subcommand is
+// a usage fault with suggestions.
 func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return cmd.Help()
 		}
-		return Unknown(cmd, args[0])
+		return UnknownCommand(cmd, args[0])
 	}}
 	cmd.AddCommand(commands...)
 	return cmd
 }
 
-// Unknown is the fault of a word that is none of a command's commands.
-func Unknown(cmd *cobra.Command, word string) error {
+// UnknownCommand returns the usage fault for a word that is no subcommand of cmd, with suggestions.
+func UnknownCommand(cmd *cobra.Command, word string) error {
 	var known []string
 	for _, c := range cmd.Commands() {
 		if c.IsAvailableCommand() {
@@ -31,16 +32,16 @@ func Unknown(cmd *cobra.Command, word string) error {
 		}
 	}
 	hint := "See " + cmd.CommandPath() + " --help"
-	if guesses := out.Suggest(word, known); len(guesses) > 0 {
+	if guesses := output.Suggest(word, known); len(guesses) > 0 {
 		for i, g := range guesses {
 			guesses[i] = cmd.CommandPath() + " " + g
 		}
 		hint = "Did you mean " + strings.Join(guesses, " or ") + "?"
 	}
-	return UsageHint(hint, "%s has no command %q", cmd.CommandPath(), word)
+	return UsageHint(hint, "unknown command %q for %s", word, cmd.CommandPath())
 }
 
-// Since reads a point in time: a duration back from now such as 90s, 15m, 1h or 2d, or a time in RFC 3339.
+// Since parses a point in time: a duration before now such as 90s, 15m, 1h or 2d, or a time in RFC 3339. Days are 24 h.
 func (a *App) Since(text string) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339, text); err == nil {
 		return t, nil
@@ -51,7 +52,8 @@ func (a *App) Since(text string) (time.Time, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		return time.Time{}, UsageHint("Write it like 15m, 1h or 2d, or as a time like 2026-11-16T09:00:00Z.", "%q is not a time", text)
+		return time.Time{}, UsageHint("Use a duration such as 15m, 1h or 2d, or a time such as 2026-11-16T09:00:00Z.",
+			"%q is not a time", text)
 	}
 	if isDays {
 		d *= 24
@@ -59,7 +61,7 @@ func (a *App) Since(text string) (time.Time, error) {
 	return a.Now().Add(-d), nil
 }
 
-// Deref is a value that may be missing.
+// Deref returns *p, or the zero value if p is nil.
 func Deref[T any](p *T) T {
 	if p == nil {
 		var zero T
@@ -68,14 +70,14 @@ func Deref[T any](p *T) T {
 	return *p
 }
 
-// OneOf is the fault of a word that is none of the known ones; nil if it is one.
+// OneOf returns nil if word is one of the known ones, and a usage fault with suggestions otherwise.
 func OneOf(what, word string, known []string) error {
 	if slices.Contains(known, word) {
 		return nil
 	}
-	hint := out.DidYouMean(word, known)
+	hint := output.DidYouMean(word, known)
 	if hint == "" {
-		hint = "Known are " + strings.Join(known, ", ") + "."
+		hint = "Choose one of: " + strings.Join(known, ", ")
 	}
-	return UsageHint(hint, "there is no %s %q", what, word)
+	return UsageHint(hint, "unknown %s %q", what, word)
 }

@@ -1,7 +1,7 @@
-// Package core is what every command is given: who is calling, the API, where to print, what to ask, and how failures end.
+// Package core is what all commands share: the caller's identity, the API client, prompts, errors and exit codes.
 //
-// It owns the exit codes and the words of an error. Commands are in packages next to it, and each package offers
-// Commands(app). Start at App.
+// It contains no commands; those are in the packages next to it, each with a function Commands(app). Printing is in
+// package output. Start at App.
 package core
 
 import (
@@ -17,48 +17,47 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/command/cli/out"
+	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 	"github.com/stagedoor/stagedoor/internal/command/cli/profile"
 )
 
-// App is the world of one command.
+// App holds the process environment and the global flags of one command. Tests replace its fields.
 type App struct {
-	// Env is the environment by name.
+	// Env holds the environment variables by name.
 	Env map[string]string
-	// Stdin is what a command reads. StdinTTY is true when a person types it.
+	// Stdin is standard input. StdinTTY reports whether it is a terminal.
 	Stdin    io.Reader
 	StdinTTY bool
-	// Out prints.
-	Out *out.Printer
-	// Now is the clock.
-	Now func() time.Time
-	// HTTP makes requests; the system's own transport if nil.
+	Out      *output.Printer
+	Now      func() time.Time
+	// HTTP sends requests. Default: a new http.Transport.
 	HTTP http.RoundTripper
 	// Browse opens a page in the user's browser.
 	Browse func(ctx context.Context, url string) error
 
-	// ProfileName, BaseURL, NoInput and Debug are the flags that all commands have.
+	// Global flags.
 	ProfileName, BaseURL string
 	NoInput, Debug       bool
-	// Retry makes the client wait and try again where the API says that this can help.
+	// Retry makes the client wait and retry when the API says that a retry can help.
 	Retry bool
 
 	input *bufio.Reader
-	// known is the profile once it was asked for.
-	known *profile.Profile
+	// profile is set once it is complete, organisation included.
+	profile *profile.Profile
 }
 
-// Interactive is true when somebody is there to answer.
+// Interactive reports whether commands may prompt: standard input is a terminal and --no-input is not set.
 func (a *App) Interactive() bool { return a.StdinTTY && !a.NoInput }
 
-// Store is the user's profiles.
+// Store opens the user's profiles.
 func (a *App) Store() (*profile.Store, error) { return profile.Open(a.Env) }
 
-// Identity finds key and server without asking the server: --profile, else STAGEDOOR_API_KEY, else STAGEDOOR_PROFILE, else the
-// profile that was used last. What the server knows about a key from the environment is empty here; Profile fills it.
+// Identity returns key and server without a request. The first of these decides: --profile, STAGEDOOR_API_KEY,
+// STAGEDOOR_PROFILE, the current profile. For a key from the environment the organisation is empty; use
+// Profile to get it.
 func (a *App) Identity() (profile.Profile, error) {
-	if a.known != nil {
-		return *a.known, nil
+	if a.profile != nil {
+		return *a.profile, nil
 	}
 	p, err := a.identify()
 	if err != nil {
@@ -73,12 +72,14 @@ func (a *App) Identity() (profile.Profile, error) {
 	return p, nil
 }
 
+// identify chooses the identity. A key from the environment goes to the server in STAGEDOOR_URL; a profile's key only
+// to the server it was saved with.
 func (a *App) identify() (profile.Profile, error) {
 	key := strings.TrimSpace(a.Env["STAGEDOOR_API_KEY"])
 	store, err := a.Store()
 	if key != "" && a.ProfileName == "" {
 		p := profile.Profile{BaseURL: a.DefaultURL(), Key: secret.New(key), KeyPrefix: profile.Prefix(key)}
-		if err == nil { // a container may have no home
+		if err == nil { // in a container there may be no home directory
 			p.ConfigDir, p.StateDir = store.ConfigDir, store.StateDir
 		} else {
 			p.StateDir = filepath.Join(os.TempDir(), "stagedoor")
@@ -115,14 +116,14 @@ func (a *App) unknownProfile(store *profile.Store, name string) error {
 	for i, p := range profiles {
 		names[i] = p.Name
 	}
-	hint := out.DidYouMean(name, names)
+	hint := output.DidYouMean(name, names)
 	if hint == "" {
-		hint = "List profiles with stagedoor switch, or make it: stagedoor login --profile " + name
+		hint = "List profiles with stagedoor switch, or create it: stagedoor login --profile " + name
 	}
-	return &Fault{Code: ExitUsage, Text: "there is no profile " + name, Hint: hint}
+	return &Fault{Code: ExitUsage, Text: "profile " + name + " not found", Hint: hint}
 }
 
-// DefaultURL is the server for a key that no profile ties to one.
+// DefaultURL returns the server for a key that belongs to no profile: STAGEDOOR_URL or profile.DefaultURL.
 func (a *App) DefaultURL() string {
 	if url := a.Env["STAGEDOOR_URL"]; url != "" {
 		return url
@@ -130,7 +131,8 @@ func (a *App) DefaultURL() string {
 	return profile.DefaultURL
 }
 
-// Profile is the identity with its organisation, which is asked of the server once if it is not known.
+// Profile returns the identity with its organisation. It asks the server, once per command, if
+// the organisation is unknown.
 func (a *App) Profile(ctx context.Context) (profile.Profile, error) {
 	p, err := a.Identity()
 	if err != nil || p.OrgID != "" {
@@ -140,17 +142,17 @@ func (a *App) Profile(ctx context.Context) (profile.Profile, error) {
 	if err != nil {
 		return profile.Profile{}, err
 	}
-	a.known = &me
+	a.profile = &me
 	return me, nil
 }
 
-// Me asks the server who a key is, and returns the profile with the answer.
+// Me asks the server for the organisation and id of p's key and returns p with both filled in.
 func (a *App) Me(ctx context.Context, p profile.Profile) (profile.Profile, error) {
 	var me struct {
 		Key *struct{ ID string }
 		Org struct{ ID, Name, Environment string }
 	}
-	if _, err := a.as(p).Get(ctx, "/v1/me", nil, &me); err != nil {
+	if _, err := a.withProfile(p).Get(ctx, "/v1/me", nil, &me); err != nil {
 		return profile.Profile{}, err
 	}
 	if me.Key != nil {
@@ -160,37 +162,36 @@ func (a *App) Me(ctx context.Context, p profile.Profile) (profile.Profile, error
 	return p, nil
 }
 
-// as is the same world under another identity.
-func (a *App) as(p profile.Profile) *App {
-	other := &App{
+// withProfile returns a copy of the App that acts with another identity.
+func (a *App) withProfile(p profile.Profile) *App {
+	return &App{
 		Env: a.Env, Stdin: a.Stdin, StdinTTY: a.StdinTTY, Out: a.Out, Now: a.Now, HTTP: a.HTTP, Browse: a.Browse,
-		NoInput: a.NoInput, Debug: a.Debug, Retry: a.Retry, input: a.input, known: &p,
+		NoInput: a.NoInput, Debug: a.Debug, Retry: a.Retry, input: a.input, profile: &p,
 	}
-	return other
 }
 
-// Banner is the line that tells under which organisation, environment and key a long command runs.
+// Banner returns a line with organisation, environment and key prefix, which long-running commands print first.
 func Banner(p profile.Profile) string {
 	return p.OrgName + " · " + p.Env + " · key " + p.KeyPrefix + "…"
 }
 
-// Announce says the banner, and warns when the organisation is another one than the last time a long command ran here: people have
-// worked in the wrong one for hours.
+// Announce prints the banner of a long-running command. It warns if the organisation differs from the last time,
+// because it is easy to work in the wrong one for hours.
 func (a *App) Announce(ctx context.Context) (profile.Profile, error) {
 	p, err := a.Profile(ctx)
 	if err != nil {
 		return p, err
 	}
-	a.Out.Say("%s", a.Out.Err(out.Strong, Banner(p)))
+	a.Out.Say("%s", a.Out.Err(output.Strong, Banner(p)))
 	file := filepath.Join(p.StateDir, "last-org")
 	last, err := os.ReadFile(file)
 	now := p.OrgID + " " + p.OrgName
 	if err == nil && strings.TrimSpace(string(last)) != now {
 		_, name, _ := strings.Cut(strings.TrimSpace(string(last)), " ")
-		a.Out.Warn("this is not the organisation of last time, which was %s", name)
+		a.Out.Warn("switched organisation (previously %s)", name)
 	}
 	if err := profile.WriteFile(file, []byte(now+"\n")); err != nil {
-		return p, fmt.Errorf("remember the organisation: %w", err)
+		return p, fmt.Errorf("save the current organisation: %w", err)
 	}
 	return p, nil
 }

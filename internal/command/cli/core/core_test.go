@@ -12,11 +12,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
-	"github.com/stagedoor/stagedoor/internal/command/cli/out"
+	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 	"github.com/stagedoor/stagedoor/internal/command/cli/profile"
 )
 
-// Every problem that there is ends a command with the code of its kind.
+// TestExitCodes covers every problem in the catalogue, so that a new one cannot get an exit code by accident.
 func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	for _, k := range problem.All() {
@@ -49,11 +49,12 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// The key comes from --profile, else the environment; a profile's key is never sent to the server in STAGEDOOR_URL.
+// TestIdentity checks that --profile wins over the environment, and that a profile's key is never sent to
+// the server in STAGEDOOR_URL.
 func TestIdentity(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{"HOME": t.TempDir(), "STAGEDOOR_KEYCHAIN": "off", "STAGEDOOR_URL": "http://env.test/"}
-	app := &core.App{Env: env, Out: &out.Printer{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}, Now: time.Now}
+	app := &core.App{Env: env, Out: &output.Printer{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}, Now: time.Now}
 	if _, err := app.Identity(); core.ExitCode(err) != core.ExitKey {
 		t.Fatalf("without a key: %v", err)
 	}
@@ -65,23 +66,23 @@ func TestIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p, err := app.Identity(); err != nil || p.BaseURL != "http://profile.test" || p.Key.Reveal() != "sd_sandbox_work" {
-		t.Fatalf("a profile: %v %v", p.BaseURL, err)
+		t.Fatalf("with a profile: %v %v", p.BaseURL, err)
 	}
 	env["STAGEDOOR_API_KEY"] = "sd_sandbox_env"
 	if p, err := app.Identity(); err != nil || p.BaseURL != "http://env.test" || p.Key.Reveal() != "sd_sandbox_env" {
-		t.Fatalf("the environment: %v %v", p.BaseURL, err)
+		t.Fatalf("with STAGEDOOR_API_KEY: %v %v", p.BaseURL, err)
 	}
 	app.ProfileName = "work"
 	if p, err := app.Identity(); err != nil || p.Key.Reveal() != "sd_sandbox_work" {
-		t.Fatalf("--profile: %v", err)
+		t.Fatalf("with --profile: %v", err)
 	}
 	app.ProfileName = "wrk"
 	if _, err := app.Identity(); core.ExitCode(err) != core.ExitUsage {
-		t.Fatalf("an unknown profile: %v", err)
+		t.Fatalf("with an unknown profile: %v", err)
 	}
 	app.ProfileName, app.BaseURL = "work", "ftp://x"
 	if _, err := app.Identity(); core.ExitCode(err) != core.ExitUsage {
-		t.Fatalf("an address that is none: %v", err)
+		t.Fatalf("with an invalid server URL: %v", err)
 	}
 }
 
@@ -89,7 +90,6 @@ func savedProfile(name, base string) profile.Profile {
 	return profile.Profile{Name: name, BaseURL: base, Key: secret.New("sd_sandbox_" + name)}
 }
 
-// Words are quoted as a shell needs them.
 func TestQuote(t *testing.T) {
 	t.Parallel()
 	for word, want := range map[string]string{"Maya": "Maya", "Maya main": "'Maya main'", "it's": `'it'\''s'`, "": "''", "a$b": "'a$b'"} {
@@ -99,7 +99,6 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-// Times are told back from now, or outright.
 func TestSince(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC)

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/command/cli/out"
+	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 )
 
-// The exit codes; scripts rely on them.
+// Exit codes. They are documented in the reference (reference.go), and scripts rely on them.
 const (
 	ExitOK          = 0
 	ExitOther       = 1
@@ -25,31 +26,31 @@ const (
 	ExitInterrupted = 130
 )
 
-// Fault is a failure with words for a person and an exit code.
+// Fault is an error with an exit code and an optional hint. Text is lower case; Hint is a sentence or a command to run.
 type Fault struct {
 	Code       int
 	Text, Hint string
-	// Err is what caused it, if anything did.
+	// Err is the cause, or nil.
 	Err error
 }
 
-// Error is the fault in a line.
+// Error implements error.
 func (f *Fault) Error() string { return f.Text }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (f *Fault) Unwrap() error { return f.Err }
 
-// Usage is the fault of a command that was written wrongly.
+// Usage returns a fault for invalid usage of a command.
 func Usage(format string, args ...any) error {
 	return &Fault{Code: ExitUsage, Text: fmt.Sprintf(format, args...)}
 }
 
-// UsageHint is Usage with a line that says what to do instead.
+// UsageHint is Usage with a hint.
 func UsageHint(hint, format string, args ...any) error {
 	return &Fault{Code: ExitUsage, Text: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// Problem is the API's refusal, as RFC 9457 has it.
+// Problem is an error response of the API, a problem document as in RFC 9457.
 type Problem struct {
 	Status        int          `json:"status"`
 	Code          string       `json:"code"`
@@ -69,18 +70,18 @@ type Problem struct {
 	Missing       []string     `json:"missing"`
 	NextActions   []string     `json:"nextActions"`
 	Errors        []FieldFault `json:"errors"`
-	// Raw is the whole body, with the members that are not here.
+	// Raw is the complete body, including members without a field here.
 	Raw json.RawMessage `json:"-"`
 }
 
-// FieldFault is what is wrong with one field of a request.
+// FieldFault describes an invalid field of a request.
 type FieldFault struct {
 	Pointer string `json:"pointer"`
 	Code    string `json:"code"`
 	Detail  string `json:"detail"`
 }
 
-// Error is the problem in a line.
+// Error implements error.
 func (p *Problem) Error() string {
 	return fmt.Sprintf("%d %s: %s", p.Status, p.Code, p.sentence())
 }
@@ -92,10 +93,10 @@ func (p *Problem) sentence() string {
 	return p.Title
 }
 
-// RequestID is the id by which the request can be looked up.
+// RequestID returns the id of the request, as `stagedoor logs get` takes it.
 func (p *Problem) RequestID() string { return strings.TrimPrefix(p.Instance, "urn:request:") }
 
-// ExitCode is the code that a command ends with.
+// ExitCode maps an error to an exit code. An interruption wins over everything else, then a Fault's own code.
 func ExitCode(err error) int {
 	if err == nil {
 		return ExitOK
@@ -127,14 +128,12 @@ func ExitCode(err error) int {
 	return ExitOther
 }
 
-// Report tells a failure, in words and under --json as the API's own body, and returns the exit code.
+// Report prints an error and returns the exit code. With --json a problem is printed as the API's
+// body on standard output.
 func (a *App) Report(err error) int {
 	code := ExitCode(err)
-	if err == nil {
+	if err == nil || code == ExitInterrupted {
 		return code
-	}
-	if code == ExitInterrupted {
-		return code // whoever pressed Ctrl-C knows
 	}
 	o := a.Out
 	if p, ok := errors.AsType[*Problem](err); ok {
@@ -152,7 +151,7 @@ func (a *App) Report(err error) int {
 	if text == "" {
 		return code
 	}
-	o.Alert("%s %s", o.Err(out.Bad, "✗"), text)
+	o.Alert("%s %s", o.Err(output.Bad, "✗"), text)
 	if hint != "" {
 		o.Alert("  %s", hint)
 	}
@@ -161,7 +160,8 @@ func (a *App) Report(err error) int {
 
 func (a *App) reportProblem(p *Problem) {
 	o := a.Out
-	o.Alert("%s %s %s", o.Err(out.Bad, "✗"), o.Err(out.Strong, fmt.Sprintf("%d %s:", p.Status, p.Code)), p.sentence())
+	o.Alert("%s %s %s", o.Err(output.Bad, "✗"), o.Err(output.Strong, fmt.Sprintf("%d %s:", p.Status, p.Code)),
+		p.sentence())
 	for _, e := range p.Errors {
 		if e.Detail == p.Detail {
 			continue
@@ -175,32 +175,34 @@ func (a *App) reportProblem(p *Problem) {
 	if id := p.RequestID(); id != "" {
 		foot = id + "   " + foot
 	}
-	o.Alert("  %s", o.Err(out.Faint, foot))
+	o.Alert("  %s", o.Err(output.Faint, foot))
 }
 
-// hint is what the caller of a command, not of the API, does about a problem.
+// hint suggests the next command for a problem. The detail of a problem speaks to callers of the API instead.
 func (p *Problem) hint() string {
 	switch p.Code {
 	case "quota-exceeded", "resend-too-soon", "upstream/rate-limited":
-		wait := ""
+		wait := " later"
 		if p.RetryAfterSec != nil {
-			wait = " in " + out.Short(time.Duration(*p.RetryAfterSec)*time.Second)
+			wait = " in " + output.Short(time.Duration(*p.RetryAfterSec)*time.Second)
 		}
-		return "Try again" + wait + ", or add --retry."
+		return "Retry" + wait + ", or add --retry."
 	case "key-missing", "key-invalid", "key-revoked", "key-expired":
 		return "Log in with another key: stagedoor login"
 	case "scope-missing":
-		return "Use a key that has it, or make one: stagedoor keys create <label> --scopes " + p.MissingScope
+		return "Use a key that has it, or create one: stagedoor keys create <label> --scopes " + p.MissingScope
 	case "account-not-found":
 		return "List accounts: stagedoor accounts list"
 	case "account-disconnected":
-		return "The creator has to sign in again: stagedoor accounts reconnect " + named(p.AccountID, "<account>") + ", or stagedoor connect --account " + named(p.AccountID, "<account>")
+		account := cmp.Or(p.AccountID, "<account>")
+		return "The creator has to sign in again: stagedoor accounts reconnect " + account +
+			", or stagedoor connect --account " + account
 	case "account-paused":
-		return "Resume it: stagedoor accounts resume " + named(p.AccountID, "<account>")
+		return "Resume it: stagedoor accounts resume " + cmp.Or(p.AccountID, "<account>")
 	case "credentials-missing":
 		return "Connect it again instead: stagedoor connect --account <id>"
 	case "attempt-in-progress":
-		return "Go on with it: stagedoor connect --wait " + p.AttemptID + "   or start over with --supersede"
+		return "Continue it: stagedoor connect --wait " + p.AttemptID + "   or start over with --supersede"
 	case "webhook-not-found":
 		return "Register one: stagedoor webhooks set <account> <url>"
 	case "method-not-found":
@@ -209,24 +211,16 @@ func (p *Problem) hint() string {
 		}
 		return "Find methods: stagedoor methods <word>"
 	case "session-incomplete":
-		return "Give all request headers of the browser, not its cookies alone."
+		return "Paste all request headers of the browser, not only its cookies."
 	}
 	if p.Outcome == "unknown" {
-		return "Whether it was carried out is not known: look before you repeat it."
+		return "The call may have taken effect. Check before you repeat it."
 	}
 	if p.Retryable {
-		return "Trying again may help; add --retry to have it done for you."
+		return "A retry may help. Add --retry to retry automatically."
 	}
 	return ""
 }
 
-// named is a name where there is one.
-func named(name, otherwise string) string {
-	if name == "" {
-		return otherwise
-	}
-	return name
-}
-
-// Silent ends a command with a code when everything has been said already.
+// Silent returns a fault that ends a command with an exit code and prints nothing.
 func Silent(code int) error { return &Fault{Code: code} }

@@ -16,8 +16,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 )
 
-// cloneOf is the root of the repository's clone that a directory is in; empty if it is in none.
-func cloneOf(dir string) string {
+// findClone returns the root of the clone of the repository that contains dir, or an empty string.
+func findClone(dir string) string {
 	for {
 		module, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 		if err == nil && strings.HasPrefix(string(module), "module github.com/stagedoor/stagedoor\n") {
@@ -33,47 +33,49 @@ func cloneOf(dir string) string {
 	}
 }
 
-// inClone runs a clone's own scripts. What ran already belongs to somebody else and is not stopped.
-func (d *dev) inClone(ctx context.Context, root string) error {
-	running := d.answers(ctx, root)
-	if err := d.script(ctx, root, "up"); err != nil {
+// runInClone starts the system with the clone's scripts, shows its log, and stops it at the end. A system that was
+// already running is left running.
+func (d *dev) runInClone(ctx context.Context, root string) error {
+	running := d.isCloneRunning(ctx, root)
+	if err := d.runScript(ctx, root, "up"); err != nil {
 		return err
 	}
 	env, err := readEnv(filepath.Join(root, ".dev", "env"))
 	if err != nil {
 		return err
 	}
-	err = d.present(ctx, place{URL: env["STAGEDOOR_URL"], APIKey: env["STAGEDOOR_API_KEY"]})
+	err = d.announce(ctx, endpoint{URL: env["STAGEDOOR_URL"], APIKey: env["STAGEDOOR_API_KEY"]})
 	if err == nil {
 		if running {
-			d.app.Out.Say("It was running before, so it goes on when this ends; make down stops it.")
+			d.app.Out.Say("The server was already running and will keep running. Stop it with make down.")
 		}
-		err = d.tail(ctx, filepath.Join(root, ".dev", "log", "node-1.log"))
+		err = d.tailLog(ctx, filepath.Join(root, ".dev", "log", "node-1.log"))
 	}
 	if running {
 		return err
 	}
 	d.app.Out.Say("Stopping…")
-	// The context has ended; stopping needs one that has not.
+	// Ctrl-C has cancelled the context, so stop with a fresh one.
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	if failed := d.script(stop, root, "down"); failed != nil {
+	if failed := d.runScript(stop, root, "down"); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// answers says whether the clone's system is up.
-func (d *dev) answers(ctx context.Context, root string) bool {
+// isCloneRunning reports whether the clone's first node is ready.
+func (d *dev) isCloneRunning(ctx context.Context, root string) bool {
 	env, err := readEnv(filepath.Join(root, ".dev", "env"))
 	if err != nil {
 		return false
 	}
-	return ready(ctx, env["STAGEDOOR_INTERNAL_URL"])
+	return isReady(ctx, env["STAGEDOOR_INTERNAL_URL"])
 }
 
-// script runs one of the clone's scripts. Its words are shown as they come: a first run installs and builds, which takes minutes.
-func (d *dev) script(ctx context.Context, root, name string) error {
+// runScript runs one of the clone's scripts. It shows the script's output on standard error as it comes, because the
+// first run installs and builds for minutes.
+func (d *dev) runScript(ctx context.Context, root, name string) error {
 	cmd := exec.CommandContext(ctx, filepath.Join(root, "scripts", name))
 	cmd.Dir = root
 	cmd.Env = without(d.app.Env, "STAGEDOOR_")
@@ -81,23 +83,24 @@ func (d *dev) script(ctx context.Context, root, name string) error {
 	if d.app.Out.Quiet || d.app.Out.JSON {
 		cmd.Stdout = io.Discard
 	}
-	alone(cmd)
+	setProcessGroup(cmd)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return &core.Fault{Code: core.ExitOther, Text: "scripts/" + name + " failed: " + err.Error(), Hint: "Its own words are above.", Err: err}
+		return &core.Fault{Code: core.ExitOther, Text: "scripts/" + name + " failed: " + err.Error(),
+			Hint: "See its output above.", Err: err}
 	}
 	return nil
 }
 
-// readEnv reads a file of exports that scripts/up writes.
+// readEnv reads the file of shell exports that scripts/up writes.
 func readEnv(path string) (map[string]string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("read what scripts/up wrote: %w", err)
+		return nil, fmt.Errorf("read the environment of scripts/up: %w", err)
 	}
 	env := map[string]string{}
 	for line := range strings.Lines(string(text)) {
@@ -109,8 +112,8 @@ func readEnv(path string) (map[string]string, error) {
 	return env, nil
 }
 
-// tail shows what is written to a log from now on.
-func (d *dev) tail(ctx context.Context, path string) error {
+// tailLog shows new lines of a log until the context ends. With --no-logs it only waits.
+func (d *dev) tailLog(ctx context.Context, path string) error {
 	if d.noLogs {
 		<-ctx.Done()
 		return ctx.Err()
@@ -124,13 +127,13 @@ func (d *dev) tail(ctx context.Context, path string) error {
 		return fmt.Errorf("follow the log: %w", err)
 	}
 	lines := bufio.NewReader(file)
-	var begun string
+	var line string
 	for {
 		part, err := lines.ReadString('\n')
-		begun += part
+		line += part
 		if err == nil {
-			d.show(begun)
-			begun = ""
+			d.showLogLine(line)
+			line = ""
 			continue
 		}
 		if !errors.Is(err, io.EOF) {
@@ -144,8 +147,8 @@ func (d *dev) tail(ctx context.Context, path string) error {
 	}
 }
 
-// ready says whether a node can serve, by what its internal address answers.
-func ready(ctx context.Context, internal string) bool {
+// isReady reports whether the node with this internal URL is ready to serve.
+func isReady(ctx context.Context, internal string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, internal+"/readyz", nil)
@@ -160,7 +163,7 @@ func ready(ctx context.Context, internal string) bool {
 	return res.StatusCode == http.StatusOK
 }
 
-// without is an environment without the variables whose names begin so.
+// without returns the variables whose names do not start with prefix, as name=value.
 func without(env map[string]string, prefix string) []string {
 	var list []string
 	for name, value := range env {

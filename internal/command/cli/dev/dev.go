@@ -1,7 +1,8 @@
-// Package dev holds the command that runs the whole product on a developer's machine: dev.
+// Package dev has the command dev, which runs the complete product on a developer's machine.
 //
-// In a clone of the repository it drives scripts/up and scripts/down (clone.go). Elsewhere it starts the engines, the sandbox platform
-// and the server itself, in a directory of its own and on ports that are free (stack.go); whatever it starts ends with it.
+// In a clone of the repository it calls scripts/up and scripts/down (clone.go). Elsewhere it starts the engines, the
+// sandbox platform and the server itself, with their data in one directory and on free ports (stack.go), and stops them
+// when it ends. It does not run on Windows. Start at Commands.
 package dev
 
 import (
@@ -15,11 +16,11 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
-	"github.com/stagedoor/stagedoor/internal/command/cli/out"
+	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 	"github.com/stagedoor/stagedoor/internal/command/cli/profile"
 )
 
-// dev is one run of the command.
+// dev holds the flags of the command.
 type dev struct {
 	app     *core.App
 	data    string
@@ -29,23 +30,24 @@ type dev struct {
 	confirm string
 }
 
-// person is who owns the organisation in the dashboard; signing in needs no password on a developer's machine.
-const person = "dev@stagedoor.test"
+// ownerEmail is the owner of the organisation in the dashboard. A development server needs no password to sign in.
+const ownerEmail = "dev@stagedoor.test"
 
-// Commands is dev.
+// Commands returns dev.
 func Commands(app *core.App) []*cobra.Command {
 	d := &dev{app: app}
 	cmd := &cobra.Command{
 		Use:   "dev",
-		Short: "Run the whole product on this machine: server, sandbox platform and engines",
-		Long: `Run the whole product on this machine: server, sandbox platform and engines.
+		Short: "Run the server, the sandbox platform and their databases on this machine",
+		Long: `Run the server, the sandbox platform and their databases on this machine.
 
-It prints the dashboard's address and a test key, saves both as the profile dev, shows what the server does, and stops everything it
-started at Ctrl-C. The data stay for the next time.
+Prints the dashboard's address and a test key, saves both as the profile dev, and shows the server's log. Ctrl-C stops
+everything that was started. The data is kept for the next run.
 
-In a clone of the repository it drives scripts/up and scripts/down, which install and build what is missing; what ran before goes on
-running. Elsewhere, or with --data, it needs stagedoord and sandboxd beside this program or on PATH, and PostgreSQL, Redis or Valkey,
-and nats-server installed; it runs them on free ports in a directory of its own.`,
+In a clone of the repository the command uses scripts/up and scripts/down, which install and build what is missing. A
+server that was already running keeps running. Elsewhere, or with --data, it requires stagedoord and sandboxd next to
+stagedoor or on PATH, and PostgreSQL, Redis or Valkey, and nats-server installed. It runs them on free ports, with their
+data in one directory.`,
 		Example: `  stagedoor dev
   stagedoor dev --port 9000
   stagedoor dev --data ./try --reset
@@ -55,16 +57,19 @@ and nats-server installed; it runs them on free ports in a directory of its own.
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&d.data, "data", "", "keep the data in this directory, and do not use a clone's scripts")
-	flags.IntVar(&d.port, "port", 0, "serve on this port (18080 if it is free, else any)")
-	flags.BoolVar(&d.reset, "reset", false, "forget all data first")
-	flags.StringVar(&d.confirm, "confirm", "", "with --reset: the directory whose data go, so that nothing is asked")
-	flags.BoolVar(&d.noLogs, "no-logs", false, "do not show what the server does")
+	flags.IntVar(&d.port, "port", 0, "serve on this port (default: 18080, or any free port)")
+	flags.BoolVar(&d.reset, "reset", false, "delete all data first")
+	flags.StringVar(&d.confirm, "confirm", "", "with --reset: name of the data directory, to skip the prompt")
+	flags.BoolVar(&d.noLogs, "no-logs", false, "do not show the server's log")
 	return []*cobra.Command{cmd}
 }
 
 func (d *dev) run(ctx context.Context) error {
 	if runtime.GOOS == "windows" {
-		return &core.Fault{Code: core.ExitOther, Text: "stagedoor dev does not run on Windows", Hint: "Run it on the Windows Subsystem for Linux; all other commands work here too."}
+		return &core.Fault{
+			Code: core.ExitOther, Text: "stagedoor dev does not run on Windows",
+			Hint: "Run it in the Windows Subsystem for Linux. All other commands work on Windows.",
+		}
 	}
 	if d.port < 0 || d.port > 65535 {
 		return core.Usage("--port must be a number from 1 to 65535")
@@ -73,17 +78,19 @@ func (d *dev) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if root := cloneOf(here); root != "" && d.data == "" {
+	if root := findClone(here); root != "" && d.data == "" {
 		if d.port != 0 || d.reset {
-			return core.UsageHint("In a clone the ports move with DEV_PORT_OFFSET=…, and make reset forgets the data. With --data DIR this program runs everything itself.", "--port and --reset do not go with a clone's scripts")
+			return core.UsageHint(
+				"In a clone, change the ports with DEV_PORT_OFFSET and delete the data with make reset, or add --data DIR.",
+				"--port and --reset cannot be used in a clone without --data")
 		}
-		return d.inClone(ctx, root)
+		return d.runInClone(ctx, root)
 	}
-	return d.alone(ctx)
+	return d.runStack(ctx)
 }
 
-// dir is where a run outside a clone keeps its data.
-func (d *dev) dir() (string, error) {
+// dataDir returns the data directory of a run outside a clone.
+func (d *dev) dataDir() (string, error) {
 	if d.data != "" {
 		return filepath.Abs(d.data)
 	}
@@ -94,14 +101,14 @@ func (d *dev) dir() (string, error) {
 	return filepath.Join(store.StateDir, "dev"), nil
 }
 
-// place is a running system, as a customer sees it.
-type place struct {
+// endpoint is the public side of a running system.
+type endpoint struct {
 	URL    string `json:"url"`
 	APIKey string `json:"apiKey"`
 }
 
-// present saves the profile and tells what there is now.
-func (d *dev) present(ctx context.Context, p place) error {
+// announce saves the profile dev, makes it current and prints how to use the running system.
+func (d *dev) announce(ctx context.Context, p endpoint) error {
 	store, err := d.app.Store()
 	if err != nil {
 		return err
@@ -112,7 +119,7 @@ func (d *dev) present(ctx context.Context, p place) error {
 	}
 	before, err := store.Get("")
 	if err != nil && !errors.Is(err, profile.ErrNone) {
-		before = profile.Profile{} // its key is lost; that is told when it is used
+		before = profile.Profile{} // its key cannot be read; the next command that uses it reports that
 	}
 	if _, err := store.Save(me); err != nil {
 		return err
@@ -121,18 +128,18 @@ func (d *dev) present(ctx context.Context, p place) error {
 	if o.JSON {
 		return o.Line(map[string]string{"url": p.URL, "dashboardUrl": p.URL + "/app", "apiKey": p.APIKey, "profile": "dev"})
 	}
-	o.Fields([]out.Field{
-		{Name: "Dashboard", Cell: out.Toned(out.Accent, p.URL+"/app")},
-		{Name: "API", Cell: out.Toned(out.Accent, p.URL)},
-		{Name: "Test key", Cell: out.Text(p.APIKey)},
+	o.Fields([]output.Field{
+		{Name: "Dashboard", Cell: output.Toned(output.Accent, p.URL+"/app")},
+		{Name: "API", Cell: output.Toned(output.Accent, p.URL)},
+		{Name: "Test key", Cell: output.Text(p.APIKey)},
 	})
 	o.Say("")
-	o.Done("Sign in to the dashboard as %s. The profile dev is saved and in use.", person)
+	o.Done("Sign in to the dashboard as %s. Commands now use the profile dev.", ownerEmail)
 	if before.Name != "" && before.Name != "dev" {
-		o.Hint("Back to where you were: stagedoor switch %s", core.Quote(before.Name))
+		o.Hint("Switch back: stagedoor switch %s", core.Quote(before.Name))
 	}
 	o.Hint("Next, in another terminal: stagedoor connect --method login --email ok@sandbox.test   (any password)")
-	o.Hint("Ctrl-C stops everything.")
+	o.Hint("Press Ctrl-C to stop.")
 	o.Say("")
 	return nil
 }

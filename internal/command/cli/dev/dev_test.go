@@ -16,7 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/cli/dev"
 )
 
-func TestAClonesRootIsFound(t *testing.T) {
+func TestFindClone(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	deep := filepath.Join(root, "internal", "x")
@@ -26,19 +26,19 @@ func TestAClonesRootIsFound(t *testing.T) {
 		}
 	}
 	for path, text := range map[string]string{"go.mod": "module github.com/stagedoor/stagedoor\n", "scripts/up": ""} {
-		if got := dev.CloneOf(deep); got != "" {
-			t.Errorf("%q without %s is a clone", got, path)
+		if got := dev.FindClone(deep); got != "" {
+			t.Errorf("%q counts as a clone without %s", got, path)
 		}
 		if err := os.WriteFile(filepath.Join(root, path), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := dev.CloneOf(deep); got != root {
-		t.Errorf("the root is %q, want %q", got, root)
+	if got := dev.FindClone(deep); got != root {
+		t.Errorf("got %q, want %q", got, root)
 	}
 }
 
-func TestExportsAreRead(t *testing.T) {
+func TestReadEnv(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "env")
 	if err := os.WriteFile(path, []byte("# Written by make up\nexport STAGEDOOR_URL='http://127.0.0.1:1'\nexport EMPTY=''\n"), 0o600); err != nil {
@@ -50,8 +50,8 @@ func TestExportsAreRead(t *testing.T) {
 	}
 }
 
-// A port that is taken is exchanged, unless it was asked for; two names never get the same.
-func TestPortsAreFree(t *testing.T) {
+// TestTakenPortIsReplacedUnlessRequested also checks that no two names get the same port.
+func TestTakenPortIsReplacedUnlessRequested(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -65,12 +65,13 @@ func TestPortsAreFree(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	if _, err := dev.ChoosePorts(t.TempDir(), wanted, port); err == nil || !strings.Contains(err.Error(), "is taken") {
-		t.Errorf("a port that was asked for and is taken: %v", err)
+		t.Errorf("with a requested port that is taken: %v", err)
 	}
 }
 
-// Only one run uses a directory at a time, for as long as it lives: collecting garbage must not close the lock.
-func TestADirectoryIsLocked(t *testing.T) {
+// TestDataDirectoryStaysLocked runs the garbage collector, because it would close an unreferenced os.File and so
+// release the lock.
+func TestDataDirectoryStaysLocked(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if _, err := dev.ChoosePorts(dir, nil, 0); err != nil {
@@ -84,8 +85,9 @@ func TestADirectoryIsLocked(t *testing.T) {
 	}
 }
 
-// The way out leads to the platform, from the region's own address, for who knows the password.
-func TestTheProxyLeadsToThePlatformOnly(t *testing.T) {
+// TestProxyReachesOnlyThePlatform also checks that the proxy connects from the region's address
+// and requires its password.
+func TestProxyReachesOnlyThePlatform(t *testing.T) {
 	t.Parallel()
 	platform := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, _ := net.SplitHostPort(r.RemoteAddr)
@@ -113,7 +115,7 @@ func TestTheProxyLeadsToThePlatformOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		// Through a tunnel, as the server goes: a transport uses CONNECT for https only, so this speaks it by hand.
+		// Write CONNECT by hand: http.Transport would use it for https URLs only, and the server uses it always.
 		req := &http.Request{Method: http.MethodConnect, URL: &url.URL{Host: target}, Host: target, Header: http.Header{}}
 		auth := http.Request{Header: http.Header{}}
 		auth.SetBasicAuth("stagedoor", password)
@@ -128,11 +130,11 @@ func TestTheProxyLeadsToThePlatformOnly(t *testing.T) {
 		t.Errorf("with a wrong password: %d", status)
 	}
 	if status, _ := connect(strings.TrimPrefix(other.URL, "http://"), "secret"); status != http.StatusForbidden {
-		t.Errorf("to somewhere else: %d", status)
+		t.Errorf("to another host: %d", status)
 	}
 }
 
-// tunnel opens one and makes a request through it; it gives the proxy's status and what the target said.
+// tunnel opens a tunnel and sends a request through it. It returns the proxy's status and the target's response body.
 func tunnel(t *testing.T, conn net.Conn, req *http.Request, target string) (int, string) {
 	t.Helper()
 	if err := req.Write(conn); err != nil {

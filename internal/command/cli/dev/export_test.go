@@ -5,13 +5,12 @@ import (
 	"io"
 )
 
-// What tests look at from outside.
 var (
-	CloneOf = cloneOf
-	ReadEnv = readEnv
+	FindClone = findClone
+	ReadEnv   = readEnv
 )
 
-// ChoosePorts chooses ports in a data directory.
+// ChoosePorts opens a data directory and chooses its ports.
 func ChoosePorts(dir string, wanted map[string]int, asked int) (map[string]int, error) {
 	s, err := openState(dir)
 	if err != nil {
@@ -21,7 +20,7 @@ func ChoosePorts(dir string, wanted map[string]int, asked int) (map[string]int, 
 	return s.Ports, err
 }
 
-// ServeProxy starts the way out of a region.
+// ServeProxy starts the proxy of a region.
 func ServeProxy(ctx context.Context, address, source, target, password string) (io.Closer, error) {
 	return (&proxy{source: source, target: target, password: password}).serve(ctx, address)
 }

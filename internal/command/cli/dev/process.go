@@ -16,32 +16,34 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 )
 
-// child is a program that runs as long as this one.
+// child is a program that this process started.
 type child struct {
 	name string
 	cmd  *exec.Cmd
-	// signal is what asks it to stop.
+	// signal asks the program to stop.
 	signal syscall.Signal
-	log    string
+	// log is the path of its log file.
+	log string
+	// exited is closed when the program has ended.
 	exited chan struct{}
 }
 
-// stack is everything that was started, in order.
+// stack is the set of started programs and servers, in the order of their start.
 type stack struct {
 	dir string
 
 	mu       sync.Mutex
 	children []*child
 	closers  []io.Closer
-	// fell is sent the first child that ended by itself.
-	fell chan *child
-	// stopping is set once ends are meant.
+	// crashed receives the first child that ends before stop is called.
+	crashed chan *child
+	// stopping is set by stop; from then on the end of a child is expected.
 	stopping bool
 }
 
-func newStack(dir string) *stack { return &stack{dir: dir, fell: make(chan *child, 1)} }
+func newStack(dir string) *stack { return &stack{dir: dir, crashed: make(chan *child, 1)} }
 
-// start starts a program. Its words go to a file in the log directory, and to also if that is not nil.
+// start starts a program. Its output goes to a file in the log directory, and to also if that is not nil.
 func (s *stack) start(name string, cmd *exec.Cmd, signal syscall.Signal, also io.Writer) error {
 	c := &child{name: name, cmd: cmd, signal: signal, log: filepath.Join(s.dir, "log", name+".log"), exited: make(chan struct{})}
 	log, err := os.OpenFile(c.log, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
@@ -53,8 +55,8 @@ func (s *stack) start(name string, cmd *exec.Cmd, signal syscall.Signal, also io
 		cmd.Stdout = io.MultiWriter(log, also)
 	}
 	cmd.Stderr = cmd.Stdout
-	alone(cmd)
-	diesWithUs(cmd, signal)
+	setProcessGroup(cmd)
+	signalOnParentDeath(cmd, signal)
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", name, err)
 	}
@@ -62,14 +64,14 @@ func (s *stack) start(name string, cmd *exec.Cmd, signal syscall.Signal, also io
 	s.children = append(s.children, c)
 	s.mu.Unlock()
 	go func() {
-		_ = cmd.Wait() // how it ended is in its log
+		_ = cmd.Wait() // the log says why it ended
 		_ = log.Close()
 		close(c.exited)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if !s.stopping {
 			select {
-			case s.fell <- c:
+			case s.crashed <- c:
 			default:
 			}
 		}
@@ -77,25 +79,25 @@ func (s *stack) start(name string, cmd *exec.Cmd, signal syscall.Signal, also io
 	return nil
 }
 
-// wait waits until a started program does its work. It fails when that takes too long, or the program ends.
-func (s *stack) wait(ctx context.Context, name string, limit time.Duration, works func(context.Context) bool) error {
+// wait polls until a started program is ready. It returns a fault if that takes longer than limit or any child ends.
+func (s *stack) wait(ctx context.Context, name string, limit time.Duration, ready func(context.Context) bool) error {
 	deadline := time.Now().Add(limit)
-	for !works(ctx) {
+	for !ready(ctx) {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case c := <-s.fell:
-			return s.fault(c, "ended as soon as it was started")
+		case c := <-s.crashed:
+			return s.fault(c, "exited during startup")
 		case <-time.After(50 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			return s.fault(s.find(name), fmt.Sprintf("was not ready within %s", limit))
+			return s.fault(s.findChild(name), fmt.Sprintf("was not ready within %s", limit))
 		}
 	}
 	return nil
 }
 
-func (s *stack) find(name string) *child {
+func (s *stack) findChild(name string) *child {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.children {
@@ -106,7 +108,7 @@ func (s *stack) find(name string) *child {
 	return &child{name: name}
 }
 
-// fault is about a program that does not do its work, with the end of its log.
+// fault returns the fault of a program that failed, with the last 15 lines of its log.
 func (s *stack) fault(c *child, what string) error {
 	text, err := os.ReadFile(c.log)
 	if err != nil {
@@ -114,10 +116,13 @@ func (s *stack) fault(c *child, what string) error {
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	lines = lines[max(0, len(lines)-15):]
-	return &core.Fault{Code: core.ExitOther, Text: c.name + " " + what + ":\n  " + strings.Join(lines, "\n  "), Hint: "All of it is in " + c.log + ". If its data are broken: stagedoor dev --reset"}
+	return &core.Fault{
+		Code: core.ExitOther, Text: c.name + " " + what + ":\n  " + strings.Join(lines, "\n  "),
+		Hint: "The complete log is in " + c.log + ". If the data is damaged, delete it: stagedoor dev --reset",
+	}
 }
 
-// stop ends everything, the last first.
+// stop ends all children, the last one first, and then closes the servers in this process.
 func (s *stack) stop() {
 	s.mu.Lock()
 	s.stopping = true
@@ -127,20 +132,20 @@ func (s *stack) stop() {
 		children[i].stop()
 	}
 	for _, c := range closers {
-		_ = c.Close() // it ends with us anyway
+		_ = c.Close() // it ends with this process anyway
 	}
 }
 
-// stop asks a program to end, and ends it when it does not.
+// stop asks a program to end and kills it if it does not end in time.
 func (c *child) stop() {
-	const patience = 15 * time.Second
+	const gracePeriod = 15 * time.Second
 	if err := c.cmd.Process.Signal(c.signal); errors.Is(err, os.ErrProcessDone) {
 		return
 	}
 	select {
 	case <-c.exited:
-	case <-time.After(patience):
-		_ = c.cmd.Process.Kill() // it may have ended just now
+	case <-time.After(gracePeriod):
+		_ = c.cmd.Process.Kill() // an error means that it has just ended
 		<-c.exited
 	}
 }

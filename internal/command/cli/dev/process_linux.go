@@ -5,5 +5,5 @@ import (
 	"syscall"
 )
 
-// diesWithUs has the kernel stop a program when this one is killed and cannot do it.
-func diesWithUs(cmd *exec.Cmd, signal syscall.Signal) { cmd.SysProcAttr.Pdeathsig = signal }
+// signalOnParentDeath makes the kernel signal the program when this process is killed and cannot stop it.
+func signalOnParentDeath(cmd *exec.Cmd, signal syscall.Signal) { cmd.SysProcAttr.Pdeathsig = signal }

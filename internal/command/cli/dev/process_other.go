@@ -7,5 +7,6 @@ import (
 	"syscall"
 )
 
-// diesWithUs does nothing: only Linux can do that. The next start finds what was left by its ports being taken, and chooses others.
-func diesWithUs(*exec.Cmd, syscall.Signal) {}
+// signalOnParentDeath does nothing, because only Linux supports it. If this process is killed, its children keep
+// running and keep their ports; the next run then chooses other ports.
+func signalOnParentDeath(*exec.Cmd, syscall.Signal) {}

@@ -8,12 +8,13 @@ import (
 )
 
 // runAs runs a program as another user.
-func runAs(cmd *exec.Cmd, as account) {
+func runAs(cmd *exec.Cmd, as osUser) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: as.uid, Gid: as.gid}}
 }
 
-// alone gives a program a process group of its own. Then Ctrl-C in the terminal reaches only us, and we stop the programs in order.
-func alone(cmd *exec.Cmd) {
+// setProcessGroup puts the program into its own process group. Ctrl-C in the terminal then reaches only this process,
+// which stops the programs in order.
+func setProcessGroup(cmd *exec.Cmd) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}

@@ -1,6 +1,7 @@
 package dev
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,49 +11,51 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 )
 
-// programs are where everything is that has to run.
+// programs holds the paths of the programs to run.
 type programs struct {
 	server, sandbox string
-	// postgres is the directory of PostgreSQL's programs: initdb, postgres.
+	// postgres is the directory that has initdb and postgres.
 	postgres    string
 	redis, nats string
 }
 
-// needed says of each program how to get it.
-var needed = []struct{ name, get string }{
-	{"stagedoord", "comes with stagedoor: put it beside this program or on PATH"},
-	{"sandboxd", "comes with stagedoor: put it beside this program or on PATH"},
+// required lists the programs and how to get them, in the order that findPrograms checks.
+var required = []struct{ name, get string }{
+	{"stagedoord", "comes with stagedoor: put it next to stagedoor or on PATH"},
+	{"sandboxd", "comes with stagedoor: put it next to stagedoor or on PATH"},
 	{"postgres", "PostgreSQL 15 or newer: apt install postgresql, or brew install postgresql"},
 	{"redis-server", "Redis or Valkey: apt install redis-server, or brew install valkey"},
 	{"nats-server", "https://github.com/nats-io/nats-server/releases, or brew install nats-server"},
 }
 
-// findPrograms finds all of them, or says exactly what is missing.
+// findPrograms finds all required programs, or returns a fault that lists what is missing.
 func findPrograms() (programs, error) {
 	p := programs{
-		server: find("stagedoord"), sandbox: find("sandboxd"), postgres: findPostgres(),
-		redis: find("valkey-server"), nats: find("nats-server"),
+		server: findProgram("stagedoord"), sandbox: findProgram("sandboxd"), postgres: findPostgres(),
+		redis: findProgram("valkey-server"), nats: findProgram("nats-server"),
 	}
 	if p.redis == "" {
-		p.redis = find("redis-server")
+		p.redis = findProgram("redis-server")
 	}
 	var missing []string
 	for i, path := range []string{p.server, p.sandbox, p.postgres, p.redis, p.nats} {
 		if path == "" {
-			missing = append(missing, "  "+needed[i].name+strings.Repeat(" ", 14-len(needed[i].name))+needed[i].get)
+			missing = append(missing, fmt.Sprintf("  %-14s%s", required[i].name, required[i].get))
 		}
 	}
 	if len(missing) > 0 {
 		return programs{}, &core.Fault{
-			Code: core.ExitOther, Text: "stagedoor dev needs programs that are not here:\n" + strings.Join(missing, "\n"),
+			Code: core.ExitOther,
+			Text: "stagedoor dev requires programs that are not installed:\n" + strings.Join(missing, "\n"),
 			Hint: "Or run it in a clone of the repository, where scripts/up installs and builds them.",
 		}
 	}
 	return p, nil
 }
 
-// find looks beside this program first: what comes together fits together.
-func find(name string) string {
+// findProgram looks in the directory of this program first, for the version that was installed with it,
+// and then on PATH.
+func findProgram(name string) string {
 	if self, err := os.Executable(); err == nil {
 		if self, err = filepath.EvalSymlinks(self); err == nil {
 			path := filepath.Join(filepath.Dir(self), name)
@@ -68,15 +71,16 @@ func find(name string) string {
 	return path
 }
 
-// findPostgres looks where Debian and Homebrew keep it, too: they leave the server off PATH.
+// findPostgres also looks where Debian, Homebrew and Red Hat packages install the server, because they
+// leave it off PATH.
 func findPostgres() string {
 	var dirs []string
 	for _, pattern := range []string{"/usr/lib/postgresql/*/bin", "/opt/homebrew/opt/postgresql@*/bin", "/usr/local/opt/postgresql@*/bin", "/usr/pgsql-*/bin"} {
-		found, _ := filepath.Glob(pattern) // the patterns are good
+		found, _ := filepath.Glob(pattern) // fails only for a malformed pattern
 		dirs = append(dirs, found...)
 	}
 	slices.SortFunc(dirs, newestFirst)
-	if path := find("initdb"); path != "" {
+	if path := findProgram("initdb"); path != "" {
 		if path, err := filepath.EvalSymlinks(path); err == nil {
 			dirs = append([]string{filepath.Dir(path)}, dirs...)
 		}
@@ -89,7 +93,7 @@ func findPostgres() string {
 	return ""
 }
 
-// newestFirst sorts directories by the version in them: 16 before 9.
+// newestFirst orders directories by the version in their path. The longer path is newer: 16 sorts before 9.
 func newestFirst(a, b string) int {
 	if len(a) != len(b) {
 		return len(b) - len(a)

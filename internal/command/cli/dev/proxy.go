@@ -11,28 +11,27 @@ import (
 	"time"
 )
 
-// proxy is the way out of a region: a forward proxy that leads to the sandbox platform and nowhere else. It leaves from a loopback
-// address of its own, by which the platform tells regions apart, and asks for a password, so that the server does here what it does in
-// production.
+// proxy is the egress proxy of a region. It forwards to the sandbox platform only and requires a password, as a proxy
+// in production does. It connects from the loopback address source, by which the platform recognises the region.
 type proxy struct {
 	source, target, password string
 }
 
-// proxyUser is whom the proxies know.
+// proxyUser is the user name that all proxies expect.
 const proxyUser = "stagedoor"
 
-// serve starts it on an address.
+// serve starts the proxy in the background. The caller closes it.
 func (p *proxy) serve(ctx context.Context, address string) (io.Closer, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
 	server := &http.Server{Handler: p, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = server.Serve(listener) }() // ends when it is closed
+	go func() { _ = server.Serve(listener) }() // returns when the server is closed
 	return server, nil
 }
 
-// ServeHTTP opens a tunnel.
+// ServeHTTP opens a tunnel for a CONNECT request to the target.
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	want := "Basic " + base64.StdEncoding.EncodeToString([]byte(proxyUser+":"+p.password))
 	switch {
@@ -41,7 +40,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the password is missing or wrong", http.StatusProxyAuthRequired)
 		return
 	case r.Method != http.MethodConnect || r.Host != p.target:
-		http.Error(w, "this proxy leads to the sandbox only", http.StatusForbidden)
+		http.Error(w, "this proxy forwards to the sandbox only", http.StatusForbidden)
 		return
 	}
 	dialer := net.Dialer{Timeout: 10 * time.Second}
@@ -56,7 +55,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer out.Close()
 	in, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		return // the caller has gone
+		return // the client has disconnected
 	}
 	defer in.Close()
 	if _, err := io.WriteString(in, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
@@ -68,15 +67,15 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	both.Wait()
 }
 
-// pipe copies until one side ends, and then tells the other.
+// pipe copies until from ends and then closes the writing side of to.
 func pipe(to net.Conn, from io.Reader) {
-	_, _ = io.Copy(to, from) // a broken connection is an ended one
+	_, _ = io.Copy(to, from) // an error ends the tunnel like EOF
 	if half, ok := to.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
 	}
 }
 
-// canBind says whether this machine has an address; only Linux has all of 127.0.0.0/8 by itself.
+// canBind reports whether this machine can bind to an address. Only Linux has all of 127.0.0.0/8 by default.
 func canBind(ip net.IP) bool {
 	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: ip})
 	if err != nil {

@@ -8,16 +8,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/command/cli/out"
+	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 )
 
-// show prints a line of the server's log for a person: requests as one would write them down, everything else with its facts. It goes to
-// standard error; standard output has the address and the key.
-func (d *dev) show(line string) {
+// showLogLine prints a line of the server's JSON log in a readable form on standard error. Standard output has only the
+// address and the key.
+func (d *dev) showLogLine(line string) {
 	o := d.app.Out
 	var entry map[string]any
 	if json.Unmarshal([]byte(line), &entry) != nil {
-		o.Say("%s", out.OneLine(strings.TrimRight(line, "\n")))
+		o.Say("%s", output.OneLine(strings.TrimRight(line, "\n")))
 		return
 	}
 	at, _ := time.Parse(time.RFC3339Nano, text(entry["time"]))
@@ -25,33 +25,34 @@ func (d *dev) show(line string) {
 	for _, known := range []string{"time", "level", "msg", "node"} {
 		delete(entry, known)
 	}
-	head := o.Err(out.Faint, out.Clock(at)) + "  "
+	head := o.Err(output.Faint, output.Clock(at)) + "  "
 	if message == "request" {
-		o.Say("%s%s", head, d.request(entry))
+		o.Say("%s%s", head, d.requestLine(entry))
 		return
 	}
-	tone := out.Plain
+	tone := output.Plain
 	switch level {
 	case "ERROR":
-		tone = out.Bad
+		tone = output.Bad
 	case "WARN":
-		tone = out.Attention
+		tone = output.Attention
 	}
-	var facts []string
+	var attrs []string
 	for _, name := range slices.Sorted(maps.Keys(entry)) {
-		facts = append(facts, name+"="+fact(name, entry[name]))
+		attrs = append(attrs, name+"="+formatAttr(name, entry[name]))
 	}
-	o.Say("%s%s  %s", head, o.Err(tone, message), o.Err(out.Faint, out.OneLine(strings.Join(facts, " "))))
+	o.Say("%s%s  %s", head, o.Err(tone, message), o.Err(output.Faint, output.OneLine(strings.Join(attrs, " "))))
 }
 
-// request is a call of the API in a line.
-func (d *dev) request(entry map[string]any) string {
+// requestLine formats the log entry of an API request.
+func (d *dev) requestLine(entry map[string]any) string {
 	o := d.app.Out
 	status, _ := entry["status"].(float64)
-	line := fmt.Sprintf("%s  %-6s %-22s %8s", o.Err(out.StatusTone(int(status)), fmt.Sprint(status)), text(entry["method"]), text(entry["operation"]), fact("took", entry["took"]))
+	line := fmt.Sprintf("%s  %-6s %-22s %8s", o.Err(output.StatusTone(int(status)), fmt.Sprint(status)),
+		text(entry["method"]), text(entry["operation"]), formatAttr("took", entry["took"]))
 	for _, name := range []string{"code", "account_id", "request_id"} {
 		if value := text(entry[name]); value != "" {
-			line += "  " + o.Err(out.Faint, value)
+			line += "  " + o.Err(output.Faint, value)
 		}
 	}
 	return line
@@ -62,10 +63,10 @@ func text(v any) string {
 	return s
 }
 
-// fact is a value as a person would write it; durations are in nanoseconds.
-func fact(name string, v any) string {
+// formatAttr formats an attribute of a log entry. The attribute took is a duration in nanoseconds.
+func formatAttr(name string, v any) string {
 	if n, ok := v.(float64); ok && name == "took" {
-		return out.Short(time.Duration(n))
+		return output.Short(time.Duration(n))
 	}
 	if s, ok := v.(string); ok {
 		return s

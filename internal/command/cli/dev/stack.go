@@ -21,22 +21,26 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/cli/profile"
 )
 
-// public is the name of the port that customers use.
+// public names the port of the API and the dashboard.
 const public = "public"
 
-// ports are what needs one, and which one it would like: those of a clone, so that documents are true here, too.
-var ports = map[string]int{public: 18080, "internal": 18081, "postgres": 15432, "redis": 16379, "nats": 14222, "sandbox": 18200, "proxy-us": 18301, "proxy-uk": 18302}
+// defaultPorts are the preferred ports by name. They are those of scripts/up, so that the documentation
+// is right here too.
+var defaultPorts = map[string]int{
+	public: 18080, "internal": 18081, "postgres": 15432, "redis": 16379, "nats": 14222,
+	"sandbox": 18200, "proxy-us": 18301, "proxy-uk": 18302,
+}
 
-// regions are the ways out, and the loopback address each leaves from.
+// regions are the egress regions and the loopback address that each proxy connects from.
 var regions = []struct{ name, source string }{{"us", "127.0.1.1"}, {"uk", "127.0.2.1"}}
 
-// alone starts everything itself, shows the log, and stops it again.
-func (d *dev) alone(ctx context.Context) (err error) {
+// runStack starts all programs, shows the server's log, and stops everything when the context ends or a program exits.
+func (d *dev) runStack(ctx context.Context) (err error) {
 	found, err := findPrograms()
 	if err != nil {
 		return err
 	}
-	dir, err := d.dir()
+	dir, err := d.dataDir()
 	if err != nil {
 		return err
 	}
@@ -44,31 +48,32 @@ func (d *dev) alone(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := d.forget(ctx, dir, db); err != nil {
+	if err := d.deleteData(ctx, dir, db); err != nil {
 		return err
 	}
-	kept, err := openState(dir)
+	saved, err := openState(dir)
 	if err != nil {
 		return err
 	}
-	if err := kept.choosePorts(ports, d.port); err != nil {
+	if err := saved.choosePorts(defaultPorts, d.port); err != nil {
 		return err
 	}
 	s := newStack(dir)
 	defer func() {
 		d.app.Out.Say("Stopping…")
 		s.stop()
-		d.app.Out.Say("Stopped. The data are kept in %s; --reset forgets them.", dir)
+		d.app.Out.Say("Stopped. The data is in %s. Delete it with --reset.", dir)
 	}()
-	r := &run{dev: d, stack: s, state: kept, found: found, db: db}
+	r := &run{dev: d, stack: s, state: saved, found: found, db: db}
 	spin := d.app.Out.Spin("Starting…")
 	defer spin.Stop()
 	for _, step := range []struct {
 		what string
 		do   func(context.Context) error
 	}{
-		{"Starting PostgreSQL, Redis and NATS…", r.engines}, {"Starting the sandbox platform…", r.outside},
-		{"Preparing the database…", r.migrate}, {"Starting the server…", r.serve}, {"Making an organisation…", r.organisation},
+		{"Starting PostgreSQL, Redis and NATS…", r.startEngines}, {"Starting the sandbox platform…", r.startPlatform},
+		{"Migrating the database…", r.migrate}, {"Starting the server…", r.startServer},
+		{"Creating an organisation…", r.createOrganisation},
 	} {
 		spin.Text(step.what)
 		if err := step.do(ctx); err != nil {
@@ -76,73 +81,75 @@ func (d *dev) alone(ctx context.Context) (err error) {
 		}
 	}
 	spin.Stop()
-	if err := d.present(ctx, place{URL: r.url(), APIKey: kept.APIKey}); err != nil {
+	if err := d.announce(ctx, endpoint{URL: r.url(), APIKey: saved.APIKey}); err != nil {
 		return err
 	}
-	r.talk.open(true)
-	defer r.talk.open(false) // how it stops is in its log
+	r.log.setVisible(true)
+	defer r.log.setVisible(false) // the shutdown is in the log file only
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case c := <-s.fell:
-		return s.fault(c, "has ended")
+	case c := <-s.crashed:
+		return s.fault(c, "exited")
 	}
 }
 
-// forget deletes all data if --reset says so, and somebody means it.
-func (d *dev) forget(ctx context.Context, dir string, db *database) error {
+// deleteData deletes all data for --reset, after confirmation. It deletes only what stagedoor dev creates, and nothing
+// in a directory that has no state.json.
+func (d *dev) deleteData(ctx context.Context, dir string, db *database) error {
 	if !d.reset {
 		return nil
 	}
 	if _, err := os.Stat(filepath.Join(dir, "state.json")); err != nil {
-		return nil //nolint:nilerr // there is nothing to forget, and nothing of somebody else's is deleted
+		return nil //nolint:nilerr // nothing to delete, or not a data directory of this command
 	}
-	if err := d.app.Confirm(ctx, "All data of stagedoor dev in "+dir+" will be deleted.", filepath.Base(dir), d.confirm); err != nil {
+	consequence := "This deletes all data of stagedoor dev in " + dir + "."
+	if err := d.app.Confirm(ctx, consequence, filepath.Base(dir), d.confirm); err != nil {
 		return err
 	}
-	if _, err := openState(dir); err != nil { // refuses while another one runs there
+	if _, err := openState(dir); err != nil { // fails while another run uses the directory
 		return err
 	}
-	if err := db.forget(); err != nil {
+	if err := db.remove(); err != nil {
 		return err
 	}
 	for _, name := range []string{"log", "nats", "redis", "sandbox.db", "sandbox.db-wal", "sandbox.db-shm", "keyset.json", "nats.conf", "state.json", "lock"} {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
-			return fmt.Errorf("forget the data: %w", err)
+			return fmt.Errorf("delete the data: %w", err)
 		}
 	}
 	return nil
 }
 
-// run is what one start of everything knows.
+// run holds the parts of one run outside a clone.
 type run struct {
 	dev   *dev
 	stack *stack
 	state *state
 	found programs
 	db    *database
-	talk  *talk
+	log   *logView
 }
 
 func (r *run) url() string      { return "http://" + r.state.address(public) }
 func (r *run) internal() string { return "http://" + r.state.address("internal") }
 
-// command is a program that outlives the context: it is stopped in its turn.
+// command returns a program that the end of ctx does not kill; the stack stops it in order.
 func (r *run) command(ctx context.Context, path string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), path, args...)
 	cmd.Dir = r.stack.dir
 	return cmd
 }
 
-func (r *run) engines(ctx context.Context) error {
+func (r *run) startEngines(ctx context.Context) error {
 	if err := r.db.prepare(ctx); err != nil {
 		return err
 	}
-	// INT is PostgreSQL's fast stop: it does not wait for clients.
+	// SIGINT is PostgreSQL's fast shutdown, which does not wait for clients to disconnect.
 	if err := r.stack.start("postgres", r.db.server(ctx, r.state.Ports["postgres"]), syscall.SIGINT, nil); err != nil {
 		return err
 	}
-	// Nothing of Redis is kept: counters of the running minute that are older are worse than none.
+	// Redis persists nothing: old counters of the current minute would be worse than none.
 	redis := r.command(ctx, r.found.redis, "--bind", "127.0.0.1", "--port", strconv.Itoa(r.state.Ports["redis"]), "--save", "", "--appendonly", "no")
 	if err := r.stack.start("redis", redis, syscall.SIGTERM, nil); err != nil {
 		return err
@@ -156,15 +163,15 @@ func (r *run) engines(ctx context.Context) error {
 		return err
 	}
 	for _, name := range []string{"postgres", "redis", "nats"} {
-		if err := r.stack.wait(ctx, name, 30*time.Second, r.listens(name)); err != nil {
+		if err := r.stack.wait(ctx, name, 30*time.Second, r.isListening(name)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// listens says whether somebody answers on a port.
-func (r *run) listens(name string) func(context.Context) bool {
+// isListening returns a function that reports whether a named port accepts connections.
+func (r *run) isListening(name string) func(context.Context) bool {
 	return func(ctx context.Context) bool {
 		conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", r.state.address(name))
 		if err != nil {
@@ -174,13 +181,14 @@ func (r *run) listens(name string) func(context.Context) bool {
 	}
 }
 
-// outside starts the platform and the proxies on the way to it.
-func (r *run) outside(ctx context.Context) error {
-	var known []string
+// startPlatform starts the sandbox platform and, in this process, one proxy per region.
+func (r *run) startPlatform(ctx context.Context) error {
+	var sources []string
 	for _, region := range regions {
-		known = append(known, region.source+"="+region.name)
+		sources = append(sources, region.source+"="+region.name)
 	}
-	sandbox := r.command(ctx, r.found.sandbox, "-addr", r.state.address("sandbox"), "-data", filepath.Join(r.stack.dir, "sandbox.db"), "-regions", strings.Join(known, ","))
+	sandbox := r.command(ctx, r.found.sandbox, "-addr", r.state.address("sandbox"),
+		"-data", filepath.Join(r.stack.dir, "sandbox.db"), "-regions", strings.Join(sources, ","))
 	if err := r.stack.start("sandbox", sandbox, syscall.SIGTERM, nil); err != nil {
 		return err
 	}
@@ -192,10 +200,11 @@ func (r *run) outside(ctx context.Context) error {
 		}
 		r.stack.closers = append(r.stack.closers, closer)
 	}
-	return r.stack.wait(ctx, "sandbox", 30*time.Second, r.listens("sandbox"))
+	return r.stack.wait(ctx, "sandbox", 30*time.Second, r.isListening("sandbox"))
 }
 
-// settings are the server's environment: ours without what is set for clients and other servers.
+// settings returns the server's environment. STAGEDOOR_ variables of this process are for clients or other servers, so
+// they are not passed on.
 func (r *run) settings() []string {
 	env := without(r.dev.app.Env, "STAGEDOOR_")
 	var egress []string
@@ -214,7 +223,8 @@ func (r *run) settings() []string {
 }
 
 func (r *run) migrate(ctx context.Context) error {
-	// A port that answers is not yet a database that takes queries, right after a crash for example.
+	// PostgreSQL accepts connections before it accepts queries, for example during recovery after a
+	// crash. Retry until then.
 	var text []byte
 	for deadline := r.dev.app.Now().Add(20 * time.Second); ; {
 		cmd := exec.CommandContext(ctx, r.found.server, "migrate")
@@ -227,28 +237,32 @@ func (r *run) migrate(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if r.dev.app.Now().After(deadline) || !bytes.Contains(text, []byte("starting up")) {
-			return &core.Fault{Code: core.ExitOther, Text: "the database could not be prepared:\n" + strings.TrimSpace(string(text)), Hint: "If the data may go: stagedoor dev --reset", Err: err}
+			return &core.Fault{
+				Code: core.ExitOther, Text: "cannot migrate the database:\n" + strings.TrimSpace(string(text)),
+				Hint: "To start over without the data: stagedoor dev --reset", Err: err,
+			}
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
 }
 
-func (r *run) serve(ctx context.Context) error {
+func (r *run) startServer(ctx context.Context) error {
 	cmd := r.command(ctx, r.found.server, "serve")
 	cmd.Env = r.settings()
 	var also io.Writer
-	r.talk = &talk{show: r.dev.show}
+	r.log = &logView{show: r.dev.showLogLine}
 	if !r.dev.noLogs {
-		also = r.talk
+		also = r.log
 	}
 	if err := r.stack.start("stagedoord", cmd, syscall.SIGTERM, also); err != nil {
 		return err
 	}
-	return r.stack.wait(ctx, "stagedoord", 60*time.Second, func(ctx context.Context) bool { return ready(ctx, r.internal()) })
+	return r.stack.wait(ctx, "stagedoord", 60*time.Second,
+		func(ctx context.Context) bool { return isReady(ctx, r.internal()) })
 }
 
-// organisation makes the one that the test key is of, unless an earlier run did.
-func (r *run) organisation(ctx context.Context) error {
+// createOrganisation creates the organisation of the test key and invites its owner, unless an earlier run did.
+func (r *run) createOrganisation(ctx context.Context) error {
 	if r.state.APIKey != "" {
 		return nil
 	}
@@ -256,26 +270,27 @@ func (r *run) organisation(ctx context.Context) error {
 		Org struct{ ID string }
 		Key struct{ Key string }
 	}
-	err := r.admin(ctx, "/admin/v1/orgs", map[string]string{"name": "Dev", "plan": "growth", "environment": "sandbox", "contactEmail": person}, &made)
-	if err != nil {
+	org := map[string]string{"name": "Dev", "plan": "growth", "environment": "sandbox", "contactEmail": ownerEmail}
+	if err := r.callAdmin(ctx, "/admin/v1/orgs", org, &made); err != nil {
 		return err
 	}
-	if err := r.admin(ctx, "/admin/v1/orgs/"+made.Org.ID+"/invitations", map[string]string{"email": person, "role": "owner"}, nil); err != nil {
+	owner := map[string]string{"email": ownerEmail, "role": "owner"}
+	if err := r.callAdmin(ctx, "/admin/v1/orgs/"+made.Org.ID+"/invitations", owner, nil); err != nil {
 		return err
 	}
 	r.state.APIKey = made.Key.Key
 	return r.state.save()
 }
 
-// admin makes a call to the operators' API.
-func (r *run) admin(ctx context.Context, path string, body, into any) error {
+// callAdmin posts to the operators' API and decodes the response into a value, unless that is nil.
+func (r *run) callAdmin(ctx context.Context, path string, body, into any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
-		return fmt.Errorf("write the request: %w", err)
+		return fmt.Errorf("encode the request: %w", err)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.internal()+path, bytes.NewReader(text))
 	if err != nil {
-		return fmt.Errorf("make the request: %w", err)
+		return fmt.Errorf("create the request: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+r.state.AdminToken)
@@ -289,7 +304,7 @@ func (r *run) admin(ctx context.Context, path string, body, into any) error {
 		return core.Unreachable(ctx, r.internal(), err)
 	}
 	if res.StatusCode >= http.StatusBadRequest {
-		return fmt.Errorf("the new server refused %s: %s", path, bytes.TrimSpace(answer))
+		return fmt.Errorf("the server rejected %s: %s", path, bytes.TrimSpace(answer))
 	}
 	if into == nil {
 		return nil
@@ -297,35 +312,36 @@ func (r *run) admin(ctx context.Context, path string, body, into any) error {
 	return json.Unmarshal(answer, into)
 }
 
-// talk takes what the server says and shows it line by line once everything is up; what it says while it starts is in its log.
-type talk struct {
+// logView shows the server's output line by line while it is visible. The rest, such as the startup, is only
+// in the log file.
+type logView struct {
 	show func(string)
 
-	mu    sync.Mutex
-	up    bool
-	begun []byte
+	mu      sync.Mutex
+	visible bool
+	// partial is the beginning of a line.
+	partial []byte
 }
 
-// open begins to show, or ends it.
-func (t *talk) open(up bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.up = up
+func (v *logView) setVisible(visible bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.visible = visible
 }
 
-// Write takes some lines, or a part of one.
-func (t *talk) Write(text []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.begun = append(t.begun, text...)
+// Write implements io.Writer. It never fails.
+func (v *logView) Write(text []byte) (int, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.partial = append(v.partial, text...)
 	for {
-		end := bytes.IndexByte(t.begun, '\n')
+		end := bytes.IndexByte(v.partial, '\n')
 		if end < 0 {
 			return len(text), nil
 		}
-		if t.up {
-			t.show(string(t.begun[:end]))
+		if v.visible {
+			v.show(string(v.partial[:end]))
 		}
-		t.begun = t.begun[end+1:]
+		v.partial = v.partial[end+1:]
 	}
 }

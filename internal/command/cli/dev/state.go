@@ -19,24 +19,24 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/cli/profile"
 )
 
-// state is what a data directory remembers from one run to the next.
+// state is the file state.json of a data directory. It makes addresses, secrets and the key survive a restart.
 type state struct {
 	path string
-	// Ports are kept so that addresses stay the same; one that is taken is exchanged.
+	// Ports by name, as of the last run. A port that is taken now is replaced.
 	Ports map[string]int `json:"ports"`
-	// The secrets are made once.
+	// Secrets, created by the first run.
 	AdminToken string `json:"adminToken"`
 	IPHashKey  string `json:"ipHashKey"`
 	ProxyPass  string `json:"proxyPassword"`
-	// APIKey is the first key of the organisation that was made.
+	// APIKey is the first key of the organisation; empty until it is created.
 	APIKey string `json:"apiKey"`
 }
 
-// openState locks a data directory and reads it. The lock is given up when the process ends.
+// openState locks a data directory and reads its state. The lock is released when the process ends.
 func openState(dir string) (*state, error) {
 	for _, d := range []string{dir, filepath.Join(dir, "log")} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
-			return nil, fmt.Errorf("make %s: %w", d, err)
+			return nil, fmt.Errorf("create %s: %w", d, err)
 		}
 	}
 	err := lock.Path(filepath.Join(dir, "lock"))
@@ -44,7 +44,10 @@ func openState(dir string) (*state, error) {
 		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
 	if err != nil {
-		return nil, &core.Fault{Code: core.ExitOther, Text: "another stagedoor dev uses " + dir, Hint: "Use it with --profile dev, or run a second one with --data DIR."}
+		return nil, &core.Fault{
+			Code: core.ExitOther, Text: "another stagedoor dev uses " + dir,
+			Hint: "Use that one with --profile dev, or start another with --data DIR.",
+		}
 	}
 	s := &state{path: filepath.Join(dir, "state.json"), Ports: map[string]int{}}
 	text, err := os.ReadFile(s.path)
@@ -72,23 +75,23 @@ func (s *state) save() error {
 
 func random() string {
 	var b [32]byte
-	_, _ = rand.Read(b[:]) // it never fails
+	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
 }
 
-// choosePorts finds a port for each name: the one it had the last time, else the one that is wanted, else any. They are all held until
-// the last is found, so that no two are the same. One that was asked for must be had.
-func (s *state) choosePorts(wanted map[string]int, asked int) error {
+// choosePorts finds a free port for each name: the one of the last run, else the preferred one, else any. A requested
+// public port has no alternative. All ports stay bound until the last is found, so that no two are the same.
+func (s *state) choosePorts(preferred map[string]int, requested int) error {
 	var held []net.Listener
 	defer func() {
 		for _, l := range held {
-			_ = l.Close() // nobody has spoken on it
+			_ = l.Close() // it never accepted a connection
 		}
 	}()
-	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		candidates := []int{s.Ports[name], wanted[name], 0}
-		if name == public && asked > 0 {
-			candidates = []int{asked}
+	for _, name := range slices.Sorted(maps.Keys(preferred)) {
+		candidates := []int{s.Ports[name], preferred[name], 0}
+		if name == public && requested > 0 {
+			candidates = []int{requested}
 		}
 		s.Ports[name] = 0
 		for i, port := range candidates {
@@ -104,11 +107,14 @@ func (s *state) choosePorts(wanted map[string]int, asked int) error {
 			break
 		}
 		if s.Ports[name] == 0 {
-			return &core.Fault{Code: core.ExitOther, Text: fmt.Sprintf("port %d is taken", candidates[0]), Hint: "Choose another one with --port, or leave it out."}
+			return &core.Fault{
+				Code: core.ExitOther, Text: fmt.Sprintf("port %d is taken", candidates[0]),
+				Hint: "Choose another port, or omit --port to use any free port.",
+			}
 		}
 	}
 	return s.save()
 }
 
-// address is where something listens.
+// address returns the address of a named port.
 func (s *state) address(name string) string { return "127.0.0.1:" + strconv.Itoa(s.Ports[name]) }

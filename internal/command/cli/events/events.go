@@ -1,7 +1,8 @@
-// Package events holds the commands that stay and watch: listen, tail, trigger, and events replay.
+// Package events has the commands listen, tail and trigger, and the subcommand events replay.
 //
-// It owns the place in the event log up to which this machine has heard (cursor.go), how events reach a receiver on this machine with a
-// signature (forward.go), and the stream that goes on where it broke off (feed.go). Start at Commands.
+// cursor.go stores how far this machine has read the event log, feed.go reads the event stream, forward.go signs events
+// and posts them to a local receiver, since.go finds a position in the log. The commands events list and get are in
+// package manage. Start at Commands.
 package events
 
 import (
@@ -16,19 +17,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
-	"github.com/stagedoor/stagedoor/internal/command/cli/out"
+	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 )
 
-// Commands are listen, tail and trigger.
+// Commands returns listen, tail and trigger.
 func Commands(app *core.App) []*cobra.Command {
 	return []*cobra.Command{
 		listenCommand(app),
-		core.Group("tail", "Watch events or requests as they happen", tailEvents(app), tailLogs(app)),
+		core.Group("tail", "Follow events or requests", tailEvents(app), tailLogs(app)),
 		triggerCommand(app),
 	}
 }
 
-// envelope is what is read of an event.
+// envelope is an event.
 type envelope struct {
 	ID        string          `json:"id"`
 	Event     string          `json:"event"`
@@ -38,9 +39,9 @@ type envelope struct {
 	Meta      struct {
 		Seq int64 `json:"seq"`
 	} `json:"meta"`
-	// Raw are the bytes as the service wrote them: they are what is signed, so they are passed on and never written anew.
+	// Raw holds the bytes that the service sent. Signatures cover these bytes, so they are forwarded unchanged.
 	Raw []byte `json:"-"`
-	// Cursor is the event's place in the log; ephemeral events have none.
+	// Cursor is the event's position in the log. Ephemeral events have none.
 	Cursor string `json:"-"`
 }
 
@@ -52,30 +53,32 @@ func readEnvelope(raw []byte, cursor string) (envelope, error) {
 	return e, nil
 }
 
-// which is what somebody wants to see: one account or all, all kinds or some.
-type which struct {
+// filter selects events by account and kind. Empty fields select all.
+type filter struct {
+	// account is an id, or before resolve a label or user name.
 	account string
 	events  []string
 }
 
-func (w *which) flags(app *core.App, cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&w.account, "account", "a", "", "only this account: its id, label or user name")
+func (w *filter) flags(app *core.App, cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&w.account, "account", "a", "", "only this account (id, label or user name)")
 	_ = cmd.RegisterFlagCompletionFunc("account", app.CompleteAccounts)
-	cmd.Flags().StringSliceVarP(&w.events, "events", "e", nil, "only these kinds: names, families such as message*, and !name to leave out")
+	cmd.Flags().StringSliceVarP(&w.events, "events", "e", nil,
+		"only these kinds: names, patterns such as message*, !name to exclude")
 	_ = cmd.RegisterFlagCompletionFunc("events", completeKinds)
 }
 
-// resolve turns the account's name into its id.
-func (w *which) resolve(ctx context.Context, app *core.App) error {
+// resolve replaces the account's name by its id.
+func (w *filter) resolve(ctx context.Context, app *core.App) error {
 	if w.account == "" {
 		return nil
 	}
-	account, err := app.Account(ctx, w.account) // also for an id: one that is wrong should be told at once
+	account, err := app.Account(ctx, w.account) // fetch even if it is an id, so that a wrong one fails immediately
 	w.account = account.ID
 	return err
 }
 
-func (w *which) query() url.Values {
+func (w *filter) query() url.Values {
 	q := url.Values{}
 	if w.account != "" {
 		q.Set("accountId", w.account)
@@ -86,13 +89,14 @@ func (w *which) query() url.Values {
 	return q
 }
 
-// names remembers what accounts are called, for the eyes of a person.
-type names struct {
+// nameCache looks up account names for terminal output and keeps them for the run.
+type nameCache struct {
 	app   *core.App
 	known map[string]string
 }
 
-func (n *names) of(ctx context.Context, account string) string {
+// of returns the account's name, or its id if the name cannot be fetched.
+func (n *nameCache) of(ctx context.Context, account string) string {
 	if account == "" {
 		return "–"
 	}
@@ -102,31 +106,32 @@ func (n *names) of(ctx context.Context, account string) string {
 	if name, ok := n.known[account]; ok {
 		return name
 	}
-	n.known[account] = account // asked once, also when there is no answer
+	n.known[account] = account // ask only once, even if the request fails
 	if got, err := n.app.Account(ctx, account); err == nil {
 		n.known[account] = got.Name()
 	}
 	return n.known[account]
 }
 
-// row is an event as a line for a person.
-func row(ctx context.Context, p *out.Printer, n *names, e *envelope) string {
-	kind, name := columns(p)
-	return fmt.Sprintf("%s  %s  %s  %s", p.Style(out.Faint, out.Clock(e.TS)), p.Style(out.Strong, pad(e.Event, kind)),
-		pad(out.Cut(out.OneLine(n.of(ctx, e.AccountID)), name), name), p.Style(out.Faint, e.ID))
+// formatRow formats an event as a line on a terminal.
+func formatRow(ctx context.Context, p *output.Printer, n *nameCache, e *envelope) string {
+	kind, name := columnWidths(p)
+	return fmt.Sprintf("%s  %s  %s  %s", p.Style(output.Faint, output.Clock(e.TS)),
+		p.Style(output.Strong, pad(e.Event, kind)),
+		pad(output.Cut(output.OneLine(n.of(ctx, e.AccountID)), name), name), p.Style(output.Faint, e.ID))
 }
 
-// columns are how wide a kind and an account's name are, by how wide the terminal is.
-func columns(p *out.Printer) (kind, name int) {
+// columnWidths returns the widths of kind and account name for the terminal's width.
+func columnWidths(p *output.Printer) (kind, name int) {
 	if p.Width > 0 && p.Width < 110 {
 		return 12, 10
 	}
 	return 22, 16
 }
 
-// rowWidth is how many columns row takes.
-func rowWidth(p *out.Printer, e *envelope) int {
-	kind, name := columns(p)
+// rowWidth returns the number of columns that formatRow uses, without escape sequences.
+func rowWidth(p *output.Printer, e *envelope) int {
+	kind, name := columnWidths(p)
 	return len("15:04:05") + 2 + max(kind, len(e.Event)) + 2 + name + 2 + len(e.ID)
 }
 
@@ -134,15 +139,15 @@ func pad(text string, width int) string {
 	return text + strings.Repeat(" ", max(0, width-len([]rune(text))))
 }
 
-// stamp is a time as the API writes it.
-const stamp = "2006-01-02T15:04:05.000Z07:00"
+// timeFormat is the time format of the API.
+const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 
-// tabbed is an event as fields for a pipe.
+// tabbed formats an event as a line in a pipe.
 func tabbed(e *envelope) string {
-	return strings.Join([]string{e.TS.Format(stamp), e.Event, e.AccountID, e.ID}, "\t")
+	return strings.Join([]string{e.TS.Format(timeFormat), e.Event, e.AccountID, e.ID}, "\t")
 }
 
-// digest is the gist of an event's data, so that a person need not open it: who, what was said, how much.
+// digest summarises an event's data: who, how much, what was said. It is safe to print.
 func digest(data json.RawMessage) string {
 	var body map[string]any
 	if json.Unmarshal(data, &body) != nil {
@@ -158,10 +163,11 @@ func digest(data json.RawMessage) string {
 	if text := firstText(body, "text", "reason", "state"); text != "" {
 		parts = append(parts, text)
 	}
-	return out.OneLine(strings.Join(parts, " · "))
+	return output.OneLine(strings.Join(parts, " · "))
 }
 
-// firstText finds the first of some fields that holds a text, on the surface first and then one level down.
+// firstText returns the first of the named fields that holds text. For each name it looks at the top level first and
+// then into the objects of levels.
 func firstText(body map[string]any, names ...string) string {
 	for _, name := range names {
 		for _, level := range levels(body) {
@@ -184,7 +190,7 @@ func firstNumber(body map[string]any, names ...string) float64 {
 	return 0
 }
 
-// levels are an object and the objects in it that events keep their people and things in, in a fixed order.
+// levels returns an object and those of its members that hold a person or a thing, in a fixed order.
 func levels(body map[string]any) []map[string]any {
 	list := []map[string]any{body}
 	for _, name := range []string{"fromUser", "user", "message", "tip", "transaction", "post", "subscription", "account"} {

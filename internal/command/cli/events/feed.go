@@ -8,19 +8,20 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 )
 
-// feed is the organisation's events in their order. The client's stream does the work of going on after a drop; a feed adds that a
-// first connect which fails is told at once, because it is a wrong address or key and waiting would hide that.
+// feed reads the event stream in order. The client's stream reconnects after a lost connection. A feed differs in
+// one point: it fails if the first connection fails, because a wrong address or key is the likely cause and
+// retries would hide it.
 type feed struct {
 	app  *core.App
-	want which
-	// cursor is the place behind which to begin; empty begins now.
+	want filter
+	// cursor is the position to start after; empty starts with the next event.
 	cursor string
-	// onReady is called at each connect, onDrop when one was lost and another will be tried.
+	// onReady is called after each connect, onDrop after each lost connection, before the client reconnects.
 	onReady func(stagedoor.StreamReady)
 	onDrop  func(error)
 }
 
-// run hands every event to handle until that fails, the context ends, or the service says that it is no use to try again.
+// run calls handle for every event until handle fails, the context ends, or the service rejects the stream for good.
 func (f *feed) run(ctx context.Context, handle func(*envelope) error) error {
 	client, err := f.app.Client()
 	if err != nil {
@@ -40,7 +41,7 @@ func (f *feed) run(ctx context.Context, handle func(*envelope) error) error {
 				f.onDrop(err)
 				return
 			}
-			cancel(f.app.Failed(ctx, err))
+			cancel(f.app.ClientError(ctx, err))
 		},
 	})
 	for event, err := range stream.All() {
@@ -48,7 +49,7 @@ func (f *feed) run(ctx context.Context, handle func(*envelope) error) error {
 			if cause := context.Cause(ctx); cause != nil {
 				return cause
 			}
-			return f.app.Failed(ctx, err)
+			return f.app.ClientError(ctx, err)
 		}
 		e, err := readEnvelope(event.Raw, event.Cursor)
 		if err != nil {

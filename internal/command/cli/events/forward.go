@@ -16,46 +16,46 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
-	"github.com/stagedoor/stagedoor/internal/command/cli/out"
+	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/sign"
 	"github.com/stagedoor/stagedoor/version"
 )
 
 const (
-	// patience is how long a receiver may take, as with a real webhook.
-	patience = 10 * time.Second
-	// snippet is how much of a receiver's answer is shown when it is not a success.
-	snippet = 512
+	// receiverTimeout is the time a receiver has to respond, the same as for real webhooks.
+	receiverTimeout = 10 * time.Second
+	// maxSnippet is the number of bytes to keep of an error response.
+	maxSnippet = 512
 )
 
-// forwarder posts events to a receiver as a webhook would.
+// forwarder posts events to a local receiver with the bytes, headers and signatures of a real webhook.
 type forwarder struct {
 	url    string
 	signer *sign.Signer
 	client *http.Client
 	now    func() time.Time
-	// replay marks what is sent again.
+	// replay adds the header that marks replayed events.
 	replay bool
 }
 
 func newForwarder(app *core.App, target string, key secret.String, insecure bool) (*forwarder, error) {
-	target, err := receiver(target)
+	target, err := receiverURL(target)
 	if err != nil {
 		return nil, err
 	}
 	return &forwarder{url: target, signer: sign.New(key), now: app.Now, client: &http.Client{
-		Timeout: patience,
+		Timeout: receiverTimeout,
 		Transport: &http.Transport{
-			DialContext:     (&net.Dialer{Timeout: patience}).DialContext,
-			TLSClientConfig: &tls.Config{InsecureSkipVerify: insecure}, //nolint:gosec // only where --skip-verify says so, for a receiver on this machine
+			DialContext:     (&net.Dialer{Timeout: receiverTimeout}).DialContext,
+			TLSClientConfig: &tls.Config{InsecureSkipVerify: insecure}, //nolint:gosec // only with --skip-verify
 		},
-		// A webhook does not follow either.
+		// Real webhooks do not follow redirects either.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }
 
-// receiver completes an address: 3000, :3000/hooks and localhost:3000/hooks are on this machine.
-func receiver(text string) (string, error) {
+// receiverURL completes the value of --forward-to: 3000, :3000/hooks and localhost:3000/hooks are on this machine.
+func receiverURL(text string) (string, error) {
 	full := text
 	if _, err := strconv.ParseUint(text, 10, 16); err == nil {
 		full = ":" + text
@@ -68,29 +68,30 @@ func receiver(text string) (string, error) {
 	}
 	u, err := url.Parse(full)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return "", core.UsageHint("Write it like localhost:3000/hooks or http://127.0.0.1:3000.", "%q is not an address to forward to", text)
+		return "", core.UsageHint("Use an address such as localhost:3000/hooks or http://127.0.0.1:3000.",
+			"%q is not an address to forward to", text)
 	}
 	return u.String(), nil
 }
 
-// outcome is how a receiver took an event.
+// outcome is the result of one delivery.
 type outcome struct {
-	Status int `json:"status"`
-	// Millis is how long the receiver took.
+	// Status is the HTTP status; 0 means no response.
+	Status int   `json:"status"`
 	Millis int64 `json:"durationMs"`
-	// Error says why there was no answer, or holds the beginning of one that was not a success.
+	// Error says why there was no response, or is the beginning of an error response.
 	Error string `json:"error,omitempty"`
 }
 
 func (o outcome) ok() bool { return o.Status >= 200 && o.Status < 300 }
 
-// send posts one event. A failure of the receiver is an outcome; an error is that the command ends.
+// send posts one event. A failure of the receiver is an outcome, not an error; an error ends the command.
 func (f *forwarder) send(ctx context.Context, e *envelope) (outcome, error) {
 	at := f.now()
 	whole, standard := f.signer.Sign(e.ID, at.Unix(), e.Raw)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.url, bytes.NewReader(e.Raw))
 	if err != nil {
-		return outcome{}, fmt.Errorf("make the request: %w", err)
+		return outcome{}, fmt.Errorf("create the request: %w", err)
 	}
 	sent := strconv.FormatInt(at.Unix(), 10)
 	for name, value := range map[string]string{
@@ -112,44 +113,44 @@ func (f *forwarder) send(ctx context.Context, e *envelope) (outcome, error) {
 		if ctx.Err() != nil {
 			return outcome{}, ctx.Err()
 		}
-		return outcome{Millis: took(), Error: unreached(err)}, nil
+		return outcome{Millis: took(), Error: describeError(err)}, nil
 	}
 	defer res.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(res.Body, snippet)) // the status counts; the rest is for reading
+	text, _ := io.ReadAll(io.LimitReader(res.Body, maxSnippet)) // only the status matters
 	result := outcome{Status: res.StatusCode, Millis: took()}
 	if !result.ok() {
-		result.Error = out.OneLine(strings.TrimSpace(string(text)))
+		result.Error = output.OneLine(strings.TrimSpace(string(text)))
 	}
 	return result, nil
 }
 
-// unreached says in few words why there was no answer.
-func unreached(err error) string {
+// describeError returns a short reason why there was no response.
+func describeError(err error) string {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		if e.Timeout() {
-			return "no answer within " + out.Short(patience)
+			return "no response within " + output.Short(receiverTimeout)
 		}
 		err = e.Err
 	}
 	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
-		return "nothing listens there (" + e.Err.Error() + ")"
+		return "cannot connect (" + e.Err.Error() + ")"
 	}
 	return err.Error()
 }
 
-// tell is an outcome as the end of a person's line.
-func (o outcome) tell(p *out.Printer) string {
-	took := p.Style(out.Faint, fmt.Sprintf("%4d ms", o.Millis))
+// format formats an outcome as the end of a line on a terminal.
+func (o outcome) format(p *output.Printer) string {
+	took := p.Style(output.Faint, fmt.Sprintf("%4d ms", o.Millis))
 	switch {
 	case o.Status == 0:
-		return "→ " + p.Style(out.Bad, o.Error)
+		return "→ " + p.Style(output.Bad, o.Error)
 	case o.ok():
-		return "→ " + p.Style(out.Good, strconv.Itoa(o.Status)) + "  " + took
+		return "→ " + p.Style(output.Good, strconv.Itoa(o.Status)) + "  " + took
 	}
-	return "→ " + p.Style(out.Bad, strconv.Itoa(o.Status)) + "  " + took
+	return "→ " + p.Style(output.Bad, strconv.Itoa(o.Status)) + "  " + took
 }
 
-// tabbed is an outcome as fields for a pipe.
+// tabbed formats an outcome as fields in a pipe.
 func (o outcome) tabbed() string {
-	return strings.Join([]string{strconv.Itoa(o.Status), strconv.FormatInt(o.Millis, 10), out.OneLine(o.Error)}, "\t")
+	return strings.Join([]string{strconv.Itoa(o.Status), strconv.FormatInt(o.Millis, 10), output.OneLine(o.Error)}, "\t")
 }

@@ -8,11 +8,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/command/cli/out"
+	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 	"github.com/stagedoor/stagedoor/internal/command/cli/terminal"
 )
 
-// watchKeys lets a person act on the delivery that failed last: try it again, see it whole, or open it in the dashboard.
+// watchKeys handles keys in the background, if events are forwarded and a user is at the terminal. The keys act on the
+// last failed delivery: retry it, show it, or open it in the dashboard. stop restores the terminal.
 func (l *listen) watchKeys(ctx context.Context) (stop func()) {
 	file, isFile := l.app.Stdin.(*os.File)
 	if l.forward == nil || !l.app.Interactive() || !l.app.Out.TTY || l.app.Out.JSON || !isFile {
@@ -20,12 +21,12 @@ func (l *listen) watchKeys(ctx context.Context) (stop func()) {
 	}
 	restore, err := terminal.Keys(file)
 	if err != nil {
-		return func() {} // a terminal without this ability; the command works without keys
+		return func() {} // not supported by this terminal; everything else works without keys
 	}
 	l.keys = true
 	ctx, cancel := context.WithCancel(ctx)
 	var reading sync.WaitGroup
-	reading.Go(func() { readKeys(ctx, file, func(key byte) { l.press(ctx, key) }) })
+	reading.Go(func() { readKeys(ctx, file, func(key byte) { l.handleKey(ctx, key) }) })
 	return func() {
 		cancel()
 		reading.Wait()
@@ -33,18 +34,18 @@ func (l *listen) watchKeys(ctx context.Context) (stop func()) {
 	}
 }
 
-// readKeys tells of each key until the context ends or the terminal is gone.
-func readKeys(ctx context.Context, file *os.File, press func(byte)) {
+// readKeys calls handle for each key until the context ends or reading fails.
+func readKeys(ctx context.Context, file *os.File, handle func(byte)) {
 	one := make([]byte, 1)
 	for ctx.Err() == nil {
 		n, err := file.Read(one)
 		switch {
 		case n == 1:
-			press(one[0])
-		case err != nil && !errors.Is(err, io.EOF): // EOF is how no key looks
+			handle(one[0])
+		case err != nil && !errors.Is(err, io.EOF): // EOF means that no key was pressed
 			return
 		default:
-			select { // a terminal that has been closed answers at once, and would keep us busy
+			select { // reads of a closed terminal return immediately; do not spin
 			case <-ctx.Done():
 			case <-time.After(10 * time.Millisecond):
 			}
@@ -52,10 +53,10 @@ func readKeys(ctx context.Context, file *os.File, press func(byte)) {
 	}
 }
 
-// press does what a key asks for. It waits for a delivery that is under way, so that lines do not mix.
-func (l *listen) press(ctx context.Context, key byte) {
-	l.turn.Lock()
-	defer l.turn.Unlock()
+// handleKey acts on a key. It waits for a delivery in progress, so that output lines do not mix.
+func (l *listen) handleKey(ctx context.Context, key byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	o := l.app.Out
 	if l.last == nil || ctx.Err() != nil {
 		return
@@ -68,18 +69,18 @@ func (l *listen) press(ctx context.Context, key byte) {
 			return
 		}
 		if result.ok() {
-			l.forget(e.ID)
+			l.clearFailure(e.ID)
 		} else {
 			l.lastResult = result
 		}
-		_ = l.tell(ctx, e, result) // lines of a terminal cannot fail to be written
+		_ = l.printForwarded(ctx, e, result) // fails only with --json, which has no keys
 	case 'd':
-		o.Say("%s", o.Err(out.Faint, "We sent:"))
+		o.Say("%s", o.Err(output.Faint, "Request body:"))
 		o.Body(e.Raw)
 		if l.lastResult.Status > 0 {
-			o.Say("%s", o.Err(out.Faint, "The receiver answered:"))
+			o.Say("%s", o.Err(output.Faint, "Response:"))
 		}
-		o.Data("%s", l.lastResult.tell(o)+"  "+l.lastResult.Error)
+		o.Data("%s", l.lastResult.format(o)+"  "+l.lastResult.Error)
 	case 'o':
 		p, err := l.app.Identity()
 		if err == nil {
@@ -91,8 +92,8 @@ func (l *listen) press(ctx context.Context, key byte) {
 	}
 }
 
-// forget takes an event that has got through off the list of what failed.
-func (l *listen) forget(id string) {
+// clearFailure removes a delivered event from the failed ones.
+func (l *listen) clearFailure(id string) {
 	kept := l.failed[:0]
 	for _, one := range l.failed {
 		if one != id {

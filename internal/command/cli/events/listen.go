@@ -14,15 +14,16 @@ import (
 	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
-	"github.com/stagedoor/stagedoor/internal/command/cli/out"
+	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 	"github.com/stagedoor/stagedoor/internal/command/cli/profile"
 )
 
-// listen is one run of the command.
+// listen holds the flags and the state of one run.
 type listen struct {
 	app  *core.App
-	want which
-	// forwardTo is where events are posted; since, count and timeout say from where, how many and how long.
+	want filter
+
+	// Flags.
 	forwardTo, since string
 	count            int
 	timeout          time.Duration
@@ -31,35 +32,37 @@ type listen struct {
 	secretFile       string
 	skipVerify       bool
 
-	forward *forwarder
-	mark    *mark
-	names   names
-	keys    bool
-	began   bool
-	// turn is held by whoever is in the middle of a delivery; it guards what is below.
-	turn sync.Mutex
-	// dropped is when the connection was lost; zero while there is one.
-	dropped time.Time
-	heard   int
-	failed  []string
-	// last is the delivery that failed last, and lastResult how; nil if none did, or it has got through since.
+	forward    *forwarder
+	checkpoint *checkpoint
+	names      nameCache
+	// keys reports whether keys are handled.
+	keys bool
+	// connected is set by the first connect and stays set.
+	connected bool
+	// mu is held during a delivery, so that keys wait for it. It guards the failed deliveries below.
+	mu sync.Mutex
+	// dropped is when the connection was lost; zero while connected.
+	dropped  time.Time
+	received int
+	failed   []string
+	// last is the last failed delivery and lastResult its outcome. It is nil if none failed or it was delivered since.
 	last       *envelope
 	lastResult outcome
 }
 
 func listenCommand(app *core.App) *cobra.Command {
-	l := &listen{app: app, names: names{app: app}}
+	l := &listen{app: app, names: nameCache{app: app}}
 	cmd := &cobra.Command{
 		Use:   "listen",
-		Short: "Print events as they happen, and forward them to a receiver on this machine",
-		Long: `Print events as they happen, and forward them to a receiver on this machine.
+		Short: "Print events as they happen, and forward them to a local receiver",
+		Long: `Print events as they happen, and forward them to a local receiver.
 
-The place in the event log is kept on this machine for each organisation and filter. A laptop that sleeps, a connection that
-breaks, a server that restarts or this program being killed lose nothing: the next event is the one after the last that was
-printed and forwarded. --since goes to another place, now skips what was missed.
+The position in the event log is saved on this machine for each organisation and filter. No event is lost if the laptop
+sleeps, the connection breaks, the server restarts or this command is killed: the next run continues after the last
+event that was printed and forwarded. Use --since to start at another position; --since now skips missed events.
 
-Forwarded events have the bytes and the headers of a real webhook and are signed with a secret of this machine, which stays the
-same until --rotate. Give it to the receiver: stagedoor listen --print-secret`,
+Forwarded events have the bytes and headers of a real webhook. They are signed with a secret of this machine that stays
+the same until you use --rotate. To configure the receiver, print it with stagedoor listen --print-secret.`,
 		Example: `  stagedoor listen
   stagedoor listen -a Maya --events 'message*,tips' --forward-to localhost:3000/hooks
   stagedoor listen --since 1h --count 10 --json
@@ -69,19 +72,20 @@ same until --rotate. Give it to the receiver: stagedoor listen --print-secret`,
 	}
 	l.want.flags(app, cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&l.forwardTo, "forward-to", "", "post each event to this address, signed")
-	flags.StringVar(&l.since, "since", "", "begin there: 15m, 1h, 2d, a time, an event's id, now or all")
-	flags.IntVarP(&l.count, "count", "n", 0, "end after so many events")
-	flags.DurationVar(&l.timeout, "timeout", 0, "end after so long; a failure if --count was not reached")
-	flags.BoolVar(&l.printSecret, "print-secret", false, "print the signing secret of this machine and end")
-	flags.BoolVar(&l.rotate, "rotate", false, "make a new signing secret first")
-	flags.StringVar(&l.secretFile, "secret-file", "", "sign with the secret in this file, such as that of a registered webhook; - is standard input")
-	flags.BoolVar(&l.skipVerify, "skip-verify", false, "take any certificate of the receiver")
+	flags.StringVar(&l.forwardTo, "forward-to", "", "post each event, signed, to this address")
+	flags.StringVar(&l.since, "since", "", "start at 15m, 1h or 2d ago, a time, an event id, now or all")
+	flags.IntVarP(&l.count, "count", "n", 0, "exit after N events")
+	flags.DurationVar(&l.timeout, "timeout", 0, "exit after this time; fail if --count was not reached")
+	flags.BoolVar(&l.printSecret, "print-secret", false, "print the signing secret of this machine and exit")
+	flags.BoolVar(&l.rotate, "rotate", false, "create a new signing secret first")
+	flags.StringVar(&l.secretFile, "secret-file", "",
+		"sign with the secret in this file, such as a registered webhook's; - reads standard input")
+	flags.BoolVar(&l.skipVerify, "skip-verify", false, "accept any certificate of the receiver")
 	return cmd
 }
 
 func (l *listen) run(ctx context.Context) error {
-	if err := l.check(); err != nil {
+	if err := l.checkFlags(); err != nil {
 		return err
 	}
 	if l.printSecret {
@@ -109,24 +113,25 @@ func (l *listen) run(ctx context.Context) error {
 	if err := l.prepare(p); err != nil {
 		return err
 	}
-	defer l.mark.close()
+	defer l.checkpoint.close()
 	return l.follow(ctx)
 }
 
-func (l *listen) check() error {
+func (l *listen) checkFlags() error {
 	switch {
 	case l.count < 0:
-		return core.Usage("--count must be a number from 1 on")
+		return core.Usage("--count must be at least 1")
 	case l.timeout < 0:
 		return core.Usage("--timeout must be a duration such as 30s")
 	case l.secretFile != "" && l.rotate:
-		return core.Usage("--rotate makes a new secret of this machine, and --secret-file uses another one; choose one of them")
+		return core.Usage("--rotate and --secret-file cannot be used together")
 	case l.forwardTo == "" && (l.secretFile != "" || l.skipVerify) && !l.printSecret:
-		return core.Usage("--secret-file and --skip-verify are for --forward-to")
+		return core.Usage("--secret-file and --skip-verify require --forward-to")
 	}
 	return nil
 }
 
+// secret returns the signing secret: the one in --secret-file, or this machine's own.
 func (l *listen) secret(p profile.Profile) (secret.String, error) {
 	if l.secretFile == "" {
 		return signingSecret(p.ConfigDir, p.OrgID, l.rotate)
@@ -136,12 +141,12 @@ func (l *listen) secret(p profile.Profile) (secret.String, error) {
 		return secret.String{}, err
 	}
 	if strings.TrimSpace(string(text)) == "" {
-		return secret.String{}, core.Usage("%s holds no secret", l.secretFile)
+		return secret.String{}, core.Usage("%s is empty", l.secretFile)
 	}
 	return secret.New(strings.TrimSpace(string(text))), nil
 }
 
-// prepare finds where to begin, and what to sign with.
+// prepare sets up the forwarder and opens the checkpoint.
 func (l *listen) prepare(p profile.Profile) error {
 	if l.forwardTo != "" || l.rotate {
 		key, err := l.secret(p)
@@ -153,32 +158,32 @@ func (l *listen) prepare(p profile.Profile) error {
 				return err
 			}
 		}
-		l.app.Out.Say("%s", l.app.Out.Err(out.Faint, l.signing(key)))
+		l.app.Out.Say("%s", l.app.Out.Err(output.Faint, l.signingNote(key)))
 	}
-	mark, err := openMark(p.StateDir, p.OrgID, p.Name, l.want)
+	checkpoint, err := openCheckpoint(p.StateDir, p.OrgID, p.Name, l.want)
 	if err != nil && !errors.Is(err, errTaken) {
 		return err
 	}
 	if err != nil {
-		l.app.Out.Warn("another stagedoor listen with this filter is running; this one starts at the same place but does not move it")
+		l.app.Out.Warn("another stagedoor listen with this filter is running; this one does not save its position")
 	}
-	l.mark = mark
+	l.checkpoint = checkpoint
 	return nil
 }
 
-func (l *listen) signing(key secret.String) string {
+func (l *listen) signingNote(key secret.String) string {
 	switch {
 	case l.secretFile != "":
 		return "Signing with the secret in " + l.secretFile
 	case l.rotate:
-		return "Signing with the new " + secretStart(key) + "…  (tell the receiver: stagedoor listen --print-secret)"
+		return "Signing with the new " + secretStart(key) + "…  (for the receiver: stagedoor listen --print-secret)"
 	}
-	return "Signing with " + secretStart(key) + "…  (same every time on this machine; --print-secret)"
+	return "Signing with " + secretStart(key) + "…  (stays the same on this machine; --print-secret)"
 }
 
-// follow reads the stream until it is enough.
+// follow reads the stream until --count or --timeout is reached or the context ends.
 func (l *listen) follow(ctx context.Context) error {
-	cursor, err := l.begin(ctx)
+	cursor, err := l.startCursor(ctx)
 	if err != nil {
 		return err
 	}
@@ -190,10 +195,10 @@ func (l *listen) follow(ctx context.Context) error {
 	}
 	stopKeys := l.watchKeys(until)
 	defer stopKeys()
-	f := &feed{app: l.app, want: l.want, cursor: cursor, onReady: l.ready, onDrop: l.drop}
-	err = f.run(until, func(e *envelope) error { return l.take(until, e) })
+	f := &feed{app: l.app, want: l.want, cursor: cursor, onReady: l.onReady, onDrop: l.onDrop}
+	err = f.run(until, func(e *envelope) error { return l.handleEvent(until, e) })
 	switch {
-	case errors.Is(err, errEnough):
+	case errors.Is(err, errCountReached):
 		return nil
 	case ctx.Err() != nil:
 		l.summary()
@@ -201,101 +206,106 @@ func (l *listen) follow(ctx context.Context) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		l.summary()
 		if l.count > 0 {
-			return &core.Fault{Code: core.ExitOther, Text: fmt.Sprintf("only %d of %s came within %s", l.heard, plural(l.count, "event"), l.timeout)}
+			text := fmt.Sprintf("received only %d of %s within %s", l.received, plural(l.count, "event"), l.timeout)
+			return &core.Fault{Code: core.ExitOther, Text: text}
 		}
 		return nil
 	}
 	return err
 }
 
-// begin is the place in the log to start behind.
-func (l *listen) begin(ctx context.Context) (string, error) {
+// startCursor returns the position in the log to start after.
+func (l *listen) startCursor(ctx context.Context) (string, error) {
 	if l.since != "" {
-		return placeOf(ctx, l.app, l.want, l.since)
+		return resolveSince(ctx, l.app, l.want, l.since)
 	}
-	return l.mark.cursor, nil
+	return l.checkpoint.cursor, nil
 }
 
-// errEnough ends a stream that has given as many events as were asked for.
-var errEnough = errors.New("enough")
+// errCountReached ends the stream after --count events.
+var errCountReached = errors.New("count reached")
 
-// ready tells where the stream goes on.
-func (l *listen) ready(r stagedoor.StreamReady) {
+// onReady saves the start position and reports where the stream starts or resumes.
+func (l *listen) onReady(r stagedoor.StreamReady) {
 	o := l.app.Out
-	if err := l.remember(r); err != nil {
+	if err := l.saveStart(r); err != nil {
 		o.Warn("%v", err)
 	}
 	switch {
-	case l.began && r.Gap, r.Gap && l.since == "":
-		o.Warn("some events are older than the plan keeps, and gone; resumed %s", after(l.place(r)))
-	case l.began:
-		o.Say("%s", o.Err(out.Faint, fmt.Sprintf("Connected again after %s; resumed %s (0 missed)", out.Short(l.app.Now().Sub(l.dropped)), after(l.place(r)))))
+	case l.connected && r.Gap, r.Gap && l.since == "":
+		o.Warn("some missed events exceeded the plan's retention and were deleted; resumed %s",
+			describePosition(l.position(r)))
+	case l.connected:
+		away := output.Short(l.app.Now().Sub(l.dropped))
+		o.Say("%s", o.Err(output.Faint,
+			fmt.Sprintf("Reconnected after %s; resumed %s (0 missed)", away, describePosition(l.position(r)))))
 	case r.Resumed && l.since == "":
-		o.Say("%s", o.Err(out.Faint, "Resumed "+after(r.Cursor)+" (0 missed)"))
+		o.Say("%s", o.Err(output.Faint, "Resumed "+describePosition(r.Cursor)+" (0 missed)"))
 	case r.Resumed:
-		o.Say("%s", o.Err(out.Faint, "Starting "+after(r.Cursor)))
+		o.Say("%s", o.Err(output.Faint, "Starting "+describePosition(r.Cursor)))
 	default:
-		o.Say("%s", o.Err(out.Faint, "Listening. Make something happen: stagedoor trigger message"))
+		o.Say("%s", o.Err(output.Faint, "Listening. Trigger an event: stagedoor trigger message"))
 	}
-	l.began, l.dropped = true, time.Time{}
+	l.connected, l.dropped = true, time.Time{}
 }
 
-// remember keeps the place before the first event: a program that is killed before one comes must not miss it. A service that cannot
-// go on at the place of the mark says where it is instead, which may be earlier.
-func (l *listen) remember(r stagedoor.StreamReady) error {
+// saveStart saves the position before the first event, so that the first event is not missed if the command is killed
+// before it arrives. After a gap the service continues at another position, which may be earlier than the checkpoint.
+func (l *listen) saveStart(r stagedoor.StreamReady) error {
 	if r.Gap && l.since == "" {
-		return l.mark.set(r.Cursor)
+		return l.checkpoint.set(r.Cursor)
 	}
-	if l.began {
+	if l.connected {
 		return nil
 	}
-	return l.mark.save(r.Cursor)
+	return l.checkpoint.advance(r.Cursor)
 }
 
-// place is where the stream stands.
-func (l *listen) place(r stagedoor.StreamReady) string {
+// position returns the stream's position, or the checkpoint if the service did not send one.
+func (l *listen) position(r stagedoor.StreamReady) string {
 	if r.Cursor != "" {
 		return r.Cursor
 	}
-	return l.mark.cursor
+	return l.checkpoint.cursor
 }
 
-// after is a place as a person would say it.
-func after(cursor string) string {
-	switch event := eventOf(cursor); {
+// describePosition describes a cursor in words.
+func describePosition(cursor string) string {
+	switch event := eventInCursor(cursor); {
 	case event != "":
 		return "after " + event
 	case strings.Trim(cursor, "0.") == "":
 		return "at the beginning of the log"
 	}
-	return "where it ended" // nothing had happened since it began
+	return "at the last position" // a cursor without an event: none had arrived yet
 }
 
-func (l *listen) drop(err error) {
+func (l *listen) onDrop(err error) {
 	if !l.dropped.IsZero() {
-		return // said already; silence until it is back
+		return // reported already; stay silent until reconnected
 	}
 	l.dropped = l.app.Now()
-	reason := "the connection was lost"
+	reason := "connection lost"
 	if p, ok := errors.AsType[*stagedoor.Problem](err); ok && p.Code != stagedoor.CodeServerDraining {
 		reason = string(p.Code) + ": " + p.Detail
 	}
-	l.app.Out.Say("%s", l.app.Out.Err(out.Attention, "… ")+reason+"; connecting again. Nothing is missed.")
+	l.app.Out.Say("%s", l.app.Out.Err(output.Attention, "… ")+reason+"; reconnecting. No events will be missed.")
 }
 
-// take prints and forwards an event, and then moves the mark: in this order, because an event twice is better than none.
-func (l *listen) take(ctx context.Context, e *envelope) error {
-	l.turn.Lock()
-	defer l.turn.Unlock()
+// handleEvent prints and forwards an event, then moves the checkpoint. In this order an event may be repeated after a
+// crash, but is never lost.
+func (l *listen) handleEvent(ctx context.Context, e *envelope) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if err := l.deliver(ctx, e); err != nil {
 		return err
 	}
-	if err := l.mark.save(e.Cursor); err != nil {
+	if err := l.checkpoint.advance(e.Cursor); err != nil {
 		return err
 	}
-	l.heard++
-	if l.count > 0 && l.heard >= l.count {
-		return errEnough
+	l.received++
+	if l.count > 0 && l.received >= l.count {
+		return errCountReached
 	}
 	return nil
 }
@@ -307,7 +317,7 @@ func (l *listen) deliver(ctx context.Context, e *envelope) error {
 		case o.JSON:
 			o.Bytes(append(e.Raw, '\n'))
 		case o.TTY:
-			o.Data("%s", withDigest(row(ctx, o, &l.names, e), o, e))
+			o.Data("%s", withDigest(formatRow(ctx, o, &l.names, e), o, e))
 		default:
 			o.Data("%s", tabbed(e))
 		}
@@ -315,22 +325,22 @@ func (l *listen) deliver(ctx context.Context, e *envelope) error {
 	}
 	result, err := l.post(ctx, e)
 	if err != nil {
-		return err // stopped in the middle; it comes again next time
+		return err // interrupted; the next run delivers it again
 	}
-	l.keep(e, result)
-	return l.tell(ctx, e, result)
+	l.recordFailure(e, result)
+	return l.printForwarded(ctx, e, result)
 }
 
-// post forwards an event. While the receiver takes its time a person sees which event it is.
+// post forwards an event. On a terminal it shows the event while it waits for the receiver.
 func (l *listen) post(ctx context.Context, e *envelope) (outcome, error) {
 	if o := l.app.Out; o.TTY && !o.JSON {
-		defer o.Spin(row(ctx, o, &l.names, e) + "  → …").Stop()
+		defer o.Spin(formatRow(ctx, o, &l.names, e) + "  → …").Stop()
 	}
 	return l.forward.send(ctx, e)
 }
 
-// keep remembers what failed, for the end and for the keys.
-func (l *listen) keep(e *envelope, result outcome) {
+// recordFailure records a failed delivery for the summary and the keys.
+func (l *listen) recordFailure(e *envelope, result outcome) {
 	if result.ok() {
 		return
 	}
@@ -338,7 +348,7 @@ func (l *listen) keep(e *envelope, result outcome) {
 	l.last, l.lastResult = e, result
 }
 
-func (l *listen) tell(ctx context.Context, e *envelope, result outcome) error {
+func (l *listen) printForwarded(ctx context.Context, e *envelope, result outcome) error {
 	o := l.app.Out
 	switch {
 	case o.JSON:
@@ -347,18 +357,18 @@ func (l *listen) tell(ctx context.Context, e *envelope, result outcome) error {
 		o.Data("%s\t%s", tabbed(e), result.tabbed())
 		return nil
 	}
-	text := row(ctx, o, &l.names, e) + "  " + result.tell(o)
+	text := formatRow(ctx, o, &l.names, e) + "  " + result.format(o)
 	if !result.ok() && l.keys {
-		text += "   " + o.Style(out.Faint, "r retry · d details · o open")
+		text += "   " + o.Style(output.Faint, "r retry · d details · o open")
 	} else if !result.ok() && result.Status > 0 && result.Error != "" {
-		text += "\n          " + o.Style(out.Faint, out.Cut(result.Error, max(20, o.Width-12)))
+		text += "\n          " + o.Style(output.Faint, output.Cut(result.Error, max(20, o.Width-12)))
 	}
 	o.Data("%s", text)
 	return nil
 }
 
-// withDigest puts the gist of an event behind its line, as far as the terminal is wide.
-func withDigest(line string, o *out.Printer, e *envelope) string {
+// withDigest appends the event's digest to its line, cut to the terminal's width.
+func withDigest(line string, o *output.Printer, e *envelope) string {
 	room := 60
 	if o.Width > 0 {
 		room = o.Width - rowWidth(o, e) - 2
@@ -367,16 +377,16 @@ func withDigest(line string, o *out.Printer, e *envelope) string {
 	if gist == "" || room < 12 {
 		return line
 	}
-	return line + "  " + out.Cut(gist, room)
+	return line + "  " + output.Cut(gist, room)
 }
 
-// summary tells at the end what was heard, and how to send again what failed.
+// summary prints the number of events, and the command that replays the failed ones.
 func (l *listen) summary() {
 	o := l.app.Out
 	if o.ErrTTY {
 		o.Say("")
 	}
-	text := "Stopped. " + plural(l.heard, "event")
+	text := "Stopped. " + plural(l.received, "event")
 	if len(l.failed) == 0 {
 		o.Say("%s.", text)
 		return

@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
-	"github.com/stagedoor/stagedoor/internal/command/cli/out"
+	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 )
 
-// replay is one run of events replay.
+// replay holds the flags of events replay.
 type replay struct {
 	app        *core.App
 	forwardTo  string
@@ -22,31 +22,31 @@ type replay struct {
 	skipVerify bool
 }
 
-// Replay is `events replay`, for the group of commands about events.
+// Replay returns `events replay`. Package manage adds it to the group events.
 func Replay(app *core.App) *cobra.Command {
 	r := &replay{app: app}
 	cmd := &cobra.Command{
 		Use:   "replay <event>...",
-		Short: "Send events again, to a receiver on this machine or to their account's webhook",
-		Long: `Send events again, to a receiver on this machine or to their account's webhook.
+		Short: "Resend events to a local receiver or to their account's webhook",
+		Long: `Resend events to a local receiver or to their account's webhook.
 
-With --forward-to they are posted from here, signed as listen signs them. Without it the service sends each to the webhook of its
-account again, with its first bytes and id.`,
+With --forward-to this command posts the events, signed as stagedoor listen signs them. Without it the service resends
+each event to the webhook of its account, with its original bytes and id.`,
 		Example: `  stagedoor events replay evt_01m7h0zrckf5s8swedzqcs95bz --forward-to localhost:3000/hooks
   stagedoor events replay evt_01m7h0zrckf5s8swedzqcs95bz`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd.Context(), args) },
 	}
-	cmd.Flags().StringVar(&r.forwardTo, "forward-to", "", "post them to this address instead, signed")
-	cmd.Flags().StringVar(&r.secretFile, "secret-file", "", "sign with the secret in this file; - is standard input")
-	cmd.Flags().BoolVar(&r.skipVerify, "skip-verify", false, "take any certificate of the receiver")
+	cmd.Flags().StringVar(&r.forwardTo, "forward-to", "", "post the events, signed, to this address instead")
+	cmd.Flags().StringVar(&r.secretFile, "secret-file", "", "sign with the secret in this file; - reads standard input")
+	cmd.Flags().BoolVar(&r.skipVerify, "skip-verify", false, "accept any certificate of the receiver")
 	return cmd
 }
 
 func (r *replay) run(ctx context.Context, ids []string) error {
 	for _, id := range ids {
 		if !strings.HasPrefix(id, "evt_") {
-			return core.UsageHint("Find one: stagedoor tail events", "%q is not the id of an event", id)
+			return core.UsageHint("Find one: stagedoor tail events", "%q is not an event id", id)
 		}
 	}
 	if r.forwardTo == "" {
@@ -66,9 +66,9 @@ func (r *replay) run(ctx context.Context, ids []string) error {
 		return err
 	}
 	forward.replay = true
-	l.forward, l.names = forward, names{app: r.app}
+	l.forward, l.names = forward, nameCache{app: r.app}
 	for _, id := range ids {
-		e, err := r.find(ctx, id)
+		e, err := r.fetchEvent(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -77,12 +77,12 @@ func (r *replay) run(ctx context.Context, ids []string) error {
 		}
 	}
 	if n := len(l.failed); n > 0 {
-		return &core.Fault{Code: core.ExitOther, Text: fmt.Sprintf("%d of %s did not get through", n, plural(len(ids), "event"))}
+		return &core.Fault{Code: core.ExitOther, Text: fmt.Sprintf("%d of %s failed", n, plural(len(ids), "event"))}
 	}
 	return nil
 }
 
-func (r *replay) find(ctx context.Context, id string) (envelope, error) {
+func (r *replay) fetchEvent(ctx context.Context, id string) (envelope, error) {
 	var got struct {
 		Event json.RawMessage `json:"event"`
 	}
@@ -92,15 +92,17 @@ func (r *replay) find(ctx context.Context, id string) (envelope, error) {
 	return readEnvelope(got.Event, "")
 }
 
-// toWebhooks asks the service to send each event again. It replays a stretch of the log, so the stretch is as long as one event.
+// toWebhooks asks the service to resend each event. The API replays a range of the log, so each request asks for a
+// range of one millisecond and the event's kind.
 func (r *replay) toWebhooks(ctx context.Context, ids []string) error {
 	for _, id := range ids {
-		e, err := r.find(ctx, id)
+		e, err := r.fetchEvent(ctx, id)
 		if err != nil {
 			return err
 		}
 		if e.AccountID == "" {
-			return core.UsageHint("Send it to a receiver of yours: --forward-to", "%s is about the organisation, and webhooks belong to accounts", id)
+			return core.UsageHint("Send it to a local receiver with --forward-to.",
+				"%s belongs to no account, so there is no webhook for it", id)
 		}
 		reply, err := r.app.Send(ctx, "POST", "/v1/accounts/"+url.PathEscape(e.AccountID)+"/webhook/replay", map[string]any{
 			"fromId": id, "toTime": e.TS.Add(time.Millisecond).Format(time.RFC3339Nano), "events": []string{e.Event},
@@ -112,10 +114,10 @@ func (r *replay) toWebhooks(ctx context.Context, ids []string) error {
 		case o.JSON:
 			o.Body(reply.Body)
 		case o.TTY:
-			o.Done("%s %s is on its way again", e.Event, id)
-			o.Hint("See how it went: stagedoor webhooks deliveries %s", e.AccountID)
+			o.Done("Resending %s %s", e.Event, id)
+			o.Hint("Check the result: stagedoor webhooks deliveries %s", e.AccountID)
 		default:
-			o.Data("%s\t%s", out.OneLine(e.Event), id)
+			o.Data("%s\t%s", output.OneLine(e.Event), id)
 		}
 	}
 	return nil

@@ -15,14 +15,16 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/sign"
 )
 
-// secretMark are the first letters of what this program signs with, so that nobody takes it for the secret of a registered webhook. They
-// are base64 as well, so every library for Standard Webhooks takes the secret as it is.
-const secretMark = "cli/"
+// secretTag starts every secret of this program, so that it is not mistaken for the secret of a registered webhook. It
+// is valid base64, so Standard Webhooks libraries accept the secret.
+const secretTag = "cli/"
 
-// secretBytes are random behind the mark; with its three the length needs no padding.
+// secretBytes is the number of random bytes after the tag. Tag (3 bytes decoded) and random bytes
+// need no base64 padding.
 const secretBytes = 30
 
-// signingSecret is what this machine signs an organisation's events with: made once, and the same until it is rotated.
+// signingSecret returns the secret that this machine signs an organisation's events with. It is created on first use
+// and stays the same until rotated.
 func signingSecret(dir, org string, rotate bool) (secret.String, error) {
 	path := filepath.Join(dir, "listen", org+".secret")
 	if !rotate {
@@ -35,16 +37,16 @@ func signingSecret(dir, org string, rotate bool) (secret.String, error) {
 		}
 	}
 	var raw [secretBytes]byte
-	_, _ = rand.Read(raw[:]) // it never fails
-	made := sign.Prefix + secretMark + base64.StdEncoding.EncodeToString(raw[:])
+	_, _ = rand.Read(raw[:]) // never fails
+	made := sign.Prefix + secretTag + base64.StdEncoding.EncodeToString(raw[:])
 	if err := profile.WriteFile(path, []byte(made+"\n")); err != nil {
 		return secret.String{}, err
 	}
 	return secret.New(made), nil
 }
 
-// secretStart is as much of a secret as may be shown.
+// secretStart returns the part of a secret that may be shown.
 func secretStart(s secret.String) string {
 	text := s.Reveal()
-	return text[:min(len(text), len(sign.Prefix)+len(secretMark)+4)]
+	return text[:min(len(text), len(sign.Prefix)+len(secretTag)+4)]
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 )
 
-// oldest is the place before all events that are kept.
-const oldest = "0"
+// oldestCursor is the position before all stored events.
+const oldestCursor = "0"
 
-// page is some of the newest events, newest first.
+// page is a page of events. NextCursor is nil on the last page.
 type page struct {
 	Events []struct {
 		ID string    `json:"id"`
@@ -24,24 +24,28 @@ type page struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// placeOf turns --since into a place in the log: now, all, an event to go on behind, a time, or a duration back from now.
-func placeOf(ctx context.Context, app *core.App, w which, since string) (string, error) {
+// resolveSince converts --since to a cursor to start after. The value is now, all, an event id, a time, or a duration
+// before now. An empty cursor means now.
+func resolveSince(ctx context.Context, app *core.App, w filter, since string) (string, error) {
 	switch {
 	case since == "now":
 		return "", nil
 	case since == "all":
-		return oldest, nil
+		return oldestCursor, nil
 	case strings.HasPrefix(since, "evt_"):
-		return placeOfEvent(ctx, app, since)
+		return cursorOfEvent(ctx, app, since)
 	}
 	at, err := app.Since(since)
 	if err != nil {
-		return "", core.UsageHint("Write it like 15m, 1h or 2d, as a time, as an event's id, or as now or all.", "--since: %q is not a place in the log", since)
+		return "", core.UsageHint("Use 15m, 1h or 2d, a time, an event id, now or all.",
+			"--since: %q is not a position in the log", since)
 	}
-	return search(ctx, app, w.query(), func(_ string, ts time.Time) bool { return ts.Before(at) }, func(time.Time) bool { return false })
+	return searchBack(ctx, app, w.query(), func(_ string, ts time.Time) bool { return ts.Before(at) },
+		func(time.Time) bool { return false })
 }
 
-func placeOfEvent(ctx context.Context, app *core.App, id string) (string, error) {
+// cursorOfEvent returns the cursor of an event by its id.
+func cursorOfEvent(ctx context.Context, app *core.App, id string) (string, error) {
 	var got struct {
 		Event struct {
 			TS time.Time `json:"ts"`
@@ -50,55 +54,61 @@ func placeOfEvent(ctx context.Context, app *core.App, id string) (string, error)
 	if _, err := app.Get(ctx, "/v1/events/"+url.PathEscape(id), nil, &got); err != nil {
 		return "", err
 	}
-	// Events are not stored exactly in the order of their times; a minute is far more than they differ.
+	// Events are not stored exactly in the order of their times, but they differ by far less than a minute.
 	end := got.Event.TS.Add(-time.Minute)
-	place, err := search(ctx, app, url.Values{}, func(one string, _ time.Time) bool { return one == id }, end.After)
-	if err == nil && place == oldest {
+	cursor, err := searchBack(ctx, app, url.Values{}, func(one string, _ time.Time) bool { return one == id }, end.After)
+	if err == nil && cursor == oldestCursor {
 		return "", fmt.Errorf("event %s was not found in the log", id)
 	}
-	return place, err
+	return cursor, err
 }
 
-// search walks back from the newest event to the first one that found says yes to, and gives its place; oldest if there is none.
-// The API gives the place of the last event of a page only, so the page is asked for once more, cut behind that event.
-func search(ctx context.Context, app *core.App, query url.Values, found func(id string, ts time.Time) bool, past func(time.Time) bool) (string, error) {
-	spin := app.Out.Spin("Looking for the place in the log…")
+// searchBack walks from the newest event back to the first one for which found returns true, and returns its cursor. It
+// returns oldestCursor if there is none, or if past returns true for an event's time before.
+//
+// The API returns only the cursor of the last event of a page, so searchBack fetches the page again,
+// cut after the event.
+func searchBack(
+	ctx context.Context, app *core.App, query url.Values,
+	found func(id string, ts time.Time) bool, past func(time.Time) bool,
+) (string, error) {
+	spin := app.Out.Spin("Searching the event log…")
 	defer spin.Stop()
 	for {
-		got, err := newest(ctx, app, query, 100)
+		got, err := fetchNewest(ctx, app, query, 100)
 		if err != nil {
 			return "", err
 		}
 		for i, e := range got.Events {
 			if past(e.TS) {
-				return oldest, nil
+				return oldestCursor, nil
 			}
 			if !found(e.ID, e.TS) {
 				continue
 			}
-			cut, err := newest(ctx, app, query, i+1)
+			cut, err := fetchNewest(ctx, app, query, i+1)
 			if err != nil {
 				return "", err
 			}
-			// Events that came in the meantime push this one off the page.
+			// If new events arrived between the two requests, the cut page ends with another event. Then start over.
 			if len(cut.Events) == i+1 && cut.Events[i].ID == e.ID && cut.NextCursor != nil {
 				return *cut.NextCursor, nil
 			}
 			if cut.NextCursor == nil {
-				return firstOf(ctx, app, query, e.ID)
+				return cursorOfOldest(ctx, app, query, e.ID)
 			}
-			return search(ctx, app, query, found, past)
+			return searchBack(ctx, app, query, found, past)
 		}
 		if got.NextCursor == nil {
-			return oldest, nil
+			return oldestCursor, nil
 		}
 		query.Set("before", *got.NextCursor)
 	}
 }
 
-// firstOf is the place of the oldest event, which has none on a page that ends with it: a page from the other side has it. With a
-// filter such a page may be empty and yet not be the last.
-func firstOf(ctx context.Context, app *core.App, query url.Values, id string) (string, error) {
+// cursorOfOldest returns the cursor of the oldest event, id. The last page going back has no cursor, so this reads the
+// first page going forward. With a filter, a page may be empty and not be the last.
+func cursorOfOldest(ctx context.Context, app *core.App, query url.Values, id string) (string, error) {
 	query = maps.Clone(query)
 	query.Del("latest")
 	query.Del("before")
@@ -110,18 +120,18 @@ func firstOf(ctx context.Context, app *core.App, query url.Values, id string) (s
 		}
 		switch {
 		case got.NextCursor == nil, *got.NextCursor == query.Get("after"):
-			return oldest, nil
+			return oldestCursor, nil
 		case len(got.Events) == 0:
 			query.Set("after", *got.NextCursor)
 		case got.Events[0].ID == id:
 			return *got.NextCursor, nil
 		default:
-			return oldest, nil
+			return oldestCursor, nil
 		}
 	}
 }
 
-func newest(ctx context.Context, app *core.App, query url.Values, n int) (page, error) {
+func fetchNewest(ctx context.Context, app *core.App, query url.Values, n int) (page, error) {
 	query.Set("latest", strconv.Itoa(n))
 	var got page
 	_, err := app.Get(ctx, "/v1/events", query, &got)

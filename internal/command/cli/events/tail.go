@@ -15,34 +15,34 @@ import (
 
 	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
-	"github.com/stagedoor/stagedoor/internal/command/cli/out"
+	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 )
 
 const (
-	// between is how long to wait before the request log is read again. It is some seconds behind anyway.
-	between = 2 * time.Second
-	// late is how much later than others a request may appear in the log: they are listed by when they began.
-	late = 30 * time.Second
-	// most is how many lines can be asked for at once.
-	most = 100
+	// pollInterval is the time between two reads of the request log. The log itself lags by a few seconds.
+	pollInterval = 2 * time.Second
+	// maxDelay bounds how long after its start a request may appear in the log, which is ordered by start.
+	maxDelay = 30 * time.Second
+	// maxLines is the maximum of --lines and the page size.
+	maxLines = 100
 )
 
 func checkLines(n int) error {
-	if n < 0 || n > most {
-		return core.Usage("--lines must be a number from 0 to %d", most)
+	if n < 0 || n > maxLines {
+		return core.Usage("--lines must be between 0 and %d", maxLines)
 	}
 	return nil
 }
 
 func tailEvents(app *core.App) *cobra.Command {
-	var want which
-	lines, stay := 10, true
+	var want filter
+	lines, follow := 10, true
 	cmd := &cobra.Command{
 		Use:   "events",
-		Short: "Show the last events, and then each as it happens",
-		Long: `Show the last events, and then each as it happens.
+		Short: "Show the last events, then follow new ones",
+		Long: `Show the last events, then follow new ones.
 
-Unlike listen it remembers nothing and forwards nothing: look as often as you like.`,
+Unlike stagedoor listen, it saves no position and forwards nothing.`,
 		Example: `  stagedoor tail events -a Maya
   stagedoor tail events --events 'tips,subscribed' --lines 50
   stagedoor tail events --follow=false --json`,
@@ -51,17 +51,17 @@ Unlike listen it remembers nothing and forwards nothing: look as often as you li
 			if err := checkLines(lines); err != nil {
 				return err
 			}
-			return tailEventsRun(cmd.Context(), app, want, lines, stay)
+			return runTailEvents(cmd.Context(), app, want, lines, follow)
 		},
 	}
 	want.flags(app, cmd)
-	cmd.Flags().IntVarP(&lines, "lines", "n", lines, "begin with so many of the last events")
-	cmd.Flags().BoolVarP(&stay, "follow", "f", true, "stay and show what comes")
+	cmd.Flags().IntVarP(&lines, "lines", "n", lines, "start with the last N events")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", true, "keep running and show new events")
 	return cmd
 }
 
-func tailEventsRun(ctx context.Context, app *core.App, want which, lines int, stay bool) error {
-	if stay {
+func runTailEvents(ctx context.Context, app *core.App, want filter, lines int, follow bool) error {
+	if follow {
 		if _, err := app.Announce(ctx); err != nil {
 			return err
 		}
@@ -69,13 +69,13 @@ func tailEventsRun(ctx context.Context, app *core.App, want which, lines int, st
 	if err := want.resolve(ctx, app); err != nil {
 		return err
 	}
-	known := &names{app: app}
+	known := &nameCache{app: app}
 	show := func(e *envelope) error {
 		switch o := app.Out; {
 		case o.JSON:
 			o.Bytes(append(e.Raw, '\n'))
 		case o.TTY:
-			o.Data("%s", withDigest(row(ctx, o, known, e), o, e))
+			o.Data("%s", withDigest(formatRow(ctx, o, known, e), o, e))
 		default:
 			o.Data("%s", tabbed(e))
 		}
@@ -83,29 +83,30 @@ func tailEventsRun(ctx context.Context, app *core.App, want which, lines int, st
 	}
 	cursor := ""
 	if lines > 0 {
-		last, place, err := lastEvents(ctx, app, want, lines)
+		last, position, err := lastEvents(ctx, app, want, lines)
 		if err != nil {
 			return err
 		}
-		cursor = place
+		cursor = position
 		for i := range last {
 			if err := show(&last[i]); err != nil {
 				return err
 			}
 		}
-		if len(last) == 0 && !stay {
+		if len(last) == 0 && !follow {
 			app.Out.Say("No events.")
 		}
 	}
-	if !stay {
+	if !follow {
 		return nil
 	}
 	f := &feed{app: app, want: want, cursor: cursor, onReady: func(stagedoor.StreamReady) {}, onDrop: func(error) {}}
 	return f.run(ctx, show)
 }
 
-// lastEvents are the newest, oldest of them first, and the place behind them, where the stream goes on.
-func lastEvents(ctx context.Context, app *core.App, want which, n int) ([]envelope, string, error) {
+// lastEvents returns the newest n events in chronological order, and the cursor of the last one,
+// where the stream continues.
+func lastEvents(ctx context.Context, app *core.App, want filter, n int) ([]envelope, string, error) {
 	query := want.query()
 	query.Set("latest", strconv.Itoa(n))
 	var got struct {
@@ -126,11 +127,12 @@ func lastEvents(ctx context.Context, app *core.App, want which, n int) ([]envelo
 		return nil, "", nil
 	}
 	newest := list[len(list)-1].ID
-	place, err := search(ctx, app, want.query(), func(id string, _ time.Time) bool { return id == newest }, func(time.Time) bool { return false })
-	return list, place, err
+	isNewest := func(id string, _ time.Time) bool { return id == newest }
+	cursor, err := searchBack(ctx, app, want.query(), isNewest, func(time.Time) bool { return false })
+	return list, cursor, err
 }
 
-// entry is what is shown of a request.
+// entry is a request in the log.
 type entry struct {
 	RequestID  string    `json:"requestId"`
 	At         time.Time `json:"at"`
@@ -144,26 +146,27 @@ type entry struct {
 	raw        json.RawMessage
 }
 
-// logs is one run of tail logs.
-type logs struct {
+// logTail holds the flags and the state of tail logs.
+type logTail struct {
 	app                                     *core.App
 	account, status, method, code, key, src string
 	lines                                   int
-	stay, all                               bool
-	names                                   names
-	// seen are requests that were shown, by when they began: those that can still appear twice.
+	follow, all                             bool
+	names                                   nameCache
+	// seen holds the start times of shown requests that a later read may return again.
 	seen map[string]time.Time
+	// from is the start of the latest shown request.
 	from time.Time
 }
 
 func tailLogs(app *core.App) *cobra.Command {
-	l := &logs{app: app, names: names{app: app}, seen: map[string]time.Time{}}
+	l := &logTail{app: app, names: nameCache{app: app}, seen: map[string]time.Time{}}
 	cmd := &cobra.Command{
 		Use:   "logs",
-		Short: "Show the last requests, and then each as it is made",
-		Long: `Show the last requests, and then each as it is made.
+		Short: "Show the last API requests, then follow new ones",
+		Long: `Show the last API requests, then follow new ones.
 
-A request is shown a second or two after its answer. What this command itself asks is left out, unless --all.`,
+A request appears a second or two after its response. Requests of this command are hidden unless you add --all.`,
 		Example: `  stagedoor tail logs --status 4xx
   stagedoor tail logs -a Maya --method messages.send
   stagedoor tail logs --code quota-exceeded --json`,
@@ -176,21 +179,21 @@ A request is shown a second or two after its answer. What this command itself as
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&l.account, "account", "a", "", "only this account: its id, label or user name")
+	flags.StringVarP(&l.account, "account", "a", "", "only this account (id, label or user name)")
 	_ = cmd.RegisterFlagCompletionFunc("account", app.CompleteAccounts)
-	flags.StringVar(&l.status, "status", "", "only this status, or class of statuses: 429, 2xx, 4xx, 5xx")
-	flags.StringVar(&l.method, "method", "", "only this SDK method, such as messages.send, or operation, such as listAccounts")
-	flags.StringVar(&l.code, "code", "", "only requests that ended with this problem")
-	flags.StringVar(&l.key, "key", "", "only requests of this API key, by its id")
-	flags.StringVar(&l.src, "source", "", "only requests of api, dashboard or cli")
-	flags.IntVarP(&l.lines, "lines", "n", 10, "begin with so many of the last requests")
-	flags.BoolVarP(&l.stay, "follow", "f", true, "stay and show what comes")
-	flags.BoolVar(&l.all, "all", false, "show also what this command itself asks")
+	flags.StringVar(&l.status, "status", "", "only this status or class: 429, 2xx, 4xx, 5xx")
+	flags.StringVar(&l.method, "method", "", "only this SDK method or operation: messages.send, listAccounts")
+	flags.StringVar(&l.code, "code", "", "only requests with this error code")
+	flags.StringVar(&l.key, "key", "", "only requests of the key with this id")
+	flags.StringVar(&l.src, "source", "", "only requests from api, dashboard or cli")
+	flags.IntVarP(&l.lines, "lines", "n", 10, "start with the last N requests")
+	flags.BoolVarP(&l.follow, "follow", "f", true, "keep running and show new requests")
+	flags.BoolVar(&l.all, "all", false, "include the requests of this command")
 	return cmd
 }
 
-func (l *logs) run(ctx context.Context) error {
-	if l.stay {
+func (l *logTail) run(ctx context.Context) error {
+	if l.follow {
 		if _, err := l.app.Announce(ctx); err != nil {
 			return err
 		}
@@ -202,75 +205,76 @@ func (l *logs) run(ctx context.Context) error {
 		}
 		l.account = account.ID
 	}
-	// More than asked for, because some are left out; also with 0 lines, to know what is old.
-	list, err := l.read(ctx, time.Time{}, most)
+	// Read a full page even for fewer lines: read drops this command's own requests, and showNew must know what is old.
+	list, err := l.read(ctx, time.Time{}, maxLines)
 	if err != nil {
 		return err
 	}
 	l.show(ctx, list[max(0, len(list)-l.lines):])
 	for _, e := range list {
-		l.note(e)
+		l.markSeen(e)
 	}
-	if len(list) == 0 && !l.stay {
+	if len(list) == 0 && !l.follow {
 		l.app.Out.Say("No requests.")
 	}
 	if l.from.IsZero() {
 		l.from = l.app.Now()
 	}
-	for l.stay {
+	for l.follow {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(between):
+		case <-time.After(pollInterval):
 		}
-		if err := l.more(ctx); err != nil {
+		if err := l.showNew(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// more shows what has come since the last time.
-func (l *logs) more(ctx context.Context) error {
-	list, err := l.read(ctx, l.from.Add(-late), 1000)
+// showNew shows requests that have appeared since the last read. It reads maxDelay further back and skips what it has
+// seen, because slow requests appear late.
+func (l *logTail) showNew(ctx context.Context) error {
+	list, err := l.read(ctx, l.from.Add(-maxDelay), 1000)
 	if err != nil {
-		if temporary(err) {
-			return nil // the log is still there when the server is back
+		if isTemporary(err) {
+			return nil // the next poll catches up
 		}
 		return err
 	}
 	list = slices.DeleteFunc(list, func(e entry) bool { _, shown := l.seen[e.RequestID]; return shown })
 	l.show(ctx, list)
 	for _, e := range list {
-		l.note(e)
+		l.markSeen(e)
 	}
 	for id, at := range l.seen {
-		if at.Before(l.from.Add(-2 * late)) {
+		if at.Before(l.from.Add(-2 * maxDelay)) {
 			delete(l.seen, id)
 		}
 	}
 	return nil
 }
 
-// temporary says whether asking again later can help.
-func temporary(err error) bool {
+// isTemporary reports whether a retry may succeed.
+func isTemporary(err error) bool {
 	if p, ok := errors.AsType[*core.Problem](err); ok {
 		return p.Retryable
 	}
 	f, ok := errors.AsType[*core.Fault](err)
-	return ok && f.Code == core.ExitOther // no answer
+	return ok && f.Code == core.ExitOther // no response
 }
 
-func (l *logs) note(e entry) {
+func (l *logTail) markSeen(e entry) {
 	l.seen[e.RequestID] = e.At
 	if e.At.After(l.from) {
 		l.from = e.At
 	}
 }
 
-// read lists up to n requests since a time, oldest first.
-func (l *logs) read(ctx context.Context, since time.Time, n int) ([]entry, error) {
-	query := url.Values{"limit": {strconv.Itoa(most)}}
+// read returns requests since a time, oldest first. It reads pages until it has at least n.
+func (l *logTail) read(ctx context.Context, since time.Time, n int) ([]entry, error) {
+	query := url.Values{"limit": {strconv.Itoa(maxLines)}}
 	for name, value := range map[string]string{"accountId": l.account, "status": l.status, "method": l.method, "code": l.code, "keyId": l.key, "source": l.src} {
 		if value != "" {
 			query.Set(name, value)
@@ -306,7 +310,7 @@ func (l *logs) read(ctx context.Context, since time.Time, n int) ([]entry, error
 	return list, nil
 }
 
-func (l *logs) show(ctx context.Context, list []entry) {
+func (l *logTail) show(ctx context.Context, list []entry) {
 	o := l.app.Out
 	for _, e := range list {
 		code, account := core.Deref(e.Code), core.Deref(e.AccountID)
@@ -316,16 +320,19 @@ func (l *logs) show(ctx context.Context, list []entry) {
 		case o.TTY:
 			name := ""
 			if account != "" {
-				name = out.Cut(out.OneLine(l.names.of(ctx, account)), 16)
+				name = output.Cut(output.OneLine(l.names.of(ctx, account)), 16)
 			}
-			line := fmt.Sprintf("%s  %s  %s  %s  %s  %s  %s", o.Style(out.Faint, out.Clock(e.At)), o.Style(out.StatusTone(e.Status), strconv.Itoa(e.Status)),
-				pad(e.HTTP, 6), o.Style(out.Strong, pad(e.Method, 24)), pad(name, 16), o.Style(out.Faint, fmt.Sprintf("%6.0f ms", e.DurationMs)), o.Style(out.Faint, e.RequestID))
+			line := fmt.Sprintf("%s  %s  %s  %s  %s  %s  %s", o.Style(output.Faint, output.Clock(e.At)),
+				o.Style(output.StatusTone(e.Status), strconv.Itoa(e.Status)),
+				pad(e.HTTP, 6), o.Style(output.Strong, pad(e.Method, 24)), pad(name, 16), o.Style(output.Faint,
+					fmt.Sprintf("%6.0f ms", e.DurationMs)), o.Style(output.Faint, e.RequestID))
 			if code != "" {
-				line += "  " + o.Style(out.StatusTone(e.Status), code)
+				line += "  " + o.Style(output.StatusTone(e.Status), code)
 			}
 			o.Data("%s", line)
 		default:
-			o.Data("%s", strings.Join([]string{e.At.Format(stamp), strconv.Itoa(e.Status), e.HTTP, e.Method, account, strconv.FormatFloat(e.DurationMs, 'f', -1, 64), e.RequestID, code}, "\t"))
+			o.Data("%s", strings.Join([]string{e.At.Format(timeFormat), strconv.Itoa(e.Status), e.HTTP, e.Method, account,
+				strconv.FormatFloat(e.DurationMs, 'f', -1, 64), e.RequestID, code}, "\t"))
 		}
 	}
 }

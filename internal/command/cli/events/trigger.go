@@ -15,17 +15,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
-	"github.com/stagedoor/stagedoor/internal/command/cli/out"
+	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
-// settable are the fields of an event that can be chosen, and whether they are numbers.
+// settable lists the fields of an event that --set accepts, and whether they are numbers.
 var settable = []struct {
 	name   string
 	number bool
 }{{"amountCents", true}, {"count", true}, {"reason", false}, {"refId", false}, {"text", false}, {"userId", false}}
 
-// trigger is one run of the command.
+// trigger holds the flags of the command.
 type trigger struct {
 	app     *core.App
 	account string
@@ -38,11 +38,11 @@ func triggerCommand(app *core.App) *cobra.Command {
 	t := &trigger{app: app}
 	cmd := &cobra.Command{
 		Use:   "trigger [kind]",
-		Short: "Make something happen on the sandbox: a message, a tip, a subscription",
-		Long: `Make something happen on the sandbox: a message, a tip, a subscription.
+		Short: "Trigger an event on the sandbox: a message, a tip, a subscription",
+		Long: `Trigger an event on the sandbox: a message, a tip, a subscription.
 
-It really happens on the sandbox platform, which tells it on the account's socket: the event comes by the same way as a real one, and
-later calls show it. Only accounts of sandbox organisations can be used. Without a kind it lists those that there are.`,
+The event really happens on the sandbox platform and arrives over the account's socket like a real one. Later calls show
+it. Only for accounts of sandbox organisations. Without a kind, list all kinds.`,
 		Example: `  stagedoor trigger message -a Maya --set text="Hi there"
   stagedoor trigger tips --set amountCents=2500
   stagedoor trigger message --count 100 --rate 10/s
@@ -51,28 +51,29 @@ later calls show it. Only accounts of sandbox organisations can be used. Without
 		ValidArgsFunction: completeKinds,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return t.list()
+				return t.listKinds()
 			}
 			return t.run(cmd.Context(), args[0])
 		},
 	}
 	app.AccountFlag(cmd, &t.account)
 	flags := cmd.Flags()
-	flags.StringArrayVar(&t.sets, "set", nil, "set a field of the event: text, amountCents, userId, refId, count or reason (repeat it for more)")
-	flags.IntVarP(&t.count, "count", "n", 1, "so many of them")
-	flags.StringVar(&t.rate, "rate", "", "not more than so many in a time, such as 10/s or 100/m")
+	flags.StringArrayVar(&t.sets, "set", nil,
+		"set a field: text, amountCents, userId, refId, count or reason (repeatable)")
+	flags.IntVarP(&t.count, "count", "n", 1, "number of events")
+	flags.StringVar(&t.rate, "rate", "", "maximum rate, such as 10/s or 100/m")
 	_ = cmd.RegisterFlagCompletionFunc("set", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		var fields []cobra.Completion
+		var names []cobra.Completion
 		for _, f := range settable {
-			fields = append(fields, f.name+"=")
+			names = append(names, f.name+"=")
 		}
-		return fields, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+		return names, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 	})
 	return cmd
 }
 
-// kinds are the events that the sandbox's platform can emit.
-func kinds() ([]*catalog.EventKind, error) {
+// sandboxKinds returns the events that the sandbox platform can emit.
+func sandboxKinds() ([]*catalog.EventKind, error) {
 	c, err := catalog.Sandbox()
 	if err != nil {
 		return nil, err
@@ -87,7 +88,7 @@ func kinds() ([]*catalog.EventKind, error) {
 }
 
 func completeKinds(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	list, err := kinds()
+	list, err := sandboxKinds()
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -98,8 +99,8 @@ func completeKinds(_ *cobra.Command, args []string, _ string) ([]cobra.Completio
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-func (t *trigger) list() error {
-	list, err := kinds()
+func (t *trigger) listKinds() error {
+	list, err := sandboxKinds()
 	if err != nil {
 		return err
 	}
@@ -110,28 +111,29 @@ func (t *trigger) list() error {
 		}
 		return t.app.Out.Value(map[string]any{"events": all})
 	}
-	table := out.Table{Columns: []out.Column{{Name: "kind"}, {Name: "class"}, {Name: "what", Flex: true}}}
+	table := output.Table{Columns: []output.Column{{Name: "kind"}, {Name: "class"}, {Name: "description", Flex: true}}}
 	for _, k := range list {
-		table.Rows = append(table.Rows, []out.Cell{out.Text(k.Kind), out.Text(string(k.Class)), out.Text(k.Summary)})
+		table.Rows = append(table.Rows,
+			[]output.Cell{output.Text(k.Kind), output.Text(string(k.Class)), output.Text(k.Summary)})
 	}
 	t.app.Out.Table(table)
 	return nil
 }
 
 func (t *trigger) run(ctx context.Context, kind string) error {
-	if err := t.known(kind); err != nil {
+	if err := checkKind(kind); err != nil {
 		return err
 	}
-	data, err := fields(t.sets)
+	data, err := parseFields(t.sets)
 	if err != nil {
 		return err
 	}
-	every, err := pace(t.rate)
+	every, err := parseRate(t.rate)
 	if err != nil {
 		return err
 	}
 	if t.count < 1 {
-		return core.Usage("--count must be a number from 1 on")
+		return core.Usage("--count must be at least 1")
 	}
 	account, err := t.app.Account(ctx, t.account)
 	if err != nil {
@@ -141,8 +143,8 @@ func (t *trigger) run(ctx context.Context, kind string) error {
 	if len(data) > 0 {
 		body["data"] = data
 	}
-	begun := t.app.Now()
-	fired, err := t.fire(ctx, account.ID, body, every)
+	started := t.app.Now()
+	fired, err := t.fireEvents(ctx, account.ID, body, every)
 	switch {
 	case t.app.Out.JSON && err == nil:
 		return t.app.Out.Value(map[string]any{"accepted": fired, "event": kind, "accountId": account.ID})
@@ -151,17 +153,17 @@ func (t *trigger) run(ctx context.Context, kind string) error {
 	case t.count == 1:
 		t.app.Out.Done("%s on %s", kind, account.Name())
 	default:
-		t.app.Out.Done("%d × %s on %s in %s", fired, kind, account.Name(), out.Short(t.app.Now().Sub(begun)))
+		t.app.Out.Done("%d × %s on %s in %s", fired, kind, account.Name(), output.Short(t.app.Now().Sub(started)))
 	}
 	if err == nil {
-		t.app.Out.Hint("See it: stagedoor tail events -a %s", core.Quote(account.Name()))
+		t.app.Out.Hint("Show it: stagedoor tail events -a %s", core.Quote(account.Name()))
 	}
 	return err
 }
 
-// known refuses a kind that the platform has not, with those it may be meant for.
-func (t *trigger) known(kind string) error {
-	list, err := kinds()
+// checkKind returns a usage fault with suggestions if the sandbox platform has no such kind.
+func checkKind(kind string) error {
+	list, err := sandboxKinds()
 	if err != nil {
 		return err
 	}
@@ -172,25 +174,28 @@ func (t *trigger) known(kind string) error {
 	if slices.Contains(names, kind) {
 		return nil
 	}
-	hint := out.DidYouMean(kind, names)
+	hint := output.DidYouMean(kind, names)
 	if hint == "" {
-		hint = "List them: stagedoor trigger"
+		hint = "List kinds: stagedoor trigger"
 	}
-	return core.UsageHint(hint, "the sandbox makes no event %q", kind)
+	return core.UsageHint(hint, "unknown event kind %q", kind)
 }
 
-// fire makes events one after the other. It waits where the service says that it is too fast.
-func (t *trigger) fire(ctx context.Context, account string, body map[string]any, every time.Duration) (fired int, err error) {
+// fireEvents triggers the events one after another and returns how many were accepted. If there are several, it waits
+// when the service rate-limits it.
+func (t *trigger) fireEvents(
+	ctx context.Context, account string, body map[string]any, every time.Duration,
+) (fired int, err error) {
 	spin := t.app.Out.Spin("")
 	defer spin.Stop()
 	next := t.app.Now()
 	for fired < t.count {
-		if err := until(ctx, next.Sub(t.app.Now())); err != nil {
+		if err := sleep(ctx, next.Sub(t.app.Now())); err != nil {
 			return fired, err
 		}
 		_, err := t.app.Send(ctx, http.MethodPost, "/v1/sandbox/accounts/"+url.PathEscape(account)+"/fire_event", body, nil)
-		if wait, slow := tooFast(err); slow && t.count > 1 {
-			t.app.Out.Say("Waiting %s: %v", out.Short(wait), err)
+		if wait, limited := retryDelay(err); limited && t.count > 1 {
+			t.app.Out.Say("Waiting %s: %v", output.Short(wait), err)
 			next = t.app.Now().Add(wait)
 			continue
 		}
@@ -204,8 +209,8 @@ func (t *trigger) fire(ctx context.Context, account string, body map[string]any,
 	return fired, nil
 }
 
-// tooFast says how long to wait, if that is all that is wrong.
-func tooFast(err error) (time.Duration, bool) {
+// retryDelay returns how long to wait after a rate-limit error, and whether that is at most a minute.
+func retryDelay(err error) (time.Duration, bool) {
 	p, ok := errors.AsType[*core.Problem](err)
 	if !ok || p.Status != http.StatusTooManyRequests || p.RetryAfterSec == nil {
 		return 0, false
@@ -214,7 +219,8 @@ func tooFast(err error) (time.Duration, bool) {
 	return wait, wait <= time.Minute
 }
 
-func until(ctx context.Context, wait time.Duration) error {
+// sleep waits, or returns the context's error when that ends first.
+func sleep(ctx context.Context, wait time.Duration) error {
 	if wait <= 0 {
 		return ctx.Err()
 	}
@@ -226,13 +232,13 @@ func until(ctx context.Context, wait time.Duration) error {
 	}
 }
 
-// fields reads --set: text=Hi, or data.text=Hi as the event itself will have it, or count:=5 as JSON.
-func fields(sets []string) (map[string]any, error) {
+// parseFields parses the values of --set: text=Hi, data.text=Hi as in the event itself, or count:=5 as JSON.
+func parseFields(sets []string) (map[string]any, error) {
 	data := map[string]any{}
 	for _, set := range sets {
 		name, value, ok := strings.Cut(set, "=")
 		if !ok {
-			return nil, core.UsageHint("Write it like --set text=Hi.", "--set %s has no value", core.Quote(set))
+			return nil, core.UsageHint("Example: --set text=Hi", "--set %s has no value", core.Quote(set))
 		}
 		name, asJSON := strings.CutSuffix(strings.TrimPrefix(name, "data."), ":")
 		i := slices.IndexFunc(settable, func(f struct {
@@ -242,7 +248,7 @@ func fields(sets []string) (map[string]any, error) {
 			return f.name == name
 		})
 		if i < 0 {
-			return nil, unsettable(name)
+			return nil, unknownField(name)
 		}
 		if !asJSON && !settable[i].number {
 			data[name] = value
@@ -257,20 +263,20 @@ func fields(sets []string) (map[string]any, error) {
 	return data, nil
 }
 
-func unsettable(name string) error {
+func unknownField(name string) error {
 	var known []string
 	for _, f := range settable {
 		known = append(known, f.name)
 	}
-	hint := out.DidYouMean(name, known)
+	hint := output.DidYouMean(name, known)
 	if hint == "" {
-		hint = "Fields that can be set: " + strings.Join(known, ", ")
+		hint = "Choose one of: " + strings.Join(known, ", ")
 	}
-	return core.UsageHint(hint, "--set: an event of the sandbox has no field %q to set", name)
+	return core.UsageHint(hint, "--set: unknown field %q", name)
 }
 
-// pace is the time between two events at a rate such as 10/s, 100/m or 5.
-func pace(rate string) (time.Duration, error) {
+// parseRate returns the time between two events at a rate such as 10/s, 100/m or 5, which is per second.
+func parseRate(rate string) (time.Duration, error) {
 	if rate == "" {
 		return 0, nil
 	}
@@ -278,7 +284,7 @@ func pace(rate string) (time.Duration, error) {
 	per, ok := map[string]time.Duration{"": time.Second, "s": time.Second, "m": time.Minute, "min": time.Minute, "h": time.Hour}[unit]
 	n, err := strconv.ParseFloat(number, 64)
 	if err != nil || !ok || n <= 0 || n > 1000 {
-		return 0, core.UsageHint("Write it like 10/s or 100/m.", "--rate: %q is not a rate", rate)
+		return 0, core.UsageHint("Use a rate such as 10/s or 100/m.", "--rate: %q is not a rate", rate)
 	}
 	return time.Duration(float64(per) / n), nil
 }

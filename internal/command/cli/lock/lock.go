@@ -1,5 +1,5 @@
-// Package lock keeps a file for one process at a time, on every system that the command line runs on. A lock ends with the
-// process at the latest, however that ends.
+// Package lock provides exclusive file locks between processes, on all systems that the command line runs on. The
+// system releases a lock when its process ends, even after a crash.
 package lock
 
 import "errors"

@@ -36,7 +36,7 @@ func TestFileIsLockedUntilItIsClosed(t *testing.T) {
 	}
 }
 
-func TestPathIsLockedAlsoAfterMemoryIsCollected(t *testing.T) {
+func TestPathStaysLockedAfterGarbageCollection(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "lock")
 	if err := lock.Path(name); err != nil {
@@ -48,6 +48,6 @@ func TestPathIsLockedAlsoAfterMemoryIsCollected(t *testing.T) {
 		t.Errorf("locked twice: %v", err)
 	}
 	if err := lock.Path(filepath.Join(name, "below")); err == nil || errors.Is(err, lock.ErrTaken) {
-		t.Errorf("a path that cannot be opened is said to be taken: %v", err)
+		t.Errorf("a path that cannot be opened: %v", err)
 	}
 }

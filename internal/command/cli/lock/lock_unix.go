@@ -8,12 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// File locks an open file until it is closed.
+// File locks an open file until it is closed. It returns ErrTaken without waiting if another process holds the lock.
 func File(file *os.File) error { return flock(int(file.Fd())) }
 
-// Path locks the file of this name, which it makes if there is none, until the process ends.
+// Path locks the named file until the process ends, and creates it if it does not exist. It returns ErrTaken without
+// waiting if the lock is held.
 func Path(name string) error {
-	// A plain descriptor: an os.File would be closed, and the lock given up, once nothing refers to it.
+	// Use a plain descriptor: the garbage collector would close an unreferenced os.File and so release the lock.
 	fd, err := unix.Open(name, unix.O_CREAT|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return &os.PathError{Op: "open", Path: name, Err: err}

@@ -6,17 +6,18 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// File locks an open file until it is closed. It locks a byte far past the content: Windows would keep other processes from
-// reading what is locked.
+// File locks an open file until it is closed. It returns ErrTaken without waiting if another process holds the lock. It
+// locks a byte far past the content, because on Windows other processes cannot read locked bytes.
 func File(file *os.File) error { return lockHandle(windows.Handle(file.Fd())) }
 
-// Path locks the file of this name, which it makes if there is none, until the process ends.
+// Path locks the named file until the process ends, and creates it if it does not exist. It returns ErrTaken without
+// waiting if the lock is held.
 func Path(name string) error {
 	text, err := windows.UTF16PtrFromString(name)
 	if err != nil {
 		return &os.PathError{Op: "open", Path: name, Err: err}
 	}
-	// A plain handle: an os.File would be closed, and the lock given up, once nothing refers to it.
+	// Use a plain handle: the garbage collector would close an unreferenced os.File and so release the lock.
 	handle, err := windows.CreateFile(text, windows.GENERIC_READ|windows.GENERIC_WRITE, windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE,
 		nil, windows.OPEN_ALWAYS, windows.FILE_ATTRIBUTE_NORMAL, 0)
 	if err != nil {

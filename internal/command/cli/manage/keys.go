@@ -10,13 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
-	"github.com/stagedoor/stagedoor/internal/command/cli/out"
+	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 )
 
-// scopes are those that a key can be made with.
+// scopes are the values of --scopes.
 var scopes = []string{"accounts:read", "accounts:write", "sdk:call", "webhooks:read", "webhooks:write", "me:read", "me:write", "usage:read"}
 
-// presets are sets of scopes by name.
+// presets are the values of --preset and their scopes.
 var presets = map[string][]string{
 	"read-only": {"accounts:read", "webhooks:read", "me:read", "usage:read"},
 	"everyday":  {"accounts:read", "accounts:write", "sdk:call", "webhooks:read", "webhooks:write", "usage:read"},
@@ -39,13 +39,15 @@ type key struct {
 }
 
 func keys(app *core.App) *cobra.Command {
-	return core.Group("keys", "API keys of the organisation: list, make, revoke", listKeys(app), createKey(app), revokeKey(app))
+	return core.Group("keys", "Manage API keys", listKeys(app), createKey(app), revokeKey(app))
 }
 
 func listKeys(app *core.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List API keys", Args: cobra.NoArgs,
-		Long: "List API keys. The key in use is marked.\n\nColumns in a pipe: id, label, beginning of the key, scopes, last used, made, current.",
+		Long: `List API keys. The current key is marked.
+
+Columns in a pipe: id, label, key prefix, scopes, last used, created, current.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var got struct{ Keys []key }
 			reply, err := app.Get(cmd.Context(), "/v1/me/keys", nil, &got)
@@ -56,14 +58,18 @@ func listKeys(app *core.App) *cobra.Command {
 				app.Out.Body(reply.Body)
 				return nil
 			}
-			table := out.Table{Columns: out.Columns("id", "label~", "key", "scopes~", "last used", "made", "")}
+			table := output.Table{Columns: output.Columns("id", "label~", "key", "scopes~", "last used", "created", "")}
 			for _, k := range got.Keys {
-				current := out.Cell{Raw: strconv.FormatBool(k.Current)}
+				current := output.Cell{Raw: strconv.FormatBool(k.Current)}
 				if k.Current {
-					current.Text, current.Tone = "← this one", out.Good
+					current.Text, current.Tone = "← current", output.Good
 				}
-				made := out.Cell{Text: strconv.Itoa(len(k.Scopes)) + " of " + strconv.Itoa(len(scopes)), Raw: strings.Join(k.Scopes, " ")}
-				table.Rows = append(table.Rows, []out.Cell{out.Text(k.ID), out.Text(k.Label), out.Text(k.Hint + "…"), made, app.Out.When(core.Deref(k.LastUsedAt)), app.Out.When(k.CreatedAt), current})
+				held := output.Cell{Text: strconv.Itoa(len(k.Scopes)) + " of " + strconv.Itoa(len(scopes)),
+					Raw: strings.Join(k.Scopes, " ")}
+				table.Rows = append(table.Rows, []output.Cell{
+					output.Text(k.ID), output.Text(k.Label), output.Text(k.Hint + "…"), held,
+					app.Out.When(core.Deref(k.LastUsedAt)), app.Out.When(k.CreatedAt), current,
+				})
 			}
 			app.Out.Table(table)
 			return nil
@@ -71,25 +77,25 @@ func listKeys(app *core.App) *cobra.Command {
 	}
 }
 
-// mint are the flags of keys create.
-type mint struct {
+// keyOptions are the flags of keys create.
+type keyOptions struct {
 	scopes, accounts, methods []string
 	preset                    string
 	expires                   time.Duration
 }
 
 func createKey(app *core.App) *cobra.Command {
-	var m mint
+	var o keyOptions
 	cmd := &cobra.Command{
-		Use: "create <label>", Short: "Make an API key; it is shown once", Args: cobra.ExactArgs(1),
-		Long: `Make an API key; it is shown once, on standard output.
+		Use: "create <label>", Short: "Create an API key", Args: cobra.ExactArgs(1),
+		Long: `Create an API key. It is shown once, on standard output.
 
-Without --scopes or --preset it has the everyday ones. A key cannot be given more than the one that makes it has.
+Default: the preset everyday. A new key cannot have scopes that your own key lacks.
 
 Presets: read-only, everyday, webhooks. Scopes: ` + strings.Join(scopes, ", ") + `.`,
 		Example: "  stagedoor keys create ci --preset read-only\n  stagedoor keys create sender --scopes sdk:call --methods 'messages.*' --accounts Maya\n  stagedoor keys create ci -q | pass insert -m stagedoor/ci",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			body, err := m.body(cmd, app, args[0])
+			body, err := o.requestBody(cmd, app, args[0])
 			if err != nil {
 				return err
 			}
@@ -97,7 +103,10 @@ Presets: read-only, everyday, webhooks. Scopes: ` + strings.Join(scopes, ", ") +
 				Key, ID, Label string
 				Scopes         []string
 			}
-			reply, err := app.Do(cmd.Context(), core.Call{Method: http.MethodPost, Path: "/v1/me/keys", Body: body, IdempotencyKey: core.NewKey()}, &got)
+			request := core.Call{
+				Method: http.MethodPost, Path: "/v1/me/keys", Body: body, IdempotencyKey: core.NewIdempotencyKey(),
+			}
+			reply, err := app.Do(cmd.Context(), request, &got)
 			if err != nil {
 				return err
 			}
@@ -105,29 +114,32 @@ Presets: read-only, everyday, webhooks. Scopes: ` + strings.Join(scopes, ", ") +
 				app.Out.Body(reply.Body)
 				return nil
 			}
-			app.Out.Done("Made %s (%s) with %s. Store the key now; it is not shown again:", got.Label, got.ID, strings.Join(got.Scopes, " "))
+			app.Out.Done("Created %s (%s) with %s. Save the key now; it will not be shown again:", got.Label, got.ID,
+				strings.Join(got.Scopes, " "))
 			app.Out.Data("%s", got.Key)
 			return nil
 		},
 	}
-	cmd.Flags().StringSliceVar(&m.scopes, "scopes", nil, "what it may do")
-	cmd.Flags().StringVar(&m.preset, "preset", "", "read-only, everyday or webhooks")
-	cmd.Flags().StringSliceVar(&m.accounts, "accounts", nil, "only on these accounts")
-	cmd.Flags().StringSliceVar(&m.methods, "methods", nil, "only these SDK methods: 'chats.*', '!payouts.*'")
-	cmd.Flags().DurationVar(&m.expires, "expires", 0, "ends after this time, such as 720h (never, if left out)")
+	cmd.Flags().StringSliceVar(&o.scopes, "scopes", nil, "scopes of the key")
+	cmd.Flags().StringVar(&o.preset, "preset", "", "set of scopes: read-only, everyday or webhooks")
+	cmd.Flags().StringSliceVar(&o.accounts, "accounts", nil, "restrict the key to these accounts")
+	cmd.Flags().StringSliceVar(&o.methods, "methods", nil,
+		"restrict the key to these SDK methods: 'chats.*', '!payouts.*'")
+	cmd.Flags().DurationVar(&o.expires, "expires", 0, "lifetime of the key, such as 720h (default: unlimited)")
 	cmd.MarkFlagsMutuallyExclusive("scopes", "preset")
 	_ = cmd.RegisterFlagCompletionFunc("scopes", cobra.FixedCompletions(scopes, cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("preset", cobra.FixedCompletions(out.SortedKeys(presets), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("preset",
+		cobra.FixedCompletions(output.SortedKeys(presets), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
-func (m mint) body(cmd *cobra.Command, app *core.App, label string) (map[string]any, error) {
-	chosen := m.scopes
-	if m.preset != "" {
-		if err := core.OneOf("preset", m.preset, out.SortedKeys(presets)); err != nil {
+func (o keyOptions) requestBody(cmd *cobra.Command, app *core.App, label string) (map[string]any, error) {
+	chosen := o.scopes
+	if o.preset != "" {
+		if err := core.OneOf("preset", o.preset, output.SortedKeys(presets)); err != nil {
 			return nil, err
 		}
-		chosen = presets[m.preset]
+		chosen = presets[o.preset]
 	}
 	for _, s := range chosen {
 		if err := core.OneOf("scope", s, scopes); err != nil {
@@ -139,7 +151,7 @@ func (m mint) body(cmd *cobra.Command, app *core.App, label string) (map[string]
 	}
 	body := map[string]any{"label": label, "scopes": chosen}
 	ids := []string{}
-	for _, text := range m.accounts {
+	for _, text := range o.accounts {
 		id, err := app.AccountID(cmd.Context(), text)
 		if err != nil {
 			return nil, err
@@ -149,11 +161,11 @@ func (m mint) body(cmd *cobra.Command, app *core.App, label string) (map[string]
 	if len(ids) > 0 {
 		body["accountIds"] = ids
 	}
-	if len(m.methods) > 0 {
-		body["methods"] = m.methods
+	if len(o.methods) > 0 {
+		body["methods"] = o.methods
 	}
-	if m.expires > 0 {
-		body["expiresAt"] = app.Now().Add(m.expires).UTC().Format(time.RFC3339)
+	if o.expires > 0 {
+		body["expiresAt"] = app.Now().Add(o.expires).UTC().Format(time.RFC3339)
 	}
 	return body, nil
 }
@@ -161,8 +173,10 @@ func (m mint) body(cmd *cobra.Command, app *core.App, label string) (map[string]
 func revokeKey(app *core.App) *cobra.Command {
 	var confirmed string
 	cmd := &cobra.Command{
-		Use: "revoke <key>", Short: "End an API key at once", Args: cobra.ExactArgs(1),
-		Long: "End an API key, named by its id or its label, at once and for good. It has to be confirmed by typing its label, or with --confirm.",
+		Use: "revoke <key>", Short: "Revoke an API key immediately", Args: cobra.ExactArgs(1),
+		Long: `Revoke an API key immediately and permanently. Name it by its id or label.
+
+Confirm by typing its label, or with --confirm.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			var got struct{ Keys []key }
@@ -176,7 +190,9 @@ func revokeKey(app *core.App) *cobra.Command {
 			if confirmed == k.ID {
 				confirmed = k.Label
 			}
-			if err := app.Confirm(ctx, "This ends the key "+k.Label+" ("+k.Hint+"…, "+lastUse(app, k)+") at once; what uses it stops working.", k.Label, confirmed); err != nil {
+			consequence := "This revokes the key " + k.Label + " (" + k.Hint + "…, " + lastUse(app,
+				k) + ") immediately. Programs that use it stop working."
+			if err := app.Confirm(ctx, consequence, k.Label, confirmed); err != nil {
 				return err
 			}
 			reply, err := app.Send(ctx, http.MethodDelete, "/v1/me/keys/"+url.PathEscape(k.ID), nil, nil)
@@ -190,7 +206,7 @@ func revokeKey(app *core.App) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&confirmed, "confirm", "", "the key's label or id, to do it without being asked")
+	cmd.Flags().StringVar(&confirmed, "confirm", "", "the key's label or id, to skip the prompt")
 	return cmd
 }
 
@@ -201,6 +217,7 @@ func lastUse(app *core.App, k key) string {
 	return "last used " + app.Out.Ago(*k.LastUsedAt)
 }
 
+// findKey returns the key with this id, or the only one with this label.
 func findKey(text string, list []key) (key, error) {
 	var found []key
 	names := []string{}
@@ -217,11 +234,11 @@ func findKey(text string, list []key) (key, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		hint := out.DidYouMean(text, names)
+		hint := output.DidYouMean(text, names)
 		if hint == "" {
-			hint = "List them: stagedoor keys list"
+			hint = "List keys: stagedoor keys list"
 		}
-		return key{}, &core.Fault{Code: core.ExitNotFound, Text: "there is no key " + text, Hint: hint}
+		return key{}, &core.Fault{Code: core.ExitNotFound, Text: "key " + text + " not found", Hint: hint}
 	}
-	return key{}, core.UsageHint("Use its id: stagedoor keys list", "several keys are called %s", text)
+	return key{}, core.UsageHint("Use the id: stagedoor keys list", "several keys have the label %s", text)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
-	"github.com/stagedoor/stagedoor/internal/command/cli/out"
+	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 )
 
 // entry is a request in the log.
@@ -40,21 +40,21 @@ type entry struct {
 }
 
 func logs(app *core.App) *cobra.Command {
-	return core.Group("logs", "Requests that your keys made", listLogs(app), getLog(app), listErrors(app))
+	return core.Group("logs", "Show your API requests and errors", listLogs(app), getLog(app), listErrors(app))
 }
 
-// filter are the flags that choose requests.
+// filter holds the flags that select requests.
 type filter struct{ account, status, method, code, key, source, since string }
 
 func (f *filter) flags(app *core.App, cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVarP(&f.account, "account", "a", "", "only about this account: its id, label or user name")
+	flags.StringVarP(&f.account, "account", "a", "", "only this account (id, label or user name)")
 	flags.StringVar(&f.status, "status", "", "only this status or class: 404, 2xx, 4xx, 5xx")
 	flags.StringVar(&f.method, "method", "", "only this SDK method or operation: messages.send, listAccounts")
-	flags.StringVar(&f.code, "code", "", "only those that ended with this problem")
-	flags.StringVar(&f.key, "key", "", "only those of the key with this id")
-	flags.StringVar(&f.source, "source", "", "only api, dashboard or cli")
-	flags.StringVar(&f.since, "since", "", "only since then: 15m, 1h, 2d, or a time in RFC 3339")
+	flags.StringVar(&f.code, "code", "", "only requests with this error code")
+	flags.StringVar(&f.key, "key", "", "only requests of the key with this id")
+	flags.StringVar(&f.source, "source", "", "only requests from api, dashboard or cli")
+	flags.StringVar(&f.since, "since", "", "only requests since 15m, 1h or 2d ago, or since a time (RFC 3339)")
 	_ = cmd.RegisterFlagCompletionFunc("account", app.CompleteAccounts)
 	_ = cmd.RegisterFlagCompletionFunc("source", cobra.FixedCompletions([]string{"api", "dashboard", "cli"}, cobra.ShellCompDirectiveNoFileComp))
 }
@@ -88,9 +88,10 @@ func listLogs(app *core.App) *cobra.Command {
 	var limit int
 	cmd := &cobra.Command{
 		Use: "list", Short: "List requests, newest first", Args: cobra.NoArgs,
-		Long: `List requests that your keys made, newest first. What was sent and answered is never in the log.
+		Long: `List requests that your keys made, newest first. The log never contains request or response bodies.
 
-Columns in a pipe: time, request id, status, HTTP method, method or operation, account id, problem, milliseconds, source, reason.`,
+Columns in a pipe: time, request id, status, HTTP method, method or operation, account id, error code, milliseconds,
+source, reason.`,
 		Example: "  stagedoor logs list --status 5xx --since 1h\n  stagedoor logs list -a Maya --method messages.send",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			query, err := f.query(cmd, app)
@@ -112,24 +113,30 @@ Columns in a pipe: time, request id, status, HTTP method, method or operation, a
 		},
 	}
 	f.flags(app, cmd)
-	cmd.Flags().IntVar(&limit, "limit", 20, "at most so many, 100 at most")
+	cmd.Flags().IntVar(&limit, "limit", 20, "maximum number of requests, up to 100")
 	return cmd
 }
 
-func logTable(app *core.App, list []entry) out.Table {
-	table := out.Table{Columns: out.Columns("when", "request", ">status", "method~", "problem~", ">took"), Empty: "No request matches. They are here a second or two after their answer."}
+func logTable(app *core.App, list []entry) output.Table {
+	table := output.Table{
+		Columns: output.Columns("when", "request", ">status", "method~", "problem~", ">took"),
+		Empty:   "No matching requests. A request appears a second or two after its response.",
+	}
 	if !app.Out.TTY {
-		table.Columns = out.Columns("when", "request", "status", "http", "method", "account", "problem", "took", "source", "reason")
+		table.Columns = output.Columns("when", "request", "status", "http", "method", "account", "problem", "took", "source",
+			"reason")
 	}
 	for _, e := range list {
-		took := out.Cell{Text: out.Millis(e.DurationMs), Raw: strconv.FormatFloat(e.DurationMs, 'f', 0, 64)}
-		what, reason := out.Text(core.Deref(e.Code)), core.Deref(e.Reason)
+		took := output.Cell{Text: output.Millis(e.DurationMs), Raw: strconv.FormatFloat(e.DurationMs, 'f', 0, 64)}
+		what, reason := output.Text(core.Deref(e.Code)), core.Deref(e.Reason)
 		if app.Out.TTY && reason != "" {
 			what.Text += " (" + reason + ")"
 		}
-		row := []out.Cell{app.Out.When(e.At), out.Text(e.RequestID), out.Status(e.Status), out.Text(e.Method), what, took}
+		row := []output.Cell{app.Out.When(e.At), output.Text(e.RequestID), output.Status(e.Status), output.Text(e.Method),
+			what, took}
 		if !app.Out.TTY {
-			row = []out.Cell{row[0], row[1], row[2], out.Text(e.HTTP), row[3], out.Text(core.Deref(e.AccountID)), row[4], took, out.Text(e.Source), out.Text(reason)}
+			row = []output.Cell{row[0], row[1], row[2], output.Text(e.HTTP), row[3], output.Text(core.Deref(e.AccountID)),
+				row[4], took, output.Text(e.Source), output.Text(reason)}
 		}
 		table.Rows = append(table.Rows, row)
 	}
@@ -139,7 +146,7 @@ func logTable(app *core.App, list []entry) out.Table {
 func getLog(app *core.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "get <request>", Short: "Show a request by its id", Args: cobra.ExactArgs(1),
-		Long: "Show a request by its id, as errors of this program and X-Request-Id tell it.",
+		Long: "Show a request by its id. Error messages and the header X-Request-Id contain the id.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var got struct{ Log entry }
 			reply, err := app.Get(cmd.Context(), "/v1/logs/"+url.PathEscape(args[0]), nil, &got)
@@ -151,24 +158,33 @@ func getLog(app *core.App) *cobra.Command {
 				return nil
 			}
 			e := got.Log
-			app.Out.Fields([]out.Field{
-				{Name: "request", Cell: out.Text(e.RequestID)}, {Name: "when", Cell: app.Out.When(e.At)}, {Name: "method", Cell: out.Text(e.HTTP + " " + e.Method)},
-				{Name: "status", Cell: out.Status(e.Status)}, {Name: "problem", Cell: out.Text(core.Deref(e.Code))}, {Name: "reason", Cell: out.Text(core.Deref(e.Reason))},
-				{Name: "wrong fields", Cell: out.Text(wrongFields(e))},
-				{Name: "account", Cell: out.Text(core.Deref(e.AccountID))}, {Name: "key", Cell: out.Text(e.KeyID)}, {Name: "source", Cell: out.Text(e.Source)},
-				{Name: "took", Cell: out.Text(out.Millis(e.DurationMs))}, {Name: "of it platform", Cell: out.Text(platform(e))},
-				{Name: "received", Cell: out.Size(e.BytesIn)}, {Name: "sent", Cell: out.Size(e.BytesOut)}, {Name: "notes", Cell: out.Text(notes(e))},
+			app.Out.Fields([]output.Field{
+				{Name: "request", Cell: output.Text(e.RequestID)},
+				{Name: "when", Cell: app.Out.When(e.At)},
+				{Name: "method", Cell: output.Text(e.HTTP + " " + e.Method)},
+				{Name: "status", Cell: output.Status(e.Status)},
+				{Name: "problem", Cell: output.Text(core.Deref(e.Code))},
+				{Name: "reason", Cell: output.Text(core.Deref(e.Reason))},
+				{Name: "invalid fields", Cell: output.Text(invalidFields(e))},
+				{Name: "account", Cell: output.Text(core.Deref(e.AccountID))},
+				{Name: "key", Cell: output.Text(e.KeyID)},
+				{Name: "source", Cell: output.Text(e.Source)},
+				{Name: "took", Cell: output.Text(output.Millis(e.DurationMs))},
+				{Name: "platform took", Cell: output.Text(platformTime(e))},
+				{Name: "received", Cell: output.Size(e.BytesIn)},
+				{Name: "sent", Cell: output.Size(e.BytesOut)},
+				{Name: "notes", Cell: output.Text(notes(e))},
 			})
 			if code := core.Deref(e.Code); code != "" {
-				app.Out.Hint("What it means: stagedoor explain %s", code)
+				app.Out.Hint("Explain it: stagedoor explain %s", code)
 			}
 			return nil
 		},
 	}
 }
 
-// wrongFields lists where the request was wrong, and how.
-func wrongFields(e entry) string {
+// invalidFields lists the invalid fields of the request and their error codes.
+func invalidFields(e entry) string {
 	var words []string
 	for _, f := range e.Errors {
 		at := f.Pointer
@@ -180,13 +196,14 @@ func wrongFields(e entry) string {
 	return strings.Join(words, ", ")
 }
 
-func platform(e entry) string {
+// platformTime returns the platform's share of the duration and its error code, if any.
+func platformTime(e entry) string {
 	if e.UpstreamMs == nil {
-		return "not asked"
+		return "not called"
 	}
-	text := out.Millis(*e.UpstreamMs)
+	text := output.Millis(*e.UpstreamMs)
 	if e.UpstreamCode != nil {
-		text += ", its code " + strconv.Itoa(*e.UpstreamCode)
+		text += ", code " + strconv.Itoa(*e.UpstreamCode)
 	}
 	return text
 }
@@ -197,7 +214,7 @@ func notes(e entry) string {
 		words = append(words, "dry run")
 	}
 	if e.Replayed {
-		words = append(words, "answered again by its idempotency key")
+		words = append(words, "replayed by its idempotency key")
 	}
 	return strings.Join(words, ", ")
 }
@@ -205,8 +222,10 @@ func notes(e entry) string {
 func listErrors(app *core.App) *cobra.Command {
 	var since string
 	cmd := &cobra.Command{
-		Use: "errors", Short: "What goes wrong most", Args: cobra.NoArgs,
-		Long: "What goes wrong most, by problem and method.\n\nColumns in a pipe: times, status, problem, reason, method, accounts, last time, last request.",
+		Use: "errors", Short: "List the most frequent errors", Args: cobra.NoArgs,
+		Long: `List the most frequent errors, grouped by error code and method.
+
+Columns in a pipe: count, status, error code, reason, method, accounts, last time, last request.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			at, err := app.Since(since)
 			if err != nil {
@@ -230,15 +249,19 @@ func listErrors(app *core.App) *cobra.Command {
 				app.Out.Body(reply.Body)
 				return nil
 			}
-			table := out.Table{Columns: out.Columns(">times", ">status", "problem~", "method~", "last", "last request"), Empty: "No errors in this time."}
+			table := output.Table{
+				Columns: output.Columns(">count", ">status", "problem~", "method~", "last", "last request"),
+				Empty:   "No errors in this period.",
+			}
 			for _, e := range got.Errors {
-				what, reason := out.Text(e.Code), core.Deref(e.Reason)
+				what, reason := output.Text(e.Code), core.Deref(e.Reason)
 				if app.Out.TTY && reason != "" {
 					what.Text += " (" + reason + ")"
 				}
-				row := []out.Cell{out.Number(e.Count), out.Status(e.Status), what, out.Text(e.Method), app.Out.When(e.LastAt), out.Text(e.LastRequestID)}
+				row := []output.Cell{output.Number(e.Count), output.Status(e.Status), what, output.Text(e.Method),
+					app.Out.When(e.LastAt), output.Text(e.LastRequestID)}
 				if !app.Out.TTY {
-					row = slices.Insert(slices.Insert(row, 4, out.Number(e.Accounts)), 3, out.Text(reason))
+					row = slices.Insert(slices.Insert(row, 4, output.Number(e.Accounts)), 3, output.Text(reason))
 				}
 				table.Rows = append(table.Rows, row)
 			}
@@ -246,6 +269,6 @@ func listErrors(app *core.App) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&since, "since", "24h", "since then: 15m, 1h, 2d, or a time in RFC 3339")
+	cmd.Flags().StringVar(&since, "since", "24h", "start of the period: 15m, 1h or 2d ago, or a time (RFC 3339)")
 	return cmd
 }

@@ -1,4 +1,6 @@
-// Package manage has the commands of every day around calls: webhooks, events, logs, keys, usage, and the way to the dashboard.
+// Package manage has the commands webhooks, events, logs, keys, usage and open.
+//
+// They show and change the organisation with single requests. Commands that follow a stream are in package events.
 package manage
 
 import (
@@ -7,12 +9,13 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 )
 
-// Commands are webhooks, logs, keys, usage and open. Events are apart, because others add to them: see Events.
+// Commands returns webhooks, logs, keys, usage and open. Events is separate because package events adds a subcommand.
 func Commands(app *core.App) []*cobra.Command {
 	return []*cobra.Command{webhooks(app), logs(app), keys(app), usage(app), open(app)}
 }
 
-// Events is the command events with what is added to it.
+// Events returns the group events with additional subcommands.
 func Events(app *core.App, more ...*cobra.Command) *cobra.Command {
-	return core.Group("events", "Events of the log: list, look at, send again", append([]*cobra.Command{listEvents(app), getEvent(app)}, more...)...)
+	return core.Group("events", "List, show and replay events",
+		append([]*cobra.Command{listEvents(app), getEvent(app)}, more...)...)
 }

@@ -6,36 +6,36 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
-	"github.com/stagedoor/stagedoor/internal/command/cli/out"
+	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 )
 
-// pages are the places that open knows by name.
+// pages maps the names that open accepts to paths.
 var pages = map[string]string{
 	"dashboard": "/app/", "start": "/app/start", "accounts": "/app/accounts", "connect": "/app/connect", "events": "/app/events", "logs": "/app/logs", "errors": "/app/errors",
 	"webhooks": "/app/webhooks", "signature": "/app/webhooks/signature", "explorer": "/app/explorer", "keys": "/app/keys", "usage": "/app/usage", "audit": "/app/audit",
 	"sandbox": "/app/sandbox", "settings": "/app/settings", "docs": "/docs",
 }
 
-// places are where an id is shown, by its kind.
-var places = map[string]string{
+// idPaths maps the prefix of an id to the path of its page, without the id.
+var idPaths = map[string]string{
 	"acct_": "/app/accounts/", "evt_": "/app/events/", "req_": "/app/logs/", "att_": "/app/connect/attempts/", "cs_": "/app/connect/links/", "whd_": "/app/webhooks/deliveries/",
 }
 
 func open(app *core.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "open [page|id]", Short: "Open a page of the dashboard in the browser", Args: cobra.MaximumNArgs(1),
-		Long: `Open a page of the dashboard in the browser: by its name, by the id of an account, event, request, attempt, link or delivery, or by
-a method such as messages.send for the explorer. In a pipe it prints the address instead.
+		Use: "open [page|id]", Short: "Open the dashboard in the browser", Args: cobra.MaximumNArgs(1),
+		Long: `Open the dashboard in the browser. Name a page, the id of an account, event, request, attempt, link or
+delivery, or a method such as messages.send for the explorer. In a pipe, print the address instead.
 
-Pages: ` + strings.Join(out.SortedKeys(pages), ", ") + ".",
+Pages: ` + strings.Join(output.SortedKeys(pages), ", ") + ".",
 		Example:   "  stagedoor open\n  stagedoor open webhooks\n  stagedoor open evt_01k9x5ahzre4bb3069xb2way0g\n  stagedoor open messages.send",
-		ValidArgs: out.SortedKeys(pages),
+		ValidArgs: output.SortedKeys(pages),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			word := "dashboard"
 			if len(args) == 1 {
 				word = args[0]
 			}
-			path, err := placeOf(word)
+			path, err := pagePath(word)
 			if err != nil {
 				return err
 			}
@@ -55,18 +55,19 @@ Pages: ` + strings.Join(out.SortedKeys(pages), ", ") + ".",
 			}
 			app.Out.Say("Opening %s", address)
 			if err := app.Browse(cmd.Context(), address); err != nil {
-				app.Out.Warn("%s; open the address yourself", err)
+				app.Out.Warn("%s; open the address manually", err)
 			}
 			return nil
 		},
 	}
 }
 
-func placeOf(word string) (string, error) {
+// pagePath returns the path for the name of a page, an id, or a method.
+func pagePath(word string) (string, error) {
 	if path, ok := pages[word]; ok {
 		return path, nil
 	}
-	for prefix, path := range places {
+	for prefix, path := range idPaths {
 		if strings.HasPrefix(word, prefix) {
 			return path + word, nil
 		}
@@ -74,5 +75,5 @@ func placeOf(word string) (string, error) {
 	if resource, method, ok := strings.Cut(word, "."); ok && resource != "" && method != "" {
 		return "/app/explorer/" + word, nil
 	}
-	return "", core.OneOf("page", word, out.SortedKeys(pages))
+	return "", core.OneOf("page", word, output.SortedKeys(pages))
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
-	"github.com/stagedoor/stagedoor/internal/command/cli/out"
+	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 )
 
-// window is a limit and what is left of it.
+// window is a limit for a period. A negative Limit means none; Reset is in Unix seconds.
 type window struct {
 	Limit, Remaining, Reset int64
 }
@@ -36,8 +36,10 @@ type usageBody struct {
 func usage(app *core.App) *cobra.Command {
 	var account string
 	cmd := &cobra.Command{
-		Use: "usage", Short: "Limits as they stand now, and what was used this month", Args: cobra.NoArgs,
-		Long: "Limits as they stand now, and what was used this month.\n\nColumns in a pipe: what, used, limit (-1 is none), when the limit starts anew; then what and how many.",
+		Use: "usage", Short: "Show current limits and this month's usage", Args: cobra.NoArgs,
+		Long: `Show current limits and this month's usage.
+
+Columns in a pipe: limit, used, maximum (-1 is unlimited), reset time; then this month's counters and their values.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			query := url.Values{}
 			if account != "" {
@@ -60,13 +62,13 @@ func usage(app *core.App) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&account, "account", "a", "", "also the limits of this account: its id, label or user name")
+	cmd.Flags().StringVarP(&account, "account", "a", "", "also show the limits of this account (id, label or user name)")
 	_ = cmd.RegisterFlagCompletionFunc("account", app.CompleteAccounts)
 	return cmd
 }
 
 func (u usageBody) print(app *core.App) {
-	table := out.Table{Columns: out.Columns("limit", ">used", ">of", "", "resets")}
+	table := output.Table{Columns: output.Columns("limit", ">used", ">of", "", "resets")}
 	add := func(name string, w window) {
 		table.Rows = append(table.Rows, meter(app, name, w.Limit-w.Remaining, w.Limit, time.Unix(w.Reset, 0)))
 	}
@@ -80,16 +82,18 @@ func (u usageBody) print(app *core.App) {
 	table.Rows = append(table.Rows, meter(app, "accounts", u.Usage.Accounts.Connected, u.Usage.Accounts.Limit, time.Time{}))
 	app.Out.Table(table)
 	month := u.Usage
-	counts := out.Table{Columns: out.Columns("since "+month.PeriodStart.Format("2 January"), ">count")}
+	counts := output.Table{Columns: output.Columns("since "+month.PeriodStart.Format("2 January"), ">count")}
 	for _, row := range []struct {
 		name string
 		n    int64
 	}{
-		{"calls", month.Calls.Total}, {"of them reads on accounts", month.Calls.Read}, {"of them writes on accounts", month.Calls.Write}, {"failed", month.Calls.Failed},
-		{"refused by a limit", month.Calls.RateLimited}, {"connects started", month.Connect.Started}, {"connects succeeded", month.Connect.Succeeded},
+		{"calls", month.Calls.Total}, {"account reads", month.Calls.Read}, {"account writes", month.Calls.Write}, {"failed",
+			month.Calls.Failed},
+		{"rate limited", month.Calls.RateLimited}, {"connects started", month.Connect.Started}, {"connects succeeded",
+			month.Connect.Succeeded},
 		{"events received", month.Events.Received}, {"events streamed", month.Events.Streamed}, {"events delivered", month.Events.Delivered}, {"deliveries failed", month.Events.DeliveryFailed},
 	} {
-		counts.Rows = append(counts.Rows, []out.Cell{out.Text(row.name), out.Number(row.n)})
+		counts.Rows = append(counts.Rows, []output.Cell{output.Text(row.name), output.Number(row.n)})
 	}
 	if app.Out.TTY {
 		app.Out.Data("")
@@ -97,29 +101,30 @@ func (u usageBody) print(app *core.App) {
 	app.Out.Table(counts)
 }
 
-// meter is a row that shows how much of a limit is used.
-func meter(app *core.App, name string, used, limit int64, reset time.Time) []out.Cell {
+// meter returns a row that shows how much of a limit is used; a bar only on a terminal.
+func meter(app *core.App, name string, used, limit int64, reset time.Time) []output.Cell {
 	if limit < 0 {
-		return []out.Cell{out.Text(name), out.Number(max(0, used)), {Text: "no limit", Raw: "-1"}, {Text: "–"}, {Text: "–"}}
+		return []output.Cell{output.Text(name), output.Number(max(0, used)), {Text: "no limit", Raw: "-1"}, {Text: "–"},
+			{Text: "–"}}
 	}
-	bar, tone := "", out.Good
+	bar, tone := "", output.Good
 	if limit > 0 {
 		full := int(min(20, used*20/limit))
 		bar = strings.Repeat("█", full) + strings.Repeat("░", 20-full)
 		if used*10 >= limit*8 {
-			tone = out.Attention
+			tone = output.Attention
 		}
 		if used >= limit {
-			tone = out.Bad
+			tone = output.Bad
 		}
 	}
-	again := out.Cell{Text: "–", Tone: out.Faint}
+	again := output.Cell{Text: "–", Tone: output.Faint}
 	if !reset.IsZero() {
-		again = out.Cell{Text: app.Out.Ago(reset), Raw: reset.UTC().Format(time.RFC3339)}
+		again = output.Cell{Text: app.Out.Ago(reset), Raw: reset.UTC().Format(time.RFC3339)}
 	}
-	row := []out.Cell{out.Text(name), out.Number(used), out.Number(limit)}
+	row := []output.Cell{output.Text(name), output.Number(used), output.Number(limit)}
 	if app.Out.TTY {
-		return append(row, out.Toned(tone, bar+" "+strconv.FormatInt(percent(used, limit), 10)+" %"), again)
+		return append(row, output.Toned(tone, bar+" "+strconv.FormatInt(percent(used, limit), 10)+" %"), again)
 	}
 	return append(row, again)
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
-	"github.com/stagedoor/stagedoor/internal/command/cli/out"
+	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 )
 
-// webhook is what commands show of one.
+// webhook is the part of a webhook that commands show.
 type webhook struct {
 	URL            string     `json:"url"`
 	Events         []string   `json:"events"`
@@ -37,8 +37,9 @@ type webhook struct {
 }
 
 func webhooks(app *core.App) *cobra.Command {
-	return core.Group("webhooks", "Where accounts' events are sent: set, test, watch, replay",
-		listWebhooks(app), getWebhook(app), setWebhook(app), testWebhook(app), removeWebhook(app), rotate(app), deliveries(app), replay(app))
+	return core.Group("webhooks", "Manage webhooks and their deliveries",
+		listWebhooks(app), getWebhook(app), setWebhook(app), testWebhook(app), removeWebhook(app), rotateSecret(app),
+		listDeliveries(app), replayEvents(app))
 }
 
 func hookPath(id, rest string) string {
@@ -73,25 +74,34 @@ func listWebhooks(app *core.App) *cobra.Command {
 				app.Out.Body(reply.Body)
 				return nil
 			}
-			table := out.Table{Columns: out.Columns("account", "label~", "state", ">last", "tried", "url~"), Empty: "No webhook yet. Add one with stagedoor webhooks set, or try stagedoor listen --forward-to localhost:3000."}
+			table := output.Table{
+				Columns: output.Columns("account", "label~", "state", ">last", "tried", "url~"),
+				Empty: "No webhooks yet. Add one with stagedoor webhooks set, " +
+					"or try stagedoor listen --forward-to localhost:3000.",
+			}
 			if state != "" {
-				table.Empty = "No webhook is " + state + "."
+				table.Empty = "No " + state + " webhooks."
 			}
 			for _, w := range got.Webhooks {
-				table.Rows = append(table.Rows, []out.Cell{out.Text(w.AccountID), out.Text(w.Label), out.State(w.Health.State), out.Status(core.Deref(w.Health.LastStatus)), app.Out.When(core.Deref(w.Health.LastDelivery)), out.Text(w.URL)})
+				table.Rows = append(table.Rows, []output.Cell{
+					output.Text(w.AccountID), output.Text(w.Label), output.State(w.Health.State),
+					output.Status(core.Deref(w.Health.LastStatus)), app.Out.When(core.Deref(w.Health.LastDelivery)),
+					output.Text(w.URL),
+				})
 			}
 			app.Out.Table(table)
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&state, "state", "", "only healthy, failing, paused or disabled ones")
+	cmd.Flags().StringVar(&state, "state", "", "only webhooks in this state: healthy, failing, paused or disabled")
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(kinds, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
 func getWebhook(app *core.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "get <account>", Short: "Show an account's webhook and how it fares", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
+		Use: "get <account>", Short: "Show an account's webhook and its health",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := app.AccountID(cmd.Context(), args[0])
 			if err != nil {
@@ -116,23 +126,28 @@ func showWebhook(app *core.App, reply core.Reply, w webhook) error {
 	if len(w.Events) > 0 {
 		events = strings.Join(w.Events, " ")
 	}
-	state := out.State(w.Health.State)
+	state := output.State(w.Health.State)
 	if reason := core.Deref(w.DisabledReason); reason != "" {
-		state = out.Toned(out.Attention, "off: "+reason)
+		state = output.Toned(output.Attention, "off: "+reason)
 	}
-	fields := []out.Field{
-		{Name: "url", Cell: out.Toned(out.Strong, w.URL)}, {Name: "events", Cell: out.Text(events)}, {Name: "state", Cell: state}, {Name: "order", Cell: out.Text(w.Ordering)},
-		{Name: "waiting", Cell: out.Number(w.Health.Backlog)}, {Name: "last status", Cell: out.Status(core.Deref(w.Health.LastStatus))},
-		{Name: "last sent", Cell: app.Out.When(core.Deref(w.Health.LastDelivery))}, {Name: "failing since", Cell: app.Out.When(core.Deref(w.Health.FailingSince))},
-		{Name: "next try", Cell: app.Out.When(core.Deref(w.Health.NextAttemptAt))},
+	fields := []output.Field{
+		{Name: "url", Cell: output.Toned(output.Strong, w.URL)},
+		{Name: "events", Cell: output.Text(events)},
+		{Name: "state", Cell: state},
+		{Name: "order", Cell: output.Text(w.Ordering)},
+		{Name: "waiting", Cell: output.Number(w.Health.Backlog)},
+		{Name: "last status", Cell: output.Status(core.Deref(w.Health.LastStatus))},
+		{Name: "last sent", Cell: app.Out.When(core.Deref(w.Health.LastDelivery))},
+		{Name: "failing since", Cell: app.Out.When(core.Deref(w.Health.FailingSince))},
+		{Name: "next attempt", Cell: app.Out.When(core.Deref(w.Health.NextAttemptAt))},
 	}
 	if w.Secret != "" {
-		fields = append(fields, out.Field{Name: "secret", Cell: out.Text(w.Secret)})
+		fields = append(fields, output.Field{Name: "secret", Cell: output.Text(w.Secret)})
 	} else {
-		fields = append(fields, out.Field{Name: "secret", Cell: out.Text("…" + w.Last4)})
+		fields = append(fields, output.Field{Name: "secret", Cell: output.Text("…" + w.Last4)})
 	}
 	if w.PreviousUntil != nil {
-		fields = append(fields, out.Field{Name: "old secret ends", Cell: app.Out.When(*w.PreviousUntil)})
+		fields = append(fields, output.Field{Name: "old secret until", Cell: app.Out.When(*w.PreviousUntil)})
 	}
 	app.Out.Fields(fields)
 	return nil
@@ -145,8 +160,8 @@ func setWebhook(app *core.App) *cobra.Command {
 		Use: "set <account> <url>", Short: "Send an account's events to a URL", Args: cobra.ExactArgs(2),
 		Long: `Send an account's events to a URL.
 
-The answer shows the signing secret; store it, it is not shown again. One is made unless you bring your own with --secret-file.
-Setting a webhook anew keeps its secret, and tries at once what failed.`,
+Prints the signing secret once; save it. The service creates the secret unless you set your own with --secret-file.
+Setting the webhook again keeps its secret and retries failed events immediately.`,
 		Example: "  stagedoor webhooks set Maya https://example.com/hooks\n  stagedoor webhooks set Maya https://example.com/hooks --events 'message*,tips'",
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(args) > 0 {
@@ -178,26 +193,28 @@ Setting a webhook anew keeps its secret, and tries at once what failed.`,
 			if err != nil {
 				return err
 			}
-			app.Out.Done("Events of %s go to %s.", args[0], got.Webhook.URL)
+			app.Out.Done("Events of %s are sent to %s.", args[0], got.Webhook.URL)
 			if !app.Out.JSON {
-				app.Out.Say("Store the signing secret now; it is not shown again:")
+				app.Out.Say("Save the signing secret now; it will not be shown again:")
 			}
-			if err := secretOnly(app, reply, got.Webhook); err != nil {
+			if err := printSecret(app, reply, got.Webhook); err != nil {
 				return err
 			}
-			app.Out.Hint("Try it: stagedoor webhooks test %s", core.Quote(args[0]))
+			app.Out.Hint("Test it: stagedoor webhooks test %s", core.Quote(args[0]))
 			return nil
 		},
 	}
-	cmd.Flags().StringSliceVar(&events, "events", nil, "only these: names, families such as 'message*', !name to leave out (all, if left out)")
-	cmd.Flags().StringVar(&secretFile, "secret-file", "", "a file with a secret of your own, 16 to 128 characters; - for standard input")
-	cmd.Flags().StringVar(&ordering, "ordering", "", "strict (one after the other) or none")
+	cmd.Flags().StringSliceVar(&events, "events", nil,
+		"only these kinds: names, patterns such as 'message*', !name to exclude (default: all)")
+	cmd.Flags().StringVar(&secretFile, "secret-file", "",
+		"file with your own secret of 16 to 128 characters; - reads standard input")
+	cmd.Flags().StringVar(&ordering, "ordering", "", "strict (one event after another) or none")
 	_ = cmd.MarkFlagFilename("secret-file")
 	return cmd
 }
 
-// secretOnly prints the secret alone, so that a script can take it from standard output.
-func secretOnly(app *core.App, reply core.Reply, w webhook) error {
+// printSecret prints only the secret to standard output, for scripts, or the response with --json.
+func printSecret(app *core.App, reply core.Reply, w webhook) error {
 	if app.Out.JSON {
 		app.Out.Body(reply.Body)
 		return nil
@@ -208,8 +225,12 @@ func secretOnly(app *core.App, reply core.Reply, w webhook) error {
 
 func testWebhook(app *core.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "test <account>", Short: "Send a test event to an account's webhook now", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
-		Long: "Send a test event to an account's webhook now, and tell what it answered. Exit code 0 is an answer of 2xx, 1 any other or none.\n\nColumns in a pipe: delivered, status, milliseconds, answer.",
+		Use: "test <account>", Short: "Send a test event to an account's webhook",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
+		Long: `Send a test event to an account's webhook and show the response. Exit codes: 0 for a 2xx response, 1 for any
+other or none.
+
+Columns in a pipe: delivered, status, milliseconds, response.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := app.AccountID(cmd.Context(), args[0])
 			if err != nil {
@@ -231,34 +252,45 @@ func testWebhook(app *core.App) *cobra.Command {
 			case app.Out.JSON:
 				app.Out.Body(reply.Body)
 			case !app.Out.TTY:
-				app.Out.Data("%t\t%d\t%.0f\t%s", got.Delivered, got.Status, got.DurationMs, strings.TrimSpace(out.OneLine(got.ResponseSnippet)))
+				app.Out.Data("%t\t%d\t%.0f\t%s", got.Delivered, got.Status, got.DurationMs,
+					strings.TrimSpace(output.OneLine(got.ResponseSnippet)))
 			case got.Delivered:
-				app.Out.Done("Delivered: %d after %s.", got.Status, out.Millis(got.DurationMs))
+				app.Out.Done("Delivered: %d after %s.", got.Status, output.Millis(got.DurationMs))
 			}
 			if got.Delivered {
 				return nil
 			}
-			return undelivered(got.Status, got.DurationMs, got.ResponseSnippet)
+			return deliveryFault(got.Status, got.DurationMs, got.ResponseSnippet)
 		},
 	}
 }
 
-func undelivered(status int, ms float64, snippet string) error {
+// deliveryFault returns the fault of a test event that was not accepted. Status 0 means no response.
+func deliveryFault(status int, ms float64, snippet string) error {
 	if status == 0 {
-		return &core.Fault{Code: core.ExitOther, Text: "the webhook did not answer within " + out.Millis(ms), Hint: "Is the receiver running, and can the server reach it?"}
+		return &core.Fault{
+			Code: core.ExitOther, Text: "no response from the webhook within " + output.Millis(ms),
+			Hint: "Check that the receiver is running and that the server can reach it.",
+		}
 	}
-	text := "the webhook answered " + strconv.Itoa(status)
-	if snippet = strings.TrimSpace(out.OneLine(snippet)); snippet != "" {
-		text += ": " + out.Cut(snippet, 120)
+	text := "the webhook returned " + strconv.Itoa(status)
+	if snippet = strings.TrimSpace(output.OneLine(snippet)); snippet != "" {
+		text += ": " + output.Cut(snippet, 120)
 	}
-	return &core.Fault{Code: core.ExitOther, Text: text, Hint: "Only an answer of 2xx counts as delivered. A wrong signature? stagedoor verify says why."}
+	return &core.Fault{
+		Code: core.ExitOther, Text: text,
+		Hint: "Only a 2xx response counts as delivered. To check a signature, use stagedoor verify.",
+	}
 }
 
 func removeWebhook(app *core.App) *cobra.Command {
 	var confirmed string
 	cmd := &cobra.Command{
-		Use: "rm <account>", Short: "Remove an account's webhook", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
-		Long: "Remove an account's webhook. What has not been delivered is not sent any more; events stay in the log and can be replayed to another one.",
+		Use: "rm <account>", Short: "Remove an account's webhook",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
+		Long: `Remove an account's webhook and its secret.
+
+Undelivered events are not sent any more. They stay in the log and can be replayed to another webhook.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			account, err := app.Account(ctx, args[0])
@@ -268,7 +300,9 @@ func removeWebhook(app *core.App) *cobra.Command {
 			if confirmed == account.ID {
 				confirmed = account.Name()
 			}
-			if err := app.Confirm(ctx, "This removes the webhook of "+account.Name()+" and its secret; what waits is not sent any more.", account.Name(), confirmed); err != nil {
+			consequence := "This removes the webhook of " + account.Name() + " and its secret. " +
+				"Undelivered events are not sent any more."
+			if err := app.Confirm(ctx, consequence, account.Name(), confirmed); err != nil {
 				return err
 			}
 			reply, err := app.Send(ctx, http.MethodDelete, hookPath(account.ID, ""), nil, nil)
@@ -282,15 +316,18 @@ func removeWebhook(app *core.App) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&confirmed, "confirm", "", "the account's name or id, to do it without being asked")
+	cmd.Flags().StringVar(&confirmed, "confirm", "", "the account's name or id, to skip the prompt")
 	return cmd
 }
 
-func rotate(app *core.App) *cobra.Command {
+func rotateSecret(app *core.App) *cobra.Command {
 	var overlap time.Duration
 	cmd := &cobra.Command{
-		Use: "rotate <account>", Short: "Give an account's webhook a new signing secret", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
-		Long: "Give an account's webhook a new signing secret. For the time of --overlap deliveries are signed with the old one as well.",
+		Use: "rotate <account>", Short: "Rotate the signing secret of an account's webhook",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
+		Long: `Rotate the signing secret of an account's webhook.
+
+During --overlap, deliveries are also signed with the old secret.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := app.AccountID(cmd.Context(), args[0])
 			if err != nil {
@@ -301,15 +338,16 @@ func rotate(app *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			app.Out.Done("The new secret signs from now on; the old one as well for %s. Store the new one, it is not shown again:", out.Short(overlap))
-			return secretOnly(app, reply, got.Webhook)
+			app.Out.Done("Rotated. Deliveries are also signed with the old secret for %s. "+
+				"Save the new secret now; it will not be shown again:", output.Short(overlap))
+			return printSecret(app, reply, got.Webhook)
 		},
 	}
-	cmd.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "how long the old secret signs as well")
+	cmd.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "how long to sign with the old secret as well")
 	return cmd
 }
 
-// delivery is one attempt to send an event.
+// delivery is an attempt to deliver an event.
 type delivery struct {
 	ID              string    `json:"id"`
 	At              time.Time `json:"at"`
@@ -324,13 +362,16 @@ type delivery struct {
 	Status          int       `json:"status"`
 }
 
-func deliveries(app *core.App) *cobra.Command {
+func listDeliveries(app *core.App) *cobra.Command {
 	var failed bool
 	var event string
 	var limit int
 	cmd := &cobra.Command{
-		Use: "deliveries <account>", Short: "List what was sent to an account's webhook", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
-		Long: "List what was sent to an account's webhook, newest first.\n\nColumns in a pipe: time, delivery id, event, event id, attempt, state, status, milliseconds, why it failed.",
+		Use: "deliveries <account>", Short: "List deliveries to an account's webhook",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
+		Long: `List deliveries to an account's webhook, newest first.
+
+Columns in a pipe: time, delivery id, event, event id, attempt, state, status, milliseconds, error.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := app.AccountID(cmd.Context(), args[0])
 			if err != nil {
@@ -356,34 +397,39 @@ func deliveries(app *core.App) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&failed, "failed", false, "only those that were not accepted")
+	cmd.Flags().BoolVar(&failed, "failed", false, "only failed deliveries")
 	cmd.Flags().StringVar(&event, "event", "", "only events of this kind, or the event with this id")
-	cmd.Flags().IntVar(&limit, "limit", 20, "at most so many, 100 at most")
+	cmd.Flags().IntVar(&limit, "limit", 20, "maximum number of deliveries, up to 100")
 	return cmd
 }
 
 func printDeliveries(app *core.App, list []delivery) {
-	table := out.Table{Columns: out.Columns("when", "event", "event id", ">try", "state", ">status", ">took", "why~"), Empty: "Nothing was sent."}
+	table := output.Table{
+		Columns: output.Columns("when", "event", "event id", ">try", "state", ">status", ">took",
+			"error~"), Empty: "No deliveries.",
+	}
 	if !app.Out.TTY {
-		table.Columns = out.Columns("when", "id", "event", "event id", "try", "state", "status", "took", "why")
+		table.Columns = output.Columns("when", "id", "event", "event id", "try", "state", "status", "took", "error")
 	}
 	for _, d := range list {
 		why := core.Deref(d.Error)
 		if why == "" && d.State == "failed" {
 			why = core.Deref(d.ResponseSnippet)
 		}
-		row := []out.Cell{app.Out.When(d.At)}
+		row := []output.Cell{app.Out.When(d.At)}
 		if !app.Out.TTY {
-			row = append(row, out.Text(d.ID))
+			row = append(row, output.Text(d.ID))
 		}
-		table.Rows = append(table.Rows, append(row, out.Text(d.Event), out.Text(d.EventID), out.Text(strconv.Itoa(d.Attempt)), out.State(d.State), out.Status(d.Status),
-			out.Cell{Text: out.Millis(d.DurationMs), Raw: strconv.FormatFloat(d.DurationMs, 'f', 0, 64)}, out.Text(why)))
+		table.Rows = append(table.Rows, append(row, output.Text(d.Event), output.Text(d.EventID),
+			output.Text(strconv.Itoa(d.Attempt)), output.State(d.State), output.Status(d.Status),
+			output.Cell{Text: output.Millis(d.DurationMs),
+				Raw: strconv.FormatFloat(d.DurationMs, 'f', 0, 64)}, output.Text(why)))
 	}
 	app.Out.Table(table)
 }
 
-// replayOrder are the flags of replay.
-type replayOrder struct {
+// replayOptions are the flags of replay.
+type replayOptions struct {
 	failed       bool
 	since, until string
 	from         string
@@ -391,13 +437,16 @@ type replayOrder struct {
 	events       []string
 }
 
-func replay(app *core.App) *cobra.Command {
-	var o replayOrder
+func replayEvents(app *core.App) *cobra.Command {
+	var o replayOptions
 	cmd := &cobra.Command{
-		Use: "replay <account>", Short: "Send events of the log to an account's webhook again", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
-		Long: `Send events of the log to an account's webhook again, with their first bytes and ids, in order, beside live ones.
+		Use: "replay <account>", Short: "Resend stored events to an account's webhook",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
+		Long: `Resend stored events to an account's webhook, with their original bytes and ids, in order. New events do not
+wait for it.
 
-Say from where: --since a time, --from an event; or name one delivery with --delivery. With --failed only what was not accepted.`,
+Choose the start with --since or --from, or a single delivery with --delivery. With --failed, resend only events that
+were never delivered successfully.`,
 		Example: "  stagedoor webhooks replay Maya --failed --since 1h\n  stagedoor webhooks replay Maya --from evt_01k9x5ahzre4bb3069xb2way0g\n  stagedoor webhooks replay Maya --delivery whd_01k9x5ahzre4bb3069xb2way0g",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := app.AccountID(cmd.Context(), args[0])
@@ -406,27 +455,27 @@ Say from where: --since a time, --from an event; or name one delivery with --del
 			}
 			if o.delivery != "" {
 				reply, err := app.Send(cmd.Context(), http.MethodPost, hookPath(id, "/deliveries/"+url.PathEscape(o.delivery)+"/redeliver"), nil, nil)
-				return sentAgain(app, "It is", args[0], reply, err)
+				return printReplay(app, args[0], reply, err)
 			}
-			body, err := o.body(app)
+			body, err := o.requestBody(app)
 			if err != nil {
 				return err
 			}
 			reply, err := app.Send(cmd.Context(), http.MethodPost, hookPath(id, "/replay"), body, nil)
-			return sentAgain(app, "They are", args[0], reply, err)
+			return printReplay(app, args[0], reply, err)
 		},
 	}
-	cmd.Flags().BoolVar(&o.failed, "failed", false, "only events that were not accepted")
-	cmd.Flags().StringVar(&o.since, "since", "", "from this time on: 15m, 1h, 2d, or a time in RFC 3339")
-	cmd.Flags().StringVar(&o.until, "until", "", "up to this time")
-	cmd.Flags().StringVar(&o.from, "from", "", "from this event on")
-	cmd.Flags().StringVar(&o.delivery, "delivery", "", "the event of this delivery, once")
+	cmd.Flags().BoolVar(&o.failed, "failed", false, "only events that were never delivered successfully")
+	cmd.Flags().StringVar(&o.since, "since", "", "start at 15m, 1h or 2d ago, or at a time (RFC 3339)")
+	cmd.Flags().StringVar(&o.until, "until", "", "end at this time")
+	cmd.Flags().StringVar(&o.from, "from", "", "start at this event")
+	cmd.Flags().StringVar(&o.delivery, "delivery", "", "resend only the event of this delivery")
 	cmd.Flags().StringSliceVar(&o.events, "events", nil, "only these kinds")
 	cmd.MarkFlagsMutuallyExclusive("since", "from", "delivery")
 	return cmd
 }
 
-func (o replayOrder) body(app *core.App) (map[string]any, error) {
+func (o replayOptions) requestBody(app *core.App) (map[string]any, error) {
 	body := map[string]any{}
 	switch {
 	case o.from != "":
@@ -438,7 +487,7 @@ func (o replayOrder) body(app *core.App) (map[string]any, error) {
 		}
 		body["fromTime"] = at.UTC().Format(time.RFC3339Nano)
 	default:
-		return nil, core.UsageHint("Add --since 1h, or --from evt_….", "say from where on to send again")
+		return nil, core.UsageHint("Add --since 1h or --from evt_….", "the start of the replay is required")
 	}
 	if o.until != "" {
 		at, err := app.Since(o.until)
@@ -456,7 +505,7 @@ func (o replayOrder) body(app *core.App) (map[string]any, error) {
 	return body, nil
 }
 
-func sentAgain(app *core.App, who, account string, reply core.Reply, err error) error {
+func printReplay(app *core.App, account string, reply core.Reply, err error) error {
 	if err != nil {
 		return err
 	}
@@ -464,12 +513,13 @@ func sentAgain(app *core.App, who, account string, reply core.Reply, err error) 
 		app.Out.Body(reply.Body)
 		return nil
 	}
-	app.Out.Done("%s on the way. Watch: stagedoor webhooks deliveries %s", who, core.Quote(account))
+	app.Out.Done("Replay started. Watch it: stagedoor webhooks deliveries %s", core.Quote(account))
 	return nil
 }
 
-// labels are the names of accounts by id, for tables that only have ids; without the right to read them, ids must do.
-func labels(ctx context.Context, app *core.App) map[string]string {
+// accountNames returns account names by id, for tables that have only ids. It returns an empty map if the request
+// fails, for example for a key without accounts:read.
+func accountNames(ctx context.Context, app *core.App) map[string]string {
 	var got struct{ Accounts []core.Account }
 	names := map[string]string{}
 	if _, err := app.Get(ctx, "/v1/accounts", url.Values{"limit": {"100"}}, &got); err != nil {

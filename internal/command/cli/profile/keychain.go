@@ -10,19 +10,20 @@ import (
 	"github.com/zalando/go-keyring"
 )
 
-// Keychain keeps keys by the name of their profile. The operating system's and a file of one's own are the two there are.
+// Keychain stores API keys by profile name. The implementations are the system keychain and a file.
 type Keychain interface {
 	Get(name string) (string, error)
-	// Set says where the key is now.
+	// Set returns where the key is stored, for messages.
 	Set(name, key string) (where string, err error)
-	// Delete is content when there is none.
+	// Delete returns nil if there is no such key.
 	Delete(name string) error
 }
 
-// service is the name under which the keychain lists our keys.
+// service is the name of this program in the system keychain.
 const service = "stagedoor"
 
-// system is the keychain of the operating system. Machines without one, such as servers and containers, use the fallback.
+// system is the keychain of the operating system. Where that does not work, as on servers and in containers,
+// it uses the fallback.
 type system struct{ fallback fileChain }
 
 func (s system) Get(name string) (string, error) {
@@ -37,17 +38,16 @@ func (s system) Set(name, key string) (string, error) {
 	if err := keyring.Set(service, name, key); err != nil {
 		return s.fallback.Set(name, key)
 	}
-	// An older copy in the file would outlive the next logout.
-	return "the system's keychain", s.fallback.Delete(name)
+	// Delete an older copy from the file.
+	return "the system keychain", s.fallback.Delete(name)
 }
 
 func (s system) Delete(name string) error {
-	// Without a keychain there is nothing in it.
-	_ = keyring.Delete(service, name)
+	_ = keyring.Delete(service, name) // fails if there is no keychain; then the key is in the file
 	return s.fallback.Delete(name)
 }
 
-// fileChain is a file of keys that only its owner can read.
+// fileChain is a JSON file of keys. It refuses to read a file that other users can read.
 type fileChain struct{ path string }
 
 func (f fileChain) read() (map[string]string, error) {
@@ -60,14 +60,14 @@ func (f fileChain) read() (map[string]string, error) {
 		return nil, fmt.Errorf("read keys: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("%s can be read by others; run: chmod 600 %s", f.path, f.path)
+		return nil, fmt.Errorf("other users can read %s; run: chmod 600 %s", f.path, f.path)
 	}
 	text, err := os.ReadFile(f.path)
 	if err != nil {
 		return nil, fmt.Errorf("read keys: %w", err)
 	}
 	if err := json.Unmarshal(text, &keys); err != nil {
-		return nil, fmt.Errorf("%s is not what this program wrote; move it away and log in again", f.path)
+		return nil, fmt.Errorf("%s is damaged; move it away and log in again", f.path)
 	}
 	return keys, nil
 }
@@ -78,7 +78,7 @@ func (f fileChain) Get(name string) (string, error) {
 		return "", err
 	}
 	if keys[name] == "" {
-		return "", errors.New("its key is no longer in the keychain; log in again")
+		return "", errors.New("the key is no longer in the keychain; log in again")
 	}
 	return keys[name], nil
 }

@@ -1,7 +1,7 @@
-// Package profile keeps who somebody is on this machine: named profiles, each with a server, an organisation and an API key.
+// Package profile stores named profiles on the user's machine, each with a server, an organisation and an API key.
 //
-// Keys are in the keychain of the operating system, or, where there is none, in a file that only their owner can read. Everything
-// else is in config.json under the user's configuration. Start at Store.
+// Keys are in the system keychain, or in a file that only its owner can read. Everything else is in config.json in the
+// user's configuration directory. It sends no requests; core.App decides which profile a command uses. Start at Store.
 package profile
 
 import (
@@ -18,41 +18,40 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
-// DefaultURL is the server when nothing names one: where `make up` and `stagedoor dev` run it.
+// DefaultURL is the server that `make up` and `stagedoor dev` start.
 const DefaultURL = "http://127.0.0.1:18080"
 
-// Profile is an identity that commands act under.
+// Profile is the identity of a command.
 type Profile struct {
-	// Name is empty for a key that came from the environment.
+	// Name is empty for a key from the environment.
 	Name string `json:"-"`
-	// BaseURL is the server's origin. A key is never sent to another one unless --base-url says so.
+	// BaseURL is the server's origin. The key is sent to no other server unless --base-url is set.
 	BaseURL string `json:"baseUrl"`
-	// OrgID and OrgName are the organisation, Env is sandbox or live.
+	// OrgID and OrgName identify the organisation. Env is sandbox or live.
 	OrgID   string `json:"orgId"`
 	OrgName string `json:"orgName"`
 	Env     string `json:"environment"`
-	// KeyID and KeyPrefix name the key without giving it away.
+	// KeyID and KeyPrefix identify the key and may be shown.
 	KeyID     string `json:"keyId"`
 	KeyPrefix string `json:"keyPrefix"`
-	// Key is the API key itself; it is stored elsewhere.
+	// Key is the API key. It is stored in the keychain, not in config.json.
 	Key secret.String `json:"-"`
-	// ConfigDir and StateDir are where this program keeps settings, and what it can lose.
+	// ConfigDir holds settings, StateDir holds data that can be lost.
 	ConfigDir string `json:"-"`
 	StateDir  string `json:"-"`
 }
 
-// ErrNone is returned when there is no such profile, or no key for it.
+// ErrNone means that there is no such profile.
 var ErrNone = errors.New("no such profile")
 
-// Store is the profiles of a user.
+// Store holds the profiles of a user.
 type Store struct {
-	// ConfigDir holds config.json and, without a keychain, credentials.json; StateDir holds cursors.
+	// ConfigDir holds config.json and, without a keychain, credentials.json. StateDir holds checkpoints of listen.
 	ConfigDir, StateDir string
-	// Keys is where keys are kept.
-	Keys Keychain
+	Keys                Keychain
 }
 
-// Open finds the user's profiles by their environment; nothing is read or made yet.
+// Open locates the user's profiles by HOME and the XDG variables. It neither reads nor creates files.
 func Open(env map[string]string) (*Store, error) {
 	config, state := env["XDG_CONFIG_HOME"], env["XDG_STATE_HOME"]
 	if home := env["HOME"]; home != "" {
@@ -64,7 +63,7 @@ func Open(env map[string]string) (*Store, error) {
 		}
 	}
 	if config == "" || state == "" {
-		return nil, errors.New("neither HOME nor XDG_CONFIG_HOME and XDG_STATE_HOME are set, so there is no place for profiles")
+		return nil, errors.New("set HOME, or XDG_CONFIG_HOME and XDG_STATE_HOME, to store profiles")
 	}
 	s := &Store{ConfigDir: filepath.Join(config, "stagedoor"), StateDir: filepath.Join(state, "stagedoor")}
 	file := fileChain{filepath.Join(s.ConfigDir, "credentials.json")}
@@ -75,7 +74,7 @@ func Open(env map[string]string) (*Store, error) {
 	return s, nil
 }
 
-// config is the file of profiles.
+// config is the content of config.json.
 type config struct {
 	Current  string             `json:"current"`
 	Profiles map[string]Profile `json:"profiles"`
@@ -91,7 +90,7 @@ func (s *Store) read() (config, error) {
 		return c, fmt.Errorf("read profiles: %w", err)
 	}
 	if err := json.Unmarshal(text, &c); err != nil {
-		return c, fmt.Errorf("%s is not what this program wrote; move it away and log in again: %w", s.path(), err)
+		return c, fmt.Errorf("%s is damaged; move it away and log in again: %w", s.path(), err)
 	}
 	if c.Profiles == nil {
 		c.Profiles = map[string]Profile{}
@@ -101,7 +100,7 @@ func (s *Store) read() (config, error) {
 
 func (s *Store) path() string { return filepath.Join(s.ConfigDir, "config.json") }
 
-// List returns all profiles by name, without their keys, and the name of the current one.
+// List returns all profiles in the order of their names, without their keys, and the name of the current one.
 func (s *Store) List() (profiles []Profile, current string, err error) {
 	c, err := s.read()
 	if err != nil {
@@ -115,7 +114,8 @@ func (s *Store) List() (profiles []Profile, current string, err error) {
 	return profiles, c.Current, nil
 }
 
-// Get reads a profile with its key; an empty name is the current one.
+// Get returns a profile with its key. An empty name means the current one. It returns ErrNone if there
+// is no such profile.
 func (s *Store) Get(name string) (Profile, error) {
 	c, err := s.read()
 	if err != nil {
@@ -136,14 +136,14 @@ func (s *Store) Get(name string) (Profile, error) {
 	return p, nil
 }
 
-// Save writes a profile and its key, and makes it the current one. It says where the key is kept.
+// Save stores a profile and its key and makes it the current one. It returns where the key is stored.
 func (s *Store) Save(p Profile) (where string, err error) {
 	c, err := s.read()
 	if err != nil {
 		return "", err
 	}
 	if where, err = s.Keys.Set(p.Name, p.Key.Reveal()); err != nil {
-		return "", fmt.Errorf("keep the key of %s: %w", p.Name, err)
+		return "", fmt.Errorf("store the key of %s: %w", p.Name, err)
 	}
 	c.Profiles[p.Name], c.Current = p, p.Name
 	return where, s.write(c)
@@ -162,7 +162,7 @@ func (s *Store) Use(name string) error {
 	return s.write(c)
 }
 
-// Remove forgets a profile and its key. Another one does not become current by itself.
+// Remove deletes a profile and its key. If it was the current one, there is no current profile afterwards.
 func (s *Store) Remove(name string) error {
 	c, err := s.read()
 	if err != nil {
@@ -172,7 +172,7 @@ func (s *Store) Remove(name string) error {
 		return ErrNone
 	}
 	if err := s.Keys.Delete(name); err != nil {
-		return fmt.Errorf("forget the key of %s: %w", name, err)
+		return fmt.Errorf("delete the key of %s: %w", name, err)
 	}
 	delete(c.Profiles, name)
 	if c.Current == name {
@@ -189,13 +189,14 @@ func (s *Store) write(c config) error {
 	return WriteFile(s.path(), append(text, '\n'))
 }
 
-// WriteFile replaces a file as a whole, readable by its owner only: a crash leaves the old one or the new one.
+// WriteFile replaces a file atomically: after a crash it has the old or the new content. Only its owner can read it.
+// Missing directories are created.
 func WriteFile(path string, text []byte) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make %s: %w", dir, err)
+		return fmt.Errorf("create %s: %w", dir, err)
 	}
-	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+"-*") // made with 0600
+	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+"-*") // with mode 0600
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
@@ -213,7 +214,7 @@ func WriteFile(path string, text []byte) error {
 	return nil
 }
 
-// Prefix is the part of a key that may be shown: its kind and the first four letters.
+// Prefix returns the part of a key that may be shown: its kind and the next four characters.
 func Prefix(key string) string {
 	kind := strings.LastIndexByte(key, '_') + 1
 	return key[:min(len(key), kind+4)]

@@ -20,7 +20,8 @@ func open(t *testing.T) *profile.Store {
 	return s
 }
 
-// A profile comes back as it was saved, its key is in no file that others can read, and nothing of it stays when it is removed.
+// TestProfiles checks that a profile is read as saved, that only its owner can read its key, and that
+// Remove leaves no key.
 func TestProfiles(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -38,7 +39,7 @@ func TestProfiles(t *testing.T) {
 		}
 	}
 	if p, err := s.Get(""); err != nil || p.Name != "two" || p.Key.Reveal() != "sd_sandbox_two" {
-		t.Fatalf("the current one: %v %v", p.Name, err)
+		t.Fatalf("current profile: %v %v", p.Name, err)
 	}
 	if err := s.Use("one"); err != nil {
 		t.Fatal(err)
@@ -48,7 +49,7 @@ func TestProfiles(t *testing.T) {
 	}
 	profiles, current, err := s.List()
 	if err != nil || len(profiles) != 1 || current != "" {
-		t.Fatalf("after removing the current one: %v %q %v", profiles, current, err)
+		t.Fatalf("after removing the current profile: %v %q %v", profiles, current, err)
 	}
 	files, err := filepath.Glob(filepath.Join(s.ConfigDir, "*"))
 	if err != nil {
@@ -61,8 +62,7 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// A file of keys that others can read is not used.
-func TestKeysThatOthersCanRead(t *testing.T) {
+func TestKeyFileReadableByOthersIsRejected(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	where, err := s.Save(profile.Profile{Name: "one", Key: secret.New("sd_sandbox_one")})
@@ -77,7 +77,6 @@ func TestKeysThatOthersCanRead(t *testing.T) {
 	}
 }
 
-// What is shown of a key does not give it away.
 func TestPrefix(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string]string{"sd_sandbox_jnsVLaD33kT34": "sd_sandbox_jnsV", "sd_live_ab": "sd_live_ab", "": "", "short": "shor"} {

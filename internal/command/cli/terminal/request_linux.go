@@ -2,7 +2,7 @@ package terminal
 
 import "golang.org/x/sys/unix"
 
-// How the state of a terminal is read and written.
+// ioctl requests that read and write the state of a terminal.
 const (
 	read  = unix.TCGETS
 	write = unix.TCSETS

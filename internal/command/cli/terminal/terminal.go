@@ -1,3 +1,3 @@
-// Package terminal changes how a terminal takes what is typed, and puts it back. Ctrl-C stays what it is, which is why
-// golang.org/x/term, whose raw mode takes it away, is not enough.
+// Package terminal changes the input mode of a terminal and restores it. Ctrl-C keeps working, unlike in the
+// raw mode of golang.org/x/term.
 package terminal

@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mute stops showing what is typed.
+// Mute turns off echo. The caller calls restore.
 func Mute(file *os.File) (restore func(), err error) {
 	return change(file, func(state *unix.Termios) { state.Lflag &^= unix.ECHO })
 }
 
-// Keys gives each key at once, without Enter, and does not show it. A read ends after a tenth of a second also without a key: one that
-// waits could not be broken off.
+// Keys makes reads return each key immediately, without Enter and without echo. A read without a key returns after 0.1
+// s, because a blocking read could not be interrupted.
 func Keys(file *os.File) (restore func(), err error) {
 	return change(file, func(state *unix.Termios) {
 		state.Lflag &^= unix.ICANON | unix.ECHO
@@ -22,19 +22,19 @@ func Keys(file *os.File) (restore func(), err error) {
 	})
 }
 
-// Shows says whether what is typed is shown.
+// Shows reports whether echo is on.
 func Shows(file *os.File) bool {
 	state, err := unix.IoctlGetTermios(int(file.Fd()), read)
 	return err == nil && state.Lflag&unix.ECHO != 0
 }
 
-func change(file *os.File, to func(*unix.Termios)) (restore func(), err error) {
+func change(file *os.File, edit func(*unix.Termios)) (restore func(), err error) {
 	before, err := unix.IoctlGetTermios(int(file.Fd()), read)
 	if err != nil {
 		return nil, err
 	}
 	after := *before
-	to(&after)
+	edit(&after)
 	if err := unix.IoctlSetTermios(int(file.Fd()), write, &after); err != nil {
 		return nil, err
 	}

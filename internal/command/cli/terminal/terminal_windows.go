@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Mute stops showing what is typed.
+// Mute turns off echo. The caller calls restore.
 func Mute(file *os.File) (restore func(), err error) {
 	console := windows.Handle(file.Fd())
 	var before uint32
@@ -20,10 +20,10 @@ func Mute(file *os.File) (restore func(), err error) {
 	return func() { _ = windows.SetConsoleMode(console, before) }, nil
 }
 
-// Keys is not to be had: a console's read cannot be broken off.
+// Keys is not supported: a console read cannot be interrupted.
 func Keys(*os.File) (restore func(), err error) { return nil, errors.ErrUnsupported }
 
-// Shows says whether what is typed is shown.
+// Shows reports whether echo is on.
 func Shows(file *os.File) bool {
 	var mode uint32
 	return windows.GetConsoleMode(windows.Handle(file.Fd()), &mode) == nil && mode&windows.ENABLE_ECHO_INPUT != 0

@@ -17,9 +17,9 @@ import type {
 
 /** What accounts.listAudit takes. */
 export interface AccountsListAuditParams {
-  /** How many entries. Default: 50. */
+  /** The maximum number of entries. Default: 50. */
   limit?: number;
-  /** nextCursor of the page before. */
+  /** nextCursor of the previous page. */
   cursor?: string;
 }
 
@@ -35,41 +35,42 @@ export interface AccountsListParams {
     | "restricted"
     | "paused"
     | "attention";
-  /** Only accounts with this id of yours. */
+  /** Only accounts with this reference id (your own identifier). */
   reference_id?: string;
   /** Only accounts with this label. */
   label?: string;
-  /** Only accounts that have this in their label, names or ids, whatever its case. */
+  /** Only accounts whose label, names or ids contain this text. Case is ignored. */
   q?: string;
-  /** label and lastSeen (the newest first) come in pages: give limit as well. Default: "created". */
+  /** label and lastSeen (newest first) require limit. Default: "created". */
   order?: "created" | "label" | "lastSeen";
-  /** Also how often each account was called: calls24h and activity. */
+  /** Include how often each account was called: calls24h and activity. */
   activity?: boolean;
-  /** Also how many accounts there are in each state, of all that the filters but state choose. */
+  /** Include the number of accounts in each state. All filters except state apply to it. */
   counts?: boolean;
-  /** How many accounts. Left out, all of them. */
+  /** The maximum number of accounts. Default: all. */
   limit?: number;
-  /** nextCursor of the page before, with the same order. */
+  /** nextCursor of the previous page, with the same order. */
   cursor?: string;
 }
 
 /** What accounts.reauthenticate takes. */
 export interface AccountsReauthenticateParams {
-  /** End an open attempt for this account instead of being refused. */
+  /** Cancel an open attempt for this account instead of refusing the request. */
   supersede?: boolean;
 }
 
 /** What accounts.update takes. */
 export interface AccountsUpdateParams {
-  /** A name for the account, for yourselves. */
+  /** Your own name for the account. */
   label?: string;
-  /** Names and values of your own; they replace all there were. */
+  /** Your own metadata. It replaces all existing metadata. */
   metadata?: Record<string, string>;
-  /** The region by which all of the account's traffic leaves from now on. The session is probed through it at once. */
-  proxyCountry?: "us" | "uk";
   /**
-   * False destroys the credentials that are kept. True is not possible here: connect the account again and give them.
+   * The region through which all traffic of the account leaves from now on. The session is checked through it
+   * immediately.
    */
+  proxyCountry?: "us" | "uk";
+  /** False destroys the stored credentials. True is rejected: connect the account again with its credentials. */
   rememberCredentials?: boolean;
 }
 
@@ -82,10 +83,10 @@ export class AccountsGroup {
   }
 
   /**
-   * Make a link to connect an account again.
+   * Create a link to reconnect an account.
    *
-   * A connect session for this account, open for 24 hours. Send `session.url` to the creator. The account keeps its
-   * region, label, metadata and credentials unless the creator changes them. For a link with settings of its own, use
+   * Creates a connect session for this account, open for 24 hours. Send `session.url` to the creator. The account keeps
+   * its region, label, metadata and credentials unless the creator changes them. For a link with other settings, use
    * `POST /v1/connect/sessions` with `account_id`.
    *
    * Needs the scope `accounts:write`.
@@ -106,13 +107,13 @@ export class AccountsGroup {
   /**
    * Disconnect an account.
    *
-   * Ends the session on the platform if that can be done, cancels open attempts, and destroys the account's data key,
-   * so that nothing that was sealed with it can ever be read again. When this has answered, no call with the account
-   * can start, on any server. What its events and deliveries said is deleted as well. The proof is at `GET
+   * Ends the session on the platform if possible, cancels open attempts, and destroys the account's data key, so that
+   * data encrypted with it can never be read again. After the response no call with the account can start on any
+   * server. The contents of its events and deliveries are deleted as well. The proof is at `GET
    * /v1/accounts/{id}/purge-receipt`.
    *
-   * Needs the scope `accounts:write`. It works when the quotas are used up: it counts against neither the minute nor
-   * the month, but together with its like against 60 calls a minute per organisation.
+   * Needs the scope `accounts:write`. It works when the quotas are used up: it counts towards neither the minute nor
+   * the month, but towards a separate limit of 60 such calls a minute per organisation.
    */
   disconnect(accountId: string, options?: CallOptions): Promise<AccountDisconnected> {
     return this.transport.json<AccountDisconnected>(
@@ -127,8 +128,8 @@ export class AccountsGroup {
   /**
    * Get an account.
    *
-   * Where the account stands: `state` and `stateReason` say what is the matter, `userAction` what a person must do
-   * about it. It does not ask the platform.
+   * The state of the account: `state` and `stateReason` say what is wrong, `userAction` says what a person must do.
+   * This call does not contact the platform.
    *
    * Needs the scope `accounts:read`.
    */
@@ -139,10 +140,10 @@ export class AccountsGroup {
   }
 
   /**
-   * The creator's own profile.
+   * Get the creator's profile.
    *
-   * Asks the platform, through the account's region, so it proves that the session works. It counts as a read of the
-   * account. 410 means that the session is gone and a person must connect the account again, at `reconnect.url`.
+   * Asks the platform, through the account's region, so a response proves that the session works. It counts as a read
+   * of the account. 410 means that the session was lost and a person must reconnect the account at `reconnect.url`.
    *
    * Needs the scope `accounts:read`.
    */
@@ -153,10 +154,10 @@ export class AccountsGroup {
   }
 
   /**
-   * Proof that an account was destroyed.
+   * Get the deletion receipt of an account.
    *
-   * The signed receipt of a disconnected account. It can be checked without us, with the service's public receipt key.
-   * Of an account that is still connected, or whose destruction is not finished yet, there is none: 404.
+   * The signed receipt of a disconnected account. You can check it offline with the service's public receipt key. The
+   * response is 404 while the account is connected or its deletion is in progress.
    *
    * Needs the scope `accounts:read`.
    */
@@ -173,9 +174,9 @@ export class AccountsGroup {
   /**
    * List accounts.
    *
-   * The organisation's connected accounts. Without `limit` all of them come in one answer, written as they are read;
-   * with it they come in pages: send `nextCursor` back as `cursor`. Filters can be combined. A key with `accountIds`
-   * sees only those. With `Accept: text/csv` it is a sheet.
+   * The organisation's connected accounts. Without `limit` one response has all of them; with `limit` it has one page:
+   * send `nextCursor` as `cursor` for the next. Filters can be combined. A key with `accountIds` sees only those
+   * accounts. With `Accept: text/csv` the response is CSV.
    *
    * Needs the scope `accounts:read`.
    */
@@ -201,9 +202,9 @@ export class AccountsGroup {
   }
 
   /**
-   * Audit log of an account.
+   * List audit entries of an account.
    *
-   * Who did what to the account, newest first. It stays readable when the account is disconnected.
+   * Who changed what for the account, newest first. The entries stay readable after the account is disconnected.
    *
    * Needs the scope `accounts:read`.
    */
@@ -218,7 +219,7 @@ export class AccountsGroup {
     );
   }
 
-  /** Audit log of an account. All there is, however many pages it takes. */
+  /** List audit entries of an account. All there is, however many pages it takes. */
   listAuditAll(
     accountId: string,
     params?: AccountsListAuditParams,
@@ -234,11 +235,11 @@ export class AccountsGroup {
   /**
    * Pause an account.
    *
-   * Calls are refused with `account-paused`, and nothing is sent to the platform, until it is resumed. The session is
-   * kept. Pausing again changes nothing.
+   * Calls are refused with `account-paused`, and nothing is sent to the platform, until the account is resumed. The
+   * session is kept. Pausing again changes nothing.
    *
-   * Needs the scope `accounts:write`. It works when the quotas are used up: it counts against neither the minute nor
-   * the month, but together with its like against 60 calls a minute per organisation.
+   * Needs the scope `accounts:write`. It works when the quotas are used up: it counts towards neither the minute nor
+   * the month, but towards a separate limit of 60 such calls a minute per organisation.
    */
   pause(accountId: string, options?: CallOptions): Promise<Account> {
     return this.transport
@@ -254,9 +255,9 @@ export class AccountsGroup {
   }
 
   /**
-   * Sign in again from sealed credentials.
+   * Sign in again with stored credentials.
    *
-   * Starts an attempt of kind reauth with the credentials that were remembered. It counts against no limit of attempts.
+   * Starts an attempt of kind `reauth` with the stored credentials. It does not count towards the limit of attempts.
    *
    * Needs the scope `accounts:write`.
    */
@@ -275,8 +276,8 @@ export class AccountsGroup {
   /**
    * Resume an account.
    *
-   * The account becomes `connecting`, or `reconnect_required` if its session died meanwhile. Resuming one that is not
-   * paused changes nothing.
+   * The account becomes `connecting`, or `reconnect_required` if it lost its session while it was paused. Resuming an
+   * account that is not paused changes nothing.
    *
    * Needs the scope `accounts:write`.
    */
@@ -296,8 +297,8 @@ export class AccountsGroup {
   /**
    * Update an account.
    *
-   * Changes the label, the region, the metadata, or forgets the credentials; what is left out stays. After a change of
-   * region the platform may want the creator to sign in again; the state tells.
+   * Changes the label, the region or the metadata, or deletes the credentials. Omitted fields stay unchanged. After a
+   * change of region the platform may require the creator to sign in again; `state` shows it.
    *
    * Needs the scope `accounts:write`.
    */

@@ -6,19 +6,19 @@ import type { AuditEntry, AuditPage } from "../types.js";
 
 /** What audit.list takes. */
 export interface AuditListParams {
-  /** Only this action, such as key.mint. */
+  /** Only this action, for example key.mint. */
   action?: string;
-  /** Only what this key, member or operator did, by its id. */
+  /** Only changes by the key, member or operator with this id. */
   actorId?: string;
-  /** Only what was done to this, by its id. */
+  /** Only changes to the object with this id. */
   target?: string;
-  /** Only entries of then or later. */
+  /** Only entries from this time or later. */
   since?: string;
-  /** Only entries of before. */
+  /** Only entries from before this time. */
   until?: string;
-  /** How many entries: up to 100, and 50 if it is left out; of a sheet up to 10000, and as many if it is left out. */
+  /** The maximum number of entries. JSON: up to 100. Default: 50. CSV: up to 10000. Default: 10000. */
   limit?: number;
-  /** nextCursor of the page before. */
+  /** nextCursor of the previous page. */
   cursor?: string;
 }
 
@@ -31,11 +31,11 @@ export class AuditGroup {
   }
 
   /**
-   * Audit log.
+   * List audit entries.
    *
-   * Who changed what in the organisation, newest first. Filters can be combined. A key with `accountIds` sees nothing
-   * of other accounts, so its pages can be shorter than `limit`. With `Accept: text/csv` it is a sheet, of up to 10,000
-   * entries.
+   * Who changed what in the organisation, newest first. Filters can be combined. A key with `accountIds` does not see
+   * entries of other accounts, so its pages can be shorter than `limit`. With `Accept: text/csv` the response is CSV
+   * with up to 10,000 entries.
    *
    * Needs the scope `me:read`.
    */
@@ -51,7 +51,7 @@ export class AuditGroup {
     );
   }
 
-  /** Audit log. All there is, however many pages it takes. */
+  /** List audit entries. All there is, however many pages it takes. */
   listAll(params?: AuditListParams, options?: CallOptions): AsyncGenerator<AuditEntry, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),

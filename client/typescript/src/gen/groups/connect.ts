@@ -16,35 +16,35 @@ import type {
 /** What connect.cookie takes. */
 export interface ConnectCookieParams {
   /**
-   * The account to reconnect. Left out, whichever account signs in is connected, or refreshed if it is connected
-   * already.
+   * The account to reconnect. Default: the account that signs in is connected, or refreshed if it is already connected.
    */
   account_id?: string;
   /** A Cookie header, a JSON export of a browser extension, or a Netscape cookies.txt. */
   cookie?: string;
   /**
-   * The form that browser extensions export. Members that are not used are ignored. Exactly one of cookie and cookies.
+   * Cookies in the form that browser extensions export. Unknown members are ignored. Send exactly one of cookie and
+   * cookies.
    */
   cookies?: Cookie[];
-  /** Headers that the platform ties to the session; GET /v1/connect/flows names them. */
+  /** Headers that the platform ties to the session. GET /v1/connect/flows lists them. */
   headers?: Record<string, string>;
-  /** A name for the account, for yourselves. Left out, an account that is connected already keeps its own. */
+  /** Your own name for the account. Default: an account that is already connected keeps its label. */
   label?: string;
   /**
-   * Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account that is connected
-   * already keeps its own.
+   * Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters). Default: an account that
+   * is already connected keeps its metadata.
    */
   metadata?: Record<string, string>;
   /**
-   * The region by which all of the account's traffic leaves. Left out, an account that is connected already keeps its
-   * own, and a new one gets us.
+   * The region through which all traffic of the account leaves. Default: us for a new account; an account that is
+   * already connected keeps its region.
    */
   proxy_country?: "us" | "uk";
-  /** Your own id of the creator; it stays with the account. */
+  /** Your own identifier for the creator. It is stored with the account. */
   reference_id?: string;
-  /** End an open attempt for the same login instead of being refused. */
+  /** Cancel an open attempt for the same login instead of refusing the request. */
   supersede?: boolean;
-  /** The browser's name, as it sent it with these cookies. */
+  /** The User-Agent that the browser sent with these cookies. */
   user_agent: string;
 }
 
@@ -52,65 +52,69 @@ export interface ConnectCookieParams {
 export interface ConnectCreateSessionParams {
   /** The account to reconnect. */
   account_id?: string;
-  /** Origins that may show the page in a frame and get its messages. */
+  /** Origins that may embed the page in a frame and receive its messages. */
   allowed_origins?: string[];
-  /** Not supported: this service sends no mail. Send url to the creator yourself. */
+  /**
+   * Deprecated: an email address is rejected, because this service sends no email. Send url to the creator yourself.
+   */
   deliver?: LinkDelivery;
-  /** Left out, 1800. */
+  /** Default: 1800. */
   expires_in_sec?: number;
-  /** Ways to connect that the page offers: credentials, mobile_app. Left out, both. */
+  /** The connect methods that the page offers: credentials, mobile_app. Default: both. */
   kinds?: string[];
   label?: string;
-  /** Left out, the creator's browser decides. */
+  /** Default: the language of the creator's browser. */
   locale?: "en" | "es";
   proxy_country?: "us" | "uk";
   reference_id?: string;
-  /** Left out, the creator is asked. */
+  /** Default: ask. */
   remember_credentials?: "ask" | "always" | "never";
-  /** Where the creator's browser goes in the end, with status, account_id, reference_id and session_id in the query. */
+  /**
+   * The address to which the creator's browser goes at the end, with status, account_id, reference_id and session_id in
+   * the query.
+   */
   return_url?: string;
 }
 
 /** What connect.curl takes. */
 export interface ConnectCurlParams {
   /**
-   * The account to reconnect. Left out, whichever account signs in is connected, or refreshed if it is connected
-   * already.
+   * The account to reconnect. Default: the account that signs in is connected, or refreshed if it is already connected.
    */
   account_id?: string;
-  /** A browser's Copy as cURL (bash, cmd or PowerShell). It is read, never executed. */
+  /** The command from the browser's Copy as cURL (bash, cmd or PowerShell). It is parsed, never executed. */
   curl: string;
-  /** Only say what was found; nothing is stored or counted. */
+  /** Only report what was found. Nothing is stored or counted. */
   dry_run?: boolean;
-  /** A name for the account, for yourselves. Left out, an account that is connected already keeps its own. */
+  /** Your own name for the account. Default: an account that is already connected keeps its label. */
   label?: string;
   /**
-   * Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account that is connected
-   * already keeps its own.
+   * Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters). Default: an account that
+   * is already connected keeps its metadata.
    */
   metadata?: Record<string, string>;
   /**
-   * The region by which all of the account's traffic leaves. Left out, an account that is connected already keeps its
-   * own, and a new one gets us.
+   * The region through which all traffic of the account leaves. Default: us for a new account; an account that is
+   * already connected keeps its region.
    */
   proxy_country?: "us" | "uk";
-  /** Your own id of the creator; it stays with the account. */
+  /** Your own identifier for the creator. It is stored with the account. */
   reference_id?: string;
-  /** End an open attempt for the same login instead of being refused. */
+  /** Cancel an open attempt for the same login instead of refusing the request. */
   supersede?: boolean;
 }
 
 /** What connect.getAttempt takes. */
 export interface ConnectGetAttemptParams {
-  /** The same as Prefer: wait=N. */
+  /** Same as Prefer: wait=N. */
   wait?: number;
 }
 
 /** What connect.getFunnel takes. */
 export interface ConnectGetFunnelParams {
-  /** From when on. Left out, and at the earliest, 7 days ago. */
+  /** The start of the period, at most 7 days ago. Default: 7 days ago. */
   since?: string;
-  /** Until when. Left out, now. */
+  /** The end of the period. Default: now. */
   until?: string;
 }
 
@@ -130,7 +134,7 @@ export interface ConnectListAttemptsParams {
   reference_id?: string;
   /** Default: 50. */
   limit?: number;
-  /** nextCursor of the page before. */
+  /** nextCursor of the previous page. */
   cursor?: string;
 }
 
@@ -138,99 +142,97 @@ export interface ConnectListAttemptsParams {
 export interface ConnectListSessionsParams {
   /** Only links in this status. */
   status?: "open" | "in_progress" | "success" | "exited" | "expired";
-  /** Only links with this id of yours. */
+  /** Only links with this reference id (your own identifier). */
   reference_id?: string;
-  /** How many links. Default: 50. */
+  /** The maximum number of links. Default: 50. */
   limit?: number;
-  /** nextCursor of the page before. */
+  /** nextCursor of the previous page. */
   cursor?: string;
 }
 
 /** What connect.login takes. */
 export interface ConnectLoginParams {
   /**
-   * The account to reconnect. Left out, whichever account signs in is connected, or refreshed if it is connected
-   * already.
+   * The account to reconnect. Default: the account that signs in is connected, or refreshed if it is already connected.
    */
   account_id?: string;
-  /** mobile_app lets the creator approve on their own phone. Default: "credentials". */
+  /** mobile_app: the creator approves on their own phone. Default: "credentials". */
   auth_type?: "credentials" | "mobile_app";
   /** Required for credentials. */
   email?: string;
-  /** A name for the account, for yourselves. Left out, an account that is connected already keeps its own. */
+  /** Your own name for the account. Default: an account that is already connected keeps its label. */
   label?: string;
   /**
-   * Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account that is connected
-   * already keeps its own.
+   * Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters). Default: an account that
+   * is already connected keeps its metadata.
    */
   metadata?: Record<string, string>;
   /**
-   * Required for credentials. It is sealed at once and destroyed when the attempt ends, unless remember_credentials is
-   * set.
+   * Required for credentials. It is encrypted immediately and destroyed when the attempt ends, unless
+   * remember_credentials is set.
    */
   password?: string;
   /**
-   * The region by which all of the account's traffic leaves. Left out, an account that is connected already keeps its
-   * own, and a new one gets us.
+   * The region through which all traffic of the account leaves. Default: us for a new account; an account that is
+   * already connected keeps its region.
    */
   proxy_country?: "us" | "uk";
-  /** Your own id of the creator; it stays with the account. */
+  /** Your own identifier for the creator. It is stored with the account. */
   reference_id?: string;
   /**
-   * Keep the credentials, sealed, so that the account can sign in again by itself. Left out, an account that is
-   * connected already goes on as it did, and a new one keeps none.
+   * Store the credentials, encrypted, so that the account can sign in again automatically. Default: false for a new
+   * account; an account that is already connected keeps its setting.
    */
   remember_credentials?: boolean;
-  /** End an open attempt for the same login instead of being refused. */
+  /** Cancel an open attempt for the same login instead of refusing the request. */
   supersede?: boolean;
 }
 
 /** What connect.mobile takes. */
 export interface ConnectMobileParams {
   /**
-   * The account to reconnect. Left out, whichever account signs in is connected, or refreshed if it is connected
-   * already.
+   * The account to reconnect. Default: the account that signs in is connected, or refreshed if it is already connected.
    */
   account_id?: string;
-  /** A name for the account, for yourselves. Left out, an account that is connected already keeps its own. */
+  /** Your own name for the account. Default: an account that is already connected keeps its label. */
   label?: string;
   /**
-   * Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account that is connected
-   * already keeps its own.
+   * Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters). Default: an account that
+   * is already connected keeps its metadata.
    */
   metadata?: Record<string, string>;
   /**
-   * The region by which all of the account's traffic leaves. Left out, an account that is connected already keeps its
-   * own, and a new one gets us.
+   * The region through which all traffic of the account leaves. Default: us for a new account; an account that is
+   * already connected keeps its region.
    */
   proxy_country?: "us" | "uk";
-  /** Your own id of the creator; it stays with the account. */
+  /** Your own identifier for the creator. It is stored with the account. */
   reference_id?: string;
-  /** Where the creator's browser goes in the end. */
+  /** The address to which the creator's browser goes at the end. */
   return_url?: string;
-  /** End an open attempt for the same login instead of being refused. */
+  /** Cancel an open attempt for the same login instead of refusing the request. */
   supersede?: boolean;
 }
 
 /** What connect.submit takes. */
 export interface ConnectSubmitParams {
-  /** The code, 1 to 16 digits or letters. Spaces and dashes do not matter. */
+  /** The code, 1 to 16 digits or letters. Spaces and dashes are ignored. */
   code?: string;
-  /** The state that you believe the attempt to be in; 409 if it is in another. */
+  /** The state that you expect the attempt to be in. The response is 409 if it is in another. */
   expected_state?: string;
-  /** Another way to be asked, of otp_channels_available. */
+  /** Switch to another channel from otp_channels_available. */
   otp_channel?: "sms" | "app" | "email" | "face";
-  /** True when the creator says that the selfie is taken. The platform is asked whether it is. */
+  /** True when the creator has taken the selfie. The platform is asked to confirm it. */
   selfie_verification_completed?: boolean;
 }
 
 /** A cookie of the platform's. */
 export interface Cookie {
-  /** Left out or null, the platform's own. */
+  /** Default: the platform's own domain. */
   domain?: string;
-  /** Ignored: the platform is asked whether the session lives. */
+  /** Ignored: the platform is asked whether the session is valid. */
   expires?: unknown;
-  /** True if the cookie is not for hosts below its domain. */
+  /** True if the cookie is not sent to subdomains. */
   hostOnly?: boolean;
   /** Ignored. */
   httpOnly?: boolean;
@@ -260,8 +262,8 @@ export class ConnectGroup {
    *
    * Ends the attempt and destroys its secrets. Cancelling again changes nothing.
    *
-   * Needs the scope `accounts:write`. It works when the quotas are used up: it counts against neither the minute nor
-   * the month, but together with its like against 60 calls a minute per organisation.
+   * Needs the scope `accounts:write`. It works when the quotas are used up: it counts towards neither the minute nor
+   * the month, but towards a separate limit of 60 such calls a minute per organisation.
    */
   cancel(attemptId: string, options?: CallOptions): Promise<Attempt> {
     return this.transport.json<Attempt>({ method: "DELETE", path: `/v1/connect/login/${segment(attemptId)}` }, options);
@@ -270,8 +272,8 @@ export class ConnectGroup {
   /**
    * Connect with cookies.
    *
-   * For accounts of your own: proves a session that was copied from a browser, through the account's region, and seals
-   * it.
+   * For your own accounts: checks a session that was copied from a browser, through the account's region, and stores it
+   * encrypted.
    *
    * Needs the scope `accounts:write`.
    */
@@ -288,10 +290,10 @@ export class ConnectGroup {
   }
 
   /**
-   * Make a link for a creator.
+   * Create a link for a creator.
    *
-   * A page of ours on which the creator signs in, so that no password passes through you. The link is good for one
-   * success. Opening it uses nothing up, so mail scanners do no harm.
+   * Creates a page on which the creator signs in, so that you never see a password. The link works until one account is
+   * connected. Opening it does not use it up, so mail scanners do no harm.
    *
    * Needs the scope `accounts:write`.
    */
@@ -312,7 +314,8 @@ export class ConnectGroup {
   /**
    * Connect with a copied cURL command.
    *
-   * Reads the session out of a browser's Copy as cURL. With `dry_run` the answer is 200 and only says what was found.
+   * Reads the session from the command of a browser's Copy as cURL. With `dry_run` the response is 200 and only reports
+   * what was found.
    *
    * Needs the scope `accounts:write`.
    */
@@ -331,11 +334,11 @@ export class ConnectGroup {
   }
 
   /**
-   * Poll an attempt.
+   * Get an attempt.
    *
-   * Any kind of attempt, until seven days after its end. Send the ETag back in If-None-Match to get 304 while nothing
-   * has changed, and `?wait=25` to have the answer held until something has. Two polls per second and attempt are free.
-   * The addresses of the creator's pages are null for a key without `accounts:write`.
+   * Returns an attempt of any kind, until seven days after its end. Send its ETag in If-None-Match to get 304 while
+   * nothing has changed, and `?wait=25` to hold the response until something changes. Two polls per second and attempt
+   * are free. The addresses of the creator's pages are null for a key without `accounts:write`.
    *
    * Needs the scope `accounts:read`.
    */
@@ -351,11 +354,11 @@ export class ConnectGroup {
   }
 
   /**
-   * How far creators come.
+   * Get the connect funnel.
    *
-   * Of those who began within the time: how many gave what it takes, were asked for more, and got connected. All
-   * attempts of one link are one creator. Attempts are kept for 7 days after they end, so that is as far back as it
-   * goes. A key with `accountIds` counts those that connect its accounts again.
+   * How many of the creators who started in the period entered credentials, were asked for more, and were connected.
+   * All attempts of one link count as one creator. Attempts are kept for 7 days after they end, which limits the
+   * period. A key with `accountIds` counts only attempts that reconnect its accounts.
    *
    * Needs the scope `accounts:read`.
    */
@@ -371,7 +374,7 @@ export class ConnectGroup {
   }
 
   /**
-   * How the creators' pages look.
+   * Get the appearance of the connect pages.
    *
    * Needs the scope `me:read`.
    */
@@ -382,9 +385,9 @@ export class ConnectGroup {
   }
 
   /**
-   * How a link stands.
+   * Get the state of a link.
    *
-   * Its status, attempts and account. The link itself is not shown again.
+   * The link's status, attempts and account. The link itself is not shown again.
    *
    * Needs the scope `accounts:read`.
    */
@@ -397,8 +400,8 @@ export class ConnectGroup {
   /**
    * List attempts.
    *
-   * The newest first. A key with `accountIds` sees those of its accounts; one without `accounts:write` sees no
-   * addresses of pages.
+   * Newest first. A key with `accountIds` sees the attempts of its accounts. A key without `accounts:write` does not
+   * see the addresses of pages.
    *
    * Needs the scope `accounts:read`.
    */
@@ -423,12 +426,12 @@ export class ConnectGroup {
   }
 
   /**
-   * Ways to connect.
+   * List connect methods.
    *
-   * What each way asks for, so that a user interface can draw itself. `enabled` is false where the organisation has no
-   * platform.
+   * The input of each connect method, for building a form from it. `enabled` is false if no platform is available to
+   * the organisation.
    *
-   * Any key may call it.
+   * Any key may call this operation.
    */
   listFlows(options?: CallOptions): Promise<ConnectFlowList> {
     return this.transport.json<ConnectFlowList>({ method: "GET", path: "/v1/connect/flows" }, options);
@@ -437,8 +440,8 @@ export class ConnectGroup {
   /**
    * List links.
    *
-   * Links for creators and how they stand, newest first; ended ones for 30 days. The links themselves are not shown
-   * again. A key with `accountIds` sees those that connect its accounts again.
+   * Links for creators and their states, newest first. Ended links are listed for 30 days. The links themselves are not
+   * shown again. A key with `accountIds` sees the links that reconnect its accounts.
    *
    * Needs the scope `accounts:read`.
    */
@@ -468,8 +471,8 @@ export class ConnectGroup {
   /**
    * Connect with email and password, or by phone.
    *
-   * Starts a sign-in and answers at once; poll `polling_url`, or hold this answer with `Prefer: wait=N`. Act on
-   * `next_actions`, not on a list of states. One login has one open attempt.
+   * Starts a sign-in and responds immediately. Poll `polling_url`, or hold this response with `Prefer: wait=N`. Act on
+   * `next_actions`, not on a list of states. A login can have one open attempt.
    *
    * Needs the scope `accounts:write`.
    */
@@ -486,9 +489,9 @@ export class ConnectGroup {
   }
 
   /**
-   * Connect by the creator's phone.
+   * Connect with the creator's phone.
    *
-   * Opens a QR session that the creator approves on their own device. No password passes through you or us. Show
+   * Opens a QR session that the creator approves on their own device. Neither you nor we see a password. Show
    * `phone_url` as a QR code (`GET …/qr`) or as a link.
    *
    * Needs the scope `accounts:write`.
@@ -506,9 +509,9 @@ export class ConnectGroup {
   }
 
   /**
-   * Send the code again.
+   * Resend the code.
    *
-   * Has the platform send its code again: three times at most, 30 s apart. Codes sent before stay good.
+   * Asks the platform to send its code again: at most three times, 30 s apart. Earlier codes stay valid.
    *
    * Needs the scope `accounts:write`.
    */
@@ -524,9 +527,10 @@ export class ConnectGroup {
   }
 
   /**
-   * Send the platform's mail to the creator.
+   * Send the platform's email to the creator.
    *
-   * In `needs_email` the platform waits for this before it sends its mail, so that it comes when the creator is there.
+   * In the state `needs_email` the platform waits for this call before it sends its email, so that the email arrives
+   * while the creator is there.
    *
    * Needs the scope `accounts:write`.
    */
@@ -542,9 +546,9 @@ export class ConnectGroup {
   }
 
   /**
-   * Set how the creators' pages look.
+   * Set the appearance of the connect pages.
    *
-   * Replaces colours, scheme, help address and the origins that may frame the pages.
+   * Replaces the colours, the scheme, the help address and the origins that may embed the pages.
    *
    * Needs the scope `me:write`.
    */
@@ -555,14 +559,14 @@ export class ConnectGroup {
   }
 
   /**
-   * Submit a code, or say that the selfie is done.
+   * Submit a code or confirm a selfie.
    *
-   * Exactly one of `code`, `selfie_verification_completed` and `otp_channel`. The answer is held for up to 10 s until
-   * the platform has judged (`Prefer: wait=N` for another time). A wrong code gives `wrong_2fa_code_retry`; five of
-   * them end the attempt.
+   * Send exactly one of `code`, `selfie_verification_completed` and `otp_channel`. The response is held for up to 10 s
+   * until the platform has answered (`Prefer: wait=N` changes the time). A wrong code leads to `wrong_2fa_code_retry`;
+   * the fifth ends the attempt.
    *
-   * Needs the scope `accounts:write`. It works when the quotas are used up: it counts against neither the minute nor
-   * the month, but together with its like against 60 calls a minute per organisation.
+   * Needs the scope `accounts:write`. It works when the quotas are used up: it counts towards neither the minute nor
+   * the month, but towards a separate limit of 60 such calls a minute per organisation.
    */
   submit(attemptId: string, params?: ConnectSubmitParams, options?: WaitOptions): Promise<Attempt> {
     return this.transport.json<Attempt>(

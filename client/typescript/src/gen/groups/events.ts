@@ -8,36 +8,36 @@ import type { EventPage, EventToken, OrgEventPage } from "../types.js";
 /** What events.listOfAccount takes. */
 export interface EventsListOfAccountParams {
   /**
-   * Only these events: names, families such as message* and account.*, and !name for what to leave out. Repeat it, or
-   * separate names by commas.
+   * Only these events: names, patterns such as message* and account.*, and !name to exclude. Repeat the parameter, or
+   * separate names with commas.
    */
   events?: string[];
-  /** Pull: nextCursor of the page before. Left out, from the oldest. */
+  /** Pull: nextCursor of the previous page. Default: start with the oldest event. */
   after?: string;
-  /** Pull: how many events at most. Default: 50. */
+  /** Pull: the maximum number of events. Default: 50. */
   limit?: number;
-  /** Pull: how many seconds to wait if there is none. */
+  /** Pull: seconds to wait for an event if there is none. */
   wait?: number;
 }
 
 /** What events.list takes. */
 export interface EventsListParams {
   /**
-   * Only these events: names, families such as message* and account.*, and !name for what to leave out. Repeat it, or
-   * separate names by commas.
+   * Only these events: names, patterns such as message* and account.*, and !name to exclude. Repeat the parameter, or
+   * separate names with commas.
    */
   events?: string[];
-  /** Pull: nextCursor of the page before. Left out, from the oldest. */
+  /** Pull: nextCursor of the previous page. Default: start with the oldest event. */
   after?: string;
-  /** Pull: how many events at most. Default: 50. */
+  /** Pull: the maximum number of events. Default: 50. */
   limit?: number;
-  /** Pull: how many seconds to wait if there is none. */
+  /** Pull: seconds to wait for an event if there is none. */
   wait?: number;
   /** Only events of this account. */
   accountId?: string;
-  /** Pull: so many of the newest events, newest first, instead of a page behind after. */
+  /** Pull: the newest N events, newest first, instead of a page after the cursor. */
   latest?: number;
-  /** With latest: nextCursor of the page before, to go on to older events. */
+  /** With latest: nextCursor of the previous page, to continue with older events. */
   before?: string;
 }
 
@@ -50,11 +50,11 @@ export class EventsGroup {
   }
 
   /**
-   * A token for a browser.
+   * Create a token for a browser.
    *
-   * A browser cannot send a key with an EventSource, and must not have one. Make a token on your server and let the
-   * browser open the stream with `?token=`. It can be used once, within 60 seconds, for this account; the stream ends
-   * when the key does that made it. Such requests are answered with `Access-Control-Allow-Origin: *`.
+   * A browser cannot send a key with an EventSource, and must not have one. Create a token on your server and let the
+   * browser open the stream with `?token=`. The token works once, within 60 seconds, for this account. The stream ends
+   * when the key that created the token is revoked or expires. Such responses have `Access-Control-Allow-Origin: *`.
    *
    * Needs the scope `accounts:read`.
    */
@@ -70,10 +70,10 @@ export class EventsGroup {
   }
 
   /**
-   * One event of any account.
+   * Find an event.
    *
-   * The event with this id, in the bytes in which it was sent, of whichever account or of the organisation. A key that
-   * is limited to accounts finds events of these only.
+   * The event with this id, of any account or of the organisation, byte for byte as it was sent. A key that is limited
+   * to accounts finds only their events.
    *
    * Needs the scope `accounts:read`.
    */
@@ -84,9 +84,9 @@ export class EventsGroup {
   }
 
   /**
-   * One event.
+   * Get an event.
    *
-   * The event with this id, in the bytes in which it was sent.
+   * The event with this id, byte for byte as it was sent.
    *
    * Needs the scope `accounts:read`.
    */
@@ -103,13 +103,13 @@ export class EventsGroup {
   }
 
   /**
-   * Events of all accounts, and of the organisation.
+   * Stream events of the organisation.
    *
-   * They come page by page: send `nextCursor` back as `after`, and `wait` to be answered when there is something new.
-   * With `latest` and `Accept: application/json` the newest events come first.
+   * They come page by page: send `nextCursor` as `after`, and `wait` to hold the response until there is an event. With
+   * `latest` and `Accept: application/json` the newest events come first.
    *
-   * Events of one account are in their order. Cursors of this stream are not those of an account's. A key that is
-   * limited to accounts sees events of these only.
+   * The stream has the events of all accounts and of the organisation itself. Events of one account are in order. Its
+   * cursors differ from those of an account's stream. A key that is limited to accounts sees only their events.
    *
    * Needs the scope `accounts:read`.
    */
@@ -125,7 +125,7 @@ export class EventsGroup {
     );
   }
 
-  /** Events of all accounts, and of the organisation. All there is, however many pages it takes. */
+  /** Stream events of the organisation. All there is, however many pages it takes. */
   listAll(params?: EventsListParams, options?: CallOptions): AsyncGenerator<StagedoorEvent, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, after: cursor ?? params?.after }, options),
@@ -135,9 +135,11 @@ export class EventsGroup {
   }
 
   /**
-   * Events of an account.
+   * Stream events of an account.
    *
-   * They come page by page: send `nextCursor` back as `after`, and `wait` to be answered when there is something new.
+   * They come page by page: send `nextCursor` as `after`, and `wait` to hold the response until there is an event.
+   *
+   * Browsers, which cannot send a key, open the stream with `?token=`.
    *
    * Needs the scope `accounts:read`.
    */
@@ -153,7 +155,7 @@ export class EventsGroup {
     );
   }
 
-  /** Events of an account. All there is, however many pages it takes. */
+  /** Stream events of an account. All there is, however many pages it takes. */
   listOfAccountAll(
     accountId: string,
     params?: EventsListOfAccountParams,

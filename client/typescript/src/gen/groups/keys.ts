@@ -5,18 +5,18 @@ import type { KeyList, KeyRevoked, MintedKey } from "../types.js";
 
 /** What keys.create takes. */
 export interface KeysCreateParams {
-  /** The accounts that the key may use. Left out, all that the calling key may. */
+  /** The accounts that the key may use. Default: all that the calling key may use. */
   accountIds?: string[];
-  /** Left out, the key does not expire. */
+  /** Default: the key does not expire. */
   expiresAt?: string;
   /** What the key is for. */
   label: string;
   /**
-   * What the key may call: resource.method, resource.*, * or sensitive; with ! in front, what it may not. Denying wins.
-   * Left out, everything that the calling key may.
+   * Methods that the key may call: resource.method, resource.*, * or sensitive. A leading ! denies, and denials win.
+   * Default: everything that the calling key may call.
    */
   methods?: string[];
-  /** Left out, the key gets the default set. */
+  /** Default: the default set of scopes. */
   scopes?: string[];
 }
 
@@ -29,10 +29,10 @@ export class KeysGroup {
   }
 
   /**
-   * Mint a key.
+   * Create a key.
    *
-   * Issues a key in the caller's organisation. It can never do more than the caller: it holds no other scopes, and what
-   * limits the caller limits it too.
+   * Creates a key in the caller's organisation. It can never do more than the caller: it cannot have other scopes, and
+   * the caller's limits apply to it too.
    *
    * Needs the scope `me:write`.
    */
@@ -43,7 +43,7 @@ export class KeysGroup {
   /**
    * List keys.
    *
-   * All keys of the organisation, revoked ones too, oldest first. Never the keys themselves.
+   * All keys of the organisation including revoked ones, oldest first. The keys themselves are never shown.
    *
    * Needs the scope `me:read`.
    */
@@ -54,11 +54,10 @@ export class KeysGroup {
   /**
    * Revoke a key.
    *
-   * When this has answered, no call that starts later succeeds with the key, on any server. Revoking a key again
-   * changes nothing.
+   * Calls that start after the response are refused on every server. Revoking a key again changes nothing.
    *
-   * Needs the scope `me:write`. It works when the quotas are used up: it counts against neither the minute nor the
-   * month, but together with its like against 60 calls a minute per organisation.
+   * Needs the scope `me:write`. It works when the quotas are used up: it counts towards neither the minute nor the
+   * month, but towards a separate limit of 60 such calls a minute per organisation.
    */
   revoke(keyId: string, options?: CallOptions): Promise<KeyRevoked> {
     return this.transport.json<KeyRevoked>({ method: "DELETE", path: `/v1/me/keys/${segment(keyId)}` }, options);

@@ -6,13 +6,15 @@ import type { ErrorGroupList, Log, LogPage } from "../types.js";
 
 /** What logs.listErrors takes. */
 export interface LogsListErrorsParams {
-  /** Only requests of programs with a key, of people in the dashboard, or of our command line. */
+  /**
+   * Only requests from this source. api: programs with a key. dashboard: users of the dashboard. cli: our command line.
+   */
   source?: "api" | "dashboard" | "cli";
-  /** Left out, 24 hours ago. */
+  /** The start of the period. Default: 24 hours before until. */
   since?: string;
-  /** Left out, now. */
+  /** The end of the period. Default: now. */
   until?: string;
-  /** How many groups. Default: 50. */
+  /** The maximum number of groups. Default: 50. */
   limit?: number;
 }
 
@@ -20,7 +22,7 @@ export interface LogsListErrorsParams {
 export interface LogsListParams {
   /** Only requests about this account. */
   accountId?: string;
-  /** Only this SDK method, such as messages.send, or this operation of the interface, such as listAccounts. */
+  /** Only this SDK method, for example messages.send, or this operation of the API, for example listAccounts. */
   method?: string;
   /** Only this status, or this class of statuses: 2xx, 4xx, 5xx. */
   status?: string;
@@ -28,15 +30,17 @@ export interface LogsListParams {
   code?: string;
   /** Only requests of this API key. */
   keyId?: string;
-  /** Only requests of programs with a key, of people in the dashboard, or of our command line. */
+  /**
+   * Only requests from this source. api: programs with a key. dashboard: users of the dashboard. cli: our command line.
+   */
   source?: "api" | "dashboard" | "cli";
-  /** Only requests that began then or later. */
+  /** Only requests that started at this time or later. */
   since?: string;
-  /** Only requests that began before. */
+  /** Only requests that started before this time. */
   until?: string;
-  /** How many requests: up to 100, and 50 if it is left out; of a sheet up to 10000, and as many if it is left out. */
+  /** The maximum number of requests. JSON: up to 100. Default: 50. CSV: up to 10000. Default: 10000. */
   limit?: number;
-  /** nextCursor of the page before. */
+  /** nextCursor of the previous page. */
   cursor?: string;
 }
 
@@ -49,10 +53,10 @@ export class LogsGroup {
   }
 
   /**
-   * One request.
+   * Get a request.
    *
-   * The request with this id, as `X-Request-Id` and a problem's `instance` tell it. If you chose an id twice, the
-   * newest.
+   * The request with this id, from `X-Request-Id` or the `instance` of a problem. If you used an id twice, the newest
+   * request.
    *
    * Needs the scope `usage:read`.
    */
@@ -63,11 +67,12 @@ export class LogsGroup {
   }
 
   /**
-   * Request log.
+   * List requests.
    *
-   * What the organisation's keys called, newest first: never what was sent or answered. Filters can be combined. A
-   * request is here a second or two after its answer, and as long as the plan keeps it. A key that is limited to
-   * accounts sees requests about these. With `Accept: text/csv` it is a sheet, of up to 10,000 requests.
+   * The requests of the organisation's keys, newest first, without the contents of requests and responses. Filters can
+   * be combined. A request appears a second or two after its response, and is kept as long as the plan allows. A key
+   * that is limited to accounts sees only requests about them. With `Accept: text/csv` the response is CSV with up to
+   * 10,000 requests.
    *
    * Needs the scope `usage:read`.
    */
@@ -83,7 +88,7 @@ export class LogsGroup {
     );
   }
 
-  /** Request log. All there is, however many pages it takes. */
+  /** List requests. All there is, however many pages it takes. */
   listAll(params?: LogsListParams, options?: CallOptions): AsyncGenerator<Log, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -93,10 +98,10 @@ export class LogsGroup {
   }
 
   /**
-   * What goes wrong.
+   * List errors.
    *
-   * Requests that ended with a problem, grouped by problem, limit, method and status: how many, since when, on how many
-   * accounts. The last 24 hours unless you say otherwise.
+   * Requests that ended with a problem, grouped by problem, limit, method and status: how many, since when, and for how
+   * many accounts. Default: the last 24 hours.
    *
    * Needs the scope `usage:read`.
    */

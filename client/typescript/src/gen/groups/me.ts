@@ -5,7 +5,7 @@ import type { Identity } from "../types.js";
 
 /** What me.update takes. */
 export interface IdentityUpdateParams {
-  /** Where the service reaches the organisation. */
+  /** The address at which the service contacts the organisation. */
   contactEmail?: string;
   name?: string;
 }
@@ -19,11 +19,11 @@ export class MeGroup {
   }
 
   /**
-   * Who am I.
+   * Get the current identity.
    *
-   * Confirms a key and shows its organisation, scopes and limits.
+   * Checks the key and returns its organisation, scopes and limits.
    *
-   * Any key may call it.
+   * Any key may call this operation.
    */
   get(options?: CallOptions): Promise<Identity> {
     return this.transport.json<Identity>({ method: "GET", path: "/v1/me" }, options);
@@ -32,7 +32,7 @@ export class MeGroup {
   /**
    * Update the organisation.
    *
-   * Changes the name or the contact address; what is left out stays.
+   * Changes the name or the contact address. Omitted fields stay unchanged.
    *
    * Needs the scope `me:write`.
    */

@@ -11,9 +11,9 @@ export class ProblemsGroup {
   }
 
   /**
-   * About a problem.
+   * Get the page of a problem.
    *
-   * What the `type` of a problem links to: cause, example, fix. A page for browsers, JSON otherwise.
+   * The page that the `type` of a problem links to: cause, example, fix. HTML for browsers, JSON otherwise.
    *
    * No key is needed.
    */
@@ -29,9 +29,9 @@ export class ProblemsGroup {
   }
 
   /**
-   * All problems.
+   * List problems.
    *
-   * The catalogue of problems. A page for browsers, JSON otherwise.
+   * The catalogue of problems. HTML for browsers, JSON otherwise.
    *
    * No key is needed.
    */

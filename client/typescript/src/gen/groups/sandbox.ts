@@ -19,38 +19,38 @@ export interface FireData {
   count?: number;
   /** Why something failed. */
   reason?: string;
-  /** The id of the message, post, stream or link that it is about. */
+  /** The id of the message, post, stream or link that the event is about. */
   refId?: string;
   text?: string;
-  /** The fan's id on the platform. Left out, one of the creator's fans. */
+  /** The fan's id on the platform. Default: one of the creator's fans. */
   userId?: string;
 }
 
 /** What sandbox.act takes. */
 export interface SandboxActParams {
-  /** What a tip is worth. */
+  /** The amount of a tip, in cents. */
   amountCents?: number;
-  /** Who does it. Default: "fan". */
+  /** Who acts. Default: "fan". */
   as?: "fan";
-  /** What they do. */
+  /** The action. */
   do: "message" | "tip" | "subscribe" | "unsubscribe" | "like" | "comment" | "typing";
-  /** The fan's id on the platform. Left out, one of the creator's fans; asked again and again, another each time. */
+  /** The fan's id on the platform. Default: one of the creator's fans, another one in each call. */
   fanId?: string;
-  /** The words of a message, a tip or a comment. */
+  /** The text of a message, a tip or a comment. */
   text?: string;
 }
 
 /** What sandbox.advanceAttempt takes. */
 export interface SandboxAdvanceAttemptParams {
-  /** What the creator does: scan, approve and deny with their phone, the others with their camera. */
+  /** What the creator does: scan, approve and deny use their phone, the others their camera. */
   to: "scan" | "approve" | "deny" | "pass_selfie" | "fail_selfie";
 }
 
 /** What sandbox.fireEvent takes. */
 export interface SandboxFireEventParams {
-  /** What is to be in it. All of it may be left out. */
+  /** The contents of the event. All fields are optional. */
   data?: FireData;
-  /** The kind of event, such as message, tips or subscribed. */
+  /** The kind of event, for example message, tips or subscribed. */
   event: string;
 }
 
@@ -63,29 +63,29 @@ export interface SandboxOpenSessionParams {
 /** What sandbox.setFault takes. */
 export interface SandboxSetFaultParams {
   /**
-   * How many calls it strikes at most; the live connection does not use it up. Left out, everything; otp_next one
-   * sign-in.
+   * The maximum number of calls that are affected. The live connection does not count. Default: no limit; one sign-in
+   * for otp_next.
    */
   count?: number;
   /**
-   * rate_limit answers 429, error a status of your choice, slow delays every answer, down answers 503, otp_next asks
-   * for a code at the next sign-in.
+   * rate_limit: the platform returns 429. error: it returns a status of your choice. slow: it delays every response.
+   * down: it returns 503. otp_next: it asks for a code at the next sign-in.
    */
   kind: "rate_limit" | "error" | "slow" | "down" | "otp_next";
-  /** How long it lasts. Left out, 60; otp_next lasts until it has struck. */
+  /** How long the fault lasts, in seconds. Default: 60; otp_next lasts until it was applied. */
   seconds?: number;
   /**
-   * rate_limit: the seconds of Retry-After, 5 if left out. error: a status from 400 to 599, 500 if left out. slow:
-   * milliseconds, 3000 if left out. The others take none.
+   * rate_limit: the seconds of Retry-After. Default: 5. error: a status from 400 to 599. Default: 500. slow:
+   * milliseconds. Default: 3000. Not allowed for the other kinds.
    */
   value?: number;
 }
 
 /** What sandbox.startGenerator takes. */
 export interface SandboxStartGeneratorParams {
-  /** How many events a second. */
+  /** Events per second. */
   perSecond: number;
-  /** For how long. */
+  /** The duration in seconds. */
   seconds: number;
 }
 
@@ -100,9 +100,8 @@ export class SandboxGroup {
   /**
    * Act as a fan on the sandbox.
    *
-   * A fan writes, tips or subscribes, and the platform tells everything that comes of it, as it does when it is real:
-   * of a tip also its transaction and its notification. `fire_event` sends the one event alone. For sandbox
-   * organisations only.
+   * A fan writes, tips or subscribes, and the platform emits all resulting events, as the real one does: a tip also
+   * causes a transaction and a notification. `fire_event` emits only one event. For sandbox organisations only.
    *
    * Needs the scope `accounts:write`.
    */
@@ -119,10 +118,10 @@ export class SandboxGroup {
   }
 
   /**
-   * Play the creator in an attempt.
+   * Act as the creator in a sandbox attempt.
    *
-   * Does what a creator would do with their phone or camera. The answer is held for up to 5 s until the attempt has
-   * moved (`Prefer: wait=N` for another time). For sandbox organisations only.
+   * Does what a creator would do with their phone or camera. The response is held for up to 5 s until the attempt
+   * changes (`Prefer: wait=N` changes the time). For sandbox organisations only.
    *
    * Needs the scope `accounts:write`.
    */
@@ -139,9 +138,9 @@ export class SandboxGroup {
   }
 
   /**
-   * End the trouble.
+   * Clear sandbox faults.
    *
-   * All faults of the account end at once. For sandbox organisations only.
+   * Ends all faults of the account immediately. For sandbox organisations only.
    *
    * Needs the scope `accounts:write`.
    */
@@ -156,10 +155,10 @@ export class SandboxGroup {
   }
 
   /**
-   * Make something happen on the sandbox.
+   * Trigger a sandbox event.
    *
-   * A fan writes, tips, subscribes: it really happens on the platform, which emits this one event on the account's
-   * socket; later calls show it too, with what comes of it, such as the transaction of a tip. For sandbox organisations
+   * A fan writes, tips or subscribes. It really happens on the platform, which emits this one event on the account's
+   * socket. Later calls also show it with its effects, such as the transaction of a tip. For sandbox organisations
    * only.
    *
    * Needs the scope `accounts:write`.
@@ -177,9 +176,9 @@ export class SandboxGroup {
   }
 
   /**
-   * Whom one can sign in as on the sandbox.
+   * List sandbox personas.
    *
-   * Logins by what happens to whoever signs in with them, and the codes they take. For sandbox organisations only.
+   * The logins of the sandbox with what each one does, and the codes that they accept. For sandbox organisations only.
    *
    * Needs the scope `accounts:read`.
    */
@@ -188,9 +187,9 @@ export class SandboxGroup {
   }
 
   /**
-   * A browser's session on the sandbox.
+   * Create a sandbox browser session.
    *
-   * A fresh session of a login, as a signed-in browser would have it, to try the cookie and cURL ways to connect. For
+   * A new session of a login, as a signed-in browser would have it, to try the connect methods cookie and cURL. For
    * sandbox organisations only.
    *
    * Needs the scope `accounts:write`.
@@ -210,8 +209,8 @@ export class SandboxGroup {
   /**
    * End an account's session on the sandbox.
    *
-   * The platform ends the session. The next call or probe finds out, and the account signs in again or asks for a
-   * person. For sandbox organisations only.
+   * The platform ends the session. The next call or check notices it, and the account signs in again or needs to be
+   * reconnected by a person. For sandbox organisations only.
    *
    * Needs the scope `accounts:write`.
    */
@@ -229,10 +228,10 @@ export class SandboxGroup {
   }
 
   /**
-   * Make trouble on the sandbox.
+   * Inject a sandbox fault.
    *
-   * The platform gives the account trouble for a while: what your calls and the account's state make of it is what they
-   * would make of the real thing. Several faults can be in force. For sandbox organisations only.
+   * The platform misbehaves for this account for a while. Your calls and the account's state react as they would to a
+   * real fault. Several faults can be active at the same time. For sandbox organisations only.
    *
    * Needs the scope `accounts:write`.
    */
@@ -249,10 +248,10 @@ export class SandboxGroup {
   }
 
   /**
-   * Make events at a rate.
+   * Start the sandbox event generator.
    *
-   * Things happen to the account for a while: mostly messages, some tips, likes and new fans. A second order replaces
-   * the first. For sandbox organisations only.
+   * Generates events for the account at a rate for a while: mostly messages, some tips, likes and new fans. Another
+   * call replaces the running generator. For sandbox organisations only.
    *
    * Needs the scope `accounts:write`.
    */
@@ -273,9 +272,9 @@ export class SandboxGroup {
   }
 
   /**
-   * Stop making events.
+   * Stop the sandbox event generator.
    *
-   * What was made stays. For sandbox organisations only.
+   * Events that were generated stay. For sandbox organisations only.
    *
    * Needs the scope `accounts:write`.
    */

@@ -7,11 +7,9 @@ import type { MethodCatalog } from "../types.js";
 export interface SdkListMethodsParams {
   /** Only the methods of this resource. */
   resource?: string;
-  /** Only methods that read, or that write. */
+  /** Only read methods, or only write methods. */
   access?: "read" | "write";
-  /**
-   * compact leaves the schemas out; openapi is a document for code generators; mcp is a list of tools. Default: "full".
-   */
+  /** compact omits the schemas; openapi is a document for code generators; mcp is a list of tools. Default: "full". */
   format?: "compact" | "full" | "openapi" | "mcp";
 }
 
@@ -24,9 +22,9 @@ export class SdkGroup {
   }
 
   /**
-   * OpenAPI document.
+   * Get the OpenAPI document.
    *
-   * This document. It has an ETag.
+   * This document. The response has an ETag.
    *
    * No key is needed.
    */
@@ -35,12 +33,12 @@ export class SdkGroup {
   }
 
   /**
-   * The SDK catalogue.
+   * List SDK methods.
    *
-   * Every method that can be called on an account, with its arguments and its result. Which ones depends on the key's
-   * environment, and on the `methods` that the key is limited to. Reading it costs nothing; the answer has an ETag.
+   * Every method that can be called on an account, with its arguments and result. The list depends on the key's
+   * environment, and on the `methods` that the key is limited to. This call is free; the response has an ETag.
    *
-   * Any key may call it.
+   * Any key may call this operation.
    */
   listMethods(params?: SdkListMethodsParams, options?: CallOptions): Promise<MethodCatalog> {
     return this.transport.json<MethodCatalog>(

@@ -12,11 +12,11 @@ export class StatusGroup {
   }
 
   /**
-   * Whether the service is well.
+   * Get the service status.
    *
-   * The regions that accounts use, and what the operators have to say. Reading it costs nothing.
+   * The state of the regions that accounts use, and the operators' message. This call is free.
    *
-   * Any key may call it.
+   * Any key may call this operation.
    */
   get(options?: CallOptions): Promise<ServiceStatus> {
     return this.transport.json<ServiceStatus>({ method: "GET", path: "/v1/status" }, options);

@@ -13,7 +13,9 @@ import type {
 
 /** What team.invite takes. */
 export interface TeamInviteParams {
-  /** Who is invited. Only somebody who signs in with this address, verified by the identity provider, can accept. */
+  /**
+   * The address to invite. Only a user who signs in with this address, verified by the identity provider, can accept.
+   */
   email: string;
   role: "owner" | "admin" | "developer" | "support";
 }
@@ -32,13 +34,13 @@ export class TeamGroup {
   }
 
   /**
-   * Sign a browser out.
+   * Sign out a browser.
    *
-   * When this has answered, no call that starts later succeeds with the browser, on any server. A member sees their
-   * own; who holds `me:write` sees all of the organisation's.
+   * Calls of the browser that start after the response are refused on every server. Members see their own sessions; a
+   * caller with `me:write` sees all sessions of the organisation.
    *
-   * Needs the scope `me:read`. It works when the quotas are used up: it counts against neither the minute nor the
-   * month, but together with its like against 60 calls a minute per organisation.
+   * Needs the scope `me:read`. It works when the quotas are used up: it counts towards neither the minute nor the
+   * month, but towards a separate limit of 60 such calls a minute per organisation.
    */
   endSession(sessionId: string, options?: CallOptions): Promise<BrowserSessionEnded> {
     return this.transport.json<BrowserSessionEnded>(
@@ -51,11 +53,11 @@ export class TeamGroup {
   }
 
   /**
-   * Invite somebody.
+   * Invite a member.
    *
-   * Makes a link by which somebody joins the organisation. It works for 7 days; another invitation to the same address
-   * replaces it. This service sends no mail. Nobody gives a role that may do more than they may themselves; only owners
-   * make, change or remove owners.
+   * Creates a link to join the organisation. It works for 7 days; another invitation to the same address replaces it.
+   * This service sends no email: send the link yourself. A caller cannot grant a role with more rights than their own.
+   * Only owners can add, change or remove owners.
    *
    * Needs the scope `me:write`.
    */
@@ -74,7 +76,7 @@ export class TeamGroup {
   /**
    * List members and invitations.
    *
-   * Who can sign in to the organisation's dashboard, and with which role.
+   * The users who can sign in to the organisation's dashboard, with their roles.
    *
    * Needs the scope `me:read`.
    */
@@ -85,8 +87,8 @@ export class TeamGroup {
   /**
    * List signed-in browsers.
    *
-   * Browsers that are signed in to the dashboard and have opened this organisation. A member sees their own; who holds
-   * `me:write` sees all of the organisation's.
+   * Browsers that are signed in to the dashboard and have opened this organisation. Members see their own sessions; a
+   * caller with `me:write` sees all sessions of the organisation.
    *
    * Needs the scope `me:read`.
    */
@@ -97,9 +99,9 @@ export class TeamGroup {
   /**
    * Remove a member.
    *
-   * When this has answered, no call that starts later succeeds with a browser of the member's, on any server. Keys that
-   * the member has minted belong to the organisation and stay. Nobody gives a role that may do more than they may
-   * themselves; only owners make, change or remove owners.
+   * Calls from the member's browsers that start after the response are refused on every server. Keys that the member
+   * created belong to the organisation and stay. A caller cannot grant a role with more rights than their own. Only
+   * owners can add, change or remove owners.
    *
    * Needs the scope `me:write`.
    */
@@ -116,8 +118,8 @@ export class TeamGroup {
   /**
    * Change a member's role.
    *
-   * When this has answered, calls that start later are judged by the new role, on every server. Nobody gives a role
-   * that may do more than they may themselves; only owners make, change or remove owners.
+   * The new role applies on every server to calls that start after the response. A caller cannot grant a role with more
+   * rights than their own. Only owners can add, change or remove owners.
    *
    * Needs the scope `me:write`.
    */
@@ -137,7 +139,7 @@ export class TeamGroup {
   /**
    * Withdraw an invitation.
    *
-   * Its link no longer works. Nobody gives a role that may do more than they may themselves; only owners make, change
+   * The link stops working. A caller cannot grant a role with more rights than their own. Only owners can add, change
    * or remove owners.
    *
    * Needs the scope `me:write`.

@@ -5,20 +5,19 @@ import type { Usage, UsageSeries } from "../types.js";
 
 /** What usage.get takes. */
 export interface UsageGetParams {
-  /** Also what is left of this account's limits. */
+  /** Include what is left of this account's limits. */
   accountId?: string;
 }
 
 /** What usage.getSeries takes. */
 export interface UsageGetSeriesParams {
   /**
-   * From when on; it is taken back to the beginning of its hour or day. Left out, 24 hours before until, or 30 days by
-   * day.
+   * The start of the period, rounded down to the hour or day. Default: 24 hours before until, or 30 days with by=day.
    */
   since?: string;
-  /** Until when; it is taken on to the end of its hour or day. Left out, now. */
+  /** The end of the period, rounded up to the hour or day. Default: now. */
   until?: string;
-  /** How long a point is. Days are those of UTC. Default: "hour". */
+  /** The length of a point. Days are in UTC. Default: "hour". */
   by?: "hour" | "day";
   /** Only calls on this account. */
   accountId?: string;
@@ -33,10 +32,10 @@ export class UsageGroup {
   }
 
   /**
-   * Limits and usage.
+   * Get limits and usage.
    *
-   * What is left of each limit right now, and what was used this month. Reading it costs nothing. The breakdown follows
-   * the total within a second or two. The sums are the organisation's, whatever the key is limited to.
+   * What is left of each limit, and what was used this month. This call is free. The breakdown follows the total within
+   * a second or two. The totals are those of the organisation, even for a key with limits.
    *
    * Needs the scope `usage:read`.
    */
@@ -45,11 +44,11 @@ export class UsageGroup {
   }
 
   /**
-   * Calls and events over time.
+   * Get usage over time.
    *
-   * What charts are drawn from: calls by outcome, how long they took, and what became of events, by hour for up to 31
-   * days or by day for up to 366. The last point grows; it follows what happens within a second or two. A key that is
-   * limited to accounts sees calls on these.
+   * Data for charts: calls by outcome, their durations, and events, by hour for up to 31 days or by day for up to 366.
+   * The last point is still growing, with a delay of a second or two. A key that is limited to accounts sees only calls
+   * on them.
    *
    * Needs the scope `usage:read`.
    */

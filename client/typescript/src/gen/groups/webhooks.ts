@@ -16,104 +16,103 @@ import type {
 
 /** What webhooks.checkSignature takes. */
 export interface WebhooksCheckSignatureParams {
-  /** Whose webhook it was sent to. Left out, the event or the body tells. */
+  /** The account to whose webhook the delivery was sent. Default: taken from the event or the body. */
   accountId?: string;
-  /** The body as the receiver had it when it checked the signature. Give this or bodyBase64. */
+  /** The body with which the receiver checked the signature. Send this or bodyBase64. */
   body?: string;
-  /** The same in base64, for bytes that are not text. */
+  /** The same in base64, for a body that is not text. */
   bodyBase64?: string;
-  /** The event that was sent, to compare the body with. Left out, the headers or the body tell. */
+  /** The event to compare the body with. Default: taken from the headers or the body. */
   eventId?: string;
-  /** The headers as received; only those of webhooks matter. */
+  /** The headers as received. Only webhook headers are used. */
   headers: Record<string, string>;
-  /** When it was received. Left out, now. */
+  /** When the delivery was received. Default: now. */
   receivedAt?: string;
-  /** The secret that the receiver uses. Left out, the webhook's own is used. */
+  /** The secret that the receiver uses. Default: the webhook's secret. */
   secret?: string;
 }
 
 /** What webhooks.listDeliveries takes. */
 export interface WebhooksListDeliveriesParams {
-  /** Only deliveries that were accepted, or that were not. */
+  /** Only deliveries that were accepted (delivered) or not accepted (failed). */
   state?: "delivered" | "failed";
   /** Only deliveries of events with this name, or of the event with this id. */
   event?: string;
-  /** nextCursor of the page before. */
+  /** nextCursor of the previous page. */
   after?: string;
-  /** How many deliveries. Default: 50. */
+  /** The maximum number of deliveries. Default: 50. */
   limit?: number;
-  /** How many seconds to wait if there is none. */
+  /** Seconds to wait for a delivery if there is none. */
   wait?: number;
 }
 
 /** What webhooks.listEventDeliveries takes. */
 export interface WebhooksListEventDeliveriesParams {
-  /** The id of an event, or up to 50 of them, separated by commas. */
+  /** Up to 50 ids of events, separated by commas. */
   event: string[];
-  /** How many deliveries. Default: 50. */
+  /** The maximum number of deliveries. Default: 50. */
   limit?: number;
-  /** nextCursor of the page before. */
+  /** nextCursor of the previous page. */
   after?: string;
 }
 
 /** What webhooks.list takes. */
 export interface WebhooksListParams {
   /**
-   * Only webhooks in this state. Lagging ones are healthy, and do not keep up; attention stands for failing, disabled
-   * and lagging.
+   * Only webhooks in this state. lagging: healthy, but behind its events. attention stands for failing, disabled and
+   * lagging.
    */
   state?: "failing" | "healthy" | "paused" | "disabled" | "lagging" | "attention";
-  /** How many webhooks. Default: 50. */
+  /** The maximum number of webhooks. Default: 50. */
   limit?: number;
-  /** nextCursor of the page before. */
+  /** nextCursor of the previous page. */
   cursor?: string;
 }
 
 /** What webhooks.replay takes. */
 export interface WebhooksReplayParams {
-  /** Only these events, as in the webhook. The webhook's own filter does not matter here. */
+  /** Only these events, in the same form as in the webhook. The webhook's own filter does not apply. */
   events?: string[];
-  /** The id of the first event. Give this or fromTime. */
+  /** The id of the first event. Send this or fromTime. */
   fromId?: string;
-  /** From when on. Give this or fromId. */
+  /** The start of the period. Send this or fromId. */
   fromTime?: string;
-  /** Only events that no delivery got through of. */
+  /** Only events that were never delivered successfully. */
   onlyFailed?: boolean;
-  /** Until when. Left out, until now. */
+  /** The end of the period. Default: now. */
   toTime?: string;
 }
 
 /** What webhooks.resume takes. */
 export interface WebhooksResumeParams {
   /**
-   * cursor goes on where delivery stopped, now behind everything there is, and a cursor (the id of an event on the
-   * stream, or health.cursor) behind that event. Left out, cursor.
+   * cursor continues where delivery stopped. now skips the backlog. The cursor of an event (its id on the stream, or
+   * health.cursor) continues after that event. Default: cursor.
    */
   from?: string;
 }
 
 /** What webhooks.rotateSecret takes. */
 export interface WebhooksRotateSecretParams {
-  /** For how long the old secret signs as well. Left out, 86400. */
+  /** How long the old secret also signs, in seconds. Default: 86400. */
   overlapSec?: number;
 }
 
 /** What webhooks.set takes. */
 export interface WebhooksSetParams {
-  /**
-   * Only these events: names, families such as message* and account.*, and !name for what to leave out. Left out, every
-   * event.
-   */
+  /** Only these events: names, patterns such as message* and account.*, and !name to exclude. Default: every event. */
   events?: string[];
-  /** With ordering none: how many deliveries may be under way. Left out, 8. */
+  /** With ordering none: the maximum number of concurrent deliveries. Default: 8. */
   maxInFlight?: number;
-  /** strict delivers one event after the other, none up to maxInFlight at once. Left out, strict. */
+  /**
+   * strict delivers one event after the other; none delivers up to maxInFlight events concurrently. Default: strict.
+   */
   ordering?: "strict" | "none";
-  /** 16 to 128 printable characters. Left out, the secret there is stays, or one is made. */
+  /** 16 to 128 printable characters. Default: the existing secret stays; a new webhook gets a generated one. */
   signingSecret?: string;
   /**
-   * Where events are sent: https, a public host, no user name or password. It must resolve to public addresses now and
-   * whenever something is sent; redirects are not followed.
+   * The address to which events are sent: https, a public host, no user name or password. It must resolve to public
+   * addresses now and at each delivery. Redirects are not followed.
    */
   url: string;
 }
@@ -127,11 +126,11 @@ export class WebhooksGroup {
   }
 
   /**
-   * Why a signature does not match.
+   * Check a webhook signature.
    *
-   * Give a delivery as your receiver has it. The answer names the cause: the wrong secret, that of another account or
-   * the one before, a body that was changed and how, a header that is missing or not as it was sent. Nothing of what
-   * you send is stored or logged.
+   * Send a delivery as your receiver got it to see why its signature does not match. The response names the cause: a
+   * wrong secret, the secret of another account or the previous one, a changed body and how it changed, a missing or
+   * altered header. Nothing that you send is stored or logged.
    *
    * Needs the scope `webhooks:read`.
    */
@@ -150,10 +149,10 @@ export class WebhooksGroup {
   /**
    * Delete an account's webhook.
    *
-   * Deliveries that wait are dropped. The events stay in the log.
+   * Pending deliveries are dropped. The events stay in the log.
    *
-   * Needs the scope `webhooks:write`. It works when the quotas are used up: it counts against neither the minute nor
-   * the month, but together with its like against 60 calls a minute per organisation.
+   * Needs the scope `webhooks:write`. It works when the quotas are used up: it counts towards neither the minute nor
+   * the month, but towards a separate limit of 60 such calls a minute per organisation.
    */
   delete(accountId: string, options?: CallOptions): Promise<WebhookDeleted> {
     return this.transport.json<WebhookDeleted>(
@@ -166,9 +165,9 @@ export class WebhooksGroup {
   }
 
   /**
-   * One delivery of any account.
+   * Find a delivery.
    *
-   * The delivery with this id. A key that is limited to accounts finds deliveries of these only.
+   * The delivery with this id, of any account. A key that is limited to accounts finds only their deliveries.
    *
    * Needs the scope `webhooks:read`.
    */
@@ -181,7 +180,7 @@ export class WebhooksGroup {
   /**
    * Get an account's webhook.
    *
-   * Its configuration, and in `health` how delivery goes. The signing secret is not shown again.
+   * The configuration, and the state of delivery in `health`. The signing secret is not shown again.
    *
    * Needs the scope `webhooks:read`.
    */
@@ -192,7 +191,7 @@ export class WebhooksGroup {
   }
 
   /**
-   * One delivery.
+   * Get a delivery.
    *
    * Needs the scope `webhooks:read`.
    */
@@ -211,8 +210,8 @@ export class WebhooksGroup {
   /**
    * List webhooks.
    *
-   * The webhooks of all accounts, each as `GET /v1/accounts/{id}/webhook` shows it, with its account. A key that is
-   * limited to accounts sees those of these.
+   * The webhooks of all accounts, each as in `GET /v1/accounts/{id}/webhook`, with its account. A key that is limited
+   * to accounts sees only their webhooks.
    *
    * Needs the scope `webhooks:read`.
    */
@@ -230,10 +229,10 @@ export class WebhooksGroup {
   }
 
   /**
-   * Delivery log.
+   * List deliveries.
    *
-   * Every attempt to deliver an event, newest first; a second or two after it was made. Kept for 30 days, also when the
-   * webhook is deleted.
+   * Every attempt to deliver an event, newest first, with a delay of a second or two. Deliveries are kept for 30 days,
+   * even if the webhook is deleted.
    *
    * Needs the scope `webhooks:read`.
    */
@@ -252,7 +251,7 @@ export class WebhooksGroup {
     );
   }
 
-  /** Delivery log. All there is, however many pages it takes. */
+  /** List deliveries. All there is, however many pages it takes. */
   listDeliveriesAll(
     accountId: string,
     params?: WebhooksListDeliveriesParams,
@@ -266,10 +265,10 @@ export class WebhooksGroup {
   }
 
   /**
-   * Deliveries of events.
+   * List deliveries of events.
    *
-   * Every attempt to deliver these events, newest first, of whichever account they are. Tests and ephemeral events are
-   * not stored, and have none here. A key that is limited to accounts sees deliveries of these.
+   * Every attempt to deliver these events of any account, newest first. Tests and ephemeral events are not stored and
+   * have no deliveries here. A key that is limited to accounts sees only their deliveries.
    *
    * Needs the scope `webhooks:read`.
    */
@@ -277,7 +276,7 @@ export class WebhooksGroup {
     return this.transport.json<DeliveryPage>({ method: "GET", path: "/v1/deliveries", query: { ...params } }, options);
   }
 
-  /** Deliveries of events. All there is, however many pages it takes. */
+  /** List deliveries of events. All there is, however many pages it takes. */
   listEventDeliveriesAll(
     params: WebhooksListEventDeliveriesParams,
     options?: CallOptions,
@@ -292,11 +291,11 @@ export class WebhooksGroup {
   /**
    * Pause a webhook.
    *
-   * Nothing is sent until it is resumed; events gather in the log as long as the plan keeps them. Pausing again changes
-   * nothing.
+   * Nothing is sent until the webhook is resumed. Events stay in the log as long as the plan keeps them. Pausing again
+   * changes nothing.
    *
-   * Needs the scope `webhooks:write`. It works when the quotas are used up: it counts against neither the minute nor
-   * the month, but together with its like against 60 calls a minute per organisation.
+   * Needs the scope `webhooks:write`. It works when the quotas are used up: it counts towards neither the minute nor
+   * the month, but towards a separate limit of 60 such calls a minute per organisation.
    */
   pause(accountId: string, options?: CallOptions): Promise<Webhook> {
     return this.transport
@@ -312,10 +311,10 @@ export class WebhooksGroup {
   }
 
   /**
-   * Deliver an event again.
+   * Redeliver an event.
    *
-   * Sends the event of a delivery once more, as the webhook is now, beside the order and whatever the webhook's filter
-   * says. It is tried once; the result is in the delivery log.
+   * Sends the event of a delivery again with the webhook's current settings, out of order and regardless of its filter.
+   * It is tried once; the result is in the delivery log.
    *
    * Needs the scope `webhooks:write`.
    */
@@ -335,8 +334,8 @@ export class WebhooksGroup {
   /**
    * Replay events.
    *
-   * Sends events of the log again, with their first bytes and ids, in order, beside live ones. It also sends what
-   * happened before the webhook was there. Its deliveries carry `X-Webhook-Replay`.
+   * Sends events from the log again, with their original bytes and ids, in order, next to live events. It also sends
+   * events from before the webhook was created. Its deliveries have the header `X-Webhook-Replay`.
    *
    * Needs the scope `webhooks:write`.
    */
@@ -357,8 +356,8 @@ export class WebhooksGroup {
   /**
    * Resume a webhook.
    *
-   * Goes on with one that is paused or disabled, or tries one that waits at once. With `from` it goes on from another
-   * place, also one that is not paused.
+   * Resumes a webhook that is paused or disabled, or retries a waiting one immediately. With `from` it continues at
+   * another position, even if it is not paused.
    *
    * Needs the scope `webhooks:write`.
    */
@@ -379,8 +378,8 @@ export class WebhooksGroup {
   /**
    * Rotate the signing secret.
    *
-   * The new secret signs from now on. For `overlapSec` the old one does as well: in `X-Webhook-Signature-Previous`, and
-   * as a second signature in `webhook-signature`.
+   * The new secret signs from now on. For `overlapSec` seconds the old one also signs: in
+   * `X-Webhook-Signature-Previous`, and as a second signature in `webhook-signature`.
    *
    * Needs the scope `webhooks:write`.
    */
@@ -401,9 +400,9 @@ export class WebhooksGroup {
   /**
    * Set an account's webhook.
    *
-   * Registers the webhook, or replaces it; an account has one. A new one gets the events that happen from now on, and
-   * `replay` sends older ones. What failed is tried again at once. The answer has the `signingSecret`: store it, it
-   * verifies deliveries.
+   * Creates or replaces the webhook; an account has at most one. A new webhook gets the events from now on; `replay`
+   * sends older ones. Failed deliveries are retried immediately. The response has the `signingSecret`: store it to
+   * verify deliveries.
    *
    * Needs the scope `webhooks:write`.
    */
@@ -424,8 +423,8 @@ export class WebhooksGroup {
   /**
    * Test an account's webhook.
    *
-   * Sends an event of the kind `test`, signed like live ones, and reports the answer. Ten a minute; beyond that 429
-   * with the reason `webhook_test_rpm`.
+   * Sends an event of the kind `test`, signed like live ones, and reports the response. The limit is ten a minute;
+   * beyond it the call returns 429 with the reason `webhook_test_rpm`.
    *
    * Needs the scope `webhooks:write`.
    */

@@ -1,4 +1,4 @@
-package out
+package output
 
 import (
 	"strings"
@@ -8,8 +8,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/qrcode"
 )
 
-// QR draws a link for a phone's camera: two rows of modules to a line. With colour it is black on white in every theme; without,
-// it is drawn for a dark ground, which most readers take either way.
+// QR prints a link as a QR code on standard error, two rows of modules per line. With colour the code looks the same in
+// every theme. Without, it is drawn for a dark background; most cameras also read it inverted.
 func (p *Printer) QR(link string) error {
 	code, err := qrcode.New(link)
 	if err != nil {

@@ -1,11 +1,12 @@
-package out
+package output
 
 import "charm.land/lipgloss/v2"
 
-// Tone is what a colour would say. Without colour the text must say it alone.
+// Tone is the meaning of a colour. Colour only repeats what the text says, since many terminals and
+// all pipes have none.
 type Tone int
 
-// The tones. The colours are the terminal's own sixteen, so they fit its theme.
+// Tones use the terminal's 16 colours, so they follow its theme.
 const (
 	Plain Tone = iota
 	Strong
@@ -37,7 +38,7 @@ func render(t Tone, text string) string {
 	return style.Render(text)
 }
 
-// Style styles data for standard output.
+// Style styles a part of the data on standard output.
 func (p *Printer) Style(t Tone, text string) string {
 	if !p.Color || !p.TTY || text == "" {
 		return text
@@ -52,7 +53,7 @@ func (p *Printer) err(t Tone, text string) string {
 	return render(t, text)
 }
 
-// StateTone is the tone of a state, by the words that the API uses.
+// StateTone returns the tone of a state of an account, attempt, webhook, delivery or listener, as the API names it.
 func StateTone(state string) Tone {
 	switch state {
 	case "active", "healthy", "up", "delivered", "completed_success", "ok", "normal", "success":
@@ -66,7 +67,7 @@ func StateTone(state string) Tone {
 	return Plain
 }
 
-// StatusTone is the tone of an HTTP status.
+// StatusTone returns the tone of an HTTP status.
 func StatusTone(status int) Tone {
 	switch {
 	case status >= 200 && status < 300:

@@ -1,8 +1,9 @@
-// Package out is how the command line speaks: data on standard output, words on standard error.
+// Package output prints what commands produce: data on standard output, messages on standard error.
 //
-// A person at a terminal gets aligned tables, colour and relative times; a pipe gets tab-separated values, whole and plain;
-// --json gives the API's own body. The three never change into one another by themselves. Start at Printer.
-package out
+// A terminal gets aligned tables, colour and relative times. A pipe gets tab-separated values, complete and
+// uncoloured. With --json the caller prints the API's response body. Nothing is read here; prompts are in package
+// core. Start at Printer.
+package output
 
 import (
 	"bytes"
@@ -14,17 +15,17 @@ import (
 	"time"
 )
 
-// Printer writes for one command. Commands share it with their background work, so writes are one at a time.
+// Printer writes the output of one command. Its methods are safe for concurrent use; each call is one write.
 type Printer struct {
-	// Stdout gets data and nothing else; Stderr gets everything that is said about it.
+	// Stdout gets data only. Stderr gets messages, prompts and spinners.
 	Stdout, Stderr io.Writer
-	// TTY is true when a person reads standard output, ErrTTY when one reads standard error.
+	// TTY and ErrTTY report whether Stdout and Stderr are terminals.
 	TTY, ErrTTY bool
-	// JSON asks for the API's body, Quiet for no words but errors, Color for colour.
+	// JSON is --json, Quiet is --quiet. Color allows colour on terminals.
 	JSON, Quiet, Color bool
-	// Width is how many columns the terminal has; 0 is unknown.
+	// Width is the number of columns of the terminal; 0 is unknown.
 	Width int
-	// Now is the clock by which times are told.
+	// Now is the clock for relative times.
 	Now func() time.Time
 
 	mu   sync.Mutex
@@ -36,12 +37,12 @@ func (p *Printer) Data(format string, args ...any) {
 	p.write(p.Stdout, fmt.Sprintf(format, args...)+"\n")
 }
 
-// Bytes writes data as it is to standard output.
+// Bytes writes data unchanged to standard output.
 func (p *Printer) Bytes(b []byte) {
 	p.write(p.Stdout, string(b))
 }
 
-// Body writes a JSON body: as it came for a pipe, indented for a person.
+// Body writes a JSON body to standard output, indented on a terminal and unchanged in a pipe.
 func (p *Printer) Body(b []byte) {
 	b = bytes.TrimSpace(b)
 	if p.TTY {
@@ -53,7 +54,7 @@ func (p *Printer) Body(b []byte) {
 	p.write(p.Stdout, string(b)+"\n")
 }
 
-// Value writes a value as JSON, for what the command line itself has to say under --json.
+// Value writes a value as JSON, for --json output that does not come from the API.
 func (p *Printer) Value(v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -73,24 +74,24 @@ func (p *Printer) Line(v any) error {
 	return nil
 }
 
-// Say writes a line of words to standard error, unless --quiet.
+// Say writes a message to standard error, unless --quiet.
 func (p *Printer) Say(format string, args ...any) {
 	if !p.Quiet {
 		p.write(p.Stderr, fmt.Sprintf(format, args...)+"\n")
 	}
 }
 
-// Done tells that a state has changed, unless --quiet.
+// Done reports a completed change on standard error, unless --quiet.
 func (p *Printer) Done(format string, args ...any) {
 	p.Say("%s %s", p.err(Good, "✓"), fmt.Sprintf(format, args...))
 }
 
-// Warn tells of something that a person should know even under --quiet.
+// Warn writes a warning to standard error, even with --quiet.
 func (p *Printer) Warn(format string, args ...any) {
 	p.write(p.Stderr, p.err(Attention, "!")+" "+fmt.Sprintf(format, args...)+"\n")
 }
 
-// Hint names what one would do next. Only a person at a terminal gets it.
+// Hint suggests a next step. It is printed only on a terminal.
 func (p *Printer) Hint(format string, args ...any) {
 	if p.ErrTTY {
 		p.Say("%s", p.err(Faint, fmt.Sprintf(format, args...)))
@@ -100,34 +101,34 @@ func (p *Printer) Hint(format string, args ...any) {
 // Err styles a part of a message for standard error.
 func (p *Printer) Err(t Tone, text string) string { return p.err(t, text) }
 
-// write clears a spinner that stands on the line, and puts it back after.
+// write clears the spinner before the text and draws it again below.
 func (p *Printer) write(w io.Writer, text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.spin != nil {
 		p.spin.clear()
 	}
-	// A reader that has gone, as in `| head`, ends the process by its signal; there is nothing else to do about it here.
+	// If the reader closed the pipe, as in `| head`, SIGPIPE ends the process; other errors cannot be reported anywhere.
 	_, _ = io.WriteString(w, text)
 	if p.spin != nil {
 		p.spin.draw()
 	}
 }
 
-// OneLine makes a text fit for a cell: without line breaks and tabs, which would end the cell.
+// OneLine makes a text safe for a cell. Line breaks and tabs become spaces; other control characters are removed.
 func OneLine(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || r == '\r' {
 			return ' '
 		}
 		if r < ' ' || r == 0x7f {
-			return -1 // what a stranger wrote must not steer the reader's terminal
+			return -1 // text from the platform must not send escape sequences to the user's terminal
 		}
 		return r
 	}, text)
 }
 
-// Alert writes a line about a failure to standard error, also under --quiet.
+// Alert writes a line to standard error, even with --quiet.
 func (p *Printer) Alert(format string, args ...any) {
 	p.write(p.Stderr, fmt.Sprintf(format, args...)+"\n")
 }

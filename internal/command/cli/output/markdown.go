@@ -1,4 +1,4 @@
-package out
+package output
 
 import (
 	"regexp"
@@ -13,7 +13,8 @@ var (
 	strong = regexp.MustCompile(`\*\*([^*]+)\*\*`)
 )
 
-// Markdown lays a page out for a terminal. It knows what our own pages use: headings, paragraphs, lists, code, links and emphasis.
+// Markdown lays out a page for a terminal. It supports what the problem pages use: headings, paragraphs, lists, code,
+// links and strong emphasis.
 func Markdown(p *Printer, page string) string {
 	var b strings.Builder
 	fenced := false
@@ -37,7 +38,7 @@ func Markdown(p *Printer, page string) string {
 	return b.String()
 }
 
-// paragraph breaks a line at words, first and then under the given beginnings.
+// paragraph wraps a text at words, to at most 100 columns. The first line starts with first, the others with then.
 func (p *Printer) paragraph(first, then, text string) string {
 	width := 100
 	if p.Width > 20 {
@@ -62,6 +63,6 @@ func (p *Printer) paragraph(first, then, text string) string {
 	}
 	lines = append(lines, strings.TrimRight(line, " "))
 	whole := strings.Join(lines, "\n") + "\n"
-	// Styled after breaking, so that widths are those of the text; code does not break across a line end with its style.
+	// Style after wrapping, so that escape sequences do not count as width. Code that was split across lines stays plain.
 	return code.ReplaceAllStringFunc(whole, func(found string) string { return p.Style(Accent, strings.Trim(found, "`")) })
 }

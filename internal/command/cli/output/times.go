@@ -1,4 +1,4 @@
-package out
+package output
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Ago tells a time as a person would: "just now", "5 min ago", "in 2 h", and by its date when it is far.
+// Ago formats a time relative to now: "just now", "5 min ago", "in 2 h". From 30 days on it is a date.
 func (p *Printer) Ago(t time.Time) string {
 	d := p.Now().Sub(t)
 	switch {
@@ -31,10 +31,10 @@ func (p *Printer) ahead(t time.Time, d time.Duration) string {
 	return t.Local().Format("2 Jan 2006")
 }
 
-// Clock is the time of day, as lines of a stream show it.
+// Clock formats the local time of day, for lines of a stream.
 func Clock(t time.Time) string { return t.Local().Format("15:04:05") }
 
-// Short tells a duration in one unit.
+// Short formats a duration in one unit, rounded.
 func Short(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -51,10 +51,10 @@ func Short(d time.Duration) string {
 	return fmt.Sprintf("%d d", int(d.Hours()/24))
 }
 
-// Millis tells milliseconds.
+// Millis formats milliseconds.
 func Millis(ms float64) string { return strconv.FormatFloat(ms, 'f', 0, 64) + " ms" }
 
-// Group writes a number with thin groups of three: 1 000 000.
+// Group formats a number in groups of three digits: 1 000 000.
 func Group(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	sign := ""
@@ -67,7 +67,7 @@ func Group(n int64) string {
 	return sign + digits
 }
 
-// Count tells how many, in the singular or the plural: "1 event", "3 events".
+// Count formats a number with its noun in the singular or plural: "1 event", "3 events".
 func Count(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -75,7 +75,7 @@ func Count(n int, one, many string) string {
 	return Group(int64(n)) + " " + many
 }
 
-// size is a number of bytes in its largest unit.
+// size formats a number of bytes in the largest unit, rounded down.
 func size(n int64) string {
 	for _, unit := range []string{"B", "kB", "MB", "GB"} {
 		if n < 1000 || unit == "GB" {
@@ -86,5 +86,5 @@ func size(n int64) string {
 	return ""
 }
 
-// Size tells a number of bytes.
+// Size returns a cell for a number of bytes.
 func Size(n int64) Cell { return Cell{Text: size(n), Raw: strconv.FormatInt(n, 10)} }

@@ -1,21 +1,23 @@
-package out
+package output
 
 import (
 	"io"
 	"time"
 )
 
-// Spinner shows that something is under way, on standard error and only to a person.
+// Spinner shows progress on standard error, only on a terminal.
 type Spinner struct {
-	p          *Printer
-	text       string
+	p    *Printer
+	text string
+	// at counts frames.
 	at         int
 	stop, done chan struct{}
 }
 
 var frames = [...]string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
 
-// Spin begins to show a text. Stop must be called. Only one spinner turns at a time; a second replaces the text of the first.
+// Spin shows a spinner with a text. The caller must call Stop. A second spinner replaces the first: stop the first
+// before starting another.
 func (p *Printer) Spin(text string) *Spinner {
 	s := &Spinner{p: p, text: text, stop: make(chan struct{}), done: make(chan struct{})}
 	if !p.ErrTTY || p.Quiet || p.JSON {
@@ -30,7 +32,7 @@ func (p *Printer) Spin(text string) *Spinner {
 	return s
 }
 
-// Text changes what is shown.
+// Text changes the text.
 func (s *Spinner) Text(text string) {
 	s.p.mu.Lock()
 	defer s.p.mu.Unlock()
@@ -41,7 +43,7 @@ func (s *Spinner) Text(text string) {
 	}
 }
 
-// Stop takes the spinner away. It may be called twice.
+// Stop removes the spinner and waits for its goroutine. It may be called twice.
 func (s *Spinner) Stop() {
 	s.p.mu.Lock()
 	if s.p.spin == s {

@@ -1,4 +1,4 @@
-package out
+package output
 
 import (
 	"maps"
@@ -11,22 +11,23 @@ import (
 	"charm.land/lipgloss/v2"
 )
 
-// Cell is one value: Text for a person, Raw for a pipe. An empty Raw is the same as Text.
+// Cell is a value: Text for a terminal, Raw for a pipe. An empty Raw means Text, except that the text "–" (no value) is
+// empty in a pipe.
 type Cell struct {
 	Text, Raw string
 	Tone      Tone
 }
 
-// Text is a cell that reads the same for all.
+// Text returns a cell that is the same on a terminal and in a pipe.
 func Text(s string) Cell { return Cell{Text: s} }
 
-// Toned is a cell in a tone.
+// Toned returns a cell in a tone.
 func Toned(t Tone, s string) Cell { return Cell{Text: s, Tone: t} }
 
-// State is a cell that holds a state.
+// State returns a cell for a state, in the state's tone.
 func State(s string) Cell { return Cell{Text: s, Tone: StateTone(s)} }
 
-// Status is a cell that holds an HTTP status; none if 0.
+// Status returns a cell for an HTTP status; 0 means none.
 func Status(n int) Cell {
 	if n == 0 {
 		return Cell{Text: "–", Raw: "0", Tone: Faint}
@@ -34,10 +35,10 @@ func Status(n int) Cell {
 	return Cell{Text: strconv.Itoa(n), Tone: StatusTone(n)}
 }
 
-// Number is a cell that holds a number: grouped for a person.
+// Number returns a cell for a number, grouped on a terminal.
 func Number(n int64) Cell { return Cell{Text: Group(n), Raw: strconv.FormatInt(n, 10)} }
 
-// When is a cell that holds a time: "2 min ago" for a person, RFC 3339 for a pipe, nothing for no time.
+// When returns a cell for a time: relative on a terminal, RFC 3339 in a pipe. The zero time is no value.
 func (p *Printer) When(t time.Time) Cell {
 	if t.IsZero() {
 		return Cell{Text: "–", Raw: "", Tone: Faint}
@@ -45,20 +46,20 @@ func (p *Printer) When(t time.Time) Cell {
 	return Cell{Text: p.Ago(t), Raw: t.UTC().Format(time.RFC3339)}
 }
 
-// Column is a column of a table. A Flex column may be cut to make the table fit a terminal.
+// Column is a column of a table. A Flex column may be shortened to fit the terminal; a Right column is right-aligned.
 type Column struct {
 	Name        string
 	Flex, Right bool
 }
 
-// Table is rows of data. Empty is said when there are none.
+// Table is rows of data. Empty is the message on standard error if there are none.
 type Table struct {
 	Columns []Column
 	Rows    [][]Cell
 	Empty   string
 }
 
-// Columns names columns; a name that ends in ~ is Flex, one that begins with > is Right.
+// Columns returns columns with these names. A trailing ~ means Flex, a leading > means Right.
 func Columns(names ...string) []Column {
 	columns := make([]Column, len(names))
 	for i, name := range names {
@@ -69,7 +70,7 @@ func Columns(names ...string) []Column {
 	return columns
 }
 
-// Table writes a table: aligned under a head for a person, tab-separated without one for a pipe.
+// Table writes a table to standard output: aligned with a header on a terminal, tab-separated without one in a pipe.
 func (p *Printer) Table(t Table) {
 	if len(t.Rows) == 0 {
 		if t.Empty != "" {
@@ -83,7 +84,7 @@ func (p *Printer) Table(t Table) {
 		}
 		return
 	}
-	widths := p.fit(t)
+	widths := p.columnWidths(t)
 	head := make([]Cell, len(t.Columns))
 	for i, c := range t.Columns {
 		head[i] = Toned(Faint, strings.ToUpper(c.Name))
@@ -110,10 +111,12 @@ func (c Cell) raw() string {
 	return OneLine(c.Text)
 }
 
+// gap is the number of spaces between columns.
 const gap = 2
 
-// fit finds the width of each column, and takes from the widest Flex columns what does not fit.
-func (p *Printer) fit(t Table) []int {
+// columnWidths makes each column as wide as its widest cell, then narrows the widest Flex column, but not below 8,
+// until the table fits the terminal.
+func (p *Printer) columnWidths(t Table) []int {
 	widths := make([]int, len(t.Columns))
 	total := gap * (len(widths) - 1)
 	for i, c := range t.Columns {
@@ -156,7 +159,7 @@ func (p *Printer) aligned(columns []Column, widths []int, row []Cell) string {
 	return strings.TrimRight(line.String(), " ") + "\n"
 }
 
-// Cut shortens a text to a number of columns, and shows that it did.
+// Cut shortens a text to a number of terminal columns and ends it with an ellipsis if it was longer.
 func Cut(text string, width int) string {
 	if lipgloss.Width(text) <= width {
 		return text
@@ -168,13 +171,13 @@ func Cut(text string, width int) string {
 	return text + "…"
 }
 
-// Field is a named value of one thing.
+// Field is a named value.
 type Field struct {
 	Name string
 	Cell Cell
 }
 
-// Fields writes one thing: names and values in two columns for a person, tab-separated for a pipe.
+// Fields writes named values, one per line: in two columns on a terminal, tab-separated in a pipe.
 func (p *Printer) Fields(fields []Field) {
 	if !p.TTY {
 		for _, f := range fields {
@@ -198,5 +201,5 @@ func (p *Printer) Fields(fields []Field) {
 	p.write(p.Stdout, lines.String())
 }
 
-// SortedKeys are the keys of a map in their order, for output that is the same each time.
+// SortedKeys returns the keys of a map in order.
 func SortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

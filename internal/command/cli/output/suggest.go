@@ -1,11 +1,11 @@
-package out
+package output
 
 import (
 	"slices"
 	"strings"
 )
 
-// Suggest finds up to three of the known names that somebody who wrote a name may have meant, best first.
+// Suggest returns up to three known names that are similar to a name or start with it, best first. Case is ignored.
 func Suggest(name string, known []string) []string {
 	type guess struct {
 		name string
@@ -31,7 +31,7 @@ func Suggest(name string, known []string) []string {
 	return names
 }
 
-// DidYouMean is a sentence of suggestions; empty if there are none.
+// DidYouMean returns the suggestions as a question, or an empty string if there are none.
 func DidYouMean(name string, known []string) string {
 	guesses := Suggest(name, known)
 	if len(guesses) == 0 {
@@ -40,7 +40,8 @@ func DidYouMean(name string, known []string) string {
 	return "Did you mean " + strings.Join(guesses, " or ") + "?"
 }
 
-// distance counts the letters to insert, delete, change or swap to turn one word into the other.
+// distance is the optimal string alignment distance: the number of bytes to insert, delete, change or swap to turn one
+// word into the other.
 func distance(a, b string) int {
 	var before, last []int
 	row := make([]int, len(b)+1)
