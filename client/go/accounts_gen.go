@@ -8,10 +8,10 @@ import (
 	"net/http"
 )
 
-// AccountsService: the creators' accounts that are connected.
+// AccountsService manages connected accounts.
 type AccountsService struct{ client *Client }
 
-// CreateReconnectLink is POST /v1/accounts/{accountId}/reconnect-link: create a link to reconnect an account.
+// CreateReconnectLink calls POST /v1/accounts/{accountId}/reconnect-link: create a link to reconnect an account.
 //
 // Creates a connect session for this account, open for 24 hours. Send `session.url` to the creator. The account keeps
 // its region, label, metadata and credentials unless the creator changes them. For a link with other settings, use
@@ -23,7 +23,7 @@ func (s *AccountsService) CreateReconnectLink(ctx context.Context, accountID str
 	return do[ConnectSession](ctx, s.client, c, true, options)
 }
 
-// Disconnect is DELETE /v1/accounts/{accountId}: disconnect an account.
+// Disconnect calls DELETE /v1/accounts/{accountId}: disconnect an account.
 //
 // Ends the session on the platform if possible, cancels open attempts, and destroys the account's data key, so that
 // data encrypted with it can never be read again. After the response no call with the account can start on any server.
@@ -36,7 +36,7 @@ func (s *AccountsService) Disconnect(ctx context.Context, accountID string, opti
 	return do[AccountDisconnected](ctx, s.client, c, true, options)
 }
 
-// Get is GET /v1/accounts/{accountId}: get an account.
+// Get calls GET /v1/accounts/{accountId}: get an account.
 //
 // The state of the account: `state` and `stateReason` say what is wrong, `userAction` says what a person must do. This
 // call does not contact the platform.
@@ -47,7 +47,7 @@ func (s *AccountsService) Get(ctx context.Context, accountID string, options ...
 	return do[Account](ctx, s.client, c, false, options)
 }
 
-// GetMe is GET /v1/accounts/{accountId}/me: get the creator's profile.
+// GetMe calls GET /v1/accounts/{accountId}/me: get the creator's profile.
 //
 // Asks the platform, through the account's region, so a response proves that the session works. It counts as a read of
 // the account. 410 means that the session was lost and a person must reconnect the account at `reconnect.url`.
@@ -58,7 +58,7 @@ func (s *AccountsService) GetMe(ctx context.Context, accountID string, options .
 	return do[Me](ctx, s.client, c, false, options)
 }
 
-// GetPurgeReceipt is GET /v1/accounts/{accountId}/purge-receipt: get the deletion receipt of an account.
+// GetPurgeReceipt calls GET /v1/accounts/{accountId}/purge-receipt: get the deletion receipt of an account.
 //
 // The signed receipt of a disconnected account. You can check it offline with the service's public receipt key. The
 // response is 404 while the account is connected or its deletion is in progress.
@@ -69,7 +69,7 @@ func (s *AccountsService) GetPurgeReceipt(ctx context.Context, accountID string,
 	return do[PurgeReceipt](ctx, s.client, c, false, options)
 }
 
-// AccountsListParams is what accounts.list takes.
+// AccountsListParams holds the parameters of accounts.list.
 type AccountsListParams struct {
 	// Only accounts in this state. attention stands for reconnect_required, restricted and degraded. One of connecting,
 	// active, degraded, reauthenticating, reconnect_required, restricted, paused, attention.
@@ -80,7 +80,7 @@ type AccountsListParams struct {
 	Label string `json:"label,omitzero"`
 	// Only accounts whose label, names or ids contain this text. Case is ignored.
 	Q string `json:"q,omitzero"`
-	// label and lastSeen (newest first) require limit. One of created, label, lastSeen. Left out, created.
+	// label and lastSeen (newest first) require limit. One of created, label, lastSeen. Default: created.
 	Order string `json:"order,omitzero"`
 	// Include how often each account was called: calls24h and activity.
 	Activity bool `json:"activity,omitzero"`
@@ -92,7 +92,7 @@ type AccountsListParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List is GET /v1/accounts: list accounts.
+// List calls GET /v1/accounts: list accounts.
 //
 // The organisation's connected accounts. Without `limit` one response has all of them; with `limit` it has one page:
 // send `nextCursor` as `cursor` for the next. Filters can be combined. A key with `accountIds` sees only those
@@ -104,7 +104,7 @@ func (s *AccountsService) List(ctx context.Context, params AccountsListParams, o
 	return do[AccountPage](ctx, s.client, c, false, options)
 }
 
-// ListAll goes through all pages of List.
+// ListAll iterates over the items of all pages of List.
 func (s *AccountsService) ListAll(ctx context.Context, params AccountsListParams, options ...CallOption) iter.Seq2[ListedAccount, error] {
 	return pages(params.Cursor, func(cursor string) ([]ListedAccount, string, error) {
 		params.Cursor = cursor
@@ -116,15 +116,15 @@ func (s *AccountsService) ListAll(ctx context.Context, params AccountsListParams
 	})
 }
 
-// AccountsListAuditParams is what accounts.listAudit takes.
+// AccountsListAuditParams holds the parameters of accounts.listAudit.
 type AccountsListAuditParams struct {
-	// The maximum number of entries. Left out, 50.
+	// The maximum number of entries. Default: 50.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the previous page.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListAudit is GET /v1/accounts/{accountId}/audit: list audit entries of an account.
+// ListAudit calls GET /v1/accounts/{accountId}/audit: list audit entries of an account.
 //
 // Who changed what for the account, newest first. The entries stay readable after the account is disconnected.
 //
@@ -134,7 +134,7 @@ func (s *AccountsService) ListAudit(ctx context.Context, accountID string, param
 	return do[AuditPage](ctx, s.client, c, false, options)
 }
 
-// ListAuditAll goes through all pages of ListAudit.
+// ListAuditAll iterates over the items of all pages of ListAudit.
 func (s *AccountsService) ListAuditAll(ctx context.Context, accountID string, params AccountsListAuditParams, options ...CallOption) iter.Seq2[AuditEntry, error] {
 	return pages(params.Cursor, func(cursor string) ([]AuditEntry, string, error) {
 		params.Cursor = cursor
@@ -146,7 +146,7 @@ func (s *AccountsService) ListAuditAll(ctx context.Context, accountID string, pa
 	})
 }
 
-// Pause is POST /v1/accounts/{accountId}/pause: pause an account.
+// Pause calls POST /v1/accounts/{accountId}/pause: pause an account.
 //
 // Calls are refused with `account-paused`, and nothing is sent to the platform, until the account is resumed. The
 // session is kept. Pausing again changes nothing.
@@ -158,13 +158,13 @@ func (s *AccountsService) Pause(ctx context.Context, accountID string, options .
 	return do[Account](ctx, s.client, c, true, options)
 }
 
-// AccountsReauthenticateParams is what accounts.reauthenticate takes.
+// AccountsReauthenticateParams holds the parameters of accounts.reauthenticate.
 type AccountsReauthenticateParams struct {
 	// Cancel an open attempt for this account instead of refusing the request.
 	Supersede bool `json:"supersede,omitzero"`
 }
 
-// Reauthenticate is POST /v1/accounts/{accountId}/reauthenticate: sign in again with stored credentials.
+// Reauthenticate calls POST /v1/accounts/{accountId}/reauthenticate: sign in again with stored credentials.
 //
 // Starts an attempt of kind `reauth` with the stored credentials. It does not count towards the limit of attempts.
 //
@@ -174,7 +174,7 @@ func (s *AccountsService) Reauthenticate(ctx context.Context, accountID string, 
 	return do[Attempt](ctx, s.client, c, true, options)
 }
 
-// Resume is POST /v1/accounts/{accountId}/resume: resume an account.
+// Resume calls POST /v1/accounts/{accountId}/resume: resume an account.
 //
 // The account becomes `connecting`, or `reconnect_required` if it lost its session while it was paused. Resuming an
 // account that is not paused changes nothing.
@@ -185,7 +185,7 @@ func (s *AccountsService) Resume(ctx context.Context, accountID string, options 
 	return do[Account](ctx, s.client, c, true, options)
 }
 
-// AccountsUpdateParams is what accounts.update takes.
+// AccountsUpdateParams holds the parameters of accounts.update.
 type AccountsUpdateParams struct {
 	// Your own name for the account.
 	Label *string `json:"label,omitzero"`
@@ -198,7 +198,7 @@ type AccountsUpdateParams struct {
 	RememberCredentials *bool `json:"rememberCredentials,omitzero"`
 }
 
-// Update is PATCH /v1/accounts/{accountId}: update an account.
+// Update calls PATCH /v1/accounts/{accountId}: update an account.
 //
 // Changes the label, the region or the metadata, or deletes the credentials. Omitted fields stay unchanged. After a
 // change of region the platform may require the creator to sign in again; `state` shows it.

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// AuditService: who did what in the organisation.
+// AuditService lists who did what in the organisation.
 type AuditService struct{ client *Client }
 
-// AuditListParams is what audit.list takes.
+// AuditListParams holds the parameters of audit.list.
 type AuditListParams struct {
 	// Only this action, for example key.mint.
 	Action string `json:"action,omitzero"`
@@ -29,7 +29,7 @@ type AuditListParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List is GET /v1/me/audit: list audit entries.
+// List calls GET /v1/me/audit: list audit entries.
 //
 // Who changed what in the organisation, newest first. Filters can be combined. A key with `accountIds` does not see
 // entries of other accounts, so its pages can be shorter than `limit`. With `Accept: text/csv` the response is CSV with
@@ -41,7 +41,7 @@ func (s *AuditService) List(ctx context.Context, params AuditListParams, options
 	return do[AuditPage](ctx, s.client, c, false, options)
 }
 
-// ListAll goes through all pages of List.
+// ListAll iterates over the items of all pages of List.
 func (s *AuditService) ListAll(ctx context.Context, params AuditListParams, options ...CallOption) iter.Seq2[AuditEntry, error] {
 	return pages(params.Cursor, func(cursor string) ([]AuditEntry, string, error) {
 		params.Cursor = cursor

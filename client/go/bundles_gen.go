@@ -6,53 +6,53 @@ import (
 	"context"
 )
 
-// BundlesService has the platform's methods of bundles: multi-month subscription bundles.
+// BundlesService calls the platform's bundles methods: multi-month subscription bundles.
 type BundlesService struct{ account *AccountClient }
 
-// BundlesCreateParams is what bundles.create takes.
+// BundlesCreateParams holds the parameters of bundles.create.
 type BundlesCreateParams struct {
 	// One of 3, 6, 12.
 	Months  int64 `json:"months"`
 	Percent int64 `json:"percent"`
 }
 
-// Create is bundles.create: offer several months for less.
+// Create calls bundles.create: offer several months for less.
 func (s *BundlesService) Create(ctx context.Context, params BundlesCreateParams, options ...CallOption) (*Bundle, error) {
 	return invoke[Bundle](ctx, s.account, method{name: "bundles/create"}, params, options)
 }
 
-// BundlesDeleteParams is what bundles.delete takes.
+// BundlesDeleteParams holds the parameters of bundles.delete.
 type BundlesDeleteParams struct {
 	BundleID string `json:"bundleId"`
 }
 
-// Delete is bundles.delete: delete a bundle; those who bought it keep their months. It cannot be undone.
+// Delete calls bundles.delete: delete a bundle; those who bought it keep their months. It cannot be undone.
 func (s *BundlesService) Delete(ctx context.Context, params BundlesDeleteParams, options ...CallOption) (*DeletedResult, error) {
 	return invoke[DeletedResult](ctx, s.account, method{name: "bundles/delete", repeatable: true}, params, options)
 }
 
-// BundlesGetParams is what bundles.get takes.
+// BundlesGetParams holds the parameters of bundles.get.
 type BundlesGetParams struct {
 	BundleID string `json:"bundleId"`
 }
 
-// Get is bundles.get: get one bundle.
+// Get calls bundles.get: get one bundle.
 func (s *BundlesService) Get(ctx context.Context, params BundlesGetParams, options ...CallOption) (*Bundle, error) {
 	return invoke[Bundle](ctx, s.account, method{name: "bundles/get", get: true, repeatable: true}, params, options)
 }
 
-// List is bundles.list: list the bundles.
+// List calls bundles.list: list the bundles.
 func (s *BundlesService) List(ctx context.Context, options ...CallOption) (*BundlePage, error) {
 	return invoke[BundlePage](ctx, s.account, method{name: "bundles/list", get: true, repeatable: true}, nil, options)
 }
 
-// BundlesUpdateParams is what bundles.update takes.
+// BundlesUpdateParams holds the parameters of bundles.update.
 type BundlesUpdateParams struct {
 	BundleID string `json:"bundleId"`
 	Percent  int64  `json:"percent"`
 }
 
-// Update is bundles.update: change the discount of a bundle.
+// Update calls bundles.update: change the discount of a bundle.
 func (s *BundlesService) Update(ctx context.Context, params BundlesUpdateParams, options ...CallOption) (*Bundle, error) {
 	return invoke[Bundle](ctx, s.account, method{name: "bundles/update", repeatable: true}, params, options)
 }

@@ -14,23 +14,23 @@ import (
 // CallOption changes one call.
 type CallOption func(*call)
 
-// call is a request with what its options say.
+// call is a request to which options are applied.
 type call struct {
 	request Request
-	// unwrap names the member of the answer that is the result; empty if it is the answer.
+	// unwrap names the member of the response that is the result. Empty if the response itself is the result.
 	unwrap string
 }
 
-// WithIdempotencyKey makes the call happen once for this key, within 24 hours. A call that writes has a random one unless
-// it is given; give one of your own to be safe over a restart.
+// WithIdempotencyKey makes the service carry out the call only once per key within 24 hours. Default for writes: a
+// random key. Use your own to be safe across restarts of your program.
 func WithIdempotencyKey(key string) CallOption {
 	return func(c *call) { c.request.IdempotencyKey = key }
 }
 
-// WithDryRun checks everything and calls nothing. The result is empty.
+// WithDryRun checks the call without carrying it out. The result is empty.
 func WithDryRun() CallOption { return WithHeader("X-Dry-Run", "true") }
 
-// WithMaxRetries is how often this call is repeated at most.
+// WithMaxRetries sets the maximum number of retries of this call.
 func WithMaxRetries(n int) CallOption {
 	return func(c *call) {
 		c.request.MaxRetries = n
@@ -40,12 +40,13 @@ func WithMaxRetries(n int) CallOption {
 	}
 }
 
-// WithWait holds the answer for up to so many seconds (0 to 25), until there is something new. Connect's calls take it.
+// WithWait makes the service delay its response until something changes, for at most this many seconds (0 to 25). The
+// calls of Connect support it.
 func WithWait(seconds int) CallOption {
 	return WithHeader("Prefer", "wait="+strconv.Itoa(seconds))
 }
 
-// WithLenient drops arguments that a method of the platform does not know, instead of refusing them.
+// WithLenient makes a method of the platform ignore unknown arguments instead of rejecting them.
 func WithLenient() CallOption { return WithHeader("Prefer", "handling=lenient") }
 
 // WithHeader sends a header with this call.
@@ -58,20 +59,20 @@ func WithHeader(name, value string) CallOption {
 	}
 }
 
-// withKey gives a call that writes a key of its own, unless its caller did.
-func withKey(c *call) {
+// ensureKey sets a random idempotency key unless the caller set one.
+func ensureKey(c *call) {
 	if c.request.IdempotencyKey == "" {
-		c.request.IdempotencyKey = newKey()
+		c.request.IdempotencyKey = newIdempotencyKey()
 	}
 }
 
-// do makes a call and reads its result.
+// do applies options, sends the call and decodes its result. keyed calls get an idempotency key.
 func do[T any](ctx context.Context, client *Client, c call, keyed bool, options []CallOption) (*T, error) {
 	for _, o := range options {
 		o(&c)
 	}
 	if keyed {
-		withKey(&c)
+		ensureKey(&c)
 	}
 	res, err := client.Request(ctx, c.request)
 	if err != nil {
@@ -90,13 +91,12 @@ func do[T any](ctx context.Context, client *Client, c call, keyed bool, options 
 		return result, nil
 	}
 	if err := json.Unmarshal(body, result); err != nil {
-		return nil, fmt.Errorf("stagedoor: the answer %s is not what was expected: %w", res.RequestID(), err)
+		return nil, fmt.Errorf("stagedoor: cannot decode the response to %s: %w", res.RequestID(), err)
 	}
 	return result, nil
 }
 
-// invoke calls a method of the platform. What reads goes by GET, if its arguments fit into an address; what can be
-// repeated needs no key.
+// invoke calls a method of the platform. Only calls that are not repeatable get an idempotency key.
 func invoke[T any](ctx context.Context, a *AccountClient, m method, params any, options []CallOption) (*T, error) {
 	c := call{unwrap: "result", request: Request{
 		Method: http.MethodPost, Path: "/v1/accounts/" + url.PathEscape(a.ID) + "/" + m.name, Repeatable: m.repeatable,
@@ -110,20 +110,20 @@ func invoke[T any](ctx context.Context, a *AccountClient, m method, params any, 
 	return do[T](ctx, a.client, c, !m.repeatable, options)
 }
 
-// method is what invoke needs to know of a method.
+// method describes a method of the platform for invoke.
 type method struct {
 	// name is resource/method.
 	name string
-	// get means that it can be called by GET; repeatable, that calling it twice does no harm.
+	// get means that the method is called with GET, repeatable that it is safe to call it twice.
 	get, repeatable bool
 }
 
-// Call calls a method of the platform by its name, such as messages.send, for those who choose it at run time. Args is an
-// object of arguments by name, or nil. The result is JSON.
+// Call calls a method of the platform by its name, such as messages.send. Use it for methods that are chosen at run
+// time. args is an object of arguments by name, or nil. The result is JSON.
 func (a *AccountClient) Call(ctx context.Context, name string, args any, options ...CallOption) (json.RawMessage, error) {
 	resource, of, ok := strings.Cut(name, ".")
 	if !ok {
-		return nil, fmt.Errorf("stagedoor: %q is no method; they are called resource.method", name)
+		return nil, fmt.Errorf("stagedoor: %q is not a method name such as messages.send", name)
 	}
 	result, err := invoke[json.RawMessage](ctx, a, method{name: path("%s/%s", resource, of)}, args, options)
 	if err != nil {
@@ -132,8 +132,8 @@ func (a *AccountClient) Call(ctx context.Context, name string, args any, options
 	return *result, nil
 }
 
-// pages goes through a list. Fetch gets the page behind a cursor, and tells what is on it and the cursor of the next one;
-// a list ends when there is none, or when it does not move on.
+// pages iterates over a paginated list. fetch returns the items of the page at a cursor, and the cursor of the next
+// page. The list ends when that is empty or no longer changes.
 func pages[T any](cursor string, fetch func(cursor string) (items []T, next string, err error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for at := cursor; ; {
@@ -156,7 +156,7 @@ func pages[T any](cursor string, fetch func(cursor string) (items []T, next stri
 	}
 }
 
-// path fills the parameters of a path, which stand in braces, in their order.
+// path formats a path with escaped parameters.
 func path(format string, values ...any) string {
 	escaped := make([]any, len(values))
 	for i, v := range values {
@@ -165,7 +165,7 @@ func path(format string, values ...any) string {
 	return fmt.Sprintf(format, escaped...)
 }
 
-// text is what a pointer points at; empty for none.
+// text returns *s, or an empty string if s is nil.
 func text(s *string) string {
 	if s == nil {
 		return ""
@@ -173,10 +173,10 @@ func text(s *string) string {
 	return *s
 }
 
-// Ptr is a pointer to a value, for members that may be left out though their zero value means something.
+// Ptr returns a pointer to a value, for optional fields whose zero value has a meaning.
 func Ptr[T any](v T) *T { return &v }
 
-// doRaw is do for a result that has no type.
+// doRaw is do for a result without a type.
 func doRaw(ctx context.Context, client *Client, c call, keyed bool, options []CallOption) (json.RawMessage, error) {
 	result, err := do[json.RawMessage](ctx, client, c, keyed, options)
 	if err != nil {

@@ -7,66 +7,66 @@ import (
 	"iter"
 )
 
-// ChatsService has the platform's methods of chats: one conversation per counterpart; chatId = counterpart userId.
+// ChatsService calls the platform's chats methods: one conversation per counterpart; chatId = counterpart userId.
 type ChatsService struct{ account *AccountClient }
 
-// ChatsDeleteParams is what chats.delete takes.
+// ChatsDeleteParams holds the parameters of chats.delete.
 type ChatsDeleteParams struct {
 	ChatID string `json:"chatId"`
 }
 
-// Delete is chats.delete: delete a chat with all its messages. It cannot be undone.
+// Delete calls chats.delete: delete a chat with all its messages. It cannot be undone.
 func (s *ChatsService) Delete(ctx context.Context, params ChatsDeleteParams, options ...CallOption) (*DeletedResult, error) {
 	return invoke[DeletedResult](ctx, s.account, method{name: "chats/delete", repeatable: true}, params, options)
 }
 
-// ChatsGetParams is what chats.get takes.
+// ChatsGetParams holds the parameters of chats.get.
 type ChatsGetParams struct {
 	ChatID string `json:"chatId"`
 }
 
-// Get is chats.get: get one chat.
+// Get calls chats.get: get one chat.
 func (s *ChatsService) Get(ctx context.Context, params ChatsGetParams, options ...CallOption) (*Chat, error) {
 	return invoke[Chat](ctx, s.account, method{name: "chats/get", get: true, repeatable: true}, params, options)
 }
 
-// GetUnreadCounts is chats.getUnreadCounts: get how many chats, notifications and tips are unread.
+// GetUnreadCounts calls chats.getUnreadCounts: get how many chats, notifications and tips are unread.
 func (s *ChatsService) GetUnreadCounts(ctx context.Context, options ...CallOption) (*Counts, error) {
 	return invoke[Counts](ctx, s.account, method{name: "chats/getUnreadCounts", get: true, repeatable: true}, nil, options)
 }
 
-// ChatsHideParams is what chats.hide takes.
+// ChatsHideParams holds the parameters of chats.hide.
 type ChatsHideParams struct {
 	ChatID string `json:"chatId"`
 }
 
-// Hide is chats.hide: take a chat off the list until a new message comes.
+// Hide calls chats.hide: take a chat off the list until a new message comes.
 func (s *ChatsService) Hide(ctx context.Context, params ChatsHideParams, options ...CallOption) (*HiddenResult, error) {
 	return invoke[HiddenResult](ctx, s.account, method{name: "chats/hide", repeatable: true}, params, options)
 }
 
-// ChatsListParams is what chats.list takes.
+// ChatsListParams holds the parameters of chats.list.
 type ChatsListParams struct {
-	// One of all, unread, pinned, priority, online. Left out, all.
+	// One of all, unread, pinned, priority, online. Default: all.
 	Filter string `json:"filter,omitzero"`
 	// Only with users on this list
 	ListID string `json:"listId,omitzero"`
-	// One of recent, old. Left out, recent.
+	// One of recent, old. Default: recent.
 	Order string `json:"order,omitzero"`
 	// A part of the user's name
 	Query string `json:"query,omitzero"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List is chats.list: list the chats; hidden ones are left out until a new message comes.
+// List calls chats.list: list the chats; hidden ones are left out until a new message comes.
 func (s *ChatsService) List(ctx context.Context, params ChatsListParams, options ...CallOption) (*ChatPage, error) {
 	return invoke[ChatPage](ctx, s.account, method{name: "chats/list", get: true, repeatable: true}, params, options)
 }
 
-// ListAll goes through all pages of List.
+// ListAll iterates over the items of all pages of List.
 func (s *ChatsService) ListAll(ctx context.Context, params ChatsListParams, options ...CallOption) iter.Seq2[Chat, error] {
 	return pages(params.Cursor, func(cursor string) ([]Chat, string, error) {
 		params.Cursor = cursor
@@ -78,25 +78,25 @@ func (s *ChatsService) ListAll(ctx context.Context, params ChatsListParams, opti
 	})
 }
 
-// ChatsListMediaParams is what chats.listMedia takes.
+// ChatsListMediaParams holds the parameters of chats.listMedia.
 type ChatsListMediaParams struct {
 	ChatID string `json:"chatId"`
 	// One of photo, video, audio, gif.
 	Type string `json:"type,omitzero"`
 	// Only what the fan can see or cannot see
 	Opened *bool `json:"opened,omitzero"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListMedia is chats.listMedia: list the media that were sent in a chat, the latest first.
+// ListMedia calls chats.listMedia: list the media that were sent in a chat, the latest first.
 func (s *ChatsService) ListMedia(ctx context.Context, params ChatsListMediaParams, options ...CallOption) (*MediaPage, error) {
 	return invoke[MediaPage](ctx, s.account, method{name: "chats/listMedia", get: true, repeatable: true}, params, options)
 }
 
-// ListMediaAll goes through all pages of ListMedia.
+// ListMediaAll iterates over the items of all pages of ListMedia.
 func (s *ChatsService) ListMediaAll(ctx context.Context, params ChatsListMediaParams, options ...CallOption) iter.Seq2[Media, error] {
 	return pages(params.Cursor, func(cursor string) ([]Media, string, error) {
 		params.Cursor = cursor
@@ -108,77 +108,77 @@ func (s *ChatsService) ListMediaAll(ctx context.Context, params ChatsListMediaPa
 	})
 }
 
-// MarkAllRead is chats.markAllRead: mark every chat as read. It normally causes the event chatRead.
+// MarkAllRead calls chats.markAllRead: mark every chat as read. Normally causes the event chatRead.
 func (s *ChatsService) MarkAllRead(ctx context.Context, options ...CallOption) (*ChatsMarkAllReadResult, error) {
 	return invoke[ChatsMarkAllReadResult](ctx, s.account, method{name: "chats/markAllRead", repeatable: true}, nil, options)
 }
 
-// ChatsMarkReadParams is what chats.markRead takes.
+// ChatsMarkReadParams holds the parameters of chats.markRead.
 type ChatsMarkReadParams struct {
 	ChatID string `json:"chatId"`
 }
 
-// MarkRead is chats.markRead: mark a chat as read. It normally causes the event chatRead.
+// MarkRead calls chats.markRead: mark a chat as read. Normally causes the event chatRead.
 func (s *ChatsService) MarkRead(ctx context.Context, params ChatsMarkReadParams, options ...CallOption) (*ReadResult, error) {
 	return invoke[ReadResult](ctx, s.account, method{name: "chats/markRead", repeatable: true}, params, options)
 }
 
-// ChatsMarkUnreadParams is what chats.markUnread takes.
+// ChatsMarkUnreadParams holds the parameters of chats.markUnread.
 type ChatsMarkUnreadParams struct {
 	ChatID string `json:"chatId"`
 }
 
-// MarkUnread is chats.markUnread: mark a chat as unread.
+// MarkUnread calls chats.markUnread: mark a chat as unread.
 func (s *ChatsService) MarkUnread(ctx context.Context, params ChatsMarkUnreadParams, options ...CallOption) (*ReadResult, error) {
 	return invoke[ReadResult](ctx, s.account, method{name: "chats/markUnread", repeatable: true}, params, options)
 }
 
-// ChatsMuteParams is what chats.mute takes.
+// ChatsMuteParams holds the parameters of chats.mute.
 type ChatsMuteParams struct {
 	ChatID string `json:"chatId"`
 }
 
-// Mute is chats.mute: silence a chat.
+// Mute calls chats.mute: silence a chat.
 func (s *ChatsService) Mute(ctx context.Context, params ChatsMuteParams, options ...CallOption) (*MutedResult, error) {
 	return invoke[MutedResult](ctx, s.account, method{name: "chats/mute", repeatable: true}, params, options)
 }
 
-// ChatsPinParams is what chats.pin takes.
+// ChatsPinParams holds the parameters of chats.pin.
 type ChatsPinParams struct {
 	ChatID string `json:"chatId"`
 }
 
-// Pin is chats.pin: keep a chat at hand.
+// Pin calls chats.pin: keep a chat at hand.
 func (s *ChatsService) Pin(ctx context.Context, params ChatsPinParams, options ...CallOption) (*PinnedResult, error) {
 	return invoke[PinnedResult](ctx, s.account, method{name: "chats/pin", repeatable: true}, params, options)
 }
 
-// ChatsStartTypingParams is what chats.startTyping takes.
+// ChatsStartTypingParams holds the parameters of chats.startTyping.
 type ChatsStartTypingParams struct {
 	ChatID string `json:"chatId"`
 }
 
-// StartTyping is chats.startTyping: show the fan that the creator is writing.
+// StartTyping calls chats.startTyping: show the fan that the creator is writing.
 func (s *ChatsService) StartTyping(ctx context.Context, params ChatsStartTypingParams, options ...CallOption) (*OkResult, error) {
 	return invoke[OkResult](ctx, s.account, method{name: "chats/startTyping", repeatable: true}, params, options)
 }
 
-// ChatsUnmuteParams is what chats.unmute takes.
+// ChatsUnmuteParams holds the parameters of chats.unmute.
 type ChatsUnmuteParams struct {
 	ChatID string `json:"chatId"`
 }
 
-// Unmute is chats.unmute: let a chat be heard again.
+// Unmute calls chats.unmute: let a chat be heard again.
 func (s *ChatsService) Unmute(ctx context.Context, params ChatsUnmuteParams, options ...CallOption) (*MutedResult, error) {
 	return invoke[MutedResult](ctx, s.account, method{name: "chats/unmute", repeatable: true}, params, options)
 }
 
-// ChatsUnpinParams is what chats.unpin takes.
+// ChatsUnpinParams holds the parameters of chats.unpin.
 type ChatsUnpinParams struct {
 	ChatID string `json:"chatId"`
 }
 
-// Unpin is chats.unpin: let a pinned chat go.
+// Unpin calls chats.unpin: let a pinned chat go.
 func (s *ChatsService) Unpin(ctx context.Context, params ChatsUnpinParams, options ...CallOption) (*PinnedResult, error) {
 	return invoke[PinnedResult](ctx, s.account, method{name: "chats/unpin", repeatable: true}, params, options)
 }

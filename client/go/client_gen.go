@@ -2,35 +2,35 @@
 
 package stagedoor
 
-// Groups are the parts of the interface itself; a Client has them.
+// Groups are the operations of the API. A Client embeds them.
 type Groups struct {
-	// The creators' accounts that are connected.
+	// Manages connected accounts.
 	Accounts *AccountsService
-	// Who did what in the organisation.
+	// Lists who did what in the organisation.
 	Audit *AuditService
-	// Ways to connect a creator's account, and how far they have come.
+	// Connects creators' accounts and follows connect attempts.
 	Connect *ConnectService
-	// What happened on accounts and in the organisation, in pages.
+	// Lists events of accounts and of the organisation.
 	Events *EventsService
-	// The organisation's API keys.
+	// Manages API keys.
 	Keys *KeysService
-	// The requests that were made, and what goes wrong.
+	// Lists API requests and their errors.
 	Logs *LogsService
-	// The organisation and the key in use.
+	// Reads and updates the organisation, and describes the key in use.
 	Me *IdentityService
-	// What each problem means.
+	// Explains problem codes.
 	Problems *ProblemsService
-	// Make things happen on the sandbox.
+	// Controls the sandbox platform.
 	Sandbox *SandboxService
-	// What can be called.
+	// Lists the methods of the platform.
 	SDK *SdkService
-	// Whether the service is well.
+	// Reports the status of the service.
 	Status *StatusService
-	// The people of the organisation, and their browsers.
+	// Manages members, invitations and browser sessions.
 	Team *TeamService
-	// Limits, and what is used of them.
+	// Reports limits and usage.
 	Usage *UsageService
-	// Where events are sent, and how that goes.
+	// Manages webhooks and their deliveries.
 	Webhooks *WebhooksService
 }
 
@@ -53,7 +53,7 @@ func newGroups(c *Client) Groups {
 	}
 }
 
-// Resources are the platform's; an AccountClient has them.
+// Resources are the platform's methods. An AccountClient embeds them.
 type Resources struct {
 	// Multi-month subscription bundles.
 	Bundles *BundlesService

@@ -7,10 +7,10 @@ import (
 	"iter"
 )
 
-// CommentsService has the platform's methods of comments: comments on a post.
+// CommentsService calls the platform's comments methods: comments on a post.
 type CommentsService struct{ account *AccountClient }
 
-// CommentsCreateParams is what comments.create takes.
+// CommentsCreateParams holds the parameters of comments.create.
 type CommentsCreateParams struct {
 	PostID    string `json:"postId"`
 	Text      string `json:"text"`
@@ -18,50 +18,50 @@ type CommentsCreateParams struct {
 	GifID     string `json:"gifId,omitzero"`
 }
 
-// Create is comments.create: comment on a post, or answer a comment. It normally causes the event postCommented.
+// Create calls comments.create: comment on a post, or answer a comment. Normally causes the event postCommented.
 func (s *CommentsService) Create(ctx context.Context, params CommentsCreateParams, options ...CallOption) (*Comment, error) {
 	return invoke[Comment](ctx, s.account, method{name: "comments/create"}, params, options)
 }
 
-// CommentsDeleteParams is what comments.delete takes.
+// CommentsDeleteParams holds the parameters of comments.delete.
 type CommentsDeleteParams struct {
 	PostID    string `json:"postId"`
 	CommentID string `json:"commentId"`
 }
 
-// Delete is comments.delete: delete a comment. It cannot be undone.
+// Delete calls comments.delete: delete a comment. It cannot be undone.
 func (s *CommentsService) Delete(ctx context.Context, params CommentsDeleteParams, options ...CallOption) (*DeletedResult, error) {
 	return invoke[DeletedResult](ctx, s.account, method{name: "comments/delete", repeatable: true}, params, options)
 }
 
-// CommentsLikeParams is what comments.like takes.
+// CommentsLikeParams holds the parameters of comments.like.
 type CommentsLikeParams struct {
 	PostID    string `json:"postId"`
 	CommentID string `json:"commentId"`
 }
 
-// Like is comments.like: like a comment.
+// Like calls comments.like: like a comment.
 func (s *CommentsService) Like(ctx context.Context, params CommentsLikeParams, options ...CallOption) (*LikedResult, error) {
 	return invoke[LikedResult](ctx, s.account, method{name: "comments/like", repeatable: true}, params, options)
 }
 
-// CommentsListParams is what comments.list takes.
+// CommentsListParams holds the parameters of comments.list.
 type CommentsListParams struct {
 	PostID string `json:"postId"`
-	// One of newest, oldest. Left out, newest.
+	// One of newest, oldest. Default: newest.
 	Order string `json:"order,omitzero"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List is comments.list: list the comments on a post.
+// List calls comments.list: list the comments on a post.
 func (s *CommentsService) List(ctx context.Context, params CommentsListParams, options ...CallOption) (*CommentPage, error) {
 	return invoke[CommentPage](ctx, s.account, method{name: "comments/list", get: true, repeatable: true}, params, options)
 }
 
-// ListAll goes through all pages of List.
+// ListAll iterates over the items of all pages of List.
 func (s *CommentsService) ListAll(ctx context.Context, params CommentsListParams, options ...CallOption) iter.Seq2[Comment, error] {
 	return pages(params.Cursor, func(cursor string) ([]Comment, string, error) {
 		params.Cursor = cursor
@@ -73,47 +73,47 @@ func (s *CommentsService) ListAll(ctx context.Context, params CommentsListParams
 	})
 }
 
-// CommentsPinParams is what comments.pin takes.
+// CommentsPinParams holds the parameters of comments.pin.
 type CommentsPinParams struct {
 	PostID    string `json:"postId"`
 	CommentID string `json:"commentId"`
 }
 
-// Pin is comments.pin: keep a comment above the others; only one can be.
+// Pin calls comments.pin: keep a comment above the others; only one can be.
 func (s *CommentsService) Pin(ctx context.Context, params CommentsPinParams, options ...CallOption) (*PinnedResult, error) {
 	return invoke[PinnedResult](ctx, s.account, method{name: "comments/pin", repeatable: true}, params, options)
 }
 
-// CommentsUnlikeParams is what comments.unlike takes.
+// CommentsUnlikeParams holds the parameters of comments.unlike.
 type CommentsUnlikeParams struct {
 	PostID    string `json:"postId"`
 	CommentID string `json:"commentId"`
 }
 
-// Unlike is comments.unlike: take back a like.
+// Unlike calls comments.unlike: take back a like.
 func (s *CommentsService) Unlike(ctx context.Context, params CommentsUnlikeParams, options ...CallOption) (*LikedResult, error) {
 	return invoke[LikedResult](ctx, s.account, method{name: "comments/unlike", repeatable: true}, params, options)
 }
 
-// CommentsUnpinParams is what comments.unpin takes.
+// CommentsUnpinParams holds the parameters of comments.unpin.
 type CommentsUnpinParams struct {
 	PostID    string `json:"postId"`
 	CommentID string `json:"commentId"`
 }
 
-// Unpin is comments.unpin: let a comment go from above the others.
+// Unpin calls comments.unpin: let a comment go from above the others.
 func (s *CommentsService) Unpin(ctx context.Context, params CommentsUnpinParams, options ...CallOption) (*PinnedResult, error) {
 	return invoke[PinnedResult](ctx, s.account, method{name: "comments/unpin", repeatable: true}, params, options)
 }
 
-// CommentsUpdateParams is what comments.update takes.
+// CommentsUpdateParams holds the parameters of comments.update.
 type CommentsUpdateParams struct {
 	PostID    string `json:"postId"`
 	CommentID string `json:"commentId"`
 	Text      string `json:"text"`
 }
 
-// Update is comments.update: change one of the creator's own comments.
+// Update calls comments.update: change one of the creator's own comments.
 func (s *CommentsService) Update(ctx context.Context, params CommentsUpdateParams, options ...CallOption) (*Comment, error) {
 	return invoke[Comment](ctx, s.account, method{name: "comments/update", repeatable: true}, params, options)
 }

@@ -12,19 +12,19 @@ import (
 	"time"
 )
 
-// UntilAction is reached when something is asked of you or the creator, or the attempt has ended.
+// UntilAction reports whether you or the creator must act, or the attempt has ended. Use it with WaitFor.
 func UntilAction(a *Attempt) bool { return a.State != "pending" }
 
-// UntilEnd is reached when the attempt has succeeded or failed.
+// UntilEnd reports whether the attempt has succeeded or failed. Use it with WaitFor.
 func UntilEnd(a *Attempt) bool {
 	return a.State == "completed_success" || a.State == "completed_failed"
 }
 
-// longPoll is for how many seconds the service holds an answer until there is news.
+// longPoll is how long the service may delay a response until the attempt changes, in seconds.
 const longPoll = 25
 
-// WaitFor waits until an attempt is as until says, and returns it as it then is. An attempt that has ended is always
-// returned; one that failed is no error: look at its State. Bound the wait by the context.
+// WaitFor waits until the function until returns true for an attempt, or the attempt has ended, and returns the
+// attempt. A failed attempt is not an error: check its State. Use the context to limit the wait.
 func (s *ConnectService) WaitFor(ctx context.Context, attemptID string, until func(*Attempt) bool) (*Attempt, error) {
 	r := Request{Path: attemptPath(attemptID), Query: url.Values{}, Header: http.Header{}}
 	var a *Attempt
@@ -44,7 +44,7 @@ func (s *ConnectService) WaitFor(ctx context.Context, attemptID string, until fu
 			}
 		}
 		if tag := res.Header.Get("ETag"); tag != "" {
-			// From now on the answer is held until there is another one.
+			// Long polling: from now on the service responds when the attempt changes.
 			r.Header.Set("If-None-Match", tag)
 			r.Query.Set("wait", strconv.Itoa(longPoll))
 			continue
@@ -53,7 +53,7 @@ func (s *ConnectService) WaitFor(ctx context.Context, attemptID string, until fu
 		if a.PollAfterSec != nil {
 			pause = time.Duration(*a.PollAfterSec) * time.Second
 		}
-		if err := s.client.pace.sleep(ctx, max(pause-time.Since(began), 0)); err != nil {
+		if err := s.client.timing.sleep(ctx, max(pause-time.Since(began), 0)); err != nil {
 			return nil, err
 		}
 	}
@@ -61,12 +61,12 @@ func (s *ConnectService) WaitFor(ctx context.Context, attemptID string, until fu
 
 func attemptPath(attemptID string) string { return "/v1/connect/login/" + url.PathEscape(attemptID) }
 
-// Watch gives out an attempt at once and whenever it changes, until it has ended. It resumes by itself after a drop.
+// Watch yields an attempt immediately and after every change, until it has ended. It reconnects automatically.
 func (s *ConnectService) Watch(ctx context.Context, attemptID string) iter.Seq2[*Attempt, error] {
 	return func(yield func(*Attempt, error) bool) {
 		var last string
 		for failures := 0; ; failures++ {
-			ended, err := s.watch(ctx, attemptID, func(raw []byte) (bool, error) {
+			ended, err := s.watchOnce(ctx, attemptID, func(raw []byte) (bool, error) {
 				if string(raw) == last {
 					return true, nil
 				}
@@ -80,11 +80,11 @@ func (s *ConnectService) Watch(ctx context.Context, attemptID string) iter.Seq2[
 			if ended {
 				return
 			}
-			if ctx.Err() != nil || err != nil && !passing(err) {
+			if ctx.Err() != nil || err != nil && !isTransient(err) {
 				yield(nil, errors.Join(ctx.Err(), err))
 				return
 			}
-			if err := s.client.pace.sleep(ctx, max(waitOf(err), s.client.pace.backoff(min(failures, 5)))); err != nil {
+			if err := s.client.timing.sleep(ctx, max(retryDelay(err), s.client.timing.backoff(min(failures, 5)))); err != nil {
 				yield(nil, err)
 				return
 			}
@@ -92,11 +92,13 @@ func (s *ConnectService) Watch(ctx context.Context, attemptID string) iter.Seq2[
 	}
 }
 
-// watch holds one connection. It says whether whom it tells wants no more.
-func (s *ConnectService) watch(ctx context.Context, attemptID string, tell func([]byte) (bool, error)) (bool, error) {
+// watchOnce reads one connection and calls handle for every state. It reports whether handle asked to stop.
+func (s *ConnectService) watchOnce(
+	ctx context.Context, attemptID string, handle func([]byte) (more bool, err error),
+) (bool, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	silence := s.client.pace.silence
+	silence := s.client.timing.silence
 	quiet := time.AfterFunc(silence, func() { cancel(errSilent) })
 	defer quiet.Stop()
 	req, err := s.client.newRequest(ctx, Request{Path: attemptPath(attemptID) + "/events", Header: http.Header{"Accept": {"text/event-stream"}}}, nil)
@@ -105,7 +107,7 @@ func (s *ConnectService) watch(ctx context.Context, attemptID string, tell func(
 	}
 	res, err := s.client.send(req)
 	if err != nil {
-		return false, cause(ctx, err)
+		return false, connectionCause(ctx, err)
 	}
 	defer res.Body.Close()
 	in := newFrames(res.Body, func() { quiet.Reset(silence) })
@@ -115,31 +117,31 @@ func (s *ConnectService) watch(ctx context.Context, attemptID string, tell func(
 			if errors.Is(err, io.EOF) {
 				return false, nil
 			}
-			return false, cause(ctx, &ConnectionError{Err: err})
+			return false, connectionCause(ctx, &ConnectionError{Err: err})
 		}
 		switch f.event {
 		case "problem":
 			return false, newProblem(0, http.Header{}, f.data)
 		case "attempt":
-			if more, err := tell(f.data); err != nil || !more {
+			if more, err := handle(f.data); err != nil || !more {
 				return err == nil, err
 			}
 		}
 	}
 }
 
-// QRFormat is what a QR code is drawn as.
+// QRFormat is the format of a QR code.
 type QRFormat string
 
-// Formats.
+// Formats of QR codes.
 const (
 	QRSVG  QRFormat = "image/svg+xml"
 	QRPNG  QRFormat = "image/png"
 	QRText QRFormat = "text/plain"
 )
 
-// GetQR draws the QR code that the creator scans, as a picture or as text for a terminal. It changes about once a minute:
-// get it again at PhoneURLExpiresAt.
+// GetQR returns the QR code that the creator scans, as a picture or as text for a terminal. It changes about once a
+// minute: get it again at PhoneURLExpiresAt.
 func (s *ConnectService) GetQR(ctx context.Context, attemptID string, format QRFormat, options ...CallOption) ([]byte, error) {
 	c := call{request: Request{Path: attemptPath(attemptID) + "/qr"}}
 	for _, o := range append(options, WithHeader("Accept", string(format))) {

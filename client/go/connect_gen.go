@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// ConnectService: ways to connect a creator's account, and how far they have come.
+// ConnectService connects creators' accounts and follows connect attempts.
 type ConnectService struct{ client *Client }
 
-// Cancel is DELETE /v1/connect/login/{attemptId}: cancel an attempt.
+// Cancel calls DELETE /v1/connect/login/{attemptId}: cancel an attempt.
 //
 // Ends the attempt and destroys its secrets. Cancelling again changes nothing.
 //
@@ -23,7 +23,7 @@ func (s *ConnectService) Cancel(ctx context.Context, attemptID string, options .
 	return do[Attempt](ctx, s.client, c, true, options)
 }
 
-// ConnectCookieParams is what connect.cookie takes.
+// ConnectCookieParams holds the parameters of connect.cookie.
 type ConnectCookieParams struct {
 	// The account to reconnect. Default: the account that signs in is connected, or refreshed if it is already connected.
 	AccountID string `json:"account_id,omitzero"`
@@ -50,7 +50,7 @@ type ConnectCookieParams struct {
 	UserAgent string `json:"user_agent"`
 }
 
-// Cookie is POST /v1/connect/cookie: connect with cookies.
+// Cookie calls POST /v1/connect/cookie: connect with cookies.
 //
 // For your own accounts: checks a session that was copied from a browser, through the account's region, and stores it
 // encrypted.
@@ -61,7 +61,7 @@ func (s *ConnectService) Cookie(ctx context.Context, params ConnectCookieParams,
 	return do[Attempt](ctx, s.client, c, true, options)
 }
 
-// ConnectCreateSessionParams is what connect.createSession takes.
+// ConnectCreateSessionParams holds the parameters of connect.createSession.
 type ConnectCreateSessionParams struct {
 	// The account to reconnect.
 	AccountID string `json:"account_id,omitzero"`
@@ -86,7 +86,7 @@ type ConnectCreateSessionParams struct {
 	ReturnURL string `json:"return_url,omitzero"`
 }
 
-// CreateSession is POST /v1/connect/sessions: create a link for a creator.
+// CreateSession calls POST /v1/connect/sessions: create a link for a creator.
 //
 // Creates a page on which the creator signs in, so that you never see a password. The link works until one account is
 // connected. Opening it does not use it up, so mail scanners do no harm.
@@ -97,7 +97,7 @@ func (s *ConnectService) CreateSession(ctx context.Context, params ConnectCreate
 	return do[ConnectSession](ctx, s.client, c, true, options)
 }
 
-// ConnectCurlParams is what connect.curl takes.
+// ConnectCurlParams holds the parameters of connect.curl.
 type ConnectCurlParams struct {
 	// The account to reconnect. Default: the account that signs in is connected, or refreshed if it is already connected.
 	AccountID string `json:"account_id,omitzero"`
@@ -119,7 +119,7 @@ type ConnectCurlParams struct {
 	Supersede bool `json:"supersede,omitzero"`
 }
 
-// Curl is POST /v1/connect/curl: connect with a copied cURL command.
+// Curl calls POST /v1/connect/curl: connect with a copied cURL command.
 //
 // Reads the session from the command of a browser's Copy as cURL. With `dry_run` the response is 200 and only reports
 // what was found.
@@ -130,13 +130,13 @@ func (s *ConnectService) Curl(ctx context.Context, params ConnectCurlParams, opt
 	return do[CurlAttempt](ctx, s.client, c, true, options)
 }
 
-// ConnectGetAttemptParams is what connect.getAttempt takes.
+// ConnectGetAttemptParams holds the parameters of connect.getAttempt.
 type ConnectGetAttemptParams struct {
 	// Same as Prefer: wait=N.
 	Wait int64 `json:"wait,omitzero"`
 }
 
-// GetAttempt is GET /v1/connect/login/{attemptId}: get an attempt.
+// GetAttempt calls GET /v1/connect/login/{attemptId}: get an attempt.
 //
 // Returns an attempt of any kind, until seven days after its end. Send its ETag in If-None-Match to get 304 while
 // nothing has changed, and `?wait=25` to hold the response until something changes. Two polls per second and attempt
@@ -148,7 +148,7 @@ func (s *ConnectService) GetAttempt(ctx context.Context, attemptID string, param
 	return do[Attempt](ctx, s.client, c, false, options)
 }
 
-// ConnectGetFunnelParams is what connect.getFunnel takes.
+// ConnectGetFunnelParams holds the parameters of connect.getFunnel.
 type ConnectGetFunnelParams struct {
 	// The start of the period, at most 7 days ago. Default: 7 days ago.
 	Since time.Time `json:"since,omitzero"`
@@ -156,7 +156,7 @@ type ConnectGetFunnelParams struct {
 	Until time.Time `json:"until,omitzero"`
 }
 
-// GetFunnel is GET /v1/connect/funnel: get the connect funnel.
+// GetFunnel calls GET /v1/connect/funnel: get the connect funnel.
 //
 // How many of the creators who started in the period entered credentials, were asked for more, and were connected. All
 // attempts of one link count as one creator. Attempts are kept for 7 days after they end, which limits the period. A
@@ -168,7 +168,7 @@ func (s *ConnectService) GetFunnel(ctx context.Context, params ConnectGetFunnelP
 	return do[ConnectFunnel](ctx, s.client, c, false, options)
 }
 
-// GetPage is GET /v1/connect/page: get the appearance of the connect pages.
+// GetPage calls GET /v1/connect/page: get the appearance of the connect pages.
 //
 // Needs the scope `me:read`.
 func (s *ConnectService) GetPage(ctx context.Context, options ...CallOption) (*ConnectPage, error) {
@@ -176,7 +176,7 @@ func (s *ConnectService) GetPage(ctx context.Context, options ...CallOption) (*C
 	return do[ConnectPage](ctx, s.client, c, false, options)
 }
 
-// GetSession is GET /v1/connect/sessions/{sessionId}: get the state of a link.
+// GetSession calls GET /v1/connect/sessions/{sessionId}: get the state of a link.
 //
 // The link's status, attempts and account. The link itself is not shown again.
 //
@@ -186,7 +186,7 @@ func (s *ConnectService) GetSession(ctx context.Context, sessionID string, optio
 	return do[ConnectSession](ctx, s.client, c, false, options)
 }
 
-// ConnectListAttemptsParams is what connect.listAttempts takes.
+// ConnectListAttemptsParams holds the parameters of connect.listAttempts.
 type ConnectListAttemptsParams struct {
 	// One of pending, awaiting_mobile_session, needs_otp, needs_app_otp, needs_email, needs_face_otp, wrong_2fa_code_retry,
 	// completed_success, completed_failed.
@@ -194,13 +194,13 @@ type ConnectListAttemptsParams struct {
 	// One of credentials, mobile_app, cookie, curl, reauth.
 	Kind        string `json:"kind,omitzero"`
 	ReferenceID string `json:"reference_id,omitzero"`
-	// Left out, 50.
+	// Default: 50.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the previous page.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListAttempts is GET /v1/connect/attempts: list attempts.
+// ListAttempts calls GET /v1/connect/attempts: list attempts.
 //
 // Newest first. A key with `accountIds` sees the attempts of its accounts. A key without `accounts:write` does not see
 // the addresses of pages.
@@ -211,7 +211,7 @@ func (s *ConnectService) ListAttempts(ctx context.Context, params ConnectListAtt
 	return do[AttemptPage](ctx, s.client, c, false, options)
 }
 
-// ListAttemptsAll goes through all pages of ListAttempts.
+// ListAttemptsAll iterates over the items of all pages of ListAttempts.
 func (s *ConnectService) ListAttemptsAll(ctx context.Context, params ConnectListAttemptsParams, options ...CallOption) iter.Seq2[Attempt, error] {
 	return pages(params.Cursor, func(cursor string) ([]Attempt, string, error) {
 		params.Cursor = cursor
@@ -223,7 +223,7 @@ func (s *ConnectService) ListAttemptsAll(ctx context.Context, params ConnectList
 	})
 }
 
-// ListFlows is GET /v1/connect/flows: list connect methods.
+// ListFlows calls GET /v1/connect/flows: list connect methods.
 //
 // The input of each connect method, for building a form from it. `enabled` is false if no platform is available to the
 // organisation.
@@ -234,19 +234,19 @@ func (s *ConnectService) ListFlows(ctx context.Context, options ...CallOption) (
 	return do[ConnectFlowList](ctx, s.client, c, false, options)
 }
 
-// ConnectListSessionsParams is what connect.listSessions takes.
+// ConnectListSessionsParams holds the parameters of connect.listSessions.
 type ConnectListSessionsParams struct {
 	// Only links in this status. One of open, in_progress, success, exited, expired.
 	Status string `json:"status,omitzero"`
 	// Only links with this reference id (your own identifier).
 	ReferenceID string `json:"reference_id,omitzero"`
-	// The maximum number of links. Left out, 50.
+	// The maximum number of links. Default: 50.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the previous page.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListSessions is GET /v1/connect/sessions: list links.
+// ListSessions calls GET /v1/connect/sessions: list links.
 //
 // Links for creators and their states, newest first. Ended links are listed for 30 days. The links themselves are not
 // shown again. A key with `accountIds` sees the links that reconnect its accounts.
@@ -257,7 +257,7 @@ func (s *ConnectService) ListSessions(ctx context.Context, params ConnectListSes
 	return do[ConnectSessionPage](ctx, s.client, c, false, options)
 }
 
-// ListSessionsAll goes through all pages of ListSessions.
+// ListSessionsAll iterates over the items of all pages of ListSessions.
 func (s *ConnectService) ListSessionsAll(ctx context.Context, params ConnectListSessionsParams, options ...CallOption) iter.Seq2[ConnectSession, error] {
 	return pages(params.Cursor, func(cursor string) ([]ConnectSession, string, error) {
 		params.Cursor = cursor
@@ -269,11 +269,11 @@ func (s *ConnectService) ListSessionsAll(ctx context.Context, params ConnectList
 	})
 }
 
-// ConnectLoginParams is what connect.login takes.
+// ConnectLoginParams holds the parameters of connect.login.
 type ConnectLoginParams struct {
 	// The account to reconnect. Default: the account that signs in is connected, or refreshed if it is already connected.
 	AccountID string `json:"account_id,omitzero"`
-	// mobile_app: the creator approves on their own phone. One of credentials, mobile_app. Left out, credentials.
+	// mobile_app: the creator approves on their own phone. One of credentials, mobile_app. Default: credentials.
 	AuthType string `json:"auth_type,omitzero"`
 	// Required for credentials.
 	Email string `json:"email,omitzero"`
@@ -297,7 +297,7 @@ type ConnectLoginParams struct {
 	Supersede bool `json:"supersede,omitzero"`
 }
 
-// Login is POST /v1/connect/login: connect with email and password, or by phone.
+// Login calls POST /v1/connect/login: connect with email and password, or by phone.
 //
 // Starts a sign-in and responds immediately. Poll `polling_url`, or hold this response with `Prefer: wait=N`. Act on
 // `next_actions`, not on a list of states. A login can have one open attempt.
@@ -308,7 +308,7 @@ func (s *ConnectService) Login(ctx context.Context, params ConnectLoginParams, o
 	return do[Attempt](ctx, s.client, c, true, options)
 }
 
-// ConnectMobileParams is what connect.mobile takes.
+// ConnectMobileParams holds the parameters of connect.mobile.
 type ConnectMobileParams struct {
 	// The account to reconnect. Default: the account that signs in is connected, or refreshed if it is already connected.
 	AccountID string `json:"account_id,omitzero"`
@@ -328,7 +328,7 @@ type ConnectMobileParams struct {
 	Supersede bool `json:"supersede,omitzero"`
 }
 
-// Mobile is POST /v1/connect/mobile: connect with the creator's phone.
+// Mobile calls POST /v1/connect/mobile: connect with the creator's phone.
 //
 // Opens a QR session that the creator approves on their own device. Neither you nor we see a password. Show `phone_url`
 // as a QR code (`GET …/qr`) or as a link.
@@ -339,7 +339,7 @@ func (s *ConnectService) Mobile(ctx context.Context, params ConnectMobileParams,
 	return do[Attempt](ctx, s.client, c, true, options)
 }
 
-// ResendCode is POST /v1/connect/login/{attemptId}/resend: resend the code.
+// ResendCode calls POST /v1/connect/login/{attemptId}/resend: resend the code.
 //
 // Asks the platform to send its code again: at most three times, 30 s apart. Earlier codes stay valid.
 //
@@ -349,7 +349,7 @@ func (s *ConnectService) ResendCode(ctx context.Context, attemptID string, optio
 	return do[Attempt](ctx, s.client, c, true, options)
 }
 
-// SendEmailToCreator is POST /v1/connect/login/{attemptId}/send-email-to-creator: send the platform's email to the
+// SendEmailToCreator calls POST /v1/connect/login/{attemptId}/send-email-to-creator: send the platform's email to the
 // creator.
 //
 // In the state `needs_email` the platform waits for this call before it sends its email, so that the email arrives
@@ -361,7 +361,7 @@ func (s *ConnectService) SendEmailToCreator(ctx context.Context, attemptID strin
 	return do[Attempt](ctx, s.client, c, true, options)
 }
 
-// SetPage is PUT /v1/connect/page: set the appearance of the connect pages.
+// SetPage calls PUT /v1/connect/page: set the appearance of the connect pages.
 //
 // Replaces the colours, the scheme, the help address and the origins that may embed the pages.
 //
@@ -371,7 +371,7 @@ func (s *ConnectService) SetPage(ctx context.Context, params ConnectPage, option
 	return do[ConnectPage](ctx, s.client, c, true, options)
 }
 
-// ConnectSubmitParams is what connect.submit takes.
+// ConnectSubmitParams holds the parameters of connect.submit.
 type ConnectSubmitParams struct {
 	// The code, 1 to 16 digits or letters. Spaces and dashes are ignored.
 	Code string `json:"code,omitzero"`
@@ -383,7 +383,7 @@ type ConnectSubmitParams struct {
 	SelfieVerificationCompleted bool `json:"selfie_verification_completed,omitzero"`
 }
 
-// Submit is PUT /v1/connect/login/{attemptId}: submit a code or confirm a selfie.
+// Submit calls PUT /v1/connect/login/{attemptId}: submit a code or confirm a selfie.
 //
 // Send exactly one of `code`, `selfie_verification_completed` and `otp_channel`. The response is held for up to 10 s
 // until the platform has answered (`Prefer: wait=N` changes the time). A wrong code leads to `wrong_2fa_code_retry`;

@@ -16,21 +16,21 @@ func attempt(state string) string {
 	return fmt.Sprintf(`{"attempt_id":"att_1","state":%q,"poll_after_sec":3}`, state)
 }
 
-func TestWaitForHoldsOn(t *testing.T) {
+func TestWaitForUsesLongPolling(t *testing.T) {
 	t.Parallel()
 	s := serve(t, stagedoor.Options{}, func(w http.ResponseWriter, _ *http.Request, n int) {
 		switch n {
 		case 0:
 			w.Header().Set("ETag", `"1"`)
-			answer(w, attempt("pending"))
+			respond(w, attempt("pending"))
 		case 1:
 			w.Header().Set("ETag", `"1"`)
 			w.WriteHeader(http.StatusNotModified)
 		case 2:
 			w.Header().Set("ETag", `"2"`)
-			answer(w, attempt("needs_otp"))
+			respond(w, attempt("needs_otp"))
 		default:
-			answer(w, attempt("completed_failed"))
+			respond(w, attempt("completed_failed"))
 		}
 	})
 	a, err := s.client.Connect.WaitFor(t.Context(), "att_1", stagedoor.UntilAction)
@@ -42,14 +42,15 @@ func TestWaitForHoldsOn(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 	if a, err = s.client.Connect.WaitFor(t.Context(), "att_1", func(*stagedoor.Attempt) bool { return false }); err != nil || a.State != "completed_failed" {
-		t.Errorf("an attempt that ended: %+v, %v", a, err)
+		t.Errorf("ended attempt: %+v, %v", a, err)
 	}
 }
 
-func TestWaitForAsksAsOftenAsItIsTold(t *testing.T) {
+func TestWaitForPollsAtTheRequestedInterval(t *testing.T) {
 	t.Parallel()
 	states := []string{"pending", "pending", "completed_success"}
-	s := serve(t, stagedoor.Options{}, func(w http.ResponseWriter, _ *http.Request, n int) { answer(w, attempt(states[n])) })
+	s := serve(t, stagedoor.Options{},
+		func(w http.ResponseWriter, _ *http.Request, n int) { respond(w, attempt(states[n])) })
 	if a, err := s.client.Connect.WaitFor(t.Context(), "att_1", stagedoor.UntilEnd); err != nil || a.State != "completed_success" {
 		t.Fatalf("%+v, %v", a, err)
 	}
@@ -58,13 +59,13 @@ func TestWaitForAsksAsOftenAsItIsTold(t *testing.T) {
 	}
 }
 
-func TestWatchResumesAndTellsEveryStateOnce(t *testing.T) {
+func TestWatchReconnectsAndYieldsEveryStateOnce(t *testing.T) {
 	t.Parallel()
 	s := serve(t, stagedoor.Options{}, func(w http.ResponseWriter, _ *http.Request, n int) {
-		told := "event: attempt\ndata: %s\n\n"
-		push(w, fmt.Sprintf(told, attempt("pending")))
+		frame := "event: attempt\ndata: %s\n\n"
+		push(w, fmt.Sprintf(frame, attempt("pending")))
 		if n > 0 {
-			push(w, fmt.Sprintf(told, attempt("completed_success")))
+			push(w, fmt.Sprintf(frame, attempt("completed_success")))
 		}
 	})
 	var states []string
@@ -79,9 +80,10 @@ func TestWatchResumesAndTellsEveryStateOnce(t *testing.T) {
 	}
 }
 
-func TestWatchEndsWithWhatIsRefused(t *testing.T) {
+func TestWatchYieldsPermanentProblem(t *testing.T) {
 	t.Parallel()
-	s := serve(t, stagedoor.Options{}, func(w http.ResponseWriter, _ *http.Request, _ int) { refuse(w, 404, "attempt-not-found", "") })
+	s := serve(t, stagedoor.Options{},
+		func(w http.ResponseWriter, _ *http.Request, _ int) { respondProblem(w, 404, "attempt-not-found", "") })
 	for _, err := range s.client.Connect.Watch(t.Context(), "att_1") {
 		if !stagedoor.IsProblem(err, "attempt-not-found") {
 			t.Error(err)
@@ -89,16 +91,16 @@ func TestWatchEndsWithWhatIsRefused(t *testing.T) {
 	}
 }
 
-func TestFilesGoUpAndDown(t *testing.T) {
+func TestUploadAndDownload(t *testing.T) {
 	t.Parallel()
 	s := serve(t, stagedoor.Options{}, func(w http.ResponseWriter, r *http.Request, n int) {
 		switch {
 		case r.Method == http.MethodPut:
-			answer(w, `{"part":{"number":2,"etag":"e"}}`)
+			respond(w, `{"part":{"number":2,"etag":"e"}}`)
 		case r.Method == http.MethodPost:
-			answer(w, `{"result":{"id":"7","mediaId":"8"}}`)
+			respond(w, `{"result":{"id":"7","mediaId":"8"}}`)
 		case n == 0:
-			refuse(w, 503, "service-unavailable", `,"retryable":true`)
+			respondProblem(w, 503, "service-unavailable", `,"retryable":true`)
 		default:
 			w.Header().Set("ETag", `"x"`)
 			w.Header().Set("Content-Type", "image/jpeg")
@@ -124,7 +126,7 @@ func TestFilesGoUpAndDown(t *testing.T) {
 		t.Fatalf("%+v, %v", part, err)
 	}
 	if _, err := media.Upload(t.Context(), io.MultiReader(), stagedoor.UploadOptions{FileName: "x"}); err == nil {
-		t.Error("a file of unknown size was sent")
+		t.Error("a file of unknown size was accepted")
 	}
 	if _, err := media.Fetch(t.Context(), "https://p/a?b=c", stagedoor.DownloadOptions{}); err != nil {
 		t.Error(err)

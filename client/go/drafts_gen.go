@@ -8,60 +8,60 @@ import (
 	"time"
 )
 
-// DraftsService has the platform's methods of drafts: saved-for-later posts and messages, with automation.
+// DraftsService calls the platform's drafts methods: saved-for-later posts and messages, with automation.
 type DraftsService struct{ account *AccountClient }
 
-// DraftsDeleteParams is what drafts.delete takes.
+// DraftsDeleteParams holds the parameters of drafts.delete.
 type DraftsDeleteParams struct {
 	// One of post, message.
 	Kind    string `json:"kind"`
 	DraftID string `json:"draftId"`
 }
 
-// Delete is drafts.delete: delete a draft. It cannot be undone.
+// Delete calls drafts.delete: delete a draft. It cannot be undone.
 func (s *DraftsService) Delete(ctx context.Context, params DraftsDeleteParams, options ...CallOption) (*DeletedResult, error) {
 	return invoke[DeletedResult](ctx, s.account, method{name: "drafts/delete", repeatable: true}, params, options)
 }
 
-// DraftsGetParams is what drafts.get takes.
+// DraftsGetParams holds the parameters of drafts.get.
 type DraftsGetParams struct {
 	// One of post, message.
 	Kind    string `json:"kind"`
 	DraftID string `json:"draftId"`
 }
 
-// Get is drafts.get: get one draft.
+// Get calls drafts.get: get one draft.
 func (s *DraftsService) Get(ctx context.Context, params DraftsGetParams, options ...CallOption) (*Draft, error) {
 	return invoke[Draft](ctx, s.account, method{name: "drafts/get", get: true, repeatable: true}, params, options)
 }
 
-// DraftsGetAutomationParams is what drafts.getAutomation takes.
+// DraftsGetAutomationParams holds the parameters of drafts.getAutomation.
 type DraftsGetAutomationParams struct {
 	// One of post, message.
 	Kind string `json:"kind"`
 }
 
-// GetAutomation is drafts.getAutomation: tell whether drafts of a kind are published by themselves.
+// GetAutomation calls drafts.getAutomation: tell whether drafts of a kind are published by themselves.
 func (s *DraftsService) GetAutomation(ctx context.Context, params DraftsGetAutomationParams, options ...CallOption) (*DraftAutomation, error) {
 	return invoke[DraftAutomation](ctx, s.account, method{name: "drafts/getAutomation", get: true, repeatable: true}, params, options)
 }
 
-// DraftsListParams is what drafts.list takes.
+// DraftsListParams holds the parameters of drafts.list.
 type DraftsListParams struct {
 	// One of post, message.
 	Kind string `json:"kind"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List is drafts.list: list the drafts of a kind.
+// List calls drafts.list: list the drafts of a kind.
 func (s *DraftsService) List(ctx context.Context, params DraftsListParams, options ...CallOption) (*DraftPage, error) {
 	return invoke[DraftPage](ctx, s.account, method{name: "drafts/list", get: true, repeatable: true}, params, options)
 }
 
-// ListAll goes through all pages of List.
+// ListAll iterates over the items of all pages of List.
 func (s *DraftsService) ListAll(ctx context.Context, params DraftsListParams, options ...CallOption) iter.Seq2[Draft, error] {
 	return pages(params.Cursor, func(cursor string) ([]Draft, string, error) {
 		params.Cursor = cursor
@@ -73,7 +73,7 @@ func (s *DraftsService) ListAll(ctx context.Context, params DraftsListParams, op
 	})
 }
 
-// DraftsPublishParams is what drafts.publish takes.
+// DraftsPublishParams holds the parameters of drafts.publish.
 type DraftsPublishParams struct {
 	// One of post, message.
 	Kind        string    `json:"kind"`
@@ -81,13 +81,13 @@ type DraftsPublishParams struct {
 	ScheduledAt time.Time `json:"scheduledAt,omitzero"`
 }
 
-// Publish is drafts.publish: publish a draft now or later; a message goes to all fans. The platform finishes later; an
-// event tells. It normally causes the event postPublished.
+// Publish calls drafts.publish: publish a draft now or later; a message goes to all fans. Asynchronous: the result
+// arrives as an event. Normally causes the event postPublished.
 func (s *DraftsService) Publish(ctx context.Context, params DraftsPublishParams, options ...CallOption) (*Draft, error) {
 	return invoke[Draft](ctx, s.account, method{name: "drafts/publish"}, params, options)
 }
 
-// DraftsSetAutomationParams is what drafts.setAutomation takes.
+// DraftsSetAutomationParams holds the parameters of drafts.setAutomation.
 type DraftsSetAutomationParams struct {
 	// One of post, message.
 	Kind          string  `json:"kind"`
@@ -96,7 +96,7 @@ type DraftsSetAutomationParams struct {
 	TimeZone      *string `json:"timeZone,omitzero"`
 }
 
-// SetAutomation is drafts.setAutomation: have the oldest draft of a kind published by itself, again and again.
+// SetAutomation calls drafts.setAutomation: have the oldest draft of a kind published by itself, again and again.
 func (s *DraftsService) SetAutomation(ctx context.Context, params DraftsSetAutomationParams, options ...CallOption) (*DraftAutomation, error) {
 	return invoke[DraftAutomation](ctx, s.account, method{name: "drafts/setAutomation", repeatable: true}, params, options)
 }

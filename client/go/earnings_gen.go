@@ -8,77 +8,77 @@ import (
 	"time"
 )
 
-// EarningsService has the platform's methods of earnings: money earned.
+// EarningsService calls the platform's earnings methods: money earned.
 type EarningsService struct{ account *AccountClient }
 
-// EarningsChartParams is what earnings.chart takes.
+// EarningsChartParams holds the parameters of earnings.chart.
 type EarningsChartParams struct {
 	From string `json:"from"`
 	To   string `json:"to"`
-	// One of hour, day, week, month. Left out, day.
+	// One of hour, day, week, month. Default: day.
 	By string `json:"by,omitzero"`
-	// One of total, subscription, tip, message, post, stream, referral. Left out, total.
+	// One of total, subscription, tip, message, post, stream, referral. Default: total.
 	Type string `json:"type,omitzero"`
 }
 
-// Chart is earnings.chart: chart what reached the creator after fees; bundles count as subscriptions.
+// Chart calls earnings.chart: chart what reached the creator after fees; bundles count as subscriptions.
 func (s *EarningsService) Chart(ctx context.Context, params EarningsChartParams, options ...CallOption) (*Series, error) {
 	return invoke[Series](ctx, s.account, method{name: "earnings/chart", get: true, repeatable: true}, params, options)
 }
 
-// GetBalance is earnings.getBalance: get the money that can be paid out, and the money that is still held.
+// GetBalance calls earnings.getBalance: get the money that can be paid out, and the money that is still held.
 func (s *EarningsService) GetBalance(ctx context.Context, options ...CallOption) (*Balance, error) {
 	return invoke[Balance](ctx, s.account, method{name: "earnings/getBalance", get: true, repeatable: true}, nil, options)
 }
 
-// EarningsGetChargebackRatioParams is what earnings.getChargebackRatio takes.
+// EarningsGetChargebackRatioParams holds the parameters of earnings.getChargebackRatio.
 type EarningsGetChargebackRatioParams struct {
 	From string `json:"from,omitzero"`
 	To   string `json:"to,omitzero"`
 }
 
-// GetChargebackRatio is earnings.getChargebackRatio: get the share of payments that were taken back.
+// GetChargebackRatio calls earnings.getChargebackRatio: get the share of payments that were taken back.
 func (s *EarningsService) GetChargebackRatio(ctx context.Context, params EarningsGetChargebackRatioParams, options ...CallOption) (*EarningsGetChargebackRatioResult, error) {
 	return invoke[EarningsGetChargebackRatioResult](ctx, s.account, method{name: "earnings/getChargebackRatio", get: true, repeatable: true}, params, options)
 }
 
-// EarningsGetStatementParams is what earnings.getStatement takes.
+// EarningsGetStatementParams holds the parameters of earnings.getStatement.
 type EarningsGetStatementParams struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 }
 
-// GetStatement is earnings.getStatement: get a statement that adds up, from the opening to the closing balance.
+// GetStatement calls earnings.getStatement: get a statement that adds up, from the opening to the closing balance.
 func (s *EarningsService) GetStatement(ctx context.Context, params EarningsGetStatementParams, options ...CallOption) (*Statement, error) {
 	return invoke[Statement](ctx, s.account, method{name: "earnings/getStatement", get: true, repeatable: true}, params, options)
 }
 
-// EarningsGetTransactionParams is what earnings.getTransaction takes.
+// EarningsGetTransactionParams holds the parameters of earnings.getTransaction.
 type EarningsGetTransactionParams struct {
 	TransactionID string `json:"transactionId"`
 }
 
-// GetTransaction is earnings.getTransaction: get one transaction.
+// GetTransaction calls earnings.getTransaction: get one transaction.
 func (s *EarningsService) GetTransaction(ctx context.Context, params EarningsGetTransactionParams, options ...CallOption) (*Transaction, error) {
 	return invoke[Transaction](ctx, s.account, method{name: "earnings/getTransaction", get: true, repeatable: true}, params, options)
 }
 
-// EarningsListChargebacksParams is what earnings.listChargebacks takes.
+// EarningsListChargebacksParams holds the parameters of earnings.listChargebacks.
 type EarningsListChargebacksParams struct {
 	From string `json:"from,omitzero"`
 	To   string `json:"to,omitzero"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListChargebacks is earnings.listChargebacks: list the payments that were taken back, the latest first.
+// ListChargebacks calls earnings.listChargebacks: list the payments that were taken back, the latest first.
 func (s *EarningsService) ListChargebacks(ctx context.Context, params EarningsListChargebacksParams, options ...CallOption) (*ChargebackPage, error) {
 	return invoke[ChargebackPage](ctx, s.account, method{name: "earnings/listChargebacks", get: true, repeatable: true}, params, options)
 }
 
-// ListChargebacksAll goes through all pages of ListChargebacks.
+// ListChargebacksAll iterates over the items of all pages of ListChargebacks.
 func (s *EarningsService) ListChargebacksAll(ctx context.Context, params EarningsListChargebacksParams, options ...CallOption) iter.Seq2[Chargeback, error] {
 	return pages(params.Cursor, func(cursor string) ([]Chargeback, string, error) {
 		params.Cursor = cursor
@@ -90,20 +90,20 @@ func (s *EarningsService) ListChargebacksAll(ctx context.Context, params Earning
 	})
 }
 
-// EarningsListReferralsParams is what earnings.listReferrals takes.
+// EarningsListReferralsParams holds the parameters of earnings.listReferrals.
 type EarningsListReferralsParams struct {
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListReferrals is earnings.listReferrals: list what the platform paid for bringing other creators.
+// ListReferrals calls earnings.listReferrals: list what the platform paid for bringing other creators.
 func (s *EarningsService) ListReferrals(ctx context.Context, params EarningsListReferralsParams, options ...CallOption) (*ReferralPage, error) {
 	return invoke[ReferralPage](ctx, s.account, method{name: "earnings/listReferrals", get: true, repeatable: true}, params, options)
 }
 
-// ListReferralsAll goes through all pages of ListReferrals.
+// ListReferralsAll iterates over the items of all pages of ListReferrals.
 func (s *EarningsService) ListReferralsAll(ctx context.Context, params EarningsListReferralsParams, options ...CallOption) iter.Seq2[Referral, error] {
 	return pages(params.Cursor, func(cursor string) ([]Referral, string, error) {
 		params.Cursor = cursor
@@ -115,7 +115,7 @@ func (s *EarningsService) ListReferralsAll(ctx context.Context, params EarningsL
 	})
 }
 
-// EarningsListTransactionsParams is what earnings.listTransactions takes.
+// EarningsListTransactionsParams holds the parameters of earnings.listTransactions.
 type EarningsListTransactionsParams struct {
 	From time.Time `json:"from,omitzero"`
 	To   time.Time `json:"to,omitzero"`
@@ -124,18 +124,18 @@ type EarningsListTransactionsParams struct {
 	UserID string `json:"userId,omitzero"`
 	// One of pending, done, reversed.
 	Status string `json:"status,omitzero"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListTransactions is earnings.listTransactions: list the transactions, the latest first.
+// ListTransactions calls earnings.listTransactions: list the transactions, the latest first.
 func (s *EarningsService) ListTransactions(ctx context.Context, params EarningsListTransactionsParams, options ...CallOption) (*TransactionPage, error) {
 	return invoke[TransactionPage](ctx, s.account, method{name: "earnings/listTransactions", get: true, repeatable: true}, params, options)
 }
 
-// ListTransactionsAll goes through all pages of ListTransactions.
+// ListTransactionsAll iterates over the items of all pages of ListTransactions.
 func (s *EarningsService) ListTransactionsAll(ctx context.Context, params EarningsListTransactionsParams, options ...CallOption) iter.Seq2[Transaction, error] {
 	return pages(params.Cursor, func(cursor string) ([]Transaction, string, error) {
 		params.Cursor = cursor

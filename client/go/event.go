@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Event is something that happened. Data is a pointer to what its kind has, so that a type switch tells them apart:
+// Event is an event of an account or of the organisation. Data is a pointer to the data type of its kind;
+// use a type switch:
 //
 //	switch data := event.Data.(type) {
 //	case *stagedoor.MessageData:
@@ -15,31 +16,32 @@ import (
 //		fmt.Println(data.AmountCents)
 //	}
 //
-// Of a kind that this library does not know, it is a json.RawMessage. Of one that was too large, it is a *TruncatedData.
+// If this library does not know the kind, Data is a json.RawMessage. If the event was too large,
+// it is a *TruncatedData.
 type Event struct {
-	// ID is the same wherever and however often the event is seen: keep it to recognise repeats.
+	// ID is the same in streams, webhooks and replays. Store it to recognise duplicates.
 	ID string
-	// Kind is such as KindMessage. Ignore those that you do not know.
+	// Kind is the kind of event, such as KindMessage. Ignore unknown kinds.
 	Kind EventKind
 	// AccountID is empty for an event of the organisation itself.
 	AccountID string
-	// Time is when it was stored.
+	// Time is when the event was stored.
 	Time time.Time
 	Data any
 	Meta EventMeta
-	// Cursor is where the event stands in its stream; StreamOptions.Since goes on behind it. It is empty for ephemeral
-	// events, and for those that did not come by a stream.
+	// Cursor is the event's position in its stream. A stream with StreamOptions.Since set to it continues after this
+	// event. It is empty for ephemeral events, and for events that were not received from a stream.
 	Cursor string
-	// Raw is the event as it was sent.
+	// Raw is the event as it was received.
 	Raw json.RawMessage
 }
 
-// TruncatedData is the data of an event that was too large to be passed on.
+// TruncatedData is the data of an event that was too large to send.
 type TruncatedData struct {
 	SizeBytes int64 `json:"sizeBytes"`
 }
 
-// UnmarshalJSON reads an event as the service sends it.
+// UnmarshalJSON decodes an event as the service sends it.
 func (e *Event) UnmarshalJSON(raw []byte) error {
 	var wire struct {
 		ID        string          `json:"id"`
@@ -59,7 +61,7 @@ func (e *Event) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// MarshalJSON is the event as it was sent.
+// MarshalJSON returns Raw if it is set.
 func (e Event) MarshalJSON() ([]byte, error) {
 	if e.Raw != nil {
 		return e.Raw, nil
@@ -78,8 +80,8 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	}{e.ID, e.Kind, account, e.Time, e.Data, e.Meta})
 }
 
-// eventData reads data into the type of its kind. What does not fit stays as it is: a stream must not end because the
-// platform has changed a member.
+// eventData decodes data into the type of its kind. Data that does not fit stays JSON, because a stream must not fail
+// when the platform changes a member.
 func eventData(kind EventKind, raw json.RawMessage) any {
 	if bytes.Contains(raw, []byte(`"truncated"`)) {
 		var cut struct {

@@ -8,10 +8,10 @@ import (
 	"net/http"
 )
 
-// EventsService: what happened on accounts and in the organisation, in pages.
+// EventsService lists events of accounts and of the organisation.
 type EventsService struct{ client *Client }
 
-// CreateToken is POST /v1/accounts/{accountId}/events/token: create a token for a browser.
+// CreateToken calls POST /v1/accounts/{accountId}/events/token: create a token for a browser.
 //
 // A browser cannot send a key with an EventSource, and must not have one. Create a token on your server and let the
 // browser open the stream with `?token=`. The token works once, within 60 seconds, for this account. The stream ends
@@ -23,7 +23,7 @@ func (s *EventsService) CreateToken(ctx context.Context, accountID string, optio
 	return do[EventToken](ctx, s.client, c, true, options)
 }
 
-// Get is GET /v1/events/{eventId}: find an event.
+// Get calls GET /v1/events/{eventId}: find an event.
 //
 // The event with this id, of any account or of the organisation, byte for byte as it was sent. A key that is limited to
 // accounts finds only their events.
@@ -34,7 +34,7 @@ func (s *EventsService) Get(ctx context.Context, eventID string, options ...Call
 	return do[Event](ctx, s.client, c, false, options)
 }
 
-// GetOfAccount is GET /v1/accounts/{accountId}/events/{eventId}: get an event.
+// GetOfAccount calls GET /v1/accounts/{accountId}/events/{eventId}: get an event.
 //
 // The event with this id, byte for byte as it was sent.
 //
@@ -44,14 +44,14 @@ func (s *EventsService) GetOfAccount(ctx context.Context, accountID, eventID str
 	return do[Event](ctx, s.client, c, false, options)
 }
 
-// EventsListParams is what events.list takes.
+// EventsListParams holds the parameters of events.list.
 type EventsListParams struct {
 	// Only these events: names, patterns such as message* and account.*, and !name to exclude. Repeat the parameter, or
 	// separate names with commas.
 	Events []string `json:"events,omitzero"`
 	// Pull: nextCursor of the previous page. Default: start with the oldest event.
 	After string `json:"after,omitzero"`
-	// Pull: the maximum number of events. Left out, 50.
+	// Pull: the maximum number of events. Default: 50.
 	Limit int64 `json:"limit,omitzero"`
 	// Pull: seconds to wait for an event if there is none.
 	Wait int64 `json:"wait,omitzero"`
@@ -63,7 +63,7 @@ type EventsListParams struct {
 	Before string `json:"before,omitzero"`
 }
 
-// List is GET /v1/events: stream events of the organisation.
+// List calls GET /v1/events: stream events of the organisation.
 //
 // Server-sent events. The first event is `ready`, followed by events with `id`, `event` (the kind) and `data` (the
 // envelope), and a `heartbeat` every 15 seconds. Without a last event id the stream starts now; with one, all events
@@ -82,7 +82,7 @@ func (s *EventsService) List(ctx context.Context, params EventsListParams, optio
 	return do[OrgEventPage](ctx, s.client, c, false, options)
 }
 
-// ListAll goes through all pages of List.
+// ListAll iterates over the items of all pages of List.
 func (s *EventsService) ListAll(ctx context.Context, params EventsListParams, options ...CallOption) iter.Seq2[Event, error] {
 	return pages(params.After, func(cursor string) ([]Event, string, error) {
 		if params.Latest > 0 {
@@ -98,20 +98,20 @@ func (s *EventsService) ListAll(ctx context.Context, params EventsListParams, op
 	})
 }
 
-// EventsListOfAccountParams is what events.listOfAccount takes.
+// EventsListOfAccountParams holds the parameters of events.listOfAccount.
 type EventsListOfAccountParams struct {
 	// Only these events: names, patterns such as message* and account.*, and !name to exclude. Repeat the parameter, or
 	// separate names with commas.
 	Events []string `json:"events,omitzero"`
 	// Pull: nextCursor of the previous page. Default: start with the oldest event.
 	After string `json:"after,omitzero"`
-	// Pull: the maximum number of events. Left out, 50.
+	// Pull: the maximum number of events. Default: 50.
 	Limit int64 `json:"limit,omitzero"`
 	// Pull: seconds to wait for an event if there is none.
 	Wait int64 `json:"wait,omitzero"`
 }
 
-// ListOfAccount is GET /v1/accounts/{accountId}/events: stream events of an account.
+// ListOfAccount calls GET /v1/accounts/{accountId}/events: stream events of an account.
 //
 // Server-sent events. The first event is `ready`, followed by events with `id`, `event` (the kind) and `data` (the
 // envelope), and a `heartbeat` every 15 seconds. Without a last event id the stream starts now; with one, all events
@@ -129,7 +129,7 @@ func (s *EventsService) ListOfAccount(ctx context.Context, accountID string, par
 	return do[EventPage](ctx, s.client, c, false, options)
 }
 
-// ListOfAccountAll goes through all pages of ListOfAccount.
+// ListOfAccountAll iterates over the items of all pages of ListOfAccount.
 func (s *EventsService) ListOfAccountAll(ctx context.Context, accountID string, params EventsListOfAccountParams, options ...CallOption) iter.Seq2[Event, error] {
 	return pages(params.After, func(cursor string) ([]Event, string, error) {
 		params.After = cursor

@@ -5,7 +5,7 @@ package stagedoor
 // EventKind is a kind of event.
 type EventKind string
 
-// Kinds of events. New ones may come.
+// Kinds of events. A newer server may send others.
 const (
 	// A list of people was changed.
 	KindListUpdated EventKind = "listUpdated"
@@ -165,7 +165,7 @@ const (
 	KindSDKCatalogChanged EventKind = "sdk.catalog_changed"
 )
 
-// newEventData is a pointer to what an event of this kind holds; nil for a kind that is not known.
+// newEventData returns a pointer to the data type of a kind, or nil for an unknown kind.
 func newEventData(kind EventKind) any {
 	switch kind {
 	case KindListUpdated:

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Hurry makes a client wait for nothing, and tells how long it would have waited. Chance is left out.
-func Hurry(c *Client, slept func(time.Duration)) {
-	c.pace = pace{
+// SkipWaits makes a client report its waits to slept instead of sleeping, without jitter.
+func SkipWaits(c *Client, slept func(time.Duration)) {
+	c.timing = timing{
 		sleep: func(ctx context.Context, d time.Duration) error {
 			slept(d)
 			return ctx.Err()
 		},
 		jitter:  func() float64 { return 1 },
-		silence: realPace.silence,
+		silence: realTiming.silence,
 	}
 }
 
-// Impatient makes a client take a stream for dead after so long.
-func Impatient(c *Client, silence time.Duration) { c.pace.silence = silence }
+// SetSilence sets how long a stream may be silent.
+func SetSilence(c *Client, silence time.Duration) { c.timing.silence = silence }

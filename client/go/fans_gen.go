@@ -8,77 +8,78 @@ import (
 	"time"
 )
 
-// FansService has the platform's methods of fans: people who subscribe (or subscribed) to the creator.
+// FansService calls the platform's fans methods: people who subscribe (or subscribed) to the creator.
 type FansService struct{ account *AccountClient }
 
-// FansAddFreeDaysParams is what fans.addFreeDays takes.
+// FansAddFreeDaysParams holds the parameters of fans.addFreeDays.
 type FansAddFreeDaysParams struct {
 	UserID string `json:"userId"`
 	Days   int64  `json:"days"`
 }
 
-// AddFreeDays is fans.addFreeDays: add days that cost nothing to a fan's subscription; one that is over starts again.
+// AddFreeDays calls fans.addFreeDays: add days that cost nothing to a fan's subscription; one that is over starts
+// again.
 func (s *FansService) AddFreeDays(ctx context.Context, params FansAddFreeDaysParams, options ...CallOption) (*Fan, error) {
 	return invoke[Fan](ctx, s.account, method{name: "fans/addFreeDays"}, params, options)
 }
 
-// FansClearNoteParams is what fans.clearNote takes.
+// FansClearNoteParams holds the parameters of fans.clearNote.
 type FansClearNoteParams struct {
 	UserID string `json:"userId"`
 }
 
-// ClearNote is fans.clearNote: remove what was written down about a user. It cannot be undone.
+// ClearNote calls fans.clearNote: remove what was written down about a user. It cannot be undone.
 func (s *FansService) ClearNote(ctx context.Context, params FansClearNoteParams, options ...CallOption) (*FansClearNoteResult, error) {
 	return invoke[FansClearNoteResult](ctx, s.account, method{name: "fans/clearNote", repeatable: true}, params, options)
 }
 
-// FansGetParams is what fans.get takes.
+// FansGetParams holds the parameters of fans.get.
 type FansGetParams struct {
 	UserID string `json:"userId"`
 }
 
-// Get is fans.get: get one fan.
+// Get calls fans.get: get one fan.
 func (s *FansService) Get(ctx context.Context, params FansGetParams, options ...CallOption) (*Fan, error) {
 	return invoke[Fan](ctx, s.account, method{name: "fans/get", get: true, repeatable: true}, params, options)
 }
 
-// FansGetNoteParams is what fans.getNote takes.
+// FansGetNoteParams holds the parameters of fans.getNote.
 type FansGetNoteParams struct {
 	UserID string `json:"userId"`
 }
 
-// GetNote is fans.getNote: get what was written down about a user.
+// GetNote calls fans.getNote: get what was written down about a user.
 func (s *FansService) GetNote(ctx context.Context, params FansGetNoteParams, options ...CallOption) (*FansGetNoteResult, error) {
 	return invoke[FansGetNoteResult](ctx, s.account, method{name: "fans/getNote", get: true, repeatable: true}, params, options)
 }
 
-// FansGetSpendParams is what fans.getSpend takes.
+// FansGetSpendParams holds the parameters of fans.getSpend.
 type FansGetSpendParams struct {
 	UserID string `json:"userId"`
 	From   string `json:"from,omitzero"`
 	To     string `json:"to,omitzero"`
 }
 
-// GetSpend is fans.getSpend: get what a user paid, by what for.
+// GetSpend calls fans.getSpend: get what a user paid, by what for.
 func (s *FansService) GetSpend(ctx context.Context, params FansGetSpendParams, options ...CallOption) (*FanSpend, error) {
 	return invoke[FanSpend](ctx, s.account, method{name: "fans/getSpend", get: true, repeatable: true}, params, options)
 }
 
-// FansGetSubscriptionHistoryParams is what fans.getSubscriptionHistory takes.
+// FansGetSubscriptionHistoryParams holds the parameters of fans.getSubscriptionHistory.
 type FansGetSubscriptionHistoryParams struct {
 	UserID string `json:"userId"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// GetSubscriptionHistory is fans.getSubscriptionHistory: list the periods of a fan's subscription, the latest first.
+// GetSubscriptionHistory calls fans.getSubscriptionHistory: list the periods of a fan's subscription, the latest first.
 func (s *FansService) GetSubscriptionHistory(ctx context.Context, params FansGetSubscriptionHistoryParams, options ...CallOption) (*SubscriptionPeriodPage, error) {
 	return invoke[SubscriptionPeriodPage](ctx, s.account, method{name: "fans/getSubscriptionHistory", get: true, repeatable: true}, params, options)
 }
 
-// GetSubscriptionHistoryAll goes through all pages of GetSubscriptionHistory.
+// GetSubscriptionHistoryAll iterates over the items of all pages of GetSubscriptionHistory.
 func (s *FansService) GetSubscriptionHistoryAll(ctx context.Context, params FansGetSubscriptionHistoryParams, options ...CallOption) iter.Seq2[SubscriptionPeriod, error] {
 	return pages(params.Cursor, func(cursor string) ([]SubscriptionPeriod, string, error) {
 		params.Cursor = cursor
@@ -90,25 +91,25 @@ func (s *FansService) GetSubscriptionHistoryAll(ctx context.Context, params Fans
 	})
 }
 
-// FansListParams is what fans.list takes.
+// FansListParams holds the parameters of fans.list.
 type FansListParams struct {
-	// One of active, expired, all, attention. Left out, active.
+	// One of active, expired, all, attention. Default: active.
 	Status string `json:"status,omitzero"`
-	// One of latest, spend, expiring. Left out, latest.
+	// One of latest, spend, expiring. Default: latest.
 	Order string `json:"order,omitzero"`
 	Query string `json:"query,omitzero"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List is fans.list: list the fans; attention are those whose subscription ends within a week and does not renew.
+// List calls fans.list: list the fans; attention are those whose subscription ends within a week and does not renew.
 func (s *FansService) List(ctx context.Context, params FansListParams, options ...CallOption) (*FanPage, error) {
 	return invoke[FanPage](ctx, s.account, method{name: "fans/list", get: true, repeatable: true}, params, options)
 }
 
-// ListAll goes through all pages of List.
+// ListAll iterates over the items of all pages of List.
 func (s *FansService) ListAll(ctx context.Context, params FansListParams, options ...CallOption) iter.Seq2[Fan, error] {
 	return pages(params.Cursor, func(cursor string) ([]Fan, string, error) {
 		params.Cursor = cursor
@@ -120,24 +121,24 @@ func (s *FansService) ListAll(ctx context.Context, params FansListParams, option
 	})
 }
 
-// FansListLatestParams is what fans.listLatest takes.
+// FansListLatestParams holds the parameters of fans.listLatest.
 type FansListLatestParams struct {
-	// One of all, new, renewed. Left out, all.
+	// One of all, new, renewed. Default: all.
 	Kind string    `json:"kind,omitzero"`
 	From time.Time `json:"from,omitzero"`
 	To   time.Time `json:"to,omitzero"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListLatest is fans.listLatest: list the fans by when they last subscribed or renewed.
+// ListLatest calls fans.listLatest: list the fans by when they last subscribed or renewed.
 func (s *FansService) ListLatest(ctx context.Context, params FansListLatestParams, options ...CallOption) (*FanPage, error) {
 	return invoke[FanPage](ctx, s.account, method{name: "fans/listLatest", get: true, repeatable: true}, params, options)
 }
 
-// ListLatestAll goes through all pages of ListLatest.
+// ListLatestAll iterates over the items of all pages of ListLatest.
 func (s *FansService) ListLatestAll(ctx context.Context, params FansListLatestParams, options ...CallOption) iter.Seq2[Fan, error] {
 	return pages(params.Cursor, func(cursor string) ([]Fan, string, error) {
 		params.Cursor = cursor
@@ -149,24 +150,24 @@ func (s *FansService) ListLatestAll(ctx context.Context, params FansListLatestPa
 	})
 }
 
-// FansListTopParams is what fans.listTop takes.
+// FansListTopParams holds the parameters of fans.listTop.
 type FansListTopParams struct {
 	From string `json:"from,omitzero"`
 	To   string `json:"to,omitzero"`
-	// One of total, subscriptions, messages, posts, tips. Left out, total.
+	// One of total, subscriptions, messages, posts, tips. Default: total.
 	By string `json:"by,omitzero"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListTop is fans.listTop: list those who paid most, in all or for one thing.
+// ListTop calls fans.listTop: list those who paid most, in all or for one thing.
 func (s *FansService) ListTop(ctx context.Context, params FansListTopParams, options ...CallOption) (*FanSpendPage, error) {
 	return invoke[FanSpendPage](ctx, s.account, method{name: "fans/listTop", get: true, repeatable: true}, params, options)
 }
 
-// ListTopAll goes through all pages of ListTop.
+// ListTopAll iterates over the items of all pages of ListTop.
 func (s *FansService) ListTopAll(ctx context.Context, params FansListTopParams, options ...CallOption) iter.Seq2[FanSpend, error] {
 	return pages(params.Cursor, func(cursor string) ([]FanSpend, string, error) {
 		params.Cursor = cursor
@@ -178,46 +179,46 @@ func (s *FansService) ListTopAll(ctx context.Context, params FansListTopParams, 
 	})
 }
 
-// FansRemoveDiscountParams is what fans.removeDiscount takes.
+// FansRemoveDiscountParams holds the parameters of fans.removeDiscount.
 type FansRemoveDiscountParams struct {
 	UserID string `json:"userId"`
 }
 
-// RemoveDiscount is fans.removeDiscount: take a user's own discount away.
+// RemoveDiscount calls fans.removeDiscount: take a user's own discount away.
 func (s *FansService) RemoveDiscount(ctx context.Context, params FansRemoveDiscountParams, options ...CallOption) (*RemovedResult, error) {
 	return invoke[RemovedResult](ctx, s.account, method{name: "fans/removeDiscount", repeatable: true}, params, options)
 }
 
-// FansSetCustomNameParams is what fans.setCustomName takes.
+// FansSetCustomNameParams holds the parameters of fans.setCustomName.
 type FansSetCustomNameParams struct {
 	UserID string `json:"userId"`
 	Name   string `json:"name"`
 }
 
-// SetCustomName is fans.setCustomName: give a user a name that only the creator sees; an empty one removes it.
+// SetCustomName calls fans.setCustomName: give a user a name that only the creator sees; an empty one removes it.
 func (s *FansService) SetCustomName(ctx context.Context, params FansSetCustomNameParams, options ...CallOption) (*FansSetCustomNameResult, error) {
 	return invoke[FansSetCustomNameResult](ctx, s.account, method{name: "fans/setCustomName", repeatable: true}, params, options)
 }
 
-// FansSetDiscountParams is what fans.setDiscount takes.
+// FansSetDiscountParams holds the parameters of fans.setDiscount.
 type FansSetDiscountParams struct {
 	UserID    string    `json:"userId"`
 	Percent   int64     `json:"percent"`
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 }
 
-// SetDiscount is fans.setDiscount: give one user a lower price, for a time or for good.
+// SetDiscount calls fans.setDiscount: give one user a lower price, for a time or for good.
 func (s *FansService) SetDiscount(ctx context.Context, params FansSetDiscountParams, options ...CallOption) (*Discount, error) {
 	return invoke[Discount](ctx, s.account, method{name: "fans/setDiscount", repeatable: true}, params, options)
 }
 
-// FansSetNoteParams is what fans.setNote takes.
+// FansSetNoteParams holds the parameters of fans.setNote.
 type FansSetNoteParams struct {
 	UserID string `json:"userId"`
 	Note   string `json:"note"`
 }
 
-// SetNote is fans.setNote: write down something about a user that only the creator sees.
+// SetNote calls fans.setNote: write down something about a user that only the creator sees.
 func (s *FansService) SetNote(ctx context.Context, params FansSetNoteParams, options ...CallOption) (*FansSetNoteResult, error) {
 	return invoke[FansSetNoteResult](ctx, s.account, method{name: "fans/setNote", repeatable: true}, params, options)
 }

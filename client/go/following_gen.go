@@ -7,39 +7,39 @@ import (
 	"iter"
 )
 
-// FollowingService has the platform's methods of following: accounts the creator follows or subscribes to.
+// FollowingService calls the platform's following methods: accounts the creator follows or subscribes to.
 type FollowingService struct{ account *AccountClient }
 
-// FollowingGetParams is what following.get takes.
+// FollowingGetParams holds the parameters of following.get.
 type FollowingGetParams struct {
 	UserID string `json:"userId"`
 }
 
-// Get is following.get: get the creator's subscription to one user.
+// Get calls following.get: get the creator's subscription to one user.
 func (s *FollowingService) Get(ctx context.Context, params FollowingGetParams, options ...CallOption) (*Following, error) {
 	return invoke[Following](ctx, s.account, method{name: "following/get", get: true, repeatable: true}, params, options)
 }
 
-// GetCounts is following.getCounts: get what waits for the creator from those followed.
+// GetCounts calls following.getCounts: get what waits for the creator from those followed.
 func (s *FollowingService) GetCounts(ctx context.Context, options ...CallOption) (*Counts, error) {
 	return invoke[Counts](ctx, s.account, method{name: "following/getCounts", get: true, repeatable: true}, nil, options)
 }
 
-// FollowingGetHistoryParams is what following.getHistory takes.
+// FollowingGetHistoryParams holds the parameters of following.getHistory.
 type FollowingGetHistoryParams struct {
 	UserID string `json:"userId"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// GetHistory is following.getHistory: list the periods of the creator's subscription to a user, the latest first.
+// GetHistory calls following.getHistory: list the periods of the creator's subscription to a user, the latest first.
 func (s *FollowingService) GetHistory(ctx context.Context, params FollowingGetHistoryParams, options ...CallOption) (*SubscriptionPeriodPage, error) {
 	return invoke[SubscriptionPeriodPage](ctx, s.account, method{name: "following/getHistory", get: true, repeatable: true}, params, options)
 }
 
-// GetHistoryAll goes through all pages of GetHistory.
+// GetHistoryAll iterates over the items of all pages of GetHistory.
 func (s *FollowingService) GetHistoryAll(ctx context.Context, params FollowingGetHistoryParams, options ...CallOption) iter.Seq2[SubscriptionPeriod, error] {
 	return pages(params.Cursor, func(cursor string) ([]SubscriptionPeriod, string, error) {
 		params.Cursor = cursor
@@ -51,22 +51,22 @@ func (s *FollowingService) GetHistoryAll(ctx context.Context, params FollowingGe
 	})
 }
 
-// FollowingListParams is what following.list takes.
+// FollowingListParams holds the parameters of following.list.
 type FollowingListParams struct {
-	// One of active, expired, all. Left out, active.
+	// One of active, expired, all. Default: active.
 	Status string `json:"status,omitzero"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List is following.list: list those whom the creator follows.
+// List calls following.list: list those whom the creator follows.
 func (s *FollowingService) List(ctx context.Context, params FollowingListParams, options ...CallOption) (*FollowingPage, error) {
 	return invoke[FollowingPage](ctx, s.account, method{name: "following/list", get: true, repeatable: true}, params, options)
 }
 
-// ListAll goes through all pages of List.
+// ListAll iterates over the items of all pages of List.
 func (s *FollowingService) ListAll(ctx context.Context, params FollowingListParams, options ...CallOption) iter.Seq2[Following, error] {
 	return pages(params.Cursor, func(cursor string) ([]Following, string, error) {
 		params.Cursor = cursor
@@ -78,13 +78,13 @@ func (s *FollowingService) ListAll(ctx context.Context, params FollowingListPara
 	})
 }
 
-// FollowingSetAutoRenewParams is what following.setAutoRenew takes.
+// FollowingSetAutoRenewParams holds the parameters of following.setAutoRenew.
 type FollowingSetAutoRenewParams struct {
 	UserID  string `json:"userId"`
 	Enabled bool   `json:"enabled"`
 }
 
-// SetAutoRenew is following.setAutoRenew: switch the renewal of the creator's subscription to a user on or off.
+// SetAutoRenew calls following.setAutoRenew: switch the renewal of the creator's subscription to a user on or off.
 func (s *FollowingService) SetAutoRenew(ctx context.Context, params FollowingSetAutoRenewParams, options ...CallOption) (*Following, error) {
 	return invoke[Following](ctx, s.account, method{name: "following/setAutoRenew", repeatable: true}, params, options)
 }

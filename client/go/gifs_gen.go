@@ -7,24 +7,24 @@ import (
 	"iter"
 )
 
-// GifsService has the platform's methods of gifs: GIF picker used by messages and comments.
+// GifsService calls the platform's gifs methods: GIF picker used by messages and comments.
 type GifsService struct{ account *AccountClient }
 
-// GifsSearchParams is what gifs.search takes.
+// GifsSearchParams holds the parameters of gifs.search.
 type GifsSearchParams struct {
 	Query string `json:"query"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// Search is gifs.search: search the GIFs.
+// Search calls gifs.search: search the GIFs.
 func (s *GifsService) Search(ctx context.Context, params GifsSearchParams, options ...CallOption) (*GifPage, error) {
 	return invoke[GifPage](ctx, s.account, method{name: "gifs/search", get: true, repeatable: true}, params, options)
 }
 
-// SearchAll goes through all pages of Search.
+// SearchAll iterates over the items of all pages of Search.
 func (s *GifsService) SearchAll(ctx context.Context, params GifsSearchParams, options ...CallOption) iter.Seq2[Gif, error] {
 	return pages(params.Cursor, func(cursor string) ([]Gif, string, error) {
 		params.Cursor = cursor
@@ -36,20 +36,20 @@ func (s *GifsService) SearchAll(ctx context.Context, params GifsSearchParams, op
 	})
 }
 
-// GifsTrendingParams is what gifs.trending takes.
+// GifsTrendingParams holds the parameters of gifs.trending.
 type GifsTrendingParams struct {
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// Trending is gifs.trending: list the GIFs that are used most.
+// Trending calls gifs.trending: list the GIFs that are used most.
 func (s *GifsService) Trending(ctx context.Context, params GifsTrendingParams, options ...CallOption) (*GifPage, error) {
 	return invoke[GifPage](ctx, s.account, method{name: "gifs/trending", get: true, repeatable: true}, params, options)
 }
 
-// TrendingAll goes through all pages of Trending.
+// TrendingAll iterates over the items of all pages of Trending.
 func (s *GifsService) TrendingAll(ctx context.Context, params GifsTrendingParams, options ...CallOption) iter.Seq2[Gif, error] {
 	return pages(params.Cursor, func(cursor string) ([]Gif, string, error) {
 		params.Cursor = cursor

@@ -12,7 +12,7 @@ import (
 	stagedoor "github.com/stagedoor/stagedoor/client/go"
 )
 
-// server is a small API that a test writes itself.
+// server is a fake API whose handler a test provides. It records the requests and the client's waits.
 type server struct {
 	client *stagedoor.Client
 
@@ -49,7 +49,7 @@ func serve(t *testing.T, o stagedoor.Options, handler func(w http.ResponseWriter
 	if err != nil {
 		t.Fatal(err)
 	}
-	stagedoor.Hurry(client, func(d time.Duration) {
+	stagedoor.SkipWaits(client, func(d time.Duration) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.slept = append(s.slept, d)
@@ -70,14 +70,14 @@ func (s *server) waits() []time.Duration {
 	return append([]time.Duration(nil), s.slept...)
 }
 
-func refuse(w http.ResponseWriter, status int, code string, more string) {
+func respondProblem(w http.ResponseWriter, status int, code string, more string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("X-Request-Id", "req_1")
 	w.WriteHeader(status)
 	fmt.Fprintf(w, `{"type":"https://x/problems/%s","title":"T","status":%d,"code":%q,"detail":"D"%s}`, code, status, code, more)
 }
 
-func answer(w http.ResponseWriter, body string) {
+func respond(w http.ResponseWriter, body string) {
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprint(w, body)
 }

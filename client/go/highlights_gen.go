@@ -7,66 +7,66 @@ import (
 	"iter"
 )
 
-// HighlightsService has the platform's methods of highlights: saved story collections.
+// HighlightsService calls the platform's highlights methods: saved story collections.
 type HighlightsService struct{ account *AccountClient }
 
-// HighlightsAddStoryParams is what highlights.addStory takes.
+// HighlightsAddStoryParams holds the parameters of highlights.addStory.
 type HighlightsAddStoryParams struct {
 	HighlightID string `json:"highlightId"`
 	StoryID     string `json:"storyId"`
 }
 
-// AddStory is highlights.addStory: add a story to a highlight.
+// AddStory calls highlights.addStory: add a story to a highlight.
 func (s *HighlightsService) AddStory(ctx context.Context, params HighlightsAddStoryParams, options ...CallOption) (*Highlight, error) {
 	return invoke[Highlight](ctx, s.account, method{name: "highlights/addStory", repeatable: true}, params, options)
 }
 
-// HighlightsCreateParams is what highlights.create takes.
+// HighlightsCreateParams holds the parameters of highlights.create.
 type HighlightsCreateParams struct {
 	Title        string   `json:"title"`
 	StoryIDs     []string `json:"storyIds"`
 	CoverStoryID string   `json:"coverStoryId,omitzero"`
 }
 
-// Create is highlights.create: make a highlight of stories.
+// Create calls highlights.create: make a highlight of stories.
 func (s *HighlightsService) Create(ctx context.Context, params HighlightsCreateParams, options ...CallOption) (*Highlight, error) {
 	return invoke[Highlight](ctx, s.account, method{name: "highlights/create"}, params, options)
 }
 
-// HighlightsDeleteParams is what highlights.delete takes.
+// HighlightsDeleteParams holds the parameters of highlights.delete.
 type HighlightsDeleteParams struct {
 	HighlightID string `json:"highlightId"`
 }
 
-// Delete is highlights.delete: delete a highlight; the stories stay. It cannot be undone.
+// Delete calls highlights.delete: delete a highlight; the stories stay. It cannot be undone.
 func (s *HighlightsService) Delete(ctx context.Context, params HighlightsDeleteParams, options ...CallOption) (*DeletedResult, error) {
 	return invoke[DeletedResult](ctx, s.account, method{name: "highlights/delete", repeatable: true}, params, options)
 }
 
-// HighlightsGetParams is what highlights.get takes.
+// HighlightsGetParams holds the parameters of highlights.get.
 type HighlightsGetParams struct {
 	HighlightID string `json:"highlightId"`
 }
 
-// Get is highlights.get: get one highlight.
+// Get calls highlights.get: get one highlight.
 func (s *HighlightsService) Get(ctx context.Context, params HighlightsGetParams, options ...CallOption) (*Highlight, error) {
 	return invoke[Highlight](ctx, s.account, method{name: "highlights/get", get: true, repeatable: true}, params, options)
 }
 
-// HighlightsListParams is what highlights.list takes.
+// HighlightsListParams holds the parameters of highlights.list.
 type HighlightsListParams struct {
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List is highlights.list: list the highlights.
+// List calls highlights.list: list the highlights.
 func (s *HighlightsService) List(ctx context.Context, params HighlightsListParams, options ...CallOption) (*HighlightPage, error) {
 	return invoke[HighlightPage](ctx, s.account, method{name: "highlights/list", get: true, repeatable: true}, params, options)
 }
 
-// ListAll goes through all pages of List.
+// ListAll iterates over the items of all pages of List.
 func (s *HighlightsService) ListAll(ctx context.Context, params HighlightsListParams, options ...CallOption) iter.Seq2[Highlight, error] {
 	return pages(params.Cursor, func(cursor string) ([]Highlight, string, error) {
 		params.Cursor = cursor
@@ -78,18 +78,18 @@ func (s *HighlightsService) ListAll(ctx context.Context, params HighlightsListPa
 	})
 }
 
-// HighlightsRemoveStoryParams is what highlights.removeStory takes.
+// HighlightsRemoveStoryParams holds the parameters of highlights.removeStory.
 type HighlightsRemoveStoryParams struct {
 	HighlightID string `json:"highlightId"`
 	StoryID     string `json:"storyId"`
 }
 
-// RemoveStory is highlights.removeStory: take a story out of a highlight.
+// RemoveStory calls highlights.removeStory: take a story out of a highlight.
 func (s *HighlightsService) RemoveStory(ctx context.Context, params HighlightsRemoveStoryParams, options ...CallOption) (*Highlight, error) {
 	return invoke[Highlight](ctx, s.account, method{name: "highlights/removeStory", repeatable: true}, params, options)
 }
 
-// HighlightsUpdateParams is what highlights.update takes.
+// HighlightsUpdateParams holds the parameters of highlights.update.
 type HighlightsUpdateParams struct {
 	HighlightID  string   `json:"highlightId"`
 	Title        *string  `json:"title,omitzero"`
@@ -97,7 +97,7 @@ type HighlightsUpdateParams struct {
 	StoryIDs     []string `json:"storyIds,omitzero"`
 }
 
-// Update is highlights.update: change a highlight's title, cover or stories.
+// Update calls highlights.update: change a highlight's title, cover or stories.
 func (s *HighlightsService) Update(ctx context.Context, params HighlightsUpdateParams, options ...CallOption) (*Highlight, error) {
 	return invoke[Highlight](ctx, s.account, method{name: "highlights/update", repeatable: true}, params, options)
 }

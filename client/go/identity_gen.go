@@ -7,10 +7,10 @@ import (
 	"net/http"
 )
 
-// IdentityService: the organisation and the key in use.
+// IdentityService reads and updates the organisation, and describes the key in use.
 type IdentityService struct{ client *Client }
 
-// Get is GET /v1/me: get the current identity.
+// Get calls GET /v1/me: get the current identity.
 //
 // Checks the key and returns its organisation, scopes and limits.
 //
@@ -20,14 +20,14 @@ func (s *IdentityService) Get(ctx context.Context, options ...CallOption) (*Iden
 	return do[Identity](ctx, s.client, c, false, options)
 }
 
-// IdentityUpdateParams is what me.update takes.
+// IdentityUpdateParams holds the parameters of me.update.
 type IdentityUpdateParams struct {
 	// The address at which the service contacts the organisation.
 	ContactEmail *string `json:"contactEmail,omitzero"`
 	Name         *string `json:"name,omitzero"`
 }
 
-// Update is PATCH /v1/me: update the organisation.
+// Update calls PATCH /v1/me: update the organisation.
 //
 // Changes the name or the contact address. Omitted fields stay unchanged.
 //

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// KeysService: the organisation's API keys.
+// KeysService manages API keys.
 type KeysService struct{ client *Client }
 
-// KeysCreateParams is what keys.create takes.
+// KeysCreateParams holds the parameters of keys.create.
 type KeysCreateParams struct {
 	// The accounts that the key may use. Default: all that the calling key may use.
 	AccountIDs []string `json:"accountIds,omitzero"`
@@ -26,7 +26,7 @@ type KeysCreateParams struct {
 	Scopes []string `json:"scopes,omitzero"`
 }
 
-// Create is POST /v1/me/keys: create a key.
+// Create calls POST /v1/me/keys: create a key.
 //
 // Creates a key in the caller's organisation. It can never do more than the caller: it cannot have other scopes, and
 // the caller's limits apply to it too.
@@ -37,7 +37,7 @@ func (s *KeysService) Create(ctx context.Context, params KeysCreateParams, optio
 	return do[MintedKey](ctx, s.client, c, true, options)
 }
 
-// List is GET /v1/me/keys: list keys.
+// List calls GET /v1/me/keys: list keys.
 //
 // All keys of the organisation including revoked ones, oldest first. The keys themselves are never shown.
 //
@@ -47,7 +47,7 @@ func (s *KeysService) List(ctx context.Context, options ...CallOption) (*KeyList
 	return do[KeyList](ctx, s.client, c, false, options)
 }
 
-// Revoke is DELETE /v1/me/keys/{keyId}: revoke a key.
+// Revoke calls DELETE /v1/me/keys/{keyId}: revoke a key.
 //
 // Calls that start after the response are refused on every server. Revoking a key again changes nothing.
 //

@@ -7,43 +7,43 @@ import (
 	"iter"
 )
 
-// LabelsService has the platform's methods of labels: post labels (profile categories).
+// LabelsService calls the platform's labels methods: post labels (profile categories).
 type LabelsService struct{ account *AccountClient }
 
-// LabelsCreateParams is what labels.create takes.
+// LabelsCreateParams holds the parameters of labels.create.
 type LabelsCreateParams struct {
 	Name string `json:"name"`
 }
 
-// Create is labels.create: make a label.
+// Create calls labels.create: make a label.
 func (s *LabelsService) Create(ctx context.Context, params LabelsCreateParams, options ...CallOption) (*Label, error) {
 	return invoke[Label](ctx, s.account, method{name: "labels/create"}, params, options)
 }
 
-// LabelsDeleteParams is what labels.delete takes.
+// LabelsDeleteParams holds the parameters of labels.delete.
 type LabelsDeleteParams struct {
 	LabelID string `json:"labelId"`
 }
 
-// Delete is labels.delete: delete a label; the posts stay. It cannot be undone.
+// Delete calls labels.delete: delete a label; the posts stay. It cannot be undone.
 func (s *LabelsService) Delete(ctx context.Context, params LabelsDeleteParams, options ...CallOption) (*DeletedResult, error) {
 	return invoke[DeletedResult](ctx, s.account, method{name: "labels/delete", repeatable: true}, params, options)
 }
 
-// LabelsListParams is what labels.list takes.
+// LabelsListParams holds the parameters of labels.list.
 type LabelsListParams struct {
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List is labels.list: list the labels.
+// List calls labels.list: list the labels.
 func (s *LabelsService) List(ctx context.Context, params LabelsListParams, options ...CallOption) (*LabelPage, error) {
 	return invoke[LabelPage](ctx, s.account, method{name: "labels/list", get: true, repeatable: true}, params, options)
 }
 
-// ListAll goes through all pages of List.
+// ListAll iterates over the items of all pages of List.
 func (s *LabelsService) ListAll(ctx context.Context, params LabelsListParams, options ...CallOption) iter.Seq2[Label, error] {
 	return pages(params.Cursor, func(cursor string) ([]Label, string, error) {
 		params.Cursor = cursor
@@ -55,13 +55,13 @@ func (s *LabelsService) ListAll(ctx context.Context, params LabelsListParams, op
 	})
 }
 
-// LabelsUpdateParams is what labels.update takes.
+// LabelsUpdateParams holds the parameters of labels.update.
 type LabelsUpdateParams struct {
 	LabelID string `json:"labelId"`
 	Name    string `json:"name"`
 }
 
-// Update is labels.update: give a label another name.
+// Update calls labels.update: give a label another name.
 func (s *LabelsService) Update(ctx context.Context, params LabelsUpdateParams, options ...CallOption) (*Label, error) {
 	return invoke[Label](ctx, s.account, method{name: "labels/update", repeatable: true}, params, options)
 }

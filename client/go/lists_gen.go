@@ -7,77 +7,77 @@ import (
 	"iter"
 )
 
-// ListsService has the platform's methods of lists: named sets of users, system and custom.
+// ListsService calls the platform's lists methods: named sets of users, system and custom.
 type ListsService struct{ account *AccountClient }
 
-// ListsAddUsersParams is what lists.addUsers takes.
+// ListsAddUsersParams holds the parameters of lists.addUsers.
 type ListsAddUsersParams struct {
 	ListID  string   `json:"listId"`
 	UserIDs []string `json:"userIds"`
 }
 
-// AddUsers is lists.addUsers: put users on a list. It normally causes the event listUpdated.
+// AddUsers calls lists.addUsers: put users on a list. Normally causes the event listUpdated.
 func (s *ListsService) AddUsers(ctx context.Context, params ListsAddUsersParams, options ...CallOption) (*ListsAddUsersResult, error) {
 	return invoke[ListsAddUsersResult](ctx, s.account, method{name: "lists/addUsers", repeatable: true}, params, options)
 }
 
-// ListsClearParams is what lists.clear takes.
+// ListsClearParams holds the parameters of lists.clear.
 type ListsClearParams struct {
 	ListID string `json:"listId"`
 }
 
-// Clear is lists.clear: take everyone off a list. It cannot be undone. It normally causes the event listUpdated.
+// Clear calls lists.clear: take everyone off a list. It cannot be undone. Normally causes the event listUpdated.
 func (s *ListsService) Clear(ctx context.Context, params ListsClearParams, options ...CallOption) (*ListsClearResult, error) {
 	return invoke[ListsClearResult](ctx, s.account, method{name: "lists/clear", repeatable: true}, params, options)
 }
 
-// ListsCreateParams is what lists.create takes.
+// ListsCreateParams holds the parameters of lists.create.
 type ListsCreateParams struct {
 	Name string `json:"name"`
 }
 
-// Create is lists.create: make a list. It normally causes the event listUpdated.
+// Create calls lists.create: make a list. Normally causes the event listUpdated.
 func (s *ListsService) Create(ctx context.Context, params ListsCreateParams, options ...CallOption) (*List, error) {
 	return invoke[List](ctx, s.account, method{name: "lists/create"}, params, options)
 }
 
-// ListsDeleteParams is what lists.delete takes.
+// ListsDeleteParams holds the parameters of lists.delete.
 type ListsDeleteParams struct {
 	ListID string `json:"listId"`
 }
 
-// Delete is lists.delete: delete a list; the users stay. It cannot be undone. It normally causes the event listUpdated.
+// Delete calls lists.delete: delete a list; the users stay. It cannot be undone. Normally causes the event listUpdated.
 func (s *ListsService) Delete(ctx context.Context, params ListsDeleteParams, options ...CallOption) (*DeletedResult, error) {
 	return invoke[DeletedResult](ctx, s.account, method{name: "lists/delete", repeatable: true}, params, options)
 }
 
-// ListsGetParams is what lists.get takes.
+// ListsGetParams holds the parameters of lists.get.
 type ListsGetParams struct {
 	ListID string `json:"listId"`
 }
 
-// Get is lists.get: get one list.
+// Get calls lists.get: get one list.
 func (s *ListsService) Get(ctx context.Context, params ListsGetParams, options ...CallOption) (*List, error) {
 	return invoke[List](ctx, s.account, method{name: "lists/get", get: true, repeatable: true}, params, options)
 }
 
-// ListsListParams is what lists.list takes.
+// ListsListParams holds the parameters of lists.list.
 type ListsListParams struct {
-	// One of all, system, custom. Left out, all.
+	// One of all, system, custom. Default: all.
 	Kind  string `json:"kind,omitzero"`
 	Query string `json:"query,omitzero"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List is lists.list: list the lists, the platform's own first.
+// List calls lists.list: list the lists, the platform's own first.
 func (s *ListsService) List(ctx context.Context, params ListsListParams, options ...CallOption) (*ListPage, error) {
 	return invoke[ListPage](ctx, s.account, method{name: "lists/list", get: true, repeatable: true}, params, options)
 }
 
-// ListAll goes through all pages of List.
+// ListAll iterates over the items of all pages of List.
 func (s *ListsService) ListAll(ctx context.Context, params ListsListParams, options ...CallOption) iter.Seq2[List, error] {
 	return pages(params.Cursor, func(cursor string) ([]List, string, error) {
 		params.Cursor = cursor
@@ -89,23 +89,23 @@ func (s *ListsService) ListAll(ctx context.Context, params ListsListParams, opti
 	})
 }
 
-// ListsListUsersParams is what lists.listUsers takes.
+// ListsListUsersParams holds the parameters of lists.listUsers.
 type ListsListUsersParams struct {
 	ListID string `json:"listId"`
 	// One of added, name, spend.
 	Order string `json:"order,omitzero"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListUsers is lists.listUsers: list the users on a list.
+// ListUsers calls lists.listUsers: list the users on a list.
 func (s *ListsService) ListUsers(ctx context.Context, params ListsListUsersParams, options ...CallOption) (*UserPage, error) {
 	return invoke[UserPage](ctx, s.account, method{name: "lists/listUsers", get: true, repeatable: true}, params, options)
 }
 
-// ListUsersAll goes through all pages of ListUsers.
+// ListUsersAll iterates over the items of all pages of ListUsers.
 func (s *ListsService) ListUsersAll(ctx context.Context, params ListsListUsersParams, options ...CallOption) iter.Seq2[User, error] {
 	return pages(params.Cursor, func(cursor string) ([]User, string, error) {
 		params.Cursor = cursor
@@ -117,60 +117,60 @@ func (s *ListsService) ListUsersAll(ctx context.Context, params ListsListUsersPa
 	})
 }
 
-// ListsPinUserParams is what lists.pinUser takes.
+// ListsPinUserParams holds the parameters of lists.pinUser.
 type ListsPinUserParams struct {
 	ListID string `json:"listId"`
 	UserID string `json:"userId"`
 }
 
-// PinUser is lists.pinUser: keep a user at the top of a list.
+// PinUser calls lists.pinUser: keep a user at the top of a list.
 func (s *ListsService) PinUser(ctx context.Context, params ListsPinUserParams, options ...CallOption) (*PinnedResult, error) {
 	return invoke[PinnedResult](ctx, s.account, method{name: "lists/pinUser", repeatable: true}, params, options)
 }
 
-// ListsRemoveUsersParams is what lists.removeUsers takes.
+// ListsRemoveUsersParams holds the parameters of lists.removeUsers.
 type ListsRemoveUsersParams struct {
 	ListID  string   `json:"listId"`
 	UserIDs []string `json:"userIds"`
 }
 
-// RemoveUsers is lists.removeUsers: take users off a list. It cannot be undone. It normally causes the event
+// RemoveUsers calls lists.removeUsers: take users off a list. It cannot be undone. Normally causes the event
 // listUpdated.
 func (s *ListsService) RemoveUsers(ctx context.Context, params ListsRemoveUsersParams, options ...CallOption) (*ListsRemoveUsersResult, error) {
 	return invoke[ListsRemoveUsersResult](ctx, s.account, method{name: "lists/removeUsers", repeatable: true}, params, options)
 }
 
-// ListsRenameParams is what lists.rename takes.
+// ListsRenameParams holds the parameters of lists.rename.
 type ListsRenameParams struct {
 	ListID string `json:"listId"`
 	Name   string `json:"name"`
 }
 
-// Rename is lists.rename: give a list another name. It normally causes the event listUpdated.
+// Rename calls lists.rename: give a list another name. Normally causes the event listUpdated.
 func (s *ListsService) Rename(ctx context.Context, params ListsRenameParams, options ...CallOption) (*List, error) {
 	return invoke[List](ctx, s.account, method{name: "lists/rename", repeatable: true}, params, options)
 }
 
-// ListsSetForUserParams is what lists.setForUser takes.
+// ListsSetForUserParams holds the parameters of lists.setForUser.
 type ListsSetForUserParams struct {
 	UserID        string   `json:"userId"`
 	AddListIDs    []string `json:"addListIds,omitzero"`
 	RemoveListIDs []string `json:"removeListIds,omitzero"`
 }
 
-// SetForUser is lists.setForUser: put a user on some lists and take them off others, in one step. It normally causes
+// SetForUser calls lists.setForUser: put a user on some lists and take them off others, in one step. Normally causes
 // the event listUpdated.
 func (s *ListsService) SetForUser(ctx context.Context, params ListsSetForUserParams, options ...CallOption) (*ListsSetForUserResult, error) {
 	return invoke[ListsSetForUserResult](ctx, s.account, method{name: "lists/setForUser", repeatable: true}, params, options)
 }
 
-// ListsUnpinUserParams is what lists.unpinUser takes.
+// ListsUnpinUserParams holds the parameters of lists.unpinUser.
 type ListsUnpinUserParams struct {
 	ListID string `json:"listId"`
 	UserID string `json:"userId"`
 }
 
-// UnpinUser is lists.unpinUser: let a user go from the top of a list.
+// UnpinUser calls lists.unpinUser: let a user go from the top of a list.
 func (s *ListsService) UnpinUser(ctx context.Context, params ListsUnpinUserParams, options ...CallOption) (*PinnedResult, error) {
 	return invoke[PinnedResult](ctx, s.account, method{name: "lists/unpinUser", repeatable: true}, params, options)
 }

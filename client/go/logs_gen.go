@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// LogsService: the requests that were made, and what goes wrong.
+// LogsService lists API requests and their errors.
 type LogsService struct{ client *Client }
 
-// Get is GET /v1/logs/{requestId}: get a request.
+// Get calls GET /v1/logs/{requestId}: get a request.
 //
 // The request with this id, from `X-Request-Id` or the `instance` of a problem. If you used an id twice, the newest
 // request.
@@ -22,7 +22,7 @@ func (s *LogsService) Get(ctx context.Context, requestID string, options ...Call
 	return do[Log](ctx, s.client, c, false, options)
 }
 
-// LogsListParams is what logs.list takes.
+// LogsListParams holds the parameters of logs.list.
 type LogsListParams struct {
 	// Only requests about this account.
 	AccountID string `json:"accountId,omitzero"`
@@ -47,7 +47,7 @@ type LogsListParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List is GET /v1/logs: list requests.
+// List calls GET /v1/logs: list requests.
 //
 // The requests of the organisation's keys, newest first, without the contents of requests and responses. Filters can be
 // combined. A request appears a second or two after its response, and is kept as long as the plan allows. A key that is
@@ -60,7 +60,7 @@ func (s *LogsService) List(ctx context.Context, params LogsListParams, options .
 	return do[LogPage](ctx, s.client, c, false, options)
 }
 
-// ListAll goes through all pages of List.
+// ListAll iterates over the items of all pages of List.
 func (s *LogsService) ListAll(ctx context.Context, params LogsListParams, options ...CallOption) iter.Seq2[Log, error] {
 	return pages(params.Cursor, func(cursor string) ([]Log, string, error) {
 		params.Cursor = cursor
@@ -72,7 +72,7 @@ func (s *LogsService) ListAll(ctx context.Context, params LogsListParams, option
 	})
 }
 
-// LogsListErrorsParams is what logs.listErrors takes.
+// LogsListErrorsParams holds the parameters of logs.listErrors.
 type LogsListErrorsParams struct {
 	// Only requests from this source. api: programs with a key. dashboard: users of the dashboard. cli: our command line.
 	// One of api, dashboard, cli.
@@ -81,11 +81,11 @@ type LogsListErrorsParams struct {
 	Since time.Time `json:"since,omitzero"`
 	// The end of the period. Default: now.
 	Until time.Time `json:"until,omitzero"`
-	// The maximum number of groups. Left out, 50.
+	// The maximum number of groups. Default: 50.
 	Limit int64 `json:"limit,omitzero"`
 }
 
-// ListErrors is GET /v1/errors: list errors.
+// ListErrors calls GET /v1/errors: list errors.
 //
 // Requests that ended with a problem, grouped by problem, limit, method and status: how many, since when, and for how
 // many accounts. Default: the last 24 hours.

@@ -8,82 +8,82 @@ import (
 	"time"
 )
 
-// MassMessagesService has the platform's methods of massMessages: one message to many fans, now or scheduled.
+// MassMessagesService calls the platform's massMessages methods: one message to many fans, now or scheduled.
 type MassMessagesService struct{ account *AccountClient }
 
-// MassMessagesCancelParams is what massMessages.cancel takes.
+// MassMessagesCancelParams holds the parameters of massMessages.cancel.
 type MassMessagesCancelParams struct {
 	MassMessageID string `json:"massMessageId"`
 }
 
-// Cancel is massMessages.cancel: call a message to many off that was not sent yet. It cannot be undone.
+// Cancel calls massMessages.cancel: call a message to many off that was not sent yet. It cannot be undone.
 func (s *MassMessagesService) Cancel(ctx context.Context, params MassMessagesCancelParams, options ...CallOption) (*CanceledResult, error) {
 	return invoke[CanceledResult](ctx, s.account, method{name: "massMessages/cancel", repeatable: true}, params, options)
 }
 
-// MassMessagesChartParams is what massMessages.chart takes.
+// MassMessagesChartParams holds the parameters of massMessages.chart.
 type MassMessagesChartParams struct {
 	From string `json:"from"`
 	To   string `json:"to"`
-	// One of day, week, month. Left out, day.
+	// One of day, week, month. Default: day.
 	By string `json:"by,omitzero"`
-	// One of sent, viewed, purchased, earnings. Left out, earnings.
+	// One of sent, viewed, purchased, earnings. Default: earnings.
 	Metric string `json:"metric,omitzero"`
 }
 
-// Chart is massMessages.chart: chart how messages to many do.
+// Chart calls massMessages.chart: chart how messages to many do.
 func (s *MassMessagesService) Chart(ctx context.Context, params MassMessagesChartParams, options ...CallOption) (*Series, error) {
 	return invoke[Series](ctx, s.account, method{name: "massMessages/chart", get: true, repeatable: true}, params, options)
 }
 
-// MassMessagesEstimateParams is what massMessages.estimate takes.
+// MassMessagesEstimateParams holds the parameters of massMessages.estimate.
 type MassMessagesEstimateParams struct {
 	IncludeListIDs []string `json:"includeListIds,omitzero"`
 	ExcludeListIDs []string `json:"excludeListIds,omitzero"`
 	UserIDs        []string `json:"userIds,omitzero"`
 }
 
-// Estimate is massMessages.estimate: count to whom a message to many would go.
+// Estimate calls massMessages.estimate: count to whom a message to many would go.
 func (s *MassMessagesService) Estimate(ctx context.Context, params MassMessagesEstimateParams, options ...CallOption) (*MassMessagesEstimateResult, error) {
 	return invoke[MassMessagesEstimateResult](ctx, s.account, method{name: "massMessages/estimate", repeatable: true}, params, options)
 }
 
-// MassMessagesGetParams is what massMessages.get takes.
+// MassMessagesGetParams holds the parameters of massMessages.get.
 type MassMessagesGetParams struct {
 	MassMessageID string `json:"massMessageId"`
 }
 
-// Get is massMessages.get: get one message to many.
+// Get calls massMessages.get: get one message to many.
 func (s *MassMessagesService) Get(ctx context.Context, params MassMessagesGetParams, options ...CallOption) (*MassMessage, error) {
 	return invoke[MassMessage](ctx, s.account, method{name: "massMessages/get", get: true, repeatable: true}, params, options)
 }
 
-// MassMessagesGetStatisticsParams is what massMessages.getStatistics takes.
+// MassMessagesGetStatisticsParams holds the parameters of massMessages.getStatistics.
 type MassMessagesGetStatisticsParams struct {
 	MassMessageID string `json:"massMessageId"`
 }
 
-// GetStatistics is massMessages.getStatistics: get how a message to many does.
+// GetStatistics calls massMessages.getStatistics: get how a message to many does.
 func (s *MassMessagesService) GetStatistics(ctx context.Context, params MassMessagesGetStatisticsParams, options ...CallOption) (*MassMessageStats, error) {
 	return invoke[MassMessageStats](ctx, s.account, method{name: "massMessages/getStatistics", get: true, repeatable: true}, params, options)
 }
 
-// MassMessagesListParams is what massMessages.list takes.
+// MassMessagesListParams holds the parameters of massMessages.list.
 type MassMessagesListParams struct {
 	// One of scheduled, sending, sent, canceled.
 	State string `json:"state,omitzero"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List is massMessages.list: list the messages to many; those taken back count as canceled.
+// List calls massMessages.list: list the messages to many; those taken back count as canceled.
 func (s *MassMessagesService) List(ctx context.Context, params MassMessagesListParams, options ...CallOption) (*MassMessagePage, error) {
 	return invoke[MassMessagePage](ctx, s.account, method{name: "massMessages/list", get: true, repeatable: true}, params, options)
 }
 
-// ListAll goes through all pages of List.
+// ListAll iterates over the items of all pages of List.
 func (s *MassMessagesService) ListAll(ctx context.Context, params MassMessagesListParams, options ...CallOption) iter.Seq2[MassMessage, error] {
 	return pages(params.Cursor, func(cursor string) ([]MassMessage, string, error) {
 		params.Cursor = cursor
@@ -95,21 +95,21 @@ func (s *MassMessagesService) ListAll(ctx context.Context, params MassMessagesLi
 	})
 }
 
-// MassMessagesListBuyersParams is what massMessages.listBuyers takes.
+// MassMessagesListBuyersParams holds the parameters of massMessages.listBuyers.
 type MassMessagesListBuyersParams struct {
 	MassMessageID string `json:"massMessageId"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListBuyers is massMessages.listBuyers: list who paid for a message to many.
+// ListBuyers calls massMessages.listBuyers: list who paid for a message to many.
 func (s *MassMessagesService) ListBuyers(ctx context.Context, params MassMessagesListBuyersParams, options ...CallOption) (*PurchasePage, error) {
 	return invoke[PurchasePage](ctx, s.account, method{name: "massMessages/listBuyers", get: true, repeatable: true}, params, options)
 }
 
-// ListBuyersAll goes through all pages of ListBuyers.
+// ListBuyersAll iterates over the items of all pages of ListBuyers.
 func (s *MassMessagesService) ListBuyersAll(ctx context.Context, params MassMessagesListBuyersParams, options ...CallOption) iter.Seq2[Purchase, error] {
 	return pages(params.Cursor, func(cursor string) ([]Purchase, string, error) {
 		params.Cursor = cursor
@@ -121,7 +121,7 @@ func (s *MassMessagesService) ListBuyersAll(ctx context.Context, params MassMess
 	})
 }
 
-// MassMessagesSendParams is what massMessages.send takes.
+// MassMessagesSendParams holds the parameters of massMessages.send.
 type MassMessagesSendParams struct {
 	Text            string    `json:"text,omitzero"`
 	MediaIDs        []string  `json:"mediaIds,omitzero"`
@@ -135,24 +135,24 @@ type MassMessagesSendParams struct {
 	UnsendAfterSec  int64     `json:"unsendAfterSec,omitzero"`
 }
 
-// Send is massMessages.send: send a message to many, now or at a time; without lists and users it goes to all fans. The
-// platform finishes later; an event tells. It normally causes the event massMessageSent.
+// Send calls massMessages.send: send a message to many, now or at a time; without lists and users it goes to all fans.
+// Asynchronous: the result arrives as an event. Normally causes the event massMessageSent.
 func (s *MassMessagesService) Send(ctx context.Context, params MassMessagesSendParams, options ...CallOption) (*MassMessage, error) {
 	return invoke[MassMessage](ctx, s.account, method{name: "massMessages/send"}, params, options)
 }
 
-// MassMessagesUnsendParams is what massMessages.unsend takes.
+// MassMessagesUnsendParams holds the parameters of massMessages.unsend.
 type MassMessagesUnsendParams struct {
 	MassMessageID string `json:"massMessageId"`
 }
 
-// Unsend is massMessages.unsend: take a message to many back from those who did not pay for it. It cannot be undone.
-// The platform finishes later; an event tells.
+// Unsend calls massMessages.unsend: take a message to many back from those who did not pay for it. It cannot be undone.
+// Asynchronous: the result arrives as an event.
 func (s *MassMessagesService) Unsend(ctx context.Context, params MassMessagesUnsendParams, options ...CallOption) (*UnsentResult, error) {
 	return invoke[UnsentResult](ctx, s.account, method{name: "massMessages/unsend", repeatable: true}, params, options)
 }
 
-// MassMessagesUpdateParams is what massMessages.update takes.
+// MassMessagesUpdateParams holds the parameters of massMessages.update.
 type MassMessagesUpdateParams struct {
 	MassMessageID  string    `json:"massMessageId"`
 	Text           *string   `json:"text,omitzero"`
@@ -163,7 +163,7 @@ type MassMessagesUpdateParams struct {
 	ExcludeListIDs []string  `json:"excludeListIds,omitzero"`
 }
 
-// Update is massMessages.update: change a message to many that waits for its time.
+// Update calls massMessages.update: change a message to many that waits for its time.
 func (s *MassMessagesService) Update(ctx context.Context, params MassMessagesUpdateParams, options ...CallOption) (*MassMessage, error) {
 	return invoke[MassMessage](ctx, s.account, method{name: "massMessages/update", repeatable: true}, params, options)
 }

@@ -6,35 +6,35 @@ import (
 	"context"
 )
 
-// MeService has the platform's methods of me: the connected creator's own profile.
+// MeService calls the platform's me methods: the connected creator's own profile.
 type MeService struct{ account *AccountClient }
 
-// Get is me.get: get the creator's own profile.
+// Get calls me.get: get the creator's own profile.
 func (s *MeService) Get(ctx context.Context, options ...CallOption) (*Me, error) {
 	return invoke[Me](ctx, s.account, method{name: "me/get", get: true, repeatable: true}, nil, options)
 }
 
-// GetCapabilities is me.getCapabilities: list what the creator may do on the platform.
+// GetCapabilities calls me.getCapabilities: list what the creator may do on the platform.
 func (s *MeService) GetCapabilities(ctx context.Context, options ...CallOption) (*MeGetCapabilitiesResult, error) {
 	return invoke[MeGetCapabilitiesResult](ctx, s.account, method{name: "me/getCapabilities", get: true, repeatable: true}, nil, options)
 }
 
-// GetCounts is me.getCounts: get what waits for the creator, unread and scheduled.
+// GetCounts calls me.getCounts: get what waits for the creator, unread and scheduled.
 func (s *MeService) GetCounts(ctx context.Context, options ...CallOption) (*Counts, error) {
 	return invoke[Counts](ctx, s.account, method{name: "me/getCounts", get: true, repeatable: true}, nil, options)
 }
 
-// GetRanking is me.getRanking: get the percentage of top creators that this one belongs to.
+// GetRanking calls me.getRanking: get the percentage of top creators that this one belongs to.
 func (s *MeService) GetRanking(ctx context.Context, options ...CallOption) (*MeGetRankingResult, error) {
 	return invoke[MeGetRankingResult](ctx, s.account, method{name: "me/getRanking", get: true, repeatable: true}, nil, options)
 }
 
-// GetStartDate is me.getStartDate: get when the creator joined the platform.
+// GetStartDate calls me.getStartDate: get when the creator joined the platform.
 func (s *MeService) GetStartDate(ctx context.Context, options ...CallOption) (*MeGetStartDateResult, error) {
 	return invoke[MeGetStartDateResult](ctx, s.account, method{name: "me/getStartDate", get: true, repeatable: true}, nil, options)
 }
 
-// MeUpdateParams is what me.update takes.
+// MeUpdateParams holds the parameters of me.update.
 type MeUpdateParams struct {
 	Name       *string `json:"name,omitzero"`
 	Bio        *string `json:"bio,omitzero"`
@@ -46,7 +46,7 @@ type MeUpdateParams struct {
 	CoverMediaID *string `json:"coverMediaId,omitzero"`
 }
 
-// Update is me.update: change the profile; what is not given stays as it is. It normally causes the event
+// Update calls me.update: change the profile; what is not given stays as it is. Normally causes the event
 // profileUpdated.
 func (s *MeService) Update(ctx context.Context, params MeUpdateParams, options ...CallOption) (*Me, error) {
 	return invoke[Me](ctx, s.account, method{name: "me/update", repeatable: true}, params, options)

@@ -11,25 +11,26 @@ import (
 	"os"
 )
 
-// MediaService carries an account's files between you and the platform. They are passed on as they come; neither side keeps
-// them in memory.
+// MediaService transfers an account's files to and from the platform. Files are streamed; neither the client nor the
+// service holds them in memory.
 type MediaService struct{ account *AccountClient }
 
-// UploadOptions says what a file is.
+// UploadOptions describes a file to upload.
 type UploadOptions struct {
-	// FileName is needed.
+	// FileName is required.
 	FileName string
-	// ContentType is application/octet-stream if it is empty.
+	// ContentType is the media type. Default: application/octet-stream.
 	ContentType string
-	// Size is needed, unless the reader is a file or tells its length, as those of bytes and strings do.
+	// Size is the size in bytes. It is required unless the reader is an *os.File or has a method
+	// Len, as bytes.Reader does.
 	Size int64
-	// SHA256 makes the platform compare what arrives; 64 hexadecimal digits.
+	// SHA256 is the hash of the file in 64 hexadecimal digits. If it is set, the platform verifies the file.
 	SHA256 string
 }
 
-// Upload sends a file to the platform. The MediaID of the result is what posts and messages take; the event mediaReady says
-// when it can be used. It is not repeated by itself: a *Problem in the middle has the members uploadId and nextPart, with
-// which UploadPart goes on.
+// Upload sends a file to the platform. Use the MediaID of the result in posts and messages, after the event
+// mediaReady. Upload does not retry. If it fails midway, the *Problem has the members uploadId and
+// nextPart; continue with UploadPart.
 func (s *MediaService) Upload(ctx context.Context, file io.Reader, o UploadOptions) (*Upload, error) {
 	size, err := sizeOf(file, o.Size)
 	if err != nil {
@@ -39,30 +40,33 @@ func (s *MediaService) Upload(ctx context.Context, file io.Reader, o UploadOptio
 	if o.SHA256 != "" {
 		q.Set("sha256", o.SHA256)
 	}
-	var answer struct {
+	var response struct {
 		Result *Upload `json:"result"`
 	}
-	err = s.put(ctx, Request{Method: http.MethodPost, Path: s.path(), Query: q}, file, size, o.ContentType, &answer)
-	return answer.Result, err
+	err = s.send(ctx, Request{Method: http.MethodPost, Path: s.path(), Query: q}, file, size, o.ContentType, &response)
+	return response.Result, err
 }
 
-// UploadPart sends one part of an upload that was begun by Uploads.Init, or that broke off. Every part has the upload's
-// PartSize bytes, the last one what is left; Uploads.Complete ends it. Numbers begin with 1.
+// UploadPart sends one part of an upload that Uploads.Init started or that was interrupted. Every part has PartSize
+// bytes, the last one the rest. Numbers start with 1. Call Uploads.Complete after the last part.
 func (s *MediaService) UploadPart(ctx context.Context, uploadID string, number int, part io.Reader, size int64) (*UploadedPart, error) {
 	size, err := sizeOf(part, size)
 	if err != nil {
 		return nil, err
 	}
-	var answer struct {
+	var response struct {
 		Part *UploadedPart `json:"part"`
 	}
 	where := s.path() + path("/uploads/%s/parts/%s", uploadID, number)
-	err = s.put(ctx, Request{Method: http.MethodPut, Path: where}, part, size, "", &answer)
-	return answer.Part, err
+	err = s.send(ctx, Request{Method: http.MethodPut, Path: where}, part, size, "", &response)
+	return response.Part, err
 }
 
-func (s *MediaService) put(ctx context.Context, r Request, file io.Reader, size int64, contentType string, answer any) error {
-	// Without a Close of its own, so that the caller's file stays open.
+// send sends a file once and decodes the response into a value.
+func (s *MediaService) send(
+	ctx context.Context, r Request, file io.Reader, size int64, contentType string, into any,
+) error {
+	// The transport closes the body; NopCloser keeps the caller's file open.
 	req, err := s.account.client.newRequest(ctx, r, io.NopCloser(file))
 	if err != nil {
 		return err
@@ -77,35 +81,35 @@ func (s *MediaService) put(ctx context.Context, r Request, file io.Reader, size 
 		return err
 	}
 	defer res.Body.Close()
-	if err := json.NewDecoder(res.Body).Decode(answer); err != nil {
+	if err := json.NewDecoder(res.Body).Decode(into); err != nil {
 		return &ConnectionError{Err: err}
 	}
 	return nil
 }
 
-// DownloadOptions says which form of a file is wanted, and how much of it.
+// DownloadOptions selects the quality and the range of a download.
 type DownloadOptions struct {
-	// Quality is such as thumb, preview, full or source; the platform's usual one if it is empty.
+	// Quality is a name such as thumb, preview, full or source. Default: the platform's default.
 	Quality string
-	// Range is such as bytes=1024-, and IfRange the ETag that must still hold, to go on with a download that broke off.
+	// Range and IfRange resume a download: a range such as bytes=1024-, and the ETag that the file must still have.
 	Range, IfRange string
-	// IfNoneMatch is an ETag; Status is 304 if the file still has it.
+	// IfNoneMatch is an ETag. File.Status is 304 if the file still has it.
 	IfNoneMatch string
 }
 
-// File is a download. Close its Body.
+// File is a download. The caller closes its Body.
 type File struct {
-	// Status is 200, 206 for a part of it, or 304.
+	// Status is 200, 206 for a range, or 304.
 	Status int
 	Header http.Header
 	Body   io.ReadCloser
-	// Size is -1 if it is not known.
+	// Size is the size of Body in bytes, or -1 if it is unknown.
 	Size        int64
 	ContentType string
 	ETag        string
 }
 
-// Download gets a medium of the vault, a post or a message.
+// Download returns a media file of the vault, a post or a message.
 func (s *MediaService) Download(ctx context.Context, mediaID string, o DownloadOptions) (*File, error) {
 	q := url.Values{}
 	if o.Quality != "" {
@@ -114,7 +118,7 @@ func (s *MediaService) Download(ctx context.Context, mediaID string, o DownloadO
 	return s.get(ctx, s.path()+"/"+url.PathEscape(mediaID), q, o)
 }
 
-// Fetch gets what is behind an address that an answer of the platform holds, such as an avatar's.
+// Fetch returns the file at an address from a result of the platform, such as an avatar.
 func (s *MediaService) Fetch(ctx context.Context, address string, o DownloadOptions) (*File, error) {
 	return s.get(ctx, s.path(), url.Values{"url": {address}}, o)
 }
@@ -143,18 +147,18 @@ func (s *MediaService) get(ctx context.Context, where string, q url.Values, o Do
 				ContentType: res.Header.Get("Content-Type"), ETag: res.Header.Get("ETag"),
 			}, nil
 		}
-		wait, again := c.pace.after(err, try, true)
+		wait, again := c.timing.retryAfter(err, try, true)
 		if !again || try >= c.retries {
 			return nil, err
 		}
-		if err := c.pace.sleep(ctx, wait); err != nil {
+		if err := c.timing.sleep(ctx, wait); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// sizeOf is how much there is to read.
-func sizeOf(r io.Reader, said int64) (int64, error) {
+// sizeOf returns the number of bytes that r will yield, or given if it cannot tell.
+func sizeOf(r io.Reader, given int64) (int64, error) {
 	switch f := r.(type) {
 	case interface{ Len() int }:
 		return int64(f.Len()), nil
@@ -169,8 +173,8 @@ func sizeOf(r io.Reader, said int64) (int64, error) {
 		}
 		return info.Size() - at, nil
 	}
-	if said <= 0 {
-		return 0, errors.New("stagedoor: the size of the file is not known; say it")
+	if given <= 0 {
+		return 0, errors.New("stagedoor: the size of the file is unknown; set it")
 	}
-	return said, nil
+	return given, nil
 }

@@ -7,52 +7,52 @@ import (
 	"iter"
 )
 
-// MessagesService has the platform's methods of messages: messages inside one chat.
+// MessagesService calls the platform's messages methods: messages inside one chat.
 type MessagesService struct{ account *AccountClient }
 
-// MessagesGetParams is what messages.get takes.
+// MessagesGetParams holds the parameters of messages.get.
 type MessagesGetParams struct {
 	ChatID    string `json:"chatId"`
 	MessageID string `json:"messageId"`
 }
 
-// Get is messages.get: get one message.
+// Get calls messages.get: get one message.
 func (s *MessagesService) Get(ctx context.Context, params MessagesGetParams, options ...CallOption) (*Message, error) {
 	return invoke[Message](ctx, s.account, method{name: "messages/get", get: true, repeatable: true}, params, options)
 }
 
-// MessagesLikeParams is what messages.like takes.
+// MessagesLikeParams holds the parameters of messages.like.
 type MessagesLikeParams struct {
 	ChatID    string `json:"chatId"`
 	MessageID string `json:"messageId"`
 }
 
-// Like is messages.like: like a message. It normally causes the event messageLiked.
+// Like calls messages.like: like a message. Normally causes the event messageLiked.
 func (s *MessagesService) Like(ctx context.Context, params MessagesLikeParams, options ...CallOption) (*LikedResult, error) {
 	return invoke[LikedResult](ctx, s.account, method{name: "messages/like", repeatable: true}, params, options)
 }
 
-// MessagesListParams is what messages.list takes.
+// MessagesListParams holds the parameters of messages.list.
 type MessagesListParams struct {
 	ChatID string `json:"chatId"`
-	// One of desc, asc. Left out, desc.
+	// One of desc, asc. Default: desc.
 	Order string `json:"order,omitzero"`
 	// Only messages older than this one
 	BeforeID string `json:"beforeId,omitzero"`
 	// Only messages newer than this one
 	AfterID string `json:"afterId,omitzero"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List is messages.list: list the messages of a chat.
+// List calls messages.list: list the messages of a chat.
 func (s *MessagesService) List(ctx context.Context, params MessagesListParams, options ...CallOption) (*MessagePage, error) {
 	return invoke[MessagePage](ctx, s.account, method{name: "messages/list", get: true, repeatable: true}, params, options)
 }
 
-// ListAll goes through all pages of List.
+// ListAll iterates over the items of all pages of List.
 func (s *MessagesService) ListAll(ctx context.Context, params MessagesListParams, options ...CallOption) iter.Seq2[Message, error] {
 	return pages(params.Cursor, func(cursor string) ([]Message, string, error) {
 		params.Cursor = cursor
@@ -64,21 +64,21 @@ func (s *MessagesService) ListAll(ctx context.Context, params MessagesListParams
 	})
 }
 
-// MessagesListBuyersParams is what messages.listBuyers takes.
+// MessagesListBuyersParams holds the parameters of messages.listBuyers.
 type MessagesListBuyersParams struct {
 	MessageID string `json:"messageId"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListBuyers is messages.listBuyers: list who paid for a message.
+// ListBuyers calls messages.listBuyers: list who paid for a message.
 func (s *MessagesService) ListBuyers(ctx context.Context, params MessagesListBuyersParams, options ...CallOption) (*PurchasePage, error) {
 	return invoke[PurchasePage](ctx, s.account, method{name: "messages/listBuyers", get: true, repeatable: true}, params, options)
 }
 
-// ListBuyersAll goes through all pages of ListBuyers.
+// ListBuyersAll iterates over the items of all pages of ListBuyers.
 func (s *MessagesService) ListBuyersAll(ctx context.Context, params MessagesListBuyersParams, options ...CallOption) iter.Seq2[Purchase, error] {
 	return pages(params.Cursor, func(cursor string) ([]Purchase, string, error) {
 		params.Cursor = cursor
@@ -90,33 +90,33 @@ func (s *MessagesService) ListBuyersAll(ctx context.Context, params MessagesList
 	})
 }
 
-// MessagesPinParams is what messages.pin takes.
+// MessagesPinParams holds the parameters of messages.pin.
 type MessagesPinParams struct {
 	ChatID    string `json:"chatId"`
 	MessageID string `json:"messageId"`
 }
 
-// Pin is messages.pin: keep a message at the top of its chat.
+// Pin calls messages.pin: keep a message at the top of its chat.
 func (s *MessagesService) Pin(ctx context.Context, params MessagesPinParams, options ...CallOption) (*PinnedResult, error) {
 	return invoke[PinnedResult](ctx, s.account, method{name: "messages/pin", repeatable: true}, params, options)
 }
 
-// MessagesSearchParams is what messages.search takes.
+// MessagesSearchParams holds the parameters of messages.search.
 type MessagesSearchParams struct {
 	ChatID string `json:"chatId"`
 	Query  string `json:"query"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// Search is messages.search: find messages of a chat by a part of their text.
+// Search calls messages.search: find messages of a chat by a part of their text.
 func (s *MessagesService) Search(ctx context.Context, params MessagesSearchParams, options ...CallOption) (*MessagePage, error) {
 	return invoke[MessagePage](ctx, s.account, method{name: "messages/search", get: true, repeatable: true}, params, options)
 }
 
-// SearchAll goes through all pages of Search.
+// SearchAll iterates over the items of all pages of Search.
 func (s *MessagesService) SearchAll(ctx context.Context, params MessagesSearchParams, options ...CallOption) iter.Seq2[Message, error] {
 	return pages(params.Cursor, func(cursor string) ([]Message, string, error) {
 		params.Cursor = cursor
@@ -128,7 +128,7 @@ func (s *MessagesService) SearchAll(ctx context.Context, params MessagesSearchPa
 	})
 }
 
-// MessagesSendParams is what messages.send takes.
+// MessagesSendParams holds the parameters of messages.send.
 type MessagesSendParams struct {
 	ChatID   string   `json:"chatId"`
 	Text     string   `json:"text,omitzero"`
@@ -136,7 +136,7 @@ type MessagesSendParams struct {
 	// Media that can be seen before paying
 	PreviewMediaIDs []string `json:"previewMediaIds,omitzero"`
 	PriceCents      int64    `json:"priceCents,omitzero"`
-	// The text is paid for as well Left out, false.
+	// The text is paid for as well Default: false.
 	LockText bool   `json:"lockText,omitzero"`
 	GifID    string `json:"gifId,omitzero"`
 	// A message of the same chat
@@ -144,52 +144,52 @@ type MessagesSendParams struct {
 	ReleaseFormIDs []string `json:"releaseFormIds,omitzero"`
 }
 
-// Send is messages.send: send a message to one user, free or for a price. It normally causes the event messageSent.
+// Send calls messages.send: send a message to one user, free or for a price. Normally causes the event messageSent.
 func (s *MessagesService) Send(ctx context.Context, params MessagesSendParams, options ...CallOption) (*Message, error) {
 	return invoke[Message](ctx, s.account, method{name: "messages/send"}, params, options)
 }
 
-// MessagesTagParams is what messages.tag takes.
+// MessagesTagParams holds the parameters of messages.tag.
 type MessagesTagParams struct {
 	MessageID      string   `json:"messageId"`
 	ReleaseFormIDs []string `json:"releaseFormIds"`
 }
 
-// Tag is messages.tag: say who appears in a message's media, by their release forms.
+// Tag calls messages.tag: say who appears in a message's media, by their release forms.
 func (s *MessagesService) Tag(ctx context.Context, params MessagesTagParams, options ...CallOption) (*OkResult, error) {
 	return invoke[OkResult](ctx, s.account, method{name: "messages/tag", repeatable: true}, params, options)
 }
 
-// MessagesUnlikeParams is what messages.unlike takes.
+// MessagesUnlikeParams holds the parameters of messages.unlike.
 type MessagesUnlikeParams struct {
 	ChatID    string `json:"chatId"`
 	MessageID string `json:"messageId"`
 }
 
-// Unlike is messages.unlike: take a like back. It normally causes the event messageUnliked.
+// Unlike calls messages.unlike: take a like back. Normally causes the event messageUnliked.
 func (s *MessagesService) Unlike(ctx context.Context, params MessagesUnlikeParams, options ...CallOption) (*LikedResult, error) {
 	return invoke[LikedResult](ctx, s.account, method{name: "messages/unlike", repeatable: true}, params, options)
 }
 
-// MessagesUnpinParams is what messages.unpin takes.
+// MessagesUnpinParams holds the parameters of messages.unpin.
 type MessagesUnpinParams struct {
 	ChatID    string `json:"chatId"`
 	MessageID string `json:"messageId"`
 }
 
-// Unpin is messages.unpin: let a pinned message go.
+// Unpin calls messages.unpin: let a pinned message go.
 func (s *MessagesService) Unpin(ctx context.Context, params MessagesUnpinParams, options ...CallOption) (*PinnedResult, error) {
 	return invoke[PinnedResult](ctx, s.account, method{name: "messages/unpin", repeatable: true}, params, options)
 }
 
-// MessagesUnsendParams is what messages.unsend takes.
+// MessagesUnsendParams holds the parameters of messages.unsend.
 type MessagesUnsendParams struct {
 	ChatID    string `json:"chatId"`
 	MessageID string `json:"messageId"`
 }
 
-// Unsend is messages.unsend: take a message of the creator's back, unless it was paid for. It cannot be undone. It
-// normally causes the event messageDeleted.
+// Unsend calls messages.unsend: take a message of the creator's back, unless it was paid for. It cannot be undone.
+// Normally causes the event messageDeleted.
 func (s *MessagesService) Unsend(ctx context.Context, params MessagesUnsendParams, options ...CallOption) (*DeletedResult, error) {
 	return invoke[DeletedResult](ctx, s.account, method{name: "messages/unsend", repeatable: true}, params, options)
 }

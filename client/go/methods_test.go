@@ -11,10 +11,10 @@ import (
 	stagedoor "github.com/stagedoor/stagedoor/client/go"
 )
 
-// TestEveryMethodOfTheDocumentCanBeCalled calls all there are, and compares what arrives with the document.
+// TestEveryMethodOfTheDocumentCanBeCalled calls all methods and compares the requests with the OpenAPI document.
 func TestEveryMethodOfTheDocumentCanBeCalled(t *testing.T) {
 	t.Parallel()
-	s := serve(t, stagedoor.Options{}, func(w http.ResponseWriter, _ *http.Request, _ int) { answer(w, `{"result":{}}`) })
+	s := serve(t, stagedoor.Options{}, func(w http.ResponseWriter, _ *http.Request, _ int) { respond(w, `{"result":{}}`) })
 	resources := reflect.ValueOf(s.client.Account("{id}").Resources)
 	for i := range resources.NumField() {
 		service := resources.Field(i)
@@ -41,19 +41,19 @@ func TestEveryMethodOfTheDocumentCanBeCalled(t *testing.T) {
 		_, byGet := operations[strings.ToLower(r.method)]
 		key := r.header.Get("Idempotency-Key") != ""
 		if !byGet || key != (o.SDK.Access == "write" && !o.SDK.Idempotent) {
-			t.Errorf("%s is called by %s, with a key: %t", path, r.method, key)
+			t.Errorf("%s is called with %s, idempotency key %t", path, r.method, key)
 		}
 	}
 	if methods != 250 || len(called) != 250 {
-		t.Errorf("the document has %d methods, %d were called", methods, len(called))
+		t.Errorf("got %d methods in the document, %d called; want 250", methods, len(called))
 	}
 }
 
-// TestEveryOperationOfTheDocumentCanBeCalled does the same for the interface itself.
+// TestEveryOperationOfTheDocumentCanBeCalled does the same for the API's own operations.
 func TestEveryOperationOfTheDocumentCanBeCalled(t *testing.T) {
 	t.Parallel()
 	s := serve(t, stagedoor.Options{}, func(w http.ResponseWriter, _ *http.Request, _ int) {
-		answer(w, `{"state":"completed_success"}`)
+		respond(w, `{"state":"completed_success"}`)
 	})
 	groups := reflect.ValueOf(s.client.Groups)
 	for i := range groups.NumField() {
@@ -66,7 +66,7 @@ func TestEveryOperationOfTheDocumentCanBeCalled(t *testing.T) {
 	for _, r := range s.requests() {
 		called[r.method+" "+r.path] = true
 	}
-	// By hand, or for who does not use methods by name.
+	// Written by hand, or only for other clients.
 	for _, other := range []string{
 		"POST /v1/accounts/x/x/x", "GET /v1/accounts/x/x/x", "GET /v1/accounts/x/media", "POST /v1/accounts/x/media",
 		"GET /v1/accounts/x/media/x", "PUT /v1/accounts/x/media/uploads/x/parts/x", "OPTIONS /v1/accounts/x/events", "GET /v1/connect/login/x/events",
@@ -93,7 +93,8 @@ func fill(path string) string {
 	return strings.Join(parts, "/")
 }
 
-// callZero calls a method with x for every text and nothing for the rest. Iterators and what is given a function are left out.
+// callZero calls a method with x for every string, UntilEnd for a function, and zero values
+// otherwise. It skips iterators.
 func callZero(t *testing.T, name string, method reflect.Value) {
 	t.Helper()
 	typ := method.Type()
@@ -128,7 +129,7 @@ func document(t *testing.T) map[string]map[string]operation {
 	t.Helper()
 	data, err := os.ReadFile("../../openapi/openapi.json")
 	if err != nil {
-		t.Fatal("the document is not here: ", err)
+		t.Fatal("cannot read the document: ", err)
 	}
 	var d struct {
 		Paths map[string]map[string]operation `json:"paths"`

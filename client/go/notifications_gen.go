@@ -7,37 +7,37 @@ import (
 	"iter"
 )
 
-// NotificationsService has the platform's methods of notifications: the platform's own notification inbox.
+// NotificationsService calls the platform's notifications methods: the platform's own notification inbox.
 type NotificationsService struct{ account *AccountClient }
 
-// GetCounts is notifications.getCounts: get what waits for the creator.
+// GetCounts calls notifications.getCounts: get what waits for the creator.
 func (s *NotificationsService) GetCounts(ctx context.Context, options ...CallOption) (*Counts, error) {
 	return invoke[Counts](ctx, s.account, method{name: "notifications/getCounts", get: true, repeatable: true}, nil, options)
 }
 
-// GetPreferences is notifications.getPreferences: get what the creator wants to be told of, and how.
+// GetPreferences calls notifications.getPreferences: get what the creator wants to be told of, and how.
 func (s *NotificationsService) GetPreferences(ctx context.Context, options ...CallOption) (*NotificationPreferences, error) {
 	return invoke[NotificationPreferences](ctx, s.account, method{name: "notifications/getPreferences", get: true, repeatable: true}, nil, options)
 }
 
-// NotificationsListParams is what notifications.list takes.
+// NotificationsListParams holds the parameters of notifications.list.
 type NotificationsListParams struct {
-	// One of all, tips, subscriptions, likes, comments, purchases, mentions, promotions, system. Left out, all.
+	// One of all, tips, subscriptions, likes, comments, purchases, mentions, promotions, system. Default: all.
 	Type string `json:"type,omitzero"`
-	// Left out, false.
+	// Default: false.
 	UnreadOnly bool `json:"unreadOnly,omitzero"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List is notifications.list: list the notifications, the latest first.
+// List calls notifications.list: list the notifications, the latest first.
 func (s *NotificationsService) List(ctx context.Context, params NotificationsListParams, options ...CallOption) (*NotificationPage, error) {
 	return invoke[NotificationPage](ctx, s.account, method{name: "notifications/list", get: true, repeatable: true}, params, options)
 }
 
-// ListAll goes through all pages of List.
+// ListAll iterates over the items of all pages of List.
 func (s *NotificationsService) ListAll(ctx context.Context, params NotificationsListParams, options ...CallOption) iter.Seq2[Notification, error] {
 	return pages(params.Cursor, func(cursor string) ([]Notification, string, error) {
 		params.Cursor = cursor
@@ -49,27 +49,27 @@ func (s *NotificationsService) ListAll(ctx context.Context, params Notifications
 	})
 }
 
-// MarkAllRead is notifications.markAllRead: mark every notification as read.
+// MarkAllRead calls notifications.markAllRead: mark every notification as read.
 func (s *NotificationsService) MarkAllRead(ctx context.Context, options ...CallOption) (*NotificationsMarkAllReadResult, error) {
 	return invoke[NotificationsMarkAllReadResult](ctx, s.account, method{name: "notifications/markAllRead", repeatable: true}, nil, options)
 }
 
-// NotificationsMarkReadParams is what notifications.markRead takes.
+// NotificationsMarkReadParams holds the parameters of notifications.markRead.
 type NotificationsMarkReadParams struct {
 	NotificationIDs []string `json:"notificationIds"`
 }
 
-// MarkRead is notifications.markRead: mark notifications as read.
+// MarkRead calls notifications.markRead: mark notifications as read.
 func (s *NotificationsService) MarkRead(ctx context.Context, params NotificationsMarkReadParams, options ...CallOption) (*NotificationsMarkReadResult, error) {
 	return invoke[NotificationsMarkReadResult](ctx, s.account, method{name: "notifications/markRead", repeatable: true}, params, options)
 }
 
-// NotificationsSetPreferencesParams is what notifications.setPreferences takes.
+// NotificationsSetPreferencesParams holds the parameters of notifications.setPreferences.
 type NotificationsSetPreferencesParams struct {
 	Preferences NotificationsSetPreferencesPreferences `json:"preferences"`
 }
 
-// SetPreferences is notifications.setPreferences: choose what the creator wants to be told of, and how; what is not
+// SetPreferences calls notifications.setPreferences: choose what the creator wants to be told of, and how; what is not
 // given stays.
 func (s *NotificationsService) SetPreferences(ctx context.Context, params NotificationsSetPreferencesParams, options ...CallOption) (*NotificationPreferences, error) {
 	return invoke[NotificationPreferences](ctx, s.account, method{name: "notifications/setPreferences", repeatable: true}, params, options)

@@ -7,50 +7,50 @@ import (
 	"iter"
 )
 
-// PayoutsService has the platform's methods of payouts: withdrawals and how they are paid.
+// PayoutsService calls the platform's payouts methods: withdrawals and how they are paid.
 type PayoutsService struct{ account *AccountClient }
 
-// PayoutsCancelParams is what payouts.cancel takes.
+// PayoutsCancelParams holds the parameters of payouts.cancel.
 type PayoutsCancelParams struct {
 	PayoutID string `json:"payoutId"`
 }
 
-// Cancel is payouts.cancel: call off a payout that is on its way.
+// Cancel calls payouts.cancel: call off a payout that is on its way.
 func (s *PayoutsService) Cancel(ctx context.Context, params PayoutsCancelParams, options ...CallOption) (*PayoutRequest, error) {
 	return invoke[PayoutRequest](ctx, s.account, method{name: "payouts/cancel", repeatable: true}, params, options)
 }
 
-// GetEligibility is payouts.getEligibility: find out whether money could be paid out now, and why not.
+// GetEligibility calls payouts.getEligibility: find out whether money could be paid out now, and why not.
 func (s *PayoutsService) GetEligibility(ctx context.Context, options ...CallOption) (*PayoutsGetEligibilityResult, error) {
 	return invoke[PayoutsGetEligibilityResult](ctx, s.account, method{name: "payouts/getEligibility", get: true, repeatable: true}, nil, options)
 }
 
-// GetSchedule is payouts.getSchedule: get how often payouts happen by themselves.
+// GetSchedule calls payouts.getSchedule: get how often payouts happen by themselves.
 func (s *PayoutsService) GetSchedule(ctx context.Context, options ...CallOption) (*PayoutSchedule, error) {
 	return invoke[PayoutSchedule](ctx, s.account, method{name: "payouts/getSchedule", get: true, repeatable: true}, nil, options)
 }
 
-// GetTaxStatus is payouts.getTaxStatus: get the state of the creator's tax papers.
+// GetTaxStatus calls payouts.getTaxStatus: get the state of the creator's tax papers.
 func (s *PayoutsService) GetTaxStatus(ctx context.Context, options ...CallOption) (*TaxStatus, error) {
 	return invoke[TaxStatus](ctx, s.account, method{name: "payouts/getTaxStatus", get: true, repeatable: true}, nil, options)
 }
 
-// PayoutsListParams is what payouts.list takes.
+// PayoutsListParams holds the parameters of payouts.list.
 type PayoutsListParams struct {
 	// One of pending, paid, failed, canceled.
 	Status string `json:"status,omitzero"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List is payouts.list: list the payouts, the latest first.
+// List calls payouts.list: list the payouts, the latest first.
 func (s *PayoutsService) List(ctx context.Context, params PayoutsListParams, options ...CallOption) (*PayoutRequestPage, error) {
 	return invoke[PayoutRequestPage](ctx, s.account, method{name: "payouts/list", get: true, repeatable: true}, params, options)
 }
 
-// ListAll goes through all pages of List.
+// ListAll iterates over the items of all pages of List.
 func (s *PayoutsService) ListAll(ctx context.Context, params PayoutsListParams, options ...CallOption) iter.Seq2[PayoutRequest, error] {
 	return pages(params.Cursor, func(cursor string) ([]PayoutRequest, string, error) {
 		params.Cursor = cursor
@@ -62,29 +62,29 @@ func (s *PayoutsService) ListAll(ctx context.Context, params PayoutsListParams, 
 	})
 }
 
-// ListMethods is payouts.listMethods: list the ways money can reach the creator.
+// ListMethods calls payouts.listMethods: list the ways money can reach the creator.
 func (s *PayoutsService) ListMethods(ctx context.Context, options ...CallOption) (*PayoutMethodPage, error) {
 	return invoke[PayoutMethodPage](ctx, s.account, method{name: "payouts/listMethods", get: true, repeatable: true}, nil, options)
 }
 
-// PayoutsRequestParams is what payouts.request takes.
+// PayoutsRequestParams holds the parameters of payouts.request.
 type PayoutsRequestParams struct {
 	AmountCents int64 `json:"amountCents"`
 }
 
-// Request is payouts.request: have money paid out; it is on its way for a while and can be called off until it is paid.
-// It normally causes the event payoutRequested.
+// Request calls payouts.request: have money paid out; it is on its way for a while and can be called off until it is
+// paid. Normally causes the event payoutRequested.
 func (s *PayoutsService) Request(ctx context.Context, params PayoutsRequestParams, options ...CallOption) (*PayoutRequest, error) {
 	return invoke[PayoutRequest](ctx, s.account, method{name: "payouts/request"}, params, options)
 }
 
-// PayoutsSetScheduleParams is what payouts.setSchedule takes.
+// PayoutsSetScheduleParams holds the parameters of payouts.setSchedule.
 type PayoutsSetScheduleParams struct {
 	// One of manual, daily, weekly, monthly.
 	Frequency string `json:"frequency"`
 }
 
-// SetSchedule is payouts.setSchedule: choose how often payouts happen by themselves.
+// SetSchedule calls payouts.setSchedule: choose how often payouts happen by themselves.
 func (s *PayoutsService) SetSchedule(ctx context.Context, params PayoutsSetScheduleParams, options ...CallOption) (*PayoutSchedule, error) {
 	return invoke[PayoutSchedule](ctx, s.account, method{name: "payouts/setSchedule", repeatable: true}, params, options)
 }

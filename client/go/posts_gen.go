@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// PostsService has the platform's methods of posts: feed posts.
+// PostsService calls the platform's posts methods: feed posts.
 type PostsService struct{ account *AccountClient }
 
-// PostsArchiveParams is what posts.archive takes.
+// PostsArchiveParams holds the parameters of posts.archive.
 type PostsArchiveParams struct {
 	PostID string `json:"postId"`
-	// Left out, false.
+	// Default: false.
 	Private bool `json:"private,omitzero"`
 }
 
-// Archive is posts.archive: take a post off the feed, for everyone or for everyone but the creator. It normally causes
+// Archive calls posts.archive: take a post off the feed, for everyone or for everyone but the creator. Normally causes
 // the event postUpdated.
 func (s *PostsService) Archive(ctx context.Context, params PostsArchiveParams, options ...CallOption) (*Post, error) {
 	return invoke[Post](ctx, s.account, method{name: "posts/archive", repeatable: true}, params, options)
 }
 
-// PostsCreateParams is what posts.create takes.
+// PostsCreateParams holds the parameters of posts.create.
 type PostsCreateParams struct {
 	Text            string   `json:"text,omitzero"`
 	MediaIDs        []string `json:"mediaIds,omitzero"`
@@ -39,79 +39,79 @@ type PostsCreateParams struct {
 	Fundraising    *PostsCreateFundraising `json:"fundraising,omitzero"`
 	ReleaseFormIDs []string                `json:"releaseFormIds,omitzero"`
 	MentionUserIDs []string                `json:"mentionUserIds,omitzero"`
-	// Left out, false.
+	// Default: false.
 	SaveForLater bool `json:"saveForLater,omitzero"`
 }
 
-// Create is posts.create: publish a post now or later, or save it for later. The platform finishes later; an event
-// tells. It normally causes the event postPublished.
+// Create calls posts.create: publish a post now or later, or save it for later. Asynchronous: the result arrives as an
+// event. Normally causes the event postPublished.
 func (s *PostsService) Create(ctx context.Context, params PostsCreateParams, options ...CallOption) (*Post, error) {
 	return invoke[Post](ctx, s.account, method{name: "posts/create"}, params, options)
 }
 
-// PostsDeleteParams is what posts.delete takes.
+// PostsDeleteParams holds the parameters of posts.delete.
 type PostsDeleteParams struct {
 	PostID string `json:"postId"`
 }
 
-// Delete is posts.delete: delete a post. It cannot be undone. It normally causes the event postDeleted.
+// Delete calls posts.delete: delete a post. It cannot be undone. Normally causes the event postDeleted.
 func (s *PostsService) Delete(ctx context.Context, params PostsDeleteParams, options ...CallOption) (*DeletedResult, error) {
 	return invoke[DeletedResult](ctx, s.account, method{name: "posts/delete", repeatable: true}, params, options)
 }
 
-// PostsGetParams is what posts.get takes.
+// PostsGetParams holds the parameters of posts.get.
 type PostsGetParams struct {
 	PostID string `json:"postId"`
 }
 
-// Get is posts.get: get one post.
+// Get calls posts.get: get one post.
 func (s *PostsService) Get(ctx context.Context, params PostsGetParams, options ...CallOption) (*Post, error) {
 	return invoke[Post](ctx, s.account, method{name: "posts/get", get: true, repeatable: true}, params, options)
 }
 
-// PostsGetStatsParams is what posts.getStats takes.
+// PostsGetStatsParams holds the parameters of posts.getStats.
 type PostsGetStatsParams struct {
 	PostID string `json:"postId"`
 	From   string `json:"from,omitzero"`
 	To     string `json:"to,omitzero"`
 }
 
-// GetStats is posts.getStats: tell how a post does; from and to choose the days whose money counts.
+// GetStats calls posts.getStats: tell how a post does; from and to choose the days whose money counts.
 func (s *PostsService) GetStats(ctx context.Context, params PostsGetStatsParams, options ...CallOption) (*PostStats, error) {
 	return invoke[PostStats](ctx, s.account, method{name: "posts/getStats", get: true, repeatable: true}, params, options)
 }
 
-// PostsLikeParams is what posts.like takes.
+// PostsLikeParams holds the parameters of posts.like.
 type PostsLikeParams struct {
 	PostID string `json:"postId"`
 }
 
-// Like is posts.like: like a post.
+// Like calls posts.like: like a post.
 func (s *PostsService) Like(ctx context.Context, params PostsLikeParams, options ...CallOption) (*LikedResult, error) {
 	return invoke[LikedResult](ctx, s.account, method{name: "posts/like", repeatable: true}, params, options)
 }
 
-// PostsListParams is what posts.list takes.
+// PostsListParams holds the parameters of posts.list.
 type PostsListParams struct {
-	// One of published, scheduled, archived, expired, private. Left out, published.
+	// One of published, scheduled, archived, expired, private. Default: published.
 	State   string `json:"state,omitzero"`
 	Pinned  *bool  `json:"pinned,omitzero"`
 	LabelID string `json:"labelId,omitzero"`
 	Query   string `json:"query,omitzero"`
-	// One of newest, oldest, tips, likes. Left out, newest.
+	// One of newest, oldest, tips, likes. Default: newest.
 	Order string `json:"order,omitzero"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List is posts.list: list the creator's own posts of one state.
+// List calls posts.list: list the creator's own posts of one state.
 func (s *PostsService) List(ctx context.Context, params PostsListParams, options ...CallOption) (*PostPage, error) {
 	return invoke[PostPage](ctx, s.account, method{name: "posts/list", get: true, repeatable: true}, params, options)
 }
 
-// ListAll goes through all pages of List.
+// ListAll iterates over the items of all pages of List.
 func (s *PostsService) ListAll(ctx context.Context, params PostsListParams, options ...CallOption) iter.Seq2[Post, error] {
 	return pages(params.Cursor, func(cursor string) ([]Post, string, error) {
 		params.Cursor = cursor
@@ -123,21 +123,21 @@ func (s *PostsService) ListAll(ctx context.Context, params PostsListParams, opti
 	})
 }
 
-// PostsListBuyersParams is what posts.listBuyers takes.
+// PostsListBuyersParams holds the parameters of posts.listBuyers.
 type PostsListBuyersParams struct {
 	PostID string `json:"postId"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListBuyers is posts.listBuyers: list who bought a post.
+// ListBuyers calls posts.listBuyers: list who bought a post.
 func (s *PostsService) ListBuyers(ctx context.Context, params PostsListBuyersParams, options ...CallOption) (*PurchasePage, error) {
 	return invoke[PurchasePage](ctx, s.account, method{name: "posts/listBuyers", get: true, repeatable: true}, params, options)
 }
 
-// ListBuyersAll goes through all pages of ListBuyers.
+// ListBuyersAll iterates over the items of all pages of ListBuyers.
 func (s *PostsService) ListBuyersAll(ctx context.Context, params PostsListBuyersParams, options ...CallOption) iter.Seq2[Purchase, error] {
 	return pages(params.Cursor, func(cursor string) ([]Purchase, string, error) {
 		params.Cursor = cursor
@@ -149,21 +149,21 @@ func (s *PostsService) ListBuyersAll(ctx context.Context, params PostsListBuyers
 	})
 }
 
-// PostsListByUserParams is what posts.listByUser takes.
+// PostsListByUserParams holds the parameters of posts.listByUser.
 type PostsListByUserParams struct {
 	UserID string `json:"userId"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListByUser is posts.listByUser: list what another creator has published, or this one.
+// ListByUser calls posts.listByUser: list what another creator has published, or this one.
 func (s *PostsService) ListByUser(ctx context.Context, params PostsListByUserParams, options ...CallOption) (*PostPage, error) {
 	return invoke[PostPage](ctx, s.account, method{name: "posts/listByUser", get: true, repeatable: true}, params, options)
 }
 
-// ListByUserAll goes through all pages of ListByUser.
+// ListByUserAll iterates over the items of all pages of ListByUser.
 func (s *PostsService) ListByUserAll(ctx context.Context, params PostsListByUserParams, options ...CallOption) iter.Seq2[Post, error] {
 	return pages(params.Cursor, func(cursor string) ([]Post, string, error) {
 		params.Cursor = cursor
@@ -175,21 +175,21 @@ func (s *PostsService) ListByUserAll(ctx context.Context, params PostsListByUser
 	})
 }
 
-// PostsListLikersParams is what posts.listLikers takes.
+// PostsListLikersParams holds the parameters of posts.listLikers.
 type PostsListLikersParams struct {
 	PostID string `json:"postId"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListLikers is posts.listLikers: list who likes a post.
+// ListLikers calls posts.listLikers: list who likes a post.
 func (s *PostsService) ListLikers(ctx context.Context, params PostsListLikersParams, options ...CallOption) (*UserPage, error) {
 	return invoke[UserPage](ctx, s.account, method{name: "posts/listLikers", get: true, repeatable: true}, params, options)
 }
 
-// ListLikersAll goes through all pages of ListLikers.
+// ListLikersAll iterates over the items of all pages of ListLikers.
 func (s *PostsService) ListLikersAll(ctx context.Context, params PostsListLikersParams, options ...CallOption) iter.Seq2[User, error] {
 	return pages(params.Cursor, func(cursor string) ([]User, string, error) {
 		params.Cursor = cursor
@@ -201,47 +201,47 @@ func (s *PostsService) ListLikersAll(ctx context.Context, params PostsListLikers
 	})
 }
 
-// PostsPinParams is what posts.pin takes.
+// PostsPinParams holds the parameters of posts.pin.
 type PostsPinParams struct {
 	PostID string `json:"postId"`
 }
 
-// Pin is posts.pin: keep a post at the top of the profile.
+// Pin calls posts.pin: keep a post at the top of the profile.
 func (s *PostsService) Pin(ctx context.Context, params PostsPinParams, options ...CallOption) (*PinnedResult, error) {
 	return invoke[PinnedResult](ctx, s.account, method{name: "posts/pin", repeatable: true}, params, options)
 }
 
-// PostsUnarchiveParams is what posts.unarchive takes.
+// PostsUnarchiveParams holds the parameters of posts.unarchive.
 type PostsUnarchiveParams struct {
 	PostID string `json:"postId"`
 }
 
-// Unarchive is posts.unarchive: put a post back on the feed. It normally causes the event postUpdated.
+// Unarchive calls posts.unarchive: put a post back on the feed. Normally causes the event postUpdated.
 func (s *PostsService) Unarchive(ctx context.Context, params PostsUnarchiveParams, options ...CallOption) (*Post, error) {
 	return invoke[Post](ctx, s.account, method{name: "posts/unarchive", repeatable: true}, params, options)
 }
 
-// PostsUnlikeParams is what posts.unlike takes.
+// PostsUnlikeParams holds the parameters of posts.unlike.
 type PostsUnlikeParams struct {
 	PostID string `json:"postId"`
 }
 
-// Unlike is posts.unlike: take back a like.
+// Unlike calls posts.unlike: take back a like.
 func (s *PostsService) Unlike(ctx context.Context, params PostsUnlikeParams, options ...CallOption) (*LikedResult, error) {
 	return invoke[LikedResult](ctx, s.account, method{name: "posts/unlike", repeatable: true}, params, options)
 }
 
-// PostsUnpinParams is what posts.unpin takes.
+// PostsUnpinParams holds the parameters of posts.unpin.
 type PostsUnpinParams struct {
 	PostID string `json:"postId"`
 }
 
-// Unpin is posts.unpin: let a post go from the top of the profile.
+// Unpin calls posts.unpin: let a post go from the top of the profile.
 func (s *PostsService) Unpin(ctx context.Context, params PostsUnpinParams, options ...CallOption) (*PinnedResult, error) {
 	return invoke[PinnedResult](ctx, s.account, method{name: "posts/unpin", repeatable: true}, params, options)
 }
 
-// PostsUpdateParams is what posts.update takes.
+// PostsUpdateParams holds the parameters of posts.update.
 type PostsUpdateParams struct {
 	PostID      string    `json:"postId"`
 	Text        *string   `json:"text,omitzero"`
@@ -251,19 +251,19 @@ type PostsUpdateParams struct {
 	LabelIDs    []string  `json:"labelIds,omitzero"`
 }
 
-// Update is posts.update: change a post; its time can be changed until it is published. It normally causes the event
+// Update calls posts.update: change a post; its time can be changed until it is published. Normally causes the event
 // postUpdated.
 func (s *PostsService) Update(ctx context.Context, params PostsUpdateParams, options ...CallOption) (*Post, error) {
 	return invoke[Post](ctx, s.account, method{name: "posts/update", repeatable: true}, params, options)
 }
 
-// PostsVotePollParams is what posts.votePoll takes.
+// PostsVotePollParams holds the parameters of posts.votePoll.
 type PostsVotePollParams struct {
 	PostID   string `json:"postId"`
 	OptionID string `json:"optionId"`
 }
 
-// VotePoll is posts.votePoll: vote in a post's poll, or change the vote.
+// VotePoll calls posts.votePoll: vote in a post's poll, or change the vote.
 func (s *PostsService) VotePoll(ctx context.Context, params PostsVotePollParams, options ...CallOption) (*Poll, error) {
 	return invoke[Poll](ctx, s.account, method{name: "posts/votePoll", repeatable: true}, params, options)
 }

@@ -9,31 +9,32 @@ import (
 	"strings"
 )
 
-// Problem is an answer of 400 and above: an RFC 9457 document. Branch on Code and Retryable.
+// Problem is an error response of the API (status 400 and above), a problem document as in RFC 9457. Branch
+// on Code and Retryable.
 type Problem struct {
 	// Status is the HTTP status.
 	Status int `json:"status"`
-	// Code is a stable slug, such as CodeQuotaExceeded; empty if the answer did not come from the service.
+	// Code is stable, such as CodeQuotaExceeded. It is empty if the response did not come from the service.
 	Code ProblemCode `json:"code"`
-	// Title says what happened in a few words that never change for a code; Detail, what happened this time.
+	// Title describes the code and never changes. Detail describes this occurrence.
 	Title  string `json:"title"`
 	Detail string `json:"detail"`
-	// Retryable says whether the same request may succeed later, after RetryAfterSec if it is not 0.
+	// Retryable reports whether the same request may succeed later, after RetryAfterSec if that is not 0.
 	Retryable     bool `json:"retryable"`
 	RetryAfterSec int  `json:"retryAfterSec"`
 	// DocURL is the address of a page about this kind of problem.
 	DocURL string `json:"type"`
-	// Errors points at what is wrong in the request.
+	// Errors lists what is invalid in the request.
 	Errors []FieldError `json:"errors"`
-	// RequestID names the request to the people who run the service.
+	// RequestID identifies the request in logs and to support.
 	RequestID string `json:"-"`
-	// Raw is the whole document; a kind may have members of its own. See Member.
+	// Raw is the complete document. Some codes have additional members: see Member.
 	Raw json.RawMessage `json:"-"`
-	// Header is the answer's.
+	// Header is the response header.
 	Header http.Header `json:"-"`
 }
 
-// FieldError is one thing that is wrong in a request.
+// FieldError describes an invalid part of a request.
 type FieldError struct {
 	// Pointer is a JSON pointer into the body, or query/name, header/name, path/name.
 	Pointer string `json:"pointer"`
@@ -41,7 +42,7 @@ type FieldError struct {
 	Detail  string `json:"detail"`
 }
 
-// Error says what happened, for people.
+// Error implements error. The text is for people; do not parse it.
 func (p *Problem) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "stagedoor: %d", p.Status)
@@ -62,7 +63,8 @@ func (p *Problem) Error() string {
 	return b.String()
 }
 
-// Member reads a member of the document that only some kinds have, such as uploadId, into v. It says whether it is there.
+// Member decodes a member that only some codes have, such as uploadId, into v. It reports whether the member
+// is present and fits.
 func (p *Problem) Member(name string, v any) bool {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(p.Raw, &all) != nil || all[name] == nil {
@@ -71,7 +73,8 @@ func (p *Problem) Member(name string, v any) bool {
 	return json.Unmarshal(all[name], v) == nil
 }
 
-// IsProblem says whether an error is a problem with one of these codes; with none, whether it is a problem at all.
+// IsProblem reports whether an error is a Problem with one of these codes. Without codes it reports whether
+// it is a Problem.
 func IsProblem(err error, codes ...ProblemCode) bool {
 	var p *Problem
 	if !errors.As(err, &p) {
@@ -85,7 +88,7 @@ func IsProblem(err error, codes ...ProblemCode) bool {
 	return len(codes) == 0
 }
 
-// newProblem reads a problem. Status is 0 for one that a stream ends with.
+// newProblem decodes a problem. status is 0 for a problem in a stream.
 func newProblem(status int, header http.Header, body []byte) *Problem {
 	p := &Problem{}
 	if err := json.Unmarshal(body, p); err != nil || p.Code == "" {
@@ -101,11 +104,11 @@ func newProblem(status int, header http.Header, body []byte) *Problem {
 	return p
 }
 
-// ConnectionError means that there was no answer, or not all of it: the request may have arrived or not.
+// ConnectionError means that there was no complete response. The service may or may not have received the request.
 type ConnectionError struct{ Err error }
 
-// Error says what broke.
-func (e *ConnectionError) Error() string { return "stagedoor: no answer: " + e.Err.Error() }
+// Error implements error.
+func (e *ConnectionError) Error() string { return "stagedoor: no response: " + e.Err.Error() }
 
-// Unwrap is what broke.
+// Unwrap returns the cause.
 func (e *ConnectionError) Unwrap() error { return e.Err }

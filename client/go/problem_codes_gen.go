@@ -2,10 +2,10 @@
 
 package stagedoor
 
-// ProblemCode says what kind of problem it is.
+// ProblemCode identifies a kind of problem.
 type ProblemCode string
 
-// Codes of problems. New ones may come.
+// Codes of problems. A newer server may send others.
 const (
 	// CodeAccountDisconnected: Reconnect required (410). Have the creator connect the account again: send them
 	// reconnect.url, or a link from POST /v1/accounts/{id}/reconnect-link.
@@ -16,7 +16,7 @@ const (
 	CodeAccountNotFound ProblemCode = "account-not-found"
 	// CodeAccountPaused: Account paused (409). Resume it with POST /v1/accounts/{id}/resume.
 	CodeAccountPaused ProblemCode = "account-paused"
-	// CodeAccountReauthenticating: Account is signing in again (503). Try again after retryAfterSec. It may be tried again.
+	// CodeAccountReauthenticating: Account is signing in again (503). Try again after retryAfterSec. Retryable.
 	CodeAccountReauthenticating ProblemCode = "account-reauthenticating"
 	// CodeAlreadyMember: Already a member (409). Change the member's role instead.
 	CodeAlreadyMember ProblemCode = "already-member"
@@ -32,7 +32,7 @@ const (
 	// CodeBrowserSessionNotFound: No such browser session (404). Check the id against GET /v1/me/sessions.
 	CodeBrowserSessionNotFound ProblemCode = "browser-session-not-found"
 	// CodeConnectUnavailable: Connecting is not possible right now (503). Try again after retryAfterSec; if retryable is
-	// false, the organisation has no platform to connect to. It may be tried again.
+	// false, the organisation has no platform to connect to. Retryable.
 	CodeConnectUnavailable ProblemCode = "connect-unavailable"
 	// CodeCredentialsMissing: No credentials remembered (412). Connect the account again; set remember_credentials to allow
 	// this next time.
@@ -49,17 +49,16 @@ const (
 	// CodeDeliveryNotFound: No such delivery (404). Check the id; deliveries are kept for 30 days.
 	CodeDeliveryNotFound ProblemCode = "delivery-not-found"
 	// CodeEgressUnavailable: No egress in the account's region (503). Try again after retryAfterSec; traffic never leaves
-	// through another region. It may be tried again.
+	// through another region. Retryable.
 	CodeEgressUnavailable ProblemCode = "egress-unavailable"
 	// CodeEventNotFound: No such event (404). Check the id; how long events are kept depends on the plan.
 	CodeEventNotFound ProblemCode = "event-not-found"
 	// CodeIdempotencyInProgress: The first request with this key is still running (409). Repeat the same request after
-	// retryAfterSec. It may be tried again.
+	// retryAfterSec. Retryable.
 	CodeIdempotencyInProgress ProblemCode = "idempotency-in-progress"
 	// CodeIdempotencyMismatch: Idempotency key used for another request (409). Use a new Idempotency-Key for a new request.
 	CodeIdempotencyMismatch ProblemCode = "idempotency-mismatch"
-	// CodeInternal: Internal error (500). Try again; if it persists, report the request id in instance. It may be tried
-	// again.
+	// CodeInternal: Internal error (500). Try again; if it persists, report the request id in instance. Retryable.
 	CodeInternal ProblemCode = "internal"
 	// CodeInvalidRequest: Invalid request (400). Correct the header, query parameter or cursor that the detail names.
 	CodeInvalidRequest ProblemCode = "invalid-request"
@@ -112,12 +111,12 @@ const (
 	CodePreconditionFailed ProblemCode = "precondition-failed"
 	// CodeProxyNotFound: No such proxy (404). Check region and place; operators list proxies with GET /admin/v1/egress.
 	CodeProxyNotFound ProblemCode = "proxy-not-found"
-	// CodeQuotaExceeded: Rate limit reached (429). Wait retryAfterSec; reason names the limit. It may be tried again.
+	// CodeQuotaExceeded: Rate limit reached (429). Wait retryAfterSec; reason names the limit. Retryable.
 	CodeQuotaExceeded ProblemCode = "quota-exceeded"
 	// CodeRequestTimeout: Request took too long to arrive (408). Send a JSON body within 10 seconds and without a pause of
-	// 3 seconds; do not pause an upload for 30 seconds. It may be tried again.
+	// 3 seconds; do not pause an upload for 30 seconds. Retryable.
 	CodeRequestTimeout ProblemCode = "request-timeout"
-	// CodeResendTooSoon: Too soon to send another code (429). Wait retryAfterSec. It may be tried again.
+	// CodeResendTooSoon: Too soon to send another code (429). Wait retryAfterSec. Retryable.
 	CodeResendTooSoon ProblemCode = "resend-too-soon"
 	// CodeRoleRequired: Role required (403). Ask a member who has requiredRole.
 	CodeRoleRequired ProblemCode = "role-required"
@@ -127,9 +126,9 @@ const (
 	CodeScopeEscalation ProblemCode = "scope-escalation"
 	// CodeScopeMissing: Scope missing (403). Use a key that has missingScope.
 	CodeScopeMissing ProblemCode = "scope-missing"
-	// CodeServerDraining: Server is restarting (503). Reconnect; another server will answer. It may be tried again.
+	// CodeServerDraining: Server is restarting (503). Reconnect; another server will answer. Retryable.
 	CodeServerDraining ProblemCode = "server-draining"
-	// CodeServiceUnavailable: Service unavailable (503). Try again after retryAfterSec. It may be tried again.
+	// CodeServiceUnavailable: Service unavailable (503). Try again after retryAfterSec. Retryable.
 	CodeServiceUnavailable ProblemCode = "service-unavailable"
 	// CodeSessionIncomplete: Session incomplete (422). Add the cookies or headers in missing; copy them while signed in.
 	CodeSessionIncomplete ProblemCode = "session-incomplete"
@@ -138,8 +137,8 @@ const (
 	CodeSessionNotFound ProblemCode = "session-not-found"
 	// CodeSignedOut: Signed out (401). Sign in again at /app/sign-in.
 	CodeSignedOut ProblemCode = "signed-out"
-	// CodeSlowConsumer: Stream closed: reader too slow (503). Reconnect with the last event id; no stored event is lost. It
-	// may be tried again.
+	// CodeSlowConsumer: Stream closed: reader too slow (503). Reconnect with the last event id; no stored event is lost.
+	// Retryable.
 	CodeSlowConsumer ProblemCode = "slow-consumer"
 	// CodeUnknownEvent: Unknown event name (422). Use names from the event catalogue.
 	CodeUnknownEvent ProblemCode = "unknown-event"
@@ -156,7 +155,7 @@ const (
 	CodeUpstreamConflict ProblemCode = "upstream/conflict"
 	// CodeUpstreamCreatorOnly: For creators only (403). Connect a creator's account.
 	CodeUpstreamCreatorOnly ProblemCode = "upstream/creator-only"
-	// CodeUpstreamError: Platform error (502). Try again with back-off. It may be tried again.
+	// CodeUpstreamError: Platform error (502). Try again with back-off. Retryable.
 	CodeUpstreamError ProblemCode = "upstream/error"
 	// CodeUpstreamForbidden: Refused by the platform (403). The account may not do this on the platform.
 	CodeUpstreamForbidden ProblemCode = "upstream/forbidden"
@@ -164,15 +163,15 @@ const (
 	CodeUpstreamInvalidResponse ProblemCode = "upstream/invalid-response"
 	// CodeUpstreamNotFound: Not found on the platform (404). Check the platform ids in the arguments.
 	CodeUpstreamNotFound ProblemCode = "upstream/not-found"
-	// CodeUpstreamRateLimited: Rate limited by the platform (429). Wait retryAfterSec; other accounts are not affected. It
-	// may be tried again.
+	// CodeUpstreamRateLimited: Rate limited by the platform (429). Wait retryAfterSec; other accounts are not affected.
+	// Retryable.
 	CodeUpstreamRateLimited ProblemCode = "upstream/rate-limited"
 	// CodeUpstreamRejected: Rejected by the platform (422). Correct the arguments as upstreamMessage says.
 	CodeUpstreamRejected ProblemCode = "upstream/rejected"
 	// CodeUpstreamTimeout: Platform did not answer in time (504). Repeat a read. Before repeating a write whose outcome is
-	// unknown, read what happened. It may be tried again.
+	// unknown, read what happened. Retryable.
 	CodeUpstreamTimeout ProblemCode = "upstream/timeout"
-	// CodeUpstreamUnavailable: Platform unavailable (503). Try again after retryAfterSec. It may be tried again.
+	// CodeUpstreamUnavailable: Platform unavailable (503). Try again after retryAfterSec. Retryable.
 	CodeUpstreamUnavailable ProblemCode = "upstream/unavailable"
 	// CodeValidationFailed: Validation failed (422). Correct the fields that errors points at.
 	CodeValidationFailed ProblemCode = "validation-failed"
@@ -180,7 +179,7 @@ const (
 	CodeWebhookNotFound ProblemCode = "webhook-not-found"
 )
 
-// Scopes of keys.
+// Scopes of API keys.
 const (
 	ScopeAccountsRead  = "accounts:read"
 	ScopeAccountsWrite = "accounts:write"

@@ -7,10 +7,10 @@ import (
 	"encoding/json"
 )
 
-// ProblemsService: what each problem means.
+// ProblemsService explains problem codes.
 type ProblemsService struct{ client *Client }
 
-// Get is GET /problems/{code}: get the page of a problem.
+// Get calls GET /problems/{code}: get the page of a problem.
 //
 // The page that the `type` of a problem links to: cause, example, fix. HTML for browsers, JSON otherwise.
 //
@@ -20,7 +20,7 @@ func (s *ProblemsService) Get(ctx context.Context, code string, options ...CallO
 	return doRaw(ctx, s.client, c, false, options)
 }
 
-// List is GET /problems: list problems.
+// List calls GET /problems: list problems.
 //
 // The catalogue of problems. HTML for browsers, JSON otherwise.
 //

@@ -7,10 +7,10 @@ import (
 	"iter"
 )
 
-// PromotionsService has the platform's methods of promotions: time-boxed discounts for new or expired fans.
+// PromotionsService calls the platform's promotions methods: time-boxed discounts for new or expired fans.
 type PromotionsService struct{ account *AccountClient }
 
-// PromotionsCreateParams is what promotions.create takes.
+// PromotionsCreateParams holds the parameters of promotions.create.
 type PromotionsCreateParams struct {
 	// One of new, expired, both.
 	Audience string `json:"audience"`
@@ -23,48 +23,48 @@ type PromotionsCreateParams struct {
 	Message       string `json:"message,omitzero"`
 }
 
-// Create is promotions.create: start a promotion; without a percentage a discount is of 10, without days a trial is of
-// 7.
+// Create calls promotions.create: start a promotion; without a percentage a discount is of 10, without days a trial is
+// of 7.
 func (s *PromotionsService) Create(ctx context.Context, params PromotionsCreateParams, options ...CallOption) (*Promotion, error) {
 	return invoke[Promotion](ctx, s.account, method{name: "promotions/create"}, params, options)
 }
 
-// PromotionsDeleteParams is what promotions.delete takes.
+// PromotionsDeleteParams holds the parameters of promotions.delete.
 type PromotionsDeleteParams struct {
 	PromotionID string `json:"promotionId"`
 }
 
-// Delete is promotions.delete: delete a promotion; the fans who claimed it stay. It cannot be undone.
+// Delete calls promotions.delete: delete a promotion; the fans who claimed it stay. It cannot be undone.
 func (s *PromotionsService) Delete(ctx context.Context, params PromotionsDeleteParams, options ...CallOption) (*DeletedResult, error) {
 	return invoke[DeletedResult](ctx, s.account, method{name: "promotions/delete", repeatable: true}, params, options)
 }
 
-// PromotionsGetParams is what promotions.get takes.
+// PromotionsGetParams holds the parameters of promotions.get.
 type PromotionsGetParams struct {
 	PromotionID string `json:"promotionId"`
 }
 
-// Get is promotions.get: get one promotion.
+// Get calls promotions.get: get one promotion.
 func (s *PromotionsService) Get(ctx context.Context, params PromotionsGetParams, options ...CallOption) (*Promotion, error) {
 	return invoke[Promotion](ctx, s.account, method{name: "promotions/get", get: true, repeatable: true}, params, options)
 }
 
-// PromotionsListParams is what promotions.list takes.
+// PromotionsListParams holds the parameters of promotions.list.
 type PromotionsListParams struct {
-	// One of active, ended, all. Left out, all.
+	// One of active, ended, all. Default: all.
 	State string `json:"state,omitzero"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List is promotions.list: list the promotions, the newest first.
+// List calls promotions.list: list the promotions, the newest first.
 func (s *PromotionsService) List(ctx context.Context, params PromotionsListParams, options ...CallOption) (*PromotionPage, error) {
 	return invoke[PromotionPage](ctx, s.account, method{name: "promotions/list", get: true, repeatable: true}, params, options)
 }
 
-// ListAll goes through all pages of List.
+// ListAll iterates over the items of all pages of List.
 func (s *PromotionsService) ListAll(ctx context.Context, params PromotionsListParams, options ...CallOption) iter.Seq2[Promotion, error] {
 	return pages(params.Cursor, func(cursor string) ([]Promotion, string, error) {
 		params.Cursor = cursor
@@ -76,21 +76,21 @@ func (s *PromotionsService) ListAll(ctx context.Context, params PromotionsListPa
 	})
 }
 
-// PromotionsListClaimersParams is what promotions.listClaimers takes.
+// PromotionsListClaimersParams holds the parameters of promotions.listClaimers.
 type PromotionsListClaimersParams struct {
 	PromotionID string `json:"promotionId"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListClaimers is promotions.listClaimers: list the fans who claimed a promotion.
+// ListClaimers calls promotions.listClaimers: list the fans who claimed a promotion.
 func (s *PromotionsService) ListClaimers(ctx context.Context, params PromotionsListClaimersParams, options ...CallOption) (*FanPage, error) {
 	return invoke[FanPage](ctx, s.account, method{name: "promotions/listClaimers", get: true, repeatable: true}, params, options)
 }
 
-// ListClaimersAll goes through all pages of ListClaimers.
+// ListClaimersAll iterates over the items of all pages of ListClaimers.
 func (s *PromotionsService) ListClaimersAll(ctx context.Context, params PromotionsListClaimersParams, options ...CallOption) iter.Seq2[Fan, error] {
 	return pages(params.Cursor, func(cursor string) ([]Fan, string, error) {
 		params.Cursor = cursor
@@ -102,17 +102,17 @@ func (s *PromotionsService) ListClaimersAll(ctx context.Context, params Promotio
 	})
 }
 
-// PromotionsStopParams is what promotions.stop takes.
+// PromotionsStopParams holds the parameters of promotions.stop.
 type PromotionsStopParams struct {
 	PromotionID string `json:"promotionId"`
 }
 
-// Stop is promotions.stop: end a promotion now.
+// Stop calls promotions.stop: end a promotion now.
 func (s *PromotionsService) Stop(ctx context.Context, params PromotionsStopParams, options ...CallOption) (*Promotion, error) {
 	return invoke[Promotion](ctx, s.account, method{name: "promotions/stop", repeatable: true}, params, options)
 }
 
-// PromotionsUpdateParams is what promotions.update takes.
+// PromotionsUpdateParams holds the parameters of promotions.update.
 type PromotionsUpdateParams struct {
 	PromotionID   string  `json:"promotionId"`
 	Message       *string `json:"message,omitzero"`
@@ -120,7 +120,7 @@ type PromotionsUpdateParams struct {
 	MaxClaims     *int64  `json:"maxClaims,omitzero"`
 }
 
-// Update is promotions.update: change the message, the end or the limit of a promotion.
+// Update calls promotions.update: change the message, the end or the limit of a promotion.
 func (s *PromotionsService) Update(ctx context.Context, params PromotionsUpdateParams, options ...CallOption) (*Promotion, error) {
 	return invoke[Promotion](ctx, s.account, method{name: "promotions/update", repeatable: true}, params, options)
 }

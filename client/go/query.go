@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// query is the members of a struct as the parameters of an address. It goes by way of JSON, so that the tags say once what
-// a member is called and when it is left out.
+// query encodes a struct as query parameters. It uses the JSON encoding, so that the names and omission rules in the
+// json tags apply.
 func query(params any) url.Values {
 	if params == nil {
 		return nil
@@ -26,18 +26,18 @@ func query(params any) url.Values {
 		if json.Unmarshal(raw, &list) != nil {
 			list = []json.RawMessage{raw}
 		}
-		words := make([]string, len(list))
+		items := make([]string, len(list))
 		for i, one := range list {
-			words[i] = plain(one)
+			items[i] = queryText(one)
 		}
-		// Every list in an address may be written with commas; not every one may be repeated.
-		values.Set(name, strings.Join(words, ","))
+		// All operations accept comma-separated lists; not all accept a repeated parameter.
+		values.Set(name, strings.Join(items, ","))
 	}
 	return values
 }
 
-// plain is a JSON value as it stands in an address: texts without quotes.
-func plain(raw json.RawMessage) string {
+// queryText returns a JSON value as text; strings without quotes.
+func queryText(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
 		return text

@@ -8,50 +8,50 @@ import (
 	"time"
 )
 
-// QueueService has the platform's methods of queue: everything scheduled: posts, messages, streams.
+// QueueService calls the platform's queue methods: everything scheduled: posts, messages, streams.
 type QueueService struct{ account *AccountClient }
 
-// QueueCountParams is what queue.count takes.
+// QueueCountParams holds the parameters of queue.count.
 type QueueCountParams struct {
 	From string `json:"from"`
 	To   string `json:"to"`
-	// One of day, month. Left out, day.
+	// One of day, month. Default: day.
 	By string `json:"by,omitzero"`
 }
 
-// Count is queue.count: count what is scheduled by day or month, for those that have something.
+// Count calls queue.count: count what is scheduled by day or month, for those that have something.
 func (s *QueueService) Count(ctx context.Context, params QueueCountParams, options ...CallOption) (*Series, error) {
 	return invoke[Series](ctx, s.account, method{name: "queue/count", get: true, repeatable: true}, params, options)
 }
 
-// QueueDeleteParams is what queue.delete takes.
+// QueueDeleteParams holds the parameters of queue.delete.
 type QueueDeleteParams struct {
 	QueueID string `json:"queueId"`
 }
 
-// Delete is queue.delete: delete or call off what is scheduled. It cannot be undone.
+// Delete calls queue.delete: delete or call off what is scheduled. It cannot be undone.
 func (s *QueueService) Delete(ctx context.Context, params QueueDeleteParams, options ...CallOption) (*DeletedResult, error) {
 	return invoke[DeletedResult](ctx, s.account, method{name: "queue/delete", repeatable: true}, params, options)
 }
 
-// QueueListParams is what queue.list takes.
+// QueueListParams holds the parameters of queue.list.
 type QueueListParams struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 	// One of post, message, stream, story.
 	Kind string `json:"kind,omitzero"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List is queue.list: list what is scheduled, the next first.
+// List calls queue.list: list what is scheduled, the next first.
 func (s *QueueService) List(ctx context.Context, params QueueListParams, options ...CallOption) (*QueueItemPage, error) {
 	return invoke[QueueItemPage](ctx, s.account, method{name: "queue/list", get: true, repeatable: true}, params, options)
 }
 
-// ListAll goes through all pages of List.
+// ListAll iterates over the items of all pages of List.
 func (s *QueueService) ListAll(ctx context.Context, params QueueListParams, options ...CallOption) iter.Seq2[QueueItem, error] {
 	return pages(params.Cursor, func(cursor string) ([]QueueItem, string, error) {
 		params.Cursor = cursor
@@ -63,24 +63,24 @@ func (s *QueueService) ListAll(ctx context.Context, params QueueListParams, opti
 	})
 }
 
-// QueuePublishNowParams is what queue.publishNow takes.
+// QueuePublishNowParams holds the parameters of queue.publishNow.
 type QueuePublishNowParams struct {
 	QueueID string `json:"queueId"`
 }
 
-// PublishNow is queue.publishNow: publish something now instead of later. The platform finishes later; an event tells.
-// It normally causes the event queuePublished.
+// PublishNow calls queue.publishNow: publish something now instead of later. Asynchronous: the result arrives as an
+// event. Normally causes the event queuePublished.
 func (s *QueueService) PublishNow(ctx context.Context, params QueuePublishNowParams, options ...CallOption) (*QueueItem, error) {
 	return invoke[QueueItem](ctx, s.account, method{name: "queue/publishNow", repeatable: true}, params, options)
 }
 
-// QueueRescheduleParams is what queue.reschedule takes.
+// QueueRescheduleParams holds the parameters of queue.reschedule.
 type QueueRescheduleParams struct {
 	QueueID     string    `json:"queueId"`
 	ScheduledAt time.Time `json:"scheduledAt"`
 }
 
-// Reschedule is queue.reschedule: move something to another time.
+// Reschedule calls queue.reschedule: move something to another time.
 func (s *QueueService) Reschedule(ctx context.Context, params QueueRescheduleParams, options ...CallOption) (*QueueItem, error) {
 	return invoke[QueueItem](ctx, s.account, method{name: "queue/reschedule", repeatable: true}, params, options)
 }

@@ -7,36 +7,36 @@ import (
 	"iter"
 )
 
-// ReleaseFormsService has the platform's methods of releaseForms: consent paperwork of people who appear in media.
+// ReleaseFormsService calls the platform's releaseForms methods: consent paperwork of people who appear in media.
 type ReleaseFormsService struct{ account *AccountClient }
 
-// ReleaseFormsCreateInviteParams is what releaseForms.createInvite takes.
+// ReleaseFormsCreateInviteParams holds the parameters of releaseForms.createInvite.
 type ReleaseFormsCreateInviteParams struct {
 	Name  string `json:"name"`
 	Email string `json:"email,omitzero"`
 }
 
-// CreateInvite is releaseForms.createInvite: invite someone to sign a release form.
+// CreateInvite calls releaseForms.createInvite: invite someone to sign a release form.
 func (s *ReleaseFormsService) CreateInvite(ctx context.Context, params ReleaseFormsCreateInviteParams, options ...CallOption) (*ReleaseFormsCreateInviteResult, error) {
 	return invoke[ReleaseFormsCreateInviteResult](ctx, s.account, method{name: "releaseForms/createInvite"}, params, options)
 }
 
-// ReleaseFormsListParams is what releaseForms.list takes.
+// ReleaseFormsListParams holds the parameters of releaseForms.list.
 type ReleaseFormsListParams struct {
 	// One of pending, approved, rejected, expired.
 	Status string `json:"status,omitzero"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List is releaseForms.list: list the release forms.
+// List calls releaseForms.list: list the release forms.
 func (s *ReleaseFormsService) List(ctx context.Context, params ReleaseFormsListParams, options ...CallOption) (*ReleaseFormPage, error) {
 	return invoke[ReleaseFormPage](ctx, s.account, method{name: "releaseForms/list", get: true, repeatable: true}, params, options)
 }
 
-// ListAll goes through all pages of List.
+// ListAll iterates over the items of all pages of List.
 func (s *ReleaseFormsService) ListAll(ctx context.Context, params ReleaseFormsListParams, options ...CallOption) iter.Seq2[ReleaseForm, error] {
 	return pages(params.Cursor, func(cursor string) ([]ReleaseForm, string, error) {
 		params.Cursor = cursor
@@ -48,21 +48,21 @@ func (s *ReleaseFormsService) ListAll(ctx context.Context, params ReleaseFormsLi
 	})
 }
 
-// ReleaseFormsListTaggableParams is what releaseForms.listTaggable takes.
+// ReleaseFormsListTaggableParams holds the parameters of releaseForms.listTaggable.
 type ReleaseFormsListTaggableParams struct {
 	Query string `json:"query,omitzero"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListTaggable is releaseForms.listTaggable: list who may be named in media.
+// ListTaggable calls releaseForms.listTaggable: list who may be named in media.
 func (s *ReleaseFormsService) ListTaggable(ctx context.Context, params ReleaseFormsListTaggableParams, options ...CallOption) (*UserPage, error) {
 	return invoke[UserPage](ctx, s.account, method{name: "releaseForms/listTaggable", get: true, repeatable: true}, params, options)
 }
 
-// ListTaggableAll goes through all pages of ListTaggable.
+// ListTaggableAll iterates over the items of all pages of ListTaggable.
 func (s *ReleaseFormsService) ListTaggableAll(ctx context.Context, params ReleaseFormsListTaggableParams, options ...CallOption) iter.Seq2[User, error] {
 	return pages(params.Cursor, func(cursor string) ([]User, string, error) {
 		params.Cursor = cursor
@@ -74,13 +74,13 @@ func (s *ReleaseFormsService) ListTaggableAll(ctx context.Context, params Releas
 	})
 }
 
-// ReleaseFormsTagMediaParams is what releaseForms.tagMedia takes.
+// ReleaseFormsTagMediaParams holds the parameters of releaseForms.tagMedia.
 type ReleaseFormsTagMediaParams struct {
 	MediaID        string   `json:"mediaId"`
 	ReleaseFormIDs []string `json:"releaseFormIds"`
 }
 
-// TagMedia is releaseForms.tagMedia: say whose release forms belong to a medium; those named before are replaced.
+// TagMedia calls releaseForms.tagMedia: say whose release forms belong to a medium; those named before are replaced.
 func (s *ReleaseFormsService) TagMedia(ctx context.Context, params ReleaseFormsTagMediaParams, options ...CallOption) (*Media, error) {
 	return invoke[Media](ctx, s.account, method{name: "releaseForms/tagMedia", repeatable: true}, params, options)
 }

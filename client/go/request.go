@@ -13,44 +13,45 @@ import (
 	"time"
 )
 
-// Request is any request to the API. The client's methods make one; Client.Request takes one that they do not have.
+// Request is a request to the API, for operations that the client has no method for.
 type Request struct {
-	// Method is GET if it is empty.
+	// Method is the HTTP method. Default: GET.
 	Method string
-	// Path begins with a slash, such as /v1/me.
+	// Path starts with a slash, such as /v1/me.
 	Path  string
 	Query url.Values
-	// Body is nil, bytes that are sent as they are, or a value that is sent as JSON.
+	// Body is nil, []byte or json.RawMessage to send unchanged, or a value to send as JSON.
 	Body any
-	// Header is sent besides what the client sends itself.
+	// Header holds additional headers.
 	Header http.Header
-	// IdempotencyKey makes a write happen once, however often it is sent.
+	// IdempotencyKey makes the service carry out a write only once, however often it is sent.
 	IdempotencyKey string
-	// Repeatable means that sending it twice does no harm, though it is no GET and has no key.
+	// Repeatable means that it is safe to send the request twice, although it is no GET and has no idempotency key.
 	Repeatable bool
-	// MaxRetries is the client's if it is 0; negative for none.
+	// MaxRetries limits the retries. Default: the client's limit. Negative means none.
 	MaxRetries int
 }
 
-// Response is an answer below 400.
+// Response is a response with a status below 400.
 type Response struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// RequestID names the request to the people who run the service.
+// RequestID returns the id that identifies the request in logs and to support.
 func (r *Response) RequestID() string { return r.Header.Get("X-Request-Id") }
 
-// JSON reads the body into v.
+// JSON decodes the body into v.
 func (r *Response) JSON(v any) error {
 	if err := json.Unmarshal(r.Body, v); err != nil {
-		return fmt.Errorf("stagedoor: the answer %s is not what was expected: %w", r.RequestID(), err)
+		return fmt.Errorf("stagedoor: cannot decode the response to %s: %w", r.RequestID(), err)
 	}
 	return nil
 }
 
-// Request sends a request and reads the whole answer. One of 400 and above is a *Problem; no answer, a *ConnectionError.
+// Request sends a request and reads the complete response. It retries as described in the package comment. An error
+// response is returned as a *Problem, a missing response as a *ConnectionError.
 func (c *Client) Request(ctx context.Context, r Request) (*Response, error) {
 	body, contentType, err := encodeBody(r.Body)
 	if err != nil {
@@ -66,11 +67,11 @@ func (c *Client) Request(ctx context.Context, r Request) (*Response, error) {
 		if err == nil {
 			return res, nil
 		}
-		wait, again := c.pace.after(err, try, safe)
+		wait, again := c.timing.retryAfter(err, try, safe)
 		if !again || try >= retries {
 			return nil, err
 		}
-		if err := c.pace.sleep(ctx, wait); err != nil {
+		if err := c.timing.sleep(ctx, wait); err != nil {
 			return nil, err
 		}
 	}
@@ -105,7 +106,7 @@ func (c *Client) try(ctx context.Context, r Request, body []byte, contentType st
 
 func (c *Client) newRequest(ctx context.Context, r Request, body io.Reader) (*http.Request, error) {
 	if !strings.HasPrefix(r.Path, "/") {
-		return nil, fmt.Errorf("stagedoor: the path %q does not begin with a slash", r.Path)
+		return nil, fmt.Errorf("stagedoor: the path %q does not start with a slash", r.Path)
 	}
 	address := c.base + r.Path
 	if len(r.Query) > 0 {
@@ -133,7 +134,7 @@ func (c *Client) newRequest(ctx context.Context, r Request, body io.Reader) (*ht
 	return req, nil
 }
 
-// send turns what is no success into an error. The caller closes the body of a success.
+// send sends a request once and returns an error response as a *Problem. The caller closes the body of a success.
 func (c *Client) send(req *http.Request) (*http.Response, error) {
 	res, err := c.http.Do(req)
 	if err != nil {
@@ -166,13 +167,13 @@ func encodeBody(body any) (data []byte, contentType string, err error) {
 	return data, "application/json", nil
 }
 
-// newKey is a random UUID.
-func newKey() string {
+// newIdempotencyKey returns a random UUID.
+func newIdempotencyKey() string {
 	var b [16]byte
-	rand.Read(b[:]) // never fails; see its documentation
+	rand.Read(b[:]) // never fails
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// longestWait is how long a call waits before it is repeated; if the service asks for more, the caller is told.
-const longestWait = 60 * time.Second
+// maxRetryDelay limits the wait before a retry. If the service asks for more, the call returns the problem instead.
+const maxRetryDelay = 60 * time.Second

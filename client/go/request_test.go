@@ -17,7 +17,8 @@ var hi = stagedoor.MessagesSendParams{ChatID: "2", Text: "Hi"}
 
 func TestSendCarriesKeyAgentAndBody(t *testing.T) {
 	t.Parallel()
-	s := serve(t, stagedoor.Options{UserAgent: "inbox/1"}, func(w http.ResponseWriter, _ *http.Request, _ int) { answer(w, message) })
+	s := serve(t, stagedoor.Options{UserAgent: "inbox/1"},
+		func(w http.ResponseWriter, _ *http.Request, _ int) { respond(w, message) })
 	sent, err := s.client.Account("acct_1").Messages.Send(t.Context(), hi)
 	if err != nil || sent.ID != "1" || sent.CreatedAt.IsZero() {
 		t.Fatalf("%+v, %v", sent, err)
@@ -34,16 +35,16 @@ func TestSendCarriesKeyAgentAndBody(t *testing.T) {
 	}
 }
 
-func TestRetriesAfterWhatTheServiceSaysWithTheSameKey(t *testing.T) {
+func TestRetryWaitsAsRequestedAndKeepsTheKey(t *testing.T) {
 	t.Parallel()
 	s := serve(t, stagedoor.Options{}, func(w http.ResponseWriter, _ *http.Request, n int) {
 		switch n {
 		case 0:
-			refuse(w, 429, "quota-exceeded", `,"retryable":true,"retryAfterSec":7`)
+			respondProblem(w, 429, "quota-exceeded", `,"retryable":true,"retryAfterSec":7`)
 		case 1:
-			refuse(w, 503, "service-unavailable", `,"retryable":true`)
+			respondProblem(w, 503, "service-unavailable", `,"retryable":true`)
 		default:
-			answer(w, message)
+			respond(w, message)
 		}
 	})
 	if _, err := s.client.Account("a").Messages.Send(t.Context(), hi); err != nil {
@@ -67,18 +68,19 @@ func TestDoesNotRetry(t *testing.T) {
 		option stagedoor.CallOption
 		want   int
 	}{
-		"what cannot succeed":        {422, "validation-failed", `,"retryable":false`, nil, 1},
-		"an account that is gone":    {410, "account-disconnected", `,"retryable":true`, nil, 1},
-		"what may have happened":     {504, "upstream/timeout", `,"retryable":true,"outcome":"unknown"`, nil, 1},
-		"what takes over a minute":   {429, "quota-exceeded", `,"retryable":true,"retryAfterSec":61`, nil, 1},
-		"more often than it may":     {503, "service-unavailable", `,"retryable":true`, nil, 3},
-		"when the call says never":   {503, "service-unavailable", `,"retryable":true`, stagedoor.WithMaxRetries(0), 1},
-		"when the call says once":    {503, "service-unavailable", `,"retryable":true`, stagedoor.WithMaxRetries(1), 2},
-		"what it is not told of yet": {409, "idempotency-in-progress", ``, nil, 1},
+		"not retryable":             {422, "validation-failed", `,"retryable":false`, nil, 1},
+		"disconnected account":      {410, "account-disconnected", `,"retryable":true`, nil, 1},
+		"unknown outcome":           {504, "upstream/timeout", `,"retryable":true,"outcome":"unknown"`, nil, 1},
+		"wait of over a minute":     {429, "quota-exceeded", `,"retryable":true,"retryAfterSec":61`, nil, 1},
+		"more than twice":           {503, "service-unavailable", `,"retryable":true`, nil, 3},
+		"WithMaxRetries(0)":         {503, "service-unavailable", `,"retryable":true`, stagedoor.WithMaxRetries(0), 1},
+		"more than WithMaxRetries":  {503, "service-unavailable", `,"retryable":true`, stagedoor.WithMaxRetries(1), 2},
+		"problem without retryable": {409, "idempotency-in-progress", ``, nil, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := serve(t, stagedoor.Options{}, func(w http.ResponseWriter, _ *http.Request, _ int) { refuse(w, c.status, c.code, c.more) })
+			s := serve(t, stagedoor.Options{},
+				func(w http.ResponseWriter, _ *http.Request, _ int) { respondProblem(w, c.status, c.code, c.more) })
 			var options []stagedoor.CallOption
 			if c.option != nil {
 				options = append(options, c.option)
@@ -91,30 +93,31 @@ func TestDoesNotRetry(t *testing.T) {
 	}
 }
 
-func TestABrokenConnectionIsRetriedOnlyWhereItIsSafe(t *testing.T) {
+func TestBrokenConnectionIsRetriedOnlyIfSafe(t *testing.T) {
 	t.Parallel()
 	cut := func(w http.ResponseWriter, _ *http.Request, n int) {
 		if n == 0 {
 			panic(http.ErrAbortHandler)
 		}
-		answer(w, message)
+		respond(w, message)
 	}
 	s := serve(t, stagedoor.Options{}, cut)
 	if _, err := s.client.Account("a").Messages.Send(t.Context(), hi); err != nil {
-		t.Errorf("a write with a key: %v", err)
+		t.Errorf("write with a key: %v", err)
 	}
 	s = serve(t, stagedoor.Options{}, cut)
 	_, err := s.client.Request(t.Context(), stagedoor.Request{Method: "POST", Path: "/v1/x", Body: []byte(`{}`)})
 	var broken *stagedoor.ConnectionError
 	if !errors.As(err, &broken) || len(s.requests()) != 1 {
-		t.Errorf("a write without a key: %d requests, %v", len(s.requests()), err)
+		t.Errorf("write without a key: %d requests, %v", len(s.requests()), err)
 	}
 }
 
-func TestAProblemIsReadWhole(t *testing.T) {
+func TestProblemIsDecoded(t *testing.T) {
 	t.Parallel()
 	s := serve(t, stagedoor.Options{}, func(w http.ResponseWriter, _ *http.Request, _ int) {
-		refuse(w, 422, "validation-failed", `,"retryable":false,"errors":[{"pointer":"/text","code":"too_long","detail":"too long"}],"uploadId":"9"`)
+		respondProblem(w, 422, "validation-failed",
+			`,"retryable":false,"errors":[{"pointer":"/text","code":"too_long","detail":"too long"}],"uploadId":"9"`)
 	})
 	_, err := s.client.Me.Get(t.Context())
 	var p *stagedoor.Problem
@@ -134,7 +137,7 @@ func TestAProblemIsReadWhole(t *testing.T) {
 	}
 }
 
-func TestAnAnswerOfSomethingInBetween(t *testing.T) {
+func TestResponseOfProxyIsAProblemWithoutCode(t *testing.T) {
 	t.Parallel()
 	s := serve(t, stagedoor.Options{}, func(w http.ResponseWriter, _ *http.Request, n int) {
 		if n == 0 {
@@ -150,9 +153,10 @@ func TestAnAnswerOfSomethingInBetween(t *testing.T) {
 	}
 }
 
-func TestOptionsOfACall(t *testing.T) {
+func TestCallOptions(t *testing.T) {
 	t.Parallel()
-	s := serve(t, stagedoor.Options{}, func(w http.ResponseWriter, _ *http.Request, _ int) { answer(w, `{"result":null,"dryRun":true}`) })
+	s := serve(t, stagedoor.Options{},
+		func(w http.ResponseWriter, _ *http.Request, _ int) { respond(w, `{"result":null,"dryRun":true}`) })
 	sent, err := s.client.Account("a").Messages.Send(t.Context(), hi, stagedoor.WithDryRun(), stagedoor.WithIdempotencyKey("mine"), stagedoor.WithLenient())
 	if err != nil || sent.ID != "" {
 		t.Fatalf("%+v, %v", sent, err)
@@ -163,9 +167,10 @@ func TestOptionsOfACall(t *testing.T) {
 	}
 }
 
-func TestReadsGoByGetAndListsOfIDsByPost(t *testing.T) {
+func TestReadsUseGetAndListsOfIDsUsePost(t *testing.T) {
 	t.Parallel()
-	s := serve(t, stagedoor.Options{}, func(w http.ResponseWriter, _ *http.Request, _ int) { answer(w, `{"result":{"items":[]}}`) })
+	s := serve(t, stagedoor.Options{},
+		func(w http.ResponseWriter, _ *http.Request, _ int) { respond(w, `{"result":{"items":[]}}`) })
 	a := s.client.Account("a/b")
 	if _, err := a.Messages.List(t.Context(), stagedoor.MessagesListParams{ChatID: "2", Limit: 5}); err != nil {
 		t.Fatal(err)
@@ -186,10 +191,11 @@ func TestOperations(t *testing.T) {
 	t.Parallel()
 	s := serve(t, stagedoor.Options{}, func(w http.ResponseWriter, r *http.Request, _ int) {
 		if strings.HasSuffix(r.URL.Path, "/webhook") {
-			answer(w, `{"webhook":{"url":"https://x","health":{"state":"healthy"}}}`)
+			respond(w, `{"webhook":{"url":"https://x","health":{"state":"healthy"}}}`)
 			return
 		}
-		answer(w, `{"events":[{"id":"evt_1","event":"message","accountId":null,"ts":"2026-11-15T12:00:00Z","data":{},"meta":{}}],"nextCursor":null,"gap":false}`)
+		respond(w,
+			`{"events":[{"id":"evt_1","event":"message","accountId":null,"ts":"2026-11-15T12:00:00Z","data":{},"meta":{}}],"nextCursor":null,"gap":false}`)
 	})
 	hook, err := s.client.Webhooks.Set(t.Context(), "acct_1", stagedoor.WebhooksSetParams{URL: "https://x", Events: []string{"message"}})
 	if err != nil || hook.URL != "https://x" {
@@ -208,26 +214,26 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-func TestAMethodCanBeCalledByName(t *testing.T) {
+func TestCallByName(t *testing.T) {
 	t.Parallel()
-	s := serve(t, stagedoor.Options{}, func(w http.ResponseWriter, _ *http.Request, _ int) { answer(w, message) })
+	s := serve(t, stagedoor.Options{}, func(w http.ResponseWriter, _ *http.Request, _ int) { respond(w, message) })
 	result, err := s.client.Account("a").Call(t.Context(), "messages.send", map[string]any{"chatId": "2"})
 	if r := s.requests()[0]; err != nil || !strings.Contains(string(result), `"text":"Hi"`) || r.path != "/v1/accounts/a/messages/send" || r.body != `{"chatId":"2"}` {
 		t.Errorf("%s, %v, %+v", result, err, r)
 	}
 	if _, err := s.client.Account("a").Call(t.Context(), "send", nil); err == nil {
-		t.Error("a name without a resource was taken")
+		t.Error("a name without a resource was accepted")
 	}
 }
 
-func TestPagesAreGoneThrough(t *testing.T) {
+func TestListAllIteratesOverPages(t *testing.T) {
 	t.Parallel()
 	pages := []string{
 		`{"result":{"items":[{"id":"1"},{"id":"2"}],"nextCursor":"b","hasMore":true}}`,
 		`{"result":{"items":[],"nextCursor":"c","hasMore":true}}`,
 		`{"result":{"items":[{"id":"3"}],"nextCursor":null,"hasMore":false}}`,
 	}
-	s := serve(t, stagedoor.Options{}, func(w http.ResponseWriter, _ *http.Request, n int) { answer(w, pages[n%3]) })
+	s := serve(t, stagedoor.Options{}, func(w http.ResponseWriter, _ *http.Request, n int) { respond(w, pages[n%3]) })
 	var ids []string
 	for m, err := range s.client.Account("a").Messages.ListAll(t.Context(), stagedoor.MessagesListParams{ChatID: "2"}) {
 		if err != nil {
@@ -243,26 +249,27 @@ func TestPagesAreGoneThrough(t *testing.T) {
 		break
 	}
 	if len(s.requests()) != 4 {
-		t.Errorf("a loop that ended asked %d times", len(s.requests()))
+		t.Errorf("%d requests after leaving the loop", len(s.requests()))
 	}
 }
 
-func TestAListThatDoesNotMoveOnEnds(t *testing.T) {
+func TestListEndsWhenCursorStopsChanging(t *testing.T) {
 	t.Parallel()
 	s := serve(t, stagedoor.Options{}, func(w http.ResponseWriter, _ *http.Request, _ int) {
-		answer(w, `{"events":[],"nextCursor":"5","gap":false}`)
+		respond(w, `{"events":[],"nextCursor":"5","gap":false}`)
 	})
 	for _, err := range s.client.Events.ListOfAccountAll(t.Context(), "a", stagedoor.EventsListOfAccountParams{}) {
 		t.Fatal(err)
 	}
 	if len(s.requests()) != 2 {
-		t.Errorf("asked %d times", len(s.requests()))
+		t.Errorf("%d requests, want 2", len(s.requests()))
 	}
 }
 
-func TestAListTellsItsError(t *testing.T) {
+func TestListAllYieldsError(t *testing.T) {
 	t.Parallel()
-	s := serve(t, stagedoor.Options{}, func(w http.ResponseWriter, _ *http.Request, _ int) { refuse(w, 404, "account-not-found", "") })
+	s := serve(t, stagedoor.Options{},
+		func(w http.ResponseWriter, _ *http.Request, _ int) { respondProblem(w, 404, "account-not-found", "") })
 	for _, err := range s.client.Accounts.ListAll(t.Context(), stagedoor.AccountsListParams{}) {
 		if !stagedoor.IsProblem(err, stagedoor.CodeAccountNotFound) {
 			t.Error(err)
@@ -270,28 +277,28 @@ func TestAListTellsItsError(t *testing.T) {
 	}
 }
 
-func TestTheCallersContextEndsACall(t *testing.T) {
+func TestCancelledContextStopsRetries(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	s := serve(t, stagedoor.Options{}, func(w http.ResponseWriter, _ *http.Request, _ int) {
 		cancel()
-		refuse(w, 503, "service-unavailable", `,"retryable":true`)
+		respondProblem(w, 503, "service-unavailable", `,"retryable":true`)
 	})
 	if _, err := s.client.Me.Get(ctx); !errors.Is(err, context.Canceled) || len(s.requests()) != 1 {
 		t.Errorf("%d requests, %v", len(s.requests()), err)
 	}
 }
 
-func TestNewRefusesWhatIsNoAddress(t *testing.T) {
+func TestNewRejectsInvalidOptions(t *testing.T) {
 	t.Parallel()
 	for _, o := range []stagedoor.Options{{BaseURL: "api.example.com"}, {BaseURL: "ftp://x"}, {BaseURL: "http://%"}, {BaseURL: "http://x", APIKey: "a\n"}} {
 		if _, err := stagedoor.New(o); err == nil {
-			t.Errorf("%+v was taken", o)
+			t.Errorf("%+v was accepted", o)
 		}
 	}
 }
 
-func TestTheEnvironmentSaysWhatOptionsDoNot(t *testing.T) {
+func TestNewUsesEnvironment(t *testing.T) {
 	t.Setenv("STAGEDOOR_URL", "http://127.0.0.1:1/")
 	t.Setenv("STAGEDOOR_API_KEY", "ck_test_env")
 	c, err := stagedoor.New(stagedoor.Options{})

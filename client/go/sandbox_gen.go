@@ -7,14 +7,14 @@ import (
 	"net/http"
 )
 
-// SandboxService: make things happen on the sandbox.
+// SandboxService controls the sandbox platform.
 type SandboxService struct{ client *Client }
 
-// SandboxActParams is what sandbox.act takes.
+// SandboxActParams holds the parameters of sandbox.act.
 type SandboxActParams struct {
 	// The amount of a tip, in cents.
 	AmountCents int64 `json:"amountCents,omitzero"`
-	// Who acts. One of fan. Left out, fan.
+	// Who acts. One of fan. Default: fan.
 	As string `json:"as,omitzero"`
 	// The action. One of message, tip, subscribe, unsubscribe, like, comment, typing.
 	Do string `json:"do"`
@@ -24,7 +24,7 @@ type SandboxActParams struct {
 	Text string `json:"text,omitzero"`
 }
 
-// Act is POST /v1/sandbox/accounts/{accountId}/act: act as a fan on the sandbox.
+// Act calls POST /v1/sandbox/accounts/{accountId}/act: act as a fan on the sandbox.
 //
 // A fan writes, tips or subscribes, and the platform emits all resulting events, as the real one does: a tip also
 // causes a transaction and a notification. `fire_event` emits only one event. For sandbox organisations only.
@@ -35,14 +35,14 @@ func (s *SandboxService) Act(ctx context.Context, accountID string, params Sandb
 	return do[SandboxAccepted](ctx, s.client, c, true, options)
 }
 
-// SandboxAdvanceAttemptParams is what sandbox.advanceAttempt takes.
+// SandboxAdvanceAttemptParams holds the parameters of sandbox.advanceAttempt.
 type SandboxAdvanceAttemptParams struct {
 	// What the creator does: scan, approve and deny use their phone, the others their camera. One of scan, approve, deny,
 	// pass_selfie, fail_selfie.
 	To string `json:"to"`
 }
 
-// AdvanceAttempt is POST /v1/sandbox/attempts/{attemptId}/advance: act as the creator in a sandbox attempt.
+// AdvanceAttempt calls POST /v1/sandbox/attempts/{attemptId}/advance: act as the creator in a sandbox attempt.
 //
 // Does what a creator would do with their phone or camera. The response is held for up to 5 s until the attempt changes
 // (`Prefer: wait=N` changes the time). For sandbox organisations only.
@@ -53,7 +53,7 @@ func (s *SandboxService) AdvanceAttempt(ctx context.Context, attemptID string, p
 	return do[Attempt](ctx, s.client, c, true, options)
 }
 
-// ClearFaults is DELETE /v1/sandbox/accounts/{accountId}/fault: clear sandbox faults.
+// ClearFaults calls DELETE /v1/sandbox/accounts/{accountId}/fault: clear sandbox faults.
 //
 // Ends all faults of the account immediately. For sandbox organisations only.
 //
@@ -63,7 +63,7 @@ func (s *SandboxService) ClearFaults(ctx context.Context, accountID string, opti
 	return do[SandboxFaultsCleared](ctx, s.client, c, true, options)
 }
 
-// SandboxFireEventParams is what sandbox.fireEvent takes.
+// SandboxFireEventParams holds the parameters of sandbox.fireEvent.
 type SandboxFireEventParams struct {
 	// The contents of the event. All fields are optional.
 	Data *FireData `json:"data,omitzero"`
@@ -71,7 +71,7 @@ type SandboxFireEventParams struct {
 	Event string `json:"event"`
 }
 
-// FireEvent is POST /v1/sandbox/accounts/{accountId}/fire_event: trigger a sandbox event.
+// FireEvent calls POST /v1/sandbox/accounts/{accountId}/fire_event: trigger a sandbox event.
 //
 // A fan writes, tips or subscribes. It really happens on the platform, which emits this one event on the account's
 // socket. Later calls also show it with its effects, such as the transaction of a tip. For sandbox organisations only.
@@ -82,7 +82,7 @@ func (s *SandboxService) FireEvent(ctx context.Context, accountID string, params
 	return do[SandboxAccepted](ctx, s.client, c, true, options)
 }
 
-// ListPersonas is GET /v1/sandbox/personas: list sandbox personas.
+// ListPersonas calls GET /v1/sandbox/personas: list sandbox personas.
 //
 // The logins of the sandbox with what each one does, and the codes that they accept. For sandbox organisations only.
 //
@@ -92,13 +92,13 @@ func (s *SandboxService) ListPersonas(ctx context.Context, options ...CallOption
 	return do[PersonaList](ctx, s.client, c, false, options)
 }
 
-// SandboxOpenSessionParams is what sandbox.openSession takes.
+// SandboxOpenSessionParams holds the parameters of sandbox.openSession.
 type SandboxOpenSessionParams struct {
 	// Any address at sandbox.test.
 	Login string `json:"login"`
 }
 
-// OpenSession is POST /v1/sandbox/session: create a sandbox browser session.
+// OpenSession calls POST /v1/sandbox/session: create a sandbox browser session.
 //
 // A new session of a login, as a signed-in browser would have it, to try the connect methods cookie and cURL. For
 // sandbox organisations only.
@@ -109,7 +109,7 @@ func (s *SandboxService) OpenSession(ctx context.Context, params SandboxOpenSess
 	return do[SandboxSession](ctx, s.client, c, true, options)
 }
 
-// ResetLogin is POST /v1/sandbox/accounts/{accountId}/reset_login: end an account's session on the sandbox.
+// ResetLogin calls POST /v1/sandbox/accounts/{accountId}/reset_login: end an account's session on the sandbox.
 //
 // The platform ends the session. The next call or check notices it, and the account signs in again or needs to be
 // reconnected by a person. For sandbox organisations only.
@@ -120,7 +120,7 @@ func (s *SandboxService) ResetLogin(ctx context.Context, accountID string, optio
 	return do[Account](ctx, s.client, c, true, options)
 }
 
-// SandboxSetFaultParams is what sandbox.setFault takes.
+// SandboxSetFaultParams holds the parameters of sandbox.setFault.
 type SandboxSetFaultParams struct {
 	// The maximum number of calls that are affected. The live connection does not count. Default: no limit; one sign-in for
 	// otp_next.
@@ -136,7 +136,7 @@ type SandboxSetFaultParams struct {
 	Value int64 `json:"value,omitzero"`
 }
 
-// SetFault is POST /v1/sandbox/accounts/{accountId}/fault: inject a sandbox fault.
+// SetFault calls POST /v1/sandbox/accounts/{accountId}/fault: inject a sandbox fault.
 //
 // The platform misbehaves for this account for a while. Your calls and the account's state react as they would to a
 // real fault. Several faults can be active at the same time. For sandbox organisations only.
@@ -147,7 +147,7 @@ func (s *SandboxService) SetFault(ctx context.Context, accountID string, params 
 	return do[SandboxFault](ctx, s.client, c, true, options)
 }
 
-// SandboxStartGeneratorParams is what sandbox.startGenerator takes.
+// SandboxStartGeneratorParams holds the parameters of sandbox.startGenerator.
 type SandboxStartGeneratorParams struct {
 	// Events per second.
 	PerSecond float64 `json:"perSecond"`
@@ -155,7 +155,7 @@ type SandboxStartGeneratorParams struct {
 	Seconds int64 `json:"seconds"`
 }
 
-// StartGenerator is POST /v1/sandbox/accounts/{accountId}/generator: start the sandbox event generator.
+// StartGenerator calls POST /v1/sandbox/accounts/{accountId}/generator: start the sandbox event generator.
 //
 // Generates events for the account at a rate for a while: mostly messages, some tips, likes and new fans. Another call
 // replaces the running generator. For sandbox organisations only.
@@ -166,7 +166,7 @@ func (s *SandboxService) StartGenerator(ctx context.Context, accountID string, p
 	return do[SandboxGenerator](ctx, s.client, c, true, options)
 }
 
-// StopGenerator is DELETE /v1/sandbox/accounts/{accountId}/generator: stop the sandbox event generator.
+// StopGenerator calls DELETE /v1/sandbox/accounts/{accountId}/generator: stop the sandbox event generator.
 //
 // Events that were generated stay. For sandbox organisations only.
 //

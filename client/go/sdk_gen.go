@@ -7,10 +7,10 @@ import (
 	"encoding/json"
 )
 
-// SdkService: what can be called.
+// SdkService lists the methods of the platform.
 type SdkService struct{ client *Client }
 
-// GetOpenAPI is GET /v1/openapi.json: get the OpenAPI document.
+// GetOpenAPI calls GET /v1/openapi.json: get the OpenAPI document.
 //
 // This document. The response has an ETag.
 //
@@ -20,18 +20,18 @@ func (s *SdkService) GetOpenAPI(ctx context.Context, options ...CallOption) (jso
 	return doRaw(ctx, s.client, c, false, options)
 }
 
-// SdkListMethodsParams is what sdk.listMethods takes.
+// SdkListMethodsParams holds the parameters of sdk.listMethods.
 type SdkListMethodsParams struct {
 	// Only the methods of this resource.
 	Resource string `json:"resource,omitzero"`
 	// Only read methods, or only write methods. One of read, write.
 	Access string `json:"access,omitzero"`
 	// compact omits the schemas; openapi is a document for code generators; mcp is a list of tools. One of compact, full,
-	// openapi, mcp. Left out, full.
+	// openapi, mcp. Default: full.
 	Format string `json:"format,omitzero"`
 }
 
-// ListMethods is GET /v1/sdk/methods: list SDK methods.
+// ListMethods calls GET /v1/sdk/methods: list SDK methods.
 //
 // Every method that can be called on an account, with its arguments and result. The list depends on the key's
 // environment, and on the `methods` that the key is limited to. This call is free; the response has an ETag.

@@ -6,98 +6,98 @@ import (
 	"context"
 )
 
-// SettingsService has the platform's methods of settings: profile, price, privacy, and messaging settings.
+// SettingsService calls the platform's settings methods: profile, price, privacy, and messaging settings.
 type SettingsService struct{ account *AccountClient }
 
-// SettingsAddSocialLinkParams is what settings.addSocialLink takes.
+// SettingsAddSocialLinkParams holds the parameters of settings.addSocialLink.
 type SettingsAddSocialLinkParams struct {
 	Label string `json:"label"`
 	URL   string `json:"url"`
 }
 
-// AddSocialLink is settings.addSocialLink: put a link on the profile.
+// AddSocialLink calls settings.addSocialLink: put a link on the profile.
 func (s *SettingsService) AddSocialLink(ctx context.Context, params SettingsAddSocialLinkParams, options ...CallOption) (*SocialLink, error) {
 	return invoke[SocialLink](ctx, s.account, method{name: "settings/addSocialLink"}, params, options)
 }
 
-// SettingsCheckUsernameParams is what settings.checkUsername takes.
+// SettingsCheckUsernameParams holds the parameters of settings.checkUsername.
 type SettingsCheckUsernameParams struct {
 	Username string `json:"username"`
 }
 
-// CheckUsername is settings.checkUsername: find out whether the creator could take a username.
+// CheckUsername calls settings.checkUsername: find out whether the creator could take a username.
 func (s *SettingsService) CheckUsername(ctx context.Context, params SettingsCheckUsernameParams, options ...CallOption) (*SettingsCheckUsernameResult, error) {
 	return invoke[SettingsCheckUsernameResult](ctx, s.account, method{name: "settings/checkUsername", get: true, repeatable: true}, params, options)
 }
 
-// Get is settings.get: get the settings.
+// Get calls settings.get: get the settings.
 func (s *SettingsService) Get(ctx context.Context, options ...CallOption) (*Settings, error) {
 	return invoke[Settings](ctx, s.account, method{name: "settings/get", get: true, repeatable: true}, nil, options)
 }
 
-// GetBlockedCountries is settings.getBlockedCountries: get the countries from which the profile cannot be seen.
+// GetBlockedCountries calls settings.getBlockedCountries: get the countries from which the profile cannot be seen.
 func (s *SettingsService) GetBlockedCountries(ctx context.Context, options ...CallOption) (*SettingsGetBlockedCountriesResult, error) {
 	return invoke[SettingsGetBlockedCountriesResult](ctx, s.account, method{name: "settings/getBlockedCountries", get: true, repeatable: true}, nil, options)
 }
 
-// GetWelcomeMessage is settings.getWelcomeMessage: get what a new fan is sent.
+// GetWelcomeMessage calls settings.getWelcomeMessage: get what a new fan is sent.
 func (s *SettingsService) GetWelcomeMessage(ctx context.Context, options ...CallOption) (*WelcomeMessage, error) {
 	return invoke[WelcomeMessage](ctx, s.account, method{name: "settings/getWelcomeMessage", get: true, repeatable: true}, nil, options)
 }
 
-// ListSessions is settings.listSessions: list where the creator is signed in.
+// ListSessions calls settings.listSessions: list where the creator is signed in.
 func (s *SettingsService) ListSessions(ctx context.Context, options ...CallOption) (*PlatformSessionPage, error) {
 	return invoke[PlatformSessionPage](ctx, s.account, method{name: "settings/listSessions", get: true, repeatable: true}, nil, options)
 }
 
-// ListSocialLinks is settings.listSocialLinks: list the links on the profile.
+// ListSocialLinks calls settings.listSocialLinks: list the links on the profile.
 func (s *SettingsService) ListSocialLinks(ctx context.Context, options ...CallOption) (*SocialLinkPage, error) {
 	return invoke[SocialLinkPage](ctx, s.account, method{name: "settings/listSocialLinks", get: true, repeatable: true}, nil, options)
 }
 
-// SettingsRemoveSocialLinkParams is what settings.removeSocialLink takes.
+// SettingsRemoveSocialLinkParams holds the parameters of settings.removeSocialLink.
 type SettingsRemoveSocialLinkParams struct {
 	LinkID string `json:"linkId"`
 }
 
-// RemoveSocialLink is settings.removeSocialLink: take a link off the profile. It cannot be undone.
+// RemoveSocialLink calls settings.removeSocialLink: take a link off the profile. It cannot be undone.
 func (s *SettingsService) RemoveSocialLink(ctx context.Context, params SettingsRemoveSocialLinkParams, options ...CallOption) (*DeletedResult, error) {
 	return invoke[DeletedResult](ctx, s.account, method{name: "settings/removeSocialLink", repeatable: true}, params, options)
 }
 
-// SettingsRevokeSessionParams is what settings.revokeSession takes.
+// SettingsRevokeSessionParams holds the parameters of settings.revokeSession.
 type SettingsRevokeSessionParams struct {
 	SessionID string `json:"sessionId"`
 }
 
-// RevokeSession is settings.revokeSession: sign a session out; this one too, if it is named. It cannot be undone.
+// RevokeSession calls settings.revokeSession: sign a session out; this one too, if it is named. It cannot be undone.
 func (s *SettingsService) RevokeSession(ctx context.Context, params SettingsRevokeSessionParams, options ...CallOption) (*RevokedResult, error) {
 	return invoke[RevokedResult](ctx, s.account, method{name: "settings/revokeSession", repeatable: true}, params, options)
 }
 
-// SettingsSetBlockedCountriesParams is what settings.setBlockedCountries takes.
+// SettingsSetBlockedCountriesParams holds the parameters of settings.setBlockedCountries.
 type SettingsSetBlockedCountriesParams struct {
 	Countries []string `json:"countries"`
 }
 
-// SetBlockedCountries is settings.setBlockedCountries: set all the countries from which the profile cannot be seen. It
-// normally causes the event settingsChanged.
+// SetBlockedCountries calls settings.setBlockedCountries: set all the countries from which the profile cannot be seen.
+// Normally causes the event settingsChanged.
 func (s *SettingsService) SetBlockedCountries(ctx context.Context, params SettingsSetBlockedCountriesParams, options ...CallOption) (*SettingsSetBlockedCountriesResult, error) {
 	return invoke[SettingsSetBlockedCountriesResult](ctx, s.account, method{name: "settings/setBlockedCountries", repeatable: true}, params, options)
 }
 
-// SettingsSetSubscriptionPriceParams is what settings.setSubscriptionPrice takes.
+// SettingsSetSubscriptionPriceParams holds the parameters of settings.setSubscriptionPrice.
 type SettingsSetSubscriptionPriceParams struct {
 	PriceCents int64 `json:"priceCents"`
 }
 
-// SetSubscriptionPrice is settings.setSubscriptionPrice: set what a month costs; 0 makes it free. It normally causes
+// SetSubscriptionPrice calls settings.setSubscriptionPrice: set what a month costs; 0 makes it free. Normally causes
 // the event settingsChanged.
 func (s *SettingsService) SetSubscriptionPrice(ctx context.Context, params SettingsSetSubscriptionPriceParams, options ...CallOption) (*Settings, error) {
 	return invoke[Settings](ctx, s.account, method{name: "settings/setSubscriptionPrice", repeatable: true}, params, options)
 }
 
-// SettingsSetWelcomeMessageParams is what settings.setWelcomeMessage takes.
+// SettingsSetWelcomeMessageParams holds the parameters of settings.setWelcomeMessage.
 type SettingsSetWelcomeMessageParams struct {
 	Enabled    bool     `json:"enabled"`
 	Text       *string  `json:"text,omitzero"`
@@ -105,13 +105,13 @@ type SettingsSetWelcomeMessageParams struct {
 	PriceCents *int64   `json:"priceCents,omitzero"`
 }
 
-// SetWelcomeMessage is settings.setWelcomeMessage: choose whether and what a new fan is sent; what is not given stays.
-// It normally causes the event settingsChanged.
+// SetWelcomeMessage calls settings.setWelcomeMessage: choose whether and what a new fan is sent; what is not given
+// stays. Normally causes the event settingsChanged.
 func (s *SettingsService) SetWelcomeMessage(ctx context.Context, params SettingsSetWelcomeMessageParams, options ...CallOption) (*WelcomeMessage, error) {
 	return invoke[WelcomeMessage](ctx, s.account, method{name: "settings/setWelcomeMessage", repeatable: true}, params, options)
 }
 
-// SettingsUpdateProfileParams is what settings.updateProfile takes.
+// SettingsUpdateProfileParams holds the parameters of settings.updateProfile.
 type SettingsUpdateProfileParams struct {
 	DisplayName *string `json:"displayName,omitzero"`
 	Bio         *string `json:"bio,omitzero"`
@@ -119,20 +119,20 @@ type SettingsUpdateProfileParams struct {
 	WebsiteURL  *string `json:"websiteUrl,omitzero"`
 }
 
-// UpdateProfile is settings.updateProfile: change what the profile says; what is not given stays. It normally causes
+// UpdateProfile calls settings.updateProfile: change what the profile says; what is not given stays. Normally causes
 // the event settingsChanged.
 func (s *SettingsService) UpdateProfile(ctx context.Context, params SettingsUpdateProfileParams, options ...CallOption) (*Settings, error) {
 	return invoke[Settings](ctx, s.account, method{name: "settings/updateProfile", repeatable: true}, params, options)
 }
 
-// SettingsUpdateSocialLinkParams is what settings.updateSocialLink takes.
+// SettingsUpdateSocialLinkParams holds the parameters of settings.updateSocialLink.
 type SettingsUpdateSocialLinkParams struct {
 	LinkID string  `json:"linkId"`
 	Label  *string `json:"label,omitzero"`
 	URL    *string `json:"url,omitzero"`
 }
 
-// UpdateSocialLink is settings.updateSocialLink: change a link on the profile.
+// UpdateSocialLink calls settings.updateSocialLink: change a link on the profile.
 func (s *SettingsService) UpdateSocialLink(ctx context.Context, params SettingsUpdateSocialLinkParams, options ...CallOption) (*SocialLink, error) {
 	return invoke[SocialLink](ctx, s.account, method{name: "settings/updateSocialLink", repeatable: true}, params, options)
 }

@@ -15,35 +15,36 @@ type frame struct {
 	data      []byte
 }
 
-// longestLine bounds what a line may have; the service sends at most a quarter of a megabyte of data.
-const longestLine = 8 << 20
+// maxLineSize limits a line, in bytes. The service sends at most a quarter of a megabyte of data.
+const maxLineSize = 8 << 20
 
 var errLineTooLong = errors.New("a line of the stream is too long")
 
-// frames reads server-sent events. A frame counts only with the empty line behind it, so one that broke off is not seen.
+// frames reads server-sent events. A frame is complete only with the empty line after it, so a
+// truncated one is dropped.
 type frames struct {
 	lines *bufio.Reader
-	// retry is how long the server wants clients to stay away; 0 if it does not say.
+	// retry is the reconnect delay that the server requested, or 0.
 	retry time.Duration
-	// heard is called whenever something came.
-	heard func()
+	// onRead is called after every line, for the silence timer.
+	onRead func()
 }
 
-func newFrames(body io.Reader, heard func()) *frames {
-	return &frames{lines: bufio.NewReaderSize(body, 64<<10), heard: heard}
+func newFrames(body io.Reader, onRead func()) *frames {
+	return &frames{lines: bufio.NewReaderSize(body, 64<<10), onRead: onRead}
 }
 
 func (f *frames) next() (frame, error) {
 	var one frame
-	var some bool
+	var hasData bool
 	for {
 		line, err := f.line()
 		if err != nil {
 			return frame{}, err
 		}
-		f.heard()
+		f.onRead()
 		if len(line) == 0 {
-			if some {
+			if hasData {
 				return one, nil
 			}
 			continue
@@ -56,10 +57,10 @@ func (f *frames) next() (frame, error) {
 		case "event":
 			one.event = string(value)
 		case "data":
-			if some {
+			if hasData {
 				one.data = append(one.data, '\n')
 			}
-			one.data, some = append(one.data, value...), true
+			one.data, hasData = append(one.data, value...), true
 		case "retry":
 			if ms, err := strconv.Atoi(string(value)); err == nil && ms >= 0 {
 				f.retry = time.Duration(ms) * time.Millisecond
@@ -68,13 +69,13 @@ func (f *frames) next() (frame, error) {
 	}
 }
 
-// line reads up to the end of a line, which must be there.
+// line reads a line with its line break. A line without one is an error.
 func (f *frames) line() ([]byte, error) {
 	var line []byte
 	for {
 		part, err := f.lines.ReadSlice('\n')
 		line = append(line, part...)
-		if errors.Is(err, bufio.ErrBufferFull) && len(line) < longestLine {
+		if errors.Is(err, bufio.ErrBufferFull) && len(line) < maxLineSize {
 			continue
 		}
 		if errors.Is(err, bufio.ErrBufferFull) {

@@ -1,7 +1,7 @@
-// Package stagedoor is the Go client of Stagedoor's API.
+// Package stagedoor is the Go client of the Stagedoor API.
 //
-// A Client holds the key. Its fields are the parts of the interface itself: Accounts, Connect, Webhooks, Events, Keys and
-// so on. Account gives what can be done on one connected account: the platform's methods by resource, its files, its events.
+// A Client holds the API key. Its fields are the operations of the API: Accounts, Connect, Webhooks, Events, Keys and
+// so on. Client.Account returns the methods of one connected account: the platform's resources, files and events.
 //
 //	client, err := stagedoor.New(stagedoor.Options{}) // STAGEDOOR_API_KEY, STAGEDOOR_URL
 //	account := client.Account("acct_01k9x5ahzre4bb3069xb2way0g")
@@ -9,9 +9,8 @@
 //	for message, err := range account.Messages.ListAll(ctx, stagedoor.MessagesListParams{ChatID: chat}) { … }
 //	for event, err := range account.Stream(ctx, stagedoor.StreamOptions{}).All() { … }
 //
-// A call that fails with an answer returns a *Problem, one that fails without an answer a *ConnectionError. Calls are
-// repeated only where the service says that it helps, and a call that writes only with an idempotency key, which it gets
-// by itself.
+// A failed call returns a *Problem if the service responded, and a *ConnectionError if it did not. The client retries
+// only if the service says that a retry can help, and writes only with an idempotency key, which it adds automatically.
 package stagedoor
 
 import (
@@ -24,7 +23,7 @@ import (
 	"time"
 )
 
-// Version is this library's.
+// Version is the version of this library.
 const Version = "0.1.0"
 
 const (
@@ -33,23 +32,23 @@ const (
 	defaultTimeout = 60 * time.Second
 )
 
-// Options says how to reach the service. The zero value takes everything from the environment.
+// Options configures a Client. The zero value uses the environment and the defaults.
 type Options struct {
-	// APIKey is STAGEDOOR_API_KEY if it is empty.
+	// APIKey is the API key. Default: STAGEDOOR_API_KEY.
 	APIKey string
-	// BaseURL is scheme and host; STAGEDOOR_URL if it is empty.
+	// BaseURL is scheme and host of the service. Default: STAGEDOOR_URL.
 	BaseURL string
-	// MaxRetries is how often a call is repeated at most: 2 if it is 0, never if it is negative.
+	// MaxRetries limits the retries of a call. Default: 2. Negative means none.
 	MaxRetries int
-	// Timeout is for one try of a call, not for streams and files; a minute if it is 0.
+	// Timeout limits each try of a call, but not streams and file transfers. Default: one minute.
 	Timeout time.Duration
-	// HTTPClient sends the requests; one of its own if it is nil.
+	// HTTPClient sends the requests. Default: a client with its own connection pool.
 	HTTPClient *http.Client
-	// UserAgent stands before the library's own name.
+	// UserAgent is sent before the library's own name.
 	UserAgent string
 }
 
-// Client calls the API with a key. It is safe for use by several goroutines; make one and keep it.
+// Client calls the API. It is safe for concurrent use; create one and share it.
 type Client struct {
 	Groups
 
@@ -59,10 +58,10 @@ type Client struct {
 	timeout   time.Duration
 	http      *http.Client
 	userAgent string
-	pace      pace
+	timing    timing
 }
 
-// New makes a client. It fails if the base URL is none; it does not connect.
+// New returns a client. It fails if the base URL or the key is malformed. It sends no request.
 func New(o Options) (*Client, error) {
 	if o.APIKey == "" {
 		o.APIKey = os.Getenv("STAGEDOOR_API_KEY")
@@ -75,17 +74,17 @@ func New(o Options) (*Client, error) {
 	}
 	base, err := url.Parse(o.BaseURL)
 	if err != nil {
-		return nil, fmt.Errorf("stagedoor: the base URL: %w", err)
+		return nil, fmt.Errorf("stagedoor: invalid base URL: %w", err)
 	}
 	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
-		return nil, fmt.Errorf("stagedoor: the base URL %q has no http or https, or no host", o.BaseURL)
+		return nil, fmt.Errorf("stagedoor: the base URL %q must have the scheme http or https and a host", o.BaseURL)
 	}
 	if strings.ContainsAny(o.APIKey, "\r\n \t") {
-		return nil, errors.New("stagedoor: the API key has white space in it")
+		return nil, errors.New("stagedoor: the API key contains white space")
 	}
 	c := &Client{
 		base: strings.TrimRight(o.BaseURL, "/"), key: o.APIKey, retries: o.MaxRetries, timeout: o.Timeout, http: o.HTTPClient,
-		userAgent: strings.TrimSpace(o.UserAgent + " stagedoor-go/" + Version), pace: realPace,
+		userAgent: strings.TrimSpace(o.UserAgent + " stagedoor-go/" + Version), timing: realTiming,
 	}
 	switch {
 	case c.retries == 0:
@@ -103,6 +102,8 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
+// transport returns a copy of the default transport that keeps more idle connections, since all requests
+// go to one host.
 func transport() http.RoundTripper {
 	own, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
@@ -113,21 +114,21 @@ func transport() http.RoundTripper {
 	return own
 }
 
-// BaseURL is where the client sends its requests.
+// BaseURL returns the address that the client sends its requests to.
 func (c *Client) BaseURL() string { return c.base }
 
-// AccountClient calls on one connected account. Its fields are the platform's resources.
+// AccountClient calls the platform's methods on one connected account.
 type AccountClient struct {
 	Resources
-	// Media carries the account's files.
+	// Media transfers the account's files.
 	Media *MediaService
-	// ID is the account's.
+	// ID is the account's id.
 	ID string
 
 	client *Client
 }
 
-// Account gives what can be done on a connected account. It asks nothing of the service.
+// Account returns a client for a connected account. It sends no request and does not check the id.
 func (c *Client) Account(id string) *AccountClient {
 	a := &AccountClient{ID: id, client: c}
 	a.Resources = newResources(a)

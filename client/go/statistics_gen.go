@@ -6,131 +6,131 @@ import (
 	"context"
 )
 
-// StatisticsService has the platform's methods of statistics: aggregated reach, subscriber and content numbers.
+// StatisticsService calls the platform's statistics methods: aggregated reach, subscriber and content numbers.
 type StatisticsService struct{ account *AccountClient }
 
-// StatisticsCountriesParams is what statistics.countries takes.
+// StatisticsCountriesParams holds the parameters of statistics.countries.
 type StatisticsCountriesParams struct {
 	From  string `json:"from"`
 	To    string `json:"to"`
 	Limit int64  `json:"limit,omitzero"`
 }
 
-// Countries is statistics.countries: list the countries that fans and money come from, the most money first.
+// Countries calls statistics.countries: list the countries that fans and money come from, the most money first.
 func (s *StatisticsService) Countries(ctx context.Context, params StatisticsCountriesParams, options ...CallOption) (*StatisticsCountriesResult, error) {
 	return invoke[StatisticsCountriesResult](ctx, s.account, method{name: "statistics/countries", get: true, repeatable: true}, params, options)
 }
 
-// StatisticsOverviewParams is what statistics.overview takes.
+// StatisticsOverviewParams holds the parameters of statistics.overview.
 type StatisticsOverviewParams struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 }
 
-// Overview is statistics.overview: get some days at a glance.
+// Overview calls statistics.overview: get some days at a glance.
 func (s *StatisticsService) Overview(ctx context.Context, params StatisticsOverviewParams, options ...CallOption) (*StatsOverview, error) {
 	return invoke[StatsOverview](ctx, s.account, method{name: "statistics/overview", get: true, repeatable: true}, params, options)
 }
 
-// StatisticsSubscribersParams is what statistics.subscribers takes.
+// StatisticsSubscribersParams holds the parameters of statistics.subscribers.
 type StatisticsSubscribersParams struct {
 	From string `json:"from"`
 	To   string `json:"to"`
-	// One of day, week, month. Left out, day.
+	// One of day, week, month. Default: day.
 	By string `json:"by,omitzero"`
-	// One of all, new, renewed, lost. Left out, all.
+	// One of all, new, renewed, lost. Default: all.
 	Kind string `json:"kind,omitzero"`
 }
 
-// Subscribers is statistics.subscribers: chart the subscriptions that began, were renewed or were lost; all of them are
-// those that began or were renewed.
+// Subscribers calls statistics.subscribers: chart the subscriptions that began, were renewed or were lost; all of them
+// are those that began or were renewed.
 func (s *StatisticsService) Subscribers(ctx context.Context, params StatisticsSubscribersParams, options ...CallOption) (*Series, error) {
 	return invoke[Series](ctx, s.account, method{name: "statistics/subscribers", get: true, repeatable: true}, params, options)
 }
 
-// StatisticsTopLinksParams is what statistics.topLinks takes.
+// StatisticsTopLinksParams holds the parameters of statistics.topLinks.
 type StatisticsTopLinksParams struct {
 	From string `json:"from"`
 	To   string `json:"to"`
-	// One of tracking, trial, promotion. Left out, tracking.
+	// One of tracking, trial, promotion. Default: tracking.
 	Kind  string `json:"kind,omitzero"`
 	Limit int64  `json:"limit,omitzero"`
 }
 
-// TopLinks is statistics.topLinks: list the links or promotions by what the fans they brought paid in some days.
+// TopLinks calls statistics.topLinks: list the links or promotions by what the fans they brought paid in some days.
 func (s *StatisticsService) TopLinks(ctx context.Context, params StatisticsTopLinksParams, options ...CallOption) (*LinkStatsPage, error) {
 	return invoke[LinkStatsPage](ctx, s.account, method{name: "statistics/topLinks", get: true, repeatable: true}, params, options)
 }
 
-// StatisticsTopMessagesParams is what statistics.topMessages takes.
+// StatisticsTopMessagesParams holds the parameters of statistics.topMessages.
 type StatisticsTopMessagesParams struct {
 	From string `json:"from"`
 	To   string `json:"to"`
-	// One of earnings, purchases, views. Left out, earnings.
+	// One of earnings, purchases, views. Default: earnings.
 	By    string `json:"by,omitzero"`
 	Limit int64  `json:"limit,omitzero"`
 }
 
-// TopMessages is statistics.topMessages: list the best messages to many by what they earned or sold in some days, or by
-// their views so far.
+// TopMessages calls statistics.topMessages: list the best messages to many by what they earned or sold in some days, or
+// by their views so far.
 func (s *StatisticsService) TopMessages(ctx context.Context, params StatisticsTopMessagesParams, options ...CallOption) (*MassMessageStatsPage, error) {
 	return invoke[MassMessageStatsPage](ctx, s.account, method{name: "statistics/topMessages", get: true, repeatable: true}, params, options)
 }
 
-// StatisticsTopPostsParams is what statistics.topPosts takes.
+// StatisticsTopPostsParams holds the parameters of statistics.topPosts.
 type StatisticsTopPostsParams struct {
 	From string `json:"from"`
 	To   string `json:"to"`
-	// One of earnings, views, likes, tips. Left out, earnings.
+	// One of earnings, views, likes, tips. Default: earnings.
 	By    string `json:"by,omitzero"`
 	Limit int64  `json:"limit,omitzero"`
 }
 
-// TopPosts is statistics.topPosts: list the best posts by what they earned in some days, or by their views or likes so
-// far.
+// TopPosts calls statistics.topPosts: list the best posts by what they earned in some days, or by their views or likes
+// so far.
 func (s *StatisticsService) TopPosts(ctx context.Context, params StatisticsTopPostsParams, options ...CallOption) (*PostStatsPage, error) {
 	return invoke[PostStatsPage](ctx, s.account, method{name: "statistics/topPosts", get: true, repeatable: true}, params, options)
 }
 
-// StatisticsTopStoriesParams is what statistics.topStories takes.
+// StatisticsTopStoriesParams holds the parameters of statistics.topStories.
 type StatisticsTopStoriesParams struct {
 	From string `json:"from"`
 	To   string `json:"to"`
-	// One of views, tips, likes. Left out, views.
+	// One of views, tips, likes. Default: views.
 	By    string `json:"by,omitzero"`
 	Limit int64  `json:"limit,omitzero"`
 }
 
-// TopStories is statistics.topStories: list the best stories of some days.
+// TopStories calls statistics.topStories: list the best stories of some days.
 func (s *StatisticsService) TopStories(ctx context.Context, params StatisticsTopStoriesParams, options ...CallOption) (*StoryStatsPage, error) {
 	return invoke[StoryStatsPage](ctx, s.account, method{name: "statistics/topStories", get: true, repeatable: true}, params, options)
 }
 
-// StatisticsTopStreamsParams is what statistics.topStreams takes.
+// StatisticsTopStreamsParams holds the parameters of statistics.topStreams.
 type StatisticsTopStreamsParams struct {
 	From string `json:"from"`
 	To   string `json:"to"`
-	// One of earnings, viewers. Left out, earnings.
+	// One of earnings, viewers. Default: earnings.
 	By    string `json:"by,omitzero"`
 	Limit int64  `json:"limit,omitzero"`
 }
 
-// TopStreams is statistics.topStreams: list the best streams that began in some days.
+// TopStreams calls statistics.topStreams: list the best streams that began in some days.
 func (s *StatisticsService) TopStreams(ctx context.Context, params StatisticsTopStreamsParams, options ...CallOption) (*StreamStatsPage, error) {
 	return invoke[StreamStatsPage](ctx, s.account, method{name: "statistics/topStreams", get: true, repeatable: true}, params, options)
 }
 
-// StatisticsVisitorsParams is what statistics.visitors takes.
+// StatisticsVisitorsParams holds the parameters of statistics.visitors.
 type StatisticsVisitorsParams struct {
 	From string `json:"from"`
 	To   string `json:"to"`
-	// One of day, week, month. Left out, day.
+	// One of day, week, month. Default: day.
 	By string `json:"by,omitzero"`
-	// One of all, guests, users. Left out, all.
+	// One of all, guests, users. Default: all.
 	Audience string `json:"audience,omitzero"`
 }
 
-// Visitors is statistics.visitors: chart who looked at the profile.
+// Visitors calls statistics.visitors: chart who looked at the profile.
 func (s *StatisticsService) Visitors(ctx context.Context, params StatisticsVisitorsParams, options ...CallOption) (*Series, error) {
 	return invoke[Series](ctx, s.account, method{name: "statistics/visitors", get: true, repeatable: true}, params, options)
 }

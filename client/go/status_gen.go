@@ -6,10 +6,10 @@ import (
 	"context"
 )
 
-// StatusService: whether the service is well.
+// StatusService reports the status of the service.
 type StatusService struct{ client *Client }
 
-// Get is GET /v1/status: get the service status.
+// Get calls GET /v1/status: get the service status.
 //
 // The state of the regions that accounts use, and the operators' message. This call is free.
 //

@@ -7,10 +7,10 @@ import (
 	"iter"
 )
 
-// StoriesService has the platform's methods of stories: 24-hour stories.
+// StoriesService calls the platform's stories methods: 24-hour stories.
 type StoriesService struct{ account *AccountClient }
 
-// StoriesCreateParams is what stories.create takes.
+// StoriesCreateParams holds the parameters of stories.create.
 type StoriesCreateParams struct {
 	MediaID        string   `json:"mediaId"`
 	Text           string   `json:"text,omitzero"`
@@ -19,61 +19,61 @@ type StoriesCreateParams struct {
 	ReleaseFormIDs []string `json:"releaseFormIds,omitzero"`
 }
 
-// Create is stories.create: publish a story. The platform finishes later; an event tells. It normally causes the event
+// Create calls stories.create: publish a story. Asynchronous: the result arrives as an event. Normally causes the event
 // storyPublished.
 func (s *StoriesService) Create(ctx context.Context, params StoriesCreateParams, options ...CallOption) (*Story, error) {
 	return invoke[Story](ctx, s.account, method{name: "stories/create"}, params, options)
 }
 
-// StoriesDeleteParams is what stories.delete takes.
+// StoriesDeleteParams holds the parameters of stories.delete.
 type StoriesDeleteParams struct {
 	StoryID string `json:"storyId"`
 }
 
-// Delete is stories.delete: delete a story. It cannot be undone.
+// Delete calls stories.delete: delete a story. It cannot be undone.
 func (s *StoriesService) Delete(ctx context.Context, params StoriesDeleteParams, options ...CallOption) (*DeletedResult, error) {
 	return invoke[DeletedResult](ctx, s.account, method{name: "stories/delete", repeatable: true}, params, options)
 }
 
-// StoriesGetParams is what stories.get takes.
+// StoriesGetParams holds the parameters of stories.get.
 type StoriesGetParams struct {
 	StoryID string `json:"storyId"`
 }
 
-// Get is stories.get: get one story.
+// Get calls stories.get: get one story.
 func (s *StoriesService) Get(ctx context.Context, params StoriesGetParams, options ...CallOption) (*Story, error) {
 	return invoke[Story](ctx, s.account, method{name: "stories/get", get: true, repeatable: true}, params, options)
 }
 
-// StoriesGetStatsParams is what stories.getStats takes.
+// StoriesGetStatsParams holds the parameters of stories.getStats.
 type StoriesGetStatsParams struct {
 	StoryID string `json:"storyId"`
 }
 
-// GetStats is stories.getStats: tell how a story does.
+// GetStats calls stories.getStats: tell how a story does.
 func (s *StoriesService) GetStats(ctx context.Context, params StoriesGetStatsParams, options ...CallOption) (*StoryStats, error) {
 	return invoke[StoryStats](ctx, s.account, method{name: "stories/getStats", get: true, repeatable: true}, params, options)
 }
 
-// ListActive is stories.listActive: list the stories that can be seen now.
+// ListActive calls stories.listActive: list the stories that can be seen now.
 func (s *StoriesService) ListActive(ctx context.Context, options ...CallOption) (*StoryPage, error) {
 	return invoke[StoryPage](ctx, s.account, method{name: "stories/listActive", get: true, repeatable: true}, nil, options)
 }
 
-// StoriesListArchiveParams is what stories.listArchive takes.
+// StoriesListArchiveParams holds the parameters of stories.listArchive.
 type StoriesListArchiveParams struct {
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListArchive is stories.listArchive: list the stories that have expired.
+// ListArchive calls stories.listArchive: list the stories that have expired.
 func (s *StoriesService) ListArchive(ctx context.Context, params StoriesListArchiveParams, options ...CallOption) (*StoryPage, error) {
 	return invoke[StoryPage](ctx, s.account, method{name: "stories/listArchive", get: true, repeatable: true}, params, options)
 }
 
-// ListArchiveAll goes through all pages of ListArchive.
+// ListArchiveAll iterates over the items of all pages of ListArchive.
 func (s *StoriesService) ListArchiveAll(ctx context.Context, params StoriesListArchiveParams, options ...CallOption) iter.Seq2[Story, error] {
 	return pages(params.Cursor, func(cursor string) ([]Story, string, error) {
 		params.Cursor = cursor
@@ -85,21 +85,21 @@ func (s *StoriesService) ListArchiveAll(ctx context.Context, params StoriesListA
 	})
 }
 
-// StoriesListViewersParams is what stories.listViewers takes.
+// StoriesListViewersParams holds the parameters of stories.listViewers.
 type StoriesListViewersParams struct {
 	StoryID string `json:"storyId"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListViewers is stories.listViewers: list who saw a story.
+// ListViewers calls stories.listViewers: list who saw a story.
 func (s *StoriesService) ListViewers(ctx context.Context, params StoriesListViewersParams, options ...CallOption) (*StoryViewerPage, error) {
 	return invoke[StoryViewerPage](ctx, s.account, method{name: "stories/listViewers", get: true, repeatable: true}, params, options)
 }
 
-// ListViewersAll goes through all pages of ListViewers.
+// ListViewersAll iterates over the items of all pages of ListViewers.
 func (s *StoriesService) ListViewersAll(ctx context.Context, params StoriesListViewersParams, options ...CallOption) iter.Seq2[StoryViewer, error] {
 	return pages(params.Cursor, func(cursor string) ([]StoryViewer, string, error) {
 		params.Cursor = cursor
@@ -111,12 +111,12 @@ func (s *StoriesService) ListViewersAll(ctx context.Context, params StoriesListV
 	})
 }
 
-// StoriesMarkWatchedParams is what stories.markWatched takes.
+// StoriesMarkWatchedParams holds the parameters of stories.markWatched.
 type StoriesMarkWatchedParams struct {
 	StoryID string `json:"storyId"`
 }
 
-// MarkWatched is stories.markWatched: note that the creator has watched a story.
+// MarkWatched calls stories.markWatched: note that the creator has watched a story.
 func (s *StoriesService) MarkWatched(ctx context.Context, params StoriesMarkWatchedParams, options ...CallOption) (*OkResult, error) {
 	return invoke[OkResult](ctx, s.account, method{name: "stories/markWatched", repeatable: true}, params, options)
 }

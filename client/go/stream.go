@@ -14,41 +14,43 @@ import (
 	"time"
 )
 
-// StreamOptions says which events to follow.
+// StreamOptions selects the events to follow.
 type StreamOptions struct {
-	// Since goes on behind a cursor: Event.Cursor or EventStream.Cursor of before. "0" is from the oldest event there is;
-	// empty, from now on.
+	// Since continues after a cursor: Event.Cursor or EventStream.Cursor of an earlier stream. "0" starts with the oldest
+	// stored event. Default: only new events.
 	Since string
-	// Events chooses kinds: names, families such as message* and account.*, and !name for what to leave out. Empty, all.
+	// Events selects kinds: names, patterns such as message* and account.*, and !name to exclude. Default: all.
 	Events []string
-	// AccountID keeps the organisation's stream to one account.
+	// AccountID restricts the organisation's stream to one account.
 	AccountID string
-	// OnReady is told of every connection, where it begins.
+	// OnReady is called after every connect.
 	OnReady func(StreamReady)
-	// OnDrop is told why a connection ended that will be resumed, and after how long.
+	// OnDrop is called after a connection has ended, with the reason (nil if the service closed it) and the time
+	// until the stream reconnects.
 	OnDrop func(err error, wait time.Duration)
 }
 
-// StreamReady says where a connection begins.
+// StreamReady describes the start of a connection.
 type StreamReady struct {
 	AccountID string `json:"accountId"`
-	// Cursor is where it stands; Oldest, the oldest that can still be read.
+	// Cursor is the current position. Oldest is the position of the oldest stored event.
 	Cursor string `json:"cursor"`
 	Oldest string `json:"oldest"`
-	// Resumed means that it goes on behind a cursor; Gap, that events behind it are no longer kept.
+	// Resumed means that the stream continues after a cursor. Gap means that events after that cursor
+	// are no longer stored.
 	Resumed bool `json:"resumed"`
 	Gap     bool `json:"gap"`
 }
 
-// EventStream follows events. It resumes by itself after a drop, on whichever server answers then: every event comes once
-// and in order.
+// EventStream follows events. It reconnects automatically, to any node of the service, and yields every event
+// once and in order.
 type EventStream struct {
 	client  *Client
 	ctx     context.Context
 	path    string
 	options StreamOptions
 	cursor  atomic.Pointer[string]
-	seen    recent
+	seen    seenIDs
 }
 
 // Stream follows the events of all accounts and of the organisation.
@@ -63,26 +65,26 @@ func (a *AccountClient) Stream(ctx context.Context, o StreamOptions) *EventStrea
 }
 
 func newStream(ctx context.Context, c *Client, path string, o StreamOptions) *EventStream {
-	s := &EventStream{client: c, ctx: ctx, path: path, options: o, seen: recent{ids: map[string]bool{}}}
+	s := &EventStream{client: c, ctx: ctx, path: path, options: o, seen: seenIDs{ids: map[string]bool{}}}
 	s.cursor.Store(&o.Since)
 	return s
 }
 
-// Cursor is where the stream stands: that of the last event that All gave out, or where it began. It may be read while
-// another goroutine ranges over All. StreamOptions.Since takes it.
+// Cursor returns the position of the stream: the last event that All yielded, or the start. Store it and pass it as
+// StreamOptions.Since to continue later. It is safe to call while another goroutine ranges over All.
 func (s *EventStream) Cursor() string { return *s.cursor.Load() }
 
 const (
-	// reconnect is how soon an ended stream is opened again if the service does not say.
+	// reconnect is the minimum delay before reopening a stream that the service closed.
 	reconnect = time.Second
-	// longestBackoff is how far apart tries get.
-	longestBackoff = 30 * time.Second
+	// maxBackoff limits the delay between failed connects.
+	maxBackoff = 30 * time.Second
 )
 
-var errSilent = errors.New("the stream has been silent for too long")
+var errSilent = errors.New("the stream was silent for too long")
 
-// All gives out events until the context ends or the service refuses for good; the error then is the last thing that comes.
-// Range over it once.
+// All yields events until the context ends or the service rejects the stream permanently. The error is the last value.
+// Range over it only once.
 func (s *EventStream) All() iter.Seq2[*Event, error] {
 	return func(yield func(*Event, error) bool) {
 		failures := 0
@@ -95,18 +97,18 @@ func (s *EventStream) All() iter.Seq2[*Event, error] {
 				yield(nil, s.ctx.Err())
 				return
 			}
-			if err != nil && !passing(err) {
+			if err != nil && !isTransient(err) {
 				yield(nil, err)
 				return
 			}
 			if err != nil || wait == 0 {
-				wait = max(wait, min(s.client.pace.backoff(failures), longestBackoff))
+				wait = max(wait, min(s.client.timing.backoff(failures), maxBackoff))
 				failures++
 			}
 			if s.options.OnDrop != nil {
 				s.options.OnDrop(err, wait)
 			}
-			if err := s.client.pace.sleep(s.ctx, wait); err != nil {
+			if err := s.client.timing.sleep(s.ctx, wait); err != nil {
 				yield(nil, err)
 				return
 			}
@@ -114,38 +116,38 @@ func (s *EventStream) All() iter.Seq2[*Event, error] {
 	}
 }
 
-// passing says whether a stream that ended with this error is worth resuming.
-func passing(err error) bool {
+// isTransient reports whether a stream that ended with this error should reconnect.
+func isTransient(err error) bool {
 	var p *Problem
-	return !errors.As(err, &p) || p.again(true) || p.Code == "" && p.Status >= 500
+	return !errors.As(err, &p) || p.mayRetry(true) || p.Code == "" && p.Status >= 500
 }
 
-// errStopped means that who ranges has stopped.
+// errStopped means that the caller has left the loop over All.
 var errStopped = errors.New("stopped")
 
-// follow holds one connection until it ends, and says how long to stay away.
+// follow reads one connection until it ends. It returns how long the service wants the client to wait, and the reason.
 func (s *EventStream) follow(ready func(), yield func(*Event) bool) (time.Duration, error) {
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	defer cancel(nil)
-	silence := s.client.pace.silence
+	silence := s.client.timing.silence
 	watch := time.AfterFunc(silence, func() { cancel(errSilent) })
 	defer watch.Stop()
 	res, err := s.open(ctx)
 	if err != nil {
-		return waitOf(err), cause(ctx, err)
+		return retryDelay(err), connectionCause(ctx, err)
 	}
 	defer res.Body.Close()
 	in := newFrames(res.Body, func() { watch.Reset(silence) })
 	for {
 		f, err := in.next()
 		if errors.Is(err, io.EOF) {
-			return max(in.retry, reconnect), nil // the service ended it; it says when to come back
+			return max(in.retry, reconnect), nil // closed by the service
 		}
 		if err != nil {
-			return 0, cause(ctx, &ConnectionError{Err: err})
+			return 0, connectionCause(ctx, &ConnectionError{Err: err})
 		}
-		if err := s.take(f, ready, yield); err != nil {
-			return waitOf(err), err
+		if err := s.handleFrame(f, ready, yield); err != nil {
+			return retryDelay(err), err
 		}
 	}
 }
@@ -168,18 +170,19 @@ func (s *EventStream) open(ctx context.Context) (*http.Response, error) {
 	return s.client.send(req)
 }
 
-// take does what a frame says.
-func (s *EventStream) take(f frame, ready func(), yield func(*Event) bool) error {
+// handleFrame handles a frame: it yields an event, or updates the stream's state. An event is recorded as seen before
+// it is yielded.
+func (s *EventStream) handleFrame(f frame, ready func(), yield func(*Event) bool) error {
 	switch f.event {
 	case "heartbeat":
 		return nil
 	case "ready":
 		var r StreamReady
 		if err := json.Unmarshal(f.data, &r); err != nil {
-			return &ConnectionError{Err: fmt.Errorf("a stream began with %q: %w", f.data, err)}
+			return &ConnectionError{Err: fmt.Errorf("decode the start of the stream %q: %w", f.data, err)}
 		}
 		ready()
-		// Where it begins now is where it goes on after a drop, even if nothing has happened until then.
+		// Resume at this position if the connection drops before the first event.
 		if s.Cursor() == "" || r.Gap {
 			s.cursor.Store(&r.Cursor)
 		}
@@ -192,7 +195,7 @@ func (s *EventStream) take(f frame, ready func(), yield func(*Event) bool) error
 	}
 	e := &Event{}
 	if err := json.Unmarshal(f.data, e); err != nil {
-		return &ConnectionError{Err: fmt.Errorf("an event is not what was expected: %w", err)}
+		return &ConnectionError{Err: fmt.Errorf("decode an event: %w", err)}
 	}
 	if f.id != "" {
 		s.cursor.Store(&f.id)
@@ -207,8 +210,8 @@ func (s *EventStream) take(f frame, ready func(), yield func(*Event) bool) error
 	return nil
 }
 
-// waitOf is how long a problem wants to be left alone.
-func waitOf(err error) time.Duration {
+// retryDelay returns the delay that a problem asks for, or 0.
+func retryDelay(err error) time.Duration {
 	var p *Problem
 	if errors.As(err, &p) {
 		return time.Duration(p.RetryAfterSec) * time.Second
@@ -216,29 +219,30 @@ func waitOf(err error) time.Duration {
 	return 0
 }
 
-// cause says why a connection was ended, if we did it ourselves.
-func cause(ctx context.Context, err error) error {
+// connectionCause replaces the error of a connection that the silence timer ended by errSilent.
+func connectionCause(ctx context.Context, err error) error {
 	if why := context.Cause(ctx); errors.Is(why, errSilent) {
 		return &ConnectionError{Err: why}
 	}
 	return err
 }
 
-// recent remembers the last ids, so that what comes twice is given out once.
-type recent struct {
+// seenIDs holds the ids of the last events, to drop duplicates.
+type seenIDs struct {
 	ids   map[string]bool
 	order []string
 }
 
-const remembered = 1024
+const maxSeenIDs = 1024
 
-func (r *recent) add(id string) bool {
+// add records an id and reports whether it is new.
+func (r *seenIDs) add(id string) bool {
 	if r.ids[id] {
 		return false
 	}
 	r.ids[id] = true
 	r.order = append(r.order, id)
-	if len(r.order) > remembered {
+	if len(r.order) > maxSeenIDs {
 		delete(r.ids, r.order[0])
 		r.order = r.order[1:]
 	}

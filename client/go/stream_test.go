@@ -17,7 +17,7 @@ func eventText(id, kind, data string) string {
 	return fmt.Sprintf(`{"id":%q,"event":%q,"accountId":"a","ts":"2026-11-15T12:00:00Z","data":%s,"meta":{"seq":1,"class":"durable","sandbox":true,"schema":1}}`, id, kind, data)
 }
 
-// push writes to a stream and sends it off.
+// push writes to a stream and flushes it.
 func push(w http.ResponseWriter, text string) {
 	fmt.Fprint(w, text)
 	w.(http.Flusher).Flush()
@@ -33,7 +33,7 @@ func frame(cursor, id, kind, data string) string {
 
 const ready = "retry: 1500\n\nevent: ready\ndata: {\"accountId\":\"a\",\"cursor\":\"5\",\"resumed\":false,\"gap\":false,\"oldest\":\"1\"}\n\n"
 
-func TestAStreamResumesAfterADropInTheMiddleOfALine(t *testing.T) {
+func TestStreamResumesAfterDropInMidLine(t *testing.T) {
 	t.Parallel()
 	s := serve(t, stagedoor.Options{}, func(w http.ResponseWriter, _ *http.Request, n int) {
 		switch n {
@@ -42,12 +42,12 @@ func TestAStreamResumesAfterADropInTheMiddleOfALine(t *testing.T) {
 			push(w, "id: 7\nevent: tips\ndata: "+eventText("evt_7", "tips", `{}`)[:40])
 			panic(http.ErrAbortHandler)
 		case 1:
-			refuse(w, 503, "service-unavailable", `,"retryable":true,"retryAfterSec":3`)
+			respondProblem(w, 503, "service-unavailable", `,"retryable":true,"retryAfterSec":3`)
 		case 2:
-			// The event before comes again, as after a crash: it must not be given out twice.
+			// The previous event is sent again, as after a crash of the service. The client must not yield it twice.
 			push(w, strings.Replace(ready, `"resumed":false`, `"resumed":true`, 1)+frame("6", "evt_6", "message", `{}`)+frame("7", "evt_7", "tips", `{"amountCents":500}`))
 		default:
-			refuse(w, 404, "account-not-found", `,"retryable":false`)
+			respondProblem(w, 404, "account-not-found", `,"retryable":false`)
 		}
 	})
 	var drops, readies int
@@ -65,7 +65,7 @@ func TestAStreamResumesAfterADropInTheMiddleOfALine(t *testing.T) {
 		}
 		got = append(got, e.ID)
 		if stream.Cursor() != e.Cursor {
-			t.Errorf("the cursor is %s at %s", stream.Cursor(), e.Cursor)
+			t.Errorf("cursor %s at event %s", stream.Cursor(), e.Cursor)
 		}
 	}
 	if strings.Join(got, " ") != "evt_6 evt_7" || !stagedoor.IsProblem(last, stagedoor.CodeAccountNotFound) || stream.Cursor() != "7" {
@@ -74,7 +74,7 @@ func TestAStreamResumesAfterADropInTheMiddleOfALine(t *testing.T) {
 	all := s.requests()
 	for i, want := range []string{"", "6", "6", "7"} {
 		if all[i].header.Get("Last-Event-ID") != want {
-			t.Errorf("connection %d resumed behind %q, want %q", i, all[i].header.Get("Last-Event-ID"), want)
+			t.Errorf("connection %d resumed after %q, want %q", i, all[i].header.Get("Last-Event-ID"), want)
 		}
 	}
 	if all[0].query != "events=message%2Ctips" || all[0].header.Get("Accept") != "text/event-stream" || drops != 3 || readies != 2 {
@@ -85,14 +85,14 @@ func TestAStreamResumesAfterADropInTheMiddleOfALine(t *testing.T) {
 	}
 }
 
-func TestAStreamThatSawNothingResumesWhereItBegan(t *testing.T) {
+func TestStreamWithoutEventsResumesAtItsStart(t *testing.T) {
 	t.Parallel()
 	s := serve(t, stagedoor.Options{}, func(w http.ResponseWriter, _ *http.Request, n int) {
 		if n == 0 {
 			push(w, ready)
 			return
 		}
-		refuse(w, 401, "key-revoked", "")
+		respondProblem(w, 401, "key-revoked", "")
 	})
 	for _, err := range s.client.Stream(t.Context(), stagedoor.StreamOptions{AccountID: "a"}).All() {
 		if !stagedoor.IsProblem(err, stagedoor.CodeKeyRevoked) {
@@ -104,7 +104,7 @@ func TestAStreamThatSawNothingResumesWhereItBegan(t *testing.T) {
 	}
 }
 
-func TestAStreamEndsWithItsProblem(t *testing.T) {
+func TestStreamEndsWithPermanentProblem(t *testing.T) {
 	t.Parallel()
 	s := serve(t, stagedoor.Options{}, func(w http.ResponseWriter, _ *http.Request, n int) {
 		code, again := "server-draining", true
@@ -122,7 +122,7 @@ func TestAStreamEndsWithItsProblem(t *testing.T) {
 	}
 }
 
-func TestAStreamEndsWithItsContextOrItsLoop(t *testing.T) {
+func TestStreamEndsWithContextOrLoop(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -146,17 +146,17 @@ func TestAStreamEndsWithItsContextOrItsLoop(t *testing.T) {
 	}
 }
 
-func TestASilentStreamIsResumed(t *testing.T) {
+func TestSilentStreamReconnects(t *testing.T) {
 	t.Parallel()
 	s := serve(t, stagedoor.Options{}, func(w http.ResponseWriter, r *http.Request, n int) {
 		push(w, ready)
 		if n == 0 {
-			<-r.Context().Done() // as a connection that nobody has told of its end
+			<-r.Context().Done() // a dead connection that was never closed
 			return
 		}
 		push(w, frame("6", "evt_6", "message", `{}`))
 	})
-	stagedoor.Impatient(s.client, 50*time.Millisecond)
+	stagedoor.SetSilence(s.client, 50*time.Millisecond)
 	for e, err := range s.client.Stream(t.Context(), stagedoor.StreamOptions{}).All() {
 		if err != nil || e.ID != "evt_6" {
 			t.Errorf("%v, %v", e, err)
@@ -168,7 +168,7 @@ func TestASilentStreamIsResumed(t *testing.T) {
 	}
 }
 
-func TestEventsHaveTheTypeOfTheirKind(t *testing.T) {
+func TestEventDataHasTheTypeOfItsKind(t *testing.T) {
 	t.Parallel()
 	var e stagedoor.Event
 	text := eventText("evt_1", "message", `{"chatId":"9","message":{"text":"Hi"},"fromUser":{"name":"Jo"}}`)
@@ -190,6 +190,6 @@ func TestEventsHaveTheTypeOfTheirKind(t *testing.T) {
 		}
 	}
 	if err := json.Unmarshal([]byte(eventText("evt_1", "message", `{"chatId":9}`)), &e); err != nil || fmt.Sprintf("%T", e.Data) != "json.RawMessage" {
-		t.Errorf("data that does not fit: %T, %v", e.Data, err)
+		t.Errorf("data of another shape: %T, %v", e.Data, err)
 	}
 }

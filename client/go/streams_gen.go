@@ -8,55 +8,55 @@ import (
 	"time"
 )
 
-// StreamsService has the platform's methods of streams: live streams.
+// StreamsService calls the platform's streams methods: live streams.
 type StreamsService struct{ account *AccountClient }
 
-// StreamsCancelParams is what streams.cancel takes.
+// StreamsCancelParams holds the parameters of streams.cancel.
 type StreamsCancelParams struct {
 	StreamID string `json:"streamId"`
 }
 
-// Cancel is streams.cancel: call off a stream that has not begun. It cannot be undone.
+// Cancel calls streams.cancel: call off a stream that has not begun. It cannot be undone.
 func (s *StreamsService) Cancel(ctx context.Context, params StreamsCancelParams, options ...CallOption) (*CanceledResult, error) {
 	return invoke[CanceledResult](ctx, s.account, method{name: "streams/cancel", repeatable: true}, params, options)
 }
 
-// StreamsGetParams is what streams.get takes.
+// StreamsGetParams holds the parameters of streams.get.
 type StreamsGetParams struct {
 	StreamID string `json:"streamId"`
 }
 
-// Get is streams.get: get one stream.
+// Get calls streams.get: get one stream.
 func (s *StreamsService) Get(ctx context.Context, params StreamsGetParams, options ...CallOption) (*Stream, error) {
 	return invoke[Stream](ctx, s.account, method{name: "streams/get", get: true, repeatable: true}, params, options)
 }
 
-// StreamsGetStatsParams is what streams.getStats takes.
+// StreamsGetStatsParams holds the parameters of streams.getStats.
 type StreamsGetStatsParams struct {
 	StreamID string `json:"streamId"`
 }
 
-// GetStats is streams.getStats: tell how a stream does.
+// GetStats calls streams.getStats: tell how a stream does.
 func (s *StreamsService) GetStats(ctx context.Context, params StreamsGetStatsParams, options ...CallOption) (*StreamStats, error) {
 	return invoke[StreamStats](ctx, s.account, method{name: "streams/getStats", get: true, repeatable: true}, params, options)
 }
 
-// StreamsListParams is what streams.list takes.
+// StreamsListParams holds the parameters of streams.list.
 type StreamsListParams struct {
 	// One of scheduled, live, ended.
 	State string `json:"state,omitzero"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List is streams.list: list the streams that are planned, live or over.
+// List calls streams.list: list the streams that are planned, live or over.
 func (s *StreamsService) List(ctx context.Context, params StreamsListParams, options ...CallOption) (*StreamPage, error) {
 	return invoke[StreamPage](ctx, s.account, method{name: "streams/list", get: true, repeatable: true}, params, options)
 }
 
-// ListAll goes through all pages of List.
+// ListAll iterates over the items of all pages of List.
 func (s *StreamsService) ListAll(ctx context.Context, params StreamsListParams, options ...CallOption) iter.Seq2[Stream, error] {
 	return pages(params.Cursor, func(cursor string) ([]Stream, string, error) {
 		params.Cursor = cursor
@@ -68,21 +68,21 @@ func (s *StreamsService) ListAll(ctx context.Context, params StreamsListParams, 
 	})
 }
 
-// StreamsListCommentsParams is what streams.listComments takes.
+// StreamsListCommentsParams holds the parameters of streams.listComments.
 type StreamsListCommentsParams struct {
 	StreamID string `json:"streamId"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListComments is streams.listComments: list the comments on a stream.
+// ListComments calls streams.listComments: list the comments on a stream.
 func (s *StreamsService) ListComments(ctx context.Context, params StreamsListCommentsParams, options ...CallOption) (*CommentPage, error) {
 	return invoke[CommentPage](ctx, s.account, method{name: "streams/listComments", get: true, repeatable: true}, params, options)
 }
 
-// ListCommentsAll goes through all pages of ListComments.
+// ListCommentsAll iterates over the items of all pages of ListComments.
 func (s *StreamsService) ListCommentsAll(ctx context.Context, params StreamsListCommentsParams, options ...CallOption) iter.Seq2[Comment, error] {
 	return pages(params.Cursor, func(cursor string) ([]Comment, string, error) {
 		params.Cursor = cursor
@@ -94,35 +94,35 @@ func (s *StreamsService) ListCommentsAll(ctx context.Context, params StreamsList
 	})
 }
 
-// StreamsScheduleParams is what streams.schedule takes.
+// StreamsScheduleParams holds the parameters of streams.schedule.
 type StreamsScheduleParams struct {
 	Title string `json:"title"`
 	// A time that has passed means now.
 	StartsAt    time.Time `json:"startsAt"`
 	Description string    `json:"description,omitzero"`
-	// One of fans, everyone, lists. Left out, fans.
+	// One of fans, everyone, lists. Default: fans.
 	Audience     string   `json:"audience,omitzero"`
 	ListIDs      []string `json:"listIds,omitzero"`
 	TipGoalCents int64    `json:"tipGoalCents,omitzero"`
 }
 
-// Schedule is streams.schedule: announce a stream; it begins by itself at its time. It normally causes the event
+// Schedule calls streams.schedule: announce a stream; it begins by itself at its time. Normally causes the event
 // stream.
 func (s *StreamsService) Schedule(ctx context.Context, params StreamsScheduleParams, options ...CallOption) (*Stream, error) {
 	return invoke[Stream](ctx, s.account, method{name: "streams/schedule"}, params, options)
 }
 
-// StreamsStopParams is what streams.stop takes.
+// StreamsStopParams holds the parameters of streams.stop.
 type StreamsStopParams struct {
 	StreamID string `json:"streamId"`
 }
 
-// Stop is streams.stop: end a stream that is live. It cannot be undone. It normally causes the event streamStopped.
+// Stop calls streams.stop: end a stream that is live. It cannot be undone. Normally causes the event streamStopped.
 func (s *StreamsService) Stop(ctx context.Context, params StreamsStopParams, options ...CallOption) (*StoppedResult, error) {
 	return invoke[StoppedResult](ctx, s.account, method{name: "streams/stop", repeatable: true}, params, options)
 }
 
-// StreamsUpdateParams is what streams.update takes.
+// StreamsUpdateParams holds the parameters of streams.update.
 type StreamsUpdateParams struct {
 	StreamID    string    `json:"streamId"`
 	Title       *string   `json:"title,omitzero"`
@@ -130,7 +130,7 @@ type StreamsUpdateParams struct {
 	StartsAt    time.Time `json:"startsAt,omitzero"`
 }
 
-// Update is streams.update: change a stream; its time can be changed until it begins. It normally causes the event
+// Update calls streams.update: change a stream; its time can be changed until it begins. Normally causes the event
 // streamUpdated.
 func (s *StreamsService) Update(ctx context.Context, params StreamsUpdateParams, options ...CallOption) (*Stream, error) {
 	return invoke[Stream](ctx, s.account, method{name: "streams/update", repeatable: true}, params, options)

@@ -7,10 +7,10 @@ import (
 	"net/http"
 )
 
-// TeamService: the people of the organisation, and their browsers.
+// TeamService manages members, invitations and browser sessions.
 type TeamService struct{ client *Client }
 
-// EndSession is DELETE /v1/me/sessions/{sessionId}: sign out a browser.
+// EndSession calls DELETE /v1/me/sessions/{sessionId}: sign out a browser.
 //
 // Calls of the browser that start after the response are refused on every server. Members see their own sessions; a
 // caller with `me:write` sees all sessions of the organisation.
@@ -22,7 +22,7 @@ func (s *TeamService) EndSession(ctx context.Context, sessionID string, options 
 	return do[BrowserSessionEnded](ctx, s.client, c, true, options)
 }
 
-// TeamInviteParams is what team.invite takes.
+// TeamInviteParams holds the parameters of team.invite.
 type TeamInviteParams struct {
 	// The address to invite. Only a user who signs in with this address, verified by the identity provider, can accept.
 	Email string `json:"email"`
@@ -30,7 +30,7 @@ type TeamInviteParams struct {
 	Role string `json:"role"`
 }
 
-// Invite is POST /v1/org/invitations: invite a member.
+// Invite calls POST /v1/org/invitations: invite a member.
 //
 // Creates a link to join the organisation. It works for 7 days; another invitation to the same address replaces it.
 // This service sends no email: send the link yourself. A caller cannot grant a role with more rights than their own.
@@ -42,7 +42,7 @@ func (s *TeamService) Invite(ctx context.Context, params TeamInviteParams, optio
 	return do[InvitationSent](ctx, s.client, c, true, options)
 }
 
-// ListMembers is GET /v1/org/members: list members and invitations.
+// ListMembers calls GET /v1/org/members: list members and invitations.
 //
 // The users who can sign in to the organisation's dashboard, with their roles.
 //
@@ -52,7 +52,7 @@ func (s *TeamService) ListMembers(ctx context.Context, options ...CallOption) (*
 	return do[Team](ctx, s.client, c, false, options)
 }
 
-// ListSessions is GET /v1/me/sessions: list signed-in browsers.
+// ListSessions calls GET /v1/me/sessions: list signed-in browsers.
 //
 // Browsers that are signed in to the dashboard and have opened this organisation. Members see their own sessions; a
 // caller with `me:write` sees all sessions of the organisation.
@@ -63,7 +63,7 @@ func (s *TeamService) ListSessions(ctx context.Context, options ...CallOption) (
 	return do[BrowserSessionList](ctx, s.client, c, false, options)
 }
 
-// RemoveMember is DELETE /v1/org/members/{memberId}: remove a member.
+// RemoveMember calls DELETE /v1/org/members/{memberId}: remove a member.
 //
 // Calls from the member's browsers that start after the response are refused on every server. Keys that the member
 // created belong to the organisation and stay. A caller cannot grant a role with more rights than their own. Only
@@ -75,13 +75,13 @@ func (s *TeamService) RemoveMember(ctx context.Context, memberID string, options
 	return do[MemberRemoved](ctx, s.client, c, true, options)
 }
 
-// TeamUpdateMemberParams is what team.updateMember takes.
+// TeamUpdateMemberParams holds the parameters of team.updateMember.
 type TeamUpdateMemberParams struct {
 	// One of owner, admin, developer, support.
 	Role string `json:"role"`
 }
 
-// UpdateMember is PATCH /v1/org/members/{memberId}: change a member's role.
+// UpdateMember calls PATCH /v1/org/members/{memberId}: change a member's role.
 //
 // The new role applies on every server to calls that start after the response. A caller cannot grant a role with more
 // rights than their own. Only owners can add, change or remove owners.
@@ -92,7 +92,7 @@ func (s *TeamService) UpdateMember(ctx context.Context, memberID string, params 
 	return do[Member](ctx, s.client, c, true, options)
 }
 
-// WithdrawInvitation is DELETE /v1/org/invitations/{invitationId}: withdraw an invitation.
+// WithdrawInvitation calls DELETE /v1/org/invitations/{invitationId}: withdraw an invitation.
 //
 // The link stops working. A caller cannot grant a role with more rights than their own. Only owners can add, change or
 // remove owners.

@@ -7,71 +7,71 @@ import (
 	"iter"
 )
 
-// TrackingLinksService has the platform's methods of trackingLinks: campaign links with click and revenue attribution.
+// TrackingLinksService calls the platform's trackingLinks methods: campaign links with click and revenue attribution.
 type TrackingLinksService struct{ account *AccountClient }
 
-// TrackingLinksCreateParams is what trackingLinks.create takes.
+// TrackingLinksCreateParams holds the parameters of trackingLinks.create.
 type TrackingLinksCreateParams struct {
 	Name string   `json:"name"`
 	Tags []string `json:"tags,omitzero"`
 }
 
-// Create is trackingLinks.create: make a tracking link.
+// Create calls trackingLinks.create: make a tracking link.
 func (s *TrackingLinksService) Create(ctx context.Context, params TrackingLinksCreateParams, options ...CallOption) (*TrackingLink, error) {
 	return invoke[TrackingLink](ctx, s.account, method{name: "trackingLinks/create"}, params, options)
 }
 
-// TrackingLinksDeleteParams is what trackingLinks.delete takes.
+// TrackingLinksDeleteParams holds the parameters of trackingLinks.delete.
 type TrackingLinksDeleteParams struct {
 	LinkID string `json:"linkId"`
 }
 
-// Delete is trackingLinks.delete: delete a tracking link; the fans it brought stay. It cannot be undone.
+// Delete calls trackingLinks.delete: delete a tracking link; the fans it brought stay. It cannot be undone.
 func (s *TrackingLinksService) Delete(ctx context.Context, params TrackingLinksDeleteParams, options ...CallOption) (*DeletedResult, error) {
 	return invoke[DeletedResult](ctx, s.account, method{name: "trackingLinks/delete", repeatable: true}, params, options)
 }
 
-// TrackingLinksGetParams is what trackingLinks.get takes.
+// TrackingLinksGetParams holds the parameters of trackingLinks.get.
 type TrackingLinksGetParams struct {
 	LinkID string `json:"linkId"`
 }
 
-// Get is trackingLinks.get: get one tracking link with what came of it.
+// Get calls trackingLinks.get: get one tracking link with what came of it.
 func (s *TrackingLinksService) Get(ctx context.Context, params TrackingLinksGetParams, options ...CallOption) (*TrackingLink, error) {
 	return invoke[TrackingLink](ctx, s.account, method{name: "trackingLinks/get", get: true, repeatable: true}, params, options)
 }
 
-// TrackingLinksGetStatsParams is what trackingLinks.getStats takes.
+// TrackingLinksGetStatsParams holds the parameters of trackingLinks.getStats.
 type TrackingLinksGetStatsParams struct {
 	LinkID string `json:"linkId"`
 	From   string `json:"from,omitzero"`
 	To     string `json:"to,omitzero"`
 }
 
-// GetStats is trackingLinks.getStats: get what came of a tracking link, in all or in some days.
+// GetStats calls trackingLinks.getStats: get what came of a tracking link, in all or in some days.
 func (s *TrackingLinksService) GetStats(ctx context.Context, params TrackingLinksGetStatsParams, options ...CallOption) (*LinkStats, error) {
 	return invoke[LinkStats](ctx, s.account, method{name: "trackingLinks/getStats", get: true, repeatable: true}, params, options)
 }
 
-// TrackingLinksListParams is what trackingLinks.list takes.
+// TrackingLinksListParams holds the parameters of trackingLinks.list.
 type TrackingLinksListParams struct {
-	// One of active, ended, all. Left out, active.
+	// One of active, ended, all. Default: active.
 	State string `json:"state,omitzero"`
-	// One of newest, clicks, subscribers, revenue. Left out, newest.
+	// One of newest, clicks, subscribers, revenue. Default: newest.
 	Order string `json:"order,omitzero"`
 	Query string `json:"query,omitzero"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List is trackingLinks.list: list the tracking links.
+// List calls trackingLinks.list: list the tracking links.
 func (s *TrackingLinksService) List(ctx context.Context, params TrackingLinksListParams, options ...CallOption) (*TrackingLinkPage, error) {
 	return invoke[TrackingLinkPage](ctx, s.account, method{name: "trackingLinks/list", get: true, repeatable: true}, params, options)
 }
 
-// ListAll goes through all pages of List.
+// ListAll iterates over the items of all pages of List.
 func (s *TrackingLinksService) ListAll(ctx context.Context, params TrackingLinksListParams, options ...CallOption) iter.Seq2[TrackingLink, error] {
 	return pages(params.Cursor, func(cursor string) ([]TrackingLink, string, error) {
 		params.Cursor = cursor
@@ -83,22 +83,23 @@ func (s *TrackingLinksService) ListAll(ctx context.Context, params TrackingLinks
 	})
 }
 
-// TrackingLinksListSpendersParams is what trackingLinks.listSpenders takes.
+// TrackingLinksListSpendersParams holds the parameters of trackingLinks.listSpenders.
 type TrackingLinksListSpendersParams struct {
 	LinkID        string `json:"linkId"`
 	MinSpendCents int64  `json:"minSpendCents,omitzero"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListSpenders is trackingLinks.listSpenders: list the fans of a tracking link who paid, the one who paid most first.
+// ListSpenders calls trackingLinks.listSpenders: list the fans of a tracking link who paid, the one who paid most
+// first.
 func (s *TrackingLinksService) ListSpenders(ctx context.Context, params TrackingLinksListSpendersParams, options ...CallOption) (*FanSpendPage, error) {
 	return invoke[FanSpendPage](ctx, s.account, method{name: "trackingLinks/listSpenders", get: true, repeatable: true}, params, options)
 }
 
-// ListSpendersAll goes through all pages of ListSpenders.
+// ListSpendersAll iterates over the items of all pages of ListSpenders.
 func (s *TrackingLinksService) ListSpendersAll(ctx context.Context, params TrackingLinksListSpendersParams, options ...CallOption) iter.Seq2[FanSpend, error] {
 	return pages(params.Cursor, func(cursor string) ([]FanSpend, string, error) {
 		params.Cursor = cursor
@@ -110,21 +111,21 @@ func (s *TrackingLinksService) ListSpendersAll(ctx context.Context, params Track
 	})
 }
 
-// TrackingLinksListSubscribersParams is what trackingLinks.listSubscribers takes.
+// TrackingLinksListSubscribersParams holds the parameters of trackingLinks.listSubscribers.
 type TrackingLinksListSubscribersParams struct {
 	LinkID string `json:"linkId"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListSubscribers is trackingLinks.listSubscribers: list the fans that a tracking link brought.
+// ListSubscribers calls trackingLinks.listSubscribers: list the fans that a tracking link brought.
 func (s *TrackingLinksService) ListSubscribers(ctx context.Context, params TrackingLinksListSubscribersParams, options ...CallOption) (*FanPage, error) {
 	return invoke[FanPage](ctx, s.account, method{name: "trackingLinks/listSubscribers", get: true, repeatable: true}, params, options)
 }
 
-// ListSubscribersAll goes through all pages of ListSubscribers.
+// ListSubscribersAll iterates over the items of all pages of ListSubscribers.
 func (s *TrackingLinksService) ListSubscribersAll(ctx context.Context, params TrackingLinksListSubscribersParams, options ...CallOption) iter.Seq2[Fan, error] {
 	return pages(params.Cursor, func(cursor string) ([]Fan, string, error) {
 		params.Cursor = cursor
@@ -136,36 +137,36 @@ func (s *TrackingLinksService) ListSubscribersAll(ctx context.Context, params Tr
 	})
 }
 
-// TrackingLinksShareParams is what trackingLinks.share takes.
+// TrackingLinksShareParams holds the parameters of trackingLinks.share.
 type TrackingLinksShareParams struct {
 	LinkID string `json:"linkId"`
 	UserID string `json:"userId"`
 }
 
-// Share is trackingLinks.share: let another user see how a tracking link does.
+// Share calls trackingLinks.share: let another user see how a tracking link does.
 func (s *TrackingLinksService) Share(ctx context.Context, params TrackingLinksShareParams, options ...CallOption) (*SharedResult, error) {
 	return invoke[SharedResult](ctx, s.account, method{name: "trackingLinks/share", repeatable: true}, params, options)
 }
 
-// TrackingLinksUnshareParams is what trackingLinks.unshare takes.
+// TrackingLinksUnshareParams holds the parameters of trackingLinks.unshare.
 type TrackingLinksUnshareParams struct {
 	LinkID string `json:"linkId"`
 	UserID string `json:"userId"`
 }
 
-// Unshare is trackingLinks.unshare: no longer let another user see how a tracking link does. It cannot be undone.
+// Unshare calls trackingLinks.unshare: no longer let another user see how a tracking link does. It cannot be undone.
 func (s *TrackingLinksService) Unshare(ctx context.Context, params TrackingLinksUnshareParams, options ...CallOption) (*SharedResult, error) {
 	return invoke[SharedResult](ctx, s.account, method{name: "trackingLinks/unshare", repeatable: true}, params, options)
 }
 
-// TrackingLinksUpdateParams is what trackingLinks.update takes.
+// TrackingLinksUpdateParams holds the parameters of trackingLinks.update.
 type TrackingLinksUpdateParams struct {
 	LinkID string   `json:"linkId"`
 	Name   *string  `json:"name,omitzero"`
 	Tags   []string `json:"tags,omitzero"`
 }
 
-// Update is trackingLinks.update: change the name or the tags of a tracking link.
+// Update calls trackingLinks.update: change the name or the tags of a tracking link.
 func (s *TrackingLinksService) Update(ctx context.Context, params TrackingLinksUpdateParams, options ...CallOption) (*TrackingLink, error) {
 	return invoke[TrackingLink](ctx, s.account, method{name: "trackingLinks/update", repeatable: true}, params, options)
 }

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// TrialLinksService has the platform's methods of trialLinks: free-trial links.
+// TrialLinksService calls the platform's trialLinks methods: free-trial links.
 type TrialLinksService struct{ account *AccountClient }
 
-// TrialLinksCreateParams is what trialLinks.create takes.
+// TrialLinksCreateParams holds the parameters of trialLinks.create.
 type TrialLinksCreateParams struct {
 	Name         string    `json:"name"`
 	DurationDays int64     `json:"durationDays"`
@@ -20,69 +20,69 @@ type TrialLinksCreateParams struct {
 	Tags         []string  `json:"tags,omitzero"`
 }
 
-// Create is trialLinks.create: make a link that lets people in for some days without paying.
+// Create calls trialLinks.create: make a link that lets people in for some days without paying.
 func (s *TrialLinksService) Create(ctx context.Context, params TrialLinksCreateParams, options ...CallOption) (*TrialLink, error) {
 	return invoke[TrialLink](ctx, s.account, method{name: "trialLinks/create"}, params, options)
 }
 
-// TrialLinksDeleteParams is what trialLinks.delete takes.
+// TrialLinksDeleteParams holds the parameters of trialLinks.delete.
 type TrialLinksDeleteParams struct {
 	LinkID string `json:"linkId"`
 }
 
-// Delete is trialLinks.delete: delete a trial link; the fans it brought stay. It cannot be undone.
+// Delete calls trialLinks.delete: delete a trial link; the fans it brought stay. It cannot be undone.
 func (s *TrialLinksService) Delete(ctx context.Context, params TrialLinksDeleteParams, options ...CallOption) (*DeletedResult, error) {
 	return invoke[DeletedResult](ctx, s.account, method{name: "trialLinks/delete", repeatable: true}, params, options)
 }
 
-// TrialLinksEndParams is what trialLinks.end takes.
+// TrialLinksEndParams holds the parameters of trialLinks.end.
 type TrialLinksEndParams struct {
 	LinkID string `json:"linkId"`
 }
 
-// End is trialLinks.end: end a trial link now; those who claimed it keep their trial. It cannot be undone.
+// End calls trialLinks.end: end a trial link now; those who claimed it keep their trial. It cannot be undone.
 func (s *TrialLinksService) End(ctx context.Context, params TrialLinksEndParams, options ...CallOption) (*TrialLink, error) {
 	return invoke[TrialLink](ctx, s.account, method{name: "trialLinks/end", repeatable: true}, params, options)
 }
 
-// TrialLinksGetParams is what trialLinks.get takes.
+// TrialLinksGetParams holds the parameters of trialLinks.get.
 type TrialLinksGetParams struct {
 	LinkID string `json:"linkId"`
 }
 
-// Get is trialLinks.get: get one trial link with what came of it.
+// Get calls trialLinks.get: get one trial link with what came of it.
 func (s *TrialLinksService) Get(ctx context.Context, params TrialLinksGetParams, options ...CallOption) (*TrialLink, error) {
 	return invoke[TrialLink](ctx, s.account, method{name: "trialLinks/get", get: true, repeatable: true}, params, options)
 }
 
-// TrialLinksGetStatsParams is what trialLinks.getStats takes.
+// TrialLinksGetStatsParams holds the parameters of trialLinks.getStats.
 type TrialLinksGetStatsParams struct {
 	LinkID string `json:"linkId"`
 	From   string `json:"from,omitzero"`
 	To     string `json:"to,omitzero"`
 }
 
-// GetStats is trialLinks.getStats: get what came of a trial link, in all or in some days.
+// GetStats calls trialLinks.getStats: get what came of a trial link, in all or in some days.
 func (s *TrialLinksService) GetStats(ctx context.Context, params TrialLinksGetStatsParams, options ...CallOption) (*LinkStats, error) {
 	return invoke[LinkStats](ctx, s.account, method{name: "trialLinks/getStats", get: true, repeatable: true}, params, options)
 }
 
-// TrialLinksListParams is what trialLinks.list takes.
+// TrialLinksListParams holds the parameters of trialLinks.list.
 type TrialLinksListParams struct {
-	// One of active, ended, all. Left out, active.
+	// One of active, ended, all. Default: active.
 	State string `json:"state,omitzero"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List is trialLinks.list: list the trial links, the newest first.
+// List calls trialLinks.list: list the trial links, the newest first.
 func (s *TrialLinksService) List(ctx context.Context, params TrialLinksListParams, options ...CallOption) (*TrialLinkPage, error) {
 	return invoke[TrialLinkPage](ctx, s.account, method{name: "trialLinks/list", get: true, repeatable: true}, params, options)
 }
 
-// ListAll goes through all pages of List.
+// ListAll iterates over the items of all pages of List.
 func (s *TrialLinksService) ListAll(ctx context.Context, params TrialLinksListParams, options ...CallOption) iter.Seq2[TrialLink, error] {
 	return pages(params.Cursor, func(cursor string) ([]TrialLink, string, error) {
 		params.Cursor = cursor
@@ -94,22 +94,22 @@ func (s *TrialLinksService) ListAll(ctx context.Context, params TrialLinksListPa
 	})
 }
 
-// TrialLinksListSpendersParams is what trialLinks.listSpenders takes.
+// TrialLinksListSpendersParams holds the parameters of trialLinks.listSpenders.
 type TrialLinksListSpendersParams struct {
 	LinkID        string `json:"linkId"`
 	MinSpendCents int64  `json:"minSpendCents,omitzero"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListSpenders is trialLinks.listSpenders: list the fans of a trial link who paid, the one who paid most first.
+// ListSpenders calls trialLinks.listSpenders: list the fans of a trial link who paid, the one who paid most first.
 func (s *TrialLinksService) ListSpenders(ctx context.Context, params TrialLinksListSpendersParams, options ...CallOption) (*FanSpendPage, error) {
 	return invoke[FanSpendPage](ctx, s.account, method{name: "trialLinks/listSpenders", get: true, repeatable: true}, params, options)
 }
 
-// ListSpendersAll goes through all pages of ListSpenders.
+// ListSpendersAll iterates over the items of all pages of ListSpenders.
 func (s *TrialLinksService) ListSpendersAll(ctx context.Context, params TrialLinksListSpendersParams, options ...CallOption) iter.Seq2[FanSpend, error] {
 	return pages(params.Cursor, func(cursor string) ([]FanSpend, string, error) {
 		params.Cursor = cursor
@@ -121,21 +121,21 @@ func (s *TrialLinksService) ListSpendersAll(ctx context.Context, params TrialLin
 	})
 }
 
-// TrialLinksListSubscribersParams is what trialLinks.listSubscribers takes.
+// TrialLinksListSubscribersParams holds the parameters of trialLinks.listSubscribers.
 type TrialLinksListSubscribersParams struct {
 	LinkID string `json:"linkId"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListSubscribers is trialLinks.listSubscribers: list the fans that a trial link brought.
+// ListSubscribers calls trialLinks.listSubscribers: list the fans that a trial link brought.
 func (s *TrialLinksService) ListSubscribers(ctx context.Context, params TrialLinksListSubscribersParams, options ...CallOption) (*FanPage, error) {
 	return invoke[FanPage](ctx, s.account, method{name: "trialLinks/listSubscribers", get: true, repeatable: true}, params, options)
 }
 
-// ListSubscribersAll goes through all pages of ListSubscribers.
+// ListSubscribersAll iterates over the items of all pages of ListSubscribers.
 func (s *TrialLinksService) ListSubscribersAll(ctx context.Context, params TrialLinksListSubscribersParams, options ...CallOption) iter.Seq2[Fan, error] {
 	return pages(params.Cursor, func(cursor string) ([]Fan, string, error) {
 		params.Cursor = cursor
@@ -147,36 +147,36 @@ func (s *TrialLinksService) ListSubscribersAll(ctx context.Context, params Trial
 	})
 }
 
-// TrialLinksShareParams is what trialLinks.share takes.
+// TrialLinksShareParams holds the parameters of trialLinks.share.
 type TrialLinksShareParams struct {
 	LinkID string `json:"linkId"`
 	UserID string `json:"userId"`
 }
 
-// Share is trialLinks.share: let another user see how a trial link does.
+// Share calls trialLinks.share: let another user see how a trial link does.
 func (s *TrialLinksService) Share(ctx context.Context, params TrialLinksShareParams, options ...CallOption) (*SharedResult, error) {
 	return invoke[SharedResult](ctx, s.account, method{name: "trialLinks/share", repeatable: true}, params, options)
 }
 
-// TrialLinksUnshareParams is what trialLinks.unshare takes.
+// TrialLinksUnshareParams holds the parameters of trialLinks.unshare.
 type TrialLinksUnshareParams struct {
 	LinkID string `json:"linkId"`
 	UserID string `json:"userId"`
 }
 
-// Unshare is trialLinks.unshare: no longer let another user see how a trial link does. It cannot be undone.
+// Unshare calls trialLinks.unshare: no longer let another user see how a trial link does. It cannot be undone.
 func (s *TrialLinksService) Unshare(ctx context.Context, params TrialLinksUnshareParams, options ...CallOption) (*SharedResult, error) {
 	return invoke[SharedResult](ctx, s.account, method{name: "trialLinks/unshare", repeatable: true}, params, options)
 }
 
-// TrialLinksUpdateParams is what trialLinks.update takes.
+// TrialLinksUpdateParams holds the parameters of trialLinks.update.
 type TrialLinksUpdateParams struct {
 	LinkID string   `json:"linkId"`
 	Name   *string  `json:"name,omitzero"`
 	Tags   []string `json:"tags,omitzero"`
 }
 
-// Update is trialLinks.update: change the name or the tags of a trial link.
+// Update calls trialLinks.update: change the name or the tags of a trial link.
 func (s *TrialLinksService) Update(ctx context.Context, params TrialLinksUpdateParams, options ...CallOption) (*TrialLink, error) {
 	return invoke[TrialLink](ctx, s.account, method{name: "trialLinks/update", repeatable: true}, params, options)
 }

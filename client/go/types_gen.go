@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// AbortedResult: says what became of it.
+// AbortedResult is the confirmation of a call.
 type AbortedResult struct {
 	Aborted bool `json:"aborted"`
 }
 
-// Account: a creator's account that is connected.
+// Account is a connected creator account.
 type Account struct {
 	AvatarURL   *string   `json:"avatarUrl"`
 	CreatedAt   time.Time `json:"createdAt"`
@@ -47,7 +47,7 @@ type Account struct {
 	Username   string `json:"username"`
 }
 
-// AccountChallengeRequiredData: what is in the event account.challenge_required.
+// AccountChallengeRequiredData is the data of the event account.challenge_required.
 type AccountChallengeRequiredData struct {
 	AttemptID  string     `json:"attemptId"`
 	State      string     `json:"state"`
@@ -57,13 +57,13 @@ type AccountChallengeRequiredData struct {
 	ExpiresAt  *time.Time `json:"expires_at"`
 }
 
-// AccountConnectedData: what is in the event account.connected.
+// AccountConnectedData is the data of the event account.connected.
 type AccountConnectedData struct {
 	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may come.
+	// may follow.
 	From string `json:"from"`
 	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may come.
+	// may follow.
 	To         string  `json:"to"`
 	Reason     *string `json:"reason"`
 	UserAction string  `json:"userAction"`
@@ -72,7 +72,7 @@ type AccountConnectedData struct {
 	Kind       string  `json:"kind"`
 }
 
-// AccountDefaults: the limits of every account, unless it has its own.
+// AccountDefaults is the limits of an account that has none of its own.
 type AccountDefaults struct {
 	ReadPerMinute int64 `json:"readPerMinute"`
 	// When the full limits of every account are available again at the latest, in Unix seconds.
@@ -80,32 +80,32 @@ type AccountDefaults struct {
 	WritePerMinute int64 `json:"writePerMinute"`
 }
 
-// AccountDegradedData: what is in the event account.degraded.
+// AccountDegradedData is the data of the event account.degraded.
 type AccountDegradedData struct {
 	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may come.
+	// may follow.
 	From string `json:"from"`
 	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may come.
+	// may follow.
 	To         string  `json:"to"`
 	Reason     *string `json:"reason"`
 	UserAction string  `json:"userAction"`
 	SinceSec   int64   `json:"sinceSec"`
 }
 
-// AccountDisconnected: says that an account was disconnected.
+// AccountDisconnected is the result of disconnecting an account.
 type AccountDisconnected struct {
 	Deleted bool   `json:"deleted"`
 	ID      string `json:"id"`
 }
 
-// AccountDisconnectedData: what is in the event account.disconnected.
+// AccountDisconnectedData is the data of the event account.disconnected.
 type AccountDisconnectedData struct {
 	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may come.
+	// may follow.
 	From string `json:"from"`
 	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may come.
+	// may follow.
 	To         string  `json:"to"`
 	Reason     *string `json:"reason"`
 	UserAction string  `json:"userAction"`
@@ -116,7 +116,7 @@ type AccountDisconnectedData struct {
 	PurgedAt time.Time  `json:"purgedAt"`
 }
 
-// AccountPage: a page of a list: Account.
+// AccountPage is a page of Account items.
 type AccountPage struct {
 	// In the order in which they were first connected, unless order is set.
 	Accounts []ListedAccount `json:"accounts"`
@@ -127,13 +127,13 @@ type AccountPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// AccountPausedData: what is in the event account.paused.
+// AccountPausedData is the data of the event account.paused.
 type AccountPausedData struct {
 	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may come.
+	// may follow.
 	From string `json:"from"`
 	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may come.
+	// may follow.
 	To         string  `json:"to"`
 	Reason     *string `json:"reason"`
 	UserAction string  `json:"userAction"`
@@ -141,39 +141,39 @@ type AccountPausedData struct {
 	By EventActor `json:"by"`
 }
 
-// AccountReauthenticatingData: what is in the event account.reauthenticating.
+// AccountReauthenticatingData is the data of the event account.reauthenticating.
 type AccountReauthenticatingData struct {
 	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may come.
+	// may follow.
 	From string `json:"from"`
 	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may come.
+	// may follow.
 	To         string  `json:"to"`
 	Reason     *string `json:"reason"`
 	UserAction string  `json:"userAction"`
 	AttemptID  *string `json:"attemptId"`
 }
 
-// AccountReconnectRequiredData: what is in the event account.reconnect_required.
+// AccountReconnectRequiredData is the data of the event account.reconnect_required.
 type AccountReconnectRequiredData struct {
 	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may come.
+	// may follow.
 	From string `json:"from"`
 	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may come.
+	// may follow.
 	To         string  `json:"to"`
 	Reason     *string `json:"reason"`
 	UserAction string  `json:"userAction"`
 	ConnectURL *string `json:"connectUrl"`
 }
 
-// AccountReconnectedData: what is in the event account.reconnected.
+// AccountReconnectedData is the data of the event account.reconnected.
 type AccountReconnectedData struct {
 	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may come.
+	// may follow.
 	From string `json:"from"`
 	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may come.
+	// may follow.
 	To         string  `json:"to"`
 	Reason     *string `json:"reason"`
 	UserAction string  `json:"userAction"`
@@ -182,26 +182,26 @@ type AccountReconnectedData struct {
 	DownForSec int64   `json:"downForSec"`
 }
 
-// AccountRecoveredData: what is in the event account.recovered.
+// AccountRecoveredData is the data of the event account.recovered.
 type AccountRecoveredData struct {
 	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may come.
+	// may follow.
 	From string `json:"from"`
 	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may come.
+	// may follow.
 	To         string  `json:"to"`
 	Reason     *string `json:"reason"`
 	UserAction string  `json:"userAction"`
 	SinceSec   int64   `json:"sinceSec"`
 }
 
-// AccountRestrictedData: what is in the event account.restricted.
+// AccountRestrictedData is the data of the event account.restricted.
 type AccountRestrictedData struct {
 	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may come.
+	// may follow.
 	From string `json:"from"`
 	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may come.
+	// may follow.
 	To              string  `json:"to"`
 	Reason          *string `json:"reason"`
 	UserAction      string  `json:"userAction"`
@@ -209,13 +209,13 @@ type AccountRestrictedData struct {
 	UpstreamMessage *string `json:"upstreamMessage"`
 }
 
-// AccountResumedData: what is in the event account.resumed.
+// AccountResumedData is the data of the event account.resumed.
 type AccountResumedData struct {
 	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may come.
+	// may follow.
 	From string `json:"from"`
 	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may come.
+	// may follow.
 	To         string  `json:"to"`
 	Reason     *string `json:"reason"`
 	UserAction string  `json:"userAction"`
@@ -223,13 +223,13 @@ type AccountResumedData struct {
 	By EventActor `json:"by"`
 }
 
-// AccountSessionExpiringData: what is in the event account.session_expiring.
+// AccountSessionExpiringData is the data of the event account.session_expiring.
 type AccountSessionExpiringData struct {
 	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may come.
+	// may follow.
 	From string `json:"from"`
 	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may come.
+	// may follow.
 	To               string    `json:"to"`
 	Reason           *string   `json:"reason"`
 	UserAction       string    `json:"userAction"`
@@ -237,20 +237,20 @@ type AccountSessionExpiringData struct {
 	DaysLeft         int64     `json:"daysLeft"`
 }
 
-// AccountUpdatedData: what is in the event account.updated.
+// AccountUpdatedData is the data of the event account.updated.
 type AccountUpdatedData struct {
 	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may come.
+	// may follow.
 	From string `json:"from"`
 	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may come.
+	// may follow.
 	To         string   `json:"to"`
 	Reason     *string  `json:"reason"`
 	UserAction string   `json:"userAction"`
 	Changes    []string `json:"changes"`
 }
 
-// AccountUsage: how many accounts there are.
+// AccountUsage is the number of accounts and its limit.
 type AccountUsage struct {
 	// The number of accounts in each state. States without accounts are omitted.
 	ByState   map[string]int64 `json:"byState"`
@@ -259,13 +259,13 @@ type AccountUsage struct {
 	Limit int64 `json:"limit"`
 }
 
-// AccountWebhook: how an account's webhook is doing.
+// AccountWebhook is the health of an account's webhook.
 type AccountWebhook struct {
 	// One of healthy, failing, paused, disabled.
 	State string `json:"state"`
 }
 
-// AccountWindows: what is left of an account's limits.
+// AccountWindows is the remaining limits of an account.
 type AccountWindows struct {
 	// Read calls per minute.
 	Read UsageWindow `json:"read"`
@@ -273,7 +273,7 @@ type AccountWindows struct {
 	Write UsageWindow `json:"write"`
 }
 
-// Attempt: an attempt to connect an account.
+// Attempt is an attempt to connect an account.
 type Attempt struct {
 	// The account. Null until the state is completed_success.
 	AccountID          *string    `json:"account_id"`
@@ -322,7 +322,7 @@ type Attempt struct {
 	VerificationPageURL *string `json:"verification_page_url"`
 }
 
-// AttemptFailure: why an attempt failed.
+// AttemptFailure is the reason why an attempt failed.
 type AttemptFailure struct {
 	Code            string  `json:"code"`
 	Message         string  `json:"message"`
@@ -332,20 +332,20 @@ type AttemptFailure struct {
 	UpstreamMessage *string `json:"upstream_message"`
 }
 
-// AttemptPage: a page of a list: Attempt.
+// AttemptPage is a page of Attempt items.
 type AttemptPage struct {
 	Attempts   []Attempt `json:"attempts"`
 	NextCursor *string   `json:"nextCursor"`
 }
 
-// AttemptUsage: how many attempts to connect there were.
+// AttemptUsage is the number of connect attempts.
 type AttemptUsage struct {
 	Failed    int64 `json:"failed"`
 	Started   int64 `json:"started"`
 	Succeeded int64 `json:"succeeded"`
 }
 
-// AuditActor: who did something.
+// AuditActor is the person or key that did something.
 type AuditActor struct {
 	ID string `json:"id"`
 	// One of key, operator, system, creator, member.
@@ -353,7 +353,7 @@ type AuditActor struct {
 	Label string `json:"label"`
 }
 
-// AuditEntry: something that was done in the organisation.
+// AuditEntry is an action in the organisation.
 type AuditEntry struct {
 	Action string     `json:"action"`
 	Actor  AuditActor `json:"actor"`
@@ -370,7 +370,7 @@ type AuditEntry struct {
 	Target string `json:"target"`
 }
 
-// AuditPage: a page of a list: Audit.
+// AuditPage is a page of Audit items.
 type AuditPage struct {
 	// Newest first.
 	Entries []AuditEntry `json:"entries"`
@@ -378,13 +378,13 @@ type AuditPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// AutoRenewChangedData: what is in the event autoRenewChanged.
+// AutoRenewChangedData is the data of the event autoRenewChanged.
 type AutoRenewChangedData struct {
 	User      User `json:"user"`
 	AutoRenew bool `json:"autoRenew"`
 }
 
-// Balance: money that the creator has on the platform.
+// Balance is the creator's money on the platform.
 type Balance struct {
 	AvailableCents int64  `json:"availableCents"`
 	PendingCents   int64  `json:"pendingCents"`
@@ -392,7 +392,7 @@ type Balance struct {
 	MinPayoutCents int64  `json:"minPayoutCents"`
 }
 
-// Banner: what the operators of the service have to say to everybody.
+// Banner is a message from the operators of the service to all customers.
 type Banner struct {
 	// One of info, warning, critical.
 	Level string `json:"level"`
@@ -401,19 +401,19 @@ type Banner struct {
 	URL *string `json:"url"`
 }
 
-// BlockedResult: says what became of it.
+// BlockedResult is the confirmation of a call.
 type BlockedResult struct {
 	Blocked bool `json:"blocked"`
 }
 
-// BrowserPerson: who is signed in.
+// BrowserPerson is the person who is signed in.
 type BrowserPerson struct {
 	Email string `json:"email"`
 	// operator for an operator of the service, whose reason is in the audit log.
 	ID string `json:"id"`
 }
 
-// BrowserSession: a browser that is signed in to the dashboard.
+// BrowserSession is a browser that is signed in to the dashboard.
 type BrowserSession struct {
 	CreatedAt time.Time `json:"createdAt"`
 	// True for the browser that makes this call.
@@ -427,19 +427,19 @@ type BrowserSession struct {
 	UserAgent  string        `json:"userAgent"`
 }
 
-// BrowserSessionEnded: says that a browser was signed out.
+// BrowserSessionEnded is the result of signing a browser out.
 type BrowserSessionEnded struct {
 	Ended bool   `json:"ended"`
 	ID    string `json:"id"`
 }
 
-// BrowserSessionList: browsers that are signed in.
+// BrowserSessionList is the browsers that are signed in.
 type BrowserSessionList struct {
 	// Newest first.
 	Sessions []BrowserSession `json:"sessions"`
 }
 
-// Bundle: a subscription of several months at a discount.
+// Bundle is a subscription for several months at a discount.
 type Bundle struct {
 	ID         string `json:"id"`
 	Months     int64  `json:"months"`
@@ -447,14 +447,14 @@ type Bundle struct {
 	PriceCents int64  `json:"priceCents"`
 }
 
-// BundlePage: a page of a list: Bundle.
+// BundlePage is a page of Bundle items.
 type BundlePage struct {
 	Items      []Bundle `json:"items"`
 	NextCursor *string  `json:"nextCursor"`
 	HasMore    bool     `json:"hasMore"`
 }
 
-// CallUsage: how many calls were made.
+// CallUsage is the number of calls.
 type CallUsage struct {
 	Failed int64 `json:"failed"`
 	// Calls refused by a limit. They do not count towards any limit.
@@ -467,12 +467,12 @@ type CallUsage struct {
 	Write int64 `json:"write"`
 }
 
-// CanceledResult: says what became of it.
+// CanceledResult is the confirmation of a call.
 type CanceledResult struct {
 	Canceled bool `json:"canceled"`
 }
 
-// Chargeback: a payment that was taken back.
+// Chargeback is a payment that was charged back.
 type Chargeback struct {
 	ID            string    `json:"id"`
 	TransactionID string    `json:"transactionId"`
@@ -481,19 +481,19 @@ type Chargeback struct {
 	CreatedAt     time.Time `json:"createdAt"`
 }
 
-// ChargebackData: what is in the event chargeback.
+// ChargebackData is the data of the event chargeback.
 type ChargebackData struct {
 	Chargeback Chargeback `json:"chargeback"`
 }
 
-// ChargebackPage: a page of a list: Chargeback.
+// ChargebackPage is a page of Chargeback items.
 type ChargebackPage struct {
 	Items      []Chargeback `json:"items"`
 	NextCursor *string      `json:"nextCursor"`
 	HasMore    bool         `json:"hasMore"`
 }
 
-// Chat: a conversation with one person.
+// Chat is a conversation with one person.
 type Chat struct {
 	ID               string    `json:"id"`
 	User             User      `json:"user"`
@@ -507,25 +507,25 @@ type Chat struct {
 	UpdatedAt        time.Time `json:"updatedAt"`
 }
 
-// ChatPage: a page of a list: Chat.
+// ChatPage is a page of Chat items.
 type ChatPage struct {
 	Items      []Chat  `json:"items"`
 	NextCursor *string `json:"nextCursor"`
 	HasMore    bool    `json:"hasMore"`
 }
 
-// ChatReadData: what is in the event chatRead.
+// ChatReadData is the data of the event chatRead.
 type ChatReadData struct {
 	ChatID *string `json:"chatId"`
 	All    bool    `json:"all"`
 }
 
-// ChatsMarkAllReadResult: how many chats were marked as read.
+// ChatsMarkAllReadResult is the number of chats that were marked as read.
 type ChatsMarkAllReadResult struct {
 	Count int64 `json:"count"`
 }
 
-// Comment: a comment on a post or a live stream.
+// Comment is a comment on a post or a live stream.
 type Comment struct {
 	ID string `json:"id"`
 	// the post, or the stream
@@ -539,14 +539,14 @@ type Comment struct {
 	CreatedAt time.Time `json:"createdAt"`
 }
 
-// CommentPage: a page of a list: Comment.
+// CommentPage is a page of Comment items.
 type CommentPage struct {
 	Items      []Comment `json:"items"`
 	NextCursor *string   `json:"nextCursor"`
 	HasMore    bool      `json:"hasMore"`
 }
 
-// ConnectFlow: a way to connect an account.
+// ConnectFlow is a method to connect an account.
 type ConnectFlow struct {
 	Enabled        bool               `json:"enabled"`
 	Fields         []ConnectFlowField `json:"fields"`
@@ -555,7 +555,7 @@ type ConnectFlow struct {
 	ProxyCountries []string           `json:"proxy_countries"`
 }
 
-// ConnectFlowField: something that a way to connect asks for.
+// ConnectFlowField is an input of a connect method.
 type ConnectFlowField struct {
 	ID        string `json:"id"`
 	MaxLength int64  `json:"max_length"`
@@ -565,12 +565,12 @@ type ConnectFlowField struct {
 	Type string `json:"type"`
 }
 
-// ConnectFlowList: ways to connect an account.
+// ConnectFlowList is the methods to connect an account.
 type ConnectFlowList struct {
 	Flows []ConnectFlow `json:"flows"`
 }
 
-// ConnectFunnel: how far creators come when they connect.
+// ConnectFunnel is the number of creators who reached each step of connecting.
 type ConnectFunnel struct {
 	// The same by connect method: credentials, mobile_app, cookie, curl.
 	ByMethod map[string]ConnectFunnelMethod `json:"byMethod"`
@@ -592,7 +592,7 @@ type ConnectFunnel struct {
 	Until  time.Time `json:"until"`
 }
 
-// ConnectFunnelMethod: the same for one way to connect.
+// ConnectFunnelMethod is the funnel of one connect method.
 type ConnectFunnelMethod struct {
 	Challenge   int64 `json:"challenge"`
 	Connected   int64 `json:"connected"`
@@ -600,7 +600,7 @@ type ConnectFunnelMethod struct {
 	Failed      int64 `json:"failed"`
 }
 
-// ConnectPage: how the pages look that creators see.
+// ConnectPage is the appearance of the pages on which creators connect.
 type ConnectPage struct {
 	// Origins that may embed pages of attempts, and of sessions without allowed_origins.
 	AllowedOrigins []string `json:"allowed_origins"`
@@ -614,7 +614,7 @@ type ConnectPage struct {
 	Scheme string `json:"scheme"`
 }
 
-// ConnectSession: a link by which a creator connects on a page of ours.
+// ConnectSession is a link to a hosted page on which a creator connects.
 type ConnectSession struct {
 	AccountID *string `json:"account_id"`
 	// The ids of the creator's attempts.
@@ -638,7 +638,7 @@ type ConnectSession struct {
 	URL *string `json:"url"`
 }
 
-// ConnectSessionFinishedData: what is in the event connect.session_finished.
+// ConnectSessionFinishedData is the data of the event connect.session_finished.
 type ConnectSessionFinishedData struct {
 	SessionID string `json:"sessionId"`
 	// One of success, exited, expired.
@@ -648,7 +648,7 @@ type ConnectSessionFinishedData struct {
 	ReferenceID string   `json:"referenceId"`
 }
 
-// ConnectSessionPage: a page of a list: ConnectSession.
+// ConnectSessionPage is a page of ConnectSession items.
 type ConnectSessionPage struct {
 	// Null on the last page.
 	NextCursor *string `json:"nextCursor"`
@@ -656,7 +656,7 @@ type ConnectSessionPage struct {
 	Sessions []ConnectSession `json:"sessions"`
 }
 
-// Cookie is a cookie of the platform's.
+// Cookie is a cookie of the platform.
 type Cookie struct {
 	// Default: the platform's own domain.
 	Domain string `json:"domain,omitzero"`
@@ -673,7 +673,7 @@ type Cookie struct {
 	Value  string `json:"value"`
 }
 
-// CountryStats: visitors and fans of one country.
+// CountryStats is the visitors and fans from one country.
 type CountryStats struct {
 	Country string `json:"country"`
 	// at the end of the days
@@ -683,7 +683,7 @@ type CountryStats struct {
 	NetCents          int64 `json:"netCents"`
 }
 
-// Counts: unread counters.
+// Counts is the unread counters.
 type Counts struct {
 	Chats         int64 `json:"chats"`
 	PriorityChats int64 `json:"priorityChats"`
@@ -692,7 +692,7 @@ type Counts struct {
 	Queue         int64 `json:"queue"`
 }
 
-// CurlAttempt: an attempt to connect, with what was found in the command.
+// CurlAttempt is a connect attempt, with what was found in the cURL command.
 type CurlAttempt struct {
 	// The account. Null until the state is completed_success.
 	AccountID          *string    `json:"account_id"`
@@ -743,7 +743,7 @@ type CurlAttempt struct {
 	VerificationPageURL *string `json:"verification_page_url"`
 }
 
-// CurlExtract: what was found in a copied command.
+// CurlExtract is the session that was found in a cURL command.
 type CurlExtract struct {
 	// Names of the cookies that will be used.
 	Cookies []string `json:"cookies"`
@@ -753,12 +753,12 @@ type CurlExtract struct {
 	Missing []string `json:"missing"`
 }
 
-// DeletedResult: says what became of it.
+// DeletedResult is the confirmation of a call.
 type DeletedResult struct {
 	Deleted bool `json:"deleted"`
 }
 
-// Delivery: one try to deliver an event to a webhook.
+// Delivery is an attempt to deliver an event to a webhook.
 type Delivery struct {
 	AccountID string `json:"accountId"`
 	// When the attempt ended.
@@ -786,7 +786,7 @@ type Delivery struct {
 	Status int64 `json:"status"`
 }
 
-// DeliveryPage: a page of a list: Delivery.
+// DeliveryPage is a page of Delivery items.
 type DeliveryPage struct {
 	// Newest first.
 	Deliveries []Delivery `json:"deliveries"`
@@ -794,13 +794,13 @@ type DeliveryPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// Discount: a discount for one fan.
+// Discount is a discount for one fan.
 type Discount struct {
 	Percent   int64      `json:"percent"`
 	ExpiresAt *time.Time `json:"expiresAt"`
 }
 
-// Draft: a post or message that was saved for later.
+// Draft is a post or message that was saved for later.
 type Draft struct {
 	ID         string    `json:"id"`
 	Kind       string    `json:"kind"`
@@ -810,7 +810,7 @@ type Draft struct {
 	CreatedAt  time.Time `json:"createdAt"`
 }
 
-// DraftAutomation: how drafts are published by themselves.
+// DraftAutomation is the settings that publish drafts automatically.
 type DraftAutomation struct {
 	Kind          string     `json:"kind"`
 	Enabled       bool       `json:"enabled"`
@@ -819,21 +819,21 @@ type DraftAutomation struct {
 	NextAt        *time.Time `json:"nextAt"`
 }
 
-// DraftPage: a page of a list: Draft.
+// DraftPage is a page of Draft items.
 type DraftPage struct {
 	Items      []Draft `json:"items"`
 	NextCursor *string `json:"nextCursor"`
 	HasMore    bool    `json:"hasMore"`
 }
 
-// EarningsGetChargebackRatioResult: how much of what was paid was taken back.
+// EarningsGetChargebackRatioResult is the share of payments that were charged back.
 type EarningsGetChargebackRatioResult struct {
 	Ratio float64 `json:"ratio"`
 	Count int64   `json:"count"`
 	Total int64   `json:"total"`
 }
 
-// ErrorGroup: requests that went wrong in the same way.
+// ErrorGroup: failed requests with the same error code and method.
 type ErrorGroup struct {
 	// The number of affected accounts.
 	Accounts int64 `json:"accounts"`
@@ -854,7 +854,7 @@ type ErrorGroup struct {
 	Status    int64 `json:"status"`
 }
 
-// ErrorGroupList: what goes wrong, by kind.
+// ErrorGroupList: failed requests, grouped by error.
 type ErrorGroupList struct {
 	// Most frequent first.
 	Errors []ErrorGroup `json:"errors"`
@@ -867,7 +867,7 @@ type EventActor struct {
 	Label string `json:"label"`
 }
 
-// EventMeta: where an event stands, and whose it is.
+// EventMeta is the position and origin of an event.
 type EventMeta struct {
 	// One of durable, ephemeral.
 	Class string `json:"class"`
@@ -886,7 +886,7 @@ type EventMeta struct {
 	UpstreamAt *time.Time `json:"upstreamAt"`
 }
 
-// EventPage: a page of a list: Event.
+// EventPage is a page of Event items.
 type EventPage struct {
 	// Oldest first.
 	Events []Event `json:"events"`
@@ -896,7 +896,7 @@ type EventPage struct {
 	NextCursor string `json:"nextCursor"`
 }
 
-// EventToken: a token with which a browser follows an account's events.
+// EventToken is a token with which a browser follows an account's events.
 type EventToken struct {
 	// The token must be used before this time, 60 seconds from now.
 	ExpiresAt time.Time `json:"expiresAt"`
@@ -904,7 +904,7 @@ type EventToken struct {
 	Token string `json:"token"`
 }
 
-// EventUsage: how many events there were.
+// EventUsage is the number of events.
 type EventUsage struct {
 	// Deliveries that receivers accepted.
 	Delivered int64 `json:"delivered"`
@@ -916,17 +916,17 @@ type EventUsage struct {
 	Streamed int64 `json:"streamed"`
 }
 
-// FailureCount: how often attempts failed for a reason.
+// FailureCount is the number of attempts that failed for one reason.
 type FailureCount struct {
 	Count int64 `json:"count"`
 	// The failure code, as in attempts.
 	Reason string `json:"reason"`
 }
 
-// Fan: somebody who subscribes, or did.
+// Fan is a current or former subscriber.
 type Fan struct {
 	User User `json:"user"`
-	// One of active, expired; others may come.
+	// One of active, expired; others may follow.
 	Status          string     `json:"status"`
 	SubscribedAt    time.Time  `json:"subscribedAt"`
 	ExpiresAt       *time.Time `json:"expiresAt"`
@@ -940,20 +940,20 @@ type Fan struct {
 	Source          FanSource  `json:"source"`
 }
 
-// FanPage: a page of a list: Fan.
+// FanPage is a page of Fan items.
 type FanPage struct {
 	Items      []Fan   `json:"items"`
 	NextCursor *string `json:"nextCursor"`
 	HasMore    bool    `json:"hasMore"`
 }
 
-// FanSource: by which way a fan came.
+// FanSource: where a fan came from.
 type FanSource struct {
 	Kind   string  `json:"kind"`
 	LinkID *string `json:"linkId"`
 }
 
-// FanSpend: what a fan has paid.
+// FanSpend is the amounts that a fan has paid.
 type FanSpend struct {
 	User               User   `json:"user"`
 	TotalCents         int64  `json:"totalCents"`
@@ -966,35 +966,35 @@ type FanSpend struct {
 	To                 string `json:"to"`
 }
 
-// FanSpendPage: a page of a list: FanSpend.
+// FanSpendPage is a page of FanSpend items.
 type FanSpendPage struct {
 	Items      []FanSpend `json:"items"`
 	NextCursor *string    `json:"nextCursor"`
 	HasMore    bool       `json:"hasMore"`
 }
 
-// FansClearNoteResult: the note, which is gone.
+// FansClearNoteResult is the result of deleting the note on a fan.
 type FansClearNoteResult struct {
 	Note json.RawMessage `json:"note"`
 }
 
-// FansGetNoteResult: the creator's note on a fan.
+// FansGetNoteResult is the creator's note on a fan.
 type FansGetNoteResult struct {
 	Note      *string    `json:"note"`
 	UpdatedAt *time.Time `json:"updatedAt"`
 }
 
-// FansSetCustomNameResult: what the creator calls a fan.
+// FansSetCustomNameResult is the creator's own name for a fan.
 type FansSetCustomNameResult struct {
 	CustomName string `json:"customName"`
 }
 
-// FansSetNoteResult: the creator's note on a fan.
+// FansSetNoteResult is the creator's note on a fan.
 type FansSetNoteResult struct {
 	Note string `json:"note"`
 }
 
-// FireData is what is to be in an event that is made on the sandbox.
+// FireData is the fields to set in an event that is fired on the sandbox.
 type FireData struct {
 	AmountCents int64 `json:"amountCents,omitzero"`
 	Count       int64 `json:"count,omitzero"`
@@ -1007,10 +1007,10 @@ type FireData struct {
 	UserID string `json:"userId,omitzero"`
 }
 
-// Following: an account that the creator follows.
+// Following is an account that the creator follows.
 type Following struct {
 	User User `json:"user"`
-	// One of active, expired; others may come.
+	// One of active, expired; others may follow.
 	Status       string     `json:"status"`
 	SubscribedAt time.Time  `json:"subscribedAt"`
 	ExpiresAt    *time.Time `json:"expiresAt"`
@@ -1018,26 +1018,26 @@ type Following struct {
 	PriceCents   int64      `json:"priceCents"`
 }
 
-// FollowingPage: a page of a list: Following.
+// FollowingPage is a page of Following items.
 type FollowingPage struct {
 	Items      []Following `json:"items"`
 	NextCursor *string     `json:"nextCursor"`
 	HasMore    bool        `json:"hasMore"`
 }
 
-// FollowingResult: says what became of it.
+// FollowingResult is the confirmation of a call.
 type FollowingResult struct {
 	Following bool `json:"following"`
 }
 
-// Fundraising: what a fundraising post collects.
+// Fundraising is the goal and progress of a fundraising post.
 type Fundraising struct {
 	Title         *string `json:"title"`
 	TargetCents   int64   `json:"targetCents"`
 	ProgressCents int64   `json:"progressCents"`
 }
 
-// Gif: a GIF that messages and comments can have.
+// Gif is a GIF for messages and comments.
 type Gif struct {
 	ID       string `json:"id"`
 	Title    string `json:"title"`
@@ -1047,19 +1047,19 @@ type Gif struct {
 	Height   int64  `json:"height"`
 }
 
-// GifPage: a page of a list: Gif.
+// GifPage is a page of Gif items.
 type GifPage struct {
 	Items      []Gif   `json:"items"`
 	NextCursor *string `json:"nextCursor"`
 	HasMore    bool    `json:"hasMore"`
 }
 
-// HiddenResult: says what became of it.
+// HiddenResult is the confirmation of a call.
 type HiddenResult struct {
 	Hidden bool `json:"hidden"`
 }
 
-// Highlight: a collection of stories that is kept.
+// Highlight is a saved collection of stories.
 type Highlight struct {
 	ID        string    `json:"id"`
 	Title     string    `json:"title"`
@@ -1068,14 +1068,14 @@ type Highlight struct {
 	CreatedAt time.Time `json:"createdAt"`
 }
 
-// HighlightPage: a page of a list: Highlight.
+// HighlightPage is a page of Highlight items.
 type HighlightPage struct {
 	Items      []Highlight `json:"items"`
 	NextCursor *string     `json:"nextCursor"`
 	HasMore    bool        `json:"hasMore"`
 }
 
-// Identity: the organisation, the key in use, and what they may.
+// Identity is the organisation and the key in use, with their permissions and limits.
 type Identity struct {
 	// The calling key. For a member, the hidden key of the browser session, which GET /v1/me/keys does not list.
 	Key IdentityKey `json:"key"`
@@ -1090,7 +1090,7 @@ type Identity struct {
 	Scopes []string `json:"scopes"`
 }
 
-// IdentityKey: the key in use.
+// IdentityKey is the key in use.
 type IdentityKey struct {
 	// The accounts that the key may use. Absent if it may use all.
 	AccountIDs []string  `json:"accountIds"`
@@ -1103,7 +1103,7 @@ type IdentityKey struct {
 	Methods []string `json:"methods"`
 }
 
-// IdentityMember: the person who is signed in.
+// IdentityMember is the person who is signed in.
 type IdentityMember struct {
 	Email string `json:"email"`
 	ID    string `json:"id"`
@@ -1112,7 +1112,7 @@ type IdentityMember struct {
 	Role string `json:"role"`
 }
 
-// IdentityOrg: the organisation.
+// IdentityOrg is the organisation.
 type IdentityOrg struct {
 	ContactEmail string `json:"contactEmail"`
 	// One of sandbox, live.
@@ -1122,7 +1122,7 @@ type IdentityOrg struct {
 	Plan        string `json:"plan"`
 }
 
-// Invitation: an invitation to the organisation that is open.
+// Invitation is an open invitation to the organisation.
 type Invitation struct {
 	CreatedAt time.Time `json:"createdAt"`
 	Email     string    `json:"email"`
@@ -1134,20 +1134,20 @@ type Invitation struct {
 	Role string `json:"role"`
 }
 
-// InvitationSent: an invitation that was sent.
+// InvitationSent is the result of inviting a member.
 type InvitationSent struct {
 	Invitation Invitation `json:"invitation"`
 	// The link to send. It is shown only once, works once, and only for the invited address.
 	URL string `json:"url"`
 }
 
-// InvitationWithdrawn: says that an invitation was withdrawn.
+// InvitationWithdrawn is the result of withdrawing an invitation.
 type InvitationWithdrawn struct {
 	ID        string `json:"id"`
 	Withdrawn bool   `json:"withdrawn"`
 }
 
-// Key: an API key, without its secret.
+// Key is an API key, without its secret.
 type Key struct {
 	// The accounts that the key may use. Absent if it may use all.
 	AccountIDs []string  `json:"accountIds"`
@@ -1169,7 +1169,7 @@ type Key struct {
 	Scopes    []string  `json:"scopes"`
 }
 
-// KeyCreatedData: what is in the event key.created.
+// KeyCreatedData is the data of the event key.created.
 type KeyCreatedData struct {
 	ID     string   `json:"id"`
 	Label  string   `json:"label"`
@@ -1178,18 +1178,18 @@ type KeyCreatedData struct {
 	By EventActor `json:"by"`
 }
 
-// KeyList: the organisation's keys.
+// KeyList is the organisation's keys.
 type KeyList struct {
 	Keys []Key `json:"keys"`
 }
 
-// KeyRevoked: says that a key was revoked.
+// KeyRevoked is the result of revoking a key.
 type KeyRevoked struct {
 	ID      string `json:"id"`
 	Revoked bool   `json:"revoked"`
 }
 
-// KeyRevokedData: what is in the event key.revoked.
+// KeyRevokedData is the data of the event key.revoked.
 type KeyRevokedData struct {
 	ID     string   `json:"id"`
 	Label  string   `json:"label"`
@@ -1198,7 +1198,7 @@ type KeyRevokedData struct {
 	By EventActor `json:"by"`
 }
 
-// Label: a category of posts on the profile.
+// Label is a category of posts on the profile.
 type Label struct {
 	ID         string    `json:"id"`
 	Name       string    `json:"name"`
@@ -1206,19 +1206,19 @@ type Label struct {
 	CreatedAt  time.Time `json:"createdAt"`
 }
 
-// LabelPage: a page of a list: Label.
+// LabelPage is a page of Label items.
 type LabelPage struct {
 	Items      []Label `json:"items"`
 	NextCursor *string `json:"nextCursor"`
 	HasMore    bool    `json:"hasMore"`
 }
 
-// LikedResult: says what became of it.
+// LikedResult is the confirmation of a call.
 type LikedResult struct {
 	Liked bool `json:"liked"`
 }
 
-// Limits: what the plan allows.
+// Limits is the limits of the plan.
 type Limits struct {
 	AccountReadPerMinute   int64    `json:"accountReadPerMinute"`
 	AccountWritePerMinute  int64    `json:"accountWritePerMinute"`
@@ -1238,19 +1238,19 @@ type Limits struct {
 	UploadMaxBytes int64    `json:"uploadMaxBytes"`
 }
 
-// LinkClickedData: what is in the event linkClicked.
+// LinkClickedData is the data of the event linkClicked.
 type LinkClickedData struct {
 	LinkID string `json:"linkId"`
 	Kind   string `json:"kind"`
 	Clicks int64  `json:"clicks"`
 }
 
-// LinkDelivery is where a link is sent.
+// LinkDelivery is the recipient of a link.
 type LinkDelivery struct {
 	Email string `json:"email,omitzero"`
 }
 
-// LinkStats: how a link is doing.
+// LinkStats is the statistics of a link.
 type LinkStats struct {
 	LinkID            string  `json:"linkId"`
 	Kind              string  `json:"kind"`
@@ -1264,39 +1264,39 @@ type LinkStats struct {
 	To                *string `json:"to"`
 }
 
-// LinkStatsPage: a page of a list: LinkStats.
+// LinkStatsPage is a page of LinkStats items.
 type LinkStatsPage struct {
 	Items      []LinkStats `json:"items"`
 	NextCursor *string     `json:"nextCursor"`
 	HasMore    bool        `json:"hasMore"`
 }
 
-// List: a named set of users.
+// List is a named set of users.
 type List struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
-	// One of system, custom; others may come.
+	// One of system, custom; others may follow.
 	Kind       string `json:"kind"`
 	UsersCount int64  `json:"usersCount"`
 	IsPinned   bool   `json:"isPinned"`
 	CanEdit    bool   `json:"canEdit"`
 }
 
-// ListPage: a page of a list: List.
+// ListPage is a page of List items.
 type ListPage struct {
 	Items      []List  `json:"items"`
 	NextCursor *string `json:"nextCursor"`
 	HasMore    bool    `json:"hasMore"`
 }
 
-// ListUpdatedData: what is in the event listUpdated.
+// ListUpdatedData is the data of the event listUpdated.
 type ListUpdatedData struct {
 	List    List   `json:"list"`
 	Added   *int64 `json:"added"`
 	Removed *int64 `json:"removed"`
 }
 
-// ListedAccount: an account as it stands in the list.
+// ListedAccount is an account in a list.
 type ListedAccount struct {
 	// Only with activity: the same by hour, the current hour last.
 	Activity  []int64 `json:"activity"`
@@ -1337,7 +1337,7 @@ type ListedAccount struct {
 	Webhook *AccountWebhook `json:"webhook"`
 }
 
-// ListedWebhook: a webhook as it stands in the list.
+// ListedWebhook is a webhook in a list.
 type ListedWebhook struct {
 	AccountID string    `json:"accountId"`
 	CreatedAt time.Time `json:"createdAt"`
@@ -1364,7 +1364,7 @@ type ListedWebhook struct {
 	URL                string    `json:"url"`
 }
 
-// Listener: how the connection is doing that hears of an account's events.
+// Listener is the state of the connection that receives an account's events.
 type Listener struct {
 	LastEventAt *time.Time `json:"lastEventAt"`
 	Since       *time.Time `json:"since"`
@@ -1372,7 +1372,7 @@ type Listener struct {
 	State string `json:"state"`
 }
 
-// ListenerGapData: what is in the event listener.gap.
+// ListenerGapData is the data of the event listener.gap.
 type ListenerGapData struct {
 	FromSeq    *int64     `json:"fromSeq"`
 	ToSeq      *int64     `json:"toSeq"`
@@ -1381,28 +1381,28 @@ type ListenerGapData struct {
 	Backfilled bool       `json:"backfilled"`
 }
 
-// ListsAddUsersResult: how many users were put on a list.
+// ListsAddUsersResult is the number of users that were added to a list.
 type ListsAddUsersResult struct {
 	Added   int64    `json:"added"`
 	Skipped []string `json:"skipped"`
 }
 
-// ListsClearResult: how many users were taken off a list.
+// ListsClearResult is the number of users that were removed from a list.
 type ListsClearResult struct {
 	Removed int64 `json:"removed"`
 }
 
-// ListsRemoveUsersResult: how many users were taken off a list.
+// ListsRemoveUsersResult is the number of users that were removed from a list.
 type ListsRemoveUsersResult struct {
 	Removed int64 `json:"removed"`
 }
 
-// ListsSetForUserResult: the lists that a user is on.
+// ListsSetForUserResult is the lists that contain a user.
 type ListsSetForUserResult struct {
 	ListIDs []string `json:"listIds"`
 }
 
-// Log: a request that was made.
+// Log is an API request.
 type Log struct {
 	// Null if the request concerned none.
 	AccountID *string `json:"accountId"`
@@ -1440,7 +1440,7 @@ type Log struct {
 	UpstreamMs *float64 `json:"upstreamMs"`
 }
 
-// LogField: a field of a request that a problem pointed at.
+// LogField is an invalid field of a request.
 type LogField struct {
 	// A stable word for the error.
 	Code string `json:"code"`
@@ -1448,7 +1448,7 @@ type LogField struct {
 	Pointer string `json:"pointer"`
 }
 
-// LogPage: a page of a list: Log.
+// LogPage is a page of Log items.
 type LogPage struct {
 	// Newest first.
 	Logs []Log `json:"logs"`
@@ -1456,10 +1456,10 @@ type LogPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// MassMessage: a message to many.
+// MassMessage is a message to many recipients.
 type MassMessage struct {
 	ID string `json:"id"`
-	// One of scheduled, sending, sent, canceled; others may come.
+	// One of scheduled, sending, sent, canceled; others may follow.
 	State          string     `json:"state"`
 	Text           string     `json:"text"`
 	Media          []Media    `json:"media"`
@@ -1475,19 +1475,19 @@ type MassMessage struct {
 	CreatedAt      time.Time  `json:"createdAt"`
 }
 
-// MassMessagePage: a page of a list: MassMessage.
+// MassMessagePage is a page of MassMessage items.
 type MassMessagePage struct {
 	Items      []MassMessage `json:"items"`
 	NextCursor *string       `json:"nextCursor"`
 	HasMore    bool          `json:"hasMore"`
 }
 
-// MassMessageSentData: what is in the event massMessageSent.
+// MassMessageSentData is the data of the event massMessageSent.
 type MassMessageSentData struct {
 	MassMessage MassMessage `json:"massMessage"`
 }
 
-// MassMessageStats: how a message to many did.
+// MassMessageStats is the statistics of a mass message.
 type MassMessageStats struct {
 	MassMessageID  string     `json:"massMessageId"`
 	Text           string     `json:"text"`
@@ -1500,19 +1500,19 @@ type MassMessageStats struct {
 	SentAt         *time.Time `json:"sentAt"`
 }
 
-// MassMessageStatsPage: a page of a list: MassMessageStats.
+// MassMessageStatsPage is a page of MassMessageStats items.
 type MassMessageStatsPage struct {
 	Items      []MassMessageStats `json:"items"`
 	NextCursor *string            `json:"nextCursor"`
 	HasMore    bool               `json:"hasMore"`
 }
 
-// MassMessagesEstimateResult: how many would get the message.
+// MassMessagesEstimateResult is the number of recipients of a mass message.
 type MassMessagesEstimateResult struct {
 	Recipients int64 `json:"recipients"`
 }
 
-// Me: the creator's own profile.
+// Me is the creator's own profile.
 type Me struct {
 	ID                  string      `json:"id"`
 	Username            string      `json:"username"`
@@ -1538,29 +1538,29 @@ type MeGetCapabilitiesResult struct {
 	Capabilities []string `json:"capabilities"`
 }
 
-// MeGetRankingResult: where the creator stands among all.
+// MeGetRankingResult is the creator's rank among all creators.
 type MeGetRankingResult struct {
 	TopPercentage float64 `json:"topPercentage"`
 }
 
-// MeGetStartDateResult: since when the creator is on the platform.
+// MeGetStartDateResult is the date since which the creator is on the platform.
 type MeGetStartDateResult struct {
 	StartedAt time.Time `json:"startedAt"`
 }
 
-// MeTwoFactor: the ways in which the platform asks the creator for a code.
+// MeTwoFactor is the ways in which the platform can ask the creator for a code.
 type MeTwoFactor struct {
 	SMS  bool `json:"sms"`
 	App  bool `json:"app"`
 	Face bool `json:"face"`
 }
 
-// Media: a picture, film or sound.
+// Media is a picture, video or audio file.
 type Media struct {
 	ID string `json:"id"`
-	// One of photo, video, audio, gif; others may come.
+	// One of photo, video, audio, gif; others may follow.
 	Type string `json:"type"`
-	// One of processing, ready, failed; others may come.
+	// One of processing, ready, failed; others may follow.
 	State       string    `json:"state"`
 	Width       *int64    `json:"width"`
 	Height      *int64    `json:"height"`
@@ -1571,43 +1571,43 @@ type Media struct {
 	CreatedAt   time.Time `json:"createdAt"`
 }
 
-// MediaFailedData: what is in the event mediaFailed.
+// MediaFailedData is the data of the event mediaFailed.
 type MediaFailedData struct {
 	Media    Media   `json:"media"`
 	UploadID *string `json:"uploadId"`
 	Error    *string `json:"error"`
 }
 
-// MediaPage: a page of a list: Media.
+// MediaPage is a page of Media items.
 type MediaPage struct {
 	Items      []Media `json:"items"`
 	NextCursor *string `json:"nextCursor"`
 	HasMore    bool    `json:"hasMore"`
 }
 
-// MediaReadyData: what is in the event mediaReady.
+// MediaReadyData is the data of the event mediaReady.
 type MediaReadyData struct {
 	Media    Media   `json:"media"`
 	UploadID *string `json:"uploadId"`
 	Error    *string `json:"error"`
 }
 
-// MediaUse: where a medium is used.
+// MediaUse is a place where a media file is used.
 type MediaUse struct {
-	// One of post, message, massMessage, story, draft; others may come.
+	// One of post, message, massMessage, story, draft; others may follow.
 	Kind   string    `json:"kind"`
 	RefID  string    `json:"refId"`
 	UsedAt time.Time `json:"usedAt"`
 }
 
-// MediaUsePage: a page of a list: MediaUse.
+// MediaUsePage is a page of MediaUse items.
 type MediaUsePage struct {
 	Items      []MediaUse `json:"items"`
 	NextCursor *string    `json:"nextCursor"`
 	HasMore    bool       `json:"hasMore"`
 }
 
-// Member: a person of the organisation.
+// Member is a member of the organisation.
 type Member struct {
 	Email    string    `json:"email"`
 	ID       string    `json:"id"`
@@ -1621,20 +1621,20 @@ type Member struct {
 	You bool `json:"you"`
 }
 
-// MemberRemoved: says that a member was removed.
+// MemberRemoved is the result of removing a member.
 type MemberRemoved struct {
 	ID      string `json:"id"`
 	Removed bool   `json:"removed"`
 }
 
-// MentionData: what is in the event mention.
+// MentionData is the data of the event mention.
 type MentionData struct {
 	By    User   `json:"by"`
 	Kind  string `json:"kind"`
 	RefID string `json:"refId"`
 }
 
-// Message: a message in a chat.
+// Message is a message in a chat.
 type Message struct {
 	ID              string     `json:"id"`
 	ChatID          string     `json:"chatId"`
@@ -1657,35 +1657,35 @@ type Message struct {
 	UnsendableUntil *time.Time `json:"unsendableUntil"`
 }
 
-// MessageData: what is in the event message.
+// MessageData is the data of the event message.
 type MessageData struct {
 	Message  Message `json:"message"`
 	ChatID   string  `json:"chatId"`
 	FromUser User    `json:"fromUser"`
 }
 
-// MessageDeletedData: what is in the event messageDeleted.
+// MessageDeletedData is the data of the event messageDeleted.
 type MessageDeletedData struct {
 	ChatID    string `json:"chatId"`
 	MessageID string `json:"messageId"`
 	By        string `json:"by"`
 }
 
-// MessageLikedData: what is in the event messageLiked.
+// MessageLikedData is the data of the event messageLiked.
 type MessageLikedData struct {
 	ChatID    string `json:"chatId"`
 	MessageID string `json:"messageId"`
 	User      User   `json:"user"`
 }
 
-// MessagePage: a page of a list: Message.
+// MessagePage is a page of Message items.
 type MessagePage struct {
 	Items      []Message `json:"items"`
 	NextCursor *string   `json:"nextCursor"`
 	HasMore    bool      `json:"hasMore"`
 }
 
-// MessagePurchasedData: what is in the event messagePurchased.
+// MessagePurchasedData is the data of the event messagePurchased.
 type MessagePurchasedData struct {
 	ChatID        string `json:"chatId"`
 	MessageID     string `json:"messageId"`
@@ -1695,29 +1695,29 @@ type MessagePurchasedData struct {
 	TransactionID string `json:"transactionId"`
 }
 
-// MessageReadData: what is in the event messageRead.
+// MessageReadData is the data of the event messageRead.
 type MessageReadData struct {
 	ChatID    string    `json:"chatId"`
 	MessageID string    `json:"messageId"`
 	ReadAt    time.Time `json:"readAt"`
 }
 
-// MessageSentData: what is in the event messageSent.
+// MessageSentData is the data of the event messageSent.
 type MessageSentData struct {
 	Message Message `json:"message"`
 	ChatID  string  `json:"chatId"`
-	// One of api, native, mass, welcome; others may come.
+	// One of api, native, mass, welcome; others may follow.
 	Origin string `json:"origin"`
 }
 
-// MessageUnlikedData: what is in the event messageUnliked.
+// MessageUnlikedData is the data of the event messageUnliked.
 type MessageUnlikedData struct {
 	ChatID    string `json:"chatId"`
 	MessageID string `json:"messageId"`
 	User      User   `json:"user"`
 }
 
-// MethodCatalog: all methods of the platform.
+// MethodCatalog: all SDK methods.
 type MethodCatalog struct {
 	// Changes with any change of the catalogue.
 	Hash    string       `json:"hash"`
@@ -1730,7 +1730,7 @@ type MethodCatalog struct {
 	Version string `json:"version"`
 }
 
-// MethodInfo: a method of the platform.
+// MethodInfo is an SDK method.
 type MethodInfo struct {
 	// One of read, write.
 	Access string `json:"access"`
@@ -1766,7 +1766,7 @@ type MethodInfo struct {
 	TimeoutMs int64  `json:"timeoutMs"`
 }
 
-// MintedKey: a new key. Its secret is shown this once.
+// MintedKey is a new key. Its secret is shown only once.
 type MintedKey struct {
 	// The accounts that the key may use. Absent if it may use all.
 	AccountIDs []string  `json:"accountIds"`
@@ -1783,12 +1783,12 @@ type MintedKey struct {
 	Scopes  []string `json:"scopes"`
 }
 
-// MutedResult: says what became of it.
+// MutedResult is the confirmation of a call.
 type MutedResult struct {
 	Muted bool `json:"muted"`
 }
 
-// Notification: a notification of the platform.
+// Notification is a notification from the platform.
 type Notification struct {
 	ID        string    `json:"id"`
 	Type      string    `json:"type"`
@@ -1800,19 +1800,19 @@ type Notification struct {
 	CreatedAt time.Time `json:"createdAt"`
 }
 
-// NotificationData: what is in the event notification.
+// NotificationData is the data of the event notification.
 type NotificationData struct {
 	Notification Notification `json:"notification"`
 }
 
-// NotificationPage: a page of a list: Notification.
+// NotificationPage is a page of Notification items.
 type NotificationPage struct {
 	Items      []Notification `json:"items"`
 	NextCursor *string        `json:"nextCursor"`
 	HasMore    bool           `json:"hasMore"`
 }
 
-// NotificationPreferences: what the platform tells the creator of.
+// NotificationPreferences is the creator's notification settings on the platform.
 type NotificationPreferences struct {
 	Tips          bool `json:"tips"`
 	Subscriptions bool `json:"subscriptions"`
@@ -1826,17 +1826,17 @@ type NotificationPreferences struct {
 	Push          bool `json:"push"`
 }
 
-// NotificationsMarkAllReadResult: how many notifications were marked as read.
+// NotificationsMarkAllReadResult is the number of notifications that were marked as read.
 type NotificationsMarkAllReadResult struct {
 	Read int64 `json:"read"`
 }
 
-// NotificationsMarkReadResult: how many notifications were marked as read.
+// NotificationsMarkReadResult is the number of notifications that were marked as read.
 type NotificationsMarkReadResult struct {
 	Read int64 `json:"read"`
 }
 
-// NotificationsSetPreferencesPreferences is what the platform is to tell the creator of; what is left out stays.
+// NotificationsSetPreferencesPreferences is the notification settings to change; others stay as they are.
 type NotificationsSetPreferencesPreferences struct {
 	Tips          *bool `json:"tips,omitzero"`
 	Subscriptions *bool `json:"subscriptions,omitzero"`
@@ -1850,19 +1850,19 @@ type NotificationsSetPreferencesPreferences struct {
 	Push          *bool `json:"push,omitzero"`
 }
 
-// OkResult: says what became of it.
+// OkResult is the confirmation of a call.
 type OkResult struct {
 	Ok bool `json:"ok"`
 }
 
-// OnlineData: what is in the event online.
+// OnlineData is the data of the event online.
 type OnlineData struct {
 	UserID     string     `json:"userId"`
 	Online     bool       `json:"online"`
 	LastSeenAt *time.Time `json:"lastSeenAt"`
 }
 
-// OrgEventPage: a page of a list: OrgEvent.
+// OrgEventPage is a page of OrgEvent items.
 type OrgEventPage struct {
 	// Oldest first; with latest, newest first.
 	Events []Event `json:"events"`
@@ -1873,13 +1873,13 @@ type OrgEventPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// PayoutFailedData: what is in the event payoutFailed.
+// PayoutFailedData is the data of the event payoutFailed.
 type PayoutFailedData struct {
 	Payout PayoutRequest `json:"payout"`
 	Reason *string       `json:"reason"`
 }
 
-// PayoutMethod: a way in which the creator is paid.
+// PayoutMethod is a method by which the creator is paid.
 type PayoutMethod struct {
 	ID        string `json:"id"`
 	Kind      string `json:"kind"`
@@ -1888,44 +1888,44 @@ type PayoutMethod struct {
 	IsDefault bool   `json:"isDefault"`
 }
 
-// PayoutMethodPage: a page of a list: PayoutMethod.
+// PayoutMethodPage is a page of PayoutMethod items.
 type PayoutMethodPage struct {
 	Items      []PayoutMethod `json:"items"`
 	NextCursor *string        `json:"nextCursor"`
 	HasMore    bool           `json:"hasMore"`
 }
 
-// PayoutPaidData: what is in the event payoutPaid.
+// PayoutPaidData is the data of the event payoutPaid.
 type PayoutPaidData struct {
 	Payout PayoutRequest `json:"payout"`
 	Reason *string       `json:"reason"`
 }
 
-// PayoutRequest: a payout.
+// PayoutRequest is a payout.
 type PayoutRequest struct {
 	ID          string `json:"id"`
 	AmountCents int64  `json:"amountCents"`
-	// One of pending, paid, failed, canceled; others may come.
+	// One of pending, paid, failed, canceled; others may follow.
 	Status      string     `json:"status"`
 	Method      string     `json:"method"`
 	RequestedAt time.Time  `json:"requestedAt"`
 	PaidAt      *time.Time `json:"paidAt"`
 }
 
-// PayoutRequestPage: a page of a list: PayoutRequest.
+// PayoutRequestPage is a page of PayoutRequest items.
 type PayoutRequestPage struct {
 	Items      []PayoutRequest `json:"items"`
 	NextCursor *string         `json:"nextCursor"`
 	HasMore    bool            `json:"hasMore"`
 }
 
-// PayoutRequestedData: what is in the event payoutRequested.
+// PayoutRequestedData is the data of the event payoutRequested.
 type PayoutRequestedData struct {
 	Payout PayoutRequest `json:"payout"`
 	Reason *string       `json:"reason"`
 }
 
-// PayoutSchedule: when payouts are made by themselves.
+// PayoutSchedule is the schedule of automatic payouts.
 type PayoutSchedule struct {
 	Frequency      string     `json:"frequency"`
 	NextPayoutAt   *time.Time `json:"nextPayoutAt"`
@@ -1933,14 +1933,14 @@ type PayoutSchedule struct {
 	Method         string     `json:"method"`
 }
 
-// PayoutsGetEligibilityResult: whether a payout can be asked for, and why not.
+// PayoutsGetEligibilityResult: whether the creator can request a payout, and why not.
 type PayoutsGetEligibilityResult struct {
 	Eligible bool     `json:"eligible"`
 	MinCents int64    `json:"minCents"`
 	Reasons  []string `json:"reasons"`
 }
 
-// Persona: somebody whom one can sign in as on the sandbox.
+// Persona is a sandbox login with a fixed behaviour.
 type Persona struct {
 	// What the persona does.
 	Effect string `json:"effect"`
@@ -1952,7 +1952,7 @@ type Persona struct {
 	Persona string `json:"persona"`
 }
 
-// PersonaList: whom one can sign in as on the sandbox, and the codes that work.
+// PersonaList is the sandbox logins and the codes that work.
 type PersonaList struct {
 	// Codes with an effect for every login.
 	Codes []SandboxCode `json:"codes"`
@@ -1964,12 +1964,12 @@ type PersonaList struct {
 	Personas []Persona `json:"personas"`
 }
 
-// PinnedResult: says what became of it.
+// PinnedResult is the confirmation of a call.
 type PinnedResult struct {
 	Pinned bool `json:"pinned"`
 }
 
-// PlatformSession: a device that is signed in to the platform.
+// PlatformSession is a device that is signed in to the platform.
 type PlatformSession struct {
 	ID         string    `json:"id"`
 	Device     string    `json:"device"`
@@ -1981,14 +1981,14 @@ type PlatformSession struct {
 	IsCurrent  bool      `json:"isCurrent"`
 }
 
-// PlatformSessionPage: a page of a list: PlatformSession.
+// PlatformSessionPage is a page of PlatformSession items.
 type PlatformSessionPage struct {
 	Items      []PlatformSession `json:"items"`
 	NextCursor *string           `json:"nextCursor"`
 	HasMore    bool              `json:"hasMore"`
 }
 
-// Poll: a poll on a post.
+// Poll is a poll on a post.
 type Poll struct {
 	Question      *string      `json:"question"`
 	Options       []PollOption `json:"options"`
@@ -1997,14 +1997,14 @@ type Poll struct {
 	EndsAt        *time.Time   `json:"endsAt"`
 }
 
-// PollOption: an answer of a poll.
+// PollOption is an option of a poll.
 type PollOption struct {
 	ID    string `json:"id"`
 	Text  string `json:"text"`
 	Votes int64  `json:"votes"`
 }
 
-// Post: a post on the feed.
+// Post is a post on the feed.
 type Post struct {
 	ID          string       `json:"id"`
 	AuthorID    string       `json:"authorId"`
@@ -2026,13 +2026,13 @@ type Post struct {
 	CreatedAt   time.Time    `json:"createdAt"`
 }
 
-// PostCommentedData: what is in the event postCommented.
+// PostCommentedData is the data of the event postCommented.
 type PostCommentedData struct {
 	PostID  string  `json:"postId"`
 	Comment Comment `json:"comment"`
 }
 
-// PostDay: a day on which there are posts.
+// PostDay is a day with posts.
 type PostDay struct {
 	Date       string `json:"date"`
 	Purchases  int64  `json:"purchases"`
@@ -2041,50 +2041,50 @@ type PostDay struct {
 	NetCents   int64  `json:"netCents"`
 }
 
-// PostDeletedData: what is in the event postDeleted.
+// PostDeletedData is the data of the event postDeleted.
 type PostDeletedData struct {
 	PostID  string   `json:"postId"`
 	Changes []string `json:"changes"`
 }
 
-// PostExpiredData: what is in the event postExpired.
+// PostExpiredData is the data of the event postExpired.
 type PostExpiredData struct {
 	PostID  string   `json:"postId"`
 	Changes []string `json:"changes"`
 }
 
-// PostFundraisingUpdatedData: what is in the event postFundraisingUpdated.
+// PostFundraisingUpdatedData is the data of the event postFundraisingUpdated.
 type PostFundraisingUpdatedData struct {
 	PostID        string `json:"postId"`
 	TargetCents   int64  `json:"targetCents"`
 	ProgressCents int64  `json:"progressCents"`
 }
 
-// PostLabel: a category that a post is in.
+// PostLabel is a category of a post.
 type PostLabel struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
 }
 
-// PostLikedData: what is in the event postLiked.
+// PostLikedData is the data of the event postLiked.
 type PostLikedData struct {
 	PostID string `json:"postId"`
 	User   User   `json:"user"`
 }
 
-// PostPage: a page of a list: Post.
+// PostPage is a page of Post items.
 type PostPage struct {
 	Items      []Post  `json:"items"`
 	NextCursor *string `json:"nextCursor"`
 	HasMore    bool    `json:"hasMore"`
 }
 
-// PostPublishedData: what is in the event postPublished.
+// PostPublishedData is the data of the event postPublished.
 type PostPublishedData struct {
 	Post Post `json:"post"`
 }
 
-// PostPurchasedData: what is in the event postPurchased.
+// PostPurchasedData is the data of the event postPurchased.
 type PostPurchasedData struct {
 	PostID        string `json:"postId"`
 	User          User   `json:"user"`
@@ -2093,7 +2093,7 @@ type PostPurchasedData struct {
 	TransactionID string `json:"transactionId"`
 }
 
-// PostStats: how a post is doing.
+// PostStats is the statistics of a post.
 type PostStats struct {
 	PostID         string     `json:"postId"`
 	Text           string     `json:"text"`
@@ -2110,40 +2110,40 @@ type PostStats struct {
 	Days           []PostDay  `json:"days"`
 }
 
-// PostStatsPage: a page of a list: PostStats.
+// PostStatsPage is a page of PostStats items.
 type PostStatsPage struct {
 	Items      []PostStats `json:"items"`
 	NextCursor *string     `json:"nextCursor"`
 	HasMore    bool        `json:"hasMore"`
 }
 
-// PostUpdatedData: what is in the event postUpdated.
+// PostUpdatedData is the data of the event postUpdated.
 type PostUpdatedData struct {
 	PostID string `json:"postId"`
-	// Of text, media, priceCents, labels, scheduledAt, isArchived, isPinned.
+	// Values: text, media, priceCents, labels, scheduledAt, isArchived, isPinned.
 	Changes []string `json:"changes"`
 }
 
-// PostsCreateFundraising is what a fundraising post is to collect.
+// PostsCreateFundraising is the fundraising goal of a new post.
 type PostsCreateFundraising struct {
 	Title       string `json:"title,omitzero"`
 	TargetCents int64  `json:"targetCents"`
 }
 
-// PostsCreatePoll is a poll that a post is to have.
+// PostsCreatePoll is a poll for a new post.
 type PostsCreatePoll struct {
 	Question string    `json:"question,omitzero"`
 	Options  []string  `json:"options"`
 	EndsAt   time.Time `json:"endsAt,omitzero"`
 }
 
-// ProfileUpdatedData: what is in the event profileUpdated.
+// ProfileUpdatedData is the data of the event profileUpdated.
 type ProfileUpdatedData struct {
-	// Of name, bio, location, websiteUrl, avatar, cover.
+	// Values: name, bio, location, websiteUrl, avatar, cover.
 	Changes []string `json:"changes"`
 }
 
-// Promotion: a discount for some time.
+// Promotion is a discount for a limited time.
 type Promotion struct {
 	ID        string     `json:"id"`
 	Audience  string     `json:"audience"`
@@ -2155,18 +2155,18 @@ type Promotion struct {
 	Message   *string    `json:"message"`
 	StartsAt  time.Time  `json:"startsAt"`
 	EndsAt    *time.Time `json:"endsAt"`
-	// One of active, ended; others may come.
+	// One of active, ended; others may follow.
 	State string `json:"state"`
 }
 
-// PromotionPage: a page of a list: Promotion.
+// PromotionPage is a page of Promotion items.
 type PromotionPage struct {
 	Items      []Promotion `json:"items"`
 	NextCursor *string     `json:"nextCursor"`
 	HasMore    bool        `json:"hasMore"`
 }
 
-// Purchase: something that a fan has paid for.
+// Purchase: something that a fan has bought.
 type Purchase struct {
 	User        User      `json:"user"`
 	Kind        string    `json:"kind"`
@@ -2175,7 +2175,7 @@ type Purchase struct {
 	PurchasedAt time.Time `json:"purchasedAt"`
 }
 
-// PurchasePage: a page of a list: Purchase.
+// PurchasePage is a page of Purchase items.
 type PurchasePage struct {
 	Items      []Purchase `json:"items"`
 	NextCursor *string    `json:"nextCursor"`
@@ -2188,36 +2188,36 @@ type PurgeReceipt struct {
 	Receipt json.RawMessage `json:"receipt"`
 }
 
-// QueueFailedData: what is in the event queueFailed.
+// QueueFailedData is the data of the event queueFailed.
 type QueueFailedData struct {
 	Item  QueueItem `json:"item"`
 	Error *string   `json:"error"`
 }
 
-// QueueItem: something that is scheduled.
+// QueueItem is a scheduled item.
 type QueueItem struct {
 	ID string `json:"id"`
-	// One of post, message, stream, story; others may come.
+	// One of post, message, stream, story; others may follow.
 	Kind        string    `json:"kind"`
 	RefID       string    `json:"refId"`
 	ScheduledAt time.Time `json:"scheduledAt"`
 	State       string    `json:"state"`
 }
 
-// QueueItemPage: a page of a list: QueueItem.
+// QueueItemPage is a page of QueueItem items.
 type QueueItemPage struct {
 	Items      []QueueItem `json:"items"`
 	NextCursor *string     `json:"nextCursor"`
 	HasMore    bool        `json:"hasMore"`
 }
 
-// QueuePublishedData: what is in the event queuePublished.
+// QueuePublishedData is the data of the event queuePublished.
 type QueuePublishedData struct {
 	Item  QueueItem `json:"item"`
 	Error *string   `json:"error"`
 }
 
-// RateLimits: what is left of the limits.
+// RateLimits is the remaining rate limits.
 type RateLimits struct {
 	// The limits of the account in accountId.
 	Account *AccountWindows `json:"account"`
@@ -2231,12 +2231,12 @@ type RateLimits struct {
 	OrgMonth UsageWindow `json:"orgMonth"`
 }
 
-// ReadResult: says what became of it.
+// ReadResult is the confirmation of a call.
 type ReadResult struct {
 	Read bool `json:"read"`
 }
 
-// Referral: a creator who came by this one.
+// Referral is a creator who was referred by this one.
 type Referral struct {
 	ID            string    `json:"id"`
 	TransactionID string    `json:"transactionId"`
@@ -2246,14 +2246,14 @@ type Referral struct {
 	CreatedAt     time.Time `json:"createdAt"`
 }
 
-// ReferralPage: a page of a list: Referral.
+// ReferralPage is a page of Referral items.
 type ReferralPage struct {
 	Items      []Referral `json:"items"`
 	NextCursor *string    `json:"nextCursor"`
 	HasMore    bool       `json:"hasMore"`
 }
 
-// Region: a region by which traffic leaves.
+// Region is a region from which traffic leaves.
 type Region struct {
 	// The time that the last connection through the region took to open, in milliseconds; null if unknown.
 	LatencyMs *float64 `json:"latencyMs"`
@@ -2261,7 +2261,7 @@ type Region struct {
 	Region    string   `json:"region"`
 }
 
-// ReleaseForm: the consent of somebody who appears in media.
+// ReleaseForm is the consent of a person who appears in media.
 type ReleaseForm struct {
 	ID        string     `json:"id"`
 	Name      string     `json:"name"`
@@ -2272,25 +2272,25 @@ type ReleaseForm struct {
 	ExpiresAt *time.Time `json:"expiresAt"`
 }
 
-// ReleaseFormPage: a page of a list: ReleaseForm.
+// ReleaseFormPage is a page of ReleaseForm items.
 type ReleaseFormPage struct {
 	Items      []ReleaseForm `json:"items"`
 	NextCursor *string       `json:"nextCursor"`
 	HasMore    bool          `json:"hasMore"`
 }
 
-// ReleaseFormsCreateInviteResult: a link by which somebody gives consent.
+// ReleaseFormsCreateInviteResult is a link by which a person gives consent.
 type ReleaseFormsCreateInviteResult struct {
 	URL       string    `json:"url"`
 	ExpiresAt time.Time `json:"expiresAt"`
 }
 
-// RemovedResult: says what became of it.
+// RemovedResult is the confirmation of a call.
 type RemovedResult struct {
 	Removed bool `json:"removed"`
 }
 
-// Replay: a range of events that is sent again.
+// Replay is a range of events that is resent.
 type Replay struct {
 	// The first event of the range, before the filter.
 	From string `json:"from"`
@@ -2300,17 +2300,17 @@ type Replay struct {
 	To string `json:"to"`
 }
 
-// ReportedResult: says what became of it.
+// ReportedResult is the confirmation of a call.
 type ReportedResult struct {
 	Reported bool `json:"reported"`
 }
 
-// RestrictedResult: says what became of it.
+// RestrictedResult is the confirmation of a call.
 type RestrictedResult struct {
 	Restricted bool `json:"restricted"`
 }
 
-// ResubscribedData: what is in the event resubscribed.
+// ResubscribedData is the data of the event resubscribed.
 type ResubscribedData struct {
 	User       User       `json:"user"`
 	PriceCents int64      `json:"priceCents"`
@@ -2318,49 +2318,49 @@ type ResubscribedData struct {
 	ExpiresAt  *time.Time `json:"expiresAt"`
 }
 
-// RevokedResult: says what became of it.
+// RevokedResult is the confirmation of a call.
 type RevokedResult struct {
 	Revoked bool `json:"revoked"`
 }
 
-// SandboxAccepted: says that it will happen.
+// SandboxAccepted is the confirmation that the sandbox accepted the request.
 type SandboxAccepted struct {
 	Accepted bool `json:"accepted"`
 }
 
-// SandboxCode: a code, and what it does on the sandbox.
+// SandboxCode is a code and its effect on the sandbox.
 type SandboxCode struct {
 	Code   string `json:"code"`
 	Effect string `json:"effect"`
 }
 
-// SandboxFault: trouble that is made on the sandbox.
+// SandboxFault is a fault that was injected on the sandbox.
 type SandboxFault struct {
 	Accepted bool `json:"accepted"`
 	// When the fault ends at the latest; null if it lasts until it was applied.
 	Until *time.Time `json:"until"`
 }
 
-// SandboxFaultsCleared: says that the trouble is over.
+// SandboxFaultsCleared is the result of clearing faults on the sandbox.
 type SandboxFaultsCleared struct {
 	// The number of faults that were active.
 	Cleared int64 `json:"cleared"`
 }
 
-// SandboxGenerator: events that are made at a rate.
+// SandboxGenerator is a generator of sandbox events.
 type SandboxGenerator struct {
 	PerSecond float64   `json:"perSecond"`
 	Running   bool      `json:"running"`
 	Until     time.Time `json:"until"`
 }
 
-// SandboxGeneratorStopped: says whether something ran.
+// SandboxGeneratorStopped is the result of stopping a generator.
 type SandboxGeneratorStopped struct {
 	// Whether a generator was running.
 	Stopped bool `json:"stopped"`
 }
 
-// SandboxSession: a session as a browser would have it, to connect by cookies.
+// SandboxSession is a browser session on the sandbox, to connect with cookies.
 type SandboxSession struct {
 	// For POST /v1/connect/cookie, with userAgent and headers.
 	Cookie string `json:"cookie"`
@@ -2370,7 +2370,7 @@ type SandboxSession struct {
 	UserAgent string            `json:"userAgent"`
 }
 
-// SdkCatalogChangedData: what is in the event sdk.catalog_changed.
+// SdkCatalogChangedData is the data of the event sdk.catalog_changed.
 type SdkCatalogChangedData struct {
 	Version string   `json:"version"`
 	Added   []string `json:"added"`
@@ -2378,7 +2378,7 @@ type SdkCatalogChangedData struct {
 	Changed []string `json:"changed"`
 }
 
-// Series: numbers over time.
+// Series is a series of numbers over time.
 type Series struct {
 	// cents, subscribers or visitors
 	Unit   string        `json:"unit"`
@@ -2386,13 +2386,13 @@ type Series struct {
 	Total  int64         `json:"total"`
 }
 
-// SeriesPoint: one of them.
+// SeriesPoint is a point of a series.
 type SeriesPoint struct {
 	At    time.Time `json:"at"`
 	Value int64     `json:"value"`
 }
 
-// ServiceStatus: whether the service is well.
+// ServiceStatus is the status of the service.
 type ServiceStatus struct {
 	// A message from the operators; null if there is none.
 	Banner *Banner `json:"banner"`
@@ -2404,7 +2404,7 @@ type ServiceStatus struct {
 	Status string `json:"status"`
 }
 
-// Settings: the creator's settings on the platform.
+// Settings is the creator's settings on the platform.
 type Settings struct {
 	Username              string   `json:"username"`
 	DisplayName           string   `json:"displayName"`
@@ -2419,33 +2419,33 @@ type Settings struct {
 	PayoutFrequency       string   `json:"payoutFrequency"`
 }
 
-// SettingsChangedData: what is in the event settingsChanged.
+// SettingsChangedData is the data of the event settingsChanged.
 type SettingsChangedData struct {
-	// Of displayName, bio, location, websiteUrl, subscriptionPrice, welcomeMessage, blockedCountries.
+	// Values: displayName, bio, location, websiteUrl, subscriptionPrice, welcomeMessage, blockedCountries.
 	Changes []string `json:"changes"`
 }
 
-// SettingsCheckUsernameResult: whether a name is free.
+// SettingsCheckUsernameResult: whether a user name is available.
 type SettingsCheckUsernameResult struct {
 	Available bool `json:"available"`
 }
 
-// SettingsGetBlockedCountriesResult: countries that do not see the creator.
+// SettingsGetBlockedCountriesResult is the countries in which the creator is hidden.
 type SettingsGetBlockedCountriesResult struct {
 	Countries []string `json:"countries"`
 }
 
-// SettingsSetBlockedCountriesResult: countries that do not see the creator.
+// SettingsSetBlockedCountriesResult is the countries in which the creator is hidden.
 type SettingsSetBlockedCountriesResult struct {
 	Countries []string `json:"countries"`
 }
 
-// SharedResult: says what became of it.
+// SharedResult is the confirmation of a call.
 type SharedResult struct {
 	Shared bool `json:"shared"`
 }
 
-// SignatureCheck: what became of a signature that was checked.
+// SignatureCheck is the result of checking a signature.
 type SignatureCheck struct {
 	// The account whose webhook was compared; null if unknown.
 	AccountID *string `json:"accountId"`
@@ -2462,14 +2462,14 @@ type SignatureCheck struct {
 	Verdict string `json:"verdict"`
 }
 
-// SignatureDetail: what was looked at.
+// SignatureDetail is a detail of a signature check.
 type SignatureDetail struct {
 	// For example trailing_newline, reserialized, charset, truncated or no_prefix. More codes may be added.
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }
 
-// SocialLink: a link to the creator elsewhere.
+// SocialLink is a link to the creator on another site.
 type SocialLink struct {
 	ID        string    `json:"id"`
 	Label     string    `json:"label"`
@@ -2477,14 +2477,14 @@ type SocialLink struct {
 	CreatedAt time.Time `json:"createdAt"`
 }
 
-// SocialLinkPage: a page of a list: SocialLink.
+// SocialLinkPage is a page of SocialLink items.
 type SocialLinkPage struct {
 	Items      []SocialLink `json:"items"`
 	NextCursor *string      `json:"nextCursor"`
 	HasMore    bool         `json:"hasMore"`
 }
 
-// Statement: what was earned between two days.
+// Statement is the earnings between two days.
 type Statement struct {
 	From         string          `json:"from"`
 	To           string          `json:"to"`
@@ -2501,7 +2501,7 @@ type Statement struct {
 	ChargebacksCents int64 `json:"chargebacksCents"`
 }
 
-// StatementLine: what was earned in one way.
+// StatementLine is the earnings from one source.
 type StatementLine struct {
 	Type       string `json:"type"`
 	Count      int64  `json:"count"`
@@ -2510,12 +2510,12 @@ type StatementLine struct {
 	NetCents   int64  `json:"netCents"`
 }
 
-// StatisticsCountriesResult: visitors and fans by country.
+// StatisticsCountriesResult is the visitors and fans by country.
 type StatisticsCountriesResult struct {
 	Items []CountryStats `json:"items"`
 }
 
-// StatsOverview: the most important numbers.
+// StatsOverview is the most important statistics.
 type StatsOverview struct {
 	From               string `json:"from"`
 	To                 string `json:"to"`
@@ -2537,12 +2537,12 @@ type StatsOverview struct {
 	Streams           int64 `json:"streams"`
 }
 
-// StoppedResult: says what became of it.
+// StoppedResult is the confirmation of a call.
 type StoppedResult struct {
 	Stopped bool `json:"stopped"`
 }
 
-// Story: a story, which ends after 24 hours.
+// Story is a story, which expires after 24 hours.
 type Story struct {
 	ID        string    `json:"id"`
 	Media     []Media   `json:"media"`
@@ -2554,24 +2554,24 @@ type Story struct {
 	ExpiresAt time.Time `json:"expiresAt"`
 }
 
-// StoryExpiredData: what is in the event storyExpired.
+// StoryExpiredData is the data of the event storyExpired.
 type StoryExpiredData struct {
 	StoryID string `json:"storyId"`
 }
 
-// StoryPage: a page of a list: Story.
+// StoryPage is a page of Story items.
 type StoryPage struct {
 	Items      []Story `json:"items"`
 	NextCursor *string `json:"nextCursor"`
 	HasMore    bool    `json:"hasMore"`
 }
 
-// StoryPublishedData: what is in the event storyPublished.
+// StoryPublishedData is the data of the event storyPublished.
 type StoryPublishedData struct {
 	Story Story `json:"story"`
 }
 
-// StoryStats: how a story is doing.
+// StoryStats is the statistics of a story.
 type StoryStats struct {
 	StoryID   string    `json:"storyId"`
 	Views     int64     `json:"views"`
@@ -2582,38 +2582,38 @@ type StoryStats struct {
 	CreatedAt time.Time `json:"createdAt"`
 }
 
-// StoryStatsPage: a page of a list: StoryStats.
+// StoryStatsPage is a page of StoryStats items.
 type StoryStatsPage struct {
 	Items      []StoryStats `json:"items"`
 	NextCursor *string      `json:"nextCursor"`
 	HasMore    bool         `json:"hasMore"`
 }
 
-// StoryViewedData: what is in the event storyViewed.
+// StoryViewedData is the data of the event storyViewed.
 type StoryViewedData struct {
 	StoryID string `json:"storyId"`
 	Views   int64  `json:"views"`
 }
 
-// StoryViewer: somebody who has seen a story.
+// StoryViewer is a viewer of a story.
 type StoryViewer struct {
 	User     User      `json:"user"`
 	ViewedAt time.Time `json:"viewedAt"`
 	IsLiked  bool      `json:"isLiked"`
 }
 
-// StoryViewerPage: a page of a list: StoryViewer.
+// StoryViewerPage is a page of StoryViewer items.
 type StoryViewerPage struct {
 	Items      []StoryViewer `json:"items"`
 	NextCursor *string       `json:"nextCursor"`
 	HasMore    bool          `json:"hasMore"`
 }
 
-// Stream: a live stream.
+// Stream is a live stream.
 type Stream struct {
 	ID    string `json:"id"`
 	Title string `json:"title"`
-	// One of scheduled, live, ended, canceled; others may come.
+	// One of scheduled, live, ended, canceled; others may follow.
 	State        string     `json:"state"`
 	StartsAt     time.Time  `json:"startsAt"`
 	StartedAt    *time.Time `json:"startedAt"`
@@ -2624,36 +2624,36 @@ type Stream struct {
 	TipGoalCents *int64     `json:"tipGoalCents"`
 }
 
-// StreamCommentData: what is in the event streamComment.
+// StreamCommentData is the data of the event streamComment.
 type StreamCommentData struct {
 	StreamID string  `json:"streamId"`
 	Comment  Comment `json:"comment"`
 }
 
-// StreamData: what is in the event stream.
+// StreamData is the data of the event stream.
 type StreamData struct {
 	Stream Stream `json:"stream"`
 }
 
-// StreamLikedData: what is in the event streamLiked.
+// StreamLikedData is the data of the event streamLiked.
 type StreamLikedData struct {
 	StreamID string `json:"streamId"`
 	Likes    int64  `json:"likes"`
 }
 
-// StreamPage: a page of a list: Stream.
+// StreamPage is a page of Stream items.
 type StreamPage struct {
 	Items      []Stream `json:"items"`
 	NextCursor *string  `json:"nextCursor"`
 	HasMore    bool     `json:"hasMore"`
 }
 
-// StreamStartedData: what is in the event streamStarted.
+// StreamStartedData is the data of the event streamStarted.
 type StreamStartedData struct {
 	Stream Stream `json:"stream"`
 }
 
-// StreamStats: how a live stream did.
+// StreamStats is the statistics of a live stream.
 type StreamStats struct {
 	StreamID    string    `json:"streamId"`
 	Title       string    `json:"title"`
@@ -2668,24 +2668,24 @@ type StreamStats struct {
 	StartsAt    time.Time `json:"startsAt"`
 }
 
-// StreamStatsPage: a page of a list: StreamStats.
+// StreamStatsPage is a page of StreamStats items.
 type StreamStatsPage struct {
 	Items      []StreamStats `json:"items"`
 	NextCursor *string       `json:"nextCursor"`
 	HasMore    bool          `json:"hasMore"`
 }
 
-// StreamStoppedData: what is in the event streamStopped.
+// StreamStoppedData is the data of the event streamStopped.
 type StreamStoppedData struct {
 	Stream Stream `json:"stream"`
 }
 
-// StreamUpdatedData: what is in the event streamUpdated.
+// StreamUpdatedData is the data of the event streamUpdated.
 type StreamUpdatedData struct {
 	Stream Stream `json:"stream"`
 }
 
-// StreamViewersData: what is in the event streamViewers.
+// StreamViewersData is the data of the event streamViewers.
 type StreamViewersData struct {
 	StreamID string `json:"streamId"`
 	Viewers  int64  `json:"viewers"`
@@ -2693,48 +2693,48 @@ type StreamViewersData struct {
 	Left     *User  `json:"left"`
 }
 
-// SubscribedData: what is in the event subscribed.
+// SubscribedData is the data of the event subscribed.
 type SubscribedData struct {
 	User       User  `json:"user"`
 	PriceCents int64 `json:"priceCents"`
-	// One of paid, trial, bundle, free; others may come.
+	// One of paid, trial, bundle, free; others may follow.
 	Kind      string               `json:"kind"`
 	Months    int64                `json:"months"`
 	ExpiresAt *time.Time           `json:"expiresAt"`
 	Source    SubscribedDataSource `json:"source"`
 }
 
-// SubscribedDataSource: by which way a fan came.
+// SubscribedDataSource: where a fan came from.
 type SubscribedDataSource struct {
 	Kind   string  `json:"kind"`
 	LinkID *string `json:"linkId"`
 }
 
-// SubscriptionExpiredData: what is in the event subscriptionExpired.
+// SubscriptionExpiredData is the data of the event subscriptionExpired.
 type SubscriptionExpiredData struct {
 	User            User      `json:"user"`
 	ExpiredAt       time.Time `json:"expiredAt"`
 	TotalSpentCents int64     `json:"totalSpentCents"`
 }
 
-// SubscriptionPeriod: a time for which a fan subscribed.
+// SubscriptionPeriod is a period for which a fan subscribed.
 type SubscriptionPeriod struct {
 	StartedAt  time.Time  `json:"startedAt"`
 	EndedAt    *time.Time `json:"endedAt"`
 	PriceCents int64      `json:"priceCents"`
-	// One of paid, trial, bundle, free; others may come.
+	// One of paid, trial, bundle, free; others may follow.
 	Kind   string `json:"kind"`
 	Months int64  `json:"months"`
 }
 
-// SubscriptionPeriodPage: a page of a list: SubscriptionPeriod.
+// SubscriptionPeriodPage is a page of SubscriptionPeriod items.
 type SubscriptionPeriodPage struct {
 	Items      []SubscriptionPeriod `json:"items"`
 	NextCursor *string              `json:"nextCursor"`
 	HasMore    bool                 `json:"hasMore"`
 }
 
-// SubscriptionRenewedData: what is in the event subscriptionRenewed.
+// SubscriptionRenewedData is the data of the event subscriptionRenewed.
 type SubscriptionRenewedData struct {
 	User       User       `json:"user"`
 	PriceCents int64      `json:"priceCents"`
@@ -2742,7 +2742,7 @@ type SubscriptionRenewedData struct {
 	Renewals   int64      `json:"renewals"`
 }
 
-// TaxStatus: whether the creator's tax papers are in order.
+// TaxStatus is the state of the creator's tax documents.
 type TaxStatus struct {
 	Status             string     `json:"status"`
 	Form               string     `json:"form"`
@@ -2751,7 +2751,7 @@ type TaxStatus struct {
 	SubmittedAt        *time.Time `json:"submittedAt"`
 }
 
-// Team: the people of the organisation.
+// Team is the members of the organisation.
 type Team struct {
 	// Invitations that can still be accepted.
 	Invitations []Invitation `json:"invitations"`
@@ -2759,13 +2759,13 @@ type Team struct {
 	Members []Member `json:"members"`
 }
 
-// TestData: what is in the event test.
+// TestData is the data of the event test.
 type TestData struct {
 	Message   string `json:"message"`
 	RequestID string `json:"requestId"`
 }
 
-// TipsData: what is in the event tips.
+// TipsData is the data of the event tips.
 type TipsData struct {
 	ID          string         `json:"id"`
 	User        User           `json:"user"`
@@ -2781,14 +2781,14 @@ type TipsDataTarget struct {
 	ID   string `json:"id"`
 }
 
-// ToastData: what is in the event toast.
+// ToastData is the data of the event toast.
 type ToastData struct {
 	ID    string `json:"id"`
 	Title string `json:"title"`
 	Text  string `json:"text"`
 }
 
-// TrackingLink: a link that tells who came by it.
+// TrackingLink is a link that counts its visitors.
 type TrackingLink struct {
 	ID           string     `json:"id"`
 	Name         string     `json:"name"`
@@ -2802,14 +2802,14 @@ type TrackingLink struct {
 	EndedAt      *time.Time `json:"endedAt"`
 }
 
-// TrackingLinkPage: a page of a list: TrackingLink.
+// TrackingLinkPage is a page of TrackingLink items.
 type TrackingLinkPage struct {
 	Items      []TrackingLink `json:"items"`
 	NextCursor *string        `json:"nextCursor"`
 	HasMore    bool           `json:"hasMore"`
 }
 
-// Transaction: money that was earned.
+// Transaction is a transaction of the creator's earnings.
 type Transaction struct {
 	ID         string    `json:"id"`
 	Type       string    `json:"type"`
@@ -2823,19 +2823,19 @@ type Transaction struct {
 	CreatedAt  time.Time `json:"createdAt"`
 }
 
-// TransactionData: what is in the event transaction.
+// TransactionData is the data of the event transaction.
 type TransactionData struct {
 	Transaction Transaction `json:"transaction"`
 }
 
-// TransactionPage: a page of a list: Transaction.
+// TransactionPage is a page of Transaction items.
 type TransactionPage struct {
 	Items      []Transaction `json:"items"`
 	NextCursor *string       `json:"nextCursor"`
 	HasMore    bool          `json:"hasMore"`
 }
 
-// TrialClaimedData: what is in the event trialClaimed.
+// TrialClaimedData is the data of the event trialClaimed.
 type TrialClaimedData struct {
 	User        User      `json:"user"`
 	LinkID      *string   `json:"linkId"`
@@ -2844,7 +2844,7 @@ type TrialClaimedData struct {
 	ExpiresAt   time.Time `json:"expiresAt"`
 }
 
-// TrialLink: a link to a free trial.
+// TrialLink is a link to a free trial.
 type TrialLink struct {
 	ID           string     `json:"id"`
 	Name         string     `json:"name"`
@@ -2862,34 +2862,34 @@ type TrialLink struct {
 	ExpiresAt    *time.Time `json:"expiresAt"`
 }
 
-// TrialLinkPage: a page of a list: TrialLink.
+// TrialLinkPage is a page of TrialLink items.
 type TrialLinkPage struct {
 	Items      []TrialLink `json:"items"`
 	NextCursor *string     `json:"nextCursor"`
 	HasMore    bool        `json:"hasMore"`
 }
 
-// TypingData: what is in the event typing.
+// TypingData is the data of the event typing.
 type TypingData struct {
 	ChatID string `json:"chatId"`
 	UserID string `json:"userId"`
 }
 
-// UnknownData: what is in the event unknown.
+// UnknownData is the data of the event unknown.
 type UnknownData struct {
 	Name string          `json:"name"`
 	Raw  json.RawMessage `json:"raw"`
 }
 
-// UnsentResult: says what became of it.
+// UnsentResult is the confirmation of a call.
 type UnsentResult struct {
 	Unsent bool `json:"unsent"`
 }
 
-// Upload: a file on its way to the platform.
+// Upload is a file that is being uploaded to the platform.
 type Upload struct {
 	ID string `json:"id"`
-	// One of open, uploading, processing, ready, failed, aborted; others may come.
+	// One of open, uploading, processing, ready, failed, aborted; others may follow.
 	State    string       `json:"state"`
 	PartSize int64        `json:"partSize"`
 	Parts    []UploadPart `json:"parts"`
@@ -2897,46 +2897,46 @@ type Upload struct {
 	Error    *string      `json:"error"`
 }
 
-// UploadPart: a part of it that has arrived.
+// UploadPart is a part of an upload that has arrived.
 type UploadPart struct {
 	Number int64  `json:"number"`
 	Size   int64  `json:"size"`
 	ETag   string `json:"etag"`
 }
 
-// UploadedPart: a part that was sent.
+// UploadedPart is an uploaded part.
 type UploadedPart struct {
 	// The platform's tag of the part, an argument of uploads.complete.
 	ETag   string `json:"etag"`
 	Number int64  `json:"number"`
 }
 
-// UploadsCheckResult: whether the platform has a file already.
+// UploadsCheckResult: whether the platform already has a file.
 type UploadsCheckResult struct {
 	Exists  bool    `json:"exists"`
 	MediaID *string `json:"mediaId"`
 }
 
-// UploadsCompletePart: a part that was sent.
+// UploadsCompletePart is an uploaded part.
 type UploadsCompletePart struct {
 	Number int64  `json:"number"`
 	ETag   string `json:"etag"`
 }
 
-// UploadsGetPartUrlResult: where a part is sent to.
+// UploadsGetPartUrlResult is the URL to upload a part to.
 type UploadsGetPartUrlResult struct {
 	URL       string                     `json:"url"`
 	Headers   map[string]json.RawMessage `json:"headers"`
 	ExpiresAt time.Time                  `json:"expiresAt"`
 }
 
-// Usage: limits, and what is used of them.
+// Usage is the limits and their usage.
 type Usage struct {
 	RateLimits RateLimits  `json:"rateLimits"`
 	Usage      UsagePeriod `json:"usage"`
 }
 
-// UsageFigures: numbers of a time.
+// UsageFigures is the usage figures of a period.
 type UsageFigures struct {
 	// All calls: the sum of succeeded, limited, clientErrors and failed.
 	Calls int64 `json:"calls"`
@@ -2961,7 +2961,7 @@ type UsageFigures struct {
 	Succeeded int64    `json:"succeeded"`
 }
 
-// UsagePeriod: what was used this month.
+// UsagePeriod is the usage of this month.
 type UsagePeriod struct {
 	// Accounts that are currently connected.
 	Accounts AccountUsage `json:"accounts"`
@@ -2978,7 +2978,7 @@ type UsagePeriod struct {
 	PeriodStart time.Time  `json:"periodStart"`
 }
 
-// UsagePoint: numbers of an hour or a day.
+// UsagePoint is the usage of an hour or a day.
 type UsagePoint struct {
 	// The start of the point.
 	At time.Time `json:"at"`
@@ -3024,7 +3024,7 @@ type UsageSeries struct {
 	Until time.Time `json:"until"`
 }
 
-// UsageThresholdData: what is in the event usage.threshold.
+// UsageThresholdData is the data of the event usage.threshold.
 type UsageThresholdData struct {
 	Metric  string `json:"metric"`
 	Percent int64  `json:"percent"`
@@ -3041,7 +3041,7 @@ type UsageWindow struct {
 	Reset int64 `json:"reset"`
 }
 
-// User: a user of the platform, as the creator sees them.
+// User is a user of the platform, as the creator sees them.
 type User struct {
 	ID           string     `json:"id"`
 	Username     string     `json:"username"`
@@ -3055,19 +3055,19 @@ type User struct {
 	ListIDs      []string   `json:"listIds"`
 }
 
-// UserPage: a page of a list: User.
+// UserPage is a page of User items.
 type UserPage struct {
 	Items      []User  `json:"items"`
 	NextCursor *string `json:"nextCursor"`
 	HasMore    bool    `json:"hasMore"`
 }
 
-// VaultDeleteResult: the media that were deleted.
+// VaultDeleteResult is the media that was deleted.
 type VaultDeleteResult struct {
 	Deleted []string `json:"deleted"`
 }
 
-// VaultFolder: a folder of the media library.
+// VaultFolder is a folder of the media library.
 type VaultFolder struct {
 	ID       string            `json:"id"`
 	Name     string            `json:"name"`
@@ -3075,7 +3075,7 @@ type VaultFolder struct {
 	IsSystem bool              `json:"isSystem"`
 }
 
-// VaultFolderCounts: how many media a folder has.
+// VaultFolderCounts is the number of media files in a folder.
 type VaultFolderCounts struct {
 	Photo int64 `json:"photo"`
 	Video int64 `json:"video"`
@@ -3083,30 +3083,30 @@ type VaultFolderCounts struct {
 	Gif   int64 `json:"gif"`
 }
 
-// VaultFolderPage: a page of a list: VaultFolder.
+// VaultFolderPage is a page of VaultFolder items.
 type VaultFolderPage struct {
 	Items      []VaultFolder `json:"items"`
 	NextCursor *string       `json:"nextCursor"`
 	HasMore    bool          `json:"hasMore"`
 }
 
-// VaultFoldersAddMediaResult: how many media were put into a folder.
+// VaultFoldersAddMediaResult is the number of media files that were added to a folder.
 type VaultFoldersAddMediaResult struct {
 	Added int64 `json:"added"`
 }
 
-// VaultFoldersRemoveMediaResult: how many media were taken out of a folder.
+// VaultFoldersRemoveMediaResult is the number of media files that were removed from a folder.
 type VaultFoldersRemoveMediaResult struct {
 	Removed int64 `json:"removed"`
 }
 
-// VaultGetDownloadUrlResult: where a medium can be downloaded from.
+// VaultGetDownloadUrlResult is the URL from which a media file can be downloaded.
 type VaultGetDownloadUrlResult struct {
 	URL       string    `json:"url"`
 	ExpiresAt time.Time `json:"expiresAt"`
 }
 
-// Webhook: where an account's events are sent.
+// Webhook is the webhook that receives an account's events.
 type Webhook struct {
 	CreatedAt time.Time `json:"createdAt"`
 	// Why nothing is sent. paused: its owner paused it. operator: the operators of this service did. gone: its receiver
@@ -3130,7 +3130,7 @@ type Webhook struct {
 	URL                string    `json:"url"`
 }
 
-// WebhookCounts: how many webhooks are in each state.
+// WebhookCounts is the number of webhooks in each state.
 type WebhookCounts struct {
 	// Webhooks that are failing, disabled or lagging.
 	Attention int64 `json:"attention"`
@@ -3144,21 +3144,21 @@ type WebhookCounts struct {
 	Paused int64 `json:"paused"`
 }
 
-// WebhookDeleted: says that a webhook was deleted.
+// WebhookDeleted is the result of deleting a webhook.
 type WebhookDeleted struct {
 	Deleted bool `json:"deleted"`
 	// The account's id.
 	ID string `json:"id"`
 }
 
-// WebhookDisabledData: what is in the event webhook.disabled.
+// WebhookDisabledData is the data of the event webhook.disabled.
 type WebhookDisabledData struct {
 	URL             string `json:"url"`
 	Reason          string `json:"reason"`
 	FailingSinceSec int64  `json:"failingSinceSec"`
 }
 
-// WebhookHealth: how a webhook is doing.
+// WebhookHealth is the health of a webhook.
 type WebhookHealth struct {
 	// The number of the account's events after the cursor.
 	Backlog int64 `json:"backlog"`
@@ -3182,7 +3182,7 @@ type WebhookHealth struct {
 	State string `json:"state"`
 }
 
-// WebhookPage: a page of a list: Webhook.
+// WebhookPage is a page of Webhook items.
 type WebhookPage struct {
 	// The number of webhooks in each state. The filter does not apply to it.
 	Counts WebhookCounts `json:"counts"`
@@ -3192,14 +3192,14 @@ type WebhookPage struct {
 	Webhooks []ListedWebhook `json:"webhooks"`
 }
 
-// WebhookRecoveredData: what is in the event webhook.recovered.
+// WebhookRecoveredData is the data of the event webhook.recovered.
 type WebhookRecoveredData struct {
 	URL             string `json:"url"`
 	Reason          string `json:"reason"`
 	FailingSinceSec int64  `json:"failingSinceSec"`
 }
 
-// WebhookTest: what a webhook answered to a test.
+// WebhookTest is the response of a webhook to a test.
 type WebhookTest struct {
 	// Whether the response had a 2xx status.
 	Delivered  bool  `json:"delivered"`
@@ -3210,7 +3210,7 @@ type WebhookTest struct {
 	Status int64 `json:"status"`
 }
 
-// WelcomeMessage: the message that new fans get.
+// WelcomeMessage is the message that new fans receive.
 type WelcomeMessage struct {
 	Enabled    bool    `json:"enabled"`
 	Text       string  `json:"text"`

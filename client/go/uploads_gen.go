@@ -6,20 +6,20 @@ import (
 	"context"
 )
 
-// UploadsService has the platform's methods of uploads: resumable media upload into the platform.
+// UploadsService calls the platform's uploads methods: resumable media upload into the platform.
 type UploadsService struct{ account *AccountClient }
 
-// UploadsAbortParams is what uploads.abort takes.
+// UploadsAbortParams holds the parameters of uploads.abort.
 type UploadsAbortParams struct {
 	UploadID string `json:"uploadId"`
 }
 
-// Abort is uploads.abort: give up an upload. It cannot be undone.
+// Abort calls uploads.abort: give up an upload. It cannot be undone.
 func (s *UploadsService) Abort(ctx context.Context, params UploadsAbortParams, options ...CallOption) (*AbortedResult, error) {
 	return invoke[AbortedResult](ctx, s.account, method{name: "uploads/abort", repeatable: true}, params, options)
 }
 
-// UploadsCheckParams is what uploads.check takes.
+// UploadsCheckParams holds the parameters of uploads.check.
 type UploadsCheckParams struct {
 	// 64 hexadecimal digits
 	SHA256 string `json:"sha256"`
@@ -27,58 +27,58 @@ type UploadsCheckParams struct {
 	Size int64 `json:"size"`
 }
 
-// Check is uploads.check: ask whether the vault already has a file.
+// Check calls uploads.check: ask whether the vault already has a file.
 func (s *UploadsService) Check(ctx context.Context, params UploadsCheckParams, options ...CallOption) (*UploadsCheckResult, error) {
 	return invoke[UploadsCheckResult](ctx, s.account, method{name: "uploads/check", get: true, repeatable: true}, params, options)
 }
 
-// UploadsCompleteParams is what uploads.complete takes.
+// UploadsCompleteParams holds the parameters of uploads.complete.
 type UploadsCompleteParams struct {
 	UploadID string                `json:"uploadId"`
 	Parts    []UploadsCompletePart `json:"parts,omitzero"`
 }
 
-// Complete is uploads.complete: hand over an upload whose parts have all arrived; an event tells what became of it. The
-// platform finishes later; an event tells. It normally causes the event mediaReady.
+// Complete calls uploads.complete: hand over an upload whose parts have all arrived; an event tells what became of it.
+// Asynchronous: the result arrives as an event. Normally causes the event mediaReady.
 func (s *UploadsService) Complete(ctx context.Context, params UploadsCompleteParams, options ...CallOption) (*Upload, error) {
 	return invoke[Upload](ctx, s.account, method{name: "uploads/complete", repeatable: true}, params, options)
 }
 
-// UploadsFromUrlParams is what uploads.fromUrl takes.
+// UploadsFromUrlParams holds the parameters of uploads.fromUrl.
 type UploadsFromUrlParams struct {
 	URL      string `json:"url"`
 	FileName string `json:"fileName,omitzero"`
 	MimeType string `json:"mimeType,omitzero"`
 }
 
-// FromURL is uploads.fromUrl: take a file from an address; an event tells what became of it. The platform finishes
-// later; an event tells. It normally causes the event mediaReady.
+// FromURL calls uploads.fromUrl: take a file from an address; an event tells what became of it. Asynchronous: the
+// result arrives as an event. Normally causes the event mediaReady.
 func (s *UploadsService) FromURL(ctx context.Context, params UploadsFromUrlParams, options ...CallOption) (*Upload, error) {
 	return invoke[Upload](ctx, s.account, method{name: "uploads/fromUrl"}, params, options)
 }
 
-// UploadsGetParams is what uploads.get takes.
+// UploadsGetParams holds the parameters of uploads.get.
 type UploadsGetParams struct {
 	UploadID string `json:"uploadId"`
 }
 
-// Get is uploads.get: get one upload.
+// Get calls uploads.get: get one upload.
 func (s *UploadsService) Get(ctx context.Context, params UploadsGetParams, options ...CallOption) (*Upload, error) {
 	return invoke[Upload](ctx, s.account, method{name: "uploads/get", get: true, repeatable: true}, params, options)
 }
 
-// UploadsGetPartUrlParams is what uploads.getPartUrl takes.
+// UploadsGetPartUrlParams holds the parameters of uploads.getPartUrl.
 type UploadsGetPartUrlParams struct {
 	UploadID   string `json:"uploadId"`
 	PartNumber int64  `json:"partNumber"`
 }
 
-// GetPartURL is uploads.getPartUrl: get an address that takes one part by PUT, for an hour.
+// GetPartURL calls uploads.getPartUrl: get an address that takes one part by PUT, for an hour.
 func (s *UploadsService) GetPartURL(ctx context.Context, params UploadsGetPartUrlParams, options ...CallOption) (*UploadsGetPartUrlResult, error) {
 	return invoke[UploadsGetPartUrlResult](ctx, s.account, method{name: "uploads/getPartUrl", get: true, repeatable: true}, params, options)
 }
 
-// UploadsInitParams is what uploads.init takes.
+// UploadsInitParams holds the parameters of uploads.init.
 type UploadsInitParams struct {
 	FileName string `json:"fileName"`
 	// in bytes
@@ -88,7 +88,7 @@ type UploadsInitParams struct {
 	SHA256 string `json:"sha256,omitzero"`
 }
 
-// Init is uploads.init: begin an upload in parts.
+// Init calls uploads.init: begin an upload in parts.
 func (s *UploadsService) Init(ctx context.Context, params UploadsInitParams, options ...CallOption) (*Upload, error) {
 	return invoke[Upload](ctx, s.account, method{name: "uploads/init"}, params, options)
 }

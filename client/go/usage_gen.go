@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// UsageService: limits, and what is used of them.
+// UsageService reports limits and usage.
 type UsageService struct{ client *Client }
 
-// UsageGetParams is what usage.get takes.
+// UsageGetParams holds the parameters of usage.get.
 type UsageGetParams struct {
 	// Include what is left of this account's limits.
 	AccountID string `json:"accountId,omitzero"`
 }
 
-// Get is GET /v1/me/usage: get limits and usage.
+// Get calls GET /v1/me/usage: get limits and usage.
 //
 // What is left of each limit, and what was used this month. This call is free. The breakdown follows the total within a
 // second or two. The totals are those of the organisation, even for a key with limits.
@@ -27,19 +27,19 @@ func (s *UsageService) Get(ctx context.Context, params UsageGetParams, options .
 	return do[Usage](ctx, s.client, c, false, options)
 }
 
-// UsageGetSeriesParams is what usage.getSeries takes.
+// UsageGetSeriesParams holds the parameters of usage.getSeries.
 type UsageGetSeriesParams struct {
 	// The start of the period, rounded down to the hour or day. Default: 24 hours before until, or 30 days with by=day.
 	Since time.Time `json:"since,omitzero"`
 	// The end of the period, rounded up to the hour or day. Default: now.
 	Until time.Time `json:"until,omitzero"`
-	// The length of a point. Days are in UTC. One of hour, day. Left out, hour.
+	// The length of a point. Days are in UTC. One of hour, day. Default: hour.
 	By string `json:"by,omitzero"`
 	// Only calls on this account.
 	AccountID string `json:"accountId,omitzero"`
 }
 
-// GetSeries is GET /v1/usage/series: get usage over time.
+// GetSeries calls GET /v1/usage/series: get usage over time.
 //
 // Data for charts: calls by outcome, their durations, and events, by hour for up to 31 days or by day for up to 366.
 // The last point is still growing, with a delay of a second or two. A key that is limited to accounts sees only calls

@@ -7,73 +7,73 @@ import (
 	"iter"
 )
 
-// UsersService has the platform's methods of users: any user of the platform, as seen by the creator.
+// UsersService calls the platform's users methods: any user of the platform, as seen by the creator.
 type UsersService struct{ account *AccountClient }
 
-// UsersBlockParams is what users.block takes.
+// UsersBlockParams holds the parameters of users.block.
 type UsersBlockParams struct {
 	UserID string `json:"userId"`
 }
 
-// Block is users.block: shut a user out, who then cannot write, tip or subscribe.
+// Block calls users.block: shut a user out, who then cannot write, tip or subscribe.
 func (s *UsersService) Block(ctx context.Context, params UsersBlockParams, options ...CallOption) (*BlockedResult, error) {
 	return invoke[BlockedResult](ctx, s.account, method{name: "users/block", repeatable: true}, params, options)
 }
 
-// UsersFollowParams is what users.follow takes.
+// UsersFollowParams holds the parameters of users.follow.
 type UsersFollowParams struct {
 	UserID string `json:"userId"`
 }
 
-// Follow is users.follow: follow another creator for a month, which then renews itself.
+// Follow calls users.follow: follow another creator for a month, which then renews itself.
 func (s *UsersService) Follow(ctx context.Context, params UsersFollowParams, options ...CallOption) (*Following, error) {
 	return invoke[Following](ctx, s.account, method{name: "users/follow", repeatable: true}, params, options)
 }
 
-// UsersGetParams is what users.get takes.
+// UsersGetParams holds the parameters of users.get.
 type UsersGetParams struct {
 	UserID string `json:"userId"`
 }
 
-// Get is users.get: get one user.
+// Get calls users.get: get one user.
 func (s *UsersService) Get(ctx context.Context, params UsersGetParams, options ...CallOption) (*User, error) {
 	return invoke[User](ctx, s.account, method{name: "users/get", get: true, repeatable: true}, params, options)
 }
 
-// UsersGetByUsernameParams is what users.getByUsername takes.
+// UsersGetByUsernameParams holds the parameters of users.getByUsername.
 type UsersGetByUsernameParams struct {
 	Username string `json:"username"`
 }
 
-// GetByUsername is users.getByUsername: get the user who has a username.
+// GetByUsername calls users.getByUsername: get the user who has a username.
 func (s *UsersService) GetByUsername(ctx context.Context, params UsersGetByUsernameParams, options ...CallOption) (*User, error) {
 	return invoke[User](ctx, s.account, method{name: "users/getByUsername", get: true, repeatable: true}, params, options)
 }
 
-// UsersListParams is what users.list takes.
+// UsersListParams holds the parameters of users.list.
 type UsersListParams struct {
 	UserIDs []string `json:"userIds"`
 }
 
-// List is users.list: get several users at once; ids that do not exist are left out.
+// List calls users.list: get several users at once; ids that do not exist are left out.
 func (s *UsersService) List(ctx context.Context, params UsersListParams, options ...CallOption) (*UserPage, error) {
 	return invoke[UserPage](ctx, s.account, method{name: "users/list", repeatable: true}, params, options)
 }
 
-// UsersListBlockedParams is what users.listBlocked takes.
+// UsersListBlockedParams holds the parameters of users.listBlocked.
 type UsersListBlockedParams struct {
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListBlocked is users.listBlocked: list the users who are shut out.
+// ListBlocked calls users.listBlocked: list the users who are shut out.
 func (s *UsersService) ListBlocked(ctx context.Context, params UsersListBlockedParams, options ...CallOption) (*UserPage, error) {
 	return invoke[UserPage](ctx, s.account, method{name: "users/listBlocked", get: true, repeatable: true}, params, options)
 }
 
-// ListBlockedAll goes through all pages of ListBlocked.
+// ListBlockedAll iterates over the items of all pages of ListBlocked.
 func (s *UsersService) ListBlockedAll(ctx context.Context, params UsersListBlockedParams, options ...CallOption) iter.Seq2[User, error] {
 	return pages(params.Cursor, func(cursor string) ([]User, string, error) {
 		params.Cursor = cursor
@@ -85,20 +85,20 @@ func (s *UsersService) ListBlockedAll(ctx context.Context, params UsersListBlock
 	})
 }
 
-// UsersListRestrictedParams is what users.listRestricted takes.
+// UsersListRestrictedParams holds the parameters of users.listRestricted.
 type UsersListRestrictedParams struct {
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListRestricted is users.listRestricted: list the users who can look, but neither write nor tip.
+// ListRestricted calls users.listRestricted: list the users who can look, but neither write nor tip.
 func (s *UsersService) ListRestricted(ctx context.Context, params UsersListRestrictedParams, options ...CallOption) (*UserPage, error) {
 	return invoke[UserPage](ctx, s.account, method{name: "users/listRestricted", get: true, repeatable: true}, params, options)
 }
 
-// ListRestrictedAll goes through all pages of ListRestricted.
+// ListRestrictedAll iterates over the items of all pages of ListRestricted.
 func (s *UsersService) ListRestrictedAll(ctx context.Context, params UsersListRestrictedParams, options ...CallOption) iter.Seq2[User, error] {
 	return pages(params.Cursor, func(cursor string) ([]User, string, error) {
 		params.Cursor = cursor
@@ -110,43 +110,43 @@ func (s *UsersService) ListRestrictedAll(ctx context.Context, params UsersListRe
 	})
 }
 
-// UsersReportParams is what users.report takes.
+// UsersReportParams holds the parameters of users.report.
 type UsersReportParams struct {
 	UserID string `json:"userId"`
 	Reason string `json:"reason"`
 	Note   string `json:"note,omitzero"`
 }
 
-// Report is users.report: report a user to the platform.
+// Report calls users.report: report a user to the platform.
 func (s *UsersService) Report(ctx context.Context, params UsersReportParams, options ...CallOption) (*ReportedResult, error) {
 	return invoke[ReportedResult](ctx, s.account, method{name: "users/report"}, params, options)
 }
 
-// UsersRestrictParams is what users.restrict takes.
+// UsersRestrictParams holds the parameters of users.restrict.
 type UsersRestrictParams struct {
 	UserID string `json:"userId"`
 }
 
-// Restrict is users.restrict: let a user look, but neither write nor tip.
+// Restrict calls users.restrict: let a user look, but neither write nor tip.
 func (s *UsersService) Restrict(ctx context.Context, params UsersRestrictParams, options ...CallOption) (*RestrictedResult, error) {
 	return invoke[RestrictedResult](ctx, s.account, method{name: "users/restrict", repeatable: true}, params, options)
 }
 
-// UsersSearchParams is what users.search takes.
+// UsersSearchParams holds the parameters of users.search.
 type UsersSearchParams struct {
 	Query string `json:"query"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// Search is users.search: find users by a part of their name.
+// Search calls users.search: find users by a part of their name.
 func (s *UsersService) Search(ctx context.Context, params UsersSearchParams, options ...CallOption) (*UserPage, error) {
 	return invoke[UserPage](ctx, s.account, method{name: "users/search", get: true, repeatable: true}, params, options)
 }
 
-// SearchAll goes through all pages of Search.
+// SearchAll iterates over the items of all pages of Search.
 func (s *UsersService) SearchAll(ctx context.Context, params UsersSearchParams, options ...CallOption) iter.Seq2[User, error] {
 	return pages(params.Cursor, func(cursor string) ([]User, string, error) {
 		params.Cursor = cursor
@@ -158,32 +158,32 @@ func (s *UsersService) SearchAll(ctx context.Context, params UsersSearchParams, 
 	})
 }
 
-// UsersUnblockParams is what users.unblock takes.
+// UsersUnblockParams holds the parameters of users.unblock.
 type UsersUnblockParams struct {
 	UserID string `json:"userId"`
 }
 
-// Unblock is users.unblock: let a user in again.
+// Unblock calls users.unblock: let a user in again.
 func (s *UsersService) Unblock(ctx context.Context, params UsersUnblockParams, options ...CallOption) (*BlockedResult, error) {
 	return invoke[BlockedResult](ctx, s.account, method{name: "users/unblock", repeatable: true}, params, options)
 }
 
-// UsersUnfollowParams is what users.unfollow takes.
+// UsersUnfollowParams holds the parameters of users.unfollow.
 type UsersUnfollowParams struct {
 	UserID string `json:"userId"`
 }
 
-// Unfollow is users.unfollow: stop following a creator, at once. It cannot be undone.
+// Unfollow calls users.unfollow: stop following a creator, at once. It cannot be undone.
 func (s *UsersService) Unfollow(ctx context.Context, params UsersUnfollowParams, options ...CallOption) (*FollowingResult, error) {
 	return invoke[FollowingResult](ctx, s.account, method{name: "users/unfollow", repeatable: true}, params, options)
 }
 
-// UsersUnrestrictParams is what users.unrestrict takes.
+// UsersUnrestrictParams holds the parameters of users.unrestrict.
 type UsersUnrestrictParams struct {
 	UserID string `json:"userId"`
 }
 
-// Unrestrict is users.unrestrict: let a user write and tip again.
+// Unrestrict calls users.unrestrict: let a user write and tip again.
 func (s *UsersService) Unrestrict(ctx context.Context, params UsersUnrestrictParams, options ...CallOption) (*RestrictedResult, error) {
 	return invoke[RestrictedResult](ctx, s.account, method{name: "users/unrestrict", repeatable: true}, params, options)
 }

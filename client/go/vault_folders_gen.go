@@ -7,65 +7,65 @@ import (
 	"iter"
 )
 
-// VaultFoldersService has the platform's methods of vaultFolders: folders of the media library.
+// VaultFoldersService calls the platform's vaultFolders methods: folders of the media library.
 type VaultFoldersService struct{ account *AccountClient }
 
-// VaultFoldersAddMediaParams is what vaultFolders.addMedia takes.
+// VaultFoldersAddMediaParams holds the parameters of vaultFolders.addMedia.
 type VaultFoldersAddMediaParams struct {
 	FolderID string   `json:"folderId"`
 	MediaIDs []string `json:"mediaIds"`
 }
 
-// AddMedia is vaultFolders.addMedia: put media into a folder.
+// AddMedia calls vaultFolders.addMedia: put media into a folder.
 func (s *VaultFoldersService) AddMedia(ctx context.Context, params VaultFoldersAddMediaParams, options ...CallOption) (*VaultFoldersAddMediaResult, error) {
 	return invoke[VaultFoldersAddMediaResult](ctx, s.account, method{name: "vaultFolders/addMedia", repeatable: true}, params, options)
 }
 
-// VaultFoldersCreateParams is what vaultFolders.create takes.
+// VaultFoldersCreateParams holds the parameters of vaultFolders.create.
 type VaultFoldersCreateParams struct {
 	Name string `json:"name"`
 }
 
-// Create is vaultFolders.create: make a folder.
+// Create calls vaultFolders.create: make a folder.
 func (s *VaultFoldersService) Create(ctx context.Context, params VaultFoldersCreateParams, options ...CallOption) (*VaultFolder, error) {
 	return invoke[VaultFolder](ctx, s.account, method{name: "vaultFolders/create"}, params, options)
 }
 
-// VaultFoldersDeleteParams is what vaultFolders.delete takes.
+// VaultFoldersDeleteParams holds the parameters of vaultFolders.delete.
 type VaultFoldersDeleteParams struct {
 	FolderID string `json:"folderId"`
 }
 
-// Delete is vaultFolders.delete: delete a folder; the media stay. It cannot be undone.
+// Delete calls vaultFolders.delete: delete a folder; the media stay. It cannot be undone.
 func (s *VaultFoldersService) Delete(ctx context.Context, params VaultFoldersDeleteParams, options ...CallOption) (*DeletedResult, error) {
 	return invoke[DeletedResult](ctx, s.account, method{name: "vaultFolders/delete", repeatable: true}, params, options)
 }
 
-// VaultFoldersGetParams is what vaultFolders.get takes.
+// VaultFoldersGetParams holds the parameters of vaultFolders.get.
 type VaultFoldersGetParams struct {
 	FolderID string `json:"folderId"`
 }
 
-// Get is vaultFolders.get: get one folder.
+// Get calls vaultFolders.get: get one folder.
 func (s *VaultFoldersService) Get(ctx context.Context, params VaultFoldersGetParams, options ...CallOption) (*VaultFolder, error) {
 	return invoke[VaultFolder](ctx, s.account, method{name: "vaultFolders/get", get: true, repeatable: true}, params, options)
 }
 
-// VaultFoldersListParams is what vaultFolders.list takes.
+// VaultFoldersListParams holds the parameters of vaultFolders.list.
 type VaultFoldersListParams struct {
 	Query string `json:"query,omitzero"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List is vaultFolders.list: list the folders, the platform's own first.
+// List calls vaultFolders.list: list the folders, the platform's own first.
 func (s *VaultFoldersService) List(ctx context.Context, params VaultFoldersListParams, options ...CallOption) (*VaultFolderPage, error) {
 	return invoke[VaultFolderPage](ctx, s.account, method{name: "vaultFolders/list", get: true, repeatable: true}, params, options)
 }
 
-// ListAll goes through all pages of List.
+// ListAll iterates over the items of all pages of List.
 func (s *VaultFoldersService) ListAll(ctx context.Context, params VaultFoldersListParams, options ...CallOption) iter.Seq2[VaultFolder, error] {
 	return pages(params.Cursor, func(cursor string) ([]VaultFolder, string, error) {
 		params.Cursor = cursor
@@ -77,23 +77,23 @@ func (s *VaultFoldersService) ListAll(ctx context.Context, params VaultFoldersLi
 	})
 }
 
-// VaultFoldersListMediaParams is what vaultFolders.listMedia takes.
+// VaultFoldersListMediaParams holds the parameters of vaultFolders.listMedia.
 type VaultFoldersListMediaParams struct {
 	FolderID string `json:"folderId"`
 	// One of photo, video, audio, gif.
 	Type string `json:"type,omitzero"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListMedia is vaultFolders.listMedia: list the media in a folder.
+// ListMedia calls vaultFolders.listMedia: list the media in a folder.
 func (s *VaultFoldersService) ListMedia(ctx context.Context, params VaultFoldersListMediaParams, options ...CallOption) (*MediaPage, error) {
 	return invoke[MediaPage](ctx, s.account, method{name: "vaultFolders/listMedia", get: true, repeatable: true}, params, options)
 }
 
-// ListMediaAll goes through all pages of ListMedia.
+// ListMediaAll iterates over the items of all pages of ListMedia.
 func (s *VaultFoldersService) ListMediaAll(ctx context.Context, params VaultFoldersListMediaParams, options ...CallOption) iter.Seq2[Media, error] {
 	return pages(params.Cursor, func(cursor string) ([]Media, string, error) {
 		params.Cursor = cursor
@@ -105,24 +105,24 @@ func (s *VaultFoldersService) ListMediaAll(ctx context.Context, params VaultFold
 	})
 }
 
-// VaultFoldersRemoveMediaParams is what vaultFolders.removeMedia takes.
+// VaultFoldersRemoveMediaParams holds the parameters of vaultFolders.removeMedia.
 type VaultFoldersRemoveMediaParams struct {
 	FolderID string   `json:"folderId"`
 	MediaIDs []string `json:"mediaIds"`
 }
 
-// RemoveMedia is vaultFolders.removeMedia: take media out of a folder; they stay in the vault. It cannot be undone.
+// RemoveMedia calls vaultFolders.removeMedia: take media out of a folder; they stay in the vault. It cannot be undone.
 func (s *VaultFoldersService) RemoveMedia(ctx context.Context, params VaultFoldersRemoveMediaParams, options ...CallOption) (*VaultFoldersRemoveMediaResult, error) {
 	return invoke[VaultFoldersRemoveMediaResult](ctx, s.account, method{name: "vaultFolders/removeMedia", repeatable: true}, params, options)
 }
 
-// VaultFoldersRenameParams is what vaultFolders.rename takes.
+// VaultFoldersRenameParams holds the parameters of vaultFolders.rename.
 type VaultFoldersRenameParams struct {
 	FolderID string `json:"folderId"`
 	Name     string `json:"name"`
 }
 
-// Rename is vaultFolders.rename: give a folder another name.
+// Rename calls vaultFolders.rename: give a folder another name.
 func (s *VaultFoldersService) Rename(ctx context.Context, params VaultFoldersRenameParams, options ...CallOption) (*VaultFolder, error) {
 	return invoke[VaultFolder](ctx, s.account, method{name: "vaultFolders/rename", repeatable: true}, params, options)
 }

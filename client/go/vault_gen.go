@@ -7,61 +7,61 @@ import (
 	"iter"
 )
 
-// VaultService has the platform's methods of vault: the creator's media library.
+// VaultService calls the platform's vault methods: the creator's media library.
 type VaultService struct{ account *AccountClient }
 
-// VaultDeleteParams is what vault.delete takes.
+// VaultDeleteParams holds the parameters of vault.delete.
 type VaultDeleteParams struct {
 	MediaIDs []string `json:"mediaIds"`
 }
 
-// Delete is vault.delete: delete media; posts and messages that show them go on without. It cannot be undone.
+// Delete calls vault.delete: delete media; posts and messages that show them go on without. It cannot be undone.
 func (s *VaultService) Delete(ctx context.Context, params VaultDeleteParams, options ...CallOption) (*VaultDeleteResult, error) {
 	return invoke[VaultDeleteResult](ctx, s.account, method{name: "vault/delete", repeatable: true}, params, options)
 }
 
-// VaultGetParams is what vault.get takes.
+// VaultGetParams holds the parameters of vault.get.
 type VaultGetParams struct {
 	MediaID string `json:"mediaId"`
 }
 
-// Get is vault.get: get one medium.
+// Get calls vault.get: get one medium.
 func (s *VaultService) Get(ctx context.Context, params VaultGetParams, options ...CallOption) (*Media, error) {
 	return invoke[Media](ctx, s.account, method{name: "vault/get", get: true, repeatable: true}, params, options)
 }
 
-// VaultGetDownloadUrlParams is what vault.getDownloadUrl takes.
+// VaultGetDownloadUrlParams holds the parameters of vault.getDownloadUrl.
 type VaultGetDownloadUrlParams struct {
 	MediaID string `json:"mediaId"`
-	// One of thumb, preview, full, source. Left out, full.
+	// One of thumb, preview, full, source. Default: full.
 	Quality string `json:"quality,omitzero"`
 }
 
-// GetDownloadURL is vault.getDownloadUrl: get an address from which a medium can be downloaded for an hour.
+// GetDownloadURL calls vault.getDownloadUrl: get an address from which a medium can be downloaded for an hour.
 func (s *VaultService) GetDownloadURL(ctx context.Context, params VaultGetDownloadUrlParams, options ...CallOption) (*VaultGetDownloadUrlResult, error) {
 	return invoke[VaultGetDownloadUrlResult](ctx, s.account, method{name: "vault/getDownloadUrl", get: true, repeatable: true}, params, options)
 }
 
-// VaultListParams is what vault.list takes.
+// VaultListParams holds the parameters of vault.list.
 type VaultListParams struct {
 	// One of photo, video, audio, gif.
 	Type     string `json:"type,omitzero"`
 	FolderID string `json:"folderId,omitzero"`
-	// One of newest, oldest, mostLiked, highestTips. Left out, newest.
+	// One of newest, oldest, mostLiked, highestTips. Default: newest.
 	Order string `json:"order,omitzero"`
 	Query string `json:"query,omitzero"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List is vault.list: list the media of the vault.
+// List calls vault.list: list the media of the vault.
 func (s *VaultService) List(ctx context.Context, params VaultListParams, options ...CallOption) (*MediaPage, error) {
 	return invoke[MediaPage](ctx, s.account, method{name: "vault/list", get: true, repeatable: true}, params, options)
 }
 
-// ListAll goes through all pages of List.
+// ListAll iterates over the items of all pages of List.
 func (s *VaultService) ListAll(ctx context.Context, params VaultListParams, options ...CallOption) iter.Seq2[Media, error] {
 	return pages(params.Cursor, func(cursor string) ([]Media, string, error) {
 		params.Cursor = cursor
@@ -73,21 +73,21 @@ func (s *VaultService) ListAll(ctx context.Context, params VaultListParams, opti
 	})
 }
 
-// VaultListUsageParams is what vault.listUsage takes.
+// VaultListUsageParams holds the parameters of vault.listUsage.
 type VaultListUsageParams struct {
 	MediaID string `json:"mediaId"`
-	// How many items a page has at most. Left out, 20.
+	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListUsage is vault.listUsage: list where a medium is shown.
+// ListUsage calls vault.listUsage: list where a medium is shown.
 func (s *VaultService) ListUsage(ctx context.Context, params VaultListUsageParams, options ...CallOption) (*MediaUsePage, error) {
 	return invoke[MediaUsePage](ctx, s.account, method{name: "vault/listUsage", get: true, repeatable: true}, params, options)
 }
 
-// ListUsageAll goes through all pages of ListUsage.
+// ListUsageAll iterates over the items of all pages of ListUsage.
 func (s *VaultService) ListUsageAll(ctx context.Context, params VaultListUsageParams, options ...CallOption) iter.Seq2[MediaUse, error] {
 	return pages(params.Cursor, func(cursor string) ([]MediaUse, string, error) {
 		params.Cursor = cursor

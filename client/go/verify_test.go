@@ -22,7 +22,7 @@ func vectors(t *testing.T) []vector {
 	t.Helper()
 	data, err := os.ReadFile("../../docs/verify/vectors.json")
 	if err != nil {
-		t.Fatal("the vectors are not here: ", err)
+		t.Fatal("cannot read the vectors: ", err)
 	}
 	var list []vector
 	if err := json.Unmarshal(data, &list); err != nil || len(list) == 0 {
@@ -54,7 +54,7 @@ func TestVectors(t *testing.T) {
 			h.Set(name, v.Signature)
 			check := v.verifier()
 			if check.Check(h, []byte(v.Body)) == nil {
-				t.Errorf("%s: taken without its time", v.Name)
+				t.Errorf("%s: accepted without a timestamp", v.Name)
 			}
 			check.AllowUntimed = true
 			if err := check.Check(h, []byte(v.Body)); (err == nil) != v.Valid {
@@ -64,7 +64,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-func TestARefusalSaysWhy(t *testing.T) {
+func TestVerificationErrorHasReason(t *testing.T) {
 	t.Parallel()
 	v := vectors(t)[0]
 	change := func(name, value string) http.Header {
@@ -98,11 +98,11 @@ func TestARefusalSaysWhy(t *testing.T) {
 		}
 	}
 	if _, err := stagedoor.VerifyWebhook(v.Secret, v.header(), []byte(v.Body)); err == nil {
-		t.Error("last year's webhook was taken")
+		t.Error("an old webhook was accepted")
 	}
 }
 
-func TestAVerifiedWebhookIsItsEvent(t *testing.T) {
+func TestVerifyDecodesEvent(t *testing.T) {
 	t.Parallel()
 	v := vectors(t)[0]
 	e, err := v.verifier().Verify(v.header(), []byte(v.Body))

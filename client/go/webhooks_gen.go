@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// WebhooksService: where events are sent, and how that goes.
+// WebhooksService manages webhooks and their deliveries.
 type WebhooksService struct{ client *Client }
 
-// WebhooksCheckSignatureParams is what webhooks.checkSignature takes.
+// WebhooksCheckSignatureParams holds the parameters of webhooks.checkSignature.
 type WebhooksCheckSignatureParams struct {
 	// The account to whose webhook the delivery was sent. Default: taken from the event or the body.
 	AccountID string `json:"accountId,omitzero"`
@@ -30,7 +30,7 @@ type WebhooksCheckSignatureParams struct {
 	Secret string `json:"secret,omitzero"`
 }
 
-// CheckSignature is POST /v1/webhooks/check-signature: check a webhook signature.
+// CheckSignature calls POST /v1/webhooks/check-signature: check a webhook signature.
 //
 // Send a delivery as your receiver got it to see why its signature does not match. The response names the cause: a
 // wrong secret, the secret of another account or the previous one, a changed body and how it changed, a missing or
@@ -42,7 +42,7 @@ func (s *WebhooksService) CheckSignature(ctx context.Context, params WebhooksChe
 	return do[SignatureCheck](ctx, s.client, c, true, options)
 }
 
-// Delete is DELETE /v1/accounts/{accountId}/webhook: delete an account's webhook.
+// Delete calls DELETE /v1/accounts/{accountId}/webhook: delete an account's webhook.
 //
 // Pending deliveries are dropped. The events stay in the log.
 //
@@ -53,7 +53,7 @@ func (s *WebhooksService) Delete(ctx context.Context, accountID string, options 
 	return do[WebhookDeleted](ctx, s.client, c, true, options)
 }
 
-// FindDelivery is GET /v1/deliveries/{deliveryId}: find a delivery.
+// FindDelivery calls GET /v1/deliveries/{deliveryId}: find a delivery.
 //
 // The delivery with this id, of any account. A key that is limited to accounts finds only their deliveries.
 //
@@ -63,7 +63,7 @@ func (s *WebhooksService) FindDelivery(ctx context.Context, deliveryID string, o
 	return do[Delivery](ctx, s.client, c, false, options)
 }
 
-// Get is GET /v1/accounts/{accountId}/webhook: get an account's webhook.
+// Get calls GET /v1/accounts/{accountId}/webhook: get an account's webhook.
 //
 // The configuration, and the state of delivery in `health`. The signing secret is not shown again.
 //
@@ -73,7 +73,7 @@ func (s *WebhooksService) Get(ctx context.Context, accountID string, options ...
 	return do[Webhook](ctx, s.client, c, false, options)
 }
 
-// GetDelivery is GET /v1/accounts/{accountId}/webhook/deliveries/{deliveryId}: get a delivery.
+// GetDelivery calls GET /v1/accounts/{accountId}/webhook/deliveries/{deliveryId}: get a delivery.
 //
 // Needs the scope `webhooks:read`.
 func (s *WebhooksService) GetDelivery(ctx context.Context, accountID, deliveryID string, options ...CallOption) (*Delivery, error) {
@@ -81,18 +81,18 @@ func (s *WebhooksService) GetDelivery(ctx context.Context, accountID, deliveryID
 	return do[Delivery](ctx, s.client, c, false, options)
 }
 
-// WebhooksListParams is what webhooks.list takes.
+// WebhooksListParams holds the parameters of webhooks.list.
 type WebhooksListParams struct {
 	// Only webhooks in this state. lagging: healthy, but behind its events. attention stands for failing, disabled and
 	// lagging. One of failing, healthy, paused, disabled, lagging, attention.
 	State string `json:"state,omitzero"`
-	// The maximum number of webhooks. Left out, 50.
+	// The maximum number of webhooks. Default: 50.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the previous page.
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List is GET /v1/webhooks: list webhooks.
+// List calls GET /v1/webhooks: list webhooks.
 //
 // The webhooks of all accounts, each as in `GET /v1/accounts/{id}/webhook`, with its account. A key that is limited to
 // accounts sees only their webhooks.
@@ -103,7 +103,7 @@ func (s *WebhooksService) List(ctx context.Context, params WebhooksListParams, o
 	return do[WebhookPage](ctx, s.client, c, false, options)
 }
 
-// ListAll goes through all pages of List.
+// ListAll iterates over the items of all pages of List.
 func (s *WebhooksService) ListAll(ctx context.Context, params WebhooksListParams, options ...CallOption) iter.Seq2[ListedWebhook, error] {
 	return pages(params.Cursor, func(cursor string) ([]ListedWebhook, string, error) {
 		params.Cursor = cursor
@@ -115,7 +115,7 @@ func (s *WebhooksService) ListAll(ctx context.Context, params WebhooksListParams
 	})
 }
 
-// WebhooksListDeliveriesParams is what webhooks.listDeliveries takes.
+// WebhooksListDeliveriesParams holds the parameters of webhooks.listDeliveries.
 type WebhooksListDeliveriesParams struct {
 	// Only deliveries that were accepted (delivered) or not accepted (failed). One of delivered, failed.
 	State string `json:"state,omitzero"`
@@ -123,13 +123,13 @@ type WebhooksListDeliveriesParams struct {
 	Event string `json:"event,omitzero"`
 	// nextCursor of the previous page.
 	After string `json:"after,omitzero"`
-	// The maximum number of deliveries. Left out, 50.
+	// The maximum number of deliveries. Default: 50.
 	Limit int64 `json:"limit,omitzero"`
 	// Seconds to wait for a delivery if there is none.
 	Wait int64 `json:"wait,omitzero"`
 }
 
-// ListDeliveries is GET /v1/accounts/{accountId}/webhook/deliveries: list deliveries.
+// ListDeliveries calls GET /v1/accounts/{accountId}/webhook/deliveries: list deliveries.
 //
 // Every attempt to deliver an event, newest first, with a delay of a second or two. Deliveries are kept for 30 days,
 // even if the webhook is deleted.
@@ -140,7 +140,7 @@ func (s *WebhooksService) ListDeliveries(ctx context.Context, accountID string, 
 	return do[DeliveryPage](ctx, s.client, c, false, options)
 }
 
-// ListDeliveriesAll goes through all pages of ListDeliveries.
+// ListDeliveriesAll iterates over the items of all pages of ListDeliveries.
 func (s *WebhooksService) ListDeliveriesAll(ctx context.Context, accountID string, params WebhooksListDeliveriesParams, options ...CallOption) iter.Seq2[Delivery, error] {
 	return pages(params.After, func(cursor string) ([]Delivery, string, error) {
 		params.After = cursor
@@ -152,17 +152,17 @@ func (s *WebhooksService) ListDeliveriesAll(ctx context.Context, accountID strin
 	})
 }
 
-// WebhooksListEventDeliveriesParams is what webhooks.listEventDeliveries takes.
+// WebhooksListEventDeliveriesParams holds the parameters of webhooks.listEventDeliveries.
 type WebhooksListEventDeliveriesParams struct {
 	// Up to 50 ids of events, separated by commas.
 	Event []string `json:"event"`
-	// The maximum number of deliveries. Left out, 50.
+	// The maximum number of deliveries. Default: 50.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the previous page.
 	After string `json:"after,omitzero"`
 }
 
-// ListEventDeliveries is GET /v1/deliveries: list deliveries of events.
+// ListEventDeliveries calls GET /v1/deliveries: list deliveries of events.
 //
 // Every attempt to deliver these events of any account, newest first. Tests and ephemeral events are not stored and
 // have no deliveries here. A key that is limited to accounts sees only their deliveries.
@@ -173,7 +173,7 @@ func (s *WebhooksService) ListEventDeliveries(ctx context.Context, params Webhoo
 	return do[DeliveryPage](ctx, s.client, c, false, options)
 }
 
-// ListEventDeliveriesAll goes through all pages of ListEventDeliveries.
+// ListEventDeliveriesAll iterates over the items of all pages of ListEventDeliveries.
 func (s *WebhooksService) ListEventDeliveriesAll(ctx context.Context, params WebhooksListEventDeliveriesParams, options ...CallOption) iter.Seq2[Delivery, error] {
 	return pages(params.After, func(cursor string) ([]Delivery, string, error) {
 		params.After = cursor
@@ -185,7 +185,7 @@ func (s *WebhooksService) ListEventDeliveriesAll(ctx context.Context, params Web
 	})
 }
 
-// Pause is POST /v1/accounts/{accountId}/webhook/pause: pause a webhook.
+// Pause calls POST /v1/accounts/{accountId}/webhook/pause: pause a webhook.
 //
 // Nothing is sent until the webhook is resumed. Events stay in the log as long as the plan keeps them. Pausing again
 // changes nothing.
@@ -197,7 +197,7 @@ func (s *WebhooksService) Pause(ctx context.Context, accountID string, options .
 	return do[Webhook](ctx, s.client, c, true, options)
 }
 
-// Redeliver is POST /v1/accounts/{accountId}/webhook/deliveries/{deliveryId}/redeliver: redeliver an event.
+// Redeliver calls POST /v1/accounts/{accountId}/webhook/deliveries/{deliveryId}/redeliver: redeliver an event.
 //
 // Sends the event of a delivery again with the webhook's current settings, out of order and regardless of its filter.
 // It is tried once; the result is in the delivery log.
@@ -208,7 +208,7 @@ func (s *WebhooksService) Redeliver(ctx context.Context, accountID, deliveryID s
 	return do[Delivery](ctx, s.client, c, true, options)
 }
 
-// WebhooksReplayParams is what webhooks.replay takes.
+// WebhooksReplayParams holds the parameters of webhooks.replay.
 type WebhooksReplayParams struct {
 	// Only these events, in the same form as in the webhook. The webhook's own filter does not apply.
 	Events []string `json:"events,omitzero"`
@@ -222,7 +222,7 @@ type WebhooksReplayParams struct {
 	ToTime time.Time `json:"toTime,omitzero"`
 }
 
-// Replay is POST /v1/accounts/{accountId}/webhook/replay: replay events.
+// Replay calls POST /v1/accounts/{accountId}/webhook/replay: replay events.
 //
 // Sends events from the log again, with their original bytes and ids, in order, next to live events. It also sends
 // events from before the webhook was created. Its deliveries have the header `X-Webhook-Replay`.
@@ -233,14 +233,14 @@ func (s *WebhooksService) Replay(ctx context.Context, accountID string, params W
 	return do[Replay](ctx, s.client, c, true, options)
 }
 
-// WebhooksResumeParams is what webhooks.resume takes.
+// WebhooksResumeParams holds the parameters of webhooks.resume.
 type WebhooksResumeParams struct {
 	// cursor continues where delivery stopped. now skips the backlog. The cursor of an event (its id on the stream, or
 	// health.cursor) continues after that event. Default: cursor.
 	From string `json:"from,omitzero"`
 }
 
-// Resume is POST /v1/accounts/{accountId}/webhook/resume: resume a webhook.
+// Resume calls POST /v1/accounts/{accountId}/webhook/resume: resume a webhook.
 //
 // Resumes a webhook that is paused or disabled, or retries a waiting one immediately. With `from` it continues at
 // another position, even if it is not paused.
@@ -251,13 +251,13 @@ func (s *WebhooksService) Resume(ctx context.Context, accountID string, params W
 	return do[Webhook](ctx, s.client, c, true, options)
 }
 
-// WebhooksRotateSecretParams is what webhooks.rotateSecret takes.
+// WebhooksRotateSecretParams holds the parameters of webhooks.rotateSecret.
 type WebhooksRotateSecretParams struct {
 	// How long the old secret also signs, in seconds. Default: 86400.
 	OverlapSec int64 `json:"overlapSec,omitzero"`
 }
 
-// RotateSecret is POST /v1/accounts/{accountId}/webhook/rotate-secret: rotate the signing secret.
+// RotateSecret calls POST /v1/accounts/{accountId}/webhook/rotate-secret: rotate the signing secret.
 //
 // The new secret signs from now on. For `overlapSec` seconds the old one also signs: in `X-Webhook-Signature-Previous`,
 // and as a second signature in `webhook-signature`.
@@ -268,7 +268,7 @@ func (s *WebhooksService) RotateSecret(ctx context.Context, accountID string, pa
 	return do[Webhook](ctx, s.client, c, true, options)
 }
 
-// WebhooksSetParams is what webhooks.set takes.
+// WebhooksSetParams holds the parameters of webhooks.set.
 type WebhooksSetParams struct {
 	// Only these events: names, patterns such as message* and account.*, and !name to exclude. Default: every event.
 	Events []string `json:"events,omitzero"`
@@ -284,7 +284,7 @@ type WebhooksSetParams struct {
 	URL string `json:"url"`
 }
 
-// Set is PUT /v1/accounts/{accountId}/webhook: set an account's webhook.
+// Set calls PUT /v1/accounts/{accountId}/webhook: set an account's webhook.
 //
 // Creates or replaces the webhook; an account has at most one. A new webhook gets the events from now on; `replay`
 // sends older ones. Failed deliveries are retried immediately. The response has the `signingSecret`: store it to verify
@@ -296,7 +296,7 @@ func (s *WebhooksService) Set(ctx context.Context, accountID string, params Webh
 	return do[Webhook](ctx, s.client, c, true, options)
 }
 
-// Test is POST /v1/accounts/{accountId}/webhook/test: test an account's webhook.
+// Test calls POST /v1/accounts/{accountId}/webhook/test: test an account's webhook.
 //
 // Sends an event of the kind `test`, signed like live ones, and reports the response. The limit is ten a minute; beyond
 // it the call returns 429 with the reason `webhook_test_rpm`.

@@ -1,6 +1,6 @@
-"""Builds the package (PEP 517) with the standard library alone, so that installing it needs nothing from a registry.
+"""PEP 517 build backend that uses only the standard library, so that installing needs nothing from a registry.
 
-The package is plain Python files; a wheel of these is a zip with three files about it.
+The package is plain Python. Its wheel is a zip of the sources with three metadata files.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_directory: Any = None) -> str:
-    """Called by pip: writes the wheel, and returns its name."""
+    """Write the wheel and return its name. pip calls this."""
     project = _project()
     about = f"{project['name']}-{project['version']}.dist-info"
     name = f"{project['name']}-{project['version']}-py3-none-any.whl"
@@ -28,13 +28,13 @@ def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_dire
     files[f"{about}/RECORD"] = f"{record}{about}/RECORD,,\n".encode()
     with zipfile.ZipFile(pathlib.Path(wheel_directory) / name, "w", zipfile.ZIP_DEFLATED) as wheel:
         for path, data in files.items():
-            # A fixed time, so that the same files make the same wheel.
+            # A fixed time makes the wheel reproducible.
             wheel.writestr(zipfile.ZipInfo(path, (2026, 1, 1, 0, 0, 0)), data, zipfile.ZIP_DEFLATED)
     return name
 
 
 def build_sdist(sdist_directory: str, config_settings: Any = None) -> str:
-    """Called by whoever publishes: writes an archive of the sources, and returns its name."""
+    """Write a source archive and return its name. Build tools call this before publishing."""
     project = _project()
     top = f"{project['name']}-{project['version']}"
     about = pathlib.Path(sdist_directory) / "PKG-INFO"

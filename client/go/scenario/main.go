@@ -1,7 +1,7 @@
-// Command scenario is what every client library passes, against the nodes of a running system: connect, call, stream, drop
-// the connection, resume on another node, verify a webhook, page through a list, disconnect.
+// Command scenario is an end-to-end test that every client library passes against a running system: connect, call,
+// stream, drop the connection, resume on another node, verify a webhook, page through a list, disconnect.
 //
-// It needs STAGEDOOR_URLS (or STAGEDOOR_URL) and STAGEDOOR_API_KEY, as .dev/env has them.
+// It requires STAGEDOOR_URLS (or STAGEDOOR_URL) and STAGEDOOR_API_KEY, as in .dev/env.
 package main
 
 import (
@@ -22,8 +22,8 @@ import (
 	stagedoor "github.com/stagedoor/stagedoor/client/go"
 )
 
-// patience is how long anything may take.
-const patience = 60 * time.Second
+// timeout limits each wait.
+const timeout = 60 * time.Second
 
 func main() {
 	nodes := strings.FieldsFunc(os.Getenv("STAGEDOOR_URLS")+" "+os.Getenv("STAGEDOOR_URL"), func(r rune) bool { return r == ' ' || r == ',' })
@@ -35,7 +35,7 @@ func main() {
 	defer stop()
 	s := &scenario{nodes: nodes, mark: "go" + strconv.FormatInt(time.Now().UnixMilli(), 36)}
 	if err := s.run(ctx); err != nil {
-		os.Exit(1) // the step has said why
+		os.Exit(1) // the failed step printed the error
 	}
 	fmt.Println("the scenario passed")
 }
@@ -46,22 +46,23 @@ type scenario struct {
 	client *stagedoor.Client
 }
 
-// node counts round.
+// node returns node n, starting over after the last.
 func (s *scenario) node(n int) string { return s.nodes[n%len(s.nodes)] }
 
-// step does one thing, and says so in a line.
+// step runs a step and prints a line with its name, duration and result.
 func step(name string, work func() (string, error)) error {
 	began := time.Now()
-	told, err := work()
+	result, err := work()
 	if err != nil {
 		fmt.Printf("FAIL  %s: %v\n", name, err)
 		return err
 	}
-	fmt.Println(strings.TrimRight(fmt.Sprintf("ok    %-34s %6d ms  %s", name, time.Since(began).Milliseconds(), told), " "))
+	fmt.Println(strings.TrimRight(fmt.Sprintf("ok    %-34s %6d ms  %s", name, time.Since(began).Milliseconds(), result),
+		" "))
 	return nil
 }
 
-// steps does one thing after the other, until one fails.
+// steps runs steps until one fails.
 func steps(all ...func() error) error {
 	for _, one := range all {
 		if err := one(); err != nil {
@@ -78,7 +79,7 @@ func (s *scenario) run(ctx context.Context) error {
 	}
 	s.client = client
 	var id string
-	if err := step("connect by email and password", func() (string, error) {
+	if err := step("connect with email and password", func() (string, error) {
 		id, err = s.connect(ctx)
 		return id, err
 	}); err != nil {
@@ -92,7 +93,7 @@ func (s *scenario) run(ctx context.Context) error {
 }
 
 func (s *scenario) connect(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	started, err := s.client.Connect.Login(ctx, stagedoor.ConnectLoginParams{
 		Email: "ok+" + s.mark + "@sandbox.test", Password: "good", Label: "Scenario (Go)",
@@ -105,7 +106,7 @@ func (s *scenario) connect(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if attempt.State != "completed_success" || attempt.AccountID == nil {
-		return "", fmt.Errorf("it ended as %s: %+v", attempt.State, attempt.Failure)
+		return "", fmt.Errorf("the attempt ended as %s: %+v", attempt.State, attempt.Failure)
 	}
 	return *attempt.AccountID, nil
 }
@@ -113,7 +114,7 @@ func (s *scenario) connect(ctx context.Context) (string, error) {
 func (s *scenario) withAccount(ctx context.Context, account *stagedoor.AccountClient) error {
 	return steps(
 		func() error {
-			return step("read who it is", func() (string, error) {
+			return step("read the profile", func() (string, error) {
 				me, err := account.Me.Get(ctx)
 				if err != nil {
 					return "", err
@@ -125,7 +126,7 @@ func (s *scenario) withAccount(ctx context.Context, account *stagedoor.AccountCl
 			return step("send a message, once", func() (string, error) { return s.send(ctx, account) })
 		},
 		func() error {
-			return step("a problem is typed", func() (string, error) { return missingChat(ctx, account) })
+			return step("get a typed problem", func() (string, error) { return missingChat(ctx, account) })
 		},
 		func() error { return step("page through chats", func() (string, error) { return pages(ctx, account) }) },
 		func() error { return s.streaming(ctx, account.ID) },
@@ -139,7 +140,7 @@ func (s *scenario) send(ctx context.Context, account *stagedoor.AccountClient) (
 		return "", err
 	}
 	if len(chats.Items) == 0 {
-		return "", errors.New("there is no chat")
+		return "", errors.New("no chats")
 	}
 	chat := chats.Items[0].ID
 	params := stagedoor.MessagesSendParams{ChatID: chat, Text: s.mark + " thank you!"}
@@ -173,10 +174,10 @@ func missingChat(ctx context.Context, account *stagedoor.AccountClient) (string,
 	_, err := account.Messages.Send(ctx, stagedoor.MessagesSendParams{ChatID: "999999999999", Text: "nobody"})
 	var p *stagedoor.Problem
 	if !errors.As(err, &p) {
-		return "", fmt.Errorf("a message to nobody: %w", err)
+		return "", fmt.Errorf("message to an unknown chat: %w", err)
 	}
 	if !stagedoor.IsProblem(err, stagedoor.CodeUpstreamNotFound) || p.Retryable || p.Status != http.StatusNotFound || !strings.HasPrefix(p.RequestID, "req_") {
-		return "", fmt.Errorf("another problem than expected: %w", err)
+		return "", fmt.Errorf("unexpected problem: %w", err)
 	}
 	return string(p.Code), nil
 }
@@ -208,13 +209,13 @@ func pages(ctx context.Context, account *stagedoor.AccountClient) (string, error
 			break
 		}
 	}
-	if count < 2 || !slices.Equal(byPage, iterated) || different(byPage) != len(byPage) {
+	if count < 2 || !slices.Equal(byPage, iterated) || distinct(byPage) != len(byPage) {
 		return "", fmt.Errorf("%d pages: %v, then %v", count, byPage, iterated)
 	}
 	return fmt.Sprintf("%d chats on %d pages", len(byPage), count), nil
 }
 
-// fire makes messages come in.
+// fire makes the sandbox send messages to the account.
 func (s *scenario) fire(ctx context.Context, account string, numbers ...int) ([]string, error) {
 	var texts []string
 	for _, n := range numbers {
@@ -228,7 +229,7 @@ func (s *scenario) fire(ctx context.Context, account string, numbers ...int) ([]
 	return texts, nil
 }
 
-// webhook has a delivery verified, and one that was changed refused.
+// webhook verifies a delivery, and checks that a changed body is rejected.
 func (s *scenario) webhook(ctx context.Context, account string) error {
 	hook, got, err := receiver()
 	if err != nil {
@@ -258,8 +259,8 @@ func (s *scenario) webhook(ctx context.Context, account string) error {
 				select {
 				case d = <-got:
 					return "", nil
-				case <-time.After(patience):
-					return "", errors.New("none has come")
+				case <-time.After(timeout):
+					return "", errors.New("no delivery arrived")
 				}
 			})
 		},
@@ -271,7 +272,7 @@ func (s *scenario) webhook(ctx context.Context, account string) error {
 				}
 				data, ok := event.Data.(*stagedoor.MessageData)
 				if !ok || data.Message.Text != text {
-					return "", fmt.Errorf("it is another event: %s", event.Raw)
+					return "", fmt.Errorf("unexpected event: %s", event.Raw)
 				}
 				found, err := s.client.Events.Get(ctx, event.ID)
 				if err != nil {
@@ -281,11 +282,11 @@ func (s *scenario) webhook(ctx context.Context, account string) error {
 			})
 		},
 		func() error {
-			return step("refuse a changed body", func() (string, error) {
+			return step("reject a changed body", func() (string, error) {
 				_, err := stagedoor.VerifyWebhook(secret, d.header, bytes.Replace(d.body, []byte(text), []byte("another text"), 1))
 				var refused *stagedoor.WebhookVerificationError
 				if !errors.As(err, &refused) || refused.Reason != stagedoor.ReasonNoMatch {
-					return "", fmt.Errorf("a changed body: %w", err)
+					return "", fmt.Errorf("changed body: %w", err)
 				}
 				return string(refused.Reason), nil
 			})
@@ -304,7 +305,7 @@ type delivery struct {
 	body   []byte
 }
 
-// receiver takes webhooks on this machine.
+// receiver starts a local server that receives webhooks.
 func receiver() (net.Listener, <-chan delivery, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -324,7 +325,8 @@ func receiver() (net.Listener, <-chan delivery, error) {
 	return l, got, nil
 }
 
-func different(list []string) int {
+// distinct returns the number of different strings.
+func distinct(list []string) int {
 	set := map[string]bool{}
 	for _, one := range list {
 		set[one] = true

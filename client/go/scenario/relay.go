@@ -7,12 +7,12 @@ import (
 	"sync"
 )
 
-// relay stands between a client and a node, so that the connection can be cut as a network would: without a word.
+// relay forwards connections to a node. It can cut them abruptly, like a failing network.
 type relay struct {
 	listener net.Listener
 
 	mu     sync.Mutex
-	target string // empty while it is cut
+	target string // empty while connections are cut
 	open   map[net.Conn]bool
 }
 
@@ -22,14 +22,14 @@ func newRelay(node string) (*relay, error) {
 		return nil, err
 	}
 	r := &relay{listener: l, open: map[net.Conn]bool{}}
-	r.mend(node)
+	r.restore(node)
 	go r.accept()
 	return r, nil
 }
 
 func (r *relay) url() string { return "http://" + r.listener.Addr().String() }
 
-// cut ends all connections, and every new one until mend.
+// cut closes all connections, and new ones until restore.
 func (r *relay) cut() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -40,8 +40,8 @@ func (r *relay) cut() {
 	clear(r.open)
 }
 
-// mend lets connections through again, to another node if you like.
-func (r *relay) mend(node string) {
+// restore forwards new connections to a node.
+func (r *relay) restore(node string) {
 	at, err := url.Parse(node)
 	if err != nil {
 		return
@@ -80,7 +80,7 @@ func (r *relay) join(near net.Conn) {
 		return
 	}
 	r.mu.Lock()
-	if r.target != target { // cut meanwhile
+	if r.target != target { // cut while dialling
 		r.mu.Unlock()
 		near.Close()
 		far.Close()

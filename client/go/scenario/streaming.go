@@ -9,7 +9,7 @@ import (
 	stagedoor "github.com/stagedoor/stagedoor/client/go"
 )
 
-// reader reads a stream in the background, and keeps the messages.
+// reader reads a stream in the background and collects its messages.
 type reader struct {
 	stream     *stagedoor.EventStream
 	got        chan *stagedoor.Event
@@ -31,27 +31,27 @@ func read(stream *stagedoor.EventStream) *reader {
 	return r
 }
 
-// until waits until so many messages have come.
-func (r *reader) until(count int) error {
-	late := time.After(patience)
+// waitFor waits until count messages have arrived.
+func (r *reader) waitFor(count int) error {
+	late := time.After(timeout)
 	for len(r.texts) < count {
 		select {
 		case event := <-r.got:
 			data, ok := event.Data.(*stagedoor.MessageData)
 			if !ok {
-				return fmt.Errorf("another event came: %s", event.Raw)
+				return fmt.Errorf("unexpected event: %s", event.Raw)
 			}
 			r.ids, r.texts = append(r.ids, event.ID), append(r.texts, data.Message.Text)
 		case err := <-r.failed:
 			return err
 		case <-late:
-			return fmt.Errorf("%d messages have come, not %d: %v", len(r.texts), count, r.texts)
+			return fmt.Errorf("got %d messages, want %d: %v", len(r.texts), count, r.texts)
 		}
 	}
 	return nil
 }
 
-// streaming has events before, while and after the connection is down; then on another node.
+// streaming fires events before, during and after a lost connection, and resumes on other nodes.
 func (s *scenario) streaming(ctx context.Context, account string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -77,8 +77,8 @@ func (s *scenario) streaming(ctx context.Context, account string) error {
 	return steps(
 		func() error { return step("fire events", func() (string, error) { return fire(1, 2, 3) }) },
 		func() error {
-			return step("receive them by a stream", func() (string, error) {
-				err := r.until(3)
+			return step("receive them from a stream", func() (string, error) {
+				err := r.waitFor(3)
 				return "cursor " + r.stream.Cursor(), err
 			})
 		},
@@ -89,56 +89,58 @@ func (s *scenario) streaming(ctx context.Context, account string) error {
 			return step("fire more while it is down", func() (string, error) { return fire(4, 5, 6) })
 		},
 		func() error {
-			return step("mend it, to another node", func() (string, error) { between.mend(s.node(1)); return s.node(1), nil })
+			return step("restore it to another node",
+				func() (string, error) { between.restore(s.node(1)); return s.node(1), nil })
 		},
 		func() error {
-			return step("resume without a loss", func() (string, error) {
-				err := r.until(6)
+			return step("resume without loss", func() (string, error) {
+				err := r.waitFor(6)
 				return fmt.Sprintf("after %d drops", len(drops)), err
 			})
 		},
 		func() error {
 			return step("resume on a third node", func() (string, error) {
 				between.cut()
-				between.mend(s.node(2))
+				between.restore(s.node(2))
 				if _, err := fire(7); err != nil {
 					return "", err
 				}
-				return s.node(2), r.until(7)
+				return s.node(2), r.waitFor(7)
 			})
 		},
 		func() error {
-			return step("each once, in order", func() (string, error) {
-				if !slices.Equal(r.texts, want) || different(r.ids) != len(want) {
-					return "", fmt.Errorf("%v have come, not %v", r.texts, want)
+			return step("every event once, in order", func() (string, error) {
+				if !slices.Equal(r.texts, want) || distinct(r.ids) != len(want) {
+					return "", fmt.Errorf("got %v, want %v", r.texts, want)
 				}
 				return "", nil
 			})
 		},
 		func() error {
-			return step("go on from a kept cursor", func() (string, error) { return s.goOn(ctx, account, r) })
+			return step("continue from a saved cursor", func() (string, error) { return s.resume(ctx, account, r) })
 		},
 	)
 }
 
-// goOn follows with another client, on another node, behind what was read.
-func (s *scenario) goOn(ctx context.Context, account string, before *reader) (string, error) {
+// resume streams with another client, on another node, after the events that were read.
+func (s *scenario) resume(ctx context.Context, account string, before *reader) (string, error) {
 	other, err := stagedoor.New(stagedoor.Options{BaseURL: s.node(1)})
 	if err != nil {
 		return "", err
 	}
-	kept := before.stream.Cursor() // now: the first reader follows what is fired next as well
+	saved := before.stream.Cursor() // before the next event, which the first reader receives too
 	if _, err := s.fire(ctx, account, 8); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	for event, err := range other.Account(account).Stream(ctx, stagedoor.StreamOptions{Since: kept, Events: []string{"message"}}).All() {
+	options := stagedoor.StreamOptions{Since: saved, Events: []string{"message"}}
+	for event, err := range other.Account(account).Stream(ctx, options).All() {
 		if err != nil {
 			return "", err
 		}
 		if slices.Contains(before.ids, event.ID) {
-			return "", fmt.Errorf("%s came twice", event.ID)
+			return "", fmt.Errorf("%s arrived twice", event.ID)
 		}
 		return event.ID, nil
 	}

@@ -1,4 +1,4 @@
-"""Stands between a client and a node, so that the connection can be cut as a network would: without a word."""
+"""A relay between a client and a node that can cut connections abruptly, like a failing network."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 
 class Relay:
-    """Passes connections on to a node until it is cut."""
+    """Forwards connections to a node until they are cut."""
 
     def __init__(self, target: str) -> None:
         self._target: str | None = target
@@ -16,25 +16,25 @@ class Relay:
         self._sockets: set[socket.socket] = set()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        #: How many connections were let through.
+        #: The number of forwarded connections.
         self.connections = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self) -> None:
-        """Cuts all connections, and every new one until `mend`."""
+        """Close all connections, and new ones until `restore`."""
         with self._lock:
             self._target = None
             sockets, self._sockets = self._sockets, set()
         for one in sockets:
             _close(one)
 
-    def mend(self, target: str) -> None:
-        """Lets connections through again, to another node if you like."""
+    def restore(self, target: str) -> None:
+        """Forward new connections to a node."""
         with self._lock:
             self._target = target
 
     def stop(self) -> None:
-        """Ends it."""
+        """Stop listening and close all connections."""
         self._listener.close()
         self.cut()
 
@@ -60,10 +60,10 @@ class Relay:
                 self.connections += 1
                 self._sockets |= {near, far}
             for source, sink in ((near, far), (far, near)):
-                threading.Thread(target=_pass_on, args=(source, sink), daemon=True).start()
+                threading.Thread(target=_forward, args=(source, sink), daemon=True).start()
 
 
-def _pass_on(source: socket.socket, sink: socket.socket) -> None:
+def _forward(source: socket.socket, sink: socket.socket) -> None:
     try:
         while data := source.recv(65536):
             sink.sendall(data)

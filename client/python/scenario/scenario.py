@@ -1,7 +1,7 @@
-"""The scenario that every client library passes, against the nodes of a running system.
+"""An end-to-end test that every client library passes against a running system.
 
 Connect, call, stream, drop the connection, resume on another node, verify a webhook, page through a list, disconnect.
-It needs STAGEDOOR_URLS (or STAGEDOOR_URL) and STAGEDOOR_API_KEY, as .dev/env has them.
+It requires STAGEDOOR_URLS (or STAGEDOOR_URL) and STAGEDOOR_API_KEY, as in .dev/env.
 """
 
 from __future__ import annotations
@@ -33,37 +33,37 @@ from stagedoor import (  # noqa: E402
     verify_webhook,
 )
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 MARK = f"py{int(time.time() * 1000):x}"
 NODES: list[str] = re.findall(r"[^\s,]+", os.environ.get("STAGEDOOR_URLS", "") or os.environ.get("STAGEDOOR_URL", ""))
 
 
 def check(truth: bool, what: object) -> None:
-    """Fails the step that it stands in."""
+    """Fail the current step unless truth holds."""
     if not truth:
         raise AssertionError(what)
 
 
 @contextmanager
 def step(name: str) -> Iterator[Callable[[object], None]]:
-    """One thing that is done, and a line that says so. It is given what to say about it."""
+    """Run a step and print a line with its name and duration, and what the step reports."""
     began = time.monotonic()
-    said: list[str] = []
+    reported: list[str] = []
     try:
-        yield lambda what: said.append(str(what))
+        yield lambda what: reported.append(str(what))
     except BaseException as error:
         print(f"FAIL  {name}: {error}", flush=True)
         raise
-    print(f"ok    {name:<34} {(time.monotonic() - began) * 1000:6.0f} ms  {' '.join(said)}".rstrip(), flush=True)
+    print(f"ok    {name:<34} {(time.monotonic() - began) * 1000:6.0f} ms  {' '.join(reported)}".rstrip(), flush=True)
 
 
 def node(n: int) -> str:
-    """A node, counted round."""
+    """Return node n, starting over after the last."""
     return NODES[n % len(NODES)]
 
 
 class Reader:
-    """Reads a stream in the background, and keeps the messages that are ours."""
+    """Reads a stream in the background and collects its messages."""
 
     def __init__(self, stream: EventStream) -> None:
         self.stream = stream
@@ -86,13 +86,13 @@ class Reader:
                 self._error = error
                 self._changed.notify_all()
 
-    def until(self, count: int) -> None:
-        """Waits until so many messages have come."""
+    def wait_for(self, count: int) -> None:
+        """Wait until count messages have arrived."""
         with self._changed:
-            self._changed.wait_for(lambda: len(self.texts) >= count or self._error is not None, PATIENCE)
+            self._changed.wait_for(lambda: len(self.texts) >= count or self._error is not None, TIMEOUT)
             if self._error is not None:
                 raise self._error
-            check(len(self.texts) >= count, f"{len(self.texts)} messages have come, not {count}: {self.texts}")
+            check(len(self.texts) >= count, f"got {len(self.texts)} messages, want {count}: {self.texts}")
 
 
 Delivery = tuple[dict[str, str], bytes]
@@ -100,7 +100,7 @@ Delivery = tuple[dict[str, str], bytes]
 
 @contextmanager
 def receiver() -> Iterator[tuple[str, queue.Queue[Delivery]]]:
-    """A receiver of webhooks: its address, and what it got."""
+    """Start a local receiver of webhooks. Yields its address and a queue of deliveries."""
     got: queue.Queue[Delivery] = queue.Queue()
 
     class Handler(BaseHTTPRequestHandler):
@@ -124,7 +124,7 @@ def receiver() -> Iterator[tuple[str, queue.Queue[Delivery]]]:
 
 def connect(client: Stagedoor) -> str:
     started = client.connect.login(email=f"ok+{MARK}@sandbox.test", password="good", label="Scenario (Python)")
-    attempt = client.connect.wait_for(started["attempt_id"], until="end", timeout=PATIENCE)
+    attempt = client.connect.wait_for(started["attempt_id"], until="end", timeout=TIMEOUT)
     account_id = attempt["account_id"]
     check(attempt["state"] == "completed_success", attempt.get("failure"))
     assert account_id is not None
@@ -151,7 +151,7 @@ def missing_chat(account: Account) -> Problem:
         check(is_problem(problem, "upstream/not-found") and not problem.retryable and problem.status == 404, problem)
         check(problem.request_id.startswith("req_"), problem.request_id)
         return problem
-    raise AssertionError("a message to nobody was sent")
+    raise AssertionError("a message to an unknown chat was accepted")
 
 
 def pages(account: Account) -> str:
@@ -181,7 +181,7 @@ def fire(client: Stagedoor, account_id: str, *numbers: int) -> list[str]:
 
 
 def streaming(client: Stagedoor, account_id: str) -> None:
-    """Events before, while and after the connection is down; then on another node."""
+    """Fire events before, during and after a lost connection, and resume on other nodes."""
     relay = Relay(node(0))
     drops: list[StagedoorError | None] = []
     through = Stagedoor(base_url=relay.url)
@@ -192,30 +192,30 @@ def streaming(client: Stagedoor, account_id: str) -> None:
     try:
         with step("fire events"):
             want = fire(client, account_id, 1, 2, 3)
-        with step("receive them by a stream") as say:
-            reader.until(3)
+        with step("receive them from a stream") as say:
+            reader.wait_for(3)
             say(f"cursor {events.cursor}")
         with step("cut the connection"):
             relay.cut()
         with step("fire more while it is down"):
             want += fire(client, account_id, 4, 5, 6)
         with step("resume on another node") as say:
-            relay.mend(node(1))
-            reader.until(6)
+            relay.restore(node(1))
+            reader.wait_for(6)
             say(f"{node(1)} after {len(drops)} drops")
         with step("resume on a third node") as say:
             relay.cut()
-            relay.mend(node(2))
+            relay.restore(node(2))
             want += fire(client, account_id, 7)
-            reader.until(7)
+            reader.wait_for(7)
             say(node(2))
-        with step("each once, in order") as say:
+        with step("every event once, in order") as say:
             check(reader.texts == want and len(set(reader.ids)) == len(want), reader.texts)
             say(f"{len(want)} events")
     finally:
         events.close()
         relay.stop()
-    with step("go on from a kept cursor"):
+    with step("continue from a saved cursor"):
         with Stagedoor(base_url=node(1)).account(account_id).stream(since=events.cursor, events=["message"]) as rest:
             fire(client, account_id, 8)
             following = next(rest)
@@ -223,22 +223,22 @@ def streaming(client: Stagedoor, account_id: str) -> None:
 
 
 def webhook(client: Stagedoor, account_id: str) -> None:
-    """A delivery is verified, one that was changed is refused."""
+    """Verify a delivery, and check that a changed body is rejected."""
     with receiver() as (url, got):
         with step("set a webhook"):
             secret = client.webhooks.set(account_id, url=url, events=["message"])["signingSecret"]
         with step("receive a delivery"):
             text = fire(client, account_id, 9)[0]
-            headers, body = got.get(timeout=PATIENCE)
+            headers, body = got.get(timeout=TIMEOUT)
         with step("verify it") as say:
             event = verify_webhook(secret, headers, body)
             check(event["event"] == "message" and event["data"]["message"]["text"] == text, event)
             check(client.events.get(event["id"])["id"] == event["id"], "the event is not in the log")
             say(event["id"])
-        with step("refuse a changed body") as say:
+        with step("reject a changed body") as say:
             try:
                 verify_webhook(secret, headers, body.replace(text.encode(), b"another text"))
-                raise AssertionError("a changed body was taken")
+                raise AssertionError("a changed body was accepted")
             except WebhookVerificationError as error:
                 check(error.reason == "no-match", error.reason)
                 say(error.reason)
@@ -248,11 +248,11 @@ def webhook(client: Stagedoor, account_id: str) -> None:
 
 def with_account(client: Stagedoor, account_id: str) -> None:
     account = client.account(account_id)
-    with step("read who it is") as say:
+    with step("read the profile") as say:
         say(account.me.get()["username"])
     with step("send a message, once") as say:
         say(send(account))
-    with step("a problem is typed") as say:
+    with step("get a typed problem") as say:
         say(missing_chat(account).code)
     with step("page through chats") as say:
         say(pages(account))
@@ -266,7 +266,7 @@ def main() -> int:
         return 2
     client = Stagedoor(base_url=node(0))
     try:
-        with step("connect by email and password") as say:
+        with step("connect with email and password") as say:
             account_id = connect(client)
             say(account_id)
         try:

@@ -1,8 +1,8 @@
-"""The Stagedoor API for Python: creators' accounts, their messages, fans and earnings, and events as they happen.
+"""Client of the Stagedoor API: creators' accounts, their messages, fans and earnings, and live events.
 
     from stagedoor import Stagedoor
 
-    client = Stagedoor()  # STAGEDOOR_API_KEY and STAGEDOOR_URL
+    client = Stagedoor()  # reads STAGEDOOR_API_KEY and STAGEDOOR_URL
     account = client.account("acct_…")
     account.messages.send(chat_id="3438267820000000001", text="Thank you!")
 
@@ -55,7 +55,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # The transport's imports are heavy, and few ask for it by name.
+    # Import lazily: the transport's imports are slow, and few programs use it by name.
     if name == "HttpTransport":
         from ._http import HttpTransport
 

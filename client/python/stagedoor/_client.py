@@ -1,4 +1,4 @@
-"""The client itself, and what is written by hand because it is no plain call: streams, files, waiting."""
+"""The client and its hand-written parts: streams, files and waiting."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ if TYPE_CHECKING:
 
 
 class Stagedoor(ClientGroups):
-    """A client of the Stagedoor API. Threads may share it.
+    """A client of the Stagedoor API. It is thread-safe.
 
-    api_key and base_url are taken from STAGEDOOR_API_KEY and STAGEDOOR_URL if they are left out. A call is tried again
-    up to max_retries times where that is safe and may help. timeout is how many seconds to wait for a connection, and
-    for each piece of an answer.
+    api_key and base_url default to STAGEDOOR_API_KEY and STAGEDOOR_URL. A call is retried up to max_retries times if
+    that is safe and may help. timeout limits the wait for a connection and for each part of a response, in seconds.
     """
 
     def __init__(
@@ -59,16 +58,16 @@ class Stagedoor(ClientGroups):
         return f"Stagedoor(base_url={self._core.base_url!r})"
 
     def close(self) -> None:
-        """Closes connections that were kept for the next call."""
+        """Close idle connections."""
         self._core.transport.close()
 
     def account(self, account_id: str) -> Account:
-        """One connected account: its messages, fans, posts and all else that the platform has. Nothing is sent yet."""
+        """Return a client for a connected account. It sends no request and does not check the id."""
         return Account(self._core, account_id)
 
     @cached_property
     def connect(self) -> Connect:
-        """Ways to connect a creator's account, and how far they have come."""
+        """Connects creators' accounts and follows connect attempts."""
         from ._connect import Connect
 
         return Connect(self._core)
@@ -81,12 +80,13 @@ class Stagedoor(ClientGroups):
         account_id: str | None = None,
         on_drop: Callable[[StagedoorError | None, float], None] | None = None,
     ) -> EventStream:
-        """The events of all accounts and of the organisation, as they happen.
+        """Stream the events of all accounts and of the organisation.
 
-        since is the cursor of an earlier stream, to go on behind it; "0" begins with the oldest event that is kept.
-        Left out, the stream begins now. events keeps it to kinds ("message"), families ("account.*") and exceptions
-        ("!typing"). on_drop is told why a connection ended (None: the server ended it, as it does twice an hour) and
-        in how many seconds it comes back. An account's cursors do not fit here.
+        since is the cursor of an earlier stream; the new one continues after it. "0" starts with the oldest stored
+        event. Default: only new events. events selects kinds ("message"), patterns ("account.*") and exclusions
+        ("!typing"). on_drop is called after a connection has ended, with the reason (None if the server closed it, as
+        it does twice an hour) and the seconds until the stream reconnects. Cursors of an account's stream are not
+        valid here.
         """
         query = {"events": None if events is None else list(events), "accountId": account_id}
         return EventStream(self._core, "/v1/events", query, since, on_drop=on_drop)
@@ -101,9 +101,10 @@ class Stagedoor(ClientGroups):
         headers: Mapping[str, str] | None = None,
         options: RequestOptions | None = None,
     ) -> RawResponse:
-        """Any request, for what this library has no name for. Names are those on the wire; path begins with /v1.
+        """Send any request, for operations that this library has no method for. path starts with /v1.
 
-        A body that is not bytes goes as JSON. Problems are raised as everywhere; a POST has an idempotency key.
+        Use the names on the wire. A body that is not bytes is sent as JSON. An error response is raised as a Problem. A
+        POST gets an idempotency key.
         """
         chosen = with_key(options) if method == "POST" else options
         return self._core.request(method, path, query=query, body=body, headers=headers, options=chosen)
@@ -117,7 +118,7 @@ class Account(AccountResources):
 
     @cached_property
     def media(self) -> Media:
-        """The account's files."""
+        """Uploads and downloads the account's files."""
         from ._media import Media
 
         return Media(self._core, self.id)
@@ -129,16 +130,16 @@ class Account(AccountResources):
         events: Iterable[EventKind | str] | None = None,
         on_drop: Callable[[StagedoorError | None, float], None] | None = None,
     ) -> EventStream:
-        """The account's events as they happen; see Stagedoor.stream. The organisation's cursors do not fit here."""
+        """Stream the account's events; see Stagedoor.stream. Cursors of the organisation's stream are invalid here."""
         query = {"events": None if events is None else list(events)}
         return EventStream(self._core, f"/v1/accounts/{path_segment(self.id)}/events", query, since, on_drop=on_drop)
 
     def call(
         self, method: str, arguments: Mapping[str, Any] | None = None, *, options: RequestOptions | None = None
     ) -> Any:
-        """Calls a method by its name, such as "messages.send", with arguments by their names on the wire."""
+        """Call a method by its name, such as "messages.send". Arguments have their names on the wire."""
         resource, dot, name = method.partition(".")
         if not dot or not resource or not name:
-            raise StagedoorError(f'a method is named like "messages.send", not {method!r}')
+            raise StagedoorError(f'{method!r} is not a method name such as "messages.send"')
         path = f"/v1/accounts/{path_segment(self.id)}/{path_segment(resource)}/{path_segment(name)}"
         return self._core.request("POST", path, body=dict(arguments or {}), options=with_key(options)).json()["result"]

@@ -1,4 +1,4 @@
-"""Connecting accounts: waiting for an attempt, watching it, and its QR code."""
+"""Hand-written parts of connecting accounts: wait for an attempt, watch it, get its QR code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._stream import SILENCE, frames
 if TYPE_CHECKING:
     from .types import Attempt
 
-#: What to wait for: "action" is until somebody must do something, or it has ended; "end" is until it has ended.
+#: What to wait for: "action" means until someone must act or the attempt has ended, "end" until it has ended.
 Until = Union[Literal["action", "end"], "Callable[[Attempt], bool]"]
 
 _LONGEST_POLL = 25
@@ -23,14 +23,14 @@ _SHORTEST_PAUSE = 0.5
 
 
 class Connect(ConnectGroup):
-    """Ways to connect a creator's account, and how far they have come."""
+    """Connects creators' accounts and follows connect attempts."""
 
     def wait_for(self, attempt_id: str, *, until: Until = "action", timeout: float | None = None) -> Attempt:
-        """Waits for an attempt, and returns it as it then is.
+        """Wait for an attempt and return it.
 
-        until is "action" (the state is no longer pending: a code is wanted, a page must be shown, or it has ended),
-        "end" (it has succeeded or failed), or a function that is given the attempt and says when to stop. An attempt
-        that has ended is always returned. timeout is in seconds; when it has passed, TimeoutError is raised.
+        until is "action" (the state is no longer pending: a code is required, a page must be shown, or the attempt has
+        ended), "end" (it has succeeded or failed), or a function that takes the attempt and returns True to stop. An
+        attempt that has ended is always returned. Raises TimeoutError after timeout seconds.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         path = f"/v1/connect/login/{path_segment(attempt_id)}"
@@ -44,8 +44,8 @@ class Connect(ConnectGroup):
             options: RequestOptions = {}
             headers: dict[str, str] = {}
             if etag:
-                # The server holds the answer until the attempt is another than this: news come at once, and it is
-                # asked seldom. The first time there is nothing to compare with, and it is to answer at once.
+                # Long polling: the server responds when the attempt has changed since this ETag. The first request has
+                # no ETag and gets an immediate response.
                 headers["If-None-Match"] = etag
                 options["wait"] = _LONGEST_POLL if left is None else max(0, min(_LONGEST_POLL, int(left)))
             answer = self._core.request("GET", path, headers=headers, options=options)
@@ -60,7 +60,7 @@ class Connect(ConnectGroup):
             self._core.sleep(max(0.0, pause - (time.monotonic() - began)))
 
     def watch(self, attempt_id: str) -> Iterator[Attempt]:
-        """An attempt, at once and whenever it changes, until it has ended. It survives a connection that drops."""
+        """Yield an attempt immediately and after every change, until it has ended. Reconnects automatically."""
         path = f"/v1/connect/login/{path_segment(attempt_id)}/events"
         failures = 0
         before = ""
@@ -93,10 +93,10 @@ class Connect(ConnectGroup):
             failures += 1
 
     def get_qr(self, attempt_id: str, format: Literal["svg", "png", "text"] = "svg") -> bytes:
-        """The attempt's `phone_url` as a QR code: a picture, or text for a terminal. Load it again when it expires."""
+        """Return `phone_url` as a QR code, an image or text for a terminal. Get a new one when it expires."""
         accept = {"svg": "image/svg+xml", "png": "image/png", "text": "text/plain"}.get(format)
         if accept is None:
-            raise StagedoorError(f"a QR code is svg, png or text, not {format!r}")
+            raise StagedoorError(f"the format must be svg, png or text, not {format!r}")
         return self._core.request(
             "GET", f"/v1/connect/login/{path_segment(attempt_id)}/qr", headers={"Accept": accept}
         ).body

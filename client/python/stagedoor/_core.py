@@ -1,4 +1,4 @@
-"""What every call goes through: names, retries, idempotency keys, problems."""
+"""The common part of all calls: names, retries, idempotency keys, problems."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from ._version import __version__
 
 T = TypeVar("T")
 
-#: Longer than this nobody waits for a retry: the problem is raised, and says how long it would take.
+#: The longest wait before a retry, in seconds. If the service asks for more, the problem is raised instead.
 LONGEST_WAIT = 60.0
 
-#: A read with more arguments than fit into an address is sent as POST, which means the same.
+#: A read whose query is longer than this is sent as POST, which has the same effect.
 _LONGEST_QUERY = 4000
 
 
 class RequestOptions(TypedDict, total=False):
-    """What can be said about a single call, besides its arguments."""
+    """Options of a single call."""
 
-    #: Makes the call happen once however often it is sent. Writes have a random one unless you give one.
+    #: Makes the service carry out the call once, however often it is sent. Default for writes: a random key.
     idempotency_key: str
-    #: Check everything and do nothing. The result is then None.
+    #: Check the call without carrying it out. The result is None.
     dry_run: bool
-    #: How many seconds the server may hold its answer until there is news; for calls that start or follow a login.
+    #: How many seconds the server may delay its response until something changes; for calls that connect accounts.
     wait: int
-    #: How often to try again, instead of the client's number.
+    #: Replaces the client's max_retries.
     max_retries: int
-    #: How many seconds to wait for the answer, instead of the client's.
+    #: Replaces the client's timeout, in seconds.
     timeout: float
-    #: Headers to add.
+    #: Additional headers.
     headers: Mapping[str, str]
 
 
 class RawResponse:
-    """An answer as it came."""
+    """A response that was not decoded."""
 
     def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         self.status = status
@@ -51,17 +51,17 @@ class RawResponse:
         self.body = body
 
     def json(self) -> Any:
-        """The body as JSON; None if it is empty."""
+        """Return the decoded body, or None if it is empty."""
         if not self.body:
             return None
         try:
             return json.loads(self.body)
         except ValueError as error:
-            raise StagedoorError(f"the answer ({self.status}) is not JSON: {error}") from error
+            raise StagedoorError(f"the response ({self.status}) is not JSON: {error}") from error
 
 
 class Core:
-    """The settings of a client, and how it sends."""
+    """The settings of a client. Sends its requests."""
 
     def __init__(
         self,
@@ -78,9 +78,9 @@ class Core:
         if not key:
             raise StagedoorError("no API key: pass api_key, or set STAGEDOOR_API_KEY")
         if not url:
-            raise StagedoorError("no address: pass base_url, or set STAGEDOOR_URL")
+            raise StagedoorError("no base URL: pass base_url, or set STAGEDOOR_URL")
         if not key.isascii() or not key.isprintable() or " " in key:
-            raise StagedoorError("the API key has characters that no key has; was it cut out with something around it?")
+            raise StagedoorError("the API key contains invalid characters; check that you copied only the key")
         self._key = key
         self.base_url = url.rstrip("/")
         self.max_retries = max_retries
@@ -98,12 +98,13 @@ class Core:
         headers: Mapping[str, str] | None = None,
         options: RequestOptions | None = None,
     ) -> Response:
-        """Sends, and again where that is safe and may help; the answer's body is still to be read."""
+        """Send a request, with retries if that is safe and may help. The caller reads the body of the response."""
         chosen = options or {}
         request = self.prepare(method, path, query=query, content=content, headers=headers, options=options)
         retries = chosen.get("max_retries", self.max_retries)
-        again = content is None or isinstance(content, bytes)
-        safe = again and (method in ("GET", "HEAD") or "Idempotency-Key" in request.headers)
+        # A file or iterator can be sent only once.
+        repeatable = content is None or isinstance(content, bytes)
+        safe = repeatable and (method in ("GET", "HEAD") or "Idempotency-Key" in request.headers)
         for attempt in range(retries + 1):
             last = attempt == retries
             try:
@@ -117,9 +118,10 @@ class Core:
                 self.sleep(backoff(attempt))
                 continue
             wait = problem.retry_after_sec if problem.retry_after_sec is not None else backoff(attempt)
-            # With an unknown outcome the change may have been carried out, so it is never sent again.
+            # With an unknown outcome the change may have been carried out, so never repeat it.
             unknown = problem.raw.get("outcome") == "unknown"
-            if last or not again or unknown or not problem.retryable or problem.status == 410 or wait > LONGEST_WAIT:
+            hopeless = unknown or not problem.retryable or problem.status == 410 or wait > LONGEST_WAIT
+            if last or not repeatable or hopeless:
                 raise problem
             self.sleep(wait)
         raise AssertionError("unreachable: the last attempt returns or raises")
@@ -134,7 +136,7 @@ class Core:
         headers: Mapping[str, str] | None = None,
         options: RequestOptions | None = None,
     ) -> Request:
-        """A request with everything that each one has."""
+        """Build a request with the headers that all requests have."""
         chosen = options or {}
         sent = {
             "Authorization": f"Bearer {self._key}",
@@ -162,7 +164,7 @@ class Core:
         headers: Mapping[str, str] | None = None,
         options: RequestOptions | None = None,
     ) -> RawResponse:
-        """Sends, and reads the whole answer. A body that is not bytes goes as JSON."""
+        """Send a request and read the complete response. A body that is not bytes is sent as JSON."""
         sent = dict(headers or {})
         content: bytes | None = None
         if isinstance(body, bytes):
@@ -183,7 +185,7 @@ class Core:
         read: bool,
         options: RequestOptions | None,
     ) -> Any:
-        """Calls a method of the platform on an account."""
+        """Call a method of the platform on an account."""
         path = f"/v1/accounts/{quote(account_id, safe='')}/{resource}/{method}"
         arguments = wire(params, "camel")
         if read:
@@ -194,14 +196,14 @@ class Core:
 
 
 def _default_transport() -> Transport:
-    # Not at the top: http.client takes longer to import than all the rest, and tests bring a transport of their own.
+    # Import lazily: http.client takes longer to import than the rest of the package.
     from ._http import HttpTransport
 
     return HttpTransport()
 
 
 class Resource:
-    """A family of the platform's methods, of one account."""
+    """Base class of the platform's resources, for one account."""
 
     _resource: str
 
@@ -232,7 +234,7 @@ class Resource:
 
 
 class Group:
-    """A family of the interface's own operations."""
+    """Base class of the API's groups of operations."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -287,28 +289,28 @@ class Group:
 
 
 def iterate(page: Callable[[Mapping[str, Any]], Any], paging: tuple[str, str, str], start: Any = None) -> Iterator[T]:
-    """All items of a list, page by page as they are needed. paging names the parameter, the cursor and the items."""
+    """Yield the items of all pages, fetched on demand. paging names the parameter, the cursor and the items."""
     parameter, cursor, items = paging
     here = start
     while True:
         answer = page({} if here is None else {parameter: here})
         yield from answer[items] or []
         following = answer.get(cursor)
-        # A cursor that stays is that of a list which is followed: there is no more now.
+        # Some lists always return a cursor, for items that may follow later. If it does not change, the list has ended.
         if not following or following == here:
             return
         here = following
 
 
 def with_key(options: RequestOptions | None) -> RequestOptions:
-    """Options that have an idempotency key, a random one if none was given."""
+    """Return a copy of the options with an idempotency key, a random one if none is set."""
     chosen: RequestOptions = options.copy() if options else {}
     chosen.setdefault("idempotency_key", random_uuid())
     return chosen
 
 
 def random_uuid() -> str:
-    """A UUID of version 4. (The module uuid would take longer to import than all of this package.)"""
+    """Return a UUID of version 4. The module uuid would take longer to import than this package."""
     raw = bytearray(os.urandom(16))
     raw[6] = raw[6] & 0x0F | 0x40
     raw[8] = raw[8] & 0x3F | 0x80
@@ -317,35 +319,35 @@ def random_uuid() -> str:
 
 
 def backoff(attempt: int, longest: float = 30.0) -> float:
-    """How long to wait if nobody says: half a second, doubled each time, and not the same for everybody."""
+    """Return the default wait before a retry: half a second, doubled each time, with jitter."""
     return float(min(0.5 * 2.0**attempt, longest) * random.uniform(0.5, 1.0))
 
 
 def path_segment(value: str) -> str:
-    """A value within a path."""
+    """Escape a value for a path."""
     if not value:
-        raise StagedoorError("an id is empty")
+        raise StagedoorError("an id must not be empty")
     return quote(value, safe="")
 
 
 def wire(params: Mapping[str, Any], case: Literal["camel", "snake"]) -> dict[str, Any]:
-    """Arguments by their names on the wire: chat_id is chatId, from_ is from."""
+    """Return arguments with their names on the wire: chatId for chat_id, from for from_."""
     return {(camel(name) if case == "camel" else name.rstrip("_")): value for name, value in params.items()}
 
 
 def camel(name: str) -> str:
-    """chat_id as chatId."""
+    """Return chatId for chat_id."""
     first, *rest = name.rstrip("_").split("_")
     return first + "".join(part[:1].upper() + part[1:] for part in rest)
 
 
 def encode_json(value: Any) -> bytes:
-    """Compact JSON."""
+    """Return compact JSON."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def encode_query(query: Mapping[str, Any] | None) -> str:
-    """A query with its question mark; lists are repeated, None is left out."""
+    """Return a query string with its question mark. A list repeats its name; None is omitted."""
     pairs: list[tuple[str, str]] = []
     for name, value in (query or {}).items():
         for one in value if isinstance(value, (list, tuple, set, frozenset)) else [value]:

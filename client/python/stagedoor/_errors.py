@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions."""
+"""The exceptions of this package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VerificationReason = Literal["missing-header", "malformed-header", "timestamp-to
 
 
 class FieldError(TypedDict):
-    """One thing that is wrong in a request."""
+    """An invalid part of a request."""
 
     pointer: str
     code: str
@@ -25,9 +25,9 @@ class StagedoorError(Exception):
 
 
 class ConnectionFailed(StagedoorError):
-    """No answer came, or only a part of one: the server could not be reached, or the connection broke.
+    """There was no complete response: the server could not be reached, or the connection broke.
 
-    Whether the request was carried out is not known, unless it only reads.
+    A write may have been carried out.
     """
 
     def __init__(self, message: str, *, timed_out: bool = False) -> None:
@@ -36,15 +36,15 @@ class ConnectionFailed(StagedoorError):
 
 
 class Problem(StagedoorError):
-    """An answer that says no: an RFC 9457 problem. Branch on `code` and `retryable`."""
+    """An error response, a problem document as in RFC 9457. Branch on `code` and `retryable`."""
 
     def __init__(self, status: int, raw: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> None:
         self.status = status
-        #: Everything that the problem has, also members that only its kind knows.
+        #: The complete document, including members that only some codes have.
         self.raw: dict[str, Any] = dict(raw)
-        #: The answer's headers, with names in lower case.
+        #: The headers of the response, with names in lower case.
         self.headers: dict[str, str] = dict(headers or {})
-        #: A stable word for this kind of problem, such as `quota-exceeded`.
+        #: A stable code, such as `quota-exceeded`.
         self.code: str = _text(raw.get("code")) or "unexpected-answer"
         self.title: str = _text(raw.get("title")) or f"HTTP {status}"
         self.detail: str = _text(raw.get("detail"))
@@ -52,11 +52,11 @@ class Problem(StagedoorError):
         self.doc_url: str = _text(raw.get("type"))
         #: Whether the same request may succeed later.
         self.retryable: bool = raw.get("retryable") is True
-        #: How many seconds to wait before trying again; None if the server did not say.
+        #: How many seconds to wait before a retry, or None if the server did not say.
         self.retry_after_sec: float | None = _wait(raw.get("retryAfterSec"), self.headers)
-        #: What is wrong in the request, field by field.
+        #: The invalid parts of the request.
         self.errors: list[FieldError] = raw["errors"] if isinstance(raw.get("errors"), list) else []
-        #: Names the request; give it to support.
+        #: Identifies the request in logs and to support.
         self.request_id: str = self.headers.get("x-request-id") or _text(raw.get("instance")).rpartition(":")[2]
         super().__init__(self._message())
 
@@ -68,7 +68,7 @@ class Problem(StagedoorError):
 
     @classmethod
     def from_answer(cls, status: int, headers: Mapping[str, str], body: bytes) -> Problem:
-        """Reads an answer. One that is no problem document, such as a proxy's page, becomes `unexpected-answer`."""
+        """Decode a response. If it is no problem document, such as a proxy's page, the code is `unexpected-answer`."""
         try:
             raw = json.loads(body)
         except ValueError:
@@ -79,7 +79,7 @@ class Problem(StagedoorError):
 
 
 class WebhookVerificationError(StagedoorError, ValueError):
-    """A request that does not come from Stagedoor, or not in time. `reason` says why."""
+    """The request does not come from Stagedoor, or its timestamp is outside the tolerance. `reason` says why."""
 
     def __init__(self, reason: VerificationReason, message: str) -> None:
         super().__init__(message)
@@ -87,7 +87,7 @@ class WebhookVerificationError(StagedoorError, ValueError):
 
 
 def is_problem(error: BaseException | None, *codes: ProblemCode) -> TypeGuard[Problem]:
-    """Whether an error is a problem, and, if codes are given, whether it is one of these."""
+    """Return whether an error is a Problem and, if codes are given, has one of them."""
     return isinstance(error, Problem) and (not codes or error.code in codes)
 
 
@@ -99,5 +99,5 @@ def _wait(seconds: object, headers: Mapping[str, str]) -> float | None:
     if isinstance(seconds, (int, float)) and not isinstance(seconds, bool):
         return max(0, seconds)
     after = headers.get("retry-after", "").strip()
-    # Stagedoor sends seconds; the date that HTTP also allows comes from proxies only, and is left to the backoff.
+    # Stagedoor sends seconds. HTTP also allows a date, which only proxies send; then the default backoff applies.
     return int(after) if after.isascii() and after.isdigit() else None

@@ -1,4 +1,4 @@
-"""HTTP with the standard library: connections that are kept, and timeouts."""
+"""The default transport: HTTP with the standard library, with a connection pool and timeouts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _IDLE_CONNECTIONS = 16
 
 
 class HttpTransport:
-    """The transport that clients use unless they are given another. Threads may share it."""
+    """The default transport. It is thread-safe."""
 
     def __init__(self, *, ssl_context: ssl.SSLContext | None = None) -> None:
         self._ssl_context = ssl_context
@@ -31,16 +31,16 @@ class HttpTransport:
 
     def send(self, request: Request) -> Response:
         url = urlsplit(request.url)
-        connection = self._take(url, request.timeout)
+        connection = self._acquire(url, request.timeout)
         try:
-            answer = _exchange(connection, request, _target(url))
+            response = _exchange(connection, request, _target(url))
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise _failure(url, error) from error
         except BaseException:
             connection.close()
             raise
-        return _HttpResponse(answer, connection, lambda: self._give_back(url, connection), url)
+        return _HttpResponse(response, connection, lambda: self._release(url, connection), url)
 
     def close(self) -> None:
         with self._lock:
@@ -49,7 +49,7 @@ class HttpTransport:
             for connection, _ in connections:
                 connection.close()
 
-    def _take(self, url: SplitResult, timeout: float) -> http.client.HTTPConnection:
+    def _acquire(self, url: SplitResult, timeout: float) -> http.client.HTTPConnection:
         while True:
             with self._lock:
                 idle = self._idle.get((url.scheme, url.netloc))
@@ -57,7 +57,7 @@ class HttpTransport:
                     return self._open(url, timeout)
                 connection, since = idle.pop()
             sock: socket.socket | None = connection.sock
-            # Nothing may come on an idle connection: if it can be read, the server has closed it.
+            # An idle connection receives no data, so if it is readable, the server has closed it.
             if sock is None or time.monotonic() - since > _IDLE_SECONDS or _readable(sock):
                 connection.close()
                 continue
@@ -71,7 +71,7 @@ class HttpTransport:
             return http.client.HTTPSConnection(url.hostname, url.port, timeout=timeout, context=self._ssl_context)
         return http.client.HTTPConnection(url.hostname, url.port, timeout=timeout)
 
-    def _give_back(self, url: SplitResult, connection: http.client.HTTPConnection) -> None:
+    def _release(self, url: SplitResult, connection: http.client.HTTPConnection) -> None:
         with self._lock:
             idle = self._idle.setdefault((url.scheme, url.netloc), [])
             if len(idle) < _IDLE_CONNECTIONS:
@@ -83,23 +83,23 @@ class HttpTransport:
 class _HttpResponse:
     def __init__(
         self,
-        answer: http.client.HTTPResponse,
+        response: http.client.HTTPResponse,
         connection: http.client.HTTPConnection,
         release: Callable[[], None],
         url: SplitResult,
     ) -> None:
-        self.status = answer.status
-        self.headers: Mapping[str, str] = {name.lower(): value for name, value in answer.getheaders()}
-        self._answer = answer
+        self.status = response.status
+        self.headers: Mapping[str, str] = {name.lower(): value for name, value in response.getheaders()}
+        self._response = response
         self._connection = connection
-        # http.client forgets the socket of a connection that ends with its answer; close() needs it.
+        # Keep the socket for _discard: http.client drops its reference if the connection ends with this response.
         self._socket: socket.socket | None = connection.sock
         self._release: Callable[[], None] | None = release
         self._url = url
 
     def read(self) -> bytes:
         try:
-            data = self._answer.read()
+            data = self._response.read()
         except (OSError, http.client.HTTPException, ValueError, AttributeError) as error:
             self._discard()
             raise _failure(self._url, error) from error
@@ -108,11 +108,11 @@ class _HttpResponse:
 
     def read_some(self, most: int) -> bytes:
         try:
-            data = self._answer.read1(most)
-            # read1 does not tell a body that was cut off from one that has ended.
-            if not data and (self._answer.length or 0) > 0:
-                raise http.client.IncompleteRead(b"", self._answer.length)
-        # close() by another thread takes the file away under a read: that shows as a ValueError or AttributeError.
+            data = self._response.read1(most)
+            # read1 returns nothing both at the end and for a truncated body.
+            if not data and (self._response.length or 0) > 0:
+                raise http.client.IncompleteRead(b"", self._response.length)
+        # close() in another thread during a read causes a ValueError or AttributeError here.
         except (OSError, http.client.HTTPException, ValueError, AttributeError) as error:
             self._discard()
             raise _failure(self._url, error) from error
@@ -121,7 +121,7 @@ class _HttpResponse:
         return data
 
     def close(self) -> None:
-        if self._answer.isclosed():
+        if self._response.isclosed():
             self._finish()
         else:
             self._discard()
@@ -130,8 +130,8 @@ class _HttpResponse:
         release, self._release = self._release, None
         if release is None:
             return
-        self._answer.close()
-        if self._answer.will_close or self._connection.sock is None:
+        self._response.close()
+        if self._response.will_close or self._connection.sock is None:
             self._connection.close()
         else:
             release()
@@ -140,7 +140,7 @@ class _HttpResponse:
         self._release = None
         if self._socket is not None:
             try:
-                # Wakes a thread that waits in read_some; closing alone would not.
+                # Shut down to wake a thread that is blocked in read_some; closing would not.
                 self._socket.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
@@ -149,11 +149,11 @@ class _HttpResponse:
 
 def _exchange(connection: http.client.HTTPConnection, request: Request, target: str) -> http.client.HTTPResponse:
     body, headers = request.body, request.headers
-    pieces = body is not None and not isinstance(body, bytes) and "Content-Length" not in headers
+    chunked = body is not None and not isinstance(body, bytes) and "Content-Length" not in headers
     try:
-        connection.request(request.method, target, body=body, headers=headers, encode_chunked=pieces)
+        connection.request(request.method, target, body=body, headers=headers, encode_chunked=chunked)
     except (BrokenPipeError, ConnectionResetError):
-        # A server that refuses an upload answers before it has all of it, and closes. The answer may still be there.
+        # A server that rejects an upload may respond and close before it has read the body. Try to read the response.
         return connection.getresponse()
     return connection.getresponse()
 
@@ -175,7 +175,7 @@ def _readable(sock: socket.socket) -> bool:
 
 def _failure(url: SplitResult, error: Exception) -> ConnectionFailed:
     if isinstance(error, TimeoutError):
-        return ConnectionFailed(f"{url.netloc} did not answer in time", timed_out=True)
+        return ConnectionFailed(f"{url.netloc} did not respond in time", timed_out=True)
     if isinstance(error, ConnectionRefusedError):
         return ConnectionFailed(f"{url.netloc} refused the connection")
     return ConnectionFailed(f"the connection to {url.netloc} failed: {str(error) or type(error).__name__}")

@@ -1,4 +1,4 @@
-"""Files: they go through as they come, and are never held in memory by this library unless you ask for bytes."""
+"""File transfers. Files are streamed, and held in memory only if you ask for bytes."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _PIECE = 1 << 16
 
 
 class Download:
-    """A file that is being downloaded. Read it, save it, or iterate over its pieces; then close it, or use `with`."""
+    """A file that is being downloaded. Read it, save it, or iterate over its chunks. Close it, or use `with`."""
 
     def __init__(self, response: Response) -> None:
         self._response = response
-        #: 200, or 206 for a part of it, or 304 if it has not changed.
+        #: 200, 206 for a range, or 304 if the file has not changed.
         self.status = response.status
         #: Names are in lower case.
         self.headers: Mapping[str, str] = response.headers
         self.content_type = response.headers.get("content-type", "application/octet-stream")
         length = response.headers.get("content-length", "")
-        #: How many bytes come; None if the platform did not say.
+        #: The size in bytes, or None if it is unknown.
         self.length: int | None = int(length) if length.isdigit() else None
 
     def read(self) -> bytes:
-        """All of it, in memory."""
+        """Return the complete content."""
         return self._response.read()
 
     def __iter__(self) -> Iterator[bytes]:
@@ -39,7 +39,7 @@ class Download:
             yield piece
 
     def save(self, path: str | os.PathLike[str]) -> int:
-        """Writes it to a file, and returns how many bytes that were."""
+        """Write the content to a file and return its size in bytes."""
         size = 0
         with open(path, "wb") as file:
             for piece in self:
@@ -47,7 +47,7 @@ class Download:
         return size
 
     def close(self) -> None:
-        """Ends the download, also in the middle."""
+        """End the download, even if it is incomplete."""
         self._response.close()
 
     def __enter__(self) -> Self:
@@ -58,7 +58,7 @@ class Download:
 
 
 class Media:
-    """The files of an account."""
+    """Uploads and downloads the files of an account."""
 
     def __init__(self, core: Core, account_id: str) -> None:
         self._core = core
@@ -74,10 +74,11 @@ class Media:
         sha256: str | None = None,
         options: RequestOptions | None = None,
     ) -> Upload:
-        """Uploads a file. Its `mediaId` is what posts and messages take; the event mediaReady tells when it is ready.
+        """Upload a file. Use its `mediaId` in posts and messages, after the event mediaReady.
 
-        content is bytes, a file that is open for reading bytes, or pieces; size is needed for pieces only. If it fails
-        in the middle, the problem's raw["uploadId"] and raw["nextPart"] say where upload_part goes on.
+        content is bytes, a file opened in binary mode, or an iterable of bytes, which requires size. An upload from a
+        file or iterable is not retried. If it fails midway, the problem has raw["uploadId"] and raw["nextPart"];
+        continue with upload_part.
         """
         length = _size(content, size)
         response = self._core.send(
@@ -93,7 +94,7 @@ class Media:
     def upload_part(
         self, upload_id: str, number: int, content: bytes, *, options: RequestOptions | None = None
     ) -> UploadedPart:
-        """Sends one part of an upload that was begun before. Sending a part twice does no harm."""
+        """Send one part of an upload that was started before. It is safe to send a part twice."""
         response = self._core.send(
             "PUT",
             f"{self._path}/uploads/{path_segment(upload_id)}/parts/{number}",
@@ -112,7 +113,7 @@ class Media:
         etag: str | None = None,
         options: RequestOptions | None = None,
     ) -> Download:
-        """Downloads a medium. With start it begins at that byte; give the etag of what you have, to be sure it fits."""
+        """Download a media file. start resumes at that byte; pass the etag of the first part to detect changes."""
         return self._open(f"{self._path}/{path_segment(media_id)}", {"quality": quality}, start, etag, options)
 
     def fetch(
@@ -123,7 +124,7 @@ class Media:
         etag: str | None = None,
         options: RequestOptions | None = None,
     ) -> Download:
-        """Downloads from an address that an answer of the platform holds, such as an avatar's."""
+        """Download from an address in a result of the platform, such as an avatar."""
         return self._open(self._path, {"url": url}, start, etag, options)
 
     def _open(
@@ -151,7 +152,7 @@ def _size(content: Content, size: int | None) -> int:
         file.seek(here)
         return end - here
     except (AttributeError, OSError) as error:
-        raise StagedoorError("the size of the content is not known: pass size") from error
+        raise StagedoorError("the size of the content is unknown: pass size") from error
 
 
 def _json(response: Response) -> Any:

@@ -1,4 +1,4 @@
-"""Server-sent events that go on where they were cut off."""
+"""Streams of server-sent events that resume after a lost connection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ._transport import Response
 if TYPE_CHECKING:
     from .events import Event
 
-#: A stream has a heartbeat every 15 seconds. One that is silent for as long as this is dead.
+#: A stream that is silent for this many seconds is dead. The service sends a heartbeat every 15 seconds.
 SILENCE = 45.0
 
 _REMEMBERED = 512
@@ -32,11 +32,11 @@ class Frame(NamedTuple):
 
 
 class EventStream:
-    """Events in their order, each once, as long as you like.
+    """An iterator over events, in order and each once. It has no end.
 
-    It connects when the first event is asked for. When the connection drops it connects again and goes on behind the
-    last event, so that none is lost. It ends with a Problem if the server refuses it for good, such as when the key is
-    revoked.
+    The stream connects when the first event is requested. After a lost connection it reconnects and continues after the
+    last event, so that none is lost. It raises a Problem if the server rejects it permanently, for example because the
+    key was revoked.
 
         with client.account(account_id).stream() as events:
             for event in events:
@@ -61,9 +61,9 @@ class EventStream:
         self._seen: deque[str] = deque(maxlen=_REMEMBERED)
         self._retry: float | None = None
         self._events = self._run()
-        #: Where the stream stands: that of the last event. Keep it, and give it as `since` to go on there.
+        #: The position of the last event. Store it, and pass it as `since` to continue after it.
         self.cursor: str | None = since
-        #: Whether events are missing because they were no longer kept when the stream came back for them.
+        #: Whether events were missed because they were no longer stored when the stream resumed.
         self.gap = False
 
     def __iter__(self) -> Iterator[Event]:
@@ -79,7 +79,7 @@ class EventStream:
         self.close()
 
     def close(self) -> None:
-        """Ends the stream; a thread that waits for its next event gets no more."""
+        """End the stream. A thread that waits for the next event stops waiting."""
         self._closed.set()
         if self._response is not None:
             self._response.close()
@@ -97,7 +97,7 @@ class EventStream:
             except (ConnectionFailed, Problem) as error:
                 if self._closed.is_set():
                     return
-                if not _passes(error) or (not connected_before and self._response is None):
+                if not _is_transient(error) or (not connected_before and self._response is None):
                     raise
                 problem = error
             finally:
@@ -112,11 +112,11 @@ class EventStream:
             self._closed.wait(wait)
 
     def _connection(self, resumes: bool) -> Iterator[Event]:
-        """The events of one connection, until it ends."""
+        """Yield the events of one connection until it ends."""
         headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
         if self.cursor is not None:
             headers["Last-Event-ID"] = self.cursor
-        # The first connection fails like any call, so that a wrong address shows. Those behind it are tried for ever.
+        # The first connection fails like any call, so that a wrong address is noticed. Later ones are retried forever.
         options: RequestOptions = {"timeout": SILENCE}
         if resumes:
             options["max_retries"] = 0
@@ -139,7 +139,7 @@ class EventStream:
                     yield event
 
     def _ready(self, ready: Mapping[str, Any]) -> None:
-        # Without this, a stream that drops before its first event would come back behind what happened meanwhile.
+        # Without this, a stream that drops before its first event would miss the events until it reconnects.
         if self.cursor is None and ready.get("cursor"):
             self.cursor = ready["cursor"]
         self.gap = self.gap or ready.get("gap") is True
@@ -167,7 +167,7 @@ class EventStream:
 
 
 def frames(response: Response) -> Iterator[Frame]:
-    """Reads server-sent events. One that is cut off is not told."""
+    """Read server-sent events. A truncated one is dropped."""
     event = ""
     data: list[str] = []
     identity: str | None = None
@@ -200,8 +200,8 @@ def _lines(response: Response) -> Iterator[str]:
             yield line.removesuffix(b"\r").decode("utf-8", "replace")
 
 
-def _passes(error: StagedoorError) -> bool:
+def _is_transient(error: StagedoorError) -> bool:
     if isinstance(error, Problem):
-        # A proxy that has no server behind it says so in words of its own: those pass as well.
+        # A proxy without a backend sends its own error page instead of a problem document.
         return error.retryable or (error.status >= 500 and error.code == "unexpected-answer")
     return isinstance(error, ConnectionFailed)

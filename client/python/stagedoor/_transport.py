@@ -1,16 +1,16 @@
-"""What a client sends with."""
+"""The interface between a client and its transport."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import BinaryIO, Protocol, Union
 
-#: What can be sent: bytes, an open file, or pieces of bytes.
+#: A request body: bytes, a file opened in binary mode, or an iterable of bytes.
 Content = Union[bytes, BinaryIO, Iterable[bytes]]
 
 
 class Request:
-    """A request as it goes to a transport."""
+    """A request for a transport to send."""
 
     def __init__(
         self, method: str, url: str, headers: dict[str, str], body: Content | None = None, timeout: float = 60.0
@@ -19,31 +19,31 @@ class Request:
         self.url = url
         self.headers = headers
         self.body = body
-        #: How many seconds to wait for a connection, and for each piece of the answer.
+        #: How many seconds to wait for a connection, and for each part of the response.
         self.timeout = timeout
 
 
 class Response(Protocol):
-    """An answer whose body has not been read yet. Header names are in lower case."""
+    """A response whose body has not been read yet. Header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
 
     def read(self) -> bytes:
-        """The rest of the body."""
+        """Return the rest of the body."""
 
     def read_some(self, most: int) -> bytes:
-        """What is there of the body, at least a byte; empty at its end."""
+        """Return available bytes of the body, at least one. Empty at its end."""
 
     def close(self) -> None:
-        """Gives the connection back, or closes it if something is left to read."""
+        """Release the connection, or close it if the body was not read completely."""
 
 
 class Transport(Protocol):
-    """Sends requests. Give a client another one to use a proxy, or a library of your own."""
+    """Sends requests. Pass your own to a client to use a proxy or another HTTP library."""
 
     def send(self, request: Request) -> Response:
-        """Sends a request and returns the answer's beginning; ConnectionFailed if none came."""
+        """Send a request and return the response before its body is read. Raises ConnectionFailed if there is none."""
 
     def close(self) -> None:
-        """Closes all connections that are not in use."""
+        """Close all idle connections."""

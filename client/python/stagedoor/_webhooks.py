@@ -1,4 +1,4 @@
-"""Checks that a webhook comes from Stagedoor."""
+"""Verification of webhooks."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ def verify_webhook(
     now: float | None = None,
     allow_untimed: bool = False,
 ) -> Event:
-    """Checks a request, and returns its event.
+    """Verify a webhook request and return its event.
 
-    secret is the webhook's, or several while one replaces another. headers are the request's, with names in any case;
-    body is what came, byte for byte: parsing and writing it again changes it. A request that was signed more than
-    tolerance_sec ago is refused, so that nobody can send an old one again. now is the time in seconds since 1970, for
-    tests.
+    secret is the webhook's signing secret, or several during a rotation. headers are the request's headers, with names
+    in any case. body is the raw body, byte for byte: parsing and encoding it again would change it. A request that was
+    signed more than tolerance_sec seconds ago is rejected, to prevent replays. now is the time in seconds since 1970,
+    for tests.
 
-    With allow_untimed, a request that has no `webhook-signature` but `X-Webhook-Signature` alone is taken as well. That
-    one does not cover the time: keep the ids of events that you have seen.
+    With allow_untimed, a request with `X-Webhook-Signature` but without `webhook-signature` is accepted too. That
+    signature does not cover the time, so store the ids of events to recognise replays.
 
     Raises WebhookVerificationError, whose `reason` says why.
     """
     secrets = [secret] if isinstance(secret, str) else list(secret)
     if not secrets or not all(secrets):
-        raise ValueError("a webhook's secret is empty")
+        raise ValueError("the secret must not be empty")
     raw = body.encode() if isinstance(body, str) else bytes(body)
     found = _lower(headers)
     missing = [n for n in ("webhook-id", "webhook-timestamp", "webhook-signature") if not found.get(n)]
@@ -49,22 +49,22 @@ def verify_webhook(
     elif allow_untimed and found.get("x-webhook-signature"):
         _check_body(secrets, found, raw)
     else:
-        _refuse("missing-header", f"the request has no {missing[0]} header")
+        _reject("missing-header", f"the header {missing[0]} is missing")
     return _event(raw)
 
 
 def _check_standard(secrets: list[str], headers: Mapping[str, str], body: bytes, tolerance: float, now: float) -> None:
     identity, timestamp = headers["webhook-id"], headers["webhook-timestamp"]
     if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) < 16):
-        _refuse("malformed-header", "webhook-timestamp is not a number of seconds")
+        _reject("malformed-header", "webhook-timestamp is not a number of seconds")
     given = headers["webhook-signature"].split()
     if not any(one.startswith("v1,") for one in given):
-        _refuse("malformed-header", "webhook-signature has no signature of the form v1,…")
+        _reject("malformed-header", "webhook-signature has no signature of the form v1,…")
     age = now - int(timestamp)
     if age > tolerance:
-        _refuse("timestamp-too-old", f"the request was signed {age:.0f} seconds ago; {tolerance:.0f} are allowed")
+        _reject("timestamp-too-old", f"the request was signed {age:.0f} seconds ago; {tolerance:.0f} are allowed")
     if -age > tolerance:
-        _refuse("timestamp-too-new", f"the request was signed {-age:.0f} seconds in the future; is your clock right?")
+        _reject("timestamp-too-new", f"the request was signed {-age:.0f} seconds in the future; check your clock")
     signed = f"{identity}.{timestamp}.".encode() + body
     wanted = [b"v1," + base64.b64encode(hmac.digest(_key(secret), signed, hashlib.sha256)) for secret in secrets]
     _match(wanted, given)
@@ -73,15 +73,15 @@ def _check_standard(secrets: list[str], headers: Mapping[str, str], body: bytes,
 def _check_body(secrets: list[str], headers: Mapping[str, str], body: bytes) -> None:
     given = [headers[name] for name in ("x-webhook-signature", "x-webhook-signature-previous") if headers.get(name)]
     if not any(one.startswith("sha256=") for one in given):
-        _refuse("malformed-header", "X-Webhook-Signature has no signature of the form sha256=…")
+        _reject("malformed-header", "X-Webhook-Signature has no signature of the form sha256=…")
     wanted = [b"sha256=" + hmac.digest(secret.encode(), body, hashlib.sha256).hex().encode() for secret in secrets]
     _match(wanted, given)
 
 
 def _match(wanted: list[bytes], given: list[str]) -> None:
-    # All of them are compared, each in constant time, so that the time taken tells nothing.
+    # Compare all, each in constant time, so that the duration reveals nothing.
     if not any([hmac.compare_digest(one, other.encode()) for one in wanted for other in given]):
-        _refuse("no-match", "no signature fits: another secret signed it, or the body is not the one that was sent")
+        _reject("no-match", "no signature matches: the secret is wrong, or the body was changed")
 
 
 def _key(secret: str) -> bytes:
@@ -89,7 +89,7 @@ def _key(secret: str) -> bytes:
         try:
             return base64.b64decode(secret.removeprefix("whsec_"), validate=True) or secret.encode()
         except (binascii.Error, ValueError):
-            pass  # It only looks like ours: then the whole of it is the key.
+            pass  # Not a generated secret: use all of it as the key.
     return secret.encode()
 
 
@@ -97,7 +97,7 @@ def _lower(headers: Mapping[str, Any] | Iterable[tuple[str, str]]) -> dict[str, 
     pairs = headers.items() if isinstance(headers, Mapping) or hasattr(headers, "items") else headers
     found: dict[str, str] = {}
     for name, value in pairs:
-        # Some frameworks have a list of values per name.
+        # Some frameworks have a list of values for each name.
         one = value[0] if isinstance(value, (list, tuple)) and value else value
         found[_plain(name).lower()] = _plain(one).strip()
     return found
@@ -111,8 +111,8 @@ def _event(body: bytes) -> Event:
     try:
         return cast("Event", json.loads(body))
     except ValueError as error:
-        raise StagedoorError("the webhook is signed, but its body is not JSON") from error
+        raise StagedoorError("the signature is valid, but the body is not JSON") from error
 
 
-def _refuse(reason: VerificationReason, message: str) -> NoReturn:
+def _reject(reason: VerificationReason, message: str) -> NoReturn:
     raise WebhookVerificationError(reason, message)

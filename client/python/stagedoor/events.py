@@ -1026,8 +1026,8 @@ Event = Union[
     UsageThresholdEvent,
     SdkCatalogChangedEvent,
 ]
-"""Any event. Compare `event["event"]` with a kind, and type checkers know what is in `event["data"]`. A newer server
-may have kinds that are not listed here: let them pass.
+"""Any event. Comparing `event["event"]` with a kind narrows the type of `event["data"]`. A newer server may send kinds
+that are not listed here: ignore unknown kinds.
 """
 
 EventKind = Literal[

@@ -1,4 +1,4 @@
-"""A small server for tests, which answers what a test tells it and keeps what it was asked."""
+"""A fake server for tests. It sends the responses that a test provides and records the requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stagedoor import Stagedoor  # noqa: E402
 
 
 class Asked:
-    """A request that came."""
+    """A request that the server received."""
 
     def __init__(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
         url = urlsplit(handler.path)
@@ -36,10 +36,10 @@ class Asked:
 
 
 class Answer:
-    """What the server says to one request.
+    """A response of the server.
 
-    cut breaks the connection off behind the body instead of ending it; closes hangs up behind a whole answer, without
-    having said so.
+    cut closes the connection after the body without ending the response. closes closes it after a complete response,
+    without announcing it.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class Answer:
         self.closes = closes
 
 
-#: No answer at all: the connection is closed.
+#: No response: the connection is closed.
 HANG_UP = Answer(0)
 
 
 def problem(status: int, code: str, **more: Any) -> Answer:
-    """A problem as Stagedoor sends it."""
+    """Return a problem response as Stagedoor sends it."""
     body = {
         "type": f"https://stagedoor.example/problems/{code}",
         "title": "No",
@@ -77,18 +77,18 @@ def problem(status: int, code: str, **more: Any) -> Answer:
 
 
 def frame(event: str, data: Any, identity: str | None = None) -> bytes:
-    """One server-sent event."""
+    """Return one server-sent event."""
     start = f"id: {identity}\n" if identity is not None else ""
     return f"{start}event: {event}\ndata: {json.dumps(data)}\n\n".encode()
 
 
 def stream(*parts: bytes, cut: bool = False) -> Answer:
-    """Server-sent events; retry is short, so that tests are."""
+    """Return a stream of server-sent events, with a short retry to keep tests fast."""
     return Answer(200, b"retry: 10\n\n" + b"".join(parts), {"Content-Type": "text/event-stream"}, cut=cut)
 
 
 class Server:
-    """Answers with what it was given, in turn; or with what a function says."""
+    """Sends the given responses in turn, or those that a function returns."""
 
     def __init__(self, *answers: Answer, by: Callable[[Asked], Answer] | None = None) -> None:
         self.asked: list[Asked] = []
@@ -99,7 +99,7 @@ class Server:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
-            wbufsize = -1  # One packet an answer: two small ones wait for each other.
+            wbufsize = -1  # Buffer a response into one packet: two small ones would wait for each other.
 
             def answer(self) -> None:
                 asked = Asked(self, self.rfile.read(int(self.headers.get("Content-Length") or 0)))
@@ -119,7 +119,7 @@ class Server:
                 server._hung_up.set()
 
             def handle_error(self, request: Any, client_address: Any) -> None:
-                pass  # Clients that go away are what many tests are about.
+                pass  # Many tests drop connections on purpose.
 
         self._http = Quiet(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._http.server_port}"
@@ -129,7 +129,7 @@ class Server:
     def next(self, asked: Asked) -> Answer:
         if self._by is not None:
             return self._by(asked)
-        return self._answers.pop(0) if self._answers else problem(500, "internal", detail="the test has no more answers")
+        return self._answers.pop(0) if self._answers else problem(500, "internal", detail="the test has no more responses")
 
     @staticmethod
     def write(handler: BaseHTTPRequestHandler, answer: Answer) -> None:
@@ -156,9 +156,9 @@ class Server:
             handler.close_connection = True
 
     def wait_for_hang_up(self) -> None:
-        """Waits until the server has closed a connection."""
+        """Wait until the server has closed a connection."""
         if not self._hung_up.wait(5):
-            raise AssertionError("the server has closed no connection")
+            raise AssertionError("the server did not close a connection")
 
     def close(self) -> None:
         self._http.shutdown()
@@ -167,7 +167,7 @@ class Server:
 
 
 class Case(unittest.TestCase):
-    """A test with a server, and a client of it that notes how long it would have slept."""
+    """A test with a server, and a client that records its waits in slept instead of sleeping."""
 
     def serve(self, *answers: Answer, by: Callable[[Asked], Answer] | None = None) -> Server:
         server = Server(*answers, by=by)

@@ -1,4 +1,4 @@
-"""Calls: what is sent, what is tried again, what is raised."""
+"""Tests of calls: requests, retries, errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UUID = re.compile(r"^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9
 
 
 class Calling(Case):
-    def test_a_write_is_a_post_with_wire_names_and_a_key(self) -> None:
+    def test_write_is_post_with_wire_names_and_key(self) -> None:
         server = self.serve(Answer(200, {"result": {"id": "1", "text": "hi"}}))
         message = self.client(server).account("acct_1").messages.send(chat_id="7", text="hi", media_ids=["8"])
         self.assertEqual(message["text"], "hi")
@@ -30,7 +30,7 @@ class Calling(Case):
         self.assertRegex(asked.headers["user-agent"], r"^stagedoor-python/\d")
         self.assertRegex(asked.headers["idempotency-key"], UUID)
 
-    def test_a_read_is_a_get_without_a_key(self) -> None:
+    def test_read_is_get_without_key(self) -> None:
         server = self.serve(Answer(200, {"result": {"items": [], "nextCursor": None, "hasMore": False}}))
         self.client(server).account("acct_1").users.list(user_ids=["1", "2"])
         asked = server.asked[0]
@@ -38,14 +38,14 @@ class Calling(Case):
         self.assertEqual(asked.query, {"userIds": ["1", "2"]})
         self.assertNotIn("idempotency-key", asked.headers)
 
-    def test_a_read_that_does_not_fit_into_an_address_is_a_post(self) -> None:
+    def test_read_with_long_query_is_post(self) -> None:
         server = self.serve(Answer(200, {"result": {"items": [], "nextCursor": None, "hasMore": False}}))
         ids = [str(10**18 + n) for n in range(300)]
         self.client(server).account("acct_1").users.list(user_ids=ids)
         self.assertEqual(server.asked[0].method, "POST")
         self.assertEqual(server.asked[0].json(), {"userIds": ids})
 
-    def test_words_of_python_have_an_underscore(self) -> None:
+    def test_python_keywords_have_an_underscore(self) -> None:
         server = self.serve(Answer(200, {"result": {}}))
         self.client(server).account("acct_1").earnings.chart(from_="2026-01-01", to="2026-02-01")
         self.assertEqual(server.asked[0].query, {"from": ["2026-01-01"], "to": ["2026-02-01"]})
@@ -59,7 +59,7 @@ class Calling(Case):
         headers = server.asked[0].headers
         self.assertEqual((headers["x-dry-run"], headers["idempotency-key"], headers["x-trace"]), ("true", "mine", "t"))
 
-    def test_operations_take_ids_first_and_names_as_they_are(self) -> None:
+    def test_operations_take_ids_first_and_keep_snake_case(self) -> None:
         server = self.serve(
             Answer(202, {"attempt_id": "att_1", "state": "pending"}), Answer(200, {"webhook": {"url": "https://a.example"}})
         )
@@ -72,7 +72,7 @@ class Calling(Case):
         self.assertRegex(login.headers["idempotency-key"], UUID)
         self.assertEqual((webhook.method, webhook.path), ("PUT", "/v1/accounts/acct%2F1/webhook"))
 
-    def test_any_method_by_name_and_any_request(self) -> None:
+    def test_call_by_name_and_raw_request(self) -> None:
         server = self.serve(Answer(200, {"result": 1}), Answer(200, {"ok": True}))
         client = self.client(server)
         self.assertEqual(client.account("acct_1").call("chats.list", {"limit": 1}), 1)
@@ -81,7 +81,7 @@ class Calling(Case):
         self.assertEqual(server.asked[0].path, "/v1/accounts/acct_1/chats/list")
         self.assertEqual(server.asked[1].query, {"a": ["true"], "c": ["1", "2"]})
 
-    def test_connections_are_kept(self) -> None:
+    def test_connections_are_reused(self) -> None:
         server = self.serve(by=lambda asked: Answer(200, {"status": "ok"}))
         client = self.client(server)
         for _ in range(3):
@@ -99,7 +99,7 @@ class Calling(Case):
 
 
 class Retrying(Case):
-    def test_a_retryable_problem_is_waited_for_and_keeps_its_key(self) -> None:
+    def test_retry_waits_as_requested_and_keeps_the_key(self) -> None:
         server = self.serve(
             problem(429, "quota-exceeded", retryable=True, retryAfterSec=3),
             problem(503, "service-unavailable", retryable=True),
@@ -110,21 +110,21 @@ class Retrying(Case):
         self.assertEqual(self.slept[0], 3)
         self.assertTrue(0.5 <= self.slept[1] <= 1, self.slept)
 
-    def test_each_call_has_a_key_of_its_own(self) -> None:
+    def test_each_call_has_its_own_key(self) -> None:
         server = self.serve(by=lambda asked: Answer(200, {"result": {"id": "1"}}))
         client = self.client(server)
         client.account("acct_1").messages.send(chat_id="7", text="hi")
         client.account("acct_1").messages.send(chat_id="7", text="hi")
         self.assertEqual(len({asked.headers["idempotency-key"] for asked in server.asked}), 2)
 
-    def test_the_header_counts_if_the_problem_does_not_say(self) -> None:
+    def test_retry_after_header_applies_without_retry_after_sec(self) -> None:
         refusal = problem(503, "server-draining", retryable=True)
         refusal.headers["Retry-After"] = "2"
         server = self.serve(refusal, Answer(200, {"status": "ok"}))
         self.client(server).status.get()
         self.assertEqual(self.slept, [2])
 
-    def test_what_is_not_retryable_is_raised_at_once(self) -> None:
+    def test_permanent_problem_is_raised_immediately(self) -> None:
         for answer in (
             problem(422, "validation-failed"),
             problem(410, "account-disconnected", retryable=True),
@@ -138,7 +138,7 @@ class Retrying(Case):
                     self.client(server).me.get()
                 self.assertEqual((len(server.asked), self.slept), (1, []))
 
-    def test_it_gives_up(self) -> None:
+    def test_retries_are_limited(self) -> None:
         server = self.serve(by=lambda asked: problem(503, "service-unavailable", retryable=True, retryAfterSec=0))
         with self.assertRaises(Problem):
             self.client(server, max_retries=3).me.get()
@@ -147,7 +147,7 @@ class Retrying(Case):
             self.client(server).me.get(options={"max_retries": 0})
         self.assertEqual(len(server.asked), 5)
 
-    def test_a_broken_connection_is_tried_again_only_where_it_is_safe(self) -> None:
+    def test_broken_connection_is_retried_only_if_safe(self) -> None:
         server = self.serve(HANG_UP, Answer(200, {"result": {"id": "1"}}))
         self.client(server).account("acct_1").messages.send(chat_id="7", text="hi")
         self.assertEqual(len({asked.headers["idempotency-key"] for asked in server.asked}), 1)
@@ -157,23 +157,23 @@ class Retrying(Case):
             self.client(server).webhooks.set("acct_1", url="https://a.example")
         self.assertEqual(len(server.asked), 1)
 
-    def test_a_connection_that_the_server_has_closed_is_not_used(self) -> None:
+    def test_connection_closed_by_server_is_not_reused(self) -> None:
         server = self.serve(
             Answer(200, {"status": "ok"}, closes=True), Answer(200, {"webhook": {"url": "https://a.example"}})
         )
         client = self.client(server)
         client.status.get()
         server.wait_for_hang_up()
-        # This one is not safe to repeat, so it would fail on a connection that is no more.
+        # This call is not safe to repeat, so it would fail on the closed connection.
         client.webhooks.set("acct_1", url="https://a.example")
         self.assertEqual(len(server.asked), 2)
 
-    def test_half_an_answer_is_no_answer(self) -> None:
+    def test_truncated_response_is_a_connection_failure(self) -> None:
         server = self.serve(Answer(200, {"org": {}}, cut=True))
         with self.assertRaises(ConnectionFailed):
             self.client(server, max_retries=0).me.get()
 
-    def test_nobody_there(self) -> None:
+    def test_refused_connection(self) -> None:
         server = self.serve()
         client = self.client(server)
         server._http.server_close()
@@ -181,7 +181,7 @@ class Retrying(Case):
             client.me.get()
         self.assertEqual(len(self.slept), 2)
 
-    def test_silence(self) -> None:
+    def test_timeout(self) -> None:
         import socket
 
         with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -192,7 +192,7 @@ class Retrying(Case):
 
 
 class Problems(Case):
-    def test_a_problem_has_everything(self) -> None:
+    def test_problem_is_decoded(self) -> None:
         server = self.serve(
             problem(
                 422,
@@ -214,7 +214,7 @@ class Problems(Case):
         self.assertTrue(is_problem(error) and is_problem(error, "quota-exceeded", "validation-failed"))
         self.assertFalse(is_problem(error, "quota-exceeded") or is_problem(ValueError()))
 
-    def test_something_else_than_a_problem(self) -> None:
+    def test_error_page_of_a_proxy(self) -> None:
         server = self.serve(Answer(502, b"<h1>no</h1>", {"Content-Type": "text/html"}))
         with self.assertRaises(Problem) as caught:
             self.client(server).me.get()
@@ -229,7 +229,7 @@ class Paging(Case):
         items = [{"id": str(n)} for n in range(start, min(start + 2, 5))]
         return Answer(200, {"result": {"items": items, "nextCursor": str(start + 2) if more else None, "hasMore": more}})
 
-    def test_all_pages_as_they_are_needed(self) -> None:
+    def test_pages_are_fetched_on_demand(self) -> None:
         server = self.serve(by=self.page)
         messages = self.client(server).account("acct_1").messages.list_all(chat_id="7", limit=2)
         self.assertEqual(len(server.asked), 0)
@@ -239,14 +239,14 @@ class Paging(Case):
         self.assertEqual([asked.query.get("cursor") for asked in server.asked], [None, ["2"], ["4"]])
         self.assertTrue(all(asked.query["chatId"] == ["7"] for asked in server.asked))
 
-    def test_lists_of_the_interface(self) -> None:
+    def test_lists_of_the_api(self) -> None:
         server = self.serve(
             Answer(200, {"accounts": [{"id": "a"}], "nextCursor": "c"}),
             Answer(200, {"accounts": [{"id": "b"}], "nextCursor": None}),
         )
         self.assertEqual([a["id"] for a in self.client(server).accounts.list_all(limit=1)], ["a", "b"])
 
-    def test_a_cursor_that_stays_ends_it(self) -> None:
+    def test_list_ends_when_cursor_stops_changing(self) -> None:
         server = self.serve(
             Answer(200, {"events": [{"id": "e"}], "nextCursor": "5", "gap": False}),
             Answer(200, {"events": [], "nextCursor": "5", "gap": False}),
@@ -255,7 +255,7 @@ class Paging(Case):
 
 
 class Connecting(Case):
-    def test_it_waits_until_somebody_must_act(self) -> None:
+    def test_wait_for_action_uses_long_polling(self) -> None:
         server = self.serve(
             Answer(200, {"attempt_id": "att_1", "state": "pending", "poll_after_sec": 2}, {"ETag": '"1"'}),
             Answer(304, b"", {"ETag": '"1"'}),
@@ -266,7 +266,7 @@ class Connecting(Case):
         self.assertEqual([a.headers.get("if-none-match") for a in server.asked], [None, '"1"', '"1"'])
         self.assertEqual([a.headers.get("prefer") for a in server.asked], [None, "wait=25", "wait=25"])
 
-    def test_it_waits_for_the_end_or_for_what_it_is_told(self) -> None:
+    def test_wait_for_end_or_condition(self) -> None:
         states = ["pending", "needs_otp", "completed_success"]
         for until, want in (("end", "completed_success"), (lambda a: a["state"] == "needs_otp", "needs_otp")):
             server = self.serve(*(Answer(200, {"state": s, "poll_after_sec": 1}) for s in states))
@@ -274,12 +274,12 @@ class Connecting(Case):
             self.assertEqual(attempt["state"], want)
             self.assertTrue(all(0.5 < slept <= 1 for slept in self.slept))
 
-    def test_it_does_not_wait_for_ever(self) -> None:
+    def test_wait_for_times_out(self) -> None:
         server = self.serve(by=lambda asked: Answer(200, {"state": "pending", "poll_after_sec": 1}))
         with self.assertRaises(TimeoutError):
             self.client(server).connect.wait_for("att_1", timeout=0.05)
 
-    def test_a_qr_code(self) -> None:
+    def test_qr_code(self) -> None:
         server = self.serve(Answer(200, b"\x89PNG", {"Content-Type": "image/png"}))
         self.assertEqual(self.client(server).connect.get_qr("att_1", "png"), b"\x89PNG")
         self.assertEqual(server.asked[0].headers["accept"], "image/png")
@@ -301,7 +301,7 @@ class Files(Case):
         with self.assertRaisesRegex(StagedoorError, "size"):
             media.upload(iter([b"1"]), filename="a", content_type="image/jpeg")
 
-    def test_a_file_is_sent_once(self) -> None:
+    def test_upload_of_a_file_is_not_retried(self) -> None:
         server = self.serve(problem(503, "service-unavailable", retryable=True, uploadId="u", nextPart=2))
         media = self.client(server).account("acct_1").media
         with self.assertRaises(Problem) as caught:
@@ -320,7 +320,7 @@ class Files(Case):
         self.assertEqual(fetched.query, {"url": ["https://cdn.example/a?b=c"]})
         self.assertEqual((fetched.headers["range"], fetched.headers["if-range"]), ("bytes=10-", '"e"'))
 
-    def test_a_download_that_is_cut_off_says_so(self) -> None:
+    def test_truncated_download_fails(self) -> None:
         server = self.serve(Answer(200, b"x" * 10, {"Content-Type": "image/jpeg"}, cut=True))
         with self.assertRaises(ConnectionFailed):
             list(self.client(server).account("acct_1").media.download("m1"))

@@ -1,4 +1,4 @@
-"""The library against openapi.json: every method, every operation, every kind of event; and what type checkers say."""
+"""Compares the library with openapi.json: every method, operation and kind of event. Also tests types and packaging."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Methods(Case):
         self.server = self.serve(by=lambda asked: Answer(200, {"result": {"items": [], "nextCursor": None}}))
         self.account = self.client(self.server).account("acct_1")
 
-    def test_every_method_is_called_as_the_document_has_it(self) -> None:
+    def test_every_method_is_called_as_documented(self) -> None:
         methods = {(o["x-sdk"]["resource"], o["x-sdk"]["method"]): o for m, _, o in OPERATIONS if "x-sdk" in o and m == "POST"}
         self.assertEqual(len(methods), 250)
         for (resource, method), operation in methods.items():
@@ -54,10 +54,10 @@ class Methods(Case):
                 else:
                     self.assertEqual((asked.method, asked.json()), ("POST", arguments))
                     self.assertIn("idempotency-key", asked.headers)
-                self.known(resource, method, content)
+                self.check_arguments(resource, method, content)
 
-    def known(self, resource: str, method: str, content: dict[str, Any]) -> None:
-        """The typed arguments of a method are those of the document."""
+    def check_arguments(self, resource: str, method: str, content: dict[str, Any]) -> None:
+        """Check that the typed arguments of a method are those of the document."""
         forms = content.get("schema", {}).get("oneOf") or [{}]
         properties: dict[str, Any] = forms[0].get("properties", {})
         call = getattr(type(getattr(self.account, snake(resource))), snake(method))
@@ -75,7 +75,7 @@ class Methods(Case):
 
 
 class Operations(Case):
-    #: Written by hand, because they carry files or streams: where they are.
+    #: Operations that are written by hand because they stream or transfer files, and where they are.
     BY_HAND = {
         "streamAttempt": "connect.watch",
         "getAttemptQR": "connect.get_qr",
@@ -84,21 +84,21 @@ class Operations(Case):
         "uploadMediaPart": "account.media.upload_part",
         "downloadMedia": "account.media.download",
     }
-    #: What no library needs: the general form of all methods, and what only browsers ask.
-    LEFT_OUT = {"readMethod", "callMethod", "preflightEvents"}
+    #: Operations that are in no library: the general form of all methods, and one for browsers.
+    EXCLUDED = {"readMethod", "callMethod", "preflightEvents"}
 
-    def test_every_operation_is_there(self) -> None:
+    def test_every_operation_exists(self) -> None:
         server = self.serve(by=self.anything)
         client = self.client(server)
         reached = {self.ask(server, group, name) for group, name in self.generated(client)}
         for method, path, operation in OPERATIONS:
             identity = operation["operationId"]
-            if "x-sdk" in operation or identity in self.LEFT_OUT:
+            if "x-sdk" in operation or identity in self.EXCLUDED:
                 continue
             if identity in self.BY_HAND:
-                *way, name = self.BY_HAND[identity].split(".")
+                *path_to, name = self.BY_HAND[identity].split(".")
                 target: Any = client
-                for step in way:
+                for step in path_to:
                     target = target.account("acct_1") if step == "account" else getattr(target, step)
                 self.assertTrue(callable(getattr(target, name)), identity)
                 continue
@@ -131,7 +131,7 @@ class Operations(Case):
         try:
             method(*["ID" for _ in ids])
         except KeyError:
-            pass  # The answer has not the member that this one is in; the question is what counts.
+            pass  # The fake response lacks the member to unwrap; only the request matters.
         asked = server.asked[-1]
         return asked.method, "/".join("{}" if part == "ID" else part for part in asked.path.split("/"))
 
@@ -154,7 +154,7 @@ class Types(unittest.TestCase):
 
 
 class Packaging(unittest.TestCase):
-    def test_the_wheel_has_everything(self) -> None:
+    def test_wheel_is_complete(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             script = f"import packaging_backend as b; print(b.build_wheel({folder!r}), b.build_sdist({folder!r}))"
             built = subprocess.run(
@@ -176,11 +176,11 @@ class TypeChecking(unittest.TestCase):
     def mypy(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(["mypy", *arguments], cwd=HERE.parent, capture_output=True, text=True)
 
-    def test_the_library_is_typed_strictly(self) -> None:
+    def test_library_passes_strict_mypy(self) -> None:
         checked = self.mypy()
         self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
 
-    def test_mistakes_are_found_and_events_are_narrowed(self) -> None:
+    def test_mypy_finds_mistakes_and_narrows_events(self) -> None:
         program = (HERE / "typed.py.txt").read_text()
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "program.py"

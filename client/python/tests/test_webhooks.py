@@ -1,4 +1,4 @@
-"""Webhooks: the vectors that all helpers and libraries pass, and why a request is refused."""
+"""Tests of webhook verification: the vectors that all libraries pass, and the reasons for rejections."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Vectors(unittest.TestCase):
         except WebhookVerificationError:
             return False
         except StagedoorError:
-            pass  # It is signed, but is no event: some vectors have no JSON.
+            pass  # The signature is valid, but some vectors have a body that is not JSON.
         return True
 
     def test_standard_webhooks(self) -> None:
@@ -53,7 +53,7 @@ class Vectors(unittest.TestCase):
                 self.assertFalse(self.check(vector, headers, at + 360))
                 self.assertFalse(self.check(vector, headers, at - 360))
 
-    def test_the_body_alone(self) -> None:
+    def test_untimed_signature(self) -> None:
         for vector in VECTORS:
             with self.subTest(vector["name"]):
                 headers = {"X-Webhook-Signature": vector["signature"]}
@@ -62,16 +62,16 @@ class Vectors(unittest.TestCase):
 
 
 class Verifying(unittest.TestCase):
-    def refused(self, headers: dict[str, str], body: bytes = BODY, now: float = NOW, **options: Any) -> str:
+    def rejected(self, headers: dict[str, str], body: bytes = BODY, now: float = NOW, **options: Any) -> str:
         with self.assertRaises(WebhookVerificationError) as caught:
             verify_webhook(SECRET, headers, body, now=now, **options)
         return caught.exception.reason
 
-    def test_it_returns_the_event(self) -> None:
+    def test_verify_returns_the_event(self) -> None:
         self.assertEqual(verify_webhook(SECRET, signed(), BODY, now=NOW)["event"], "message")
         self.assertEqual(verify_webhook(SECRET, signed(), BODY.decode(), now=NOW)["event"], "message")
 
-    def test_headers_come_in_many_shapes(self) -> None:
+    def test_headers_in_several_shapes(self) -> None:
         headers = signed()
         for shape in (
             {name.lower(): value for name, value in headers.items()},
@@ -81,34 +81,34 @@ class Verifying(unittest.TestCase):
         ):
             self.assertEqual(verify_webhook(SECRET, shape, BODY, now=NOW)["id"], "evt_1")  # type: ignore[arg-type]
 
-    def test_one_of_several_secrets_will_do(self) -> None:
+    def test_one_of_several_secrets_suffices(self) -> None:
         self.assertEqual(verify_webhook(["other", SECRET], signed(), BODY, now=NOW)["id"], "evt_1")
         both = signed()
         both["Webhook-Signature"] = "v1,AAAA " + both["Webhook-Signature"]
         self.assertEqual(verify_webhook(SECRET, both, BODY, now=NOW)["id"], "evt_1")
 
     def test_reasons(self) -> None:
-        self.assertEqual(self.refused(signed(), BODY + b"\n"), "no-match")
-        self.assertEqual(self.refused(signed("another")), "no-match")
-        self.assertEqual(self.refused(signed(), now=NOW + 301), "timestamp-too-old")
-        self.assertEqual(self.refused(signed(), now=NOW - 301), "timestamp-too-new")
-        self.assertEqual(self.refused(signed(), now=NOW + 20, tolerance_sec=10), "timestamp-too-old")
-        self.assertEqual(self.refused({}), "missing-header")
-        self.assertEqual(self.refused({**signed(), "Webhook-Timestamp": "yesterday"}), "malformed-header")
-        self.assertEqual(self.refused({**signed(), "Webhook-Signature": "sha256=00"}), "malformed-header")
+        self.assertEqual(self.rejected(signed(), BODY + b"\n"), "no-match")
+        self.assertEqual(self.rejected(signed("another")), "no-match")
+        self.assertEqual(self.rejected(signed(), now=NOW + 301), "timestamp-too-old")
+        self.assertEqual(self.rejected(signed(), now=NOW - 301), "timestamp-too-new")
+        self.assertEqual(self.rejected(signed(), now=NOW + 20, tolerance_sec=10), "timestamp-too-old")
+        self.assertEqual(self.rejected({}), "missing-header")
+        self.assertEqual(self.rejected({**signed(), "Webhook-Timestamp": "yesterday"}), "malformed-header")
+        self.assertEqual(self.rejected({**signed(), "Webhook-Signature": "sha256=00"}), "malformed-header")
 
     def test_untimed_only_if_allowed(self) -> None:
         untimed = {"X-Webhook-Signature": signed()["X-Webhook-Signature"]}
-        self.assertEqual(self.refused(untimed), "missing-header")
+        self.assertEqual(self.rejected(untimed), "missing-header")
         self.assertEqual(verify_webhook(SECRET, untimed, BODY, allow_untimed=True)["id"], "evt_1")
         rotated = {
             "X-Webhook-Signature": signed("new")["X-Webhook-Signature"],
             "X-Webhook-Signature-Previous": untimed["X-Webhook-Signature"],
         }
         self.assertEqual(verify_webhook(SECRET, rotated, BODY, allow_untimed=True)["id"], "evt_1")
-        self.assertEqual(self.refused({"X-Webhook-Signature": "00"}, allow_untimed=True), "malformed-header")
+        self.assertEqual(self.rejected({"X-Webhook-Signature": "00"}, allow_untimed=True), "malformed-header")
 
-    def test_an_empty_secret_is_a_mistake(self) -> None:
+    def test_empty_secret_is_a_value_error(self) -> None:
         for secret in ("", [], ["a", ""]):
             with self.assertRaises(ValueError) as caught:
                 verify_webhook(secret, signed(), BODY)

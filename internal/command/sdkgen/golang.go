@@ -10,14 +10,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
 )
 
-// goFiles writes the Go library: a file for each resource and each group, and some for what they share.
+// goFiles returns the Go library: a file for each resource and each group, and some shared ones.
 func goFiles(m *model.Model) (map[string][]byte, error) {
 	g := &goWriter{model: m, files: map[string][]byte{}, written: map[string]bool{}}
 	for _, r := range m.Resources {
 		g.resource(r)
 	}
 	for _, group := range m.Groups {
-		if group.Name != "media" { // by hand: it carries files
+		if group.Name != "media" { // written by hand, because it transfers files
 			g.group(group)
 		}
 	}
@@ -31,15 +31,17 @@ func goFiles(m *model.Model) (map[string][]byte, error) {
 type goWriter struct {
 	model *model.Model
 	files map[string][]byte
-	// written are the types that stand in the file of what takes them.
+	// written holds the types that are in the file of the method that takes them.
 	written map[string]bool
-	err     error
-	b       bytes.Buffer
+	// err is the first error.
+	err error
+	// b is the file that is being written.
+	b bytes.Buffer
 }
 
 func (g *goWriter) printf(format string, args ...any) { fmt.Fprintf(&g.b, format, args...) }
 
-// file ends a file with what was printed: its imports are those that it uses.
+// file finishes a file with what was printed so far. It adds the imports that the code uses.
 func (g *goWriter) file(name string) {
 	body := g.b.String()
 	g.b.Reset()
@@ -62,7 +64,7 @@ func (g *goWriter) file(name string) {
 	g.files[name] = source
 }
 
-// comment writes a comment of whole sentences, in lines that are not too long.
+// comment writes a comment, wrapped at 120 columns. Empty lines separate paragraphs.
 func (g *goWriter) comment(indent, text string) {
 	if text == "" {
 		return
@@ -85,11 +87,11 @@ func (g *goWriter) comment(indent, text string) {
 
 func (g *goWriter) resource(r *model.Resource) {
 	service := model.Title(r.Name) + "Service"
-	g.comment("", fmt.Sprintf("%s has the platform's methods of %s: %s.", service, r.Name, lower(r.Doc)))
+	g.comment("", fmt.Sprintf("%s calls the platform's %s methods: %s.", service, r.Name, lower(r.Doc)))
 	g.printf("type %s struct{ account *AccountClient }\n\n", service)
 	for _, m := range r.Methods {
 		if m.Params != nil {
-			g.params(m.Params, updates(m.Name), true)
+			g.params(m.Params, isUpdate(m.Name), true)
 		}
 		g.method(service, m)
 	}
@@ -98,15 +100,15 @@ func (g *goWriter) resource(r *model.Resource) {
 
 func (g *goWriter) method(service string, m *model.Method) {
 	name := goName(m.Name)
-	doc := fmt.Sprintf("%s is %s: %s", name, m.ID(), lower(m.Doc))
+	doc := fmt.Sprintf("%s calls %s: %s", name, m.ID(), lower(m.Doc))
 	if m.Destructive {
 		doc += " It cannot be undone."
 	}
 	if m.Async {
-		doc += " The platform finishes later; an event tells."
+		doc += " Asynchronous: the result arrives as an event."
 	}
 	if len(m.Emits) > 0 {
-		doc += " It normally causes the event " + strings.Join(m.Emits, ", ") + "."
+		doc += " Normally causes the event " + strings.Join(m.Emits, ", ") + "."
 	}
 	g.comment("", doc)
 	result := g.typ(m.Result, false)
@@ -128,7 +130,7 @@ func (g *goWriter) method(service string, m *model.Method) {
 	}
 }
 
-// pages writes the iterator over a list; what has pages has parameters.
+// pages writes the iterator over a paginated list. A paginated call always has parameters.
 func (g *goWriter) pages(service, name string, p *model.Paging, result model.Ref, path, takes string) {
 	item := g.typ(p.Item, false)
 	next := "page." + goName(p.Out)
@@ -136,8 +138,9 @@ func (g *goWriter) pages(service, name string, p *model.Paging, result model.Ref
 		next = "text(" + next + ")"
 	}
 	in := goName(p.In)
-	g.comment("", fmt.Sprintf("%sAll goes through all pages of %s.", name, name))
-	g.printf("func (s *%s) %sAll(ctx context.Context, %s%soptions ...CallOption) iter.Seq2[%s, error] {\n", service, name, declare(path), takes, item)
+	g.comment("", fmt.Sprintf("%sAll iterates over the items of all pages of %s.", name, name))
+	g.printf("func (s *%s) %sAll(ctx context.Context, %s%soptions ...CallOption) iter.Seq2[%s, error] {\n", service, name,
+		declareStrings(path), takes, item)
 	g.printf("return pages(params.%s, func(cursor string) ([]%s, string, error) {\n", in, item)
 	if p.InLatest == "" {
 		g.printf("params.%s = cursor\n", in)
@@ -148,8 +151,8 @@ func (g *goWriter) pages(service, name string, p *model.Paging, result model.Ref
 	g.printf("return page.%s, %s, nil\n})\n}\n\n", goName(p.Items), next)
 }
 
-// declare makes parameters of names, which all are strings.
-func declare(names string) string {
+// declareStrings turns a list of names into the declaration of string parameters.
+func declareStrings(names string) string {
 	if names == "" {
 		return ""
 	}
@@ -158,11 +161,11 @@ func declare(names string) string {
 
 func (g *goWriter) group(group *model.Group) {
 	service := group.Title + "Service"
-	g.comment("", fmt.Sprintf("%s: %s", service, lower(group.Doc)))
+	g.comment("", fmt.Sprintf("%s %s", service, lower(group.Doc)))
 	g.printf("type %s struct{ client *Client }\n\n", service)
 	for _, o := range group.Operations {
 		if o.Form != model.JSON {
-			continue // by hand
+			continue // written by hand
 		}
 		if o.Params != nil && o.Params.Params {
 			g.params(o.Params, o.HTTP == "PATCH", false)
@@ -174,7 +177,7 @@ func (g *goWriter) group(group *model.Group) {
 
 func (g *goWriter) operation(service string, o *model.Operation) {
 	name := goName(o.Name)
-	g.comment("", fmt.Sprintf("%s is %s %s: %s.\n\n%s", name, o.HTTP, o.Path, lower(o.Title), o.Doc))
+	g.comment("", fmt.Sprintf("%s calls %s %s: %s.\n\n%s", name, o.HTTP, o.Path, lower(o.Title), o.Doc))
 	var names []string
 	where := o.Path
 	for _, p := range o.PathParams {
@@ -207,14 +210,15 @@ func (g *goWriter) operation(service string, o *model.Operation) {
 	if o.Result.Kind == model.Any {
 		result, call = "json.RawMessage", "doRaw"
 	}
-	g.printf("func (s *%s) %s(ctx context.Context, %s%soptions ...CallOption) (%s, error) {\n", service, name, declare(path), takes, result)
+	g.printf("func (s *%s) %s(ctx context.Context, %s%soptions ...CallOption) (%s, error) {\n", service, name,
+		declareStrings(path), takes, result)
 	g.printf("c := call{%s}\nreturn %s(ctx, s.client, c, %t, options)\n}\n\n", c, call, o.IdempotencyKey && o.HTTP != "GET")
 	if o.Page != nil {
 		g.pages(service, name, o.Page, o.Result, path, takes)
 	}
 }
 
-// client writes what hangs on a client and on an account.
+// client writes the types that Client and AccountClient embed.
 func (g *goWriter) client() {
 	var fields, made []string
 	for _, group := range g.model.Groups {
@@ -223,25 +227,28 @@ func (g *goWriter) client() {
 			made = append(made, fmt.Sprintf("%s: &%sService{c},", goName(group.Name), group.Title))
 		}
 	}
-	g.printf("// Groups are the parts of the interface itself; a Client has them.\ntype Groups struct {\n%s\n}\n\n", strings.Join(fields, "\n"))
+	g.printf("// Groups are the operations of the API. A Client embeds them.\ntype Groups struct {\n%s\n}\n\n",
+		strings.Join(fields, "\n"))
 	g.printf("func newGroups(c *Client) Groups {\nreturn Groups{\n%s\n}\n}\n\n", strings.Join(made, "\n"))
 	fields, made = nil, nil
 	for _, r := range g.model.Resources {
 		fields = append(fields, fmt.Sprintf("// %s.\n%s *%sService", r.Doc, goName(r.Name), model.Title(r.Name)))
 		made = append(made, fmt.Sprintf("%s: &%sService{a},", goName(r.Name), model.Title(r.Name)))
 	}
-	g.printf("// Resources are the platform's; an AccountClient has them.\ntype Resources struct {\n%s\n}\n\n", strings.Join(fields, "\n"))
+	g.printf("// Resources are the platform's methods. An AccountClient embeds them.\ntype Resources struct {\n%s\n}\n\n",
+		strings.Join(fields, "\n"))
 	g.printf("func newResources(a *AccountClient) Resources {\nreturn Resources{\n%s\n}\n}\n", strings.Join(made, "\n"))
 	g.file(fileName("client"))
 }
 
 func (g *goWriter) events() {
-	g.printf("// EventKind is a kind of event.\ntype EventKind string\n\n// Kinds of events. New ones may come.\nconst (\n")
+	g.printf("// EventKind is a kind of event.\ntype EventKind string\n\n")
+	g.printf("// Kinds of events. A newer server may send others.\nconst (\n")
 	for _, e := range g.model.Events {
 		g.comment("", e.Doc)
 		g.printf("%s EventKind = %q\n", "Kind"+goName(e.Kind), e.Kind)
 	}
-	g.printf(")\n\n// newEventData is a pointer to what an event of this kind holds; nil for a kind that is not known.\n")
+	g.printf(")\n\n// newEventData returns a pointer to the data type of a kind, or nil for an unknown kind.\n")
 	g.printf("func newEventData(kind EventKind) any {\nswitch kind {\n")
 	for _, e := range g.model.Events {
 		if e.Data.Kind == model.Named {
@@ -253,16 +260,17 @@ func (g *goWriter) events() {
 }
 
 func (g *goWriter) problems() {
-	g.printf("// ProblemCode says what kind of problem it is.\ntype ProblemCode string\n\n// Codes of problems. New ones may come.\nconst (\n")
+	g.printf("// ProblemCode identifies a kind of problem.\ntype ProblemCode string\n\n")
+	g.printf("// Codes of problems. A newer server may send others.\nconst (\n")
 	for _, p := range g.model.Problems {
-		again := ""
+		retryable := ""
 		if p.Retryable {
-			again = " It may be tried again."
+			retryable = " Retryable."
 		}
-		g.comment("", fmt.Sprintf("Code%s: %s (%d). %s%s", goName(p.Code), p.Title, p.Status, p.Fix, again))
+		g.comment("", fmt.Sprintf("Code%s: %s (%d). %s%s", goName(p.Code), p.Title, p.Status, p.Fix, retryable))
 		g.printf("Code%s ProblemCode = %q\n", goName(p.Code), p.Code)
 	}
-	g.printf(")\n\n// Scopes of keys.\nconst (\n")
+	g.printf(")\n\n// Scopes of API keys.\nconst (\n")
 	for _, s := range g.model.Scopes {
 		g.printf("Scope%s = %q\n", goName(strings.ReplaceAll(s, ":", "_")), s)
 	}
@@ -270,7 +278,7 @@ func (g *goWriter) problems() {
 	g.file(fileName("problem_codes"))
 }
 
-// types writes the types that are not in the file of their method.
+// types writes the types that are in no other file.
 func (g *goWriter) types() {
 	for _, t := range g.model.Types {
 		if t.Name == model.EventType || g.written[t.Name] || strings.HasPrefix(t.Name, "Media") && t.Params {
@@ -280,10 +288,10 @@ func (g *goWriter) types() {
 			g.params(t, false, true)
 			continue
 		}
-		g.comment("", t.Name+": "+lower(t.Doc))
+		g.comment("", typeDoc(t))
 		g.printf("type %s struct {\n", t.Name)
 		for _, f := range t.Fields {
-			g.comment("", described(f))
+			g.comment("", fieldDoc(f))
 			g.printf("%s %s `json:\"%s\"`\n", goName(f.JSON), g.field(f), f.JSON)
 		}
 		g.printf("}\n\n")
@@ -291,23 +299,34 @@ func (g *goWriter) types() {
 	g.file(fileName("types"))
 }
 
-// described is the field's doc, with what it can be.
-func described(f model.Field) string {
+// typeDoc returns the doc comment of a type.
+func typeDoc(t *model.Type) string {
+	switch article, _, _ := strings.Cut(t.Doc, " "); {
+	case strings.HasPrefix(t.Doc, model.ParamsDoc):
+		return t.Name + " holds " + lower(t.Doc)
+	case article == "A", article == "An", article == "The":
+		return t.Name + " is " + lower(t.Doc)
+	}
+	return t.Name + ": " + lower(t.Doc)
+}
+
+// fieldDoc returns the doc comment of a field, with its possible values.
+func fieldDoc(f model.Field) string {
 	doc := f.Doc
 	if len(f.Type.Enum) > 0 {
 		list := strings.Join(f.Type.Enum, ", ")
 		if f.Type.EnumOpen {
-			list += "; others may come"
+			list += "; others may follow"
 		}
 		doc = strings.TrimSpace(doc + " One of " + list + ".")
 	}
 	if f.Type.Elem != nil && len(f.Type.Elem.Enum) > 0 {
-		doc = strings.TrimSpace(doc + " Of " + strings.Join(f.Type.Elem.Enum, ", ") + ".")
+		doc = strings.TrimSpace(doc + " Values: " + strings.Join(f.Type.Elem.Enum, ", ") + ".")
 	}
 	return doc
 }
 
-// field is the type of a member that is received: a pointer if it can be null, or is an object that can be absent.
+// field returns the Go type of a member of a response: a pointer if it can be null or is an optional object.
 func (g *goWriter) field(f model.Field) string {
 	typ := g.typ(f.Type, false)
 	if f.Type.Kind == model.Array || f.Type.Kind == model.Map || f.Type.Kind == model.Any || f.Type.Kind == model.Null {
@@ -319,24 +338,25 @@ func (g *goWriter) field(f model.Field) string {
 	return typ
 }
 
-// params writes a type that is sent. A member is a pointer where its zero value means something else than leaving it out.
+// params writes a type that is sent. An optional member is a pointer if its zero value means something
+// else than its absence.
 func (g *goWriter) params(t *model.Type, update, tristate bool) {
 	if g.written[t.Name] {
 		return
 	}
 	g.written[t.Name] = true
-	g.comment("", t.Name+" is "+lower(t.Doc))
+	g.comment("", typeDoc(t))
 	g.printf("type %s struct {\n", t.Name)
 	for _, f := range t.Fields {
-		doc := described(f)
+		doc := fieldDoc(f)
 		if f.Default != nil {
-			doc = strings.TrimSpace(doc + " Left out, " + strings.Trim(string(f.Default), `"`) + ".")
+			doc = strings.TrimSpace(doc + " Default: " + strings.Trim(string(f.Default), `"`) + ".")
 		}
 		g.comment("", doc)
 		typ, tag := g.typ(f.Type, true), f.JSON
 		if !f.Required {
 			tag += ",omitzero"
-			if pointer(f, update, tristate) {
+			if needsPointer(f, update, tristate) {
 				typ = "*" + typ
 			}
 		}
@@ -345,8 +365,9 @@ func (g *goWriter) params(t *model.Type, update, tristate bool) {
 	g.printf("}\n\n")
 }
 
-// pointer says whether leaving a member out differs from its zero value.
-func pointer(f model.Field, update, tristate bool) bool {
+// needsPointer reports whether the absence of an optional member differs from its zero value. update is set for calls
+// that change something, where an empty value is a value to set; tristate distinguishes false from absent.
+func needsPointer(f model.Field, update, tristate bool) bool {
 	preset := string(f.Default)
 	switch f.Type.Kind {
 	case model.Boolean:
@@ -362,7 +383,7 @@ func pointer(f model.Field, update, tristate bool) bool {
 	return false
 }
 
-// typ is how Go calls what a value is.
+// typ returns the Go type of a value. In responses, arbitrary JSON stays encoded; in requests any value may be sent.
 func (g *goWriter) typ(r model.Ref, sent bool) string {
 	switch r.Kind {
 	case model.String:
@@ -390,7 +411,7 @@ func (g *goWriter) typ(r model.Ref, sent bool) string {
 	return "json.RawMessage"
 }
 
-// updates says whether a method changes what is there, so that empty is something to set.
-func updates(name string) bool {
+// isUpdate reports whether a method changes something that exists, so that an empty value is a value to set.
+func isUpdate(name string) bool {
 	return slices.ContainsFunc([]string{"update", "set"}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }

@@ -8,13 +8,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
 )
 
-// initialisms are words that Go writes in capitals.
+// initialisms are words with a fixed spelling in Go names.
 var initialisms = map[string]string{
 	"id": "ID", "ids": "IDs", "url": "URL", "urls": "URLs", "ip": "IP", "qr": "QR", "api": "API", "sdk": "SDK", "otp": "OTP",
 	"sms": "SMS", "csv": "CSV", "json": "JSON", "sha256": "SHA256", "etag": "ETag", "ts": "TS",
 }
 
-// goName is an exported name: chatId is ChatID, reference_id ReferenceID, account.connected AccountConnected.
+// goName returns an exported Go name: ChatID for chatId, ReferenceID for
+// reference_id, AccountConnected for account.connected.
 func goName(name string) string {
 	var b strings.Builder
 	for _, word := range words(name) {
@@ -27,14 +28,15 @@ func goName(name string) string {
 	return b.String()
 }
 
-// goParam is the name of a parameter: accountId is accountID.
+// goParam returns the Go name of a parameter: accountID for accountId.
 func goParam(name string) string {
 	exported := goName(name)
 	first := words(name)[0]
 	return strings.ToLower(first) + exported[len(first):]
 }
 
-// words splits a name where capitals begin and at signs. A run of capitals is one word: getOpenAPI is get, Open, API.
+// words splits a name at capital letters and at punctuation. A run of capitals is one word: getOpenAPI
+// is get, Open, API.
 func words(name string) []string {
 	var list []string
 	var word []rune
@@ -60,7 +62,7 @@ func words(name string) []string {
 	return list
 }
 
-// fileName is where the generated code of something stands.
+// fileName returns the name of the generated file for a resource or group.
 func fileName(name string) string {
 	var parts []string
 	for _, word := range words(name) {
@@ -69,7 +71,7 @@ func fileName(name string) string {
 	return strings.Join(parts, "_") + "_gen.go"
 }
 
-// lower begins a sentence in the middle of another one. What begins with a short form or a name stays.
+// lower makes the first letter lower case, so that the text can follow a colon. An abbreviation stays in capitals.
 func lower(sentence string) string {
 	first, size := utf8.DecodeRuneInString(sentence)
 	second, _ := utf8.DecodeRuneInString(sentence[size:])

@@ -12,7 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
 )
 
-// sharedPython is the Python library of the document as it is.
+// sharedPython returns the Python library of the committed document, generated once for all tests.
 var sharedPython = sync.OnceValues(func() (map[string][]byte, error) {
 	m, err := shared()
 	if err != nil {
@@ -21,7 +21,7 @@ var sharedPython = sync.OnceValues(func() (map[string][]byte, error) {
 	return language("client/python").Files(m)
 })
 
-// language returns the language whose library is in a folder.
+// language returns the language with this directory.
 func language(dir string) sdkgen.Language {
 	languages := sdkgen.Languages()
 	return languages[slices.IndexFunc(languages, func(l sdkgen.Language) bool { return l.Dir == dir })]
@@ -36,20 +36,20 @@ func pythonFiles(t *testing.T) map[string][]byte {
 	return files
 }
 
-func TestPythonIsWrittenAsAPersonWould(t *testing.T) {
+func TestPythonIsWellFormatted(t *testing.T) {
 	t.Parallel()
 	files := pythonFiles(t)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		text := string(files[name])
 		if !strings.HasPrefix(text, "# "+model.Header+"\n\"\"\"") {
-			t.Errorf("%s does not begin with the header and a docstring", name)
+			t.Errorf("%s does not start with the header and a docstring", name)
 		}
 		if !strings.HasSuffix(text, "\n") || strings.Contains(text, "\n\n\n\n") {
-			t.Errorf("%s has blank lines where none belong", name)
+			t.Errorf("%s has too many blank lines or no line break at its end", name)
 		}
 		for n, line := range strings.Split(text, "\n") {
 			if len([]rune(line)) > 120 || strings.TrimRight(line, " \t") != line {
-				t.Errorf("%s:%d is too long or ends with a blank: %s", name, n+1, line)
+				t.Errorf("%s:%d is too long or has trailing space: %s", name, n+1, line)
 			}
 		}
 	}
@@ -80,6 +80,6 @@ func TestPythonHasEveryMethodByItsPythonName(t *testing.T) {
 		}
 	}
 	if methods != 250 {
-		t.Errorf("there are %d methods, not 250", methods)
+		t.Errorf("got %d methods, want 250", methods)
 	}
 }

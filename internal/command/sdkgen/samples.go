@@ -11,9 +11,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen/python"
 )
 
-// sampleFiles writes the code that the reference of the documents shows: every method and operation in every language,
-// with arguments that work on the sandbox, and an example of every event. It stands here because only the generator knows
-// how a library calls something.
+// sampleFiles returns the code samples of the API reference: every method and operation in every language, with
+// arguments that work on the sandbox, and an example of every event. They are generated here because only the generator
+// knows the names in each library.
 func sampleFiles(m *model.Model) (map[string][]byte, error) {
 	s := &sampler{model: m, gos: &goWriter{model: m}}
 	out := struct {
@@ -48,37 +48,40 @@ func sampleFiles(m *model.Model) (map[string][]byte, error) {
 	return map[string][]byte{"samples.json": text.Bytes()}, s.err
 }
 
-// sampler writes samples; it keeps the first thing that went wrong.
+// sampler writes samples and keeps the first error.
 type sampler struct {
 	model *model.Model
 	gos   *goWriter
 	err   error
 }
 
-// sample is a call without a language yet.
+// sample is a call to write in each language.
 type sample struct {
-	// account means that it is one of the platform's methods, on an account.
-	account      bool
+	// account is set for methods of the platform, which are called on an account.
+	account bool
+	// owner is the resource or group, title its Go name.
 	owner, title string
 	name         string
-	// path are the values of its path, in their order; one in $ is a variable.
+	// path holds the values of the path parameters, in order. A value that starts with $ is a variable.
 	path []string
-	// params is what it takes besides, with args as their values; nil for nothing.
-	params           *model.Type
-	args             *model.Node
+	// params is the type of the other parameters, args their values; both nil for none.
+	params *model.Type
+	args   *model.Node
+	// update and tristate are as for needsPointer.
 	update, tristate bool
 	paged            bool
 }
 
 func (s *sampler) method(m *model.Method) sample {
 	return sample{
-		account: true, owner: m.Resource, title: goName(m.Resource), name: m.Name, params: m.Params, args: parsed(m.Example),
-		update: updates(m.Name), tristate: true, paged: m.Page != nil,
+		account: true, owner: m.Resource, title: goName(m.Resource), name: m.Name, params: m.Params, args: parseNode(m.Example),
+		update: isUpdate(m.Name), tristate: true, paged: m.Page != nil,
 	}
 }
 
 func (s *sampler) operation(o *model.Operation) sample {
-	c := sample{owner: o.Group, title: goName(o.Group), name: o.Name, params: o.Params, args: parsed(o.Example), update: o.HTTP == "PATCH", paged: o.Page != nil}
+	c := sample{owner: o.Group, title: goName(o.Group), name: o.Name, params: o.Params, args: parseNode(o.Example),
+		update: o.HTTP == "PATCH", paged: o.Page != nil}
 	for _, p := range o.PathParams {
 		c.path = append(c.path, pathSample(p.JSON))
 	}
@@ -88,7 +91,8 @@ func (s *sampler) operation(o *model.Operation) sample {
 	return c
 }
 
-// pathSample is a value for a parameter of a path. Those in $ are variables that every sample has.
+// pathSample returns an example value of a path parameter. A value that starts with $ is a variable
+// that every sample has.
 func pathSample(name string) string {
 	switch name {
 	case "accountId", "attemptId":
@@ -107,7 +111,8 @@ func pathSample(name string) string {
 	return strings.TrimSuffix(python.Snake(name), "_id") + "_01k9x3m5v8e7rbq2n4t6w8y0zg"
 }
 
-func parsed(raw json.RawMessage) *model.Node {
+// parseNode parses a JSON object. It returns nil for anything else and for an empty object.
+func parseNode(raw json.RawMessage) *model.Node {
 	n := &model.Node{}
 	if len(raw) == 0 || json.Unmarshal(raw, n) != nil || len(n.Keys) == 0 {
 		return nil
@@ -115,7 +120,7 @@ func parsed(raw json.RawMessage) *model.Node {
 	return n
 }
 
-// requiredArgs are the values that a query must have; nil for none.
+// requiredArgs returns example values of the required members of a query, or nil if there are none.
 func requiredArgs(t *model.Type) *model.Node {
 	n := &model.Node{Member: map[string]*model.Node{}}
 	for _, f := range t.Fields {
@@ -143,7 +148,7 @@ func (s *sampler) all(c sample) map[string]string {
 	return map[string]string{"ts": c.typescript(), "go": s.golang(c), "python": c.python()}
 }
 
-// shortLine is how long a line of a sample may be.
+// shortLine is the preferred length of a line in a sample.
 const shortLine = 72
 
 func (c sample) typescript() string {
@@ -174,7 +179,7 @@ func (c sample) typescript() string {
 	return start + strings.Join(args, ", ") + end
 }
 
-// tsLines writes an object with a line for each member.
+// tsLines writes an object with one member per line.
 func tsLines(n *model.Node, indent string) string {
 	var b strings.Builder
 	b.WriteString("{\n")
@@ -219,7 +224,7 @@ func (c sample) python() string {
 	return line + after
 }
 
-// pythonValue writes JSON as Python does.
+// pythonValue writes JSON as a Python expression.
 func pythonValue(n *model.Node) string {
 	var parts []string
 	switch {
@@ -273,7 +278,7 @@ func (s *sampler) golang(c sample) string {
 	return strings.TrimSpace(string(formatted))
 }
 
-// object writes a struct of Go with values.
+// object writes a Go struct literal with the values of n.
 func (s *sampler) object(t *model.Type, n *model.Node, update, tristate bool) string {
 	name := "stagedoor." + t.Name
 	if n == nil || len(n.Keys) == 0 {
@@ -289,7 +294,7 @@ func (s *sampler) object(t *model.Type, n *model.Node, update, tristate bool) st
 			continue
 		}
 		value := s.value(f.Type, n.Member[key])
-		if t.Params && !f.Required && pointer(*f, update, tristate) || !t.Params && strings.HasPrefix(s.gos.field(*f), "*") {
+		if t.Params && !f.Required && needsPointer(*f, update, tristate) || !t.Params && strings.HasPrefix(s.gos.field(*f), "*") {
 			value = pointerTo(f.Type, value)
 		}
 		parts = append(parts, goName(f.JSON)+": "+value)
@@ -311,7 +316,7 @@ func pointerTo(r model.Ref, value string) string {
 	return "stagedoor.Ptr(" + value + ")"
 }
 
-// value writes JSON as a value of Go of a given type.
+// value writes JSON as a Go expression of the given type.
 func (s *sampler) value(r model.Ref, n *model.Node) string {
 	text := strings.TrimSpace(string(n.Raw))
 	switch r.Kind {
@@ -343,7 +348,7 @@ func (s *sampler) value(r model.Ref, n *model.Node) string {
 	return text
 }
 
-// typ is a type as it is called outside of its package.
+// typ returns a type as code outside the library's package names it.
 func (s *sampler) typ(r model.Ref) string {
 	switch r.Kind {
 	case model.Array:
@@ -357,7 +362,7 @@ func (s *sampler) typ(r model.Ref) string {
 	return s.gos.typ(r, true)
 }
 
-// goTime writes a time such as "2026-11-14T00:00:00Z".
+// goTime writes a JSON time such as "2026-11-14T00:00:00Z" as a Go expression.
 func goTime(text string) string {
 	var year, month, day, hour, minute, second int
 	if _, err := fmt.Sscanf(strings.Trim(text, `"`), "%d-%d-%dT%d:%d:%d", &year, &month, &day, &hour, &minute, &second); err != nil {

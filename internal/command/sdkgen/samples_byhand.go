@@ -1,6 +1,6 @@
 package sdkgen
 
-// samplesByHand are the samples of operations that are no plain call, and so stand in every library by hand.
+// samplesByHand holds the samples of operations that the libraries implement by hand, by operationId and language.
 var samplesByHand = map[string]map[string]string{
 	"streamEvents": {
 		"ts": `for await (const event of client.stream({ events: ["message", "tips"] })) {

@@ -1,7 +1,8 @@
-// Package sdkgen writes the client libraries from openapi/openapi.json.
+// Package sdkgen generates the client libraries, and the code samples of the documentation, from openapi/openapi.json.
 //
 // Package model reads the document. A language is a function from the model to files: Go and TypeScript are here, Python
-// is in package python. To change what a library looks like, change its writer here and run make generate.
+// is in package python. The generated files are committed; to change them, change the generator and run make generate.
+// Streams, file transfers and the HTTP layer of each library are written by hand. Start at Languages.
 package sdkgen
 
 import (
@@ -18,13 +19,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen/python"
 )
 
-// Language is a client library: where it is, and what is in its generated files, by path within it.
+// Language generates one client library. Dir is its directory in the repository; Files returns the content of its
+// generated files by path below Dir.
 type Language struct {
 	Dir   string
 	Files func(*model.Model) (map[string][]byte, error)
 }
 
-// Languages are all client libraries, and the samples of how they are called.
+// Languages returns all client libraries, and the code samples.
 func Languages() []Language {
 	return []Language{
 		{"client/go", goFiles},
@@ -37,8 +39,8 @@ func Languages() []Language {
 // Load reads the OpenAPI document.
 func Load(openapi []byte) (*model.Model, error) { return model.Load(openapi) }
 
-// Write writes all client libraries into the repository at root, and removes generated files that are no longer.
-// Files that would not change are not touched.
+// Write writes all client libraries into the repository at root and removes generated files that are obsolete. It does
+// not touch files that would not change.
 func Write(root string, m *model.Model, languages []Language) error {
 	for _, l := range languages {
 		files, err := l.Files(m)
@@ -52,7 +54,7 @@ func Write(root string, m *model.Model, languages []Language) error {
 	return nil
 }
 
-// Stale lists the generated files that differ from what Write would write.
+// Stale returns the generated files that Write would change or remove.
 func Stale(root string, m *model.Model, languages []Language) ([]string, error) {
 	var stale []string
 	for _, l := range languages {
@@ -69,7 +71,7 @@ func Stale(root string, m *model.Model, languages []Language) ([]string, error) 
 				stale = append(stale, filepath.Join(l.Dir, name))
 			}
 		}
-		old, err := l.leftover(root, files)
+		old, err := l.obsolete(root, files)
 		if err != nil {
 			return nil, err
 		}
@@ -91,7 +93,7 @@ func (l Language) write(root string, files map[string][]byte) error {
 			return err
 		}
 	}
-	old, err := l.leftover(root, files)
+	old, err := l.obsolete(root, files)
 	if err != nil {
 		return err
 	}
@@ -103,8 +105,8 @@ func (l Language) write(root string, files map[string][]byte) error {
 	return nil
 }
 
-// leftover lists files below the language's directory that were generated once and are no longer.
-func (l Language) leftover(root string, files map[string][]byte) ([]string, error) {
+// obsolete returns the generated files below the language's directory that are not in files.
+func (l Language) obsolete(root string, files map[string][]byte) ([]string, error) {
 	var old []string
 	top := filepath.Join(root, l.Dir)
 	err := filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
@@ -133,6 +135,7 @@ func (l Language) leftover(root string, files map[string][]byte) ([]string, erro
 	return old, err
 }
 
+// isGenerated reports whether the first line of a file has the header of generated files.
 func isGenerated(path string) (bool, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
 )
 
-// read reads the document anew.
+// read loads the committed document.
 func read() (*model.Model, error) {
 	document, err := os.ReadFile("../../../openapi/openapi.json")
 	if err != nil {
@@ -20,7 +20,7 @@ func read() (*model.Model, error) {
 	return sdkgen.Load(document)
 }
 
-// shared is the model that all tests read.
+// shared returns a model for all tests that do not change it.
 var shared = sync.OnceValues(read)
 
 func load(t *testing.T) *model.Model {
@@ -32,8 +32,8 @@ func load(t *testing.T) *model.Model {
 	return m
 }
 
-// The files are written by earlier runs, so this also finds a generator that writes something else each time.
-
+// TestClientsAreCurrent compares the committed libraries with the generator's output. It also finds a generator whose
+// output is not deterministic.
 func TestClientsAreCurrent(t *testing.T) {
 	t.Parallel()
 	stale, err := sdkgen.Stale("../../..", load(t), sdkgen.Languages())
@@ -41,11 +41,11 @@ func TestClientsAreCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range stale {
-		t.Errorf("%s is not current; run make generate", name)
+		t.Errorf("%s is out of date; run make generate", name)
 	}
 }
 
-func TestWriteTouchesOnlyWhatChangesAndRemovesWhatIsNoLonger(t *testing.T) {
+func TestWriteRemovesObsoleteFilesAndKeepsHandWrittenOnes(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	files := map[string][]byte{"a/x.go": []byte("// " + model.Header + "\n\npackage a\n")}

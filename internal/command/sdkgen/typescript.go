@@ -9,8 +9,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
 )
 
-// typescriptByHand are the operations that the TypeScript client has in hand-written code, because they are no plain
-// call: streams and files. One that is neither there nor plain is an error, so that none is forgotten.
+// typescriptByHand lists the operations that the TypeScript client implements by hand, because they stream or transfer
+// files. Generation fails for such an operation that is not listed, so that none is forgotten.
 var typescriptByHand = map[string]string{
 	"streamAttempt":   "src/connect.ts",
 	"getAttemptQR":    "src/connect.ts",
@@ -20,19 +20,19 @@ var typescriptByHand = map[string]string{
 	"downloadMedia":   "src/media.ts",
 }
 
-// Where types are that no single file has for itself, and events.
+// Files of shared types and of events.
 const (
 	tsTypes  = "types"
 	tsEvents = "events"
 )
 
-// typescriptFiles writes client/typescript/src/gen.
+// typescriptFiles returns client/typescript/src/gen.
 func typescriptFiles(m *model.Model) (map[string][]byte, error) {
 	ts := &typescript{model: m, files: map[string]*tsFile{}}
-	ts.home = ts.homes()
+	ts.fileOf = ts.assignFiles()
 	for _, t := range m.Types {
-		if t.Name != model.EventType && ts.home[t.Name] != "" {
-			ts.typ(ts.file(ts.home[t.Name]), t)
+		if t.Name != model.EventType && ts.fileOf[t.Name] != "" {
+			ts.typ(ts.file(ts.fileOf[t.Name]), t)
 		}
 	}
 	for _, r := range m.Resources {
@@ -55,11 +55,12 @@ func typescriptFiles(m *model.Model) (map[string][]byte, error) {
 	return out, nil
 }
 
-// typescript is the state of writing: the files so far, and which of them has a type.
+// typescript is the state of the generator.
 type typescript struct {
 	model *model.Model
-	files map[string]*tsFile
-	home  map[string]string
+	// files holds the files so far, fileOf the file of each type; both by name without .ts.
+	files  map[string]*tsFile
+	fileOf map[string]string
 }
 
 func (ts *typescript) file(name string) *tsFile {
@@ -71,11 +72,11 @@ func (ts *typescript) file(name string) *tsFile {
 	return f
 }
 
-// homes says which file has a type. What a method takes stands beside the method, what an event has beside the events;
-// what several files need, and everything that comes back, is in the file of types.
-func (ts *typescript) homes() map[string]string {
+// assignFiles decides which file declares each type. Parameters are declared next to their method and event data next
+// to the events. Results, and types that several files use, are in the file of types.
+func (ts *typescript) assignFiles() map[string]string {
 	users := map[string]map[string]bool{}
-	use := func(r model.Ref, file string) { ts.reach(r, file, users) }
+	use := func(r model.Ref, file string) { ts.recordUse(r, file, users) }
 	param := func(t *model.Type, file string) {
 		if t != nil {
 			use(model.Ref{Kind: model.Named, Name: t.Name}, file)
@@ -103,38 +104,39 @@ func (ts *typescript) homes() map[string]string {
 	for _, always := range []string{"Attempt", "EventMeta"} {
 		use(model.Ref{Kind: model.Named, Name: always}, tsTypes)
 	}
-	home := map[string]string{}
+	fileOf := map[string]string{}
 	for _, t := range ts.model.Types {
 		files := slices.Sorted(maps.Keys(users[t.Name]))
 		switch len(files) {
 		case 0:
 		case 1:
-			home[t.Name] = files[0]
+			fileOf[t.Name] = files[0]
 		default:
-			home[t.Name] = tsTypes
+			fileOf[t.Name] = tsTypes
 		}
 	}
-	// What the file of types refers to must be in it as well: it imports nothing but events.
+	// The file of types imports only events, so the types that it refers to must be in it too.
 	for _, t := range ts.model.Types {
-		if home[t.Name] == tsTypes {
-			ts.pull(t, home)
+		if fileOf[t.Name] == tsTypes {
+			ts.moveToTypes(t, fileOf)
 		}
 	}
-	return home
+	return fileOf
 }
 
-func (ts *typescript) pull(t *model.Type, home map[string]string) {
+// moveToTypes assigns the types of t's fields to the file of types.
+func (ts *typescript) moveToTypes(t *model.Type, fileOf map[string]string) {
 	for _, f := range t.Fields {
 		r := tsCore(f.Type)
-		if inner := ts.model.Type(r.Name); inner != nil && home[inner.Name] != tsTypes {
-			home[inner.Name] = tsTypes
-			ts.pull(inner, home)
+		if inner := ts.model.Type(r.Name); inner != nil && fileOf[inner.Name] != tsTypes {
+			fileOf[inner.Name] = tsTypes
+			ts.moveToTypes(inner, fileOf)
 		}
 	}
 }
 
-// reach notes that a file uses a type, and all that the type is made of.
-func (ts *typescript) reach(r model.Ref, file string, users map[string]map[string]bool) {
+// recordUse records that a file uses a type and, recursively, the types of its fields.
+func (ts *typescript) recordUse(r model.Ref, file string, users map[string]map[string]bool) {
 	r = tsCore(r)
 	t := ts.model.Type(r.Name)
 	if r.Kind != model.Named || t == nil || users[t.Name][file] {
@@ -145,11 +147,11 @@ func (ts *typescript) reach(r model.Ref, file string, users map[string]map[strin
 	}
 	users[t.Name][file] = true
 	for _, f := range t.Fields {
-		ts.reach(f.Type, file, users)
+		ts.recordUse(f.Type, file, users)
 	}
 }
 
-// tsCore is what a list or a map is made of, or else the value itself.
+// tsCore returns the innermost element type of arrays and maps, or r itself.
 func tsCore(r model.Ref) model.Ref {
 	for r.Elem != nil {
 		r = *r.Elem
@@ -161,12 +163,12 @@ func tsResourceFile(r *model.Resource) string { return "resources/" + r.Name }
 
 func tsGroupFile(g *model.Group) string { return "groups/" + g.Name }
 
-// tsFile is one file: what it imports, and its text.
+// tsFile is a file that is being written.
 type tsFile struct {
-	// types and values are imported names, by the file that has them.
+	// types and values are imported names, by the file that exports them. types are imported as types only.
 	types, values map[string]map[string]bool
 	text          strings.Builder
-	// exports tells the index what is in it.
+	// exports makes the index export the file's types.
 	exports bool
 }
 
@@ -182,7 +184,7 @@ func tsImport(list map[string]map[string]bool, name, from string) {
 	list[from][name] = true
 }
 
-// bytes is the file as it is written: the header, the imports, the text.
+// bytes returns the complete file: header, imports, text.
 func (f *tsFile) bytes(name string) []byte {
 	var b strings.Builder
 	b.WriteString("// " + model.Header + "\n\n")
@@ -220,10 +222,10 @@ func (f *tsFile) bytes(name string) []byte {
 	return []byte(b.String())
 }
 
-// tsWidth is how long a line may be.
+// tsWidth is the maximum length of a line.
 const tsWidth = 120
 
-// tsList writes names between two texts, on one line if that is not too long.
+// tsList writes names between two texts, on one line if they fit.
 func tsList(before string, names []string, after string) string {
 	if line := before + strings.Join(names, ", ") + after; len(line) <= tsWidth {
 		return line + "\n"

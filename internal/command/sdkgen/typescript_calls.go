@@ -8,14 +8,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
 )
 
-// Files of the hand-written part, as a file of the generated one imports them.
+// Hand-written files, as generated files import them.
 const (
 	tsTransport = "../transport"
 	tsCalls     = "../calls"
 	tsPages     = "../pages"
 )
 
-// resource writes the methods of a resource as a class.
+// resource writes a class with the methods of a resource.
 func (ts *typescript) resource(r *model.Resource) {
 	f := ts.file(tsResourceFile(r))
 	f.exports = true
@@ -52,16 +52,16 @@ func (ts *typescript) method(f *tsFile, m *model.Method) {
 		result, tsQuote(m.Resource), tsQuote(m.Name), tsQuote(access), given)
 }
 
-// methodPages writes the walk through all pages of a method that lists.
+// methodPages writes the iterator over all pages of a paginated method.
 func (ts *typescript) methodPages(f *tsFile, m *model.Method) {
 	f.importType("CallOptions", tsTransport)
 	params, _ := ts.params(f, m.Params, m.Required)
-	f.printf("\n%s", tsDoc("  ", tsSentence(m.Doc)+" All of them, however many pages they take."))
+	f.printf("\n%s", tsDoc("  ", tsSentence(m.Doc)+" Iterates over all pages."))
 	f.printf("%s", tsSignature("  "+m.Name+"All", append(params, "options?: CallOptions"), tsWalk(ts.ref(f, m.Page.Item))))
 	f.printf("%s", tsPaginate(f, m.Name, nil, m.Page, m.Required))
 }
 
-// params is how what a call takes is declared, and how it is handed on.
+// params returns the declaration of a call's parameters, and the expression that passes them on.
 func (ts *typescript) params(f *tsFile, t *model.Type, required bool) (declared []string, given string) {
 	if t == nil {
 		return nil, ""
@@ -73,7 +73,8 @@ func (ts *typescript) params(f *tsFile, t *model.Type, required bool) (declared 
 	return []string{"params" + mark + ": " + ts.name(f, t.Name)}, "params"
 }
 
-// tsOperationDoc leaves out what the description says of a stream: here the operation gives pages.
+// tsOperationDoc drops what the API's description says about streams, because this method returns pages. It depends on
+// the wording of streamEvents and streamAccountEvents in the OpenAPI document.
 func tsOperationDoc(o *model.Operation) string {
 	var kept []string
 	for part := range strings.SplitSeq(o.Doc, "\n\n") {
@@ -87,7 +88,7 @@ func tsOperationDoc(o *model.Operation) string {
 
 func tsWalk(item string) string { return "AsyncGenerator<" + item + ", void, undefined>" }
 
-// tsPaginate is the body of a walk through pages.
+// tsPaginate returns the body of an iterator over pages.
 func tsPaginate(f *tsFile, method string, path []string, page *model.Paging, required bool) string {
 	f.importValue("paginate", tsPages)
 	dot := "?."
@@ -105,7 +106,7 @@ func tsMethodDoc(m *model.Method) []string {
 		notes = append(notes, "It cannot be undone.")
 	}
 	if m.Async {
-		notes = append(notes, "It goes on after the answer; an event tells its end.")
+		notes = append(notes, "Asynchronous: the result arrives as an event.")
 	}
 	if len(m.Emits) > 0 {
 		notes = append(notes, "Causes `"+strings.Join(m.Emits, "`, `")+"`.")
@@ -117,7 +118,7 @@ func tsMethodDoc(m *model.Method) []string {
 	return docs
 }
 
-// tsSignature opens a method, on one line if that is not too long.
+// tsSignature writes the signature of a method up to its opening brace, on one line if it fits.
 func tsSignature(name string, params []string, result string) string {
 	if line := name + "(" + strings.Join(params, ", ") + "): " + result + " {"; len(line) <= tsWidth {
 		return line + "\n"
@@ -125,7 +126,7 @@ func tsSignature(name string, params []string, result string) string {
 	return name + "(\n    " + strings.Join(params, ",\n    ") + ",\n  ): " + result + " {\n"
 }
 
-// group writes the plain operations of a group as a class. The others are in hand-written code.
+// group writes a class with the JSON operations of a group. The others are written by hand.
 func (ts *typescript) group(g *model.Group) error {
 	if !tsPlainGroup(g) {
 		return tsCheckByHand(g)
@@ -148,15 +149,16 @@ func (ts *typescript) group(g *model.Group) error {
 	return tsCheckByHand(g)
 }
 
-// tsPlainGroup tells whether anything of a group is generated. Files are not: they are part of an account.
+// tsPlainGroup reports whether any operation of a group is generated. None is in the group media.
 func tsPlainGroup(g *model.Group) bool {
 	return slices.ContainsFunc(g.Operations, func(o *model.Operation) bool { return o.Form == model.JSON })
 }
 
+// tsCheckByHand returns an error for an operation that is neither generated nor written by hand.
 func tsCheckByHand(g *model.Group) error {
 	for _, o := range g.Operations {
 		if o.Form != model.JSON && typescriptByHand[o.ID] == "" {
-			return fmt.Errorf("%s is no plain call and not in the list of those that are written by hand", o.ID)
+			return fmt.Errorf("%s is not a JSON operation and not in typescriptByHand", o.ID)
 		}
 	}
 	return nil
@@ -183,7 +185,7 @@ func (ts *typescript) operation(f *tsFile, o *model.Operation) {
 		tsCall("      .json<{ "+o.Unwrap+": "+result+" }>(", request, ", options)"), o.Unwrap)
 }
 
-// tsCall writes a call with a request, on one line if that is not too long.
+// tsCall writes a call with a request object, on one line if it fits.
 func tsCall(before string, request []string, after string) string {
 	if line := before + "{ " + strings.Join(request, ", ") + " }" + after; len(line) <= tsWidth {
 		return line + "\n"
@@ -195,7 +197,7 @@ func tsCall(before string, request []string, after string) string {
 		indent + ")" + strings.Repeat(";", strings.Count(after, ";")) + "\n"
 }
 
-// request is the description of a call for the transport.
+// request returns the members of the request object for the transport.
 func (ts *typescript) request(f *tsFile, o *model.Operation, given string) []string {
 	path := tsQuote(o.Path)
 	for _, p := range o.PathParams {
@@ -233,7 +235,7 @@ func (ts *typescript) operationPages(f *tsFile, o *model.Operation) {
 	declared, names := ts.pathParams(o)
 	params, _ := ts.params(f, o.Params, o.Required)
 	declared = append(append(declared, params...), "options?: CallOptions")
-	f.printf("\n%s", tsDoc("  ", tsSentence(o.Title)+" All there is, however many pages it takes."))
+	f.printf("\n%s", tsDoc("  ", tsSentence(o.Title)+" Iterates over all pages."))
 	f.printf("%s", tsSignature("  "+o.Name+"All", declared, tsWalk(ts.ref(f, o.Page.Item))))
 	f.printf("%s", tsPaginate(f, o.Name, names, o.Page, o.Required))
 }

@@ -8,16 +8,16 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
 )
 
-// events writes what each kind of event holds, and the union of all of them.
+// events writes the data type of each kind of event, and the union of all events.
 func (ts *typescript) events() {
 	f := ts.file(tsEvents)
 	f.exports = true
-	f.printf("/** What each kind of event holds. */\nexport interface EventData {\n")
+	f.printf("/** The data of each kind of event. */\nexport interface EventData {\n")
 	var org, all []string
 	for _, e := range ts.model.Events {
 		doc := tsSentence(e.Doc)
 		if e.Ephemeral {
-			doc += " It is not stored: only who listens hears of it."
+			doc += " Not stored: only clients that are listening receive it."
 		}
 		f.printf("%s  %s: %s;\n", tsDoc("  ", strings.TrimSpace(doc)), tsKey(e.Kind), ts.ref(f, e.Data))
 		all = append(all, tsQuote(e.Kind))
@@ -26,20 +26,21 @@ func (ts *typescript) events() {
 		}
 	}
 	f.printf("}\n\n")
-	f.importType("EventMeta", ts.home["EventMeta"])
+	f.importType("EventMeta", ts.fileOf["EventMeta"])
 	f.printf("/** A kind of event. */\nexport type EventKind = keyof EventData;\n\n")
-	f.printf("/** Kinds that concern the organisation; the others concern an account. */\nexport type OrgEventKind =\n  | %s;\n\n", strings.Join(org, "\n  | "))
-	f.printf("%s", `/** What all events have, of whatever kind: also those that came after this version of the library. */
+	f.printf("/** Kinds that concern the organisation. All others concern an account. */\n")
+	f.printf("export type OrgEventKind =\n  | %s;\n\n", strings.Join(org, "\n  | "))
+	f.printf("%s", `/** An event of any kind, including kinds that are newer than this version of the library. */
 export interface AnyEvent {
-  /** The same wherever and however often the event is seen. */
+  /** Identifies the event. It is the same in streams, webhooks and replays. */
   id: string;
-  /** Its kind. */
+  /** The kind of event. */
   event: string;
   /** Null for an event of the organisation itself. */
   accountId: string | null;
-  /** When it was stored. */
+  /** When the event was stored. */
   ts: string;
-  /** What happened, by kind. */
+  /** What happened. Its type depends on the kind. */
   data: unknown;
   meta: EventMeta;
 }
@@ -52,24 +53,24 @@ export interface EventOf<Kind extends EventKind> extends AnyEvent {
 }
 
 /**
- * An event. Its `+"`event`"+` says which, and with it what is in `+"`data`"+`.
- * New kinds may come that are not listed here: leave alone what you do not know.
+ * An event. Comparing `+"`event`"+` with a kind narrows the type of `+"`data`"+`.
+ * A newer server may send kinds that are not listed here: ignore unknown kinds.
  */
 export type StagedoorEvent = { [Kind in EventKind]: EventOf<Kind> }[EventKind];
 
 `)
-	f.printf("/** All kinds that this version of the library knows. */\n")
+	f.printf("/** All kinds of events that this version of the library knows. */\n")
 	f.printf("export const eventKinds: readonly EventKind[] = [\n  %s,\n];\n\n", strings.Join(all, ",\n  "))
 	f.printf("%s", `const known = new Set<string>(eventKinds);
 
-/** Whether this version of the library knows an event's kind. */
+/** Reports whether this version of the library knows an event's kind. */
 export function isKnownEvent(event: AnyEvent): event is StagedoorEvent {
   return known.has(event.event);
 }
 `)
 }
 
-// problems writes the codes of problems, and the scopes.
+// problems writes the problem codes and the scopes.
 func (ts *typescript) problems() {
 	f := ts.file("problems")
 	f.exports = true
@@ -80,18 +81,18 @@ func (ts *typescript) problems() {
 	for _, s := range ts.model.Scopes {
 		scopes = append(scopes, tsQuote(s))
 	}
-	f.printf("/** All codes of problems that this version of the library knows. */\n")
+	f.printf("/** All problem codes that this version of the library knows. */\n")
 	f.printf("export const problemCodes = [\n  %s,\n] as const;\n\n", strings.Join(codes, ",\n  "))
 	f.printf("/** The code of a problem. */\nexport type ProblemCode = (typeof problemCodes)[number];\n\n")
-	f.printf("/** What a key may do. */\nexport type Scope =\n  | %s;\n", strings.Join(scopes, "\n  | "))
+	f.printf("/** A permission of an API key. */\nexport type Scope =\n  | %s;\n", strings.Join(scopes, "\n  | "))
 }
 
-// account writes the class that has all resources of an account.
+// account writes the class with all resources of an account.
 func (ts *typescript) account() {
 	f := ts.file("account")
 	f.exports = true
 	f.importType("AccountCalls", tsCalls)
-	f.printf("/** The platform's methods, on one account. */\nexport class AccountResources {\n")
+	f.printf("/** The platform's methods on one account. */\nexport class AccountResources {\n")
 	for _, r := range ts.model.Resources {
 		f.importValue(tsResourceClass(r), tsResourceFile(r))
 		f.printf("%s  readonly %s: %s;\n", tsDoc("  ", tsSentence(r.Doc)), r.Name, tsResourceClass(r))
@@ -103,7 +104,7 @@ func (ts *typescript) account() {
 	f.printf("  }\n}\n")
 }
 
-// client writes the class that has all groups of which something is generated.
+// client writes the class with all generated groups.
 func (ts *typescript) client() {
 	groups := slices.DeleteFunc(slices.Clone(ts.model.Groups), func(g *model.Group) bool { return !tsPlainGroup(g) })
 	f := ts.file("client")

@@ -9,7 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
 )
 
-// sharedTypeScript is the TypeScript library of the document as it is.
+// sharedTypeScript returns the TypeScript library of the committed document, generated once for all tests.
 var sharedTypeScript = sync.OnceValues(func() (map[string][]byte, error) {
 	m, err := shared()
 	if err != nil {
@@ -18,7 +18,7 @@ var sharedTypeScript = sync.OnceValues(func() (map[string][]byte, error) {
 	return language("client/typescript").Files(m)
 })
 
-func TestTypeScriptIsWrittenAsAPersonWould(t *testing.T) {
+func TestTypeScriptIsWellFormatted(t *testing.T) {
 	t.Parallel()
 	files, err := sharedTypeScript()
 	if err != nil {
@@ -39,7 +39,7 @@ func TestTypeScriptIsWrittenAsAPersonWould(t *testing.T) {
 	for name, text := range files {
 		for i, line := range strings.Split(string(text), "\n") {
 			if strings.TrimRight(line, " \t") != line || strings.Contains(line, "\t") {
-				t.Errorf("%s:%d: spaces at the end, or tabs: %q", name, i+1, line)
+				t.Errorf("%s:%d: trailing space or tab: %q", name, i+1, line)
 			}
 		}
 	}
@@ -68,9 +68,9 @@ func TestTypeScriptHasEveryMethodAndOperation(t *testing.T) {
 	}
 }
 
-func TestTypeScriptForgetsNoOperationThatIsNoPlainCall(t *testing.T) {
+func TestTypeScriptRejectsUnlistedStreams(t *testing.T) {
 	t.Parallel()
-	m, err := read() // its own: it is changed
+	m, err := read() // not the shared model, because the test changes it
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
 )
 
-// typ writes an object as an interface.
+// typ writes a type as an interface.
 func (ts *typescript) typ(f *tsFile, t *model.Type) {
 	f.exports = true
 	f.printf("%sexport interface %s {\n", tsDoc("", t.Doc), t.Name)
@@ -29,7 +29,7 @@ func (ts *typescript) typ(f *tsFile, t *model.Type) {
 	f.printf("}\n\n")
 }
 
-// tsMember declares a member; a long list of what it can be gets a line for each.
+// tsMember declares a member. A long union of literals gets one line per literal.
 func tsMember(name, kind string) string {
 	line := "  " + name + ": " + kind + ";\n"
 	if len(line) <= tsWidth || !strings.HasPrefix(kind, `"`) {
@@ -38,7 +38,8 @@ func tsMember(name, kind string) string {
 	return "  " + name + ":\n    | " + strings.ReplaceAll(kind, " | ", "\n    | ") + ";\n"
 }
 
-// tsLiteral writes JSON as a person would in TypeScript, on one line; nothing for what is empty.
+// tsLiteral writes a JSON object as a TypeScript expression on one line. It returns an empty string
+// for an empty object.
 func tsLiteral(raw json.RawMessage) string {
 	var n model.Node
 	if len(raw) == 0 || json.Unmarshal(raw, &n) != nil || len(n.Keys) == 0 {
@@ -64,7 +65,7 @@ func literal(n *model.Node) string {
 	return strings.TrimSpace(string(n.Raw))
 }
 
-// ref writes what a value is, and imports the type if it has a name.
+// ref returns the TypeScript type of a value and imports it if it is named.
 func (ts *typescript) ref(f *tsFile, r model.Ref) string {
 	text := ts.value(f, r)
 	if r.Nullable && r.Kind != model.Null && text != "unknown" {
@@ -104,17 +105,18 @@ func (ts *typescript) value(f *tsFile, r model.Ref) string {
 	return "unknown"
 }
 
-// name is how a type is called: an event is one of the union, all others are called as in the model.
+// name returns the TypeScript name of a named type and imports it. An event is the union StagedoorEvent.
 func (ts *typescript) name(f *tsFile, name string) string {
 	if name == model.EventType {
 		f.importType("StagedoorEvent", tsEvents)
 		return "StagedoorEvent"
 	}
-	f.importType(name, ts.home[name])
+	f.importType(name, ts.fileOf[name])
 	return name
 }
 
-// tsEnum lists what a text can be. Where others may come later, every text is allowed and the known ones are suggested.
+// tsEnum returns the union of an enumeration's values. An open enumeration allows any string; editors still
+// suggest the known values.
 func tsEnum(r model.Ref) string {
 	if len(r.Enum) == 0 {
 		return "string"
@@ -131,7 +133,7 @@ func tsEnum(r model.Ref) string {
 
 var tsPlain = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]*$`)
 
-// tsKey is a member's name, quoted if it must be.
+// tsKey returns the name of a member, quoted if necessary.
 func tsKey(name string) string {
 	if tsPlain.MatchString(name) {
 		return name
@@ -147,7 +149,7 @@ func tsQuote(text string) string {
 	return string(quoted)
 }
 
-// tsDoc writes a comment, on one line if it fits; nothing for nothing.
+// tsDoc writes a doc comment, on one line if it fits. It returns an empty string if there is no text.
 func tsDoc(indent string, paragraphs ...string) string {
 	var lines []string
 	for _, paragraph := range paragraphs {
@@ -176,7 +178,7 @@ func tsDoc(indent string, paragraphs ...string) string {
 	return b.String()
 }
 
-// tsWrap breaks a paragraph into lines. One that begins with @ is left as it is.
+// tsWrap wraps a paragraph. A paragraph that starts with @ keeps its lines.
 func tsWrap(text string, width int) []string {
 	if strings.HasPrefix(text, "@") {
 		return strings.Split(text, "\n")
@@ -196,7 +198,7 @@ func tsWrap(text string, width int) []string {
 	return append(lines, line)
 }
 
-// tsSentence ends a text with a full stop, so that another can follow it.
+// tsSentence ends a text with a full stop if it has no punctuation at its end.
 func tsSentence(text string) string {
 	text = strings.TrimSpace(text)
 	if text == "" || strings.HasSuffix(text, ".") || strings.HasSuffix(text, "!") || strings.HasSuffix(text, "?") {

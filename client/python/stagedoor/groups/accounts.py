@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class AccountsGroup(Group):
-    """The creators' accounts that are connected."""
+    """Manages connected accounts."""
 
     def create_reconnect_link(self, account_id: str, *, options: RequestOptions | None = None) -> ConnectSession:
         """Create a link to reconnect an account.
@@ -94,7 +94,7 @@ class AccountsGroup(Group):
     def list_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[AccountsListParams]
     ) -> Iterator[ListedAccount]:
-        """All of what list lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list. Pages are fetched on demand."""
         return self._iterate(
             "/v1/accounts",
             params,
@@ -128,7 +128,7 @@ class AccountsGroup(Group):
     def list_audit_all(
         self, account_id: str, *, options: RequestOptions | None = None, **params: Unpack[AccountsListAuditParams]
     ) -> Iterator[AuditEntry]:
-        """All of what list_audit lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list_audit. Pages are fetched on demand."""
         return self._iterate(
             f"/v1/accounts/{path_segment(account_id)}/audit",
             params,

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class AuditGroup(Group):
-    """Who did what in the organisation."""
+    """Lists who did what in the organisation."""
 
     def list_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[AuditListParams]
     ) -> Iterator[AuditEntry]:
-        """All of what list lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list. Pages are fetched on demand."""
         return self._iterate("/v1/me/audit", params, ("cursor", "nextCursor", "entries"), options=options)
 
     def list(self, *, options: RequestOptions | None = None, **params: Unpack[AuditListParams]) -> AuditPage:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class ConnectGroup(Group):
-    """Ways to connect a creator's account, and how far they have come."""
+    """Connects creators' accounts and follows connect attempts."""
 
     def cancel(self, attempt_id: str, *, options: RequestOptions | None = None) -> Attempt:
         """Cancel an attempt.
@@ -72,7 +72,7 @@ class ConnectGroup(Group):
                 an account that is already connected keeps its region.
             reference_id: Your own identifier for the creator. It is stored with the account.
             supersede: Cancel an open attempt for the same login instead of refusing the request.
-            user_agent (needed): The User-Agent that the browser sent with these cookies.
+            user_agent (required): The User-Agent that the browser sent with these cookies.
         """
         return self._change("POST", "/v1/connect/cookie", params, case="snake", key=True, options=options)
 
@@ -122,8 +122,8 @@ class ConnectGroup(Group):
         Arguments:
             account_id: The account to reconnect. Default: the account that signs in is connected, or refreshed if it
                 is already connected.
-            curl (needed): The command from the browser's Copy as cURL (bash, cmd or PowerShell). It is parsed, never
-                executed.
+            curl (required): The command from the browser's Copy as cURL (bash, cmd or PowerShell). It is parsed,
+                never executed.
             dry_run: Only report what was found. Nothing is stored or counted.
             label: Your own name for the account. Default: an account that is already connected keeps its label.
             metadata: Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters).
@@ -195,7 +195,7 @@ class ConnectGroup(Group):
     def list_attempts_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[ConnectListAttemptsParams]
     ) -> Iterator[Attempt]:
-        """All of what list_attempts lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list_attempts. Pages are fetched on demand."""
         return self._iterate(
             "/v1/connect/attempts",
             params,
@@ -236,7 +236,7 @@ class ConnectGroup(Group):
     def list_sessions_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[ConnectListSessionsParams]
     ) -> Iterator[ConnectSession]:
-        """All of what list_sessions lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list_sessions. Pages are fetched on demand."""
         return self._iterate(
             "/v1/connect/sessions",
             params,
@@ -345,13 +345,13 @@ class ConnectGroup(Group):
         Needs the scope `me:write`.
 
         Arguments:
-            allowed_origins (needed): Origins that may embed pages of attempts, and of sessions without
+            allowed_origins (required): Origins that may embed pages of attempts, and of sessions without
                 allowed_origins.
-            brand_dark (needed): The colour of buttons on a dark background; empty to use brand_light.
-            brand_light (needed): The colour of buttons on a light background, as #rrggbb; empty for the default. A
+            brand_dark (required): The colour of buttons on a dark background; empty to use brand_light.
+            brand_light (required): The colour of buttons on a light background, as #rrggbb; empty for the default. A
                 colour with too little contrast to its text is darkened.
-            help_url (needed)
-            scheme (needed)
+            help_url (required)
+            scheme (required)
         """
         return self._change("PUT", "/v1/connect/page", params, case="snake", unwrap="page", options=options)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class EventsGroup(Group):
-    """What happened on accounts and in the organisation, in pages."""
+    """Lists events of accounts and of the organisation."""
 
     def create_token(self, account_id: str, *, options: RequestOptions | None = None) -> EventToken:
         """Create a token for a browser.
@@ -56,7 +56,7 @@ class EventsGroup(Group):
         )
 
     def list_all(self, *, options: RequestOptions | None = None, **params: Unpack[EventsListParams]) -> Iterator[Event]:
-        """All of what list lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list. Pages are fetched on demand."""
         return self._iterate("/v1/events", params, ("after", "nextCursor", "events"), options=options)
 
     def list(self, *, options: RequestOptions | None = None, **params: Unpack[EventsListParams]) -> OrgEventPage:
@@ -93,7 +93,7 @@ class EventsGroup(Group):
     def list_of_account_all(
         self, account_id: str, *, options: RequestOptions | None = None, **params: Unpack[EventsListOfAccountParams]
     ) -> Iterator[Event]:
-        """All of what list_of_account lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list_of_account. Pages are fetched on demand."""
         return self._iterate(
             f"/v1/accounts/{path_segment(account_id)}/events",
             params,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class KeysGroup(Group):
-    """The organisation's API keys."""
+    """Manages API keys."""
 
     def create(self, *, options: RequestOptions | None = None, **params: Unpack[KeysCreateParams]) -> MintedKey:
         """Create a key.
@@ -29,7 +29,7 @@ class KeysGroup(Group):
         Arguments:
             account_ids: The accounts that the key may use. Default: all that the calling key may use.
             expires_at: Default: the key does not expire.
-            label (needed): What the key is for.
+            label (required): What the key is for.
             methods: Methods that the key may call: resource.method, resource.*, * or sensitive. A leading ! denies,
                 and denials win. Default: everything that the calling key may call.
             scopes: Default: the default set of scopes.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class LogsGroup(Group):
-    """The requests that were made, and what goes wrong."""
+    """Lists API requests and their errors."""
 
     def get(self, request_id: str, *, options: RequestOptions | None = None) -> Log:
         """Get a request.
@@ -30,7 +30,7 @@ class LogsGroup(Group):
         return self._get(f"/v1/logs/{path_segment(request_id)}", unwrap="log", options=options)
 
     def list_all(self, *, options: RequestOptions | None = None, **params: Unpack[LogsListParams]) -> Iterator[Log]:
-        """All of what list lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list. Pages are fetched on demand."""
         return self._iterate("/v1/logs", params, ("cursor", "nextCursor", "logs"), options=options)
 
     def list(self, *, options: RequestOptions | None = None, **params: Unpack[LogsListParams]) -> LogPage:

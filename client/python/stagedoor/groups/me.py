@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class MeGroup(Group):
-    """The organisation and the key in use."""
+    """Reads and updates the organisation, and describes the key in use."""
 
     def get(self, *, options: RequestOptions | None = None) -> Identity:
         """Get the current identity.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ProblemsGroup(Group):
-    """What each problem means."""
+    """Explains problem codes."""
 
     def get(self, code: str, *, options: RequestOptions | None = None) -> Any:
         """Get the page of a problem.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class SandboxGroup(Group):
-    """Make things happen on the sandbox."""
+    """Controls the sandbox platform."""
 
     def act(
         self, account_id: str, *, options: RequestOptions | None = None, **params: Unpack[SandboxActParams]
@@ -49,7 +49,7 @@ class SandboxGroup(Group):
         Arguments:
             amount_cents: The amount of a tip, in cents.
             as_: Who acts.
-            do (needed): The action.
+            do (required): The action.
             fan_id: The fan's id on the platform. Default: one of the creator's fans, another one in each call.
             text: The text of a message, a tip or a comment.
         """
@@ -72,7 +72,7 @@ class SandboxGroup(Group):
         Needs the scope `accounts:write`.
 
         Arguments:
-            to (needed): What the creator does: scan, approve and deny use their phone, the others their camera.
+            to (required): What the creator does: scan, approve and deny use their phone, the others their camera.
         """
         return self._change(
             "POST",
@@ -104,7 +104,7 @@ class SandboxGroup(Group):
 
         Arguments:
             data: The contents of the event. All fields are optional.
-            event (needed): The kind of event, for example message, tips or subscribed.
+            event (required): The kind of event, for example message, tips or subscribed.
         """
         return self._change(
             "POST",
@@ -135,7 +135,7 @@ class SandboxGroup(Group):
         Needs the scope `accounts:write`.
 
         Arguments:
-            login (needed): Any address at sandbox.test.
+            login (required): Any address at sandbox.test.
         """
         return self._change("POST", "/v1/sandbox/session", params, key=True, options=options)
 
@@ -168,8 +168,8 @@ class SandboxGroup(Group):
         Arguments:
             count: The maximum number of calls that are affected. The live connection does not count. Default: no
                 limit; one sign-in for otp_next.
-            kind (needed): rate_limit: the platform returns 429. error: it returns a status of your choice. slow: it
-                delays every response. down: it returns 503. otp_next: it asks for a code at the next sign-in.
+            kind (required): rate_limit: the platform returns 429. error: it returns a status of your choice. slow:
+                it delays every response. down: it returns 503. otp_next: it asks for a code at the next sign-in.
             seconds: How long the fault lasts, in seconds. Default: 60; otp_next lasts until it was applied.
             value: rate_limit: the seconds of Retry-After. Default: 5. error: a status from 400 to 599. Default: 500.
                 slow: milliseconds. Default: 3000. Not allowed for the other kinds.
@@ -193,8 +193,8 @@ class SandboxGroup(Group):
         Needs the scope `accounts:write`.
 
         Arguments:
-            per_second (needed): Events per second.
-            seconds (needed): The duration in seconds.
+            per_second (required): Events per second.
+            seconds (required): The duration in seconds.
         """
         return self._change(
             "POST",

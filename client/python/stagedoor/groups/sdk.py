@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class SdkGroup(Group):
-    """What can be called."""
+    """Lists the methods of the platform."""
 
     def get_open_api(self, *, options: RequestOptions | None = None) -> Any:
         """Get the OpenAPI document.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class StatusGroup(Group):
-    """Whether the service is well."""
+    """Reports the status of the service."""
 
     def get(self, *, options: RequestOptions | None = None) -> ServiceStatus:
         """Get the service status.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class TeamGroup(Group):
-    """The people of the organisation, and their browsers."""
+    """Manages members, invitations and browser sessions."""
 
     def end_session(self, session_id: str, *, options: RequestOptions | None = None) -> BrowserSessionEnded:
         """Sign out a browser.
@@ -47,9 +47,9 @@ class TeamGroup(Group):
         Needs the scope `me:write`.
 
         Arguments:
-            email (needed): The address to invite. Only a user who signs in with this address, verified by the
+            email (required): The address to invite. Only a user who signs in with this address, verified by the
                 identity provider, can accept.
-            role (needed)
+            role (required)
         """
         return self._change("POST", "/v1/org/invitations", params, key=True, options=options)
 
@@ -94,7 +94,7 @@ class TeamGroup(Group):
         Needs the scope `me:write`.
 
         Arguments:
-            role (needed)
+            role (required)
         """
         return self._change(
             "PATCH",

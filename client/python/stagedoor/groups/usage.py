@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class UsageGroup(Group):
-    """Limits, and what is used of them."""
+    """Reports limits and usage."""
 
     def get(self, *, options: RequestOptions | None = None, **params: Unpack[UsageGetParams]) -> Usage:
         """Get limits and usage.

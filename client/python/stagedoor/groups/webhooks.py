@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class WebhooksGroup(Group):
-    """Where events are sent, and how that goes."""
+    """Manages webhooks and their deliveries."""
 
     def check_signature(
         self, *, options: RequestOptions | None = None, **params: Unpack[WebhooksCheckSignatureParams]
@@ -55,7 +55,7 @@ class WebhooksGroup(Group):
             body: The body with which the receiver checked the signature. Send this or bodyBase64.
             body_base64: The same in base64, for a body that is not text.
             event_id: The event to compare the body with. Default: taken from the headers or the body.
-            headers (needed): The headers as received. Only webhook headers are used.
+            headers (required): The headers as received. Only webhook headers are used.
             received_at: When the delivery was received. Default: now.
             secret: The secret that the receiver uses. Default: the webhook's secret.
         """
@@ -103,7 +103,7 @@ class WebhooksGroup(Group):
     def list_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[WebhooksListParams]
     ) -> Iterator[ListedWebhook]:
-        """All of what list lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list. Pages are fetched on demand."""
         return self._iterate("/v1/webhooks", params, ("cursor", "nextCursor", "webhooks"), options=options)
 
     def list(self, *, options: RequestOptions | None = None, **params: Unpack[WebhooksListParams]) -> WebhookPage:
@@ -125,7 +125,7 @@ class WebhooksGroup(Group):
     def list_deliveries_all(
         self, account_id: str, *, options: RequestOptions | None = None, **params: Unpack[WebhooksListDeliveriesParams]
     ) -> Iterator[Delivery]:
-        """All of what list_deliveries lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list_deliveries. Pages are fetched on demand."""
         return self._iterate(
             f"/v1/accounts/{path_segment(account_id)}/webhook/deliveries",
             params,
@@ -155,7 +155,7 @@ class WebhooksGroup(Group):
     def list_event_deliveries_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[WebhooksListEventDeliveriesParams]
     ) -> Iterator[Delivery]:
-        """All of what list_event_deliveries lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list_event_deliveries. Pages are fetched on demand."""
         return self._iterate("/v1/deliveries", params, ("after", "nextCursor", "deliveries"), options=options)
 
     def list_event_deliveries(
@@ -169,7 +169,7 @@ class WebhooksGroup(Group):
         Needs the scope `webhooks:read`.
 
         Arguments:
-            event (needed): Up to 50 ids of events, separated by commas.
+            event (required): Up to 50 ids of events, separated by commas.
             limit: The maximum number of deliveries.
             after: nextCursor of the previous page.
         """
@@ -298,7 +298,7 @@ class WebhooksGroup(Group):
                 Default: strict.
             signing_secret: 16 to 128 printable characters. Default: the existing secret stays; a new webhook gets a
                 generated one.
-            url (needed): The address to which events are sent: https, a public host, no user name or password. It
+            url (required): The address to which events are sent: https, a public host, no user name or password. It
                 must resolve to public addresses now and at each delivery. Redirects are not followed.
         """
         return self._change(

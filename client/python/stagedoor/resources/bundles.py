@@ -24,8 +24,8 @@ class BundlesResource(Resource):
         """Offer several months for less.
 
         Arguments:
-            months (needed)
-            percent (needed)
+            months (required)
+            percent (required)
         """
         return self._write("create", params, options)
 
@@ -33,7 +33,7 @@ class BundlesResource(Resource):
         """Delete a bundle; those who bought it keep their months. It cannot be undone.
 
         Arguments:
-            bundle_id (needed)
+            bundle_id (required)
         """
         return self._write("delete", params, options)
 
@@ -41,7 +41,7 @@ class BundlesResource(Resource):
         """Get one bundle.
 
         Arguments:
-            bundle_id (needed)
+            bundle_id (required)
         """
         return self._read("get", params, options)
 
@@ -53,7 +53,7 @@ class BundlesResource(Resource):
         """Change the discount of a bundle.
 
         Arguments:
-            bundle_id (needed)
-            percent (needed)
+            bundle_id (required)
+            percent (required)
         """
         return self._write("update", params, options)

@@ -51,7 +51,7 @@ class ChatsResource(Resource):
         """Delete a chat with all its messages. It cannot be undone.
 
         Arguments:
-            chat_id (needed)
+            chat_id (required)
         """
         return self._write("delete", params, options)
 
@@ -59,7 +59,7 @@ class ChatsResource(Resource):
         """Get one chat.
 
         Arguments:
-            chat_id (needed)
+            chat_id (required)
         """
         return self._read("get", params, options)
 
@@ -71,7 +71,7 @@ class ChatsResource(Resource):
         """Take a chat off the list until a new message comes.
 
         Arguments:
-            chat_id (needed)
+            chat_id (required)
         """
         return self._write("hide", params, options)
 
@@ -89,14 +89,14 @@ class ChatsResource(Resource):
         return self._read("list", params, options)
 
     def list_all(self, *, options: RequestOptions | None = None, **params: Unpack[ChatsListParams]) -> Iterator[Chat]:
-        """All of what list lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list. Pages are fetched on demand."""
         return self._iterate("list", params, options, ("cursor", "nextCursor", "items"))
 
     def list_media(self, *, options: RequestOptions | None = None, **params: Unpack[ChatsListMediaParams]) -> MediaPage:
         """List the media that were sent in a chat, the latest first.
 
         Arguments:
-            chat_id (needed)
+            chat_id (required)
             type
             opened: Only what the fan can see or cannot see
             limit: How many items a page has at most.
@@ -107,7 +107,7 @@ class ChatsResource(Resource):
     def list_media_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[ChatsListMediaParams]
     ) -> Iterator[Media]:
-        """All of what list_media lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list_media. Pages are fetched on demand."""
         return self._iterate("listMedia", params, options, ("cursor", "nextCursor", "items"))
 
     def mark_all_read(self, *, options: RequestOptions | None = None) -> ChatsMarkAllReadResult:
@@ -123,7 +123,7 @@ class ChatsResource(Resource):
         Events: chatRead.
 
         Arguments:
-            chat_id (needed)
+            chat_id (required)
         """
         return self._write("markRead", params, options)
 
@@ -133,7 +133,7 @@ class ChatsResource(Resource):
         """Mark a chat as unread.
 
         Arguments:
-            chat_id (needed)
+            chat_id (required)
         """
         return self._write("markUnread", params, options)
 
@@ -141,7 +141,7 @@ class ChatsResource(Resource):
         """Silence a chat.
 
         Arguments:
-            chat_id (needed)
+            chat_id (required)
         """
         return self._write("mute", params, options)
 
@@ -149,7 +149,7 @@ class ChatsResource(Resource):
         """Keep a chat at hand.
 
         Arguments:
-            chat_id (needed)
+            chat_id (required)
         """
         return self._write("pin", params, options)
 
@@ -159,7 +159,7 @@ class ChatsResource(Resource):
         """Show the fan that the creator is writing.
 
         Arguments:
-            chat_id (needed)
+            chat_id (required)
         """
         return self._write("startTyping", params, options)
 
@@ -167,7 +167,7 @@ class ChatsResource(Resource):
         """Let a chat be heard again.
 
         Arguments:
-            chat_id (needed)
+            chat_id (required)
         """
         return self._write("unmute", params, options)
 
@@ -175,6 +175,6 @@ class ChatsResource(Resource):
         """Let a pinned chat go.
 
         Arguments:
-            chat_id (needed)
+            chat_id (required)
         """
         return self._write("unpin", params, options)

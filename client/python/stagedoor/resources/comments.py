@@ -36,8 +36,8 @@ class CommentsResource(Resource):
         Events: postCommented.
 
         Arguments:
-            post_id (needed)
-            text (needed)
+            post_id (required)
+            text (required)
             reply_to_id
             gif_id
         """
@@ -47,8 +47,8 @@ class CommentsResource(Resource):
         """Delete a comment. It cannot be undone.
 
         Arguments:
-            post_id (needed)
-            comment_id (needed)
+            post_id (required)
+            comment_id (required)
         """
         return self._write("delete", params, options)
 
@@ -56,8 +56,8 @@ class CommentsResource(Resource):
         """Like a comment.
 
         Arguments:
-            post_id (needed)
-            comment_id (needed)
+            post_id (required)
+            comment_id (required)
         """
         return self._write("like", params, options)
 
@@ -65,7 +65,7 @@ class CommentsResource(Resource):
         """List the comments on a post.
 
         Arguments:
-            post_id (needed)
+            post_id (required)
             order
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
@@ -75,15 +75,15 @@ class CommentsResource(Resource):
     def list_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[CommentsListParams]
     ) -> Iterator[Comment]:
-        """All of what list lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list. Pages are fetched on demand."""
         return self._iterate("list", params, options, ("cursor", "nextCursor", "items"))
 
     def pin(self, *, options: RequestOptions | None = None, **params: Unpack[CommentsPinParams]) -> PinnedResult:
         """Keep a comment above the others; only one can be.
 
         Arguments:
-            post_id (needed)
-            comment_id (needed)
+            post_id (required)
+            comment_id (required)
         """
         return self._write("pin", params, options)
 
@@ -91,8 +91,8 @@ class CommentsResource(Resource):
         """Take back a like.
 
         Arguments:
-            post_id (needed)
-            comment_id (needed)
+            post_id (required)
+            comment_id (required)
         """
         return self._write("unlike", params, options)
 
@@ -100,8 +100,8 @@ class CommentsResource(Resource):
         """Let a comment go from above the others.
 
         Arguments:
-            post_id (needed)
-            comment_id (needed)
+            post_id (required)
+            comment_id (required)
         """
         return self._write("unpin", params, options)
 
@@ -109,8 +109,8 @@ class CommentsResource(Resource):
         """Change one of the creator's own comments.
 
         Arguments:
-            post_id (needed)
-            comment_id (needed)
-            text (needed)
+            post_id (required)
+            comment_id (required)
+            text (required)
         """
         return self._write("update", params, options)

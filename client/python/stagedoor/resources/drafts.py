@@ -32,8 +32,8 @@ class DraftsResource(Resource):
         """Delete a draft. It cannot be undone.
 
         Arguments:
-            kind (needed)
-            draft_id (needed)
+            kind (required)
+            draft_id (required)
         """
         return self._write("delete", params, options)
 
@@ -41,8 +41,8 @@ class DraftsResource(Resource):
         """Get one draft.
 
         Arguments:
-            kind (needed)
-            draft_id (needed)
+            kind (required)
+            draft_id (required)
         """
         return self._read("get", params, options)
 
@@ -52,7 +52,7 @@ class DraftsResource(Resource):
         """Tell whether drafts of a kind are published by themselves.
 
         Arguments:
-            kind (needed)
+            kind (required)
         """
         return self._read("getAutomation", params, options)
 
@@ -60,24 +60,24 @@ class DraftsResource(Resource):
         """List the drafts of a kind.
 
         Arguments:
-            kind (needed)
+            kind (required)
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
         return self._read("list", params, options)
 
     def list_all(self, *, options: RequestOptions | None = None, **params: Unpack[DraftsListParams]) -> Iterator[Draft]:
-        """All of what list lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list. Pages are fetched on demand."""
         return self._iterate("list", params, options, ("cursor", "nextCursor", "items"))
 
     def publish(self, *, options: RequestOptions | None = None, **params: Unpack[DraftsPublishParams]) -> Draft:
-        """Publish a draft now or later; a message goes to all fans. An event tells when it is finished.
+        """Publish a draft now or later; a message goes to all fans. Asynchronous: the result arrives as an event.
 
         Events: postPublished.
 
         Arguments:
-            kind (needed)
-            draft_id (needed)
+            kind (required)
+            draft_id (required)
             scheduled_at
         """
         return self._write("publish", params, options)
@@ -88,8 +88,8 @@ class DraftsResource(Resource):
         """Have the oldest draft of a kind published by itself, again and again.
 
         Arguments:
-            kind (needed)
-            enabled (needed)
+            kind (required)
+            enabled (required)
             interval_hours
             time_zone
         """

@@ -44,8 +44,8 @@ class EarningsResource(Resource):
         """Chart what reached the creator after fees; bundles count as subscriptions.
 
         Arguments:
-            from_ (needed)
-            to (needed)
+            from_ (required)
+            to (required)
             by
             type
         """
@@ -72,8 +72,8 @@ class EarningsResource(Resource):
         """Get a statement that adds up, from the opening to the closing balance.
 
         Arguments:
-            from_ (needed)
-            to (needed)
+            from_ (required)
+            to (required)
         """
         return self._read("getStatement", params, options)
 
@@ -83,7 +83,7 @@ class EarningsResource(Resource):
         """Get one transaction.
 
         Arguments:
-            transaction_id (needed)
+            transaction_id (required)
         """
         return self._read("getTransaction", params, options)
 
@@ -103,7 +103,7 @@ class EarningsResource(Resource):
     def list_chargebacks_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[EarningsListChargebacksParams]
     ) -> Iterator[Chargeback]:
-        """All of what list_chargebacks lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list_chargebacks. Pages are fetched on demand."""
         return self._iterate("listChargebacks", params, options, ("cursor", "nextCursor", "items"))
 
     def list_referrals(
@@ -120,7 +120,7 @@ class EarningsResource(Resource):
     def list_referrals_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[EarningsListReferralsParams]
     ) -> Iterator[Referral]:
-        """All of what list_referrals lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list_referrals. Pages are fetched on demand."""
         return self._iterate("listReferrals", params, options, ("cursor", "nextCursor", "items"))
 
     def list_transactions(
@@ -142,5 +142,5 @@ class EarningsResource(Resource):
     def list_transactions_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[EarningsListTransactionsParams]
     ) -> Iterator[Transaction]:
-        """All of what list_transactions lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list_transactions. Pages are fetched on demand."""
         return self._iterate("listTransactions", params, options, ("cursor", "nextCursor", "items"))

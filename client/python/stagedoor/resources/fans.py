@@ -52,8 +52,8 @@ class FansResource(Resource):
         """Add days that cost nothing to a fan's subscription; one that is over starts again.
 
         Arguments:
-            user_id (needed)
-            days (needed)
+            user_id (required)
+            days (required)
         """
         return self._write("addFreeDays", params, options)
 
@@ -63,7 +63,7 @@ class FansResource(Resource):
         """Remove what was written down about a user. It cannot be undone.
 
         Arguments:
-            user_id (needed)
+            user_id (required)
         """
         return self._write("clearNote", params, options)
 
@@ -71,7 +71,7 @@ class FansResource(Resource):
         """Get one fan.
 
         Arguments:
-            user_id (needed)
+            user_id (required)
         """
         return self._read("get", params, options)
 
@@ -81,7 +81,7 @@ class FansResource(Resource):
         """Get what was written down about a user.
 
         Arguments:
-            user_id (needed)
+            user_id (required)
         """
         return self._read("getNote", params, options)
 
@@ -89,7 +89,7 @@ class FansResource(Resource):
         """Get what a user paid, by what for.
 
         Arguments:
-            user_id (needed)
+            user_id (required)
             from_
             to
         """
@@ -101,7 +101,7 @@ class FansResource(Resource):
         """List the periods of a fan's subscription, the latest first.
 
         Arguments:
-            user_id (needed)
+            user_id (required)
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -110,7 +110,7 @@ class FansResource(Resource):
     def get_subscription_history_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[FansGetSubscriptionHistoryParams]
     ) -> Iterator[SubscriptionPeriod]:
-        """All of what get_subscription_history lists, page by page as it is needed."""
+        """Iterate over the items of all pages of get_subscription_history. Pages are fetched on demand."""
         return self._iterate("getSubscriptionHistory", params, options, ("cursor", "nextCursor", "items"))
 
     def list(self, *, options: RequestOptions | None = None, **params: Unpack[FansListParams]) -> FanPage:
@@ -126,7 +126,7 @@ class FansResource(Resource):
         return self._read("list", params, options)
 
     def list_all(self, *, options: RequestOptions | None = None, **params: Unpack[FansListParams]) -> Iterator[Fan]:
-        """All of what list lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list. Pages are fetched on demand."""
         return self._iterate("list", params, options, ("cursor", "nextCursor", "items"))
 
     def list_latest(self, *, options: RequestOptions | None = None, **params: Unpack[FansListLatestParams]) -> FanPage:
@@ -144,7 +144,7 @@ class FansResource(Resource):
     def list_latest_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[FansListLatestParams]
     ) -> Iterator[Fan]:
-        """All of what list_latest lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list_latest. Pages are fetched on demand."""
         return self._iterate("listLatest", params, options, ("cursor", "nextCursor", "items"))
 
     def list_top(self, *, options: RequestOptions | None = None, **params: Unpack[FansListTopParams]) -> FanSpendPage:
@@ -162,7 +162,7 @@ class FansResource(Resource):
     def list_top_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[FansListTopParams]
     ) -> Iterator[FanSpend]:
-        """All of what list_top lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list_top. Pages are fetched on demand."""
         return self._iterate("listTop", params, options, ("cursor", "nextCursor", "items"))
 
     def remove_discount(
@@ -171,7 +171,7 @@ class FansResource(Resource):
         """Take a user's own discount away.
 
         Arguments:
-            user_id (needed)
+            user_id (required)
         """
         return self._write("removeDiscount", params, options)
 
@@ -181,8 +181,8 @@ class FansResource(Resource):
         """Give a user a name that only the creator sees; an empty one removes it.
 
         Arguments:
-            user_id (needed)
-            name (needed)
+            user_id (required)
+            name (required)
         """
         return self._write("setCustomName", params, options)
 
@@ -192,8 +192,8 @@ class FansResource(Resource):
         """Give one user a lower price, for a time or for good.
 
         Arguments:
-            user_id (needed)
-            percent (needed)
+            user_id (required)
+            percent (required)
             expires_at
         """
         return self._write("setDiscount", params, options)
@@ -204,7 +204,7 @@ class FansResource(Resource):
         """Write down something about a user that only the creator sees.
 
         Arguments:
-            user_id (needed)
-            note (needed)
+            user_id (required)
+            note (required)
         """
         return self._write("setNote", params, options)

@@ -25,7 +25,7 @@ class FollowingResource(Resource):
         """Get the creator's subscription to one user.
 
         Arguments:
-            user_id (needed)
+            user_id (required)
         """
         return self._read("get", params, options)
 
@@ -39,7 +39,7 @@ class FollowingResource(Resource):
         """List the periods of the creator's subscription to a user, the latest first.
 
         Arguments:
-            user_id (needed)
+            user_id (required)
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -48,7 +48,7 @@ class FollowingResource(Resource):
     def get_history_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[FollowingGetHistoryParams]
     ) -> Iterator[SubscriptionPeriod]:
-        """All of what get_history lists, page by page as it is needed."""
+        """Iterate over the items of all pages of get_history. Pages are fetched on demand."""
         return self._iterate("getHistory", params, options, ("cursor", "nextCursor", "items"))
 
     def list(self, *, options: RequestOptions | None = None, **params: Unpack[FollowingListParams]) -> FollowingPage:
@@ -64,7 +64,7 @@ class FollowingResource(Resource):
     def list_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[FollowingListParams]
     ) -> Iterator[Following]:
-        """All of what list lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list. Pages are fetched on demand."""
         return self._iterate("list", params, options, ("cursor", "nextCursor", "items"))
 
     def set_auto_renew(
@@ -73,7 +73,7 @@ class FollowingResource(Resource):
         """Switch the renewal of the creator's subscription to a user on or off.
 
         Arguments:
-            user_id (needed)
-            enabled (needed)
+            user_id (required)
+            enabled (required)
         """
         return self._write("setAutoRenew", params, options)

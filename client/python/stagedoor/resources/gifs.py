@@ -25,14 +25,14 @@ class GifsResource(Resource):
         """Search the GIFs.
 
         Arguments:
-            query (needed)
+            query (required)
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
         return self._read("search", params, options)
 
     def search_all(self, *, options: RequestOptions | None = None, **params: Unpack[GifsSearchParams]) -> Iterator[Gif]:
-        """All of what search lists, page by page as it is needed."""
+        """Iterate over the items of all pages of search. Pages are fetched on demand."""
         return self._iterate("search", params, options, ("cursor", "nextCursor", "items"))
 
     def trending(self, *, options: RequestOptions | None = None, **params: Unpack[GifsTrendingParams]) -> GifPage:
@@ -47,5 +47,5 @@ class GifsResource(Resource):
     def trending_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[GifsTrendingParams]
     ) -> Iterator[Gif]:
-        """All of what trending lists, page by page as it is needed."""
+        """Iterate over the items of all pages of trending. Pages are fetched on demand."""
         return self._iterate("trending", params, options, ("cursor", "nextCursor", "items"))

@@ -35,8 +35,8 @@ class HighlightsResource(Resource):
         """Add a story to a highlight.
 
         Arguments:
-            highlight_id (needed)
-            story_id (needed)
+            highlight_id (required)
+            story_id (required)
         """
         return self._write("addStory", params, options)
 
@@ -44,8 +44,8 @@ class HighlightsResource(Resource):
         """Make a highlight of stories.
 
         Arguments:
-            title (needed)
-            story_ids (needed)
+            title (required)
+            story_ids (required)
             cover_story_id
         """
         return self._write("create", params, options)
@@ -56,7 +56,7 @@ class HighlightsResource(Resource):
         """Delete a highlight; the stories stay. It cannot be undone.
 
         Arguments:
-            highlight_id (needed)
+            highlight_id (required)
         """
         return self._write("delete", params, options)
 
@@ -64,7 +64,7 @@ class HighlightsResource(Resource):
         """Get one highlight.
 
         Arguments:
-            highlight_id (needed)
+            highlight_id (required)
         """
         return self._read("get", params, options)
 
@@ -80,7 +80,7 @@ class HighlightsResource(Resource):
     def list_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[HighlightsListParams]
     ) -> Iterator[Highlight]:
-        """All of what list lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list. Pages are fetched on demand."""
         return self._iterate("list", params, options, ("cursor", "nextCursor", "items"))
 
     def remove_story(
@@ -89,8 +89,8 @@ class HighlightsResource(Resource):
         """Take a story out of a highlight.
 
         Arguments:
-            highlight_id (needed)
-            story_id (needed)
+            highlight_id (required)
+            story_id (required)
         """
         return self._write("removeStory", params, options)
 
@@ -98,7 +98,7 @@ class HighlightsResource(Resource):
         """Change a highlight's title, cover or stories.
 
         Arguments:
-            highlight_id (needed)
+            highlight_id (required)
             title
             cover_story_id
             story_ids

@@ -25,7 +25,7 @@ class LabelsResource(Resource):
         """Make a label.
 
         Arguments:
-            name (needed)
+            name (required)
         """
         return self._write("create", params, options)
 
@@ -33,7 +33,7 @@ class LabelsResource(Resource):
         """Delete a label; the posts stay. It cannot be undone.
 
         Arguments:
-            label_id (needed)
+            label_id (required)
         """
         return self._write("delete", params, options)
 
@@ -47,14 +47,14 @@ class LabelsResource(Resource):
         return self._read("list", params, options)
 
     def list_all(self, *, options: RequestOptions | None = None, **params: Unpack[LabelsListParams]) -> Iterator[Label]:
-        """All of what list lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list. Pages are fetched on demand."""
         return self._iterate("list", params, options, ("cursor", "nextCursor", "items"))
 
     def update(self, *, options: RequestOptions | None = None, **params: Unpack[LabelsUpdateParams]) -> Label:
         """Give a label another name.
 
         Arguments:
-            label_id (needed)
-            name (needed)
+            label_id (required)
+            name (required)
         """
         return self._write("update", params, options)

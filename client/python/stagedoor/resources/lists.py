@@ -53,8 +53,8 @@ class ListsResource(Resource):
         Events: listUpdated.
 
         Arguments:
-            list_id (needed)
-            user_ids (needed)
+            list_id (required)
+            user_ids (required)
         """
         return self._write("addUsers", params, options)
 
@@ -64,7 +64,7 @@ class ListsResource(Resource):
         Events: listUpdated.
 
         Arguments:
-            list_id (needed)
+            list_id (required)
         """
         return self._write("clear", params, options)
 
@@ -74,7 +74,7 @@ class ListsResource(Resource):
         Events: listUpdated.
 
         Arguments:
-            name (needed)
+            name (required)
         """
         return self._write("create", params, options)
 
@@ -84,7 +84,7 @@ class ListsResource(Resource):
         Events: listUpdated.
 
         Arguments:
-            list_id (needed)
+            list_id (required)
         """
         return self._write("delete", params, options)
 
@@ -92,7 +92,7 @@ class ListsResource(Resource):
         """Get one list.
 
         Arguments:
-            list_id (needed)
+            list_id (required)
         """
         return self._read("get", params, options)
 
@@ -108,14 +108,14 @@ class ListsResource(Resource):
         return self._read("list", params, options)
 
     def list_all(self, *, options: RequestOptions | None = None, **params: Unpack[ListsListParams]) -> Iterator[List]:
-        """All of what list lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list. Pages are fetched on demand."""
         return self._iterate("list", params, options, ("cursor", "nextCursor", "items"))
 
     def list_users(self, *, options: RequestOptions | None = None, **params: Unpack[ListsListUsersParams]) -> UserPage:
         """List the users on a list.
 
         Arguments:
-            list_id (needed)
+            list_id (required)
             order
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
@@ -125,15 +125,15 @@ class ListsResource(Resource):
     def list_users_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[ListsListUsersParams]
     ) -> Iterator[User]:
-        """All of what list_users lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list_users. Pages are fetched on demand."""
         return self._iterate("listUsers", params, options, ("cursor", "nextCursor", "items"))
 
     def pin_user(self, *, options: RequestOptions | None = None, **params: Unpack[ListsPinUserParams]) -> PinnedResult:
         """Keep a user at the top of a list.
 
         Arguments:
-            list_id (needed)
-            user_id (needed)
+            list_id (required)
+            user_id (required)
         """
         return self._write("pinUser", params, options)
 
@@ -145,8 +145,8 @@ class ListsResource(Resource):
         Events: listUpdated.
 
         Arguments:
-            list_id (needed)
-            user_ids (needed)
+            list_id (required)
+            user_ids (required)
         """
         return self._write("removeUsers", params, options)
 
@@ -156,8 +156,8 @@ class ListsResource(Resource):
         Events: listUpdated.
 
         Arguments:
-            list_id (needed)
-            name (needed)
+            list_id (required)
+            name (required)
         """
         return self._write("rename", params, options)
 
@@ -169,7 +169,7 @@ class ListsResource(Resource):
         Events: listUpdated.
 
         Arguments:
-            user_id (needed)
+            user_id (required)
             add_list_ids
             remove_list_ids
         """
@@ -181,7 +181,7 @@ class ListsResource(Resource):
         """Let a user go from the top of a list.
 
         Arguments:
-            list_id (needed)
-            user_id (needed)
+            list_id (required)
+            user_id (required)
         """
         return self._write("unpinUser", params, options)

@@ -48,7 +48,7 @@ class MassMessagesResource(Resource):
         """Call a message to many off that was not sent yet. It cannot be undone.
 
         Arguments:
-            mass_message_id (needed)
+            mass_message_id (required)
         """
         return self._write("cancel", params, options)
 
@@ -56,8 +56,8 @@ class MassMessagesResource(Resource):
         """Chart how messages to many do.
 
         Arguments:
-            from_ (needed)
-            to (needed)
+            from_ (required)
+            to (required)
             by
             metric
         """
@@ -79,7 +79,7 @@ class MassMessagesResource(Resource):
         """Get one message to many.
 
         Arguments:
-            mass_message_id (needed)
+            mass_message_id (required)
         """
         return self._read("get", params, options)
 
@@ -89,7 +89,7 @@ class MassMessagesResource(Resource):
         """Get how a message to many does.
 
         Arguments:
-            mass_message_id (needed)
+            mass_message_id (required)
         """
         return self._read("getStatistics", params, options)
 
@@ -108,7 +108,7 @@ class MassMessagesResource(Resource):
     def list_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[MassMessagesListParams]
     ) -> Iterator[MassMessage]:
-        """All of what list lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list. Pages are fetched on demand."""
         return self._iterate("list", params, options, ("cursor", "nextCursor", "items"))
 
     def list_buyers(
@@ -117,7 +117,7 @@ class MassMessagesResource(Resource):
         """List who paid for a message to many.
 
         Arguments:
-            mass_message_id (needed)
+            mass_message_id (required)
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -126,12 +126,12 @@ class MassMessagesResource(Resource):
     def list_buyers_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[MassMessagesListBuyersParams]
     ) -> Iterator[Purchase]:
-        """All of what list_buyers lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list_buyers. Pages are fetched on demand."""
         return self._iterate("listBuyers", params, options, ("cursor", "nextCursor", "items"))
 
     def send(self, *, options: RequestOptions | None = None, **params: Unpack[MassMessagesSendParams]) -> MassMessage:
-        """Send a message to many, now or at a time; without lists and users it goes to all fans. An event tells when it
-        is finished.
+        """Send a message to many, now or at a time; without lists and users it goes to all fans. Asynchronous: the
+        result arrives as an event.
 
         Events: massMessageSent.
 
@@ -155,7 +155,7 @@ class MassMessagesResource(Resource):
         """Take a message to many back from those who did not pay for it. It cannot be undone.
 
         Arguments:
-            mass_message_id (needed)
+            mass_message_id (required)
         """
         return self._write("unsend", params, options)
 
@@ -165,7 +165,7 @@ class MassMessagesResource(Resource):
         """Change a message to many that waits for its time.
 
         Arguments:
-            mass_message_id (needed)
+            mass_message_id (required)
             text
             media_ids
             price_cents

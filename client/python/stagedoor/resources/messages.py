@@ -37,8 +37,8 @@ class MessagesResource(Resource):
         """Get one message.
 
         Arguments:
-            chat_id (needed)
-            message_id (needed)
+            chat_id (required)
+            message_id (required)
         """
         return self._read("get", params, options)
 
@@ -48,8 +48,8 @@ class MessagesResource(Resource):
         Events: messageLiked.
 
         Arguments:
-            chat_id (needed)
-            message_id (needed)
+            chat_id (required)
+            message_id (required)
         """
         return self._write("like", params, options)
 
@@ -57,7 +57,7 @@ class MessagesResource(Resource):
         """List the messages of a chat.
 
         Arguments:
-            chat_id (needed)
+            chat_id (required)
             order
             before_id: Only messages older than this one
             after_id: Only messages newer than this one
@@ -69,7 +69,7 @@ class MessagesResource(Resource):
     def list_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[MessagesListParams]
     ) -> Iterator[Message]:
-        """All of what list lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list. Pages are fetched on demand."""
         return self._iterate("list", params, options, ("cursor", "nextCursor", "items"))
 
     def list_buyers(
@@ -78,7 +78,7 @@ class MessagesResource(Resource):
         """List who paid for a message.
 
         Arguments:
-            message_id (needed)
+            message_id (required)
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -87,15 +87,15 @@ class MessagesResource(Resource):
     def list_buyers_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[MessagesListBuyersParams]
     ) -> Iterator[Purchase]:
-        """All of what list_buyers lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list_buyers. Pages are fetched on demand."""
         return self._iterate("listBuyers", params, options, ("cursor", "nextCursor", "items"))
 
     def pin(self, *, options: RequestOptions | None = None, **params: Unpack[MessagesPinParams]) -> PinnedResult:
         """Keep a message at the top of its chat.
 
         Arguments:
-            chat_id (needed)
-            message_id (needed)
+            chat_id (required)
+            message_id (required)
         """
         return self._write("pin", params, options)
 
@@ -103,8 +103,8 @@ class MessagesResource(Resource):
         """Find messages of a chat by a part of their text.
 
         Arguments:
-            chat_id (needed)
-            query (needed)
+            chat_id (required)
+            query (required)
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -113,7 +113,7 @@ class MessagesResource(Resource):
     def search_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[MessagesSearchParams]
     ) -> Iterator[Message]:
-        """All of what search lists, page by page as it is needed."""
+        """Iterate over the items of all pages of search. Pages are fetched on demand."""
         return self._iterate("search", params, options, ("cursor", "nextCursor", "items"))
 
     def send(self, *, options: RequestOptions | None = None, **params: Unpack[MessagesSendParams]) -> Message:
@@ -122,7 +122,7 @@ class MessagesResource(Resource):
         Events: messageSent.
 
         Arguments:
-            chat_id (needed)
+            chat_id (required)
             text
             media_ids
             preview_media_ids: Media that can be seen before paying
@@ -138,8 +138,8 @@ class MessagesResource(Resource):
         """Say who appears in a message's media, by their release forms.
 
         Arguments:
-            message_id (needed)
-            release_form_ids (needed)
+            message_id (required)
+            release_form_ids (required)
         """
         return self._write("tag", params, options)
 
@@ -149,8 +149,8 @@ class MessagesResource(Resource):
         Events: messageUnliked.
 
         Arguments:
-            chat_id (needed)
-            message_id (needed)
+            chat_id (required)
+            message_id (required)
         """
         return self._write("unlike", params, options)
 
@@ -158,8 +158,8 @@ class MessagesResource(Resource):
         """Let a pinned message go.
 
         Arguments:
-            chat_id (needed)
-            message_id (needed)
+            chat_id (required)
+            message_id (required)
         """
         return self._write("unpin", params, options)
 
@@ -169,7 +169,7 @@ class MessagesResource(Resource):
         Events: messageDeleted.
 
         Arguments:
-            chat_id (needed)
-            message_id (needed)
+            chat_id (required)
+            message_id (required)
         """
         return self._write("unsend", params, options)

@@ -52,7 +52,7 @@ class NotificationsResource(Resource):
     def list_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[NotificationsListParams]
     ) -> Iterator[Notification]:
-        """All of what list lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list. Pages are fetched on demand."""
         return self._iterate("list", params, options, ("cursor", "nextCursor", "items"))
 
     def mark_all_read(self, *, options: RequestOptions | None = None) -> NotificationsMarkAllReadResult:
@@ -65,7 +65,7 @@ class NotificationsResource(Resource):
         """Mark notifications as read.
 
         Arguments:
-            notification_ids (needed)
+            notification_ids (required)
         """
         return self._write("markRead", params, options)
 
@@ -75,6 +75,6 @@ class NotificationsResource(Resource):
         """Choose what the creator wants to be told of, and how; what is not given stays.
 
         Arguments:
-            preferences (needed)
+            preferences (required)
         """
         return self._write("setPreferences", params, options)

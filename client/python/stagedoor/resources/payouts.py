@@ -32,7 +32,7 @@ class PayoutsResource(Resource):
         """Call off a payout that is on its way.
 
         Arguments:
-            payout_id (needed)
+            payout_id (required)
         """
         return self._write("cancel", params, options)
 
@@ -61,7 +61,7 @@ class PayoutsResource(Resource):
     def list_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[PayoutsListParams]
     ) -> Iterator[PayoutRequest]:
-        """All of what list lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list. Pages are fetched on demand."""
         return self._iterate("list", params, options, ("cursor", "nextCursor", "items"))
 
     def list_methods(self, *, options: RequestOptions | None = None) -> PayoutMethodPage:
@@ -76,7 +76,7 @@ class PayoutsResource(Resource):
         Events: payoutRequested.
 
         Arguments:
-            amount_cents (needed)
+            amount_cents (required)
         """
         return self._write("request", params, options)
 
@@ -86,6 +86,6 @@ class PayoutsResource(Resource):
         """Choose how often payouts happen by themselves.
 
         Arguments:
-            frequency (needed)
+            frequency (required)
         """
         return self._write("setSchedule", params, options)

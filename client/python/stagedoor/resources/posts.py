@@ -56,13 +56,13 @@ class PostsResource(Resource):
         Events: postUpdated.
 
         Arguments:
-            post_id (needed)
+            post_id (required)
             private
         """
         return self._write("archive", params, options)
 
     def create(self, *, options: RequestOptions | None = None, **params: Unpack[PostsCreateParams]) -> Post:
-        """Publish a post now or later, or save it for later. An event tells when it is finished.
+        """Publish a post now or later, or save it for later. Asynchronous: the result arrives as an event.
 
         Events: postPublished.
 
@@ -88,7 +88,7 @@ class PostsResource(Resource):
         Events: postDeleted.
 
         Arguments:
-            post_id (needed)
+            post_id (required)
         """
         return self._write("delete", params, options)
 
@@ -96,7 +96,7 @@ class PostsResource(Resource):
         """Get one post.
 
         Arguments:
-            post_id (needed)
+            post_id (required)
         """
         return self._read("get", params, options)
 
@@ -104,7 +104,7 @@ class PostsResource(Resource):
         """Tell how a post does; from and to choose the days whose money counts.
 
         Arguments:
-            post_id (needed)
+            post_id (required)
             from_
             to
         """
@@ -114,7 +114,7 @@ class PostsResource(Resource):
         """Like a post.
 
         Arguments:
-            post_id (needed)
+            post_id (required)
         """
         return self._write("like", params, options)
 
@@ -133,7 +133,7 @@ class PostsResource(Resource):
         return self._read("list", params, options)
 
     def list_all(self, *, options: RequestOptions | None = None, **params: Unpack[PostsListParams]) -> Iterator[Post]:
-        """All of what list lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list. Pages are fetched on demand."""
         return self._iterate("list", params, options, ("cursor", "nextCursor", "items"))
 
     def list_buyers(
@@ -142,7 +142,7 @@ class PostsResource(Resource):
         """List who bought a post.
 
         Arguments:
-            post_id (needed)
+            post_id (required)
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -151,7 +151,7 @@ class PostsResource(Resource):
     def list_buyers_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[PostsListBuyersParams]
     ) -> Iterator[Purchase]:
-        """All of what list_buyers lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list_buyers. Pages are fetched on demand."""
         return self._iterate("listBuyers", params, options, ("cursor", "nextCursor", "items"))
 
     def list_by_user(
@@ -160,7 +160,7 @@ class PostsResource(Resource):
         """List what another creator has published, or this one.
 
         Arguments:
-            user_id (needed)
+            user_id (required)
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -169,7 +169,7 @@ class PostsResource(Resource):
     def list_by_user_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[PostsListByUserParams]
     ) -> Iterator[Post]:
-        """All of what list_by_user lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list_by_user. Pages are fetched on demand."""
         return self._iterate("listByUser", params, options, ("cursor", "nextCursor", "items"))
 
     def list_likers(
@@ -178,7 +178,7 @@ class PostsResource(Resource):
         """List who likes a post.
 
         Arguments:
-            post_id (needed)
+            post_id (required)
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -187,14 +187,14 @@ class PostsResource(Resource):
     def list_likers_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[PostsListLikersParams]
     ) -> Iterator[User]:
-        """All of what list_likers lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list_likers. Pages are fetched on demand."""
         return self._iterate("listLikers", params, options, ("cursor", "nextCursor", "items"))
 
     def pin(self, *, options: RequestOptions | None = None, **params: Unpack[PostsPinParams]) -> PinnedResult:
         """Keep a post at the top of the profile.
 
         Arguments:
-            post_id (needed)
+            post_id (required)
         """
         return self._write("pin", params, options)
 
@@ -204,7 +204,7 @@ class PostsResource(Resource):
         Events: postUpdated.
 
         Arguments:
-            post_id (needed)
+            post_id (required)
         """
         return self._write("unarchive", params, options)
 
@@ -212,7 +212,7 @@ class PostsResource(Resource):
         """Take back a like.
 
         Arguments:
-            post_id (needed)
+            post_id (required)
         """
         return self._write("unlike", params, options)
 
@@ -220,7 +220,7 @@ class PostsResource(Resource):
         """Let a post go from the top of the profile.
 
         Arguments:
-            post_id (needed)
+            post_id (required)
         """
         return self._write("unpin", params, options)
 
@@ -230,7 +230,7 @@ class PostsResource(Resource):
         Events: postUpdated.
 
         Arguments:
-            post_id (needed)
+            post_id (required)
             text
             media_ids
             price_cents
@@ -243,7 +243,7 @@ class PostsResource(Resource):
         """Vote in a post's poll, or change the vote.
 
         Arguments:
-            post_id (needed)
-            option_id (needed)
+            post_id (required)
+            option_id (required)
         """
         return self._write("votePoll", params, options)

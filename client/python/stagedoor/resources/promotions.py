@@ -33,8 +33,8 @@ class PromotionsResource(Resource):
         """Start a promotion; without a percentage a discount is of 10, without days a trial is of 7.
 
         Arguments:
-            audience (needed)
-            kind (needed)
+            audience (required)
+            kind (required)
             percent
             trial_days
             max_claims
@@ -49,7 +49,7 @@ class PromotionsResource(Resource):
         """Delete a promotion; the fans who claimed it stay. It cannot be undone.
 
         Arguments:
-            promotion_id (needed)
+            promotion_id (required)
         """
         return self._write("delete", params, options)
 
@@ -57,7 +57,7 @@ class PromotionsResource(Resource):
         """Get one promotion.
 
         Arguments:
-            promotion_id (needed)
+            promotion_id (required)
         """
         return self._read("get", params, options)
 
@@ -74,7 +74,7 @@ class PromotionsResource(Resource):
     def list_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[PromotionsListParams]
     ) -> Iterator[Promotion]:
-        """All of what list lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list. Pages are fetched on demand."""
         return self._iterate("list", params, options, ("cursor", "nextCursor", "items"))
 
     def list_claimers(
@@ -83,7 +83,7 @@ class PromotionsResource(Resource):
         """List the fans who claimed a promotion.
 
         Arguments:
-            promotion_id (needed)
+            promotion_id (required)
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -92,14 +92,14 @@ class PromotionsResource(Resource):
     def list_claimers_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[PromotionsListClaimersParams]
     ) -> Iterator[Fan]:
-        """All of what list_claimers lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list_claimers. Pages are fetched on demand."""
         return self._iterate("listClaimers", params, options, ("cursor", "nextCursor", "items"))
 
     def stop(self, *, options: RequestOptions | None = None, **params: Unpack[PromotionsStopParams]) -> Promotion:
         """End a promotion now.
 
         Arguments:
-            promotion_id (needed)
+            promotion_id (required)
         """
         return self._write("stop", params, options)
 
@@ -107,7 +107,7 @@ class PromotionsResource(Resource):
         """Change the message, the end or the limit of a promotion.
 
         Arguments:
-            promotion_id (needed)
+            promotion_id (required)
             message
             expires_in_days
             max_claims

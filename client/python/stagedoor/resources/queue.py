@@ -31,8 +31,8 @@ class QueueResource(Resource):
         """Count what is scheduled by day or month, for those that have something.
 
         Arguments:
-            from_ (needed)
-            to (needed)
+            from_ (required)
+            to (required)
             by
         """
         return self._read("count", params, options)
@@ -41,7 +41,7 @@ class QueueResource(Resource):
         """Delete or call off what is scheduled. It cannot be undone.
 
         Arguments:
-            queue_id (needed)
+            queue_id (required)
         """
         return self._write("delete", params, options)
 
@@ -49,8 +49,8 @@ class QueueResource(Resource):
         """List what is scheduled, the next first.
 
         Arguments:
-            from_ (needed)
-            to (needed)
+            from_ (required)
+            to (required)
             kind
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
@@ -60,18 +60,18 @@ class QueueResource(Resource):
     def list_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[QueueListParams]
     ) -> Iterator[QueueItem]:
-        """All of what list lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list. Pages are fetched on demand."""
         return self._iterate("list", params, options, ("cursor", "nextCursor", "items"))
 
     def publish_now(
         self, *, options: RequestOptions | None = None, **params: Unpack[QueuePublishNowParams]
     ) -> QueueItem:
-        """Publish something now instead of later. An event tells when it is finished.
+        """Publish something now instead of later. Asynchronous: the result arrives as an event.
 
         Events: queuePublished.
 
         Arguments:
-            queue_id (needed)
+            queue_id (required)
         """
         return self._write("publishNow", params, options)
 
@@ -81,7 +81,7 @@ class QueueResource(Resource):
         """Move something to another time.
 
         Arguments:
-            queue_id (needed)
-            scheduled_at (needed)
+            queue_id (required)
+            scheduled_at (required)
         """
         return self._write("reschedule", params, options)

@@ -32,7 +32,7 @@ class ReleaseFormsResource(Resource):
         """Invite someone to sign a release form.
 
         Arguments:
-            name (needed)
+            name (required)
             email
         """
         return self._write("createInvite", params, options)
@@ -52,7 +52,7 @@ class ReleaseFormsResource(Resource):
     def list_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[ReleaseFormsListParams]
     ) -> Iterator[ReleaseForm]:
-        """All of what list lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list. Pages are fetched on demand."""
         return self._iterate("list", params, options, ("cursor", "nextCursor", "items"))
 
     def list_taggable(
@@ -70,7 +70,7 @@ class ReleaseFormsResource(Resource):
     def list_taggable_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[ReleaseFormsListTaggableParams]
     ) -> Iterator[User]:
-        """All of what list_taggable lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list_taggable. Pages are fetched on demand."""
         return self._iterate("listTaggable", params, options, ("cursor", "nextCursor", "items"))
 
     def tag_media(
@@ -79,7 +79,7 @@ class ReleaseFormsResource(Resource):
         """Say whose release forms belong to a medium; those named before are replaced.
 
         Arguments:
-            media_id (needed)
-            release_form_ids (needed)
+            media_id (required)
+            release_form_ids (required)
         """
         return self._write("tagMedia", params, options)

@@ -47,8 +47,8 @@ class SettingsResource(Resource):
         """Put a link on the profile.
 
         Arguments:
-            label (needed)
-            url (needed)
+            label (required)
+            url (required)
         """
         return self._write("addSocialLink", params, options)
 
@@ -58,7 +58,7 @@ class SettingsResource(Resource):
         """Find out whether the creator could take a username.
 
         Arguments:
-            username (needed)
+            username (required)
         """
         return self._read("checkUsername", params, options)
 
@@ -88,7 +88,7 @@ class SettingsResource(Resource):
         """Take a link off the profile. It cannot be undone.
 
         Arguments:
-            link_id (needed)
+            link_id (required)
         """
         return self._write("removeSocialLink", params, options)
 
@@ -98,7 +98,7 @@ class SettingsResource(Resource):
         """Sign a session out; this one too, if it is named. It cannot be undone.
 
         Arguments:
-            session_id (needed)
+            session_id (required)
         """
         return self._write("revokeSession", params, options)
 
@@ -110,7 +110,7 @@ class SettingsResource(Resource):
         Events: settingsChanged.
 
         Arguments:
-            countries (needed)
+            countries (required)
         """
         return self._write("setBlockedCountries", params, options)
 
@@ -122,7 +122,7 @@ class SettingsResource(Resource):
         Events: settingsChanged.
 
         Arguments:
-            price_cents (needed)
+            price_cents (required)
         """
         return self._write("setSubscriptionPrice", params, options)
 
@@ -134,7 +134,7 @@ class SettingsResource(Resource):
         Events: settingsChanged.
 
         Arguments:
-            enabled (needed)
+            enabled (required)
             text
             media_ids
             price_cents
@@ -162,7 +162,7 @@ class SettingsResource(Resource):
         """Change a link on the profile.
 
         Arguments:
-            link_id (needed)
+            link_id (required)
             label
             url
         """

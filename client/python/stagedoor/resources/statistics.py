@@ -45,8 +45,8 @@ class StatisticsResource(Resource):
         """List the countries that fans and money come from, the most money first.
 
         Arguments:
-            from_ (needed)
-            to (needed)
+            from_ (required)
+            to (required)
             limit
         """
         return self._read("countries", params, options)
@@ -57,8 +57,8 @@ class StatisticsResource(Resource):
         """Get some days at a glance.
 
         Arguments:
-            from_ (needed)
-            to (needed)
+            from_ (required)
+            to (required)
         """
         return self._read("overview", params, options)
 
@@ -69,8 +69,8 @@ class StatisticsResource(Resource):
         renewed.
 
         Arguments:
-            from_ (needed)
-            to (needed)
+            from_ (required)
+            to (required)
             by
             kind
         """
@@ -82,8 +82,8 @@ class StatisticsResource(Resource):
         """List the links or promotions by what the fans they brought paid in some days.
 
         Arguments:
-            from_ (needed)
-            to (needed)
+            from_ (required)
+            to (required)
             kind
             limit
         """
@@ -95,8 +95,8 @@ class StatisticsResource(Resource):
         """List the best messages to many by what they earned or sold in some days, or by their views so far.
 
         Arguments:
-            from_ (needed)
-            to (needed)
+            from_ (required)
+            to (required)
             by
             limit
         """
@@ -108,8 +108,8 @@ class StatisticsResource(Resource):
         """List the best posts by what they earned in some days, or by their views or likes so far.
 
         Arguments:
-            from_ (needed)
-            to (needed)
+            from_ (required)
+            to (required)
             by
             limit
         """
@@ -121,8 +121,8 @@ class StatisticsResource(Resource):
         """List the best stories of some days.
 
         Arguments:
-            from_ (needed)
-            to (needed)
+            from_ (required)
+            to (required)
             by
             limit
         """
@@ -134,8 +134,8 @@ class StatisticsResource(Resource):
         """List the best streams that began in some days.
 
         Arguments:
-            from_ (needed)
-            to (needed)
+            from_ (required)
+            to (required)
             by
             limit
         """
@@ -145,8 +145,8 @@ class StatisticsResource(Resource):
         """Chart who looked at the profile.
 
         Arguments:
-            from_ (needed)
-            to (needed)
+            from_ (required)
+            to (required)
             by
             audience
         """

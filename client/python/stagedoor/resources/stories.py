@@ -30,12 +30,12 @@ class StoriesResource(Resource):
     _resource = "stories"
 
     def create(self, *, options: RequestOptions | None = None, **params: Unpack[StoriesCreateParams]) -> Story:
-        """Publish a story. An event tells when it is finished.
+        """Publish a story. Asynchronous: the result arrives as an event.
 
         Events: storyPublished.
 
         Arguments:
-            media_id (needed)
+            media_id (required)
             text
             link_user_id
             question_text
@@ -47,7 +47,7 @@ class StoriesResource(Resource):
         """Delete a story. It cannot be undone.
 
         Arguments:
-            story_id (needed)
+            story_id (required)
         """
         return self._write("delete", params, options)
 
@@ -55,7 +55,7 @@ class StoriesResource(Resource):
         """Get one story.
 
         Arguments:
-            story_id (needed)
+            story_id (required)
         """
         return self._read("get", params, options)
 
@@ -65,7 +65,7 @@ class StoriesResource(Resource):
         """Tell how a story does.
 
         Arguments:
-            story_id (needed)
+            story_id (required)
         """
         return self._read("getStats", params, options)
 
@@ -87,7 +87,7 @@ class StoriesResource(Resource):
     def list_archive_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[StoriesListArchiveParams]
     ) -> Iterator[Story]:
-        """All of what list_archive lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list_archive. Pages are fetched on demand."""
         return self._iterate("listArchive", params, options, ("cursor", "nextCursor", "items"))
 
     def list_viewers(
@@ -96,7 +96,7 @@ class StoriesResource(Resource):
         """List who saw a story.
 
         Arguments:
-            story_id (needed)
+            story_id (required)
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -105,7 +105,7 @@ class StoriesResource(Resource):
     def list_viewers_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[StoriesListViewersParams]
     ) -> Iterator[StoryViewer]:
-        """All of what list_viewers lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list_viewers. Pages are fetched on demand."""
         return self._iterate("listViewers", params, options, ("cursor", "nextCursor", "items"))
 
     def mark_watched(
@@ -114,6 +114,6 @@ class StoriesResource(Resource):
         """Note that the creator has watched a story.
 
         Arguments:
-            story_id (needed)
+            story_id (required)
         """
         return self._write("markWatched", params, options)

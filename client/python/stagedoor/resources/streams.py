@@ -34,7 +34,7 @@ class StreamsResource(Resource):
         """Call off a stream that has not begun. It cannot be undone.
 
         Arguments:
-            stream_id (needed)
+            stream_id (required)
         """
         return self._write("cancel", params, options)
 
@@ -42,7 +42,7 @@ class StreamsResource(Resource):
         """Get one stream.
 
         Arguments:
-            stream_id (needed)
+            stream_id (required)
         """
         return self._read("get", params, options)
 
@@ -52,7 +52,7 @@ class StreamsResource(Resource):
         """Tell how a stream does.
 
         Arguments:
-            stream_id (needed)
+            stream_id (required)
         """
         return self._read("getStats", params, options)
 
@@ -69,7 +69,7 @@ class StreamsResource(Resource):
     def list_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[StreamsListParams]
     ) -> Iterator[Stream]:
-        """All of what list lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list. Pages are fetched on demand."""
         return self._iterate("list", params, options, ("cursor", "nextCursor", "items"))
 
     def list_comments(
@@ -78,7 +78,7 @@ class StreamsResource(Resource):
         """List the comments on a stream.
 
         Arguments:
-            stream_id (needed)
+            stream_id (required)
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -87,7 +87,7 @@ class StreamsResource(Resource):
     def list_comments_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[StreamsListCommentsParams]
     ) -> Iterator[Comment]:
-        """All of what list_comments lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list_comments. Pages are fetched on demand."""
         return self._iterate("listComments", params, options, ("cursor", "nextCursor", "items"))
 
     def schedule(self, *, options: RequestOptions | None = None, **params: Unpack[StreamsScheduleParams]) -> Stream:
@@ -96,8 +96,8 @@ class StreamsResource(Resource):
         Events: stream.
 
         Arguments:
-            title (needed)
-            starts_at (needed): A time that has passed means now.
+            title (required)
+            starts_at (required): A time that has passed means now.
             description
             audience
             list_ids
@@ -111,7 +111,7 @@ class StreamsResource(Resource):
         Events: streamStopped.
 
         Arguments:
-            stream_id (needed)
+            stream_id (required)
         """
         return self._write("stop", params, options)
 
@@ -121,7 +121,7 @@ class StreamsResource(Resource):
         Events: streamUpdated.
 
         Arguments:
-            stream_id (needed)
+            stream_id (required)
             title
             description
             starts_at

@@ -48,7 +48,7 @@ class TrackingLinksResource(Resource):
         """Make a tracking link.
 
         Arguments:
-            name (needed)
+            name (required)
             tags
         """
         return self._write("create", params, options)
@@ -59,7 +59,7 @@ class TrackingLinksResource(Resource):
         """Delete a tracking link; the fans it brought stay. It cannot be undone.
 
         Arguments:
-            link_id (needed)
+            link_id (required)
         """
         return self._write("delete", params, options)
 
@@ -67,7 +67,7 @@ class TrackingLinksResource(Resource):
         """Get one tracking link with what came of it.
 
         Arguments:
-            link_id (needed)
+            link_id (required)
         """
         return self._read("get", params, options)
 
@@ -77,7 +77,7 @@ class TrackingLinksResource(Resource):
         """Get what came of a tracking link, in all or in some days.
 
         Arguments:
-            link_id (needed)
+            link_id (required)
             from_
             to
         """
@@ -100,7 +100,7 @@ class TrackingLinksResource(Resource):
     def list_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[TrackingLinksListParams]
     ) -> Iterator[TrackingLink]:
-        """All of what list lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list. Pages are fetched on demand."""
         return self._iterate("list", params, options, ("cursor", "nextCursor", "items"))
 
     def list_spenders(
@@ -109,7 +109,7 @@ class TrackingLinksResource(Resource):
         """List the fans of a tracking link who paid, the one who paid most first.
 
         Arguments:
-            link_id (needed)
+            link_id (required)
             min_spend_cents
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
@@ -119,7 +119,7 @@ class TrackingLinksResource(Resource):
     def list_spenders_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[TrackingLinksListSpendersParams]
     ) -> Iterator[FanSpend]:
-        """All of what list_spenders lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list_spenders. Pages are fetched on demand."""
         return self._iterate("listSpenders", params, options, ("cursor", "nextCursor", "items"))
 
     def list_subscribers(
@@ -128,7 +128,7 @@ class TrackingLinksResource(Resource):
         """List the fans that a tracking link brought.
 
         Arguments:
-            link_id (needed)
+            link_id (required)
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -137,7 +137,7 @@ class TrackingLinksResource(Resource):
     def list_subscribers_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[TrackingLinksListSubscribersParams]
     ) -> Iterator[Fan]:
-        """All of what list_subscribers lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list_subscribers. Pages are fetched on demand."""
         return self._iterate("listSubscribers", params, options, ("cursor", "nextCursor", "items"))
 
     def share(
@@ -146,8 +146,8 @@ class TrackingLinksResource(Resource):
         """Let another user see how a tracking link does.
 
         Arguments:
-            link_id (needed)
-            user_id (needed)
+            link_id (required)
+            user_id (required)
         """
         return self._write("share", params, options)
 
@@ -157,8 +157,8 @@ class TrackingLinksResource(Resource):
         """No longer let another user see how a tracking link does. It cannot be undone.
 
         Arguments:
-            link_id (needed)
-            user_id (needed)
+            link_id (required)
+            user_id (required)
         """
         return self._write("unshare", params, options)
 
@@ -168,7 +168,7 @@ class TrackingLinksResource(Resource):
         """Change the name or the tags of a tracking link.
 
         Arguments:
-            link_id (needed)
+            link_id (required)
             name
             tags
         """

@@ -47,8 +47,8 @@ class TrialLinksResource(Resource):
         """Make a link that lets people in for some days without paying.
 
         Arguments:
-            name (needed)
-            duration_days (needed)
+            name (required)
+            duration_days (required)
             max_claims
             expires_at
             tags
@@ -61,7 +61,7 @@ class TrialLinksResource(Resource):
         """Delete a trial link; the fans it brought stay. It cannot be undone.
 
         Arguments:
-            link_id (needed)
+            link_id (required)
         """
         return self._write("delete", params, options)
 
@@ -69,7 +69,7 @@ class TrialLinksResource(Resource):
         """End a trial link now; those who claimed it keep their trial. It cannot be undone.
 
         Arguments:
-            link_id (needed)
+            link_id (required)
         """
         return self._write("end", params, options)
 
@@ -77,7 +77,7 @@ class TrialLinksResource(Resource):
         """Get one trial link with what came of it.
 
         Arguments:
-            link_id (needed)
+            link_id (required)
         """
         return self._read("get", params, options)
 
@@ -87,7 +87,7 @@ class TrialLinksResource(Resource):
         """Get what came of a trial link, in all or in some days.
 
         Arguments:
-            link_id (needed)
+            link_id (required)
             from_
             to
         """
@@ -106,7 +106,7 @@ class TrialLinksResource(Resource):
     def list_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[TrialLinksListParams]
     ) -> Iterator[TrialLink]:
-        """All of what list lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list. Pages are fetched on demand."""
         return self._iterate("list", params, options, ("cursor", "nextCursor", "items"))
 
     def list_spenders(
@@ -115,7 +115,7 @@ class TrialLinksResource(Resource):
         """List the fans of a trial link who paid, the one who paid most first.
 
         Arguments:
-            link_id (needed)
+            link_id (required)
             min_spend_cents
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
@@ -125,7 +125,7 @@ class TrialLinksResource(Resource):
     def list_spenders_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[TrialLinksListSpendersParams]
     ) -> Iterator[FanSpend]:
-        """All of what list_spenders lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list_spenders. Pages are fetched on demand."""
         return self._iterate("listSpenders", params, options, ("cursor", "nextCursor", "items"))
 
     def list_subscribers(
@@ -134,7 +134,7 @@ class TrialLinksResource(Resource):
         """List the fans that a trial link brought.
 
         Arguments:
-            link_id (needed)
+            link_id (required)
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -143,15 +143,15 @@ class TrialLinksResource(Resource):
     def list_subscribers_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[TrialLinksListSubscribersParams]
     ) -> Iterator[Fan]:
-        """All of what list_subscribers lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list_subscribers. Pages are fetched on demand."""
         return self._iterate("listSubscribers", params, options, ("cursor", "nextCursor", "items"))
 
     def share(self, *, options: RequestOptions | None = None, **params: Unpack[TrialLinksShareParams]) -> SharedResult:
         """Let another user see how a trial link does.
 
         Arguments:
-            link_id (needed)
-            user_id (needed)
+            link_id (required)
+            user_id (required)
         """
         return self._write("share", params, options)
 
@@ -161,8 +161,8 @@ class TrialLinksResource(Resource):
         """No longer let another user see how a trial link does. It cannot be undone.
 
         Arguments:
-            link_id (needed)
-            user_id (needed)
+            link_id (required)
+            user_id (required)
         """
         return self._write("unshare", params, options)
 
@@ -170,7 +170,7 @@ class TrialLinksResource(Resource):
         """Change the name or the tags of a trial link.
 
         Arguments:
-            link_id (needed)
+            link_id (required)
             name
             tags
         """

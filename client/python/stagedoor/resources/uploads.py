@@ -32,7 +32,7 @@ class UploadsResource(Resource):
         """Give up an upload. It cannot be undone.
 
         Arguments:
-            upload_id (needed)
+            upload_id (required)
         """
         return self._write("abort", params, options)
 
@@ -42,30 +42,30 @@ class UploadsResource(Resource):
         """Ask whether the vault already has a file.
 
         Arguments:
-            sha256 (needed): 64 hexadecimal digits
-            size (needed): in bytes
+            sha256 (required): 64 hexadecimal digits
+            size (required): in bytes
         """
         return self._read("check", params, options)
 
     def complete(self, *, options: RequestOptions | None = None, **params: Unpack[UploadsCompleteParams]) -> Upload:
-        """Hand over an upload whose parts have all arrived; an event tells what became of it. An event tells when it is
-        finished.
+        """Hand over an upload whose parts have all arrived; an event tells what became of it. Asynchronous: the result
+        arrives as an event.
 
         Events: mediaReady.
 
         Arguments:
-            upload_id (needed)
+            upload_id (required)
             parts
         """
         return self._write("complete", params, options)
 
     def from_url(self, *, options: RequestOptions | None = None, **params: Unpack[UploadsFromUrlParams]) -> Upload:
-        """Take a file from an address; an event tells what became of it. An event tells when it is finished.
+        """Take a file from an address; an event tells what became of it. Asynchronous: the result arrives as an event.
 
         Events: mediaReady.
 
         Arguments:
-            url (needed)
+            url (required)
             file_name
             mime_type
         """
@@ -75,7 +75,7 @@ class UploadsResource(Resource):
         """Get one upload.
 
         Arguments:
-            upload_id (needed)
+            upload_id (required)
         """
         return self._read("get", params, options)
 
@@ -85,8 +85,8 @@ class UploadsResource(Resource):
         """Get an address that takes one part by PUT, for an hour.
 
         Arguments:
-            upload_id (needed)
-            part_number (needed)
+            upload_id (required)
+            part_number (required)
         """
         return self._read("getPartUrl", params, options)
 
@@ -94,9 +94,9 @@ class UploadsResource(Resource):
         """Begin an upload in parts.
 
         Arguments:
-            file_name (needed)
-            size (needed): in bytes
-            mime_type (needed)
+            file_name (required)
+            size (required): in bytes
+            mime_type (required)
             sha256: 64 hexadecimal digits
         """
         return self._write("init", params, options)

@@ -39,7 +39,7 @@ class UsersResource(Resource):
         """Shut a user out, who then cannot write, tip or subscribe.
 
         Arguments:
-            user_id (needed)
+            user_id (required)
         """
         return self._write("block", params, options)
 
@@ -47,7 +47,7 @@ class UsersResource(Resource):
         """Follow another creator for a month, which then renews itself.
 
         Arguments:
-            user_id (needed)
+            user_id (required)
         """
         return self._write("follow", params, options)
 
@@ -55,7 +55,7 @@ class UsersResource(Resource):
         """Get one user.
 
         Arguments:
-            user_id (needed)
+            user_id (required)
         """
         return self._read("get", params, options)
 
@@ -65,7 +65,7 @@ class UsersResource(Resource):
         """Get the user who has a username.
 
         Arguments:
-            username (needed)
+            username (required)
         """
         return self._read("getByUsername", params, options)
 
@@ -73,7 +73,7 @@ class UsersResource(Resource):
         """Get several users at once; ids that do not exist are left out.
 
         Arguments:
-            user_ids (needed)
+            user_ids (required)
         """
         return self._read("list", params, options)
 
@@ -91,7 +91,7 @@ class UsersResource(Resource):
     def list_blocked_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[UsersListBlockedParams]
     ) -> Iterator[User]:
-        """All of what list_blocked lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list_blocked. Pages are fetched on demand."""
         return self._iterate("listBlocked", params, options, ("cursor", "nextCursor", "items"))
 
     def list_restricted(
@@ -108,15 +108,15 @@ class UsersResource(Resource):
     def list_restricted_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[UsersListRestrictedParams]
     ) -> Iterator[User]:
-        """All of what list_restricted lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list_restricted. Pages are fetched on demand."""
         return self._iterate("listRestricted", params, options, ("cursor", "nextCursor", "items"))
 
     def report(self, *, options: RequestOptions | None = None, **params: Unpack[UsersReportParams]) -> ReportedResult:
         """Report a user to the platform.
 
         Arguments:
-            user_id (needed)
-            reason (needed)
+            user_id (required)
+            reason (required)
             note
         """
         return self._write("report", params, options)
@@ -127,7 +127,7 @@ class UsersResource(Resource):
         """Let a user look, but neither write nor tip.
 
         Arguments:
-            user_id (needed)
+            user_id (required)
         """
         return self._write("restrict", params, options)
 
@@ -135,7 +135,7 @@ class UsersResource(Resource):
         """Find users by a part of their name.
 
         Arguments:
-            query (needed)
+            query (required)
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -144,14 +144,14 @@ class UsersResource(Resource):
     def search_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[UsersSearchParams]
     ) -> Iterator[User]:
-        """All of what search lists, page by page as it is needed."""
+        """Iterate over the items of all pages of search. Pages are fetched on demand."""
         return self._iterate("search", params, options, ("cursor", "nextCursor", "items"))
 
     def unblock(self, *, options: RequestOptions | None = None, **params: Unpack[UsersUnblockParams]) -> BlockedResult:
         """Let a user in again.
 
         Arguments:
-            user_id (needed)
+            user_id (required)
         """
         return self._write("unblock", params, options)
 
@@ -161,7 +161,7 @@ class UsersResource(Resource):
         """Stop following a creator, at once. It cannot be undone.
 
         Arguments:
-            user_id (needed)
+            user_id (required)
         """
         return self._write("unfollow", params, options)
 
@@ -171,6 +171,6 @@ class UsersResource(Resource):
         """Let a user write and tip again.
 
         Arguments:
-            user_id (needed)
+            user_id (required)
         """
         return self._write("unrestrict", params, options)

@@ -33,7 +33,7 @@ class VaultResource(Resource):
         """Delete media; posts and messages that show them go on without. It cannot be undone.
 
         Arguments:
-            media_ids (needed)
+            media_ids (required)
         """
         return self._write("delete", params, options)
 
@@ -41,7 +41,7 @@ class VaultResource(Resource):
         """Get one medium.
 
         Arguments:
-            media_id (needed)
+            media_id (required)
         """
         return self._read("get", params, options)
 
@@ -51,7 +51,7 @@ class VaultResource(Resource):
         """Get an address from which a medium can be downloaded for an hour.
 
         Arguments:
-            media_id (needed)
+            media_id (required)
             quality
         """
         return self._read("getDownloadUrl", params, options)
@@ -70,7 +70,7 @@ class VaultResource(Resource):
         return self._read("list", params, options)
 
     def list_all(self, *, options: RequestOptions | None = None, **params: Unpack[VaultListParams]) -> Iterator[Media]:
-        """All of what list lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list. Pages are fetched on demand."""
         return self._iterate("list", params, options, ("cursor", "nextCursor", "items"))
 
     def list_usage(
@@ -79,7 +79,7 @@ class VaultResource(Resource):
         """List where a medium is shown.
 
         Arguments:
-            media_id (needed)
+            media_id (required)
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -88,5 +88,5 @@ class VaultResource(Resource):
     def list_usage_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[VaultListUsageParams]
     ) -> Iterator[MediaUse]:
-        """All of what list_usage lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list_usage. Pages are fetched on demand."""
         return self._iterate("listUsage", params, options, ("cursor", "nextCursor", "items"))

@@ -44,8 +44,8 @@ class VaultFoldersResource(Resource):
         """Put media into a folder.
 
         Arguments:
-            folder_id (needed)
-            media_ids (needed)
+            folder_id (required)
+            media_ids (required)
         """
         return self._write("addMedia", params, options)
 
@@ -55,7 +55,7 @@ class VaultFoldersResource(Resource):
         """Make a folder.
 
         Arguments:
-            name (needed)
+            name (required)
         """
         return self._write("create", params, options)
 
@@ -65,7 +65,7 @@ class VaultFoldersResource(Resource):
         """Delete a folder; the media stay. It cannot be undone.
 
         Arguments:
-            folder_id (needed)
+            folder_id (required)
         """
         return self._write("delete", params, options)
 
@@ -73,7 +73,7 @@ class VaultFoldersResource(Resource):
         """Get one folder.
 
         Arguments:
-            folder_id (needed)
+            folder_id (required)
         """
         return self._read("get", params, options)
 
@@ -92,7 +92,7 @@ class VaultFoldersResource(Resource):
     def list_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[VaultFoldersListParams]
     ) -> Iterator[VaultFolder]:
-        """All of what list lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list. Pages are fetched on demand."""
         return self._iterate("list", params, options, ("cursor", "nextCursor", "items"))
 
     def list_media(
@@ -101,7 +101,7 @@ class VaultFoldersResource(Resource):
         """List the media in a folder.
 
         Arguments:
-            folder_id (needed)
+            folder_id (required)
             type
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
@@ -111,7 +111,7 @@ class VaultFoldersResource(Resource):
     def list_media_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[VaultFoldersListMediaParams]
     ) -> Iterator[Media]:
-        """All of what list_media lists, page by page as it is needed."""
+        """Iterate over the items of all pages of list_media. Pages are fetched on demand."""
         return self._iterate("listMedia", params, options, ("cursor", "nextCursor", "items"))
 
     def remove_media(
@@ -120,8 +120,8 @@ class VaultFoldersResource(Resource):
         """Take media out of a folder; they stay in the vault. It cannot be undone.
 
         Arguments:
-            folder_id (needed)
-            media_ids (needed)
+            folder_id (required)
+            media_ids (required)
         """
         return self._write("removeMedia", params, options)
 
@@ -131,7 +131,7 @@ class VaultFoldersResource(Resource):
         """Give a folder another name.
 
         Arguments:
-            folder_id (needed)
-            name (needed)
+            folder_id (required)
+            name (required)
         """
         return self._write("rename", params, options)

@@ -32,7 +32,7 @@ import { UsersResource } from "./resources/users.js";
 import { VaultResource } from "./resources/vault.js";
 import { VaultFoldersResource } from "./resources/vaultFolders.js";
 
-/** The platform's methods, on one account. */
+/** The platform's methods on one account. */
 export class AccountResources {
   /** Multi-month subscription bundles. */
   readonly bundles: BundlesResource;

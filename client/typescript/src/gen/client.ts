@@ -18,33 +18,33 @@ import { WebhooksGroup } from "./groups/webhooks.js";
 
 /** The operations of the API itself. */
 export class ApiGroups {
-  /** The creators' accounts that are connected. */
+  /** Manages connected accounts. */
   readonly accounts: AccountsGroup;
-  /** Who did what in the organisation. */
+  /** Lists who did what in the organisation. */
   readonly audit: AuditGroup;
-  /** Ways to connect a creator's account, and how far they have come. */
+  /** Connects creators' accounts and follows connect attempts. */
   readonly connect: ConnectGroup;
-  /** What happened on accounts and in the organisation, in pages. */
+  /** Lists events of accounts and of the organisation. */
   readonly events: EventsGroup;
-  /** The organisation's API keys. */
+  /** Manages API keys. */
   readonly keys: KeysGroup;
-  /** The requests that were made, and what goes wrong. */
+  /** Lists API requests and their errors. */
   readonly logs: LogsGroup;
-  /** The organisation and the key in use. */
+  /** Reads and updates the organisation, and describes the key in use. */
   readonly me: MeGroup;
-  /** What each problem means. */
+  /** Explains problem codes. */
   readonly problems: ProblemsGroup;
-  /** Make things happen on the sandbox. */
+  /** Controls the sandbox platform. */
   readonly sandbox: SandboxGroup;
-  /** What can be called. */
+  /** Lists the methods of the platform. */
   readonly sdk: SdkGroup;
-  /** Whether the service is well. */
+  /** Reports the status of the service. */
   readonly status: StatusGroup;
-  /** The people of the organisation, and their browsers. */
+  /** Manages members, invitations and browser sessions. */
   readonly team: TeamGroup;
-  /** Limits, and what is used of them. */
+  /** Reports limits and usage. */
   readonly usage: UsageGroup;
-  /** Where events are sent, and how that goes. */
+  /** Manages webhooks and their deliveries. */
   readonly webhooks: WebhooksGroup;
 
   constructor(transport: Transport) {

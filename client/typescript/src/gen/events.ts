@@ -21,7 +21,7 @@ import type {
   User,
 } from "./types.js";
 
-/** What is in the event account.challenge_required. */
+/** The data of the event account.challenge_required. */
 export interface AccountChallengeRequiredData {
   attemptId: string;
   state: string;
@@ -31,7 +31,7 @@ export interface AccountChallengeRequiredData {
   expires_at: string | null;
 }
 
-/** What is in the event account.connected. */
+/** The data of the event account.connected. */
 export interface AccountConnectedData {
   from:
     | "connecting"
@@ -60,7 +60,7 @@ export interface AccountConnectedData {
   kind: string;
 }
 
-/** What is in the event account.degraded. */
+/** The data of the event account.degraded. */
 export interface AccountDegradedData {
   from:
     | "connecting"
@@ -87,7 +87,7 @@ export interface AccountDegradedData {
   sinceSec: number;
 }
 
-/** What is in the event account.disconnected. */
+/** The data of the event account.disconnected. */
 export interface AccountDisconnectedData {
   from:
     | "connecting"
@@ -118,7 +118,7 @@ export interface AccountDisconnectedData {
   purgedAt: string;
 }
 
-/** What is in the event account.paused. */
+/** The data of the event account.paused. */
 export interface AccountPausedData {
   from:
     | "connecting"
@@ -146,7 +146,7 @@ export interface AccountPausedData {
   by: EventActor;
 }
 
-/** What is in the event account.reauthenticating. */
+/** The data of the event account.reauthenticating. */
 export interface AccountReauthenticatingData {
   from:
     | "connecting"
@@ -173,7 +173,7 @@ export interface AccountReauthenticatingData {
   attemptId: string | null;
 }
 
-/** What is in the event account.reconnect_required. */
+/** The data of the event account.reconnect_required. */
 export interface AccountReconnectRequiredData {
   from:
     | "connecting"
@@ -200,7 +200,7 @@ export interface AccountReconnectRequiredData {
   connectUrl: string | null;
 }
 
-/** What is in the event account.reconnected. */
+/** The data of the event account.reconnected. */
 export interface AccountReconnectedData {
   from:
     | "connecting"
@@ -229,7 +229,7 @@ export interface AccountReconnectedData {
   downForSec: number;
 }
 
-/** What is in the event account.recovered. */
+/** The data of the event account.recovered. */
 export interface AccountRecoveredData {
   from:
     | "connecting"
@@ -256,7 +256,7 @@ export interface AccountRecoveredData {
   sinceSec: number;
 }
 
-/** What is in the event account.restricted. */
+/** The data of the event account.restricted. */
 export interface AccountRestrictedData {
   from:
     | "connecting"
@@ -284,7 +284,7 @@ export interface AccountRestrictedData {
   upstreamMessage?: string | null;
 }
 
-/** What is in the event account.resumed. */
+/** The data of the event account.resumed. */
 export interface AccountResumedData {
   from:
     | "connecting"
@@ -312,7 +312,7 @@ export interface AccountResumedData {
   by: EventActor;
 }
 
-/** What is in the event account.session_expiring. */
+/** The data of the event account.session_expiring. */
 export interface AccountSessionExpiringData {
   from:
     | "connecting"
@@ -340,7 +340,7 @@ export interface AccountSessionExpiringData {
   daysLeft: number;
 }
 
-/** What is in the event account.updated. */
+/** The data of the event account.updated. */
 export interface AccountUpdatedData {
   from:
     | "connecting"
@@ -367,24 +367,24 @@ export interface AccountUpdatedData {
   changes: string[];
 }
 
-/** What is in the event autoRenewChanged. */
+/** The data of the event autoRenewChanged. */
 export interface AutoRenewChangedData {
   user: User;
   autoRenew: boolean;
 }
 
-/** What is in the event chargeback. */
+/** The data of the event chargeback. */
 export interface ChargebackData {
   chargeback: Chargeback;
 }
 
-/** What is in the event chatRead. */
+/** The data of the event chatRead. */
 export interface ChatReadData {
   chatId: string | null;
   all: boolean;
 }
 
-/** What is in the event connect.session_finished. */
+/** The data of the event connect.session_finished. */
 export interface ConnectSessionFinishedData {
   sessionId: string;
   status: "success" | "exited" | "expired";
@@ -400,7 +400,7 @@ export interface EventActor {
   label?: string;
 }
 
-/** What is in the event key.created. */
+/** The data of the event key.created. */
 export interface KeyCreatedData {
   id: string;
   label: string;
@@ -409,7 +409,7 @@ export interface KeyCreatedData {
   by: EventActor;
 }
 
-/** What is in the event key.revoked. */
+/** The data of the event key.revoked. */
 export interface KeyRevokedData {
   id: string;
   label: string;
@@ -418,21 +418,21 @@ export interface KeyRevokedData {
   by: EventActor;
 }
 
-/** What is in the event linkClicked. */
+/** The data of the event linkClicked. */
 export interface LinkClickedData {
   linkId: string;
   kind: string;
   clicks: number;
 }
 
-/** What is in the event listUpdated. */
+/** The data of the event listUpdated. */
 export interface ListUpdatedData {
   list: List;
   added: number | null;
   removed: number | null;
 }
 
-/** What is in the event listener.gap. */
+/** The data of the event listener.gap. */
 export interface ListenerGapData {
   fromSeq: number | null;
   toSeq: number | null;
@@ -441,54 +441,54 @@ export interface ListenerGapData {
   backfilled: boolean;
 }
 
-/** What is in the event massMessageSent. */
+/** The data of the event massMessageSent. */
 export interface MassMessageSentData {
   massMessage: MassMessage;
 }
 
-/** What is in the event mediaFailed. */
+/** The data of the event mediaFailed. */
 export interface MediaFailedData {
   media: Media;
   uploadId: string | null;
   error: string | null;
 }
 
-/** What is in the event mediaReady. */
+/** The data of the event mediaReady. */
 export interface MediaReadyData {
   media: Media;
   uploadId: string | null;
   error: string | null;
 }
 
-/** What is in the event mention. */
+/** The data of the event mention. */
 export interface MentionData {
   by: User;
   kind: string;
   refId: string;
 }
 
-/** What is in the event message. */
+/** The data of the event message. */
 export interface MessageData {
   message: Message;
   chatId: string;
   fromUser: User;
 }
 
-/** What is in the event messageDeleted. */
+/** The data of the event messageDeleted. */
 export interface MessageDeletedData {
   chatId: string;
   messageId: string;
   by: string;
 }
 
-/** What is in the event messageLiked. */
+/** The data of the event messageLiked. */
 export interface MessageLikedData {
   chatId: string;
   messageId: string;
   user: User;
 }
 
-/** What is in the event messagePurchased. */
+/** The data of the event messagePurchased. */
 export interface MessagePurchasedData {
   chatId: string;
   messageId: string;
@@ -498,94 +498,94 @@ export interface MessagePurchasedData {
   transactionId: string;
 }
 
-/** What is in the event messageRead. */
+/** The data of the event messageRead. */
 export interface MessageReadData {
   chatId: string;
   messageId: string;
   readAt: string;
 }
 
-/** What is in the event messageSent. */
+/** The data of the event messageSent. */
 export interface MessageSentData {
   message: Message;
   chatId: string;
   origin: "api" | "native" | "mass" | "welcome" | (string & {});
 }
 
-/** What is in the event messageUnliked. */
+/** The data of the event messageUnliked. */
 export interface MessageUnlikedData {
   chatId: string;
   messageId: string;
   user: User;
 }
 
-/** What is in the event notification. */
+/** The data of the event notification. */
 export interface NotificationData {
   notification: Notification;
 }
 
-/** What is in the event online. */
+/** The data of the event online. */
 export interface OnlineData {
   userId: string;
   online: boolean;
   lastSeenAt: string | null;
 }
 
-/** What is in the event payoutFailed. */
+/** The data of the event payoutFailed. */
 export interface PayoutFailedData {
   payout: PayoutRequest;
   reason: string | null;
 }
 
-/** What is in the event payoutPaid. */
+/** The data of the event payoutPaid. */
 export interface PayoutPaidData {
   payout: PayoutRequest;
   reason: string | null;
 }
 
-/** What is in the event payoutRequested. */
+/** The data of the event payoutRequested. */
 export interface PayoutRequestedData {
   payout: PayoutRequest;
   reason: string | null;
 }
 
-/** What is in the event postCommented. */
+/** The data of the event postCommented. */
 export interface PostCommentedData {
   postId: string;
   comment: Comment;
 }
 
-/** What is in the event postDeleted. */
+/** The data of the event postDeleted. */
 export interface PostDeletedData {
   postId: string;
   changes: string[] | null;
 }
 
-/** What is in the event postExpired. */
+/** The data of the event postExpired. */
 export interface PostExpiredData {
   postId: string;
   changes: string[] | null;
 }
 
-/** What is in the event postFundraisingUpdated. */
+/** The data of the event postFundraisingUpdated. */
 export interface PostFundraisingUpdatedData {
   postId: string;
   targetCents: number;
   progressCents: number;
 }
 
-/** What is in the event postLiked. */
+/** The data of the event postLiked. */
 export interface PostLikedData {
   postId: string;
   user: User;
 }
 
-/** What is in the event postPublished. */
+/** The data of the event postPublished. */
 export interface PostPublishedData {
   post: Post;
 }
 
-/** What is in the event postPurchased. */
+/** The data of the event postPurchased. */
 export interface PostPurchasedData {
   postId: string;
   user: User;
@@ -594,30 +594,30 @@ export interface PostPurchasedData {
   transactionId: string;
 }
 
-/** What is in the event postUpdated. */
+/** The data of the event postUpdated. */
 export interface PostUpdatedData {
   postId: string;
   changes: ("text" | "media" | "priceCents" | "labels" | "scheduledAt" | "isArchived" | "isPinned" | (string & {}))[] | null;
 }
 
-/** What is in the event profileUpdated. */
+/** The data of the event profileUpdated. */
 export interface ProfileUpdatedData {
   changes: ("name" | "bio" | "location" | "websiteUrl" | "avatar" | "cover" | (string & {}))[];
 }
 
-/** What is in the event queueFailed. */
+/** The data of the event queueFailed. */
 export interface QueueFailedData {
   item: QueueItem;
   error: string | null;
 }
 
-/** What is in the event queuePublished. */
+/** The data of the event queuePublished. */
 export interface QueuePublishedData {
   item: QueueItem;
   error: string | null;
 }
 
-/** What is in the event resubscribed. */
+/** The data of the event resubscribed. */
 export interface ResubscribedData {
   user: User;
   priceCents: number;
@@ -625,7 +625,7 @@ export interface ResubscribedData {
   expiresAt: string | null;
 }
 
-/** What is in the event sdk.catalog_changed. */
+/** The data of the event sdk.catalog_changed. */
 export interface SdkCatalogChangedData {
   version: string;
   added: string[];
@@ -633,60 +633,60 @@ export interface SdkCatalogChangedData {
   changed: string[];
 }
 
-/** What is in the event settingsChanged. */
+/** The data of the event settingsChanged. */
 export interface SettingsChangedData {
   changes: ("displayName" | "bio" | "location" | "websiteUrl" | "subscriptionPrice" | "welcomeMessage" | "blockedCountries" | (string & {}))[];
 }
 
-/** What is in the event storyExpired. */
+/** The data of the event storyExpired. */
 export interface StoryExpiredData {
   storyId: string;
 }
 
-/** What is in the event storyPublished. */
+/** The data of the event storyPublished. */
 export interface StoryPublishedData {
   story: Story;
 }
 
-/** What is in the event storyViewed. */
+/** The data of the event storyViewed. */
 export interface StoryViewedData {
   storyId: string;
   views: number;
 }
 
-/** What is in the event streamComment. */
+/** The data of the event streamComment. */
 export interface StreamCommentData {
   streamId: string;
   comment: Comment;
 }
 
-/** What is in the event stream. */
+/** The data of the event stream. */
 export interface StreamData {
   stream: Stream;
 }
 
-/** What is in the event streamLiked. */
+/** The data of the event streamLiked. */
 export interface StreamLikedData {
   streamId: string;
   likes: number;
 }
 
-/** What is in the event streamStarted. */
+/** The data of the event streamStarted. */
 export interface StreamStartedData {
   stream: Stream;
 }
 
-/** What is in the event streamStopped. */
+/** The data of the event streamStopped. */
 export interface StreamStoppedData {
   stream: Stream;
 }
 
-/** What is in the event streamUpdated. */
+/** The data of the event streamUpdated. */
 export interface StreamUpdatedData {
   stream: Stream;
 }
 
-/** What is in the event streamViewers. */
+/** The data of the event streamViewers. */
 export interface StreamViewersData {
   streamId: string;
   viewers: number;
@@ -694,7 +694,7 @@ export interface StreamViewersData {
   left: User | null;
 }
 
-/** What is in the event subscribed. */
+/** The data of the event subscribed. */
 export interface SubscribedData {
   user: User;
   priceCents: number;
@@ -704,20 +704,20 @@ export interface SubscribedData {
   source: SubscribedDataSource;
 }
 
-/** By which way a fan came. */
+/** Where a fan came from. */
 export interface SubscribedDataSource {
   kind: string;
   linkId: string | null;
 }
 
-/** What is in the event subscriptionExpired. */
+/** The data of the event subscriptionExpired. */
 export interface SubscriptionExpiredData {
   user: User;
   expiredAt: string;
   totalSpentCents: number;
 }
 
-/** What is in the event subscriptionRenewed. */
+/** The data of the event subscriptionRenewed. */
 export interface SubscriptionRenewedData {
   user: User;
   priceCents: number;
@@ -725,13 +725,13 @@ export interface SubscriptionRenewedData {
   renewals: number;
 }
 
-/** What is in the event test. */
+/** The data of the event test. */
 export interface TestData {
   message: string;
   requestId: string;
 }
 
-/** What is in the event tips. */
+/** The data of the event tips. */
 export interface TipsData {
   id: string;
   user: User;
@@ -747,19 +747,19 @@ export interface TipsDataTarget {
   id: string;
 }
 
-/** What is in the event toast. */
+/** The data of the event toast. */
 export interface ToastData {
   id: string;
   title: string;
   text: string;
 }
 
-/** What is in the event transaction. */
+/** The data of the event transaction. */
 export interface TransactionData {
   transaction: Transaction;
 }
 
-/** What is in the event trialClaimed. */
+/** The data of the event trialClaimed. */
 export interface TrialClaimedData {
   user: User;
   linkId: string | null;
@@ -768,19 +768,19 @@ export interface TrialClaimedData {
   expiresAt: string;
 }
 
-/** What is in the event typing. */
+/** The data of the event typing. */
 export interface TypingData {
   chatId: string;
   userId: string;
 }
 
-/** What is in the event unknown. */
+/** The data of the event unknown. */
 export interface UnknownData {
   name: string;
   raw: unknown;
 }
 
-/** What is in the event usage.threshold. */
+/** The data of the event usage.threshold. */
 export interface UsageThresholdData {
   metric: string;
   percent: number;
@@ -788,21 +788,21 @@ export interface UsageThresholdData {
   used: number;
 }
 
-/** What is in the event webhook.disabled. */
+/** The data of the event webhook.disabled. */
 export interface WebhookDisabledData {
   url: string;
   reason: string;
   failingSinceSec: number;
 }
 
-/** What is in the event webhook.recovered. */
+/** The data of the event webhook.recovered. */
 export interface WebhookRecoveredData {
   url: string;
   reason: string;
   failingSinceSec: number;
 }
 
-/** What each kind of event holds. */
+/** The data of each kind of event. */
 export interface EventData {
   /** A list of people was changed. */
   listUpdated: ListUpdatedData;
@@ -818,7 +818,7 @@ export interface EventData {
   subscriptionExpired: SubscriptionExpiredData;
   /** A fan switched renewal on or off. */
   autoRenewChanged: AutoRenewChangedData;
-  /** A fan came online or left. It is not stored: only who listens hears of it. */
+  /** A fan came online or left. Not stored: only clients that are listening receive it. */
   online: OnlineData;
   /** A fan wrote a message. */
   message: MessageData;
@@ -836,11 +836,11 @@ export interface EventData {
   messagePurchased: MessagePurchasedData;
   /** The creator read a chat, or all of them. */
   chatRead: ChatReadData;
-  /** A fan is typing. It is not stored: only who listens hears of it. */
+  /** A fan is typing. Not stored: only clients that are listening receive it. */
   typing: TypingData;
   /** A message to many was sent. */
   massMessageSent: MassMessageSentData;
-  /** Numbers of what is unread have changed. It is not stored: only who listens hears of it. */
+  /** Numbers of what is unread have changed. Not stored: only clients that are listening receive it. */
   counts: Counts;
   /** A fan gave a tip. */
   tips: TipsData;
@@ -866,7 +866,7 @@ export interface EventData {
   storyPublished: StoryPublishedData;
   /** A story reached its end. */
   storyExpired: StoryExpiredData;
-  /** A story was seen more often. It is not stored: only who listens hears of it. */
+  /** A story was seen more often. Not stored: only clients that are listening receive it. */
   storyViewed: StoryViewedData;
   /** A live stream was announced or scheduled. */
   stream: StreamData;
@@ -878,9 +878,9 @@ export interface EventData {
   streamUpdated: StreamUpdatedData;
   /** Somebody commented on a live stream. */
   streamComment: StreamCommentData;
-  /** Viewers joined or left a live stream. It is not stored: only who listens hears of it. */
+  /** Viewers joined or left a live stream. Not stored: only clients that are listening receive it. */
   streamViewers: StreamViewersData;
-  /** A live stream was liked more often. It is not stored: only who listens hears of it. */
+  /** A live stream was liked more often. Not stored: only clients that are listening receive it. */
   streamLiked: StreamLikedData;
   /** Something scheduled was published. */
   queuePublished: QueuePublishedData;
@@ -902,13 +902,13 @@ export interface EventData {
   payoutFailed: PayoutFailedData;
   /** Somebody claimed a free trial. */
   trialClaimed: TrialClaimedData;
-  /** A tracking or trial link was followed. It is not stored: only who listens hears of it. */
+  /** A tracking or trial link was followed. Not stored: only clients that are listening receive it. */
   linkClicked: LinkClickedData;
   /** The platform shows the creator something that has no event of its own. */
   notification: NotificationData;
   /** Settings of the account were changed. */
   settingsChanged: SettingsChangedData;
-  /** The platform shows the creator a short notice. It is not stored: only who listens hears of it. */
+  /** The platform shows the creator a short notice. Not stored: only clients that are listening receive it. */
   toast: ToastData;
   /** A frame of the platform's that has no mapping. */
   unknown: UnknownData;
@@ -965,7 +965,7 @@ export interface EventData {
 /** A kind of event. */
 export type EventKind = keyof EventData;
 
-/** Kinds that concern the organisation; the others concern an account. */
+/** Kinds that concern the organisation. All others concern an account. */
 export type OrgEventKind =
   | "connect.attempt_updated"
   | "connect.attempt_completed"
@@ -975,17 +975,17 @@ export type OrgEventKind =
   | "usage.threshold"
   | "sdk.catalog_changed";
 
-/** What all events have, of whatever kind: also those that came after this version of the library. */
+/** An event of any kind, including kinds that are newer than this version of the library. */
 export interface AnyEvent {
-  /** The same wherever and however often the event is seen. */
+  /** Identifies the event. It is the same in streams, webhooks and replays. */
   id: string;
-  /** Its kind. */
+  /** The kind of event. */
   event: string;
   /** Null for an event of the organisation itself. */
   accountId: string | null;
-  /** When it was stored. */
+  /** When the event was stored. */
   ts: string;
-  /** What happened, by kind. */
+  /** What happened. Its type depends on the kind. */
   data: unknown;
   meta: EventMeta;
 }
@@ -998,12 +998,12 @@ export interface EventOf<Kind extends EventKind> extends AnyEvent {
 }
 
 /**
- * An event. Its `event` says which, and with it what is in `data`.
- * New kinds may come that are not listed here: leave alone what you do not know.
+ * An event. Comparing `event` with a kind narrows the type of `data`.
+ * A newer server may send kinds that are not listed here: ignore unknown kinds.
  */
 export type StagedoorEvent = { [Kind in EventKind]: EventOf<Kind> }[EventKind];
 
-/** All kinds that this version of the library knows. */
+/** All kinds of events that this version of the library knows. */
 export const eventKinds: readonly EventKind[] = [
   "listUpdated",
   "profileUpdated",
@@ -1087,7 +1087,7 @@ export const eventKinds: readonly EventKind[] = [
 
 const known = new Set<string>(eventKinds);
 
-/** Whether this version of the library knows an event's kind. */
+/** Reports whether this version of the library knows an event's kind. */
 export function isKnownEvent(event: AnyEvent): event is StagedoorEvent {
   return known.has(event.event);
 }

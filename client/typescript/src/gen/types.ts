@@ -2,12 +2,12 @@
 
 import type { StagedoorEvent } from "./events.js";
 
-/** Says what became of it. */
+/** The confirmation of a call. */
 export interface AbortedResult {
   aborted: boolean;
 }
 
-/** A creator's account that is connected. */
+/** A connected creator account. */
 export interface Account {
   avatarUrl: string | null;
   createdAt: string;
@@ -41,7 +41,7 @@ export interface Account {
   username: string;
 }
 
-/** The limits of every account, unless it has its own. */
+/** The limits of an account that has none of its own. */
 export interface AccountDefaults {
   readPerMinute: number;
   /** When the full limits of every account are available again at the latest, in Unix seconds. */
@@ -49,13 +49,13 @@ export interface AccountDefaults {
   writePerMinute: number;
 }
 
-/** Says that an account was disconnected. */
+/** The result of disconnecting an account. */
 export interface AccountDisconnected {
   deleted: boolean;
   id: string;
 }
 
-/** A page of a list: Account. */
+/** A page of Account items. */
 export interface AccountPage {
   /** In the order in which they were first connected, unless order is set. */
   accounts: ListedAccount[];
@@ -68,7 +68,7 @@ export interface AccountPage {
   nextCursor: string | null;
 }
 
-/** How many accounts there are. */
+/** The number of accounts and its limit. */
 export interface AccountUsage {
   /** The number of accounts in each state. States without accounts are omitted. */
   byState: Record<string, number>;
@@ -77,12 +77,12 @@ export interface AccountUsage {
   limit: number;
 }
 
-/** How an account's webhook is doing. */
+/** The health of an account's webhook. */
 export interface AccountWebhook {
   state: "healthy" | "failing" | "paused" | "disabled";
 }
 
-/** What is left of an account's limits. */
+/** The remaining limits of an account. */
 export interface AccountWindows {
   /** Read calls per minute. */
   read: UsageWindow;
@@ -148,7 +148,7 @@ export interface Attempt {
   verification_page_url: string | null;
 }
 
-/** Why an attempt failed. */
+/** The reason why an attempt failed. */
 export interface AttemptFailure {
   code: string;
   message: string;
@@ -158,27 +158,27 @@ export interface AttemptFailure {
   upstream_message: string | null;
 }
 
-/** A page of a list: Attempt. */
+/** A page of Attempt items. */
 export interface AttemptPage {
   attempts: Attempt[];
   nextCursor: string | null;
 }
 
-/** How many attempts to connect there were. */
+/** The number of connect attempts. */
 export interface AttemptUsage {
   failed: number;
   started: number;
   succeeded: number;
 }
 
-/** Who did something. */
+/** The person or key that did something. */
 export interface AuditActor {
   id: string;
   kind: "key" | "operator" | "system" | "creator" | "member";
   label: string;
 }
 
-/** Something that was done in the organisation. */
+/** An action in the organisation. */
 export interface AuditEntry {
   action: string;
   actor: AuditActor;
@@ -195,7 +195,7 @@ export interface AuditEntry {
   target: string;
 }
 
-/** A page of a list: Audit. */
+/** A page of Audit items. */
 export interface AuditPage {
   /** Newest first. */
   entries: AuditEntry[];
@@ -203,7 +203,7 @@ export interface AuditPage {
   nextCursor: string | null;
 }
 
-/** Money that the creator has on the platform. */
+/** The creator's money on the platform. */
 export interface Balance {
   availableCents: number;
   pendingCents: number;
@@ -211,7 +211,7 @@ export interface Balance {
   minPayoutCents: number;
 }
 
-/** What the operators of the service have to say to everybody. */
+/** A message from the operators of the service to all customers. */
 export interface Banner {
   level: "info" | "warning" | "critical";
   text: string;
@@ -219,12 +219,12 @@ export interface Banner {
   url: string | null;
 }
 
-/** Says what became of it. */
+/** The confirmation of a call. */
 export interface BlockedResult {
   blocked: boolean;
 }
 
-/** Who is signed in. */
+/** The person who is signed in. */
 export interface BrowserPerson {
   email: string;
   /** operator for an operator of the service, whose reason is in the audit log. */
@@ -245,19 +245,19 @@ export interface BrowserSession {
   userAgent: string;
 }
 
-/** Says that a browser was signed out. */
+/** The result of signing a browser out. */
 export interface BrowserSessionEnded {
   ended: boolean;
   id: string;
 }
 
-/** Browsers that are signed in. */
+/** The browsers that are signed in. */
 export interface BrowserSessionList {
   /** Newest first. */
   sessions: BrowserSession[];
 }
 
-/** A subscription of several months at a discount. */
+/** A subscription for several months at a discount. */
 export interface Bundle {
   id: string;
   months: number;
@@ -265,14 +265,14 @@ export interface Bundle {
   priceCents: number;
 }
 
-/** A page of a list: Bundle. */
+/** A page of Bundle items. */
 export interface BundlePage {
   items: Bundle[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** How many calls were made. */
+/** The number of calls. */
 export interface CallUsage {
   failed: number;
   /** Calls refused by a limit. They do not count towards any limit. */
@@ -285,12 +285,12 @@ export interface CallUsage {
   write: number;
 }
 
-/** Says what became of it. */
+/** The confirmation of a call. */
 export interface CanceledResult {
   canceled: boolean;
 }
 
-/** A payment that was taken back. */
+/** A payment that was charged back. */
 export interface Chargeback {
   id: string;
   transactionId: string;
@@ -299,7 +299,7 @@ export interface Chargeback {
   createdAt: string;
 }
 
-/** A page of a list: Chargeback. */
+/** A page of Chargeback items. */
 export interface ChargebackPage {
   items: Chargeback[];
   nextCursor: string | null;
@@ -320,14 +320,14 @@ export interface Chat {
   updatedAt: string;
 }
 
-/** A page of a list: Chat. */
+/** A page of Chat items. */
 export interface ChatPage {
   items: Chat[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** How many chats were marked as read. */
+/** The number of chats that were marked as read. */
 export interface ChatsMarkAllReadResult {
   count: number;
 }
@@ -346,14 +346,14 @@ export interface Comment {
   createdAt: string;
 }
 
-/** A page of a list: Comment. */
+/** A page of Comment items. */
 export interface CommentPage {
   items: Comment[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** A way to connect an account. */
+/** A method to connect an account. */
 export interface ConnectFlow {
   enabled: boolean;
   fields: ConnectFlowField[];
@@ -362,7 +362,7 @@ export interface ConnectFlow {
   proxy_countries: string[];
 }
 
-/** Something that a way to connect asks for. */
+/** An input of a connect method. */
 export interface ConnectFlowField {
   id: string;
   max_length?: number;
@@ -371,12 +371,12 @@ export interface ConnectFlowField {
   type: "email" | "password" | "text" | "cookie" | "header" | "boolean";
 }
 
-/** Ways to connect an account. */
+/** The methods to connect an account. */
 export interface ConnectFlowList {
   flows: ConnectFlow[];
 }
 
-/** How far creators come when they connect. */
+/** The number of creators who reached each step of connecting. */
 export interface ConnectFunnel {
   /** The same by connect method: credentials, mobile_app, cookie, curl. */
   byMethod: Record<string, ConnectFunnelMethod>;
@@ -400,7 +400,7 @@ export interface ConnectFunnel {
   until: string;
 }
 
-/** The same for one way to connect. */
+/** The funnel of one connect method. */
 export interface ConnectFunnelMethod {
   challenge: number;
   connected: number;
@@ -408,7 +408,7 @@ export interface ConnectFunnelMethod {
   failed: number;
 }
 
-/** How the pages look that creators see. */
+/** The appearance of the pages on which creators connect. */
 export interface ConnectPage {
   /** Origins that may embed pages of attempts, and of sessions without allowed_origins. */
   allowed_origins: string[];
@@ -423,7 +423,7 @@ export interface ConnectPage {
   scheme: "system" | "light" | "dark";
 }
 
-/** A link by which a creator connects on a page of ours. */
+/** A link to a hosted page on which a creator connects. */
 export interface ConnectSession {
   account_id: string | null;
   /** The ids of the creator's attempts. */
@@ -446,7 +446,7 @@ export interface ConnectSession {
   url: string | null;
 }
 
-/** A page of a list: ConnectSession. */
+/** A page of ConnectSession items. */
 export interface ConnectSessionPage {
   /** Null on the last page. */
   nextCursor: string | null;
@@ -454,7 +454,7 @@ export interface ConnectSessionPage {
   sessions: ConnectSession[];
 }
 
-/** Visitors and fans of one country. */
+/** The visitors and fans from one country. */
 export interface CountryStats {
   country: string;
   /** at the end of the days */
@@ -464,7 +464,7 @@ export interface CountryStats {
   netCents: number;
 }
 
-/** Unread counters. */
+/** The unread counters. */
 export interface Counts {
   chats: number;
   priorityChats: number;
@@ -473,7 +473,7 @@ export interface Counts {
   queue: number;
 }
 
-/** An attempt to connect, with what was found in the command. */
+/** A connect attempt, with what was found in the cURL command. */
 export interface CurlAttempt {
   /** The account. Null until the state is completed_success. */
   account_id: string | null;
@@ -533,7 +533,7 @@ export interface CurlAttempt {
   verification_page_url: string | null;
 }
 
-/** What was found in a copied command. */
+/** The session that was found in a cURL command. */
 export interface CurlExtract {
   /** Names of the cookies that will be used. */
   cookies: string[];
@@ -543,12 +543,12 @@ export interface CurlExtract {
   missing: string[];
 }
 
-/** Says what became of it. */
+/** The confirmation of a call. */
 export interface DeletedResult {
   deleted: boolean;
 }
 
-/** One try to deliver an event to a webhook. */
+/** An attempt to deliver an event to a webhook. */
 export interface Delivery {
   accountId: string;
   /** When the attempt ended. */
@@ -576,7 +576,7 @@ export interface Delivery {
   status: number;
 }
 
-/** A page of a list: Delivery. */
+/** A page of Delivery items. */
 export interface DeliveryPage {
   /** Newest first. */
   deliveries: Delivery[];
@@ -600,7 +600,7 @@ export interface Draft {
   createdAt: string;
 }
 
-/** How drafts are published by themselves. */
+/** The settings that publish drafts automatically. */
 export interface DraftAutomation {
   kind: string;
   enabled: boolean;
@@ -609,21 +609,21 @@ export interface DraftAutomation {
   nextAt: string | null;
 }
 
-/** A page of a list: Draft. */
+/** A page of Draft items. */
 export interface DraftPage {
   items: Draft[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** How much of what was paid was taken back. */
+/** The share of payments that were charged back. */
 export interface EarningsGetChargebackRatioResult {
   ratio: number;
   count: number;
   total: number;
 }
 
-/** Requests that went wrong in the same way. */
+/** Failed requests with the same error code and method. */
 export interface ErrorGroup {
   /** The number of affected accounts. */
   accounts: number;
@@ -644,13 +644,13 @@ export interface ErrorGroup {
   status: number;
 }
 
-/** What goes wrong, by kind. */
+/** Failed requests, grouped by error. */
 export interface ErrorGroupList {
   /** Most frequent first. */
   errors: ErrorGroup[];
 }
 
-/** Where an event stands, and whose it is. */
+/** The position and origin of an event. */
 export interface EventMeta {
   class: "durable" | "ephemeral";
   /** The account's id on the platform. */
@@ -668,7 +668,7 @@ export interface EventMeta {
   upstreamAt: string | null;
 }
 
-/** A page of a list: Event. */
+/** A page of Event items. */
 export interface EventPage {
   /** Oldest first. */
   events: StagedoorEvent[];
@@ -686,7 +686,7 @@ export interface EventToken {
   token: string;
 }
 
-/** How many events there were. */
+/** The number of events. */
 export interface EventUsage {
   /** Deliveries that receivers accepted. */
   delivered: number;
@@ -698,14 +698,14 @@ export interface EventUsage {
   streamed: number;
 }
 
-/** How often attempts failed for a reason. */
+/** The number of attempts that failed for one reason. */
 export interface FailureCount {
   count: number;
   /** The failure code, as in attempts. */
   reason: string;
 }
 
-/** Somebody who subscribes, or did. */
+/** A current or former subscriber. */
 export interface Fan {
   user: User;
   status: "active" | "expired" | (string & {});
@@ -721,20 +721,20 @@ export interface Fan {
   source: FanSource;
 }
 
-/** A page of a list: Fan. */
+/** A page of Fan items. */
 export interface FanPage {
   items: Fan[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** By which way a fan came. */
+/** Where a fan came from. */
 export interface FanSource {
   kind: string;
   linkId: string | null;
 }
 
-/** What a fan has paid. */
+/** The amounts that a fan has paid. */
 export interface FanSpend {
   user: User;
   totalCents: number;
@@ -747,14 +747,14 @@ export interface FanSpend {
   to: string;
 }
 
-/** A page of a list: FanSpend. */
+/** A page of FanSpend items. */
 export interface FanSpendPage {
   items: FanSpend[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** The note, which is gone. */
+/** The result of deleting the note on a fan. */
 export interface FansClearNoteResult {
   note: null;
 }
@@ -765,7 +765,7 @@ export interface FansGetNoteResult {
   updatedAt: string | null;
 }
 
-/** What the creator calls a fan. */
+/** The creator's own name for a fan. */
 export interface FansSetCustomNameResult {
   customName: string;
 }
@@ -785,26 +785,26 @@ export interface Following {
   priceCents: number;
 }
 
-/** A page of a list: Following. */
+/** A page of Following items. */
 export interface FollowingPage {
   items: Following[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** Says what became of it. */
+/** The confirmation of a call. */
 export interface FollowingResult {
   following: boolean;
 }
 
-/** What a fundraising post collects. */
+/** The goal and progress of a fundraising post. */
 export interface Fundraising {
   title: string | null;
   targetCents: number;
   progressCents: number;
 }
 
-/** A GIF that messages and comments can have. */
+/** A GIF for messages and comments. */
 export interface Gif {
   id: string;
   title: string;
@@ -814,19 +814,19 @@ export interface Gif {
   height: number;
 }
 
-/** A page of a list: Gif. */
+/** A page of Gif items. */
 export interface GifPage {
   items: Gif[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** Says what became of it. */
+/** The confirmation of a call. */
 export interface HiddenResult {
   hidden: boolean;
 }
 
-/** A collection of stories that is kept. */
+/** A saved collection of stories. */
 export interface Highlight {
   id: string;
   title: string;
@@ -835,14 +835,14 @@ export interface Highlight {
   createdAt: string;
 }
 
-/** A page of a list: Highlight. */
+/** A page of Highlight items. */
 export interface HighlightPage {
   items: Highlight[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** The organisation, the key in use, and what they may. */
+/** The organisation and the key in use, with their permissions and limits. */
 export interface Identity {
   /** The calling key. For a member, the hidden key of the browser session, which GET /v1/me/keys does not list. */
   key: IdentityKey;
@@ -887,7 +887,7 @@ export interface IdentityOrg {
   plan: string;
 }
 
-/** An invitation to the organisation that is open. */
+/** An open invitation to the organisation. */
 export interface Invitation {
   createdAt: string;
   email: string;
@@ -898,14 +898,14 @@ export interface Invitation {
   role: "owner" | "admin" | "developer" | "support";
 }
 
-/** An invitation that was sent. */
+/** The result of inviting a member. */
 export interface InvitationSent {
   invitation: Invitation;
   /** The link to send. It is shown only once, works once, and only for the invited address. */
   url: string;
 }
 
-/** Says that an invitation was withdrawn. */
+/** The result of withdrawing an invitation. */
 export interface InvitationWithdrawn {
   id: string;
   withdrawn: boolean;
@@ -938,7 +938,7 @@ export interface KeyList {
   keys: Key[];
 }
 
-/** Says that a key was revoked. */
+/** The result of revoking a key. */
 export interface KeyRevoked {
   id: string;
   revoked: boolean;
@@ -952,19 +952,19 @@ export interface Label {
   createdAt: string;
 }
 
-/** A page of a list: Label. */
+/** A page of Label items. */
 export interface LabelPage {
   items: Label[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** Says what became of it. */
+/** The confirmation of a call. */
 export interface LikedResult {
   liked: boolean;
 }
 
-/** What the plan allows. */
+/** The limits of the plan. */
 export interface Limits {
   accountReadPerMinute: number;
   accountWritePerMinute: number;
@@ -984,7 +984,7 @@ export interface Limits {
   uploadMaxBytes: number;
 }
 
-/** How a link is doing. */
+/** The statistics of a link. */
 export interface LinkStats {
   linkId: string;
   kind: string;
@@ -998,7 +998,7 @@ export interface LinkStats {
   to: string | null;
 }
 
-/** A page of a list: LinkStats. */
+/** A page of LinkStats items. */
 export interface LinkStatsPage {
   items: LinkStats[];
   nextCursor: string | null;
@@ -1015,14 +1015,14 @@ export interface List {
   canEdit: boolean;
 }
 
-/** A page of a list: List. */
+/** A page of List items. */
 export interface ListPage {
   items: List[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** An account as it stands in the list. */
+/** An account in a list. */
 export interface ListedAccount {
   /** Only with activity: the same by hour, the current hour last. */
   activity?: number[];
@@ -1062,7 +1062,7 @@ export interface ListedAccount {
   webhook: AccountWebhook | null;
 }
 
-/** A webhook as it stands in the list. */
+/** A webhook in a list. */
 export interface ListedWebhook {
   accountId: string;
   createdAt: string;
@@ -1090,35 +1090,35 @@ export interface ListedWebhook {
   url: string;
 }
 
-/** How the connection is doing that hears of an account's events. */
+/** The state of the connection that receives an account's events. */
 export interface Listener {
   lastEventAt: string | null;
   since: string | null;
   state: "off" | "connecting" | "up" | "down";
 }
 
-/** How many users were put on a list. */
+/** The number of users that were added to a list. */
 export interface ListsAddUsersResult {
   added: number;
   skipped: string[];
 }
 
-/** How many users were taken off a list. */
+/** The number of users that were removed from a list. */
 export interface ListsClearResult {
   removed: number;
 }
 
-/** How many users were taken off a list. */
+/** The number of users that were removed from a list. */
 export interface ListsRemoveUsersResult {
   removed: number;
 }
 
-/** The lists that a user is on. */
+/** The lists that contain a user. */
 export interface ListsSetForUserResult {
   listIds: string[];
 }
 
-/** A request that was made. */
+/** An API request. */
 export interface Log {
   /** Null if the request concerned none. */
   accountId: string | null;
@@ -1156,7 +1156,7 @@ export interface Log {
   upstreamMs: number | null;
 }
 
-/** A field of a request that a problem pointed at. */
+/** An invalid field of a request. */
 export interface LogField {
   /** A stable word for the error. */
   code: string;
@@ -1164,7 +1164,7 @@ export interface LogField {
   pointer: string;
 }
 
-/** A page of a list: Log. */
+/** A page of Log items. */
 export interface LogPage {
   /** Newest first. */
   logs: Log[];
@@ -1172,7 +1172,7 @@ export interface LogPage {
   nextCursor: string | null;
 }
 
-/** A message to many. */
+/** A message to many recipients. */
 export interface MassMessage {
   id: string;
   state: "scheduled" | "sending" | "sent" | "canceled" | (string & {});
@@ -1190,14 +1190,14 @@ export interface MassMessage {
   createdAt: string;
 }
 
-/** A page of a list: MassMessage. */
+/** A page of MassMessage items. */
 export interface MassMessagePage {
   items: MassMessage[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** How a message to many did. */
+/** The statistics of a mass message. */
 export interface MassMessageStats {
   massMessageId: string;
   text: string;
@@ -1210,14 +1210,14 @@ export interface MassMessageStats {
   sentAt: string | null;
 }
 
-/** A page of a list: MassMessageStats. */
+/** A page of MassMessageStats items. */
 export interface MassMessageStatsPage {
   items: MassMessageStats[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** How many would get the message. */
+/** The number of recipients of a mass message. */
 export interface MassMessagesEstimateResult {
   recipients: number;
 }
@@ -1248,24 +1248,24 @@ export interface MeGetCapabilitiesResult {
   capabilities: string[];
 }
 
-/** Where the creator stands among all. */
+/** The creator's rank among all creators. */
 export interface MeGetRankingResult {
   topPercentage: number;
 }
 
-/** Since when the creator is on the platform. */
+/** The date since which the creator is on the platform. */
 export interface MeGetStartDateResult {
   startedAt: string;
 }
 
-/** The ways in which the platform asks the creator for a code. */
+/** The ways in which the platform can ask the creator for a code. */
 export interface MeTwoFactor {
   sms: boolean;
   app: boolean;
   face: boolean;
 }
 
-/** A picture, film or sound. */
+/** A picture, video or audio file. */
 export interface Media {
   id: string;
   type: "photo" | "video" | "audio" | "gif" | (string & {});
@@ -1279,28 +1279,28 @@ export interface Media {
   createdAt: string;
 }
 
-/** A page of a list: Media. */
+/** A page of Media items. */
 export interface MediaPage {
   items: Media[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** Where a medium is used. */
+/** A place where a media file is used. */
 export interface MediaUse {
   kind: "post" | "message" | "massMessage" | "story" | "draft" | (string & {});
   refId: string;
   usedAt: string;
 }
 
-/** A page of a list: MediaUse. */
+/** A page of MediaUse items. */
 export interface MediaUsePage {
   items: MediaUse[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** A person of the organisation. */
+/** A member of the organisation. */
 export interface Member {
   email: string;
   id: string;
@@ -1313,7 +1313,7 @@ export interface Member {
   you: boolean;
 }
 
-/** Says that a member was removed. */
+/** The result of removing a member. */
 export interface MemberRemoved {
   id: string;
   removed: boolean;
@@ -1342,14 +1342,14 @@ export interface Message {
   unsendableUntil: string | null;
 }
 
-/** A page of a list: Message. */
+/** A page of Message items. */
 export interface MessagePage {
   items: Message[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** All methods of the platform. */
+/** All SDK methods. */
 export interface MethodCatalog {
   /** Changes with any change of the catalogue. */
   hash: string;
@@ -1362,7 +1362,7 @@ export interface MethodCatalog {
   version: string;
 }
 
-/** A method of the platform. */
+/** An SDK method. */
 export interface MethodInfo {
   access: "read" | "write";
   /** JSON Schema 2020-12 of the arguments. */
@@ -1397,7 +1397,7 @@ export interface MethodInfo {
   timeoutMs: number;
 }
 
-/** A new key. Its secret is shown this once. */
+/** A new key. Its secret is shown only once. */
 export interface MintedKey {
   /** The accounts that the key may use. Absent if it may use all. */
   accountIds?: string[];
@@ -1414,12 +1414,12 @@ export interface MintedKey {
   scopes: string[];
 }
 
-/** Says what became of it. */
+/** The confirmation of a call. */
 export interface MutedResult {
   muted: boolean;
 }
 
-/** A notification of the platform. */
+/** A notification from the platform. */
 export interface Notification {
   id: string;
   type: string;
@@ -1431,14 +1431,14 @@ export interface Notification {
   createdAt: string;
 }
 
-/** A page of a list: Notification. */
+/** A page of Notification items. */
 export interface NotificationPage {
   items: Notification[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** What the platform tells the creator of. */
+/** The creator's notification settings on the platform. */
 export interface NotificationPreferences {
   tips: boolean;
   subscriptions: boolean;
@@ -1452,22 +1452,22 @@ export interface NotificationPreferences {
   push: boolean;
 }
 
-/** How many notifications were marked as read. */
+/** The number of notifications that were marked as read. */
 export interface NotificationsMarkAllReadResult {
   read: number;
 }
 
-/** How many notifications were marked as read. */
+/** The number of notifications that were marked as read. */
 export interface NotificationsMarkReadResult {
   read: number;
 }
 
-/** Says what became of it. */
+/** The confirmation of a call. */
 export interface OkResult {
   ok: boolean;
 }
 
-/** A page of a list: OrgEvent. */
+/** A page of OrgEvent items. */
 export interface OrgEventPage {
   /** Oldest first; with latest, newest first. */
   events: StagedoorEvent[];
@@ -1480,7 +1480,7 @@ export interface OrgEventPage {
   nextCursor: string | null;
 }
 
-/** A way in which the creator is paid. */
+/** A method by which the creator is paid. */
 export interface PayoutMethod {
   id: string;
   kind: string;
@@ -1489,7 +1489,7 @@ export interface PayoutMethod {
   isDefault: boolean;
 }
 
-/** A page of a list: PayoutMethod. */
+/** A page of PayoutMethod items. */
 export interface PayoutMethodPage {
   items: PayoutMethod[];
   nextCursor: string | null;
@@ -1506,14 +1506,14 @@ export interface PayoutRequest {
   paidAt: string | null;
 }
 
-/** A page of a list: PayoutRequest. */
+/** A page of PayoutRequest items. */
 export interface PayoutRequestPage {
   items: PayoutRequest[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** When payouts are made by themselves. */
+/** The schedule of automatic payouts. */
 export interface PayoutSchedule {
   frequency: string;
   nextPayoutAt: string | null;
@@ -1521,14 +1521,14 @@ export interface PayoutSchedule {
   method: string;
 }
 
-/** Whether a payout can be asked for, and why not. */
+/** Whether the creator can request a payout, and why not. */
 export interface PayoutsGetEligibilityResult {
   eligible: boolean;
   minCents: number;
   reasons: string[];
 }
 
-/** Somebody whom one can sign in as on the sandbox. */
+/** A sandbox login with a fixed behaviour. */
 export interface Persona {
   /** What the persona does. */
   effect: string;
@@ -1542,7 +1542,7 @@ export interface Persona {
   persona: string;
 }
 
-/** Whom one can sign in as on the sandbox, and the codes that work. */
+/** The sandbox logins and the codes that work. */
 export interface PersonaList {
   /** Codes with an effect for every login. */
   codes: SandboxCode[];
@@ -1556,7 +1556,7 @@ export interface PersonaList {
   personas: Persona[];
 }
 
-/** Says what became of it. */
+/** The confirmation of a call. */
 export interface PinnedResult {
   pinned: boolean;
 }
@@ -1573,7 +1573,7 @@ export interface PlatformSession {
   isCurrent: boolean;
 }
 
-/** A page of a list: PlatformSession. */
+/** A page of PlatformSession items. */
 export interface PlatformSessionPage {
   items: PlatformSession[];
   nextCursor: string | null;
@@ -1589,7 +1589,7 @@ export interface Poll {
   endsAt: string | null;
 }
 
-/** An answer of a poll. */
+/** An option of a poll. */
 export interface PollOption {
   id: string;
   text: string;
@@ -1618,7 +1618,7 @@ export interface Post {
   createdAt: string;
 }
 
-/** A day on which there are posts. */
+/** A day with posts. */
 export interface PostDay {
   date: string;
   purchases: number;
@@ -1627,20 +1627,20 @@ export interface PostDay {
   netCents: number;
 }
 
-/** A category that a post is in. */
+/** A category of a post. */
 export interface PostLabel {
   id: string;
   name: string;
 }
 
-/** A page of a list: Post. */
+/** A page of Post items. */
 export interface PostPage {
   items: Post[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** How a post is doing. */
+/** The statistics of a post. */
 export interface PostStats {
   postId: string;
   text: string;
@@ -1657,14 +1657,14 @@ export interface PostStats {
   days: PostDay[];
 }
 
-/** A page of a list: PostStats. */
+/** A page of PostStats items. */
 export interface PostStatsPage {
   items: PostStats[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** A discount for some time. */
+/** A discount for a limited time. */
 export interface Promotion {
   id: string;
   audience: string;
@@ -1679,14 +1679,14 @@ export interface Promotion {
   state: "active" | "ended" | (string & {});
 }
 
-/** A page of a list: Promotion. */
+/** A page of Promotion items. */
 export interface PromotionPage {
   items: Promotion[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** Something that a fan has paid for. */
+/** Something that a fan has bought. */
 export interface Purchase {
   user: User;
   kind: string;
@@ -1695,7 +1695,7 @@ export interface Purchase {
   purchasedAt: string;
 }
 
-/** A page of a list: Purchase. */
+/** A page of Purchase items. */
 export interface PurchasePage {
   items: Purchase[];
   nextCursor: string | null;
@@ -1708,7 +1708,7 @@ export interface PurgeReceipt {
   receipt: unknown;
 }
 
-/** Something that is scheduled. */
+/** A scheduled item. */
 export interface QueueItem {
   id: string;
   kind: "post" | "message" | "stream" | "story" | (string & {});
@@ -1717,14 +1717,14 @@ export interface QueueItem {
   state: string;
 }
 
-/** A page of a list: QueueItem. */
+/** A page of QueueItem items. */
 export interface QueueItemPage {
   items: QueueItem[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** What is left of the limits. */
+/** The remaining rate limits. */
 export interface RateLimits {
   /** The limits of the account in accountId. */
   account?: AccountWindows;
@@ -1738,12 +1738,12 @@ export interface RateLimits {
   orgMonth: UsageWindow;
 }
 
-/** Says what became of it. */
+/** The confirmation of a call. */
 export interface ReadResult {
   read: boolean;
 }
 
-/** A creator who came by this one. */
+/** A creator who was referred by this one. */
 export interface Referral {
   id: string;
   transactionId: string;
@@ -1753,14 +1753,14 @@ export interface Referral {
   createdAt: string;
 }
 
-/** A page of a list: Referral. */
+/** A page of Referral items. */
 export interface ReferralPage {
   items: Referral[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** A region by which traffic leaves. */
+/** A region from which traffic leaves. */
 export interface Region {
   /** The time that the last connection through the region took to open, in milliseconds; null if unknown. */
   latencyMs: number | null;
@@ -1768,7 +1768,7 @@ export interface Region {
   region: string;
 }
 
-/** The consent of somebody who appears in media. */
+/** The consent of a person who appears in media. */
 export interface ReleaseForm {
   id: string;
   name: string;
@@ -1779,25 +1779,25 @@ export interface ReleaseForm {
   expiresAt: string | null;
 }
 
-/** A page of a list: ReleaseForm. */
+/** A page of ReleaseForm items. */
 export interface ReleaseFormPage {
   items: ReleaseForm[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** A link by which somebody gives consent. */
+/** A link by which a person gives consent. */
 export interface ReleaseFormsCreateInviteResult {
   url: string;
   expiresAt: string;
 }
 
-/** Says what became of it. */
+/** The confirmation of a call. */
 export interface RemovedResult {
   removed: boolean;
 }
 
-/** A range of events that is sent again. */
+/** A range of events that is resent. */
 export interface Replay {
   /** The first event of the range, before the filter. */
   from: string;
@@ -1807,59 +1807,59 @@ export interface Replay {
   to: string;
 }
 
-/** Says what became of it. */
+/** The confirmation of a call. */
 export interface ReportedResult {
   reported: boolean;
 }
 
-/** Says what became of it. */
+/** The confirmation of a call. */
 export interface RestrictedResult {
   restricted: boolean;
 }
 
-/** Says what became of it. */
+/** The confirmation of a call. */
 export interface RevokedResult {
   revoked: boolean;
 }
 
-/** Says that it will happen. */
+/** The confirmation that the sandbox accepted the request. */
 export interface SandboxAccepted {
   accepted: boolean;
 }
 
-/** A code, and what it does on the sandbox. */
+/** A code and its effect on the sandbox. */
 export interface SandboxCode {
   code: string;
   effect: string;
 }
 
-/** Trouble that is made on the sandbox. */
+/** A fault that was injected on the sandbox. */
 export interface SandboxFault {
   accepted: boolean;
   /** When the fault ends at the latest; null if it lasts until it was applied. */
   until: string | null;
 }
 
-/** Says that the trouble is over. */
+/** The result of clearing faults on the sandbox. */
 export interface SandboxFaultsCleared {
   /** The number of faults that were active. */
   cleared: number;
 }
 
-/** Events that are made at a rate. */
+/** A generator of sandbox events. */
 export interface SandboxGenerator {
   perSecond: number;
   running: boolean;
   until: string;
 }
 
-/** Says whether something ran. */
+/** The result of stopping a generator. */
 export interface SandboxGeneratorStopped {
   /** Whether a generator was running. */
   stopped: boolean;
 }
 
-/** A session as a browser would have it, to connect by cookies. */
+/** A browser session on the sandbox, to connect with cookies. */
 export interface SandboxSession {
   /** For POST /v1/connect/cookie, with userAgent and headers. */
   cookie: string;
@@ -1869,7 +1869,7 @@ export interface SandboxSession {
   userAgent: string;
 }
 
-/** Numbers over time. */
+/** A series of numbers over time. */
 export interface Series {
   /** cents, subscribers or visitors */
   unit: string;
@@ -1877,13 +1877,13 @@ export interface Series {
   total: number;
 }
 
-/** One of them. */
+/** A point of a series. */
 export interface SeriesPoint {
   at: string;
   value: number;
 }
 
-/** Whether the service is well. */
+/** The status of the service. */
 export interface ServiceStatus {
   /** A message from the operators; null if there is none. */
   banner: Banner | null;
@@ -1910,27 +1910,27 @@ export interface Settings {
   payoutFrequency: string;
 }
 
-/** Whether a name is free. */
+/** Whether a user name is available. */
 export interface SettingsCheckUsernameResult {
   available: boolean;
 }
 
-/** Countries that do not see the creator. */
+/** The countries in which the creator is hidden. */
 export interface SettingsGetBlockedCountriesResult {
   countries: string[];
 }
 
-/** Countries that do not see the creator. */
+/** The countries in which the creator is hidden. */
 export interface SettingsSetBlockedCountriesResult {
   countries: string[];
 }
 
-/** Says what became of it. */
+/** The confirmation of a call. */
 export interface SharedResult {
   shared: boolean;
 }
 
-/** What became of a signature that was checked. */
+/** The result of checking a signature. */
 export interface SignatureCheck {
   /** The account whose webhook was compared; null if unknown. */
   accountId: string | null;
@@ -1955,14 +1955,14 @@ export interface SignatureCheck {
     | "base64";
 }
 
-/** What was looked at. */
+/** A detail of a signature check. */
 export interface SignatureDetail {
   /** For example trailing_newline, reserialized, charset, truncated or no_prefix. More codes may be added. */
   code: string;
   message: string;
 }
 
-/** A link to the creator elsewhere. */
+/** A link to the creator on another site. */
 export interface SocialLink {
   id: string;
   label: string;
@@ -1970,14 +1970,14 @@ export interface SocialLink {
   createdAt: string;
 }
 
-/** A page of a list: SocialLink. */
+/** A page of SocialLink items. */
 export interface SocialLinkPage {
   items: SocialLink[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** What was earned between two days. */
+/** The earnings between two days. */
 export interface Statement {
   from: string;
   to: string;
@@ -1994,7 +1994,7 @@ export interface Statement {
   chargebacksCents: number;
 }
 
-/** What was earned in one way. */
+/** The earnings from one source. */
 export interface StatementLine {
   type: string;
   count: number;
@@ -2003,12 +2003,12 @@ export interface StatementLine {
   netCents: number;
 }
 
-/** Visitors and fans by country. */
+/** The visitors and fans by country. */
 export interface StatisticsCountriesResult {
   items: CountryStats[];
 }
 
-/** The most important numbers. */
+/** The most important statistics. */
 export interface StatsOverview {
   from: string;
   to: string;
@@ -2030,12 +2030,12 @@ export interface StatsOverview {
   streams: number;
 }
 
-/** Says what became of it. */
+/** The confirmation of a call. */
 export interface StoppedResult {
   stopped: boolean;
 }
 
-/** A story, which ends after 24 hours. */
+/** A story, which expires after 24 hours. */
 export interface Story {
   id: string;
   media: Media[];
@@ -2047,14 +2047,14 @@ export interface Story {
   expiresAt: string;
 }
 
-/** A page of a list: Story. */
+/** A page of Story items. */
 export interface StoryPage {
   items: Story[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** How a story is doing. */
+/** The statistics of a story. */
 export interface StoryStats {
   storyId: string;
   views: number;
@@ -2065,21 +2065,21 @@ export interface StoryStats {
   createdAt: string;
 }
 
-/** A page of a list: StoryStats. */
+/** A page of StoryStats items. */
 export interface StoryStatsPage {
   items: StoryStats[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** Somebody who has seen a story. */
+/** A viewer of a story. */
 export interface StoryViewer {
   user: User;
   viewedAt: string;
   isLiked: boolean;
 }
 
-/** A page of a list: StoryViewer. */
+/** A page of StoryViewer items. */
 export interface StoryViewerPage {
   items: StoryViewer[];
   nextCursor: string | null;
@@ -2100,14 +2100,14 @@ export interface Stream {
   tipGoalCents: number | null;
 }
 
-/** A page of a list: Stream. */
+/** A page of Stream items. */
 export interface StreamPage {
   items: Stream[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** How a live stream did. */
+/** The statistics of a live stream. */
 export interface StreamStats {
   streamId: string;
   title: string;
@@ -2122,14 +2122,14 @@ export interface StreamStats {
   startsAt: string;
 }
 
-/** A page of a list: StreamStats. */
+/** A page of StreamStats items. */
 export interface StreamStatsPage {
   items: StreamStats[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** A time for which a fan subscribed. */
+/** A period for which a fan subscribed. */
 export interface SubscriptionPeriod {
   startedAt: string;
   endedAt: string | null;
@@ -2138,14 +2138,14 @@ export interface SubscriptionPeriod {
   months: number;
 }
 
-/** A page of a list: SubscriptionPeriod. */
+/** A page of SubscriptionPeriod items. */
 export interface SubscriptionPeriodPage {
   items: SubscriptionPeriod[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** Whether the creator's tax papers are in order. */
+/** The state of the creator's tax documents. */
 export interface TaxStatus {
   status: string;
   form: string;
@@ -2154,7 +2154,7 @@ export interface TaxStatus {
   submittedAt: string | null;
 }
 
-/** The people of the organisation. */
+/** The members of the organisation. */
 export interface Team {
   /** Invitations that can still be accepted. */
   invitations: Invitation[];
@@ -2162,7 +2162,7 @@ export interface Team {
   members: Member[];
 }
 
-/** A link that tells who came by it. */
+/** A link that counts its visitors. */
 export interface TrackingLink {
   id: string;
   name: string;
@@ -2176,14 +2176,14 @@ export interface TrackingLink {
   endedAt: string | null;
 }
 
-/** A page of a list: TrackingLink. */
+/** A page of TrackingLink items. */
 export interface TrackingLinkPage {
   items: TrackingLink[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** Money that was earned. */
+/** A transaction of the creator's earnings. */
 export interface Transaction {
   id: string;
   type: string;
@@ -2197,7 +2197,7 @@ export interface Transaction {
   createdAt: string;
 }
 
-/** A page of a list: Transaction. */
+/** A page of Transaction items. */
 export interface TransactionPage {
   items: Transaction[];
   nextCursor: string | null;
@@ -2222,19 +2222,19 @@ export interface TrialLink {
   expiresAt: string | null;
 }
 
-/** A page of a list: TrialLink. */
+/** A page of TrialLink items. */
 export interface TrialLinkPage {
   items: TrialLink[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** Says what became of it. */
+/** The confirmation of a call. */
 export interface UnsentResult {
   unsent: boolean;
 }
 
-/** A file on its way to the platform. */
+/** A file that is being uploaded to the platform. */
 export interface Upload {
   id: string;
   state: "open" | "uploading" | "processing" | "ready" | "failed" | "aborted" | (string & {});
@@ -2244,40 +2244,40 @@ export interface Upload {
   error: string | null;
 }
 
-/** A part of it that has arrived. */
+/** A part of an upload that has arrived. */
 export interface UploadPart {
   number: number;
   size: number;
   etag: string;
 }
 
-/** A part that was sent. */
+/** An uploaded part. */
 export interface UploadedPart {
   /** The platform's tag of the part, an argument of uploads.complete. */
   etag: string;
   number: number;
 }
 
-/** Whether the platform has a file already. */
+/** Whether the platform already has a file. */
 export interface UploadsCheckResult {
   exists: boolean;
   mediaId: string | null;
 }
 
-/** Where a part is sent to. */
+/** The URL to upload a part to. */
 export interface UploadsGetPartUrlResult {
   url: string;
   headers: Record<string, unknown>;
   expiresAt: string;
 }
 
-/** Limits, and what is used of them. */
+/** The limits and their usage. */
 export interface Usage {
   rateLimits: RateLimits;
   usage: UsagePeriod;
 }
 
-/** Numbers of a time. */
+/** The usage figures of a period. */
 export interface UsageFigures {
   /** All calls: the sum of succeeded, limited, clientErrors and failed. */
   calls: number;
@@ -2306,7 +2306,7 @@ export interface UsageFigures {
   succeeded: number;
 }
 
-/** What was used this month. */
+/** The usage of this month. */
 export interface UsagePeriod {
   /** Accounts that are currently connected. */
   accounts: AccountUsage;
@@ -2323,7 +2323,7 @@ export interface UsagePeriod {
   periodStart: string;
 }
 
-/** Numbers of an hour or a day. */
+/** The usage of an hour or a day. */
 export interface UsagePoint {
   /** The start of the point. */
   at: string;
@@ -2397,14 +2397,14 @@ export interface User {
   listIds: string[];
 }
 
-/** A page of a list: User. */
+/** A page of User items. */
 export interface UserPage {
   items: User[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** The media that were deleted. */
+/** The media that was deleted. */
 export interface VaultDeleteResult {
   deleted: string[];
 }
@@ -2417,7 +2417,7 @@ export interface VaultFolder {
   isSystem: boolean;
 }
 
-/** How many media a folder has. */
+/** The number of media files in a folder. */
 export interface VaultFolderCounts {
   photo: number;
   video: number;
@@ -2425,30 +2425,30 @@ export interface VaultFolderCounts {
   gif: number;
 }
 
-/** A page of a list: VaultFolder. */
+/** A page of VaultFolder items. */
 export interface VaultFolderPage {
   items: VaultFolder[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-/** How many media were put into a folder. */
+/** The number of media files that were added to a folder. */
 export interface VaultFoldersAddMediaResult {
   added: number;
 }
 
-/** How many media were taken out of a folder. */
+/** The number of media files that were removed from a folder. */
 export interface VaultFoldersRemoveMediaResult {
   removed: number;
 }
 
-/** Where a medium can be downloaded from. */
+/** The URL from which a media file can be downloaded. */
 export interface VaultGetDownloadUrlResult {
   url: string;
   expiresAt: string;
 }
 
-/** Where an account's events are sent. */
+/** The webhook that receives an account's events. */
 export interface Webhook {
   createdAt: string;
   /**
@@ -2473,7 +2473,7 @@ export interface Webhook {
   url: string;
 }
 
-/** How many webhooks are in each state. */
+/** The number of webhooks in each state. */
 export interface WebhookCounts {
   /** Webhooks that are failing, disabled or lagging. */
   attention: number;
@@ -2487,14 +2487,14 @@ export interface WebhookCounts {
   paused: number;
 }
 
-/** Says that a webhook was deleted. */
+/** The result of deleting a webhook. */
 export interface WebhookDeleted {
   deleted: boolean;
   /** The account's id. */
   id: string;
 }
 
-/** How a webhook is doing. */
+/** The health of a webhook. */
 export interface WebhookHealth {
   /** The number of the account's events after the cursor. */
   backlog: number;
@@ -2516,7 +2516,7 @@ export interface WebhookHealth {
   state: "healthy" | "failing" | "paused" | "disabled";
 }
 
-/** A page of a list: Webhook. */
+/** A page of Webhook items. */
 export interface WebhookPage {
   /** The number of webhooks in each state. The filter does not apply to it. */
   counts: WebhookCounts;
@@ -2526,7 +2526,7 @@ export interface WebhookPage {
   webhooks: ListedWebhook[];
 }
 
-/** What a webhook answered to a test. */
+/** The response of a webhook to a test. */
 export interface WebhookTest {
   /** Whether the response had a 2xx status. */
   delivered: boolean;
@@ -2537,7 +2537,7 @@ export interface WebhookTest {
   status: number;
 }
 
-/** The message that new fans get. */
+/** The message that new fans receive. */
 export interface WelcomeMessage {
   enabled: boolean;
   text: string;

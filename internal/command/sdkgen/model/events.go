@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Parts of the service's own events.
+// Schemas that several of the service's own events use.
 const (
 	state = `{"type":"string","x-extensible-enum":["connecting","active","degraded","reauthenticating","reconnect_required","restricted","paused","disconnected"]}`
 	actor = `{"title":"EventActor","description":"Who did it.","type":"object","required":["kind","id"],"properties":{"kind":{"type":"string"},"id":{"type":"string"},"label":{"type":"string"}}}`
@@ -18,13 +18,14 @@ const (
 	names = `{"type":"array","items":{"type":"string"}}`
 )
 
-// change is the data of an event that tells of an account: from which state to which, why, and what a person must do.
-func change(more ...string) json.RawMessage {
-	return data(append([]string{"from", state, "to", state, "reason", maybe, "userAction", text}, more...)...)
+// changeData returns the schema of an event about an account: the states, the reason, what the user must do, and more.
+func changeData(more ...string) json.RawMessage {
+	return dataSchema(append([]string{"from", state, "to", state, "reason", maybe, "userAction", text}, more...)...)
 }
 
-// data is the schema of an object; a name that ends in ? may be absent.
-func data(pairs ...string) json.RawMessage {
+// dataSchema returns the schema of an object from pairs of names and schemas. A member whose name ends
+// in ? is optional.
+func dataSchema(pairs ...string) json.RawMessage {
 	var required, properties []string
 	for i := 0; i < len(pairs); i += 2 {
 		name, optional := strings.CutSuffix(pairs[i], "?")
@@ -38,36 +39,39 @@ func data(pairs ...string) json.RawMessage {
 
 func schemaRef(name string) string { return `{"$ref":"` + schemaPrefix + name + `"}` }
 
-// serviceData has the data of the service's own events, as the packages write it that tell of them.
+// serviceData holds the schemas of the service's own events. They repeat what the publishing packages write.
 var serviceData = map[string]json.RawMessage{
-	"test":                       data("message", text, "requestId", text),
-	"account.connected":          change("account", schemaRef("Account"), "attemptId", maybe, "kind", text),
-	"account.reconnected":        change("account", schemaRef("Account"), "attemptId", maybe, "downForSec", count),
-	"account.reauthenticating":   change("attemptId", maybe),
-	"account.degraded":           change("sinceSec", count),
-	"account.recovered":          change("sinceSec", count),
-	"account.reconnect_required": change("connectUrl", maybe),
-	"account.challenge_required": data("attemptId", text, "state", text, "otp_channel", maybe, "email_mask", maybe, "phone_mask", maybe,
-		"expires_at", `{"type":["string","null"],"format":"date-time"}`),
-	"account.session_expiring":  change("sessionExpiresAt", when, "daysLeft", count),
-	"account.restricted":        change("upstreamCode?", `{"type":["integer","null"]}`, "upstreamMessage?", maybe),
-	"account.paused":            change("by", actor),
-	"account.resumed":           change("by", actor),
-	"account.updated":           change("changes", names),
-	"account.disconnected":      change("id", text, "ofUserId", text, "by", actor, "purgedAt", when),
-	"listener.gap":              data("fromSeq", `{"type":["integer","null"]}`, "toSeq", `{"type":["integer","null"]}`, "from", `{"type":["string","null"],"format":"date-time"}`, "to", when, "backfilled", `{"type":"boolean"}`),
+	"test":                       dataSchema("message", text, "requestId", text),
+	"account.connected":          changeData("account", schemaRef("Account"), "attemptId", maybe, "kind", text),
+	"account.reconnected":        changeData("account", schemaRef("Account"), "attemptId", maybe, "downForSec", count),
+	"account.reauthenticating":   changeData("attemptId", maybe),
+	"account.degraded":           changeData("sinceSec", count),
+	"account.recovered":          changeData("sinceSec", count),
+	"account.reconnect_required": changeData("connectUrl", maybe),
+	"account.challenge_required": dataSchema("attemptId", text, "state", text, "otp_channel", maybe,
+		"email_mask", maybe, "phone_mask", maybe, "expires_at", `{"type":["string","null"],"format":"date-time"}`),
+	"account.session_expiring": changeData("sessionExpiresAt", when, "daysLeft", count),
+	"account.restricted":       changeData("upstreamCode?", `{"type":["integer","null"]}`, "upstreamMessage?", maybe),
+	"account.paused":           changeData("by", actor),
+	"account.resumed":          changeData("by", actor),
+	"account.updated":          changeData("changes", names),
+	"account.disconnected":     changeData("id", text, "ofUserId", text, "by", actor, "purgedAt", when),
+	"listener.gap": dataSchema("fromSeq", `{"type":["integer","null"]}`, "toSeq", `{"type":["integer","null"]}`,
+		"from", `{"type":["string","null"],"format":"date-time"}`, "to", when, "backfilled", `{"type":"boolean"}`),
 	"connect.attempt_updated":   json.RawMessage(schemaRef("Attempt")),
 	"connect.attempt_completed": json.RawMessage(schemaRef("Attempt")),
-	"connect.session_finished":  data("sessionId", text, "status", `{"type":"string","enum":["success","exited","expired"]}`, "attempts", names, "accountId?", text, "referenceId?", text),
-	"webhook.disabled":          data("url", text, "reason", text, "failingSinceSec", count),
-	"webhook.recovered":         data("url", text, "reason", text, "failingSinceSec", count),
-	"key.created":               data("id", text, "label", text, "scopes?", names, "by", actor),
-	"key.revoked":               data("id", text, "label", text, "scopes?", names, "by", actor),
-	"usage.threshold":           data("metric", text, "percent", count, "limit", count, "used", count),
-	"sdk.catalog_changed":       data("version", text, "added", names, "removed", names, "changed", names),
+	"connect.session_finished": dataSchema("sessionId", text,
+		"status", `{"type":"string","enum":["success","exited","expired"]}`, "attempts", names,
+		"accountId?", text, "referenceId?", text),
+	"webhook.disabled":    dataSchema("url", text, "reason", text, "failingSinceSec", count),
+	"webhook.recovered":   dataSchema("url", text, "reason", text, "failingSinceSec", count),
+	"key.created":         dataSchema("id", text, "label", text, "scopes?", names, "by", actor),
+	"key.revoked":         dataSchema("id", text, "label", text, "scopes?", names, "by", actor),
+	"usage.threshold":     dataSchema("metric", text, "percent", count, "limit", count, "used", count),
+	"sdk.catalog_changed": dataSchema("version", text, "added", names, "removed", names, "changed", names),
 }
 
-// example is a whole event, with data that its schema would let pass.
+// example returns a complete event whose data is valid for its schema.
 func (l *loader) example(e *Event) json.RawMessage {
 	account, class, seq := `"acct_01k9x5ahzre4bb3069xb2way0g"`, "durable", "4711"
 	if e.Org {
@@ -83,7 +87,7 @@ func (l *loader) example(e *Event) json.RawMessage {
 	return b.Bytes()
 }
 
-// sample writes a value that fits.
+// sample writes a value of the given type. name is the name of the member, which decides what strings look like.
 func (l *loader) sample(b *bytes.Buffer, r Ref, name string, depth int) {
 	switch {
 	case depth > 4 || r.Nullable && (r.Kind == Named || r.Kind == Any):
@@ -118,7 +122,7 @@ func (l *loader) sampleObject(b *bytes.Buffer, r Ref, depth int) {
 	b.WriteByte('}')
 }
 
-// samples are values for members by the end of their name, the first that fits.
+// samples holds example values of members by the end of their name. The first match wins.
 var samples = []struct{ suffix, value string }{
 	{"accountId", `"acct_01k9x5ahzre4bb3069xb2way0g"`}, {"attemptId", `"att_01k9x5ahzre4bb3069xb2way0g"`}, {"attempt_id", `"att_01k9x5ahzre4bb3069xb2way0g"`},
 	{"sessionId", `"cs_01k9x5ahzre4bb3069xb2way0g"`}, {"requestId", `"req_01k9x5ahzre4bb3069xb2way0g"`}, {"url", `"https://example.com/hook"`},

@@ -15,8 +15,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// Load reads the OpenAPI document. What it does not hold, the events and the codes of problems, comes from the places
-// that the service itself takes it from.
+// Load reads the OpenAPI document. Events, problem codes and scopes, which are not in it, come from the same packages
+// that the service uses.
 func Load(openapi []byte) (*Model, error) {
 	doc, err := parse(openapi)
 	if err != nil {
@@ -24,7 +24,7 @@ func Load(openapi []byte) (*Model, error) {
 	}
 	platform, err := catalog.Sandbox()
 	if err != nil {
-		return nil, fmt.Errorf("read the catalogue: %w", err)
+		return nil, fmt.Errorf("read the catalog: %w", err)
 	}
 	m := &Model{
 		Version: doc.at("info", "version").text(), Catalog: doc.at("x-sdk", "version").text(), byName: map[string]*Type{},
@@ -40,11 +40,11 @@ func Load(openapi []byte) (*Model, error) {
 	for s := scope.AccountsRead; s < scope.AdminOrgs; s++ {
 		m.Scopes = append(m.Scopes, s.String())
 	}
-	l.finish()
+	l.describeAndSort()
 	return m, l.err
 }
 
-// methods reads the platform's methods: each is a POST, and a GET as well if it reads.
+// methods reads the platform's methods. Each is a POST operation in the document, and a read is also a GET.
 func (l *loader) methods() {
 	docs := map[string]string{}
 	for _, tag := range l.doc.at("tags").Items {
@@ -82,11 +82,11 @@ func (l *loader) method(o, x *Node) *Method {
 	body := o.at("requestBody", "content", "application/json")
 	m.Example = body.at("example").Raw
 	if forms := body.at("schema", "oneOf").Items; len(forms) > 0 && len(forms[0].at("properties").Keys) > 0 {
-		m.Params = l.params(forms[0], Title(m.Resource, m.Name, "Params"), "What "+m.ID()+" takes.")
+		m.Params = l.params(forms[0], Title(m.Resource, m.Name, "Params"), ParamsDoc+m.ID()+".")
 		m.Required = slices.ContainsFunc(m.Params.Fields, func(f Field) bool { return f.Required })
 	}
-	m.HTTP = m.method()
-	result := first(o.at("responses", "200", "content", "application/json", "schema")).at("properties", "result")
+	m.HTTP = m.httpMethod()
+	result := usualSchema(o.at("responses", "200", "content", "application/json", "schema")).at("properties", "result")
 	m.Result = l.result(result, m)
 	if x.at("paginated").truth() {
 		m.Page = l.paging(m.Params, m.Result)
@@ -94,22 +94,23 @@ func (l *loader) method(o, x *Node) *Method {
 	return m
 }
 
-// method is GET for what reads, unless it takes lists: those can be longer than an address may be.
-func (m *Method) method() string {
+// httpMethod returns GET for a read, unless it takes lists or objects, which may be too long for a URL.
+func (m *Method) httpMethod() string {
 	if !m.Read || m.Params != nil && slices.ContainsFunc(m.Params.Fields, func(f Field) bool { return f.Type.Elem != nil || f.Type.Kind == Named }) {
 		return "POST"
 	}
 	return "GET"
 }
 
-// first is the usual one of several answers; the others come only to who asks for them, such as for a dry run.
-func first(s *Node) *Node {
+// usualSchema returns the schema of the usual response. Others are only for special requests, such as dry runs.
+func usualSchema(s *Node) *Node {
 	if options := s.at("anyOf").Items; len(options) > 0 {
 		return options[0]
 	}
 	return s
 }
 
+// params adds the type of a method's parameters, and marks the types of its members as sent.
 func (l *loader) params(s *Node, name, doc string) *Type {
 	t := &Type{Name: name, Doc: doc, Params: true}
 	t.Fields = l.fields(s, strings.TrimSuffix(name, "Params"))
@@ -121,8 +122,8 @@ func (l *loader) params(s *Node, name, doc string) *Type {
 	return l.add(t)
 }
 
-// result names a result that stands inline. Many say no more than that it is done, {"deleted": true}: those share a type,
-// since what one of them says is what all of them say.
+// result returns the type of a method's result and names it if it is inline. Many results only confirm the call, such
+// as {"deleted": true}; those with the same member share a type.
 func (l *loader) result(s *Node, m *Method) Ref {
 	own := Title(m.Resource, m.Name, "Result")
 	properties := s.at("properties")
@@ -134,7 +135,7 @@ func (l *loader) result(s *Node, m *Method) Ref {
 	if !value.has("const") || string(value.at("const").Raw) == "null" {
 		return l.ref(s, own)
 	}
-	t := &Type{Name: Title(name, "Result"), Doc: "Says what became of it.", Fields: []Field{{
+	t := &Type{Name: Title(name, "Result"), Doc: "The confirmation of a call.", Fields: []Field{{
 		JSON: name, Type: Ref{Kind: Boolean}, Required: true,
 	}}}
 	if have := l.model.byName[t.Name]; have != nil && !reflect.DeepEqual(have.Fields, t.Fields) {
@@ -143,7 +144,7 @@ func (l *loader) result(s *Node, m *Method) Ref {
 	return Ref{Kind: Named, Name: l.add(t).Name}
 }
 
-// paging finds out how a list goes on; nil if the answer does not say.
+// paging derives the paging of a list from its parameters and result. It returns nil if the list is not paginated.
 func (l *loader) paging(params *Type, result Ref) *Paging {
 	t := l.model.byName[result.Name]
 	if params == nil || t == nil || t.Field("nextCursor") == nil {
@@ -170,7 +171,7 @@ func (l *loader) paging(params *Type, result Ref) *Paging {
 	return p
 }
 
-// events reads the platform's kinds from the catalogue and the service's own.
+// events reads the platform's kinds from the catalog, and the service's own.
 func (l *loader) events(platform *catalog.Catalog) {
 	schemas := map[string]json.RawMessage{}
 	for _, k := range platform.Events() {
@@ -192,7 +193,7 @@ func (l *loader) events(platform *catalog.Catalog) {
 		} else {
 			e.Data = l.ref(s, Title(k.Name, "Data"))
 			if t := l.model.byName[e.Data.Name]; t != nil && t.Doc == "" && strings.HasSuffix(t.Name, "Data") {
-				t.Doc = "What is in the event " + k.Name + "."
+				t.Doc = "The data of the event " + k.Name + "."
 			}
 		}
 		e.Example = l.example(e)

@@ -9,7 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
 )
 
-// document is read once for all tests; they only look at it.
+// document loads the model once for all tests. They must not change it.
 var document = sync.OnceValues(func() (*model.Model, error) {
 	openapi, err := os.ReadFile("../../../../openapi/openapi.json")
 	if err != nil {
@@ -38,26 +38,26 @@ func TestLoadHasEverything(t *testing.T) {
 				paged++
 			}
 			if method.Result.Kind != model.Named {
-				t.Errorf("%s: its result is a %s without a name", method.ID(), method.Result.Kind)
+				t.Errorf("%s: the result has kind %s, want a named type", method.ID(), method.Result.Kind)
 			}
 			if method.Doc == "" || method.Scope == "" {
-				t.Errorf("%s is not described", method.ID())
+				t.Errorf("%s has no description or scope", method.ID())
 			}
 		}
 	}
 	if methods != 250 || paged != 52 {
-		t.Errorf("%d methods, %d in pages; want 250 and 52", methods, paged)
+		t.Errorf("got %d methods, %d paginated; want 250 and 52", methods, paged)
 	}
 	if len(m.Events) != 78 || len(m.Problems) < 50 || len(m.Scopes) != 8 {
 		t.Errorf("%d events, %d problems, %d scopes", len(m.Events), len(m.Problems), len(m.Scopes))
 	}
 	for _, g := range m.Groups {
 		if g.Doc == "" {
-			t.Errorf("the group %s is not described", g.Name)
+			t.Errorf("group %s has no description", g.Name)
 		}
 		for _, o := range g.Operations {
 			if o.Form == model.JSON && o.Result.Kind == model.Any && o.Group != "problems" && o.ID != "getOpenAPI" {
-				t.Errorf("%s: the result is not known", o.ID)
+				t.Errorf("%s: the result has no type", o.ID)
 			}
 		}
 	}
@@ -94,7 +94,7 @@ func TestEveryReferenceIsKnown(t *testing.T) {
 			check(where, *r.Elem)
 		}
 		if r.Kind == model.Named && m.Type(r.Name) == nil {
-			t.Errorf("%s is of type %s, which there is not", where, r.Name)
+			t.Errorf("%s has the unknown type %s", where, r.Name)
 		}
 		if r.Kind == "" || (r.Elem == nil) == (r.Kind == model.Array || r.Kind == model.Map) {
 			t.Errorf("%s: %+v", where, r)
@@ -102,7 +102,7 @@ func TestEveryReferenceIsKnown(t *testing.T) {
 	}
 	for _, typ := range m.Types {
 		if typ.Doc == "" && typ.Name != "Event" {
-			t.Errorf("%s is not described; see type_docs.go", typ.Name)
+			t.Errorf("%s has no description; add one to type_docs.go", typ.Name)
 		}
 		for _, f := range typ.Fields {
 			check(typ.Name+"."+f.JSON, f.Type)
@@ -116,7 +116,7 @@ func TestEveryReferenceIsKnown(t *testing.T) {
 	}
 }
 
-func TestLoadRefusesWhatItDoesNotUnderstand(t *testing.T) {
+func TestLoadRejectsUnknownOperationsAndTypes(t *testing.T) {
 	t.Parallel()
 	for name, document := range map[string]string{
 		"no JSON":              "{",
@@ -124,7 +124,7 @@ func TestLoadRefusesWhatItDoesNotUnderstand(t *testing.T) {
 		"an unknown type":      `{"paths":{"/v1/me":{"get":{"operationId":"getMe","responses":{"200":{"content":{"application/json":{"schema":{"$ref":"#/components/schemas/X"}}}}}}}}}`,
 	} {
 		if _, err := model.Load([]byte(document)); err == nil {
-			t.Errorf("%s was taken", name)
+			t.Errorf("%s: no error", name)
 		}
 	}
 }

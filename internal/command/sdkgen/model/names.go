@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// schemaNames says how types of the document are called in client libraries, where its own name is one of our server's
-// code. A type that is not here is called as in the document, without Sdk. and what names its place in a request.
+// schemaNames maps schemas whose names leak the server's code to type names in the libraries. Other schemas keep their
+// name, without the prefix Sdk. and suffixes such as Body.
 var schemaNames = map[string]string{
 	"AcceptedOutputBody":       "SandboxAccepted",
 	"AccountsBody":             "AccountPage",
@@ -72,10 +72,10 @@ var schemaNames = map[string]string{
 	"WithdrawnOutputBody":      "InvitationWithdrawn",
 }
 
-// EventType is the type of an event as it stands in lists. Libraries write it themselves, typed by its kind.
+// EventType is the type of events in lists. The generators write it themselves, with data typed by kind.
 const EventType = "Event"
 
-// operationNames says where a client has an operation: group and name.
+// operationNames maps an operationId to the operation's group and name in the libraries.
 var operationNames = map[string]string{
 	"listAccounts":          "accounts.list",
 	"getAccount":            "accounts.get",
@@ -166,30 +166,31 @@ var operationNames = map[string]string{
 	"checkSignature":        "webhooks.checkSignature",
 }
 
-// leftOut are operations that no client has by name: the two that every method of the platform goes through, and what
-// only browsers ask.
-var leftOut = map[string]bool{"readMethod": true, "callMethod": true, "preflightEvents": true}
+// excluded holds the operations that are in no library: the two that all methods of the platform use,
+// and one for browsers.
+var excluded = map[string]bool{"readMethod": true, "callMethod": true, "preflightEvents": true}
 
-// groupDocs says what a group is about.
+// groupDocs describes the groups. Each is a sentence without its subject, since the Go comment starts
+// with a type's name.
 var groupDocs = map[string]string{
-	"accounts": "The creators' accounts that are connected.",
-	"audit":    "Who did what in the organisation.",
-	"connect":  "Ways to connect a creator's account, and how far they have come.",
-	"events":   "What happened on accounts and in the organisation, in pages.",
-	"keys":     "The organisation's API keys.",
-	"logs":     "The requests that were made, and what goes wrong.",
-	"me":       "The organisation and the key in use.",
-	"media":    "Files on the platform.",
-	"problems": "What each problem means.",
-	"sandbox":  "Make things happen on the sandbox.",
-	"sdk":      "What can be called.",
-	"status":   "Whether the service is well.",
-	"team":     "The people of the organisation, and their browsers.",
-	"usage":    "Limits, and what is used of them.",
-	"webhooks": "Where events are sent, and how that goes.",
+	"accounts": "Manages connected accounts.",
+	"audit":    "Lists who did what in the organisation.",
+	"connect":  "Connects creators' accounts and follows connect attempts.",
+	"events":   "Lists events of accounts and of the organisation.",
+	"keys":     "Manages API keys.",
+	"logs":     "Lists API requests and their errors.",
+	"me":       "Reads and updates the organisation, and describes the key in use.",
+	"media":    "Transfers files to and from the platform.",
+	"problems": "Explains problem codes.",
+	"sandbox":  "Controls the sandbox platform.",
+	"sdk":      "Lists the methods of the platform.",
+	"status":   "Reports the status of the service.",
+	"team":     "Manages members, invitations and browser sessions.",
+	"usage":    "Reports limits and usage.",
+	"webhooks": "Manages webhooks and their deliveries.",
 }
 
-// groupTitle is how a group's types are called. The platform has a resource called me as well.
+// groupTitle starts the names of a group's types. The group me differs because the platform has a resource me too.
 func groupTitle(group string) string {
 	if group == "me" {
 		return "Identity"
@@ -197,13 +198,13 @@ func groupTitle(group string) string {
 	return Title(group)
 }
 
-// resultTypes says what a member holds that the document leaves open, by schema and member.
+// resultTypes holds the types of members that the document leaves open, by schema and member.
 var resultTypes = map[string]string{
 	"AccountMeOutputBody.me": "Me",
 	"UploadBody.result":      "Upload",
 }
 
-// pathParamName renames parameters of paths to what they are.
+// pathParamName gives path parameters called id a descriptive name.
 func pathParamName(path, name string) string {
 	if name != "id" {
 		return name
@@ -224,7 +225,7 @@ func pathParamName(path, name string) string {
 	return name
 }
 
-// typeName is how a schema of the document is called.
+// typeName returns the type name of a schema of the document.
 func typeName(schema string) string {
 	if name, ok := schemaNames[schema]; ok {
 		return name
@@ -241,7 +242,8 @@ func typeName(schema string) string {
 	return schema
 }
 
-// Title joins words into CamelCase: Title("messages", "send") is MessagesSend, Title("account.connected") AccountConnected.
+// Title joins words in CamelCase: Title("messages", "send") is MessagesSend,
+// Title("account.connected") is AccountConnected.
 func Title(words ...string) string {
 	var b strings.Builder
 	for _, word := range words {
@@ -254,7 +256,7 @@ func Title(words ...string) string {
 	return b.String()
 }
 
-// singular is the name of one of many.
+// singular returns the singular of an English plural, by simple rules.
 func singular(name string) string {
 	switch {
 	case strings.HasSuffix(name, "ies"):

@@ -6,18 +6,19 @@ import (
 	"fmt"
 )
 
-// Node is JSON that remembers the order of its members, since fields are written in the order of the document.
+// Node is a JSON value that keeps the order of its members, so that the libraries have fields in the
+// order of the document.
 type Node struct {
-	// Keys are the members' names in their order, and Member has their values; both are nil for what is no object.
+	// Keys holds the names of an object's members in order, Member their values. Both are nil for other values.
 	Keys   []string
 	Member map[string]*Node
-	// Items are those of a list.
+	// Items holds the elements of an array.
 	Items []*Node
-	// Raw is the JSON itself.
+	// Raw is the value as JSON.
 	Raw json.RawMessage
 }
 
-// UnmarshalJSON reads any JSON.
+// UnmarshalJSON accepts any JSON value.
 func (n *Node) UnmarshalJSON(data []byte) error {
 	n.Raw = bytes.Clone(data)
 	data = bytes.TrimSpace(data)
@@ -40,7 +41,7 @@ func (n *Node) array(data []byte) error {
 	}
 	for _, raw := range list {
 		item := &Node{}
-		if err := item.UnmarshalJSON(raw); err != nil { // not Unmarshal, which would leave out a null
+		if err := item.UnmarshalJSON(raw); err != nil { // json.Unmarshal would skip this method for null
 			return err
 		}
 		n.Items = append(n.Items, item)
@@ -61,7 +62,7 @@ func (n *Node) object(data []byte) error {
 		}
 		key, ok := token.(string)
 		if !ok {
-			return fmt.Errorf("a member has no name but %v", token)
+			return fmt.Errorf("the name of a member is %v, not a string", token)
 		}
 		value := &Node{}
 		if err := d.Decode(value); err != nil {
@@ -73,7 +74,7 @@ func (n *Node) object(data []byte) error {
 	return nil
 }
 
-// at follows names; it never is nil, so that what is absent reads as empty.
+// at returns the value at a path of member names. It is never nil: an absent value is an empty Node.
 func (n *Node) at(names ...string) *Node {
 	for _, name := range names {
 		next := n.Member[name]
@@ -87,7 +88,7 @@ func (n *Node) at(names ...string) *Node {
 
 func (n *Node) has(name string) bool { return n.Member[name] != nil }
 
-// text is the string it is, or empty.
+// text returns the value of a string, or an empty string for other values.
 func (n *Node) text() string {
 	var s string
 	if json.Unmarshal(n.Raw, &s) != nil {
@@ -106,7 +107,7 @@ func (n *Node) number() int64 {
 	return i
 }
 
-// texts is a list of strings; of a single string, a list of one.
+// texts returns the elements of an array as strings. A single string counts as an array of one.
 func (n *Node) texts() []string {
 	if s := n.text(); s != "" {
 		return []string{s}

@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// operations reads the interface itself: all that is not a method of the platform's.
+// operations reads the API's own operations: all that are not methods of the platform.
 func (l *loader) operations() {
 	groups := map[string]*Group{}
 	for _, path := range l.doc.at("paths").Keys {
 		for _, method := range l.doc.at("paths", path).Keys {
 			o := l.doc.at("paths", path, method)
 			id := o.at("operationId").text()
-			if o.has("x-sdk") || leftOut[id] {
+			if o.has("x-sdk") || excluded[id] {
 				continue
 			}
 			group, name, ok := strings.Cut(operationNames[id], ".")
 			if !ok {
-				l.fail("the operation %s has no place in clients; give it one in names.go", id)
+				l.fail("operation %s has no name in the libraries; add it to operationNames in names.go", id)
 				continue
 			}
 			g := groups[group]
@@ -64,14 +64,14 @@ func (l *loader) operation(op *Operation, o *Node) {
 			op.Path = strings.Replace(op.Path, "{id}", "{"+renamed+"}", 1)
 		}
 	}
-	l.answer(op, o)
+	l.response(op, o)
 	l.input(op, o, query)
 	if op.Form == JSON {
 		op.Page = l.paging(op.Params, op.Result)
 	}
 }
 
-// input reads the body or the query. No operation has both, but for uploads, which have no JSON.
+// input reads the JSON body or the query. No operation has both.
 func (l *loader) input(op *Operation, o *Node, query []Field) {
 	name := Title(groupTitle(op.Group), op.Name, "Params")
 	body := o.at("requestBody", "content", "application/json", "schema")
@@ -79,18 +79,18 @@ func (l *loader) input(op *Operation, o *Node, query []Field) {
 	switch {
 	case strings.HasSuffix(schema, "InputBody"):
 		op.Params = l.define(schema, name)
-		op.Params.Doc = "What " + op.Group + "." + op.Name + " takes."
+		op.Params.Doc = ParamsDoc + op.Group + "." + op.Name + "."
 		op.Params.Params = true
-		l.sent(op.Params)
+		l.markSent(op.Params)
 	case schema != "":
 		op.Params = l.model.byName[l.named(schemaPrefix+schema).Name]
 	case len(query) > 0:
 		op.InQuery = true
-		// What only other forms of the operation know is left out: a stream has its own way to resume.
+		// These parameters are only for the streaming form of the operation.
 		query = slices.DeleteFunc(query, func(f Field) bool {
 			return op.Form == JSON && (f.JSON == "last_event_id" || f.JSON == "token")
 		})
-		op.Params = l.add(&Type{Name: name, Doc: "What " + op.Group + "." + op.Name + " takes.", Fields: query, Params: true})
+		op.Params = l.add(&Type{Name: name, Doc: ParamsDoc + op.Group + "." + op.Name + ".", Fields: query, Params: true})
 	}
 	op.BodyRequired = o.at("requestBody", "required").truth()
 	op.Example = o.at("requestBody", "content", "application/json", "example").Raw
@@ -99,8 +99,8 @@ func (l *loader) input(op *Operation, o *Node, query []Field) {
 	}
 }
 
-// sent marks the types that a sent one is made of.
-func (l *loader) sent(t *Type) {
+// markSent marks the types of t's fields as sent, recursively.
+func (l *loader) markSent(t *Type) {
 	for _, f := range t.Fields {
 		r := f.Type
 		for r.Elem != nil {
@@ -108,15 +108,15 @@ func (l *loader) sent(t *Type) {
 		}
 		if inner := l.model.byName[r.Name]; inner != nil && !inner.Params {
 			inner.Params = true
-			l.sent(inner)
+			l.markSent(inner)
 		}
 	}
 }
 
-// answer reads what a success looks like.
-func (l *loader) answer(op *Operation, o *Node) {
+// response reads the form and the result of a successful response.
+func (l *loader) response(op *Operation, o *Node) {
 	op.Form, op.Result = Binary, Ref{Kind: Any}
-	for _, status := range []string{"200", "201", "202"} { // the last one there is tells
+	for _, status := range []string{"200", "201", "202"} { // the last one in the document decides
 		content := o.at("responses", status, "content")
 		if len(content.Keys) == 0 {
 			continue
@@ -130,7 +130,7 @@ func (l *loader) answer(op *Operation, o *Node) {
 			op.Form = Stream
 		}
 		if s := content.at("application/json", "schema"); s.Member != nil {
-			l.unwrap(op, first(s))
+			l.unwrap(op, usualSchema(s))
 		}
 	}
 	if op.Group == "media" && op.HTTP != "GET" {
@@ -138,7 +138,7 @@ func (l *loader) answer(op *Operation, o *Node) {
 	}
 }
 
-// unwrap takes an answer that has only one object in it as this object: accounts.get gives an account.
+// unwrap sets the result. A response with one object as its only member is unwrapped: accounts.get returns an account.
 func (l *loader) unwrap(op *Operation, s *Node) {
 	schema := strings.TrimPrefix(s.at("$ref").text(), schemaPrefix)
 	properties := l.doc.at("components", "schemas", schema, "properties")

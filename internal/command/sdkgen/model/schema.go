@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// loader builds a model from the document.
+// loader builds a model from the document and keeps the first error.
 type loader struct {
 	doc   *Node
 	model *Model
-	// done says which schema of the document became which type.
+	// done maps schemas that were read to the names of their types.
 	done map[string]string
 	err  error
 }
@@ -24,11 +24,11 @@ func (l *loader) fail(format string, args ...any) {
 	}
 }
 
-// add gives a type to the model. Two types of one name must be the same.
+// add adds a type to the model. Types with the same name must have the same fields.
 func (l *loader) add(t *Type) *Type {
 	if have := l.model.byName[t.Name]; have != nil {
 		if !reflect.DeepEqual(have.Fields, t.Fields) {
-			l.fail("two types are called %s; name one in names.go", t.Name)
+			l.fail("two types have the name %s; rename one in names.go", t.Name)
 		}
 		return have
 	}
@@ -39,11 +39,11 @@ func (l *loader) add(t *Type) *Type {
 
 const (
 	schemaPrefix = "#/components/schemas/"
-	// catalogPrefix is how the catalogue refers to its types.
+	// catalogPrefix starts references to types in the catalog.
 	catalogPrefix = "#/types/"
 )
 
-// ref reads a schema. Place names an object that stands inline.
+// ref returns the type of a schema. place is the name of the new type if the schema is an inline object.
 func (l *loader) ref(s *Node, place string) Ref {
 	if target := s.at("$ref").text(); target != "" {
 		return l.named(target)
@@ -122,7 +122,7 @@ func (l *loader) anyOf(options []*Node, place string) Ref {
 			continue
 		}
 		if r.Kind != Any {
-			l.fail("%s is one of several things, which libraries cannot say", place)
+			l.fail("%s has several possible types, which the libraries do not support", place)
 		}
 		nullable := r.Nullable
 		r = l.ref(o, place)
@@ -142,7 +142,7 @@ func constant(value *Node) Ref {
 	}
 }
 
-// named is a schema of the document, or of the catalogue.
+// named returns the type of a reference to a schema of the document or the catalog.
 func (l *loader) named(target string) Ref {
 	schema, ok := strings.CutPrefix(target, schemaPrefix)
 	if name, ours := strings.CutPrefix(target, catalogPrefix); ours {
@@ -150,7 +150,7 @@ func (l *loader) named(target string) Ref {
 	}
 	s := l.doc.at("components", "schemas", schema)
 	if !ok || s.Member == nil {
-		l.fail("%s is in no list of types", target)
+		l.fail("unknown schema %s", target)
 		return Ref{Kind: Any}
 	}
 	if name, ok := l.done[schema]; ok {
@@ -159,14 +159,14 @@ func (l *loader) named(target string) Ref {
 	return Ref{Kind: Named, Name: l.define(schema, typeName(schema)).Name}
 }
 
-// define makes a type of a schema of the document.
+// define creates the type of a schema of the document.
 func (l *loader) define(schema, name string) *Type {
 	l.done[schema] = name
 	s := l.doc.at("components", "schemas", schema)
 	t := &Type{Name: name, Doc: s.at("description").text(), Open: s.at("additionalProperties").truth()}
-	// The type is there before its fields are, since they may lead back to it.
+	// Add the type before its fields, since they may refer to it.
 	if l.model.byName[name] != nil {
-		l.fail("two types are called %s; name one in names.go", name)
+		l.fail("two types have the name %s; rename one in names.go", name)
 	}
 	l.add(t)
 	t.Fields = l.fields(s, name)
@@ -178,14 +178,14 @@ func (l *loader) define(schema, name string) *Type {
 	return t
 }
 
-// finish describes what has no words of its own, and sorts what has an order by name.
-func (l *loader) finish() {
+// describeAndSort adds missing docs and sorts all lists by name.
+func (l *loader) describeAndSort() {
 	for _, t := range l.model.Types {
 		if t.Doc == "" {
 			t.Doc = typeDocs[t.Name]
 		}
 		if of, page := strings.CutSuffix(t.Name, "Page"); page && t.Doc == "" {
-			t.Doc = "A page of a list: " + of + "."
+			t.Doc = "A page of " + of + " items."
 		}
 	}
 	slices.SortFunc(l.model.Types, func(a, b *Type) int { return cmp.Compare(a.Name, b.Name) })

@@ -8,13 +8,13 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
 )
 
-// resource writes a module with the methods of one family of the platform's.
+// resource writes the module of a resource.
 func (p *python) resource(r *model.Resource) {
 	f := newPythonFile()
 	f.use(".._core", "Resource")
 	f.check(".._core", "RequestOptions")
 	class := model.Title(r.Name, "Resource")
-	f.printf("\n\nclass %s(Resource):\n%s\n    _resource = %q\n", class, docstring(ending(r.Doc, r.Name), 4), r.Name)
+	f.printf("\n\nclass %s(Resource):\n%s\n    _resource = %q\n", class, docstring(asSentence(r.Doc, r.Name), 4), r.Name)
 	for _, m := range r.Methods {
 		verb := "_write"
 		if m.Read {
@@ -36,56 +36,57 @@ func (p *python) resource(r *model.Resource) {
 	p.save("stagedoor/resources/"+Snake(r.Name)+".py", "client.account(id)."+Snake(r.Name), f)
 }
 
-// camelOnly makes sure that the runtime finds the wire's names by itself.
+// camelOnly checks that the library's runtime can derive the names on the wire from the Python names.
 func (p *python) camelOnly(resource string, m *model.Method) {
 	for _, field := range m.Params.Fields {
 		if camel(Snake(field.JSON)) != field.JSON {
-			p.fail("%s.%s: the runtime does not find %s by %s", resource, m.Name, field.JSON, Snake(field.JSON))
+			p.fail("%s.%s: the runtime cannot derive %s from %s", resource, m.Name, field.JSON, Snake(field.JSON))
 		}
 	}
 }
 
-// account writes the class that has all resources, each imported when it is first used.
+// account writes the class with all resources. Each is imported when it is first used.
 func (p *python) account() {
 	f := newPythonFile()
 	f.use("functools", "cached_property")
 	f.check(".._core", "Core")
-	f.printf("\n\nclass AccountResources:\n%s\n", docstring("All that the platform has for one account.", 4))
+	f.printf("\n\nclass AccountResources:\n%s\n", docstring("The platform's methods on one account.", 4))
 	f.printf("    def __init__(self, core: Core, account_id: str) -> None:\n        self._core = core\n")
 	f.printf("        #: The account's id.\n        self.id = account_id\n")
 	for _, r := range p.model.Resources {
 		p.property(f, r.Name, model.Title(r.Name, "Resource"), r.Doc, "self._core, self.id")
 	}
-	p.save("stagedoor/resources/__init__.py", "client.account(id): the platform's methods, family by family.", f)
+	p.save("stagedoor/resources/__init__.py", "client.account(id): the platform's methods, by resource.", f)
 }
 
-// client writes the class that has all groups of operations.
+// client writes the class with all groups of operations.
 func (p *python) client(groups []*model.Group) {
 	f := newPythonFile()
 	f.use("functools", "cached_property")
 	f.check(".._core", "Core")
-	f.printf("\n\nclass ClientGroups:\n%s\n", docstring("The operations of the interface itself, group by group.", 4))
+	f.printf("\n\nclass ClientGroups:\n%s\n", docstring("The operations of the API, by group.", 4))
 	f.printf("    def __init__(self, core: Core) -> None:\n        self._core = core\n")
 	for _, g := range groups {
 		p.property(f, g.Name, model.Title(g.Name, "Group"), g.Doc, "self._core")
 	}
-	p.save("stagedoor/groups/__init__.py", "The operations of the interface itself, group by group.", f)
+	p.save("stagedoor/groups/__init__.py", "The operations of the API, by group.", f)
 }
 
 func (p *python) property(f *pythonFile, name, class, doc, arguments string) {
 	module := "." + Snake(name)
 	f.check(module, class)
-	f.printf("\n    @cached_property\n    def %s(self) -> %s:\n%s", Snake(name), class, docstring(ending(doc, name), 8))
+	f.printf("\n    @cached_property\n    def %s(self) -> %s:\n%s", Snake(name), class,
+		docstring(asSentence(doc, name), 8))
 	f.printf("        from %s import %s\n\n        return %s(%s)\n", module, class, class, arguments)
 }
 
-// group writes a module with operations; false if all of them are written by hand.
+// group writes the module of a group. It returns false if all operations of the group are written by hand.
 func (p *python) group(g *model.Group) bool {
 	f := newPythonFile()
 	f.use(".._core", "Group")
 	f.check(".._core", "RequestOptions")
 	class := model.Title(g.Name, "Group")
-	f.printf("\n\nclass %s(Group):\n%s", class, docstring(ending(g.Doc, g.Name), 4))
+	f.printf("\n\nclass %s(Group):\n%s", class, docstring(asSentence(g.Doc, g.Name), 4))
 	some := false
 	for _, o := range g.Operations {
 		if o.Form == model.JSON {
@@ -134,7 +135,7 @@ func (p *python) operation(f *pythonFile, o *model.Operation) {
 	f.printf("%s", fold("        return "+verb, arguments, ")", "        "))
 }
 
-// path is the operation's path as Python writes it.
+// path returns the operation's path as a Python expression.
 func (p *python) path(f *pythonFile, o *model.Operation) string {
 	path := o.Path
 	for _, field := range o.PathParams {
@@ -147,7 +148,7 @@ func (p *python) path(f *pythonFile, o *model.Operation) string {
 	return `"` + path + `"`
 }
 
-// names says how arguments are called on the wire, if it is not as most are.
+// names returns the argument that tells the runtime how names on the wire are written, unless they are in camelCase.
 func (p *python) names(o *model.Operation) []string {
 	if o.Params == nil {
 		return nil
@@ -163,11 +164,11 @@ func (p *python) names(o *model.Operation) []string {
 	case isSnake:
 		return []string{`case="snake"`}
 	}
-	p.fail("%s: its arguments are named in two ways", o.ID)
+	p.fail("%s: its arguments mix camelCase and snake_case", o.ID)
 	return nil
 }
 
-// def writes the head of a method.
+// def writes the signature and the docstring of a method.
 func (p *python) def(f *pythonFile, c pythonCall, name string, positional []string, result, doc string) {
 	items := []string{"self"}
 	for _, argument := range positional {
@@ -180,14 +181,14 @@ func (p *python) def(f *pythonFile, c pythonCall, name string, positional []stri
 		items = append(items, "**params: Unpack["+c.paramsName()+"]")
 		for _, field := range c.params.Fields {
 			if slices.Contains(append(positional, "self", "options"), Snake(field.JSON)) {
-				p.fail("%s.%s has two arguments called %s", c.owner, c.name, Snake(field.JSON))
+				p.fail("%s.%s has two arguments with the name %s", c.owner, c.name, Snake(field.JSON))
 			}
 		}
 	}
 	f.printf("\n%s%s", defLine(name, items, result), docstring(doc, 8))
 }
 
-// defLine is broken as black does it: all arguments on the next line if they fit, else one a line.
+// defLine formats a signature like black: all arguments on the next line if they fit, otherwise one per line.
 func defLine(name string, items []string, result string) string {
 	start, end := "    def "+name+"(", ") -> "+result+":"
 	if line := start + strings.Join(items, ", ") + end; len(line) <= pythonWidth {
@@ -199,7 +200,8 @@ func defLine(name string, items []string, result string) string {
 	return start + "\n        " + strings.Join(items, ",\n        ") + ",\n    " + end + "\n"
 }
 
-// resultType is what a call returns. A class that has a method list cannot say list[…] of anything else.
+// resultType returns the annotation of a call's result. It uses typing.List because in a class with a method list,
+// list[…] would refer to the method.
 func (p *python) resultType(f *pythonFile, r model.Ref) string {
 	inner := newPythonFile()
 	kind := p.ref(inner, r)
@@ -230,17 +232,17 @@ func paging(page *model.Paging) string {
 }
 
 func allDoc(name string) string {
-	return "All of what " + name + " lists, page by page as it is needed."
+	return "Iterate over the items of all pages of " + name + ". Pages are fetched on demand."
 }
 
-// methodDoc is what is said of a method, and its arguments.
+// methodDoc returns the docstring of a method.
 func methodDoc(m *model.Method) string {
-	doc := ending(m.Doc, m.Name)
+	doc := asSentence(m.Doc, m.Name)
 	switch {
 	case m.Destructive:
 		doc += " It cannot be undone."
 	case m.Async:
-		doc += " An event tells when it is finished."
+		doc += " Asynchronous: the result arrives as an event."
 	}
 	if len(m.Emits) > 0 {
 		doc += "\n\nEvents: " + strings.Join(m.Emits, ", ") + "."
@@ -249,14 +251,14 @@ func methodDoc(m *model.Method) string {
 }
 
 func operationDoc(o *model.Operation) string {
-	doc := ending(o.Title, o.Name)
+	doc := asSentence(o.Title, o.Name)
 	if o.Doc != "" {
 		doc += "\n\n" + strings.TrimSpace(o.Doc)
 	}
 	return doc + arguments(o.Params)
 }
 
-// arguments lists what a call takes, for help().
+// arguments lists the arguments of a call for help(), which shows only **params in the signature.
 func arguments(params *model.Type) string {
 	if params == nil || len(params.Fields) == 0 {
 		return ""
@@ -266,7 +268,7 @@ func arguments(params *model.Type) string {
 	for _, field := range params.Fields {
 		b.WriteString("\n    " + Snake(field.JSON))
 		if field.Required {
-			b.WriteString(" (needed)")
+			b.WriteString(" (required)")
 		}
 		if doc := strings.Join(strings.Fields(field.Doc), " "); doc != "" {
 			b.WriteString(": " + doc)
@@ -275,11 +277,12 @@ func arguments(params *model.Type) string {
 	return b.String()
 }
 
-// ending is a text that ends as a sentence; or, if there is none, one about the name.
-func ending(text, name string) string {
+// asSentence ends a text with a full stop if it has no punctuation at its end. Without a text it derives
+// one from the name.
+func asSentence(text, name string) string {
 	text = strings.TrimSpace(text)
 	if text == "" {
-		return sentence(model.Title(name))
+		return sentenceFromName(model.Title(name))
 	}
 	if strings.ContainsAny(text[len(text)-1:], ".!?)") {
 		return text

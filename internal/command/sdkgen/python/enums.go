@@ -8,11 +8,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
 )
 
-// longEnum is how many values an enumeration has that gets a name of its own.
+// longEnum is the number of values from which on an enumeration gets a name.
 const longEnum = 4
 
-// nameEnums finds the enumerations that are long, and names each by the shortest place where it stands: the states of an account
-// are AccountState, whichever event or answer has them.
+// nameEnums names the long enumerations. One that is used in several places gets the shortest name: the states of an
+// account are AccountState in all events and results.
 func (p *python) nameEnums() {
 	p.enums = map[string]string{}
 	reached := p.reached()
@@ -52,7 +52,7 @@ func (p *python) nameFields(place string, fields []model.Field) {
 	}
 }
 
-// aliases writes them.
+// aliases writes the named enumerations.
 func (p *python) aliases(f *pythonFile) {
 	byName := map[string]string{}
 	for key, name := range p.enums {
@@ -65,7 +65,7 @@ func (p *python) aliases(f *pythonFile) {
 	}
 }
 
-// imported lists what a reference needs of types.py.
+// imported returns the names that a type needs from types.py.
 func (p *python) imported(r model.Ref) []string {
 	names := refNames(r)
 	for r.Elem != nil {

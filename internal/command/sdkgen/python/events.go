@@ -6,7 +6,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
 )
 
-// events writes a typed dictionary per kind of event, and their union, which type checkers narrow by `event`.
+// events writes a typed dictionary for each kind of event, and their union, which type checkers narrow by `event`.
 func (p *python) events() {
 	envelope := p.model.Type(model.EventType)
 	if envelope == nil {
@@ -26,8 +26,9 @@ func (p *python) events() {
 	for _, name := range names[2:] {
 		f.printf("    %s,\n", name)
 	}
-	f.printf("]\n%s", docstring("Any event. Compare `event[\"event\"]` with a kind, and type checkers know what is in "+
-		"`event[\"data\"]`. A newer server may have kinds that are not listed here: let them pass.", 0))
+	f.printf("]\n%s",
+		docstring("Any event. Comparing `event[\"event\"]` with a kind narrows the type of `event[\"data\"]`. "+
+			"A newer server may send kinds that are not listed here: ignore unknown kinds.", 0))
 	f.printf("\nEventKind = Literal[\n")
 	for _, e := range p.model.Events {
 		f.printf("    %q,\n", e.Kind)
@@ -37,7 +38,7 @@ func (p *python) events() {
 	p.save("stagedoor/events.py", "Events, as typed dictionaries.", f)
 }
 
-// eventFields are the envelope's members, with the kind and the data of this one.
+// eventFields returns the envelope's members with the types for one kind.
 func (p *python) eventFields(f *pythonFile, envelope *model.Type, e *model.Event) []model.Field {
 	var fields []model.Field
 	for _, field := range envelope.Fields {
@@ -60,7 +61,7 @@ func (p *python) eventFields(f *pythonFile, envelope *model.Type, e *model.Event
 	return fields
 }
 
-// problems writes the words that are the same everywhere: the codes of problems, and scopes.
+// problems writes the problem codes and the scopes.
 func (p *python) problems() {
 	f := newPythonFile()
 	f.use("typing", "Literal")
@@ -68,8 +69,8 @@ func (p *python) problems() {
 	for _, problem := range p.model.Problems {
 		f.printf("    %q,\n", problem.Code)
 	}
-	f.printf("]\n%s", docstring("The codes that problems have. A newer server may have more.", 0))
+	f.printf("]\n%s", docstring("The problem codes. A newer server may send others.", 0))
 	f.printf("\nScope = Literal[\n    %s,\n]\n", strings.ReplaceAll(quoted(p.model.Scopes), ", ", ",\n    "))
-	f.printf("%s", docstring("What a key can be allowed to do.", 0))
-	p.save("stagedoor/problems.py", "The codes of problems, and scopes.", f)
+	f.printf("%s", docstring("The scopes of API keys.", 0))
+	p.save("stagedoor/problems.py", "Problem codes and scopes.", f)
 }

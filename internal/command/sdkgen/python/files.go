@@ -1,4 +1,4 @@
-// Package python writes the Python library.
+// Package python generates the Python library. Start at Files.
 package python
 
 import (
@@ -11,10 +11,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
 )
 
-// pythonWidth is the longest line of a Python file.
+// pythonWidth is the maximum length of a line.
 const pythonWidth = 120
 
-// pythonKeywords are words that cannot be names. Soft ones, such as type and match, can.
+// pythonKeywords are words that cannot be names. Soft keywords, such as type and match, can be.
 var pythonKeywords = map[string]bool{
 	"False": true, "None": true, "True": true, "and": true, "as": true, "assert": true, "async": true, "await": true,
 	"break": true, "class": true, "continue": true, "def": true, "del": true, "elif": true, "else": true, "except": true,
@@ -23,8 +23,9 @@ var pythonKeywords = map[string]bool{
 	"while": true, "with": true, "yield": true,
 }
 
-// Files writes the Python library. Types are in files of their own that no call imports, so that only who asks for
-// them pays for making some hundred classes; each resource is imported when it is first used.
+// Files returns the Python library. Types are in separate modules that calls do not import at run time, so
+// that programs without type checking do not pay for creating hundreds of classes. Each resource is imported
+// when it is first used.
 func Files(m *model.Model) (map[string][]byte, error) {
 	p := &python{model: m, files: map[string][]byte{}}
 	p.nameEnums()
@@ -49,9 +50,10 @@ func Files(m *model.Model) (map[string][]byte, error) {
 type python struct {
 	model *model.Model
 	files map[string][]byte
-	// enums has the names of long enumerations, by their values.
+	// enums holds the names of long enumerations by their values, joined with commas.
 	enums map[string]string
-	err   error
+	// err is the first error.
+	err error
 }
 
 func (p *python) fail(format string, args ...any) {
@@ -60,7 +62,7 @@ func (p *python) fail(format string, args ...any) {
 	}
 }
 
-// save puts a file together: its imports are known only when the rest is written.
+// save assembles a file. Its imports are known only after the body is written.
 func (p *python) save(path, doc string, f *pythonFile) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# %s\n", model.Header)
@@ -81,7 +83,7 @@ func (p *python) save(path, doc string, f *pythonFile) {
 // pythonFile is a module that is being written.
 type pythonFile struct {
 	body bytes.Buffer
-	// always and checked say which names of which modules are imported: always, and for type checkers only.
+	// always and checked hold the imported names by module: at run time, and for type checkers only.
 	always, checked map[string][]string
 }
 
@@ -95,7 +97,7 @@ func (f *pythonFile) use(module, name string) { f.always[module] = append(f.alwa
 
 func (f *pythonFile) check(module, name string) { f.checked[module] = append(f.checked[module], name) }
 
-// imports writes the import lines, the standard library first.
+// imports returns the import lines, the standard library first.
 func (f *pythonFile) imports(checked bool) string {
 	from, indent := f.always, ""
 	if checked {
@@ -128,8 +130,8 @@ func (f *pythonFile) imports(checked bool) string {
 	return b.String()
 }
 
-// fold writes a list within one line, or, if it is too long, one item a line. Without an end it is an import, which has
-// brackets only then.
+// fold writes a list on one line, or one item per line if it does not fit. Without an end it is an import, which needs
+// parentheses only in the second form.
 func fold(start string, items []string, end, indent string) string {
 	line := start + strings.Join(items, ", ") + end
 	if len(line) <= pythonWidth {
@@ -147,7 +149,7 @@ func fold(start string, items []string, end, indent string) string {
 	return b.String()
 }
 
-// docstring is a text within triple quotes, broken into lines.
+// docstring returns a docstring, wrapped and indented by depth.
 func docstring(text string, depth int) string {
 	indent := strings.Repeat(" ", depth)
 	text = strings.ReplaceAll(strings.TrimSpace(text), `\`, `\\`)
@@ -172,7 +174,7 @@ func docstring(text string, depth int) string {
 	return b.String()
 }
 
-// paragraphs breaks a text into lines. A line that begins with a blank keeps its indent, also where it goes on.
+// paragraphs wraps a text. An indented line keeps its indentation; its continuation is indented by 4 more.
 func paragraphs(text string, width int) []string {
 	var lines []string
 	for _, paragraph := range strings.Split(text, "\n") {
@@ -196,7 +198,7 @@ func paragraphs(text string, width int) []string {
 	return lines
 }
 
-// Snake is a name as Python writes it: chatId is chat_id, getQR get_qr, from from_.
+// Snake returns a Python name: chat_id for chatId, get_qr for getQR, from_ for from.
 func Snake(name string) string {
 	var b strings.Builder
 	runes := []rune(name)
@@ -216,7 +218,7 @@ func Snake(name string) string {
 	return b.String()
 }
 
-// camel is what the library's runtime makes of an argument's name.
+// camel converts a Python name like the library's runtime: chatId for chat_id.
 func camel(name string) string {
 	first, rest, _ := strings.Cut(strings.TrimRight(name, "_"), "_")
 	if rest == "" {
@@ -225,7 +227,7 @@ func camel(name string) string {
 	return first + model.Title(rest)
 }
 
-// identifier says whether a name can stand where Python wants one.
+// identifier reports whether a name is a valid Python identifier.
 func identifier(name string) bool {
 	for i, r := range name {
 		if r != '_' && !unicode.IsLetter(r) && (i == 0 || !unicode.IsDigit(r)) {

@@ -8,11 +8,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
 )
 
-// pythonAny is what is said of JSON that can be anything.
+// pythonAny is the annotation of arbitrary JSON.
 const pythonAny = "Any"
 
-// types writes all objects that are received, or that stand within something that is sent. What a call takes is written
-// by params.
+// types writes all objects that are received, or nested in something that is sent. The parameters of calls
+// are written by params.
 func (p *python) types() {
 	f := newPythonFile()
 	var names []string
@@ -35,10 +35,10 @@ func (p *python) types() {
 		p.object(f, name, p.model.Type(name).Doc, p.model.Type(name).Fields, func(f model.Field) string { return f.JSON })
 	}
 	p.exports(f, names)
-	p.save("stagedoor/types.py", "What calls take and answer, as typed dictionaries. Names are those on the wire.", f)
+	p.save("stagedoor/types.py", "Arguments and results of calls as typed dictionaries, with the names on the wire.", f)
 }
 
-// reached finds the types that are needed besides those of params.
+// reached returns the types that results, events and members of parameters use.
 func (p *python) reached() map[string]bool {
 	found := map[string]bool{}
 	var visit func(r model.Ref)
@@ -71,15 +71,15 @@ func (p *python) reached() map[string]bool {
 	return found
 }
 
-// pythonCall is what methods and operations have in common.
+// pythonCall is the common part of methods and operations.
 type pythonCall struct {
-	// owner is the resource or group, name the method, both as the model has them.
+	// owner is the resource or group, name the method or operation, both as in the model.
 	owner, name string
 	params      *model.Type
 	result      model.Ref
 }
 
-// paramsName is the model's, unless what is sent is something that is also received, such as a page's settings.
+// paramsName returns the name of the parameters' type. It is not the model's name if the same type is also received.
 func (c pythonCall) paramsName() string {
 	if strings.HasSuffix(c.params.Name, "Params") {
 		return c.params.Name
@@ -106,7 +106,7 @@ func (p *python) calls() []pythonCall {
 	return all
 }
 
-// params writes what each call takes, by the names that arguments have in Python.
+// params writes the arguments of each call, with their Python names.
 func (p *python) params() {
 	f := newPythonFile()
 	var names []string
@@ -115,7 +115,7 @@ func (p *python) params() {
 			continue
 		}
 		if slices.Contains(names, c.paramsName()) {
-			p.fail("two calls take %s", c.paramsName())
+			p.fail("two calls have parameters with the name %s", c.paramsName())
 		}
 		names = append(names, c.paramsName())
 		doc := "The arguments of " + Snake(c.owner) + "." + Snake(c.name) + "."
@@ -127,10 +127,10 @@ func (p *python) params() {
 		p.object(f, c.paramsName(), doc, c.params.Fields, func(f model.Field) string { return Snake(f.JSON) })
 	}
 	p.exports(f, names)
-	p.save("stagedoor/params.py", "The arguments of every call, as typed dictionaries, to put together before the call.", f)
+	p.save("stagedoor/params.py", "The arguments of every call as typed dictionaries.", f)
 }
 
-// exports lists a module's names.
+// exports writes __all__.
 func (p *python) exports(f *pythonFile, names []string) {
 	f.printf("\n\n__all__ = [\n")
 	for _, name := range slices.Sorted(slices.Values(names)) {
@@ -160,7 +160,7 @@ func (p *python) object(f *pythonFile, name, doc string, fields []model.Field, k
 		return
 	}
 	if doc == "" {
-		doc = sentence(name)
+		doc = sentenceFromName(name)
 	}
 	f.printf("class %s(TypedDict):\n%s", name, docstring(doc, 4))
 	if len(fields) > 0 {
@@ -171,7 +171,7 @@ func (p *python) object(f *pythonFile, name, doc string, fields []model.Field, k
 	}
 }
 
-// field writes a member and what is said of it.
+// field writes a member and its docstring.
 func (p *python) field(f *pythonFile, key, kind, doc string) {
 	line := "    " + key + ": " + kind
 	if start, items, ok := strings.Cut(line, "Literal["); ok && len(line) > pythonWidth && !strings.Contains(items, "Literal[") {
@@ -194,7 +194,7 @@ func (p *python) fieldType(f *pythonFile, field model.Field) string {
 	return "NotRequired[" + kind + "]"
 }
 
-// ref is a type as an annotation, and notes what must be imported for it.
+// ref returns a type as an annotation and records the imports that it needs.
 func (p *python) ref(f *pythonFile, r model.Ref) string {
 	kind := p.plain(f, r)
 	if r.Nullable && kind != "None" && kind != pythonAny {
@@ -246,7 +246,7 @@ func (p *python) plain(f *pythonFile, r model.Ref) string {
 	return pythonAny
 }
 
-// refNames lists the types that a reference names, to import them.
+// refNames returns the named types in a type.
 func refNames(r model.Ref) []string {
 	if r.Elem != nil {
 		return refNames(*r.Elem)
@@ -265,8 +265,8 @@ func quoted(values []string) string {
 	return strings.Join(list, ", ")
 }
 
-// sentence says what a type is whose document says nothing: MessagePage is "A message page.".
-func sentence(name string) string {
+// sentenceFromName derives a description from a type's name: "A message page." for MessagePage.
+func sentenceFromName(name string) string {
 	words := strings.ReplaceAll(Snake(name), "_", " ")
 	article := "A"
 	if strings.ContainsRune("aeio", rune(words[0])) {
@@ -275,7 +275,7 @@ func sentence(name string) string {
 	return article + " " + words + "."
 }
 
-// Quote is a text within quotes, as black prefers them: double ones unless it has some itself.
+// Quote quotes a text like black: with double quotes unless the text contains some.
 func Quote(text string) string {
 	if strings.Contains(text, `"`) {
 		return "'" + text + "'"

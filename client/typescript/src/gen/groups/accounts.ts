@@ -15,7 +15,7 @@ import type {
   PurgeReceipt,
 } from "../types.js";
 
-/** What accounts.listAudit takes. */
+/** The parameters of accounts.listAudit. */
 export interface AccountsListAuditParams {
   /** The maximum number of entries. Default: 50. */
   limit?: number;
@@ -23,7 +23,7 @@ export interface AccountsListAuditParams {
   cursor?: string;
 }
 
-/** What accounts.list takes. */
+/** The parameters of accounts.list. */
 export interface AccountsListParams {
   /** Only accounts in this state. attention stands for reconnect_required, restricted and degraded. */
   state?:
@@ -53,13 +53,13 @@ export interface AccountsListParams {
   cursor?: string;
 }
 
-/** What accounts.reauthenticate takes. */
+/** The parameters of accounts.reauthenticate. */
 export interface AccountsReauthenticateParams {
   /** Cancel an open attempt for this account instead of refusing the request. */
   supersede?: boolean;
 }
 
-/** What accounts.update takes. */
+/** The parameters of accounts.update. */
 export interface AccountsUpdateParams {
   /** Your own name for the account. */
   label?: string;
@@ -74,7 +74,7 @@ export interface AccountsUpdateParams {
   rememberCredentials?: boolean;
 }
 
-/** The creators' accounts that are connected. */
+/** Manages connected accounts. */
 export class AccountsGroup {
   protected readonly transport: Transport;
 
@@ -192,7 +192,7 @@ export class AccountsGroup {
     );
   }
 
-  /** List accounts. All there is, however many pages it takes. */
+  /** List accounts. Iterates over all pages. */
   listAll(params?: AccountsListParams, options?: CallOptions): AsyncGenerator<ListedAccount, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -219,7 +219,7 @@ export class AccountsGroup {
     );
   }
 
-  /** List audit entries of an account. All there is, however many pages it takes. */
+  /** List audit entries of an account. Iterates over all pages. */
   listAuditAll(
     accountId: string,
     params?: AccountsListAuditParams,

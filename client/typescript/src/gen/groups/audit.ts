@@ -4,7 +4,7 @@ import { paginate } from "../../pages.js";
 import type { CallOptions, Transport } from "../../transport.js";
 import type { AuditEntry, AuditPage } from "../types.js";
 
-/** What audit.list takes. */
+/** The parameters of audit.list. */
 export interface AuditListParams {
   /** Only this action, for example key.mint. */
   action?: string;
@@ -22,7 +22,7 @@ export interface AuditListParams {
   cursor?: string;
 }
 
-/** Who did what in the organisation. */
+/** Lists who did what in the organisation. */
 export class AuditGroup {
   protected readonly transport: Transport;
 
@@ -51,7 +51,7 @@ export class AuditGroup {
     );
   }
 
-  /** List audit entries. All there is, however many pages it takes. */
+  /** List audit entries. Iterates over all pages. */
   listAll(params?: AuditListParams, options?: CallOptions): AsyncGenerator<AuditEntry, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),

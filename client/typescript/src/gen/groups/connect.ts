@@ -13,7 +13,7 @@ import type {
   CurlAttempt,
 } from "../types.js";
 
-/** What connect.cookie takes. */
+/** The parameters of connect.cookie. */
 export interface ConnectCookieParams {
   /**
    * The account to reconnect. Default: the account that signs in is connected, or refreshed if it is already connected.
@@ -48,7 +48,7 @@ export interface ConnectCookieParams {
   user_agent: string;
 }
 
-/** What connect.createSession takes. */
+/** The parameters of connect.createSession. */
 export interface ConnectCreateSessionParams {
   /** The account to reconnect. */
   account_id?: string;
@@ -76,7 +76,7 @@ export interface ConnectCreateSessionParams {
   return_url?: string;
 }
 
-/** What connect.curl takes. */
+/** The parameters of connect.curl. */
 export interface ConnectCurlParams {
   /**
    * The account to reconnect. Default: the account that signs in is connected, or refreshed if it is already connected.
@@ -104,13 +104,13 @@ export interface ConnectCurlParams {
   supersede?: boolean;
 }
 
-/** What connect.getAttempt takes. */
+/** The parameters of connect.getAttempt. */
 export interface ConnectGetAttemptParams {
   /** Same as Prefer: wait=N. */
   wait?: number;
 }
 
-/** What connect.getFunnel takes. */
+/** The parameters of connect.getFunnel. */
 export interface ConnectGetFunnelParams {
   /** The start of the period, at most 7 days ago. Default: 7 days ago. */
   since?: string;
@@ -118,7 +118,7 @@ export interface ConnectGetFunnelParams {
   until?: string;
 }
 
-/** What connect.listAttempts takes. */
+/** The parameters of connect.listAttempts. */
 export interface ConnectListAttemptsParams {
   state?:
     | "pending"
@@ -138,7 +138,7 @@ export interface ConnectListAttemptsParams {
   cursor?: string;
 }
 
-/** What connect.listSessions takes. */
+/** The parameters of connect.listSessions. */
 export interface ConnectListSessionsParams {
   /** Only links in this status. */
   status?: "open" | "in_progress" | "success" | "exited" | "expired";
@@ -150,7 +150,7 @@ export interface ConnectListSessionsParams {
   cursor?: string;
 }
 
-/** What connect.login takes. */
+/** The parameters of connect.login. */
 export interface ConnectLoginParams {
   /**
    * The account to reconnect. Default: the account that signs in is connected, or refreshed if it is already connected.
@@ -188,7 +188,7 @@ export interface ConnectLoginParams {
   supersede?: boolean;
 }
 
-/** What connect.mobile takes. */
+/** The parameters of connect.mobile. */
 export interface ConnectMobileParams {
   /**
    * The account to reconnect. Default: the account that signs in is connected, or refreshed if it is already connected.
@@ -214,7 +214,7 @@ export interface ConnectMobileParams {
   supersede?: boolean;
 }
 
-/** What connect.submit takes. */
+/** The parameters of connect.submit. */
 export interface ConnectSubmitParams {
   /** The code, 1 to 16 digits or letters. Spaces and dashes are ignored. */
   code?: string;
@@ -226,7 +226,7 @@ export interface ConnectSubmitParams {
   selfie_verification_completed?: boolean;
 }
 
-/** A cookie of the platform's. */
+/** A cookie of the platform. */
 export interface Cookie {
   /** Default: the platform's own domain. */
   domain?: string;
@@ -244,12 +244,12 @@ export interface Cookie {
   [member: string]: unknown;
 }
 
-/** Where a link is sent. */
+/** The recipient of a link. */
 export interface LinkDelivery {
   email?: string;
 }
 
-/** Ways to connect a creator's account, and how far they have come. */
+/** Connects creators' accounts and follows connect attempts. */
 export class ConnectGroup {
   protected readonly transport: Transport;
 
@@ -416,7 +416,7 @@ export class ConnectGroup {
     );
   }
 
-  /** List attempts. All there is, however many pages it takes. */
+  /** List attempts. Iterates over all pages. */
   listAttemptsAll(params?: ConnectListAttemptsParams, options?: CallOptions): AsyncGenerator<Attempt, void, undefined> {
     return paginate(
       (cursor) => this.listAttempts({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -456,7 +456,7 @@ export class ConnectGroup {
     );
   }
 
-  /** List links. All there is, however many pages it takes. */
+  /** List links. Iterates over all pages. */
   listSessionsAll(
     params?: ConnectListSessionsParams,
     options?: CallOptions,

@@ -5,7 +5,7 @@ import { segment, type CallOptions, type Transport } from "../../transport.js";
 import type { StagedoorEvent } from "../events.js";
 import type { EventPage, EventToken, OrgEventPage } from "../types.js";
 
-/** What events.listOfAccount takes. */
+/** The parameters of events.listOfAccount. */
 export interface EventsListOfAccountParams {
   /**
    * Only these events: names, patterns such as message* and account.*, and !name to exclude. Repeat the parameter, or
@@ -20,7 +20,7 @@ export interface EventsListOfAccountParams {
   wait?: number;
 }
 
-/** What events.list takes. */
+/** The parameters of events.list. */
 export interface EventsListParams {
   /**
    * Only these events: names, patterns such as message* and account.*, and !name to exclude. Repeat the parameter, or
@@ -41,7 +41,7 @@ export interface EventsListParams {
   before?: string;
 }
 
-/** What happened on accounts and in the organisation, in pages. */
+/** Lists events of accounts and of the organisation. */
 export class EventsGroup {
   protected readonly transport: Transport;
 
@@ -125,7 +125,7 @@ export class EventsGroup {
     );
   }
 
-  /** Stream events of the organisation. All there is, however many pages it takes. */
+  /** Stream events of the organisation. Iterates over all pages. */
   listAll(params?: EventsListParams, options?: CallOptions): AsyncGenerator<StagedoorEvent, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, after: cursor ?? params?.after }, options),
@@ -155,7 +155,7 @@ export class EventsGroup {
     );
   }
 
-  /** Stream events of an account. All there is, however many pages it takes. */
+  /** Stream events of an account. Iterates over all pages. */
   listOfAccountAll(
     accountId: string,
     params?: EventsListOfAccountParams,

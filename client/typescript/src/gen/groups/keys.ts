@@ -3,7 +3,7 @@
 import { segment, type CallOptions, type Transport } from "../../transport.js";
 import type { KeyList, KeyRevoked, MintedKey } from "../types.js";
 
-/** What keys.create takes. */
+/** The parameters of keys.create. */
 export interface KeysCreateParams {
   /** The accounts that the key may use. Default: all that the calling key may use. */
   accountIds?: string[];
@@ -20,7 +20,7 @@ export interface KeysCreateParams {
   scopes?: string[];
 }
 
-/** The organisation's API keys. */
+/** Manages API keys. */
 export class KeysGroup {
   protected readonly transport: Transport;
 

@@ -4,7 +4,7 @@ import { paginate } from "../../pages.js";
 import { segment, type CallOptions, type Transport } from "../../transport.js";
 import type { ErrorGroupList, Log, LogPage } from "../types.js";
 
-/** What logs.listErrors takes. */
+/** The parameters of logs.listErrors. */
 export interface LogsListErrorsParams {
   /**
    * Only requests from this source. api: programs with a key. dashboard: users of the dashboard. cli: our command line.
@@ -18,7 +18,7 @@ export interface LogsListErrorsParams {
   limit?: number;
 }
 
-/** What logs.list takes. */
+/** The parameters of logs.list. */
 export interface LogsListParams {
   /** Only requests about this account. */
   accountId?: string;
@@ -44,7 +44,7 @@ export interface LogsListParams {
   cursor?: string;
 }
 
-/** The requests that were made, and what goes wrong. */
+/** Lists API requests and their errors. */
 export class LogsGroup {
   protected readonly transport: Transport;
 
@@ -88,7 +88,7 @@ export class LogsGroup {
     );
   }
 
-  /** List requests. All there is, however many pages it takes. */
+  /** List requests. Iterates over all pages. */
   listAll(params?: LogsListParams, options?: CallOptions): AsyncGenerator<Log, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),

@@ -3,14 +3,14 @@
 import type { CallOptions, Transport } from "../../transport.js";
 import type { Identity } from "../types.js";
 
-/** What me.update takes. */
+/** The parameters of me.update. */
 export interface IdentityUpdateParams {
   /** The address at which the service contacts the organisation. */
   contactEmail?: string;
   name?: string;
 }
 
-/** The organisation and the key in use. */
+/** Reads and updates the organisation, and describes the key in use. */
 export class MeGroup {
   protected readonly transport: Transport;
 

@@ -2,7 +2,7 @@
 
 import { segment, type CallOptions, type Transport } from "../../transport.js";
 
-/** What each problem means. */
+/** Explains problem codes. */
 export class ProblemsGroup {
   protected readonly transport: Transport;
 

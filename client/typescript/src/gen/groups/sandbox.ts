@@ -13,7 +13,7 @@ import type {
   SandboxSession,
 } from "../types.js";
 
-/** What is to be in an event that is made on the sandbox. */
+/** The fields to set in an event that is fired on the sandbox. */
 export interface FireData {
   amountCents?: number;
   count?: number;
@@ -26,7 +26,7 @@ export interface FireData {
   userId?: string;
 }
 
-/** What sandbox.act takes. */
+/** The parameters of sandbox.act. */
 export interface SandboxActParams {
   /** The amount of a tip, in cents. */
   amountCents?: number;
@@ -40,13 +40,13 @@ export interface SandboxActParams {
   text?: string;
 }
 
-/** What sandbox.advanceAttempt takes. */
+/** The parameters of sandbox.advanceAttempt. */
 export interface SandboxAdvanceAttemptParams {
   /** What the creator does: scan, approve and deny use their phone, the others their camera. */
   to: "scan" | "approve" | "deny" | "pass_selfie" | "fail_selfie";
 }
 
-/** What sandbox.fireEvent takes. */
+/** The parameters of sandbox.fireEvent. */
 export interface SandboxFireEventParams {
   /** The contents of the event. All fields are optional. */
   data?: FireData;
@@ -54,13 +54,13 @@ export interface SandboxFireEventParams {
   event: string;
 }
 
-/** What sandbox.openSession takes. */
+/** The parameters of sandbox.openSession. */
 export interface SandboxOpenSessionParams {
   /** Any address at sandbox.test. */
   login: string;
 }
 
-/** What sandbox.setFault takes. */
+/** The parameters of sandbox.setFault. */
 export interface SandboxSetFaultParams {
   /**
    * The maximum number of calls that are affected. The live connection does not count. Default: no limit; one sign-in
@@ -81,7 +81,7 @@ export interface SandboxSetFaultParams {
   value?: number;
 }
 
-/** What sandbox.startGenerator takes. */
+/** The parameters of sandbox.startGenerator. */
 export interface SandboxStartGeneratorParams {
   /** Events per second. */
   perSecond: number;
@@ -89,7 +89,7 @@ export interface SandboxStartGeneratorParams {
   seconds: number;
 }
 
-/** Make things happen on the sandbox. */
+/** Controls the sandbox platform. */
 export class SandboxGroup {
   protected readonly transport: Transport;
 

@@ -3,7 +3,7 @@
 import type { CallOptions, Transport } from "../../transport.js";
 import type { MethodCatalog } from "../types.js";
 
-/** What sdk.listMethods takes. */
+/** The parameters of sdk.listMethods. */
 export interface SdkListMethodsParams {
   /** Only the methods of this resource. */
   resource?: string;
@@ -13,7 +13,7 @@ export interface SdkListMethodsParams {
   format?: "compact" | "full" | "openapi" | "mcp";
 }
 
-/** What can be called. */
+/** Lists the methods of the platform. */
 export class SdkGroup {
   protected readonly transport: Transport;
 

@@ -3,7 +3,7 @@
 import type { CallOptions, Transport } from "../../transport.js";
 import type { ServiceStatus } from "../types.js";
 
-/** Whether the service is well. */
+/** Reports the status of the service. */
 export class StatusGroup {
   protected readonly transport: Transport;
 

@@ -11,7 +11,7 @@ import type {
   Team,
 } from "../types.js";
 
-/** What team.invite takes. */
+/** The parameters of team.invite. */
 export interface TeamInviteParams {
   /**
    * The address to invite. Only a user who signs in with this address, verified by the identity provider, can accept.
@@ -20,12 +20,12 @@ export interface TeamInviteParams {
   role: "owner" | "admin" | "developer" | "support";
 }
 
-/** What team.updateMember takes. */
+/** The parameters of team.updateMember. */
 export interface TeamUpdateMemberParams {
   role: "owner" | "admin" | "developer" | "support";
 }
 
-/** The people of the organisation, and their browsers. */
+/** Manages members, invitations and browser sessions. */
 export class TeamGroup {
   protected readonly transport: Transport;
 

@@ -3,13 +3,13 @@
 import type { CallOptions, Transport } from "../../transport.js";
 import type { Usage, UsageSeries } from "../types.js";
 
-/** What usage.get takes. */
+/** The parameters of usage.get. */
 export interface UsageGetParams {
   /** Include what is left of this account's limits. */
   accountId?: string;
 }
 
-/** What usage.getSeries takes. */
+/** The parameters of usage.getSeries. */
 export interface UsageGetSeriesParams {
   /**
    * The start of the period, rounded down to the hour or day. Default: 24 hours before until, or 30 days with by=day.
@@ -23,7 +23,7 @@ export interface UsageGetSeriesParams {
   accountId?: string;
 }
 
-/** Limits, and what is used of them. */
+/** Reports limits and usage. */
 export class UsageGroup {
   protected readonly transport: Transport;
 

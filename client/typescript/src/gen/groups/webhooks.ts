@@ -14,7 +14,7 @@ import type {
   WebhookTest,
 } from "../types.js";
 
-/** What webhooks.checkSignature takes. */
+/** The parameters of webhooks.checkSignature. */
 export interface WebhooksCheckSignatureParams {
   /** The account to whose webhook the delivery was sent. Default: taken from the event or the body. */
   accountId?: string;
@@ -32,7 +32,7 @@ export interface WebhooksCheckSignatureParams {
   secret?: string;
 }
 
-/** What webhooks.listDeliveries takes. */
+/** The parameters of webhooks.listDeliveries. */
 export interface WebhooksListDeliveriesParams {
   /** Only deliveries that were accepted (delivered) or not accepted (failed). */
   state?: "delivered" | "failed";
@@ -46,7 +46,7 @@ export interface WebhooksListDeliveriesParams {
   wait?: number;
 }
 
-/** What webhooks.listEventDeliveries takes. */
+/** The parameters of webhooks.listEventDeliveries. */
 export interface WebhooksListEventDeliveriesParams {
   /** Up to 50 ids of events, separated by commas. */
   event: string[];
@@ -56,7 +56,7 @@ export interface WebhooksListEventDeliveriesParams {
   after?: string;
 }
 
-/** What webhooks.list takes. */
+/** The parameters of webhooks.list. */
 export interface WebhooksListParams {
   /**
    * Only webhooks in this state. lagging: healthy, but behind its events. attention stands for failing, disabled and
@@ -69,7 +69,7 @@ export interface WebhooksListParams {
   cursor?: string;
 }
 
-/** What webhooks.replay takes. */
+/** The parameters of webhooks.replay. */
 export interface WebhooksReplayParams {
   /** Only these events, in the same form as in the webhook. The webhook's own filter does not apply. */
   events?: string[];
@@ -83,7 +83,7 @@ export interface WebhooksReplayParams {
   toTime?: string;
 }
 
-/** What webhooks.resume takes. */
+/** The parameters of webhooks.resume. */
 export interface WebhooksResumeParams {
   /**
    * cursor continues where delivery stopped. now skips the backlog. The cursor of an event (its id on the stream, or
@@ -92,13 +92,13 @@ export interface WebhooksResumeParams {
   from?: string;
 }
 
-/** What webhooks.rotateSecret takes. */
+/** The parameters of webhooks.rotateSecret. */
 export interface WebhooksRotateSecretParams {
   /** How long the old secret also signs, in seconds. Default: 86400. */
   overlapSec?: number;
 }
 
-/** What webhooks.set takes. */
+/** The parameters of webhooks.set. */
 export interface WebhooksSetParams {
   /** Only these events: names, patterns such as message* and account.*, and !name to exclude. Default: every event. */
   events?: string[];
@@ -117,7 +117,7 @@ export interface WebhooksSetParams {
   url: string;
 }
 
-/** Where events are sent, and how that goes. */
+/** Manages webhooks and their deliveries. */
 export class WebhooksGroup {
   protected readonly transport: Transport;
 
@@ -219,7 +219,7 @@ export class WebhooksGroup {
     return this.transport.json<WebhookPage>({ method: "GET", path: "/v1/webhooks", query: { ...params } }, options);
   }
 
-  /** List webhooks. All there is, however many pages it takes. */
+  /** List webhooks. Iterates over all pages. */
   listAll(params?: WebhooksListParams, options?: CallOptions): AsyncGenerator<ListedWebhook, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -251,7 +251,7 @@ export class WebhooksGroup {
     );
   }
 
-  /** List deliveries. All there is, however many pages it takes. */
+  /** List deliveries. Iterates over all pages. */
   listDeliveriesAll(
     accountId: string,
     params?: WebhooksListDeliveriesParams,
@@ -276,7 +276,7 @@ export class WebhooksGroup {
     return this.transport.json<DeliveryPage>({ method: "GET", path: "/v1/deliveries", query: { ...params } }, options);
   }
 
-  /** List deliveries of events. All there is, however many pages it takes. */
+  /** List deliveries of events. Iterates over all pages. */
   listEventDeliveriesAll(
     params: WebhooksListEventDeliveriesParams,
     options?: CallOptions,

@@ -4,23 +4,23 @@ import type { AccountCalls, Answer } from "../../calls.js";
 import type { MethodOptions } from "../../transport.js";
 import type { Bundle, BundlePage, DeletedResult } from "../types.js";
 
-/** What bundles.create takes. */
+/** The parameters of bundles.create. */
 export interface BundlesCreateParams {
   months: 3 | 6 | 12;
   percent: number;
 }
 
-/** What bundles.delete takes. */
+/** The parameters of bundles.delete. */
 export interface BundlesDeleteParams {
   bundleId: string;
 }
 
-/** What bundles.get takes. */
+/** The parameters of bundles.get. */
 export interface BundlesGetParams {
   bundleId: string;
 }
 
-/** What bundles.update takes. */
+/** The parameters of bundles.update. */
 export interface BundlesUpdateParams {
   bundleId: string;
   percent: number;

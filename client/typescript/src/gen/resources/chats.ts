@@ -18,22 +18,22 @@ import type {
   ReadResult,
 } from "../types.js";
 
-/** What chats.delete takes. */
+/** The parameters of chats.delete. */
 export interface ChatsDeleteParams {
   chatId: string;
 }
 
-/** What chats.get takes. */
+/** The parameters of chats.get. */
 export interface ChatsGetParams {
   chatId: string;
 }
 
-/** What chats.hide takes. */
+/** The parameters of chats.hide. */
 export interface ChatsHideParams {
   chatId: string;
 }
 
-/** What chats.listMedia takes. */
+/** The parameters of chats.listMedia. */
 export interface ChatsListMediaParams {
   chatId: string;
   type?: "photo" | "video" | "audio" | "gif";
@@ -45,7 +45,7 @@ export interface ChatsListMediaParams {
   cursor?: string;
 }
 
-/** What chats.list takes. */
+/** The parameters of chats.list. */
 export interface ChatsListParams {
   /** Default: "all". */
   filter?: "all" | "unread" | "pinned" | "priority" | "online";
@@ -61,37 +61,37 @@ export interface ChatsListParams {
   cursor?: string;
 }
 
-/** What chats.markRead takes. */
+/** The parameters of chats.markRead. */
 export interface ChatsMarkReadParams {
   chatId: string;
 }
 
-/** What chats.markUnread takes. */
+/** The parameters of chats.markUnread. */
 export interface ChatsMarkUnreadParams {
   chatId: string;
 }
 
-/** What chats.mute takes. */
+/** The parameters of chats.mute. */
 export interface ChatsMuteParams {
   chatId: string;
 }
 
-/** What chats.pin takes. */
+/** The parameters of chats.pin. */
 export interface ChatsPinParams {
   chatId: string;
 }
 
-/** What chats.startTyping takes. */
+/** The parameters of chats.startTyping. */
 export interface ChatsStartTypingParams {
   chatId: string;
 }
 
-/** What chats.unmute takes. */
+/** The parameters of chats.unmute. */
 export interface ChatsUnmuteParams {
   chatId: string;
 }
 
-/** What chats.unpin takes. */
+/** The parameters of chats.unpin. */
 export interface ChatsUnpinParams {
   chatId: string;
 }
@@ -153,7 +153,7 @@ export class ChatsResource {
     return this.#account.call<ChatPage, Options>("chats", "list", "read", params, options);
   }
 
-  /** List the chats; hidden ones are left out until a new message comes. All of them, however many pages they take. */
+  /** List the chats; hidden ones are left out until a new message comes. Iterates over all pages. */
   listAll(params?: ChatsListParams, options?: CallOptions): AsyncGenerator<Chat, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -174,7 +174,7 @@ export class ChatsResource {
     return this.#account.call<MediaPage, Options>("chats", "listMedia", "read", params, options);
   }
 
-  /** List the media that were sent in a chat, the latest first. All of them, however many pages they take. */
+  /** List the media that were sent in a chat, the latest first. Iterates over all pages. */
   listMediaAll(params: ChatsListMediaParams, options?: CallOptions): AsyncGenerator<Media, void, undefined> {
     return paginate(
       (cursor) => this.listMedia({ ...params, cursor: cursor ?? params.cursor }, options),

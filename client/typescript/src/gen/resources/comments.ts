@@ -5,7 +5,7 @@ import { paginate } from "../../pages.js";
 import type { CallOptions, MethodOptions } from "../../transport.js";
 import type { Comment, CommentPage, DeletedResult, LikedResult, PinnedResult } from "../types.js";
 
-/** What comments.create takes. */
+/** The parameters of comments.create. */
 export interface CommentsCreateParams {
   postId: string;
   text: string;
@@ -13,19 +13,19 @@ export interface CommentsCreateParams {
   gifId?: string;
 }
 
-/** What comments.delete takes. */
+/** The parameters of comments.delete. */
 export interface CommentsDeleteParams {
   postId: string;
   commentId: string;
 }
 
-/** What comments.like takes. */
+/** The parameters of comments.like. */
 export interface CommentsLikeParams {
   postId: string;
   commentId: string;
 }
 
-/** What comments.list takes. */
+/** The parameters of comments.list. */
 export interface CommentsListParams {
   postId: string;
   /** Default: "newest". */
@@ -36,25 +36,25 @@ export interface CommentsListParams {
   cursor?: string;
 }
 
-/** What comments.pin takes. */
+/** The parameters of comments.pin. */
 export interface CommentsPinParams {
   postId: string;
   commentId: string;
 }
 
-/** What comments.unlike takes. */
+/** The parameters of comments.unlike. */
 export interface CommentsUnlikeParams {
   postId: string;
   commentId: string;
 }
 
-/** What comments.unpin takes. */
+/** The parameters of comments.unpin. */
 export interface CommentsUnpinParams {
   postId: string;
   commentId: string;
 }
 
-/** What comments.update takes. */
+/** The parameters of comments.update. */
 export interface CommentsUpdateParams {
   postId: string;
   commentId: string;
@@ -113,7 +113,7 @@ export class CommentsResource {
     return this.#account.call<CommentPage, Options>("comments", "list", "read", params, options);
   }
 
-  /** List the comments on a post. All of them, however many pages they take. */
+  /** List the comments on a post. Iterates over all pages. */
   listAll(params: CommentsListParams, options?: CallOptions): AsyncGenerator<Comment, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params.cursor }, options),

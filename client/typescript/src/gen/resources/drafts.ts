@@ -5,24 +5,24 @@ import { paginate } from "../../pages.js";
 import type { CallOptions, MethodOptions } from "../../transport.js";
 import type { DeletedResult, Draft, DraftAutomation, DraftPage } from "../types.js";
 
-/** What drafts.delete takes. */
+/** The parameters of drafts.delete. */
 export interface DraftsDeleteParams {
   kind: "post" | "message";
   draftId: string;
 }
 
-/** What drafts.getAutomation takes. */
+/** The parameters of drafts.getAutomation. */
 export interface DraftsGetAutomationParams {
   kind: "post" | "message";
 }
 
-/** What drafts.get takes. */
+/** The parameters of drafts.get. */
 export interface DraftsGetParams {
   kind: "post" | "message";
   draftId: string;
 }
 
-/** What drafts.list takes. */
+/** The parameters of drafts.list. */
 export interface DraftsListParams {
   kind: "post" | "message";
   /** How many items a page has at most. Default: 20. */
@@ -31,14 +31,14 @@ export interface DraftsListParams {
   cursor?: string;
 }
 
-/** What drafts.publish takes. */
+/** The parameters of drafts.publish. */
 export interface DraftsPublishParams {
   kind: "post" | "message";
   draftId: string;
   scheduledAt?: string;
 }
 
-/** What drafts.setAutomation takes. */
+/** The parameters of drafts.setAutomation. */
 export interface DraftsSetAutomationParams {
   kind: "post" | "message";
   enabled: boolean;
@@ -101,7 +101,7 @@ export class DraftsResource {
     return this.#account.call<DraftPage, Options>("drafts", "list", "read", params, options);
   }
 
-  /** List the drafts of a kind. All of them, however many pages they take. */
+  /** List the drafts of a kind. Iterates over all pages. */
   listAll(params: DraftsListParams, options?: CallOptions): AsyncGenerator<Draft, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params.cursor }, options),
@@ -113,7 +113,7 @@ export class DraftsResource {
   /**
    * Publish a draft now or later; a message goes to all fans.
    *
-   * It goes on after the answer; an event tells its end. Causes `postPublished`.
+   * Asynchronous: the result arrives as an event. Causes `postPublished`.
    *
    * @example await client.account(id).drafts.publish({ kind: "post", draftId: "3438267820500000133" })
    */

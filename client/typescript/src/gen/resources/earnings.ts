@@ -16,7 +16,7 @@ import type {
   TransactionPage,
 } from "../types.js";
 
-/** What earnings.chart takes. */
+/** The parameters of earnings.chart. */
 export interface EarningsChartParams {
   from: string;
   to: string;
@@ -26,24 +26,24 @@ export interface EarningsChartParams {
   type?: "total" | "subscription" | "tip" | "message" | "post" | "stream" | "referral";
 }
 
-/** What earnings.getChargebackRatio takes. */
+/** The parameters of earnings.getChargebackRatio. */
 export interface EarningsGetChargebackRatioParams {
   from?: string;
   to?: string;
 }
 
-/** What earnings.getStatement takes. */
+/** The parameters of earnings.getStatement. */
 export interface EarningsGetStatementParams {
   from: string;
   to: string;
 }
 
-/** What earnings.getTransaction takes. */
+/** The parameters of earnings.getTransaction. */
 export interface EarningsGetTransactionParams {
   transactionId: string;
 }
 
-/** What earnings.listChargebacks takes. */
+/** The parameters of earnings.listChargebacks. */
 export interface EarningsListChargebacksParams {
   from?: string;
   to?: string;
@@ -53,7 +53,7 @@ export interface EarningsListChargebacksParams {
   cursor?: string;
 }
 
-/** What earnings.listReferrals takes. */
+/** The parameters of earnings.listReferrals. */
 export interface EarningsListReferralsParams {
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -61,7 +61,7 @@ export interface EarningsListReferralsParams {
   cursor?: string;
 }
 
-/** What earnings.listTransactions takes. */
+/** The parameters of earnings.listTransactions. */
 export interface EarningsListTransactionsParams {
   from?: string;
   to?: string;
@@ -139,7 +139,7 @@ export class EarningsResource {
     return this.#account.call<ChargebackPage, Options>("earnings", "listChargebacks", "read", params, options);
   }
 
-  /** List the payments that were taken back, the latest first. All of them, however many pages they take. */
+  /** List the payments that were taken back, the latest first. Iterates over all pages. */
   listChargebacksAll(
     params?: EarningsListChargebacksParams,
     options?: CallOptions,
@@ -159,7 +159,7 @@ export class EarningsResource {
     return this.#account.call<ReferralPage, Options>("earnings", "listReferrals", "read", params, options);
   }
 
-  /** List what the platform paid for bringing other creators. All of them, however many pages they take. */
+  /** List what the platform paid for bringing other creators. Iterates over all pages. */
   listReferralsAll(
     params?: EarningsListReferralsParams,
     options?: CallOptions,
@@ -183,7 +183,7 @@ export class EarningsResource {
     return this.#account.call<TransactionPage, Options>("earnings", "listTransactions", "read", params, options);
   }
 
-  /** List the transactions, the latest first. All of them, however many pages they take. */
+  /** List the transactions, the latest first. Iterates over all pages. */
   listTransactionsAll(
     params?: EarningsListTransactionsParams,
     options?: CallOptions,

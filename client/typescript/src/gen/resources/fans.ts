@@ -18,35 +18,35 @@ import type {
   SubscriptionPeriodPage,
 } from "../types.js";
 
-/** What fans.addFreeDays takes. */
+/** The parameters of fans.addFreeDays. */
 export interface FansAddFreeDaysParams {
   userId: string;
   days: number;
 }
 
-/** What fans.clearNote takes. */
+/** The parameters of fans.clearNote. */
 export interface FansClearNoteParams {
   userId: string;
 }
 
-/** What fans.getNote takes. */
+/** The parameters of fans.getNote. */
 export interface FansGetNoteParams {
   userId: string;
 }
 
-/** What fans.get takes. */
+/** The parameters of fans.get. */
 export interface FansGetParams {
   userId: string;
 }
 
-/** What fans.getSpend takes. */
+/** The parameters of fans.getSpend. */
 export interface FansGetSpendParams {
   userId: string;
   from?: string;
   to?: string;
 }
 
-/** What fans.getSubscriptionHistory takes. */
+/** The parameters of fans.getSubscriptionHistory. */
 export interface FansGetSubscriptionHistoryParams {
   userId: string;
   /** How many items a page has at most. Default: 20. */
@@ -55,7 +55,7 @@ export interface FansGetSubscriptionHistoryParams {
   cursor?: string;
 }
 
-/** What fans.listLatest takes. */
+/** The parameters of fans.listLatest. */
 export interface FansListLatestParams {
   /** Default: "all". */
   kind?: "all" | "new" | "renewed";
@@ -67,7 +67,7 @@ export interface FansListLatestParams {
   cursor?: string;
 }
 
-/** What fans.list takes. */
+/** The parameters of fans.list. */
 export interface FansListParams {
   /** Default: "active". */
   status?: "active" | "expired" | "all" | "attention";
@@ -80,7 +80,7 @@ export interface FansListParams {
   cursor?: string;
 }
 
-/** What fans.listTop takes. */
+/** The parameters of fans.listTop. */
 export interface FansListTopParams {
   from?: string;
   to?: string;
@@ -92,25 +92,25 @@ export interface FansListTopParams {
   cursor?: string;
 }
 
-/** What fans.removeDiscount takes. */
+/** The parameters of fans.removeDiscount. */
 export interface FansRemoveDiscountParams {
   userId: string;
 }
 
-/** What fans.setCustomName takes. */
+/** The parameters of fans.setCustomName. */
 export interface FansSetCustomNameParams {
   userId: string;
   name: string;
 }
 
-/** What fans.setDiscount takes. */
+/** The parameters of fans.setDiscount. */
 export interface FansSetDiscountParams {
   userId: string;
   percent: number;
   expiresAt?: string;
 }
 
-/** What fans.setNote takes. */
+/** The parameters of fans.setNote. */
 export interface FansSetNoteParams {
   userId: string;
   note: string;
@@ -195,7 +195,7 @@ export class FansResource {
     return this.#account.call<SubscriptionPeriodPage, Options>("fans", "getSubscriptionHistory", "read", params, options);
   }
 
-  /** List the periods of a fan's subscription, the latest first. All of them, however many pages they take. */
+  /** List the periods of a fan's subscription, the latest first. Iterates over all pages. */
   getSubscriptionHistoryAll(
     params: FansGetSubscriptionHistoryParams,
     options?: CallOptions,
@@ -217,8 +217,8 @@ export class FansResource {
   }
 
   /**
-   * List the fans; attention are those whose subscription ends within a week and does not renew. All of them, however
-   * many pages they take.
+   * List the fans; attention are those whose subscription ends within a week and does not renew. Iterates over all
+   * pages.
    */
   listAll(params?: FansListParams, options?: CallOptions): AsyncGenerator<Fan, void, undefined> {
     return paginate(
@@ -240,7 +240,7 @@ export class FansResource {
     return this.#account.call<FanPage, Options>("fans", "listLatest", "read", params, options);
   }
 
-  /** List the fans by when they last subscribed or renewed. All of them, however many pages they take. */
+  /** List the fans by when they last subscribed or renewed. Iterates over all pages. */
   listLatestAll(params?: FansListLatestParams, options?: CallOptions): AsyncGenerator<Fan, void, undefined> {
     return paginate(
       (cursor) => this.listLatest({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -261,7 +261,7 @@ export class FansResource {
     return this.#account.call<FanSpendPage, Options>("fans", "listTop", "read", params, options);
   }
 
-  /** List those who paid most, in all or for one thing. All of them, however many pages they take. */
+  /** List those who paid most, in all or for one thing. Iterates over all pages. */
   listTopAll(params?: FansListTopParams, options?: CallOptions): AsyncGenerator<FanSpend, void, undefined> {
     return paginate(
       (cursor) => this.listTop({ ...params, cursor: cursor ?? params?.cursor }, options),

@@ -5,7 +5,7 @@ import { paginate } from "../../pages.js";
 import type { CallOptions, MethodOptions } from "../../transport.js";
 import type { Counts, Following, FollowingPage, SubscriptionPeriod, SubscriptionPeriodPage } from "../types.js";
 
-/** What following.getHistory takes. */
+/** The parameters of following.getHistory. */
 export interface FollowingGetHistoryParams {
   userId: string;
   /** How many items a page has at most. Default: 20. */
@@ -14,12 +14,12 @@ export interface FollowingGetHistoryParams {
   cursor?: string;
 }
 
-/** What following.get takes. */
+/** The parameters of following.get. */
 export interface FollowingGetParams {
   userId: string;
 }
 
-/** What following.list takes. */
+/** The parameters of following.list. */
 export interface FollowingListParams {
   /** Default: "active". */
   status?: "active" | "expired" | "all";
@@ -29,7 +29,7 @@ export interface FollowingListParams {
   cursor?: string;
 }
 
-/** What following.setAutoRenew takes. */
+/** The parameters of following.setAutoRenew. */
 export interface FollowingSetAutoRenewParams {
   userId: string;
   enabled: boolean;
@@ -72,10 +72,7 @@ export class FollowingResource {
     return this.#account.call<SubscriptionPeriodPage, Options>("following", "getHistory", "read", params, options);
   }
 
-  /**
-   * List the periods of the creator's subscription to a user, the latest first. All of them, however many pages they
-   * take.
-   */
+  /** List the periods of the creator's subscription to a user, the latest first. Iterates over all pages. */
   getHistoryAll(
     params: FollowingGetHistoryParams,
     options?: CallOptions,
@@ -99,7 +96,7 @@ export class FollowingResource {
     return this.#account.call<FollowingPage, Options>("following", "list", "read", params, options);
   }
 
-  /** List those whom the creator follows. All of them, however many pages they take. */
+  /** List those whom the creator follows. Iterates over all pages. */
   listAll(params?: FollowingListParams, options?: CallOptions): AsyncGenerator<Following, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),

@@ -5,7 +5,7 @@ import { paginate } from "../../pages.js";
 import type { CallOptions, MethodOptions } from "../../transport.js";
 import type { Gif, GifPage } from "../types.js";
 
-/** What gifs.search takes. */
+/** The parameters of gifs.search. */
 export interface GifsSearchParams {
   query: string;
   /** How many items a page has at most. Default: 20. */
@@ -14,7 +14,7 @@ export interface GifsSearchParams {
   cursor?: string;
 }
 
-/** What gifs.trending takes. */
+/** The parameters of gifs.trending. */
 export interface GifsTrendingParams {
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -42,7 +42,7 @@ export class GifsResource {
     return this.#account.call<GifPage, Options>("gifs", "search", "read", params, options);
   }
 
-  /** Search the GIFs. All of them, however many pages they take. */
+  /** Search the GIFs. Iterates over all pages. */
   searchAll(params: GifsSearchParams, options?: CallOptions): AsyncGenerator<Gif, void, undefined> {
     return paginate(
       (cursor) => this.search({ ...params, cursor: cursor ?? params.cursor }, options),
@@ -59,7 +59,7 @@ export class GifsResource {
     return this.#account.call<GifPage, Options>("gifs", "trending", "read", params, options);
   }
 
-  /** List the GIFs that are used most. All of them, however many pages they take. */
+  /** List the GIFs that are used most. Iterates over all pages. */
   trendingAll(params?: GifsTrendingParams, options?: CallOptions): AsyncGenerator<Gif, void, undefined> {
     return paginate(
       (cursor) => this.trending({ ...params, cursor: cursor ?? params?.cursor }, options),

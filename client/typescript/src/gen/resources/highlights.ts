@@ -5,30 +5,30 @@ import { paginate } from "../../pages.js";
 import type { CallOptions, MethodOptions } from "../../transport.js";
 import type { DeletedResult, Highlight, HighlightPage } from "../types.js";
 
-/** What highlights.addStory takes. */
+/** The parameters of highlights.addStory. */
 export interface HighlightsAddStoryParams {
   highlightId: string;
   storyId: string;
 }
 
-/** What highlights.create takes. */
+/** The parameters of highlights.create. */
 export interface HighlightsCreateParams {
   title: string;
   storyIds: string[];
   coverStoryId?: string;
 }
 
-/** What highlights.delete takes. */
+/** The parameters of highlights.delete. */
 export interface HighlightsDeleteParams {
   highlightId: string;
 }
 
-/** What highlights.get takes. */
+/** The parameters of highlights.get. */
 export interface HighlightsGetParams {
   highlightId: string;
 }
 
-/** What highlights.list takes. */
+/** The parameters of highlights.list. */
 export interface HighlightsListParams {
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -36,13 +36,13 @@ export interface HighlightsListParams {
   cursor?: string;
 }
 
-/** What highlights.removeStory takes. */
+/** The parameters of highlights.removeStory. */
 export interface HighlightsRemoveStoryParams {
   highlightId: string;
   storyId: string;
 }
 
-/** What highlights.update takes. */
+/** The parameters of highlights.update. */
 export interface HighlightsUpdateParams {
   highlightId: string;
   title?: string;
@@ -108,7 +108,7 @@ export class HighlightsResource {
     return this.#account.call<HighlightPage, Options>("highlights", "list", "read", params, options);
   }
 
-  /** List the highlights. All of them, however many pages they take. */
+  /** List the highlights. Iterates over all pages. */
   listAll(params?: HighlightsListParams, options?: CallOptions): AsyncGenerator<Highlight, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),

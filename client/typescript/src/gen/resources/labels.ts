@@ -5,17 +5,17 @@ import { paginate } from "../../pages.js";
 import type { CallOptions, MethodOptions } from "../../transport.js";
 import type { DeletedResult, Label, LabelPage } from "../types.js";
 
-/** What labels.create takes. */
+/** The parameters of labels.create. */
 export interface LabelsCreateParams {
   name: string;
 }
 
-/** What labels.delete takes. */
+/** The parameters of labels.delete. */
 export interface LabelsDeleteParams {
   labelId: string;
 }
 
-/** What labels.list takes. */
+/** The parameters of labels.list. */
 export interface LabelsListParams {
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -23,7 +23,7 @@ export interface LabelsListParams {
   cursor?: string;
 }
 
-/** What labels.update takes. */
+/** The parameters of labels.update. */
 export interface LabelsUpdateParams {
   labelId: string;
   name: string;
@@ -71,7 +71,7 @@ export class LabelsResource {
     return this.#account.call<LabelPage, Options>("labels", "list", "read", params, options);
   }
 
-  /** List the labels. All of them, however many pages they take. */
+  /** List the labels. Iterates over all pages. */
   listAll(params?: LabelsListParams, options?: CallOptions): AsyncGenerator<Label, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),

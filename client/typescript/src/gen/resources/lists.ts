@@ -16,33 +16,33 @@ import type {
   UserPage,
 } from "../types.js";
 
-/** What lists.addUsers takes. */
+/** The parameters of lists.addUsers. */
 export interface ListsAddUsersParams {
   listId: string;
   userIds: string[];
 }
 
-/** What lists.clear takes. */
+/** The parameters of lists.clear. */
 export interface ListsClearParams {
   listId: string;
 }
 
-/** What lists.create takes. */
+/** The parameters of lists.create. */
 export interface ListsCreateParams {
   name: string;
 }
 
-/** What lists.delete takes. */
+/** The parameters of lists.delete. */
 export interface ListsDeleteParams {
   listId: string;
 }
 
-/** What lists.get takes. */
+/** The parameters of lists.get. */
 export interface ListsGetParams {
   listId: string;
 }
 
-/** What lists.list takes. */
+/** The parameters of lists.list. */
 export interface ListsListParams {
   /** Default: "all". */
   kind?: "all" | "system" | "custom";
@@ -53,7 +53,7 @@ export interface ListsListParams {
   cursor?: string;
 }
 
-/** What lists.listUsers takes. */
+/** The parameters of lists.listUsers. */
 export interface ListsListUsersParams {
   listId: string;
   order?: "added" | "name" | "spend";
@@ -63,32 +63,32 @@ export interface ListsListUsersParams {
   cursor?: string;
 }
 
-/** What lists.pinUser takes. */
+/** The parameters of lists.pinUser. */
 export interface ListsPinUserParams {
   listId: string;
   userId: string;
 }
 
-/** What lists.removeUsers takes. */
+/** The parameters of lists.removeUsers. */
 export interface ListsRemoveUsersParams {
   listId: string;
   userIds: string[];
 }
 
-/** What lists.rename takes. */
+/** The parameters of lists.rename. */
 export interface ListsRenameParams {
   listId: string;
   name: string;
 }
 
-/** What lists.setForUser takes. */
+/** The parameters of lists.setForUser. */
 export interface ListsSetForUserParams {
   userId: string;
   addListIds?: string[];
   removeListIds?: string[];
 }
 
-/** What lists.unpinUser takes. */
+/** The parameters of lists.unpinUser. */
 export interface ListsUnpinUserParams {
   listId: string;
   userId: string;
@@ -171,7 +171,7 @@ export class ListsResource {
     return this.#account.call<ListPage, Options>("lists", "list", "read", params, options);
   }
 
-  /** List the lists, the platform's own first. All of them, however many pages they take. */
+  /** List the lists, the platform's own first. Iterates over all pages. */
   listAll(params?: ListsListParams, options?: CallOptions): AsyncGenerator<List, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -192,7 +192,7 @@ export class ListsResource {
     return this.#account.call<UserPage, Options>("lists", "listUsers", "read", params, options);
   }
 
-  /** List the users on a list. All of them, however many pages they take. */
+  /** List the users on a list. Iterates over all pages. */
   listUsersAll(params: ListsListUsersParams, options?: CallOptions): AsyncGenerator<User, void, undefined> {
     return paginate(
       (cursor) => this.listUsers({ ...params, cursor: cursor ?? params.cursor }, options),

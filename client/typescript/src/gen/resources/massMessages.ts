@@ -15,12 +15,12 @@ import type {
   UnsentResult,
 } from "../types.js";
 
-/** What massMessages.cancel takes. */
+/** The parameters of massMessages.cancel. */
 export interface MassMessagesCancelParams {
   massMessageId: string;
 }
 
-/** What massMessages.chart takes. */
+/** The parameters of massMessages.chart. */
 export interface MassMessagesChartParams {
   from: string;
   to: string;
@@ -30,24 +30,24 @@ export interface MassMessagesChartParams {
   metric?: "sent" | "viewed" | "purchased" | "earnings";
 }
 
-/** What massMessages.estimate takes. */
+/** The parameters of massMessages.estimate. */
 export interface MassMessagesEstimateParams {
   includeListIds?: string[];
   excludeListIds?: string[];
   userIds?: string[];
 }
 
-/** What massMessages.get takes. */
+/** The parameters of massMessages.get. */
 export interface MassMessagesGetParams {
   massMessageId: string;
 }
 
-/** What massMessages.getStatistics takes. */
+/** The parameters of massMessages.getStatistics. */
 export interface MassMessagesGetStatisticsParams {
   massMessageId: string;
 }
 
-/** What massMessages.listBuyers takes. */
+/** The parameters of massMessages.listBuyers. */
 export interface MassMessagesListBuyersParams {
   massMessageId: string;
   /** How many items a page has at most. Default: 20. */
@@ -56,7 +56,7 @@ export interface MassMessagesListBuyersParams {
   cursor?: string;
 }
 
-/** What massMessages.list takes. */
+/** The parameters of massMessages.list. */
 export interface MassMessagesListParams {
   state?: "scheduled" | "sending" | "sent" | "canceled";
   /** How many items a page has at most. Default: 20. */
@@ -65,7 +65,7 @@ export interface MassMessagesListParams {
   cursor?: string;
 }
 
-/** What massMessages.send takes. */
+/** The parameters of massMessages.send. */
 export interface MassMessagesSendParams {
   text?: string;
   mediaIds?: string[];
@@ -79,12 +79,12 @@ export interface MassMessagesSendParams {
   unsendAfterSec?: number;
 }
 
-/** What massMessages.unsend takes. */
+/** The parameters of massMessages.unsend. */
 export interface MassMessagesUnsendParams {
   massMessageId: string;
 }
 
-/** What massMessages.update takes. */
+/** The parameters of massMessages.update. */
 export interface MassMessagesUpdateParams {
   massMessageId: string;
   text?: string;
@@ -173,7 +173,7 @@ export class MassMessagesResource {
     return this.#account.call<MassMessagePage, Options>("massMessages", "list", "read", params, options);
   }
 
-  /** List the messages to many; those taken back count as canceled. All of them, however many pages they take. */
+  /** List the messages to many; those taken back count as canceled. Iterates over all pages. */
   listAll(params?: MassMessagesListParams, options?: CallOptions): AsyncGenerator<MassMessage, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -194,7 +194,7 @@ export class MassMessagesResource {
     return this.#account.call<PurchasePage, Options>("massMessages", "listBuyers", "read", params, options);
   }
 
-  /** List who paid for a message to many. All of them, however many pages they take. */
+  /** List who paid for a message to many. Iterates over all pages. */
   listBuyersAll(
     params: MassMessagesListBuyersParams,
     options?: CallOptions,
@@ -209,7 +209,7 @@ export class MassMessagesResource {
   /**
    * Send a message to many, now or at a time; without lists and users it goes to all fans.
    *
-   * It goes on after the answer; an event tells its end. Causes `massMessageSent`.
+   * Asynchronous: the result arrives as an event. Causes `massMessageSent`.
    */
   send<Options extends MethodOptions>(
     params?: MassMessagesSendParams,
@@ -221,7 +221,7 @@ export class MassMessagesResource {
   /**
    * Take a message to many back from those who did not pay for it.
    *
-   * It cannot be undone. It goes on after the answer; an event tells its end.
+   * It cannot be undone. Asynchronous: the result arrives as an event.
    *
    * @example await client.account(id).massMessages.unsend({ massMessageId: "3438267820400000024" })
    */

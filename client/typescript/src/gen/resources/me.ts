@@ -4,7 +4,7 @@ import type { AccountCalls, Answer } from "../../calls.js";
 import type { MethodOptions } from "../../transport.js";
 import type { Counts, Me, MeGetCapabilitiesResult, MeGetRankingResult, MeGetStartDateResult } from "../types.js";
 
-/** What me.update takes. */
+/** The parameters of me.update. */
 export interface MeUpdateParams {
   name?: string;
   bio?: string;

@@ -14,19 +14,19 @@ import type {
   PurchasePage,
 } from "../types.js";
 
-/** What messages.get takes. */
+/** The parameters of messages.get. */
 export interface MessagesGetParams {
   chatId: string;
   messageId: string;
 }
 
-/** What messages.like takes. */
+/** The parameters of messages.like. */
 export interface MessagesLikeParams {
   chatId: string;
   messageId: string;
 }
 
-/** What messages.listBuyers takes. */
+/** The parameters of messages.listBuyers. */
 export interface MessagesListBuyersParams {
   messageId: string;
   /** How many items a page has at most. Default: 20. */
@@ -35,7 +35,7 @@ export interface MessagesListBuyersParams {
   cursor?: string;
 }
 
-/** What messages.list takes. */
+/** The parameters of messages.list. */
 export interface MessagesListParams {
   chatId: string;
   /** Default: "desc". */
@@ -50,13 +50,13 @@ export interface MessagesListParams {
   cursor?: string;
 }
 
-/** What messages.pin takes. */
+/** The parameters of messages.pin. */
 export interface MessagesPinParams {
   chatId: string;
   messageId: string;
 }
 
-/** What messages.search takes. */
+/** The parameters of messages.search. */
 export interface MessagesSearchParams {
   chatId: string;
   query: string;
@@ -66,7 +66,7 @@ export interface MessagesSearchParams {
   cursor?: string;
 }
 
-/** What messages.send takes. */
+/** The parameters of messages.send. */
 export interface MessagesSendParams {
   chatId: string;
   text?: string;
@@ -82,25 +82,25 @@ export interface MessagesSendParams {
   releaseFormIds?: string[];
 }
 
-/** What messages.tag takes. */
+/** The parameters of messages.tag. */
 export interface MessagesTagParams {
   messageId: string;
   releaseFormIds: string[];
 }
 
-/** What messages.unlike takes. */
+/** The parameters of messages.unlike. */
 export interface MessagesUnlikeParams {
   chatId: string;
   messageId: string;
 }
 
-/** What messages.unpin takes. */
+/** The parameters of messages.unpin. */
 export interface MessagesUnpinParams {
   chatId: string;
   messageId: string;
 }
 
-/** What messages.unsend takes. */
+/** The parameters of messages.unsend. */
 export interface MessagesUnsendParams {
   chatId: string;
   messageId: string;
@@ -147,7 +147,7 @@ export class MessagesResource {
     return this.#account.call<MessagePage, Options>("messages", "list", "read", params, options);
   }
 
-  /** List the messages of a chat. All of them, however many pages they take. */
+  /** List the messages of a chat. Iterates over all pages. */
   listAll(params: MessagesListParams, options?: CallOptions): AsyncGenerator<Message, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params.cursor }, options),
@@ -168,7 +168,7 @@ export class MessagesResource {
     return this.#account.call<PurchasePage, Options>("messages", "listBuyers", "read", params, options);
   }
 
-  /** List who paid for a message. All of them, however many pages they take. */
+  /** List who paid for a message. Iterates over all pages. */
   listBuyersAll(params: MessagesListBuyersParams, options?: CallOptions): AsyncGenerator<Purchase, void, undefined> {
     return paginate(
       (cursor) => this.listBuyers({ ...params, cursor: cursor ?? params.cursor }, options),
@@ -201,7 +201,7 @@ export class MessagesResource {
     return this.#account.call<MessagePage, Options>("messages", "search", "read", params, options);
   }
 
-  /** Find messages of a chat by a part of their text. All of them, however many pages they take. */
+  /** Find messages of a chat by a part of their text. Iterates over all pages. */
   searchAll(params: MessagesSearchParams, options?: CallOptions): AsyncGenerator<Message, void, undefined> {
     return paginate(
       (cursor) => this.search({ ...params, cursor: cursor ?? params.cursor }, options),

@@ -12,7 +12,7 @@ import type {
   NotificationsMarkReadResult,
 } from "../types.js";
 
-/** What notifications.list takes. */
+/** The parameters of notifications.list. */
 export interface NotificationsListParams {
   /** Default: "all". */
   type?: "all" | "tips" | "subscriptions" | "likes" | "comments" | "purchases" | "mentions" | "promotions" | "system";
@@ -24,17 +24,17 @@ export interface NotificationsListParams {
   cursor?: string;
 }
 
-/** What notifications.markRead takes. */
+/** The parameters of notifications.markRead. */
 export interface NotificationsMarkReadParams {
   notificationIds: string[];
 }
 
-/** What notifications.setPreferences takes. */
+/** The parameters of notifications.setPreferences. */
 export interface NotificationsSetPreferencesParams {
   preferences: NotificationsSetPreferencesPreferences;
 }
 
-/** What the platform is to tell the creator of; what is left out stays. */
+/** The notification settings to change; others stay as they are. */
 export interface NotificationsSetPreferencesPreferences {
   tips?: boolean;
   subscriptions?: boolean;
@@ -78,7 +78,7 @@ export class NotificationsResource {
     return this.#account.call<NotificationPage, Options>("notifications", "list", "read", params, options);
   }
 
-  /** List the notifications, the latest first. All of them, however many pages they take. */
+  /** List the notifications, the latest first. Iterates over all pages. */
   listAll(params?: NotificationsListParams, options?: CallOptions): AsyncGenerator<Notification, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),

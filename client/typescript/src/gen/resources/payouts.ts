@@ -12,12 +12,12 @@ import type {
   TaxStatus,
 } from "../types.js";
 
-/** What payouts.cancel takes. */
+/** The parameters of payouts.cancel. */
 export interface PayoutsCancelParams {
   payoutId: string;
 }
 
-/** What payouts.list takes. */
+/** The parameters of payouts.list. */
 export interface PayoutsListParams {
   status?: "pending" | "paid" | "failed" | "canceled";
   /** How many items a page has at most. Default: 20. */
@@ -26,12 +26,12 @@ export interface PayoutsListParams {
   cursor?: string;
 }
 
-/** What payouts.request takes. */
+/** The parameters of payouts.request. */
 export interface PayoutsRequestParams {
   amountCents: number;
 }
 
-/** What payouts.setSchedule takes. */
+/** The parameters of payouts.setSchedule. */
 export interface PayoutsSetScheduleParams {
   frequency: "manual" | "daily" | "weekly" | "monthly";
 }
@@ -85,7 +85,7 @@ export class PayoutsResource {
     return this.#account.call<PayoutRequestPage, Options>("payouts", "list", "read", params, options);
   }
 
-  /** List the payouts, the latest first. All of them, however many pages they take. */
+  /** List the payouts, the latest first. Iterates over all pages. */
   listAll(params?: PayoutsListParams, options?: CallOptions): AsyncGenerator<PayoutRequest, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),

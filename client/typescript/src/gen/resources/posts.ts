@@ -17,20 +17,20 @@ import type {
   UserPage,
 } from "../types.js";
 
-/** What posts.archive takes. */
+/** The parameters of posts.archive. */
 export interface PostsArchiveParams {
   postId: string;
   /** Default: false. */
   private?: boolean;
 }
 
-/** What a fundraising post is to collect. */
+/** The fundraising goal of a new post. */
 export interface PostsCreateFundraising {
   title?: string;
   targetCents: number;
 }
 
-/** What posts.create takes. */
+/** The parameters of posts.create. */
 export interface PostsCreateParams {
   text?: string;
   mediaIds?: string[];
@@ -48,36 +48,36 @@ export interface PostsCreateParams {
   saveForLater?: boolean;
 }
 
-/** A poll that a post is to have. */
+/** A poll for a new post. */
 export interface PostsCreatePoll {
   question?: string;
   options: string[];
   endsAt?: string;
 }
 
-/** What posts.delete takes. */
+/** The parameters of posts.delete. */
 export interface PostsDeleteParams {
   postId: string;
 }
 
-/** What posts.get takes. */
+/** The parameters of posts.get. */
 export interface PostsGetParams {
   postId: string;
 }
 
-/** What posts.getStats takes. */
+/** The parameters of posts.getStats. */
 export interface PostsGetStatsParams {
   postId: string;
   from?: string;
   to?: string;
 }
 
-/** What posts.like takes. */
+/** The parameters of posts.like. */
 export interface PostsLikeParams {
   postId: string;
 }
 
-/** What posts.listBuyers takes. */
+/** The parameters of posts.listBuyers. */
 export interface PostsListBuyersParams {
   postId: string;
   /** How many items a page has at most. Default: 20. */
@@ -86,7 +86,7 @@ export interface PostsListBuyersParams {
   cursor?: string;
 }
 
-/** What posts.listByUser takes. */
+/** The parameters of posts.listByUser. */
 export interface PostsListByUserParams {
   userId: string;
   /** How many items a page has at most. Default: 20. */
@@ -95,7 +95,7 @@ export interface PostsListByUserParams {
   cursor?: string;
 }
 
-/** What posts.listLikers takes. */
+/** The parameters of posts.listLikers. */
 export interface PostsListLikersParams {
   postId: string;
   /** How many items a page has at most. Default: 20. */
@@ -104,7 +104,7 @@ export interface PostsListLikersParams {
   cursor?: string;
 }
 
-/** What posts.list takes. */
+/** The parameters of posts.list. */
 export interface PostsListParams {
   /** Default: "published". */
   state?: "published" | "scheduled" | "archived" | "expired" | "private";
@@ -119,27 +119,27 @@ export interface PostsListParams {
   cursor?: string;
 }
 
-/** What posts.pin takes. */
+/** The parameters of posts.pin. */
 export interface PostsPinParams {
   postId: string;
 }
 
-/** What posts.unarchive takes. */
+/** The parameters of posts.unarchive. */
 export interface PostsUnarchiveParams {
   postId: string;
 }
 
-/** What posts.unlike takes. */
+/** The parameters of posts.unlike. */
 export interface PostsUnlikeParams {
   postId: string;
 }
 
-/** What posts.unpin takes. */
+/** The parameters of posts.unpin. */
 export interface PostsUnpinParams {
   postId: string;
 }
 
-/** What posts.update takes. */
+/** The parameters of posts.update. */
 export interface PostsUpdateParams {
   postId: string;
   text?: string;
@@ -149,7 +149,7 @@ export interface PostsUpdateParams {
   labelIds?: string[];
 }
 
-/** What posts.votePoll takes. */
+/** The parameters of posts.votePoll. */
 export interface PostsVotePollParams {
   postId: string;
   optionId: string;
@@ -180,7 +180,7 @@ export class PostsResource {
   /**
    * Publish a post now or later, or save it for later.
    *
-   * It goes on after the answer; an event tells its end. Causes `postPublished`.
+   * Asynchronous: the result arrives as an event. Causes `postPublished`.
    */
   create<Options extends MethodOptions>(params?: PostsCreateParams, options?: Options): Promise<Answer<Post, Options>> {
     return this.#account.call<Post, Options>("posts", "create", "write", params, options);
@@ -242,7 +242,7 @@ export class PostsResource {
     return this.#account.call<PostPage, Options>("posts", "list", "read", params, options);
   }
 
-  /** List the creator's own posts of one state. All of them, however many pages they take. */
+  /** List the creator's own posts of one state. Iterates over all pages. */
   listAll(params?: PostsListParams, options?: CallOptions): AsyncGenerator<Post, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -263,7 +263,7 @@ export class PostsResource {
     return this.#account.call<PurchasePage, Options>("posts", "listBuyers", "read", params, options);
   }
 
-  /** List who bought a post. All of them, however many pages they take. */
+  /** List who bought a post. Iterates over all pages. */
   listBuyersAll(params: PostsListBuyersParams, options?: CallOptions): AsyncGenerator<Purchase, void, undefined> {
     return paginate(
       (cursor) => this.listBuyers({ ...params, cursor: cursor ?? params.cursor }, options),
@@ -284,7 +284,7 @@ export class PostsResource {
     return this.#account.call<PostPage, Options>("posts", "listByUser", "read", params, options);
   }
 
-  /** List what another creator has published, or this one. All of them, however many pages they take. */
+  /** List what another creator has published, or this one. Iterates over all pages. */
   listByUserAll(params: PostsListByUserParams, options?: CallOptions): AsyncGenerator<Post, void, undefined> {
     return paginate(
       (cursor) => this.listByUser({ ...params, cursor: cursor ?? params.cursor }, options),
@@ -305,7 +305,7 @@ export class PostsResource {
     return this.#account.call<UserPage, Options>("posts", "listLikers", "read", params, options);
   }
 
-  /** List who likes a post. All of them, however many pages they take. */
+  /** List who likes a post. Iterates over all pages. */
   listLikersAll(params: PostsListLikersParams, options?: CallOptions): AsyncGenerator<User, void, undefined> {
     return paginate(
       (cursor) => this.listLikers({ ...params, cursor: cursor ?? params.cursor }, options),

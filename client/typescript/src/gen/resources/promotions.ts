@@ -5,7 +5,7 @@ import { paginate } from "../../pages.js";
 import type { CallOptions, MethodOptions } from "../../transport.js";
 import type { DeletedResult, Fan, FanPage, Promotion, PromotionPage } from "../types.js";
 
-/** What promotions.create takes. */
+/** The parameters of promotions.create. */
 export interface PromotionsCreateParams {
   audience: "new" | "expired" | "both";
   kind: "discount" | "trial";
@@ -16,17 +16,17 @@ export interface PromotionsCreateParams {
   message?: string;
 }
 
-/** What promotions.delete takes. */
+/** The parameters of promotions.delete. */
 export interface PromotionsDeleteParams {
   promotionId: string;
 }
 
-/** What promotions.get takes. */
+/** The parameters of promotions.get. */
 export interface PromotionsGetParams {
   promotionId: string;
 }
 
-/** What promotions.listClaimers takes. */
+/** The parameters of promotions.listClaimers. */
 export interface PromotionsListClaimersParams {
   promotionId: string;
   /** How many items a page has at most. Default: 20. */
@@ -35,7 +35,7 @@ export interface PromotionsListClaimersParams {
   cursor?: string;
 }
 
-/** What promotions.list takes. */
+/** The parameters of promotions.list. */
 export interface PromotionsListParams {
   /** Default: "all". */
   state?: "active" | "ended" | "all";
@@ -45,12 +45,12 @@ export interface PromotionsListParams {
   cursor?: string;
 }
 
-/** What promotions.stop takes. */
+/** The parameters of promotions.stop. */
 export interface PromotionsStopParams {
   promotionId: string;
 }
 
-/** What promotions.update takes. */
+/** The parameters of promotions.update. */
 export interface PromotionsUpdateParams {
   promotionId: string;
   message?: string;
@@ -112,7 +112,7 @@ export class PromotionsResource {
     return this.#account.call<PromotionPage, Options>("promotions", "list", "read", params, options);
   }
 
-  /** List the promotions, the newest first. All of them, however many pages they take. */
+  /** List the promotions, the newest first. Iterates over all pages. */
   listAll(params?: PromotionsListParams, options?: CallOptions): AsyncGenerator<Promotion, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -133,7 +133,7 @@ export class PromotionsResource {
     return this.#account.call<FanPage, Options>("promotions", "listClaimers", "read", params, options);
   }
 
-  /** List the fans who claimed a promotion. All of them, however many pages they take. */
+  /** List the fans who claimed a promotion. Iterates over all pages. */
   listClaimersAll(params: PromotionsListClaimersParams, options?: CallOptions): AsyncGenerator<Fan, void, undefined> {
     return paginate(
       (cursor) => this.listClaimers({ ...params, cursor: cursor ?? params.cursor }, options),

@@ -5,7 +5,7 @@ import { paginate } from "../../pages.js";
 import type { CallOptions, MethodOptions } from "../../transport.js";
 import type { DeletedResult, QueueItem, QueueItemPage, Series } from "../types.js";
 
-/** What queue.count takes. */
+/** The parameters of queue.count. */
 export interface QueueCountParams {
   from: string;
   to: string;
@@ -13,12 +13,12 @@ export interface QueueCountParams {
   by?: "day" | "month";
 }
 
-/** What queue.delete takes. */
+/** The parameters of queue.delete. */
 export interface QueueDeleteParams {
   queueId: string;
 }
 
-/** What queue.list takes. */
+/** The parameters of queue.list. */
 export interface QueueListParams {
   from: string;
   to: string;
@@ -29,12 +29,12 @@ export interface QueueListParams {
   cursor?: string;
 }
 
-/** What queue.publishNow takes. */
+/** The parameters of queue.publishNow. */
 export interface QueuePublishNowParams {
   queueId: string;
 }
 
-/** What queue.reschedule takes. */
+/** The parameters of queue.reschedule. */
 export interface QueueRescheduleParams {
   queueId: string;
   scheduledAt: string;
@@ -83,7 +83,7 @@ export class QueueResource {
     return this.#account.call<QueueItemPage, Options>("queue", "list", "read", params, options);
   }
 
-  /** List what is scheduled, the next first. All of them, however many pages they take. */
+  /** List what is scheduled, the next first. Iterates over all pages. */
   listAll(params: QueueListParams, options?: CallOptions): AsyncGenerator<QueueItem, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params.cursor }, options),
@@ -95,7 +95,7 @@ export class QueueResource {
   /**
    * Publish something now instead of later.
    *
-   * It goes on after the answer; an event tells its end. Causes `queuePublished`.
+   * Asynchronous: the result arrives as an event. Causes `queuePublished`.
    *
    * @example await client.account(id).queue.publishNow({ queueId: "3438267820500000122" })
    */

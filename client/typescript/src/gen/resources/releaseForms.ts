@@ -5,13 +5,13 @@ import { paginate } from "../../pages.js";
 import type { CallOptions, MethodOptions } from "../../transport.js";
 import type { Media, ReleaseForm, ReleaseFormPage, ReleaseFormsCreateInviteResult, User, UserPage } from "../types.js";
 
-/** What releaseForms.createInvite takes. */
+/** The parameters of releaseForms.createInvite. */
 export interface ReleaseFormsCreateInviteParams {
   name: string;
   email?: string;
 }
 
-/** What releaseForms.list takes. */
+/** The parameters of releaseForms.list. */
 export interface ReleaseFormsListParams {
   status?: "pending" | "approved" | "rejected" | "expired";
   /** How many items a page has at most. Default: 20. */
@@ -20,7 +20,7 @@ export interface ReleaseFormsListParams {
   cursor?: string;
 }
 
-/** What releaseForms.listTaggable takes. */
+/** The parameters of releaseForms.listTaggable. */
 export interface ReleaseFormsListTaggableParams {
   query?: string;
   /** How many items a page has at most. Default: 20. */
@@ -29,7 +29,7 @@ export interface ReleaseFormsListTaggableParams {
   cursor?: string;
 }
 
-/** What releaseForms.tagMedia takes. */
+/** The parameters of releaseForms.tagMedia. */
 export interface ReleaseFormsTagMediaParams {
   mediaId: string;
   releaseFormIds: string[];
@@ -67,7 +67,7 @@ export class ReleaseFormsResource {
     return this.#account.call<ReleaseFormPage, Options>("releaseForms", "list", "read", params, options);
   }
 
-  /** List the release forms. All of them, however many pages they take. */
+  /** List the release forms. Iterates over all pages. */
   listAll(params?: ReleaseFormsListParams, options?: CallOptions): AsyncGenerator<ReleaseForm, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -84,7 +84,7 @@ export class ReleaseFormsResource {
     return this.#account.call<UserPage, Options>("releaseForms", "listTaggable", "read", params, options);
   }
 
-  /** List who may be named in media. All of them, however many pages they take. */
+  /** List who may be named in media. Iterates over all pages. */
   listTaggableAll(
     params?: ReleaseFormsListTaggableParams,
     options?: CallOptions,

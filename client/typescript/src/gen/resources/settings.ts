@@ -15,38 +15,38 @@ import type {
   WelcomeMessage,
 } from "../types.js";
 
-/** What settings.addSocialLink takes. */
+/** The parameters of settings.addSocialLink. */
 export interface SettingsAddSocialLinkParams {
   label: string;
   url: string;
 }
 
-/** What settings.checkUsername takes. */
+/** The parameters of settings.checkUsername. */
 export interface SettingsCheckUsernameParams {
   username: string;
 }
 
-/** What settings.removeSocialLink takes. */
+/** The parameters of settings.removeSocialLink. */
 export interface SettingsRemoveSocialLinkParams {
   linkId: string;
 }
 
-/** What settings.revokeSession takes. */
+/** The parameters of settings.revokeSession. */
 export interface SettingsRevokeSessionParams {
   sessionId: string;
 }
 
-/** What settings.setBlockedCountries takes. */
+/** The parameters of settings.setBlockedCountries. */
 export interface SettingsSetBlockedCountriesParams {
   countries: string[];
 }
 
-/** What settings.setSubscriptionPrice takes. */
+/** The parameters of settings.setSubscriptionPrice. */
 export interface SettingsSetSubscriptionPriceParams {
   priceCents: number;
 }
 
-/** What settings.setWelcomeMessage takes. */
+/** The parameters of settings.setWelcomeMessage. */
 export interface SettingsSetWelcomeMessageParams {
   enabled: boolean;
   text?: string;
@@ -54,7 +54,7 @@ export interface SettingsSetWelcomeMessageParams {
   priceCents?: number;
 }
 
-/** What settings.updateProfile takes. */
+/** The parameters of settings.updateProfile. */
 export interface SettingsUpdateProfileParams {
   displayName?: string;
   bio?: string;
@@ -62,7 +62,7 @@ export interface SettingsUpdateProfileParams {
   websiteUrl?: string;
 }
 
-/** What settings.updateSocialLink takes. */
+/** The parameters of settings.updateSocialLink. */
 export interface SettingsUpdateSocialLinkParams {
   linkId: string;
   label?: string;

@@ -13,20 +13,20 @@ import type {
   StreamStatsPage,
 } from "../types.js";
 
-/** What statistics.countries takes. */
+/** The parameters of statistics.countries. */
 export interface StatisticsCountriesParams {
   from: string;
   to: string;
   limit?: number;
 }
 
-/** What statistics.overview takes. */
+/** The parameters of statistics.overview. */
 export interface StatisticsOverviewParams {
   from: string;
   to: string;
 }
 
-/** What statistics.subscribers takes. */
+/** The parameters of statistics.subscribers. */
 export interface StatisticsSubscribersParams {
   from: string;
   to: string;
@@ -36,7 +36,7 @@ export interface StatisticsSubscribersParams {
   kind?: "all" | "new" | "renewed" | "lost";
 }
 
-/** What statistics.topLinks takes. */
+/** The parameters of statistics.topLinks. */
 export interface StatisticsTopLinksParams {
   from: string;
   to: string;
@@ -45,7 +45,7 @@ export interface StatisticsTopLinksParams {
   limit?: number;
 }
 
-/** What statistics.topMessages takes. */
+/** The parameters of statistics.topMessages. */
 export interface StatisticsTopMessagesParams {
   from: string;
   to: string;
@@ -54,7 +54,7 @@ export interface StatisticsTopMessagesParams {
   limit?: number;
 }
 
-/** What statistics.topPosts takes. */
+/** The parameters of statistics.topPosts. */
 export interface StatisticsTopPostsParams {
   from: string;
   to: string;
@@ -63,7 +63,7 @@ export interface StatisticsTopPostsParams {
   limit?: number;
 }
 
-/** What statistics.topStories takes. */
+/** The parameters of statistics.topStories. */
 export interface StatisticsTopStoriesParams {
   from: string;
   to: string;
@@ -72,7 +72,7 @@ export interface StatisticsTopStoriesParams {
   limit?: number;
 }
 
-/** What statistics.topStreams takes. */
+/** The parameters of statistics.topStreams. */
 export interface StatisticsTopStreamsParams {
   from: string;
   to: string;
@@ -81,7 +81,7 @@ export interface StatisticsTopStreamsParams {
   limit?: number;
 }
 
-/** What statistics.visitors takes. */
+/** The parameters of statistics.visitors. */
 export interface StatisticsVisitorsParams {
   from: string;
   to: string;

@@ -5,7 +5,7 @@ import { paginate } from "../../pages.js";
 import type { CallOptions, MethodOptions } from "../../transport.js";
 import type { DeletedResult, OkResult, Story, StoryPage, StoryStats, StoryViewer, StoryViewerPage } from "../types.js";
 
-/** What stories.create takes. */
+/** The parameters of stories.create. */
 export interface StoriesCreateParams {
   mediaId: string;
   text?: string;
@@ -14,22 +14,22 @@ export interface StoriesCreateParams {
   releaseFormIds?: string[];
 }
 
-/** What stories.delete takes. */
+/** The parameters of stories.delete. */
 export interface StoriesDeleteParams {
   storyId: string;
 }
 
-/** What stories.get takes. */
+/** The parameters of stories.get. */
 export interface StoriesGetParams {
   storyId: string;
 }
 
-/** What stories.getStats takes. */
+/** The parameters of stories.getStats. */
 export interface StoriesGetStatsParams {
   storyId: string;
 }
 
-/** What stories.listArchive takes. */
+/** The parameters of stories.listArchive. */
 export interface StoriesListArchiveParams {
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -37,7 +37,7 @@ export interface StoriesListArchiveParams {
   cursor?: string;
 }
 
-/** What stories.listViewers takes. */
+/** The parameters of stories.listViewers. */
 export interface StoriesListViewersParams {
   storyId: string;
   /** How many items a page has at most. Default: 20. */
@@ -46,7 +46,7 @@ export interface StoriesListViewersParams {
   cursor?: string;
 }
 
-/** What stories.markWatched takes. */
+/** The parameters of stories.markWatched. */
 export interface StoriesMarkWatchedParams {
   storyId: string;
 }
@@ -62,7 +62,7 @@ export class StoriesResource {
   /**
    * Publish a story.
    *
-   * It goes on after the answer; an event tells its end. Causes `storyPublished`.
+   * Asynchronous: the result arrives as an event. Causes `storyPublished`.
    */
   create<Options extends MethodOptions>(
     params: StoriesCreateParams,
@@ -119,7 +119,7 @@ export class StoriesResource {
     return this.#account.call<StoryPage, Options>("stories", "listArchive", "read", params, options);
   }
 
-  /** List the stories that have expired. All of them, however many pages they take. */
+  /** List the stories that have expired. Iterates over all pages. */
   listArchiveAll(params?: StoriesListArchiveParams, options?: CallOptions): AsyncGenerator<Story, void, undefined> {
     return paginate(
       (cursor) => this.listArchive({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -140,7 +140,7 @@ export class StoriesResource {
     return this.#account.call<StoryViewerPage, Options>("stories", "listViewers", "read", params, options);
   }
 
-  /** List who saw a story. All of them, however many pages they take. */
+  /** List who saw a story. Iterates over all pages. */
   listViewersAll(
     params: StoriesListViewersParams,
     options?: CallOptions,

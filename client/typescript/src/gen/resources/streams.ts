@@ -5,22 +5,22 @@ import { paginate } from "../../pages.js";
 import type { CallOptions, MethodOptions } from "../../transport.js";
 import type { CanceledResult, Comment, CommentPage, StoppedResult, Stream, StreamPage, StreamStats } from "../types.js";
 
-/** What streams.cancel takes. */
+/** The parameters of streams.cancel. */
 export interface StreamsCancelParams {
   streamId: string;
 }
 
-/** What streams.get takes. */
+/** The parameters of streams.get. */
 export interface StreamsGetParams {
   streamId: string;
 }
 
-/** What streams.getStats takes. */
+/** The parameters of streams.getStats. */
 export interface StreamsGetStatsParams {
   streamId: string;
 }
 
-/** What streams.listComments takes. */
+/** The parameters of streams.listComments. */
 export interface StreamsListCommentsParams {
   streamId: string;
   /** How many items a page has at most. Default: 20. */
@@ -29,7 +29,7 @@ export interface StreamsListCommentsParams {
   cursor?: string;
 }
 
-/** What streams.list takes. */
+/** The parameters of streams.list. */
 export interface StreamsListParams {
   state?: "scheduled" | "live" | "ended";
   /** How many items a page has at most. Default: 20. */
@@ -38,7 +38,7 @@ export interface StreamsListParams {
   cursor?: string;
 }
 
-/** What streams.schedule takes. */
+/** The parameters of streams.schedule. */
 export interface StreamsScheduleParams {
   title: string;
   /** A time that has passed means now. */
@@ -50,12 +50,12 @@ export interface StreamsScheduleParams {
   tipGoalCents?: number;
 }
 
-/** What streams.stop takes. */
+/** The parameters of streams.stop. */
 export interface StreamsStopParams {
   streamId: string;
 }
 
-/** What streams.update takes. */
+/** The parameters of streams.update. */
 export interface StreamsUpdateParams {
   streamId: string;
   title?: string;
@@ -118,7 +118,7 @@ export class StreamsResource {
     return this.#account.call<StreamPage, Options>("streams", "list", "read", params, options);
   }
 
-  /** List the streams that are planned, live or over. All of them, however many pages they take. */
+  /** List the streams that are planned, live or over. Iterates over all pages. */
   listAll(params?: StreamsListParams, options?: CallOptions): AsyncGenerator<Stream, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -139,7 +139,7 @@ export class StreamsResource {
     return this.#account.call<CommentPage, Options>("streams", "listComments", "read", params, options);
   }
 
-  /** List the comments on a stream. All of them, however many pages they take. */
+  /** List the comments on a stream. Iterates over all pages. */
   listCommentsAll(params: StreamsListCommentsParams, options?: CallOptions): AsyncGenerator<Comment, void, undefined> {
     return paginate(
       (cursor) => this.listComments({ ...params, cursor: cursor ?? params.cursor }, options),

@@ -15,30 +15,30 @@ import type {
   TrackingLinkPage,
 } from "../types.js";
 
-/** What trackingLinks.create takes. */
+/** The parameters of trackingLinks.create. */
 export interface TrackingLinksCreateParams {
   name: string;
   tags?: string[];
 }
 
-/** What trackingLinks.delete takes. */
+/** The parameters of trackingLinks.delete. */
 export interface TrackingLinksDeleteParams {
   linkId: string;
 }
 
-/** What trackingLinks.get takes. */
+/** The parameters of trackingLinks.get. */
 export interface TrackingLinksGetParams {
   linkId: string;
 }
 
-/** What trackingLinks.getStats takes. */
+/** The parameters of trackingLinks.getStats. */
 export interface TrackingLinksGetStatsParams {
   linkId: string;
   from?: string;
   to?: string;
 }
 
-/** What trackingLinks.list takes. */
+/** The parameters of trackingLinks.list. */
 export interface TrackingLinksListParams {
   /** Default: "active". */
   state?: "active" | "ended" | "all";
@@ -51,7 +51,7 @@ export interface TrackingLinksListParams {
   cursor?: string;
 }
 
-/** What trackingLinks.listSpenders takes. */
+/** The parameters of trackingLinks.listSpenders. */
 export interface TrackingLinksListSpendersParams {
   linkId: string;
   minSpendCents?: number;
@@ -61,7 +61,7 @@ export interface TrackingLinksListSpendersParams {
   cursor?: string;
 }
 
-/** What trackingLinks.listSubscribers takes. */
+/** The parameters of trackingLinks.listSubscribers. */
 export interface TrackingLinksListSubscribersParams {
   linkId: string;
   /** How many items a page has at most. Default: 20. */
@@ -70,19 +70,19 @@ export interface TrackingLinksListSubscribersParams {
   cursor?: string;
 }
 
-/** What trackingLinks.share takes. */
+/** The parameters of trackingLinks.share. */
 export interface TrackingLinksShareParams {
   linkId: string;
   userId: string;
 }
 
-/** What trackingLinks.unshare takes. */
+/** The parameters of trackingLinks.unshare. */
 export interface TrackingLinksUnshareParams {
   linkId: string;
   userId: string;
 }
 
-/** What trackingLinks.update takes. */
+/** The parameters of trackingLinks.update. */
 export interface TrackingLinksUpdateParams {
   linkId: string;
   name?: string;
@@ -159,7 +159,7 @@ export class TrackingLinksResource {
     return this.#account.call<TrackingLinkPage, Options>("trackingLinks", "list", "read", params, options);
   }
 
-  /** List the tracking links. All of them, however many pages they take. */
+  /** List the tracking links. Iterates over all pages. */
   listAll(params?: TrackingLinksListParams, options?: CallOptions): AsyncGenerator<TrackingLink, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -176,9 +176,7 @@ export class TrackingLinksResource {
     return this.#account.call<FanSpendPage, Options>("trackingLinks", "listSpenders", "read", params, options);
   }
 
-  /**
-   * List the fans of a tracking link who paid, the one who paid most first. All of them, however many pages they take.
-   */
+  /** List the fans of a tracking link who paid, the one who paid most first. Iterates over all pages. */
   listSpendersAll(
     params: TrackingLinksListSpendersParams,
     options?: CallOptions,
@@ -202,7 +200,7 @@ export class TrackingLinksResource {
     return this.#account.call<FanPage, Options>("trackingLinks", "listSubscribers", "read", params, options);
   }
 
-  /** List the fans that a tracking link brought. All of them, however many pages they take. */
+  /** List the fans that a tracking link brought. Iterates over all pages. */
   listSubscribersAll(
     params: TrackingLinksListSubscribersParams,
     options?: CallOptions,

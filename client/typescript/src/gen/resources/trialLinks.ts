@@ -15,7 +15,7 @@ import type {
   TrialLinkPage,
 } from "../types.js";
 
-/** What trialLinks.create takes. */
+/** The parameters of trialLinks.create. */
 export interface TrialLinksCreateParams {
   name: string;
   durationDays: number;
@@ -24,29 +24,29 @@ export interface TrialLinksCreateParams {
   tags?: string[];
 }
 
-/** What trialLinks.delete takes. */
+/** The parameters of trialLinks.delete. */
 export interface TrialLinksDeleteParams {
   linkId: string;
 }
 
-/** What trialLinks.end takes. */
+/** The parameters of trialLinks.end. */
 export interface TrialLinksEndParams {
   linkId: string;
 }
 
-/** What trialLinks.get takes. */
+/** The parameters of trialLinks.get. */
 export interface TrialLinksGetParams {
   linkId: string;
 }
 
-/** What trialLinks.getStats takes. */
+/** The parameters of trialLinks.getStats. */
 export interface TrialLinksGetStatsParams {
   linkId: string;
   from?: string;
   to?: string;
 }
 
-/** What trialLinks.list takes. */
+/** The parameters of trialLinks.list. */
 export interface TrialLinksListParams {
   /** Default: "active". */
   state?: "active" | "ended" | "all";
@@ -56,7 +56,7 @@ export interface TrialLinksListParams {
   cursor?: string;
 }
 
-/** What trialLinks.listSpenders takes. */
+/** The parameters of trialLinks.listSpenders. */
 export interface TrialLinksListSpendersParams {
   linkId: string;
   minSpendCents?: number;
@@ -66,7 +66,7 @@ export interface TrialLinksListSpendersParams {
   cursor?: string;
 }
 
-/** What trialLinks.listSubscribers takes. */
+/** The parameters of trialLinks.listSubscribers. */
 export interface TrialLinksListSubscribersParams {
   linkId: string;
   /** How many items a page has at most. Default: 20. */
@@ -75,19 +75,19 @@ export interface TrialLinksListSubscribersParams {
   cursor?: string;
 }
 
-/** What trialLinks.share takes. */
+/** The parameters of trialLinks.share. */
 export interface TrialLinksShareParams {
   linkId: string;
   userId: string;
 }
 
-/** What trialLinks.unshare takes. */
+/** The parameters of trialLinks.unshare. */
 export interface TrialLinksUnshareParams {
   linkId: string;
   userId: string;
 }
 
-/** What trialLinks.update takes. */
+/** The parameters of trialLinks.update. */
 export interface TrialLinksUpdateParams {
   linkId: string;
   name?: string;
@@ -174,7 +174,7 @@ export class TrialLinksResource {
     return this.#account.call<TrialLinkPage, Options>("trialLinks", "list", "read", params, options);
   }
 
-  /** List the trial links, the newest first. All of them, however many pages they take. */
+  /** List the trial links, the newest first. Iterates over all pages. */
   listAll(params?: TrialLinksListParams, options?: CallOptions): AsyncGenerator<TrialLink, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -195,7 +195,7 @@ export class TrialLinksResource {
     return this.#account.call<FanSpendPage, Options>("trialLinks", "listSpenders", "read", params, options);
   }
 
-  /** List the fans of a trial link who paid, the one who paid most first. All of them, however many pages they take. */
+  /** List the fans of a trial link who paid, the one who paid most first. Iterates over all pages. */
   listSpendersAll(
     params: TrialLinksListSpendersParams,
     options?: CallOptions,
@@ -219,7 +219,7 @@ export class TrialLinksResource {
     return this.#account.call<FanPage, Options>("trialLinks", "listSubscribers", "read", params, options);
   }
 
-  /** List the fans that a trial link brought. All of them, however many pages they take. */
+  /** List the fans that a trial link brought. Iterates over all pages. */
   listSubscribersAll(
     params: TrialLinksListSubscribersParams,
     options?: CallOptions,

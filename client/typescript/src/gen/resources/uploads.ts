@@ -4,12 +4,12 @@ import type { AccountCalls, Answer } from "../../calls.js";
 import type { MethodOptions } from "../../transport.js";
 import type { AbortedResult, Upload, UploadsCheckResult, UploadsGetPartUrlResult } from "../types.js";
 
-/** What uploads.abort takes. */
+/** The parameters of uploads.abort. */
 export interface UploadsAbortParams {
   uploadId: string;
 }
 
-/** What uploads.check takes. */
+/** The parameters of uploads.check. */
 export interface UploadsCheckParams {
   /** 64 hexadecimal digits */
   sha256: string;
@@ -17,37 +17,37 @@ export interface UploadsCheckParams {
   size: number;
 }
 
-/** What uploads.complete takes. */
+/** The parameters of uploads.complete. */
 export interface UploadsCompleteParams {
   uploadId: string;
   parts?: UploadsCompletePart[];
 }
 
-/** A part that was sent. */
+/** An uploaded part. */
 export interface UploadsCompletePart {
   number: number;
   etag?: string;
 }
 
-/** What uploads.fromUrl takes. */
+/** The parameters of uploads.fromUrl. */
 export interface UploadsFromUrlParams {
   url: string;
   fileName?: string;
   mimeType?: string;
 }
 
-/** What uploads.get takes. */
+/** The parameters of uploads.get. */
 export interface UploadsGetParams {
   uploadId: string;
 }
 
-/** What uploads.getPartUrl takes. */
+/** The parameters of uploads.getPartUrl. */
 export interface UploadsGetPartUrlParams {
   uploadId: string;
   partNumber: number;
 }
 
-/** What uploads.init takes. */
+/** The parameters of uploads.init. */
 export interface UploadsInitParams {
   fileName: string;
   /** in bytes */
@@ -90,7 +90,7 @@ export class UploadsResource {
   /**
    * Hand over an upload whose parts have all arrived; an event tells what became of it.
    *
-   * It goes on after the answer; an event tells its end. Causes `mediaReady`.
+   * Asynchronous: the result arrives as an event. Causes `mediaReady`.
    *
    * @example await client.account(id).uploads.complete({ uploadId: "3438267821400000002" })
    */
@@ -104,7 +104,7 @@ export class UploadsResource {
   /**
    * Take a file from an address; an event tells what became of it.
    *
-   * It goes on after the answer; an event tells its end. Causes `mediaReady`.
+   * Asynchronous: the result arrives as an event. Causes `mediaReady`.
    *
    * @example await client.account(id).uploads.fromUrl({ url: "https://files.example.com/summer.jpg" })
    */

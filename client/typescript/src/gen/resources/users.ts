@@ -13,27 +13,27 @@ import type {
   UserPage,
 } from "../types.js";
 
-/** What users.block takes. */
+/** The parameters of users.block. */
 export interface UsersBlockParams {
   userId: string;
 }
 
-/** What users.follow takes. */
+/** The parameters of users.follow. */
 export interface UsersFollowParams {
   userId: string;
 }
 
-/** What users.getByUsername takes. */
+/** The parameters of users.getByUsername. */
 export interface UsersGetByUsernameParams {
   username: string;
 }
 
-/** What users.get takes. */
+/** The parameters of users.get. */
 export interface UsersGetParams {
   userId: string;
 }
 
-/** What users.listBlocked takes. */
+/** The parameters of users.listBlocked. */
 export interface UsersListBlockedParams {
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -41,12 +41,12 @@ export interface UsersListBlockedParams {
   cursor?: string;
 }
 
-/** What users.list takes. */
+/** The parameters of users.list. */
 export interface UsersListParams {
   userIds: string[];
 }
 
-/** What users.listRestricted takes. */
+/** The parameters of users.listRestricted. */
 export interface UsersListRestrictedParams {
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -54,19 +54,19 @@ export interface UsersListRestrictedParams {
   cursor?: string;
 }
 
-/** What users.report takes. */
+/** The parameters of users.report. */
 export interface UsersReportParams {
   userId: string;
   reason: string;
   note?: string;
 }
 
-/** What users.restrict takes. */
+/** The parameters of users.restrict. */
 export interface UsersRestrictParams {
   userId: string;
 }
 
-/** What users.search takes. */
+/** The parameters of users.search. */
 export interface UsersSearchParams {
   query: string;
   /** How many items a page has at most. Default: 20. */
@@ -75,17 +75,17 @@ export interface UsersSearchParams {
   cursor?: string;
 }
 
-/** What users.unblock takes. */
+/** The parameters of users.unblock. */
 export interface UsersUnblockParams {
   userId: string;
 }
 
-/** What users.unfollow takes. */
+/** The parameters of users.unfollow. */
 export interface UsersUnfollowParams {
   userId: string;
 }
 
-/** What users.unrestrict takes. */
+/** The parameters of users.unrestrict. */
 export interface UsersUnrestrictParams {
   userId: string;
 }
@@ -164,7 +164,7 @@ export class UsersResource {
     return this.#account.call<UserPage, Options>("users", "listBlocked", "read", params, options);
   }
 
-  /** List the users who are shut out. All of them, however many pages they take. */
+  /** List the users who are shut out. Iterates over all pages. */
   listBlockedAll(params?: UsersListBlockedParams, options?: CallOptions): AsyncGenerator<User, void, undefined> {
     return paginate(
       (cursor) => this.listBlocked({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -185,7 +185,7 @@ export class UsersResource {
     return this.#account.call<UserPage, Options>("users", "listRestricted", "read", params, options);
   }
 
-  /** List the users who can look, but neither write nor tip. All of them, however many pages they take. */
+  /** List the users who can look, but neither write nor tip. Iterates over all pages. */
   listRestrictedAll(params?: UsersListRestrictedParams, options?: CallOptions): AsyncGenerator<User, void, undefined> {
     return paginate(
       (cursor) => this.listRestricted({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -226,7 +226,7 @@ export class UsersResource {
     return this.#account.call<UserPage, Options>("users", "search", "read", params, options);
   }
 
-  /** Find users by a part of their name. All of them, however many pages they take. */
+  /** Find users by a part of their name. Iterates over all pages. */
   searchAll(params: UsersSearchParams, options?: CallOptions): AsyncGenerator<User, void, undefined> {
     return paginate(
       (cursor) => this.search({ ...params, cursor: cursor ?? params.cursor }, options),

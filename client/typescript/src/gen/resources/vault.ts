@@ -12,24 +12,24 @@ import type {
   VaultGetDownloadUrlResult,
 } from "../types.js";
 
-/** What vault.delete takes. */
+/** The parameters of vault.delete. */
 export interface VaultDeleteParams {
   mediaIds: string[];
 }
 
-/** What vault.getDownloadUrl takes. */
+/** The parameters of vault.getDownloadUrl. */
 export interface VaultGetDownloadUrlParams {
   mediaId: string;
   /** Default: "full". */
   quality?: "thumb" | "preview" | "full" | "source";
 }
 
-/** What vault.get takes. */
+/** The parameters of vault.get. */
 export interface VaultGetParams {
   mediaId: string;
 }
 
-/** What vault.list takes. */
+/** The parameters of vault.list. */
 export interface VaultListParams {
   type?: "photo" | "video" | "audio" | "gif";
   folderId?: string;
@@ -42,7 +42,7 @@ export interface VaultListParams {
   cursor?: string;
 }
 
-/** What vault.listUsage takes. */
+/** The parameters of vault.listUsage. */
 export interface VaultListUsageParams {
   mediaId: string;
   /** How many items a page has at most. Default: 20. */
@@ -106,7 +106,7 @@ export class VaultResource {
     return this.#account.call<MediaPage, Options>("vault", "list", "read", params, options);
   }
 
-  /** List the media of the vault. All of them, however many pages they take. */
+  /** List the media of the vault. Iterates over all pages. */
   listAll(params?: VaultListParams, options?: CallOptions): AsyncGenerator<Media, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -127,7 +127,7 @@ export class VaultResource {
     return this.#account.call<MediaUsePage, Options>("vault", "listUsage", "read", params, options);
   }
 
-  /** List where a medium is shown. All of them, however many pages they take. */
+  /** List where a medium is shown. Iterates over all pages. */
   listUsageAll(params: VaultListUsageParams, options?: CallOptions): AsyncGenerator<MediaUse, void, undefined> {
     return paginate(
       (cursor) => this.listUsage({ ...params, cursor: cursor ?? params.cursor }, options),

@@ -13,28 +13,28 @@ import type {
   VaultFoldersRemoveMediaResult,
 } from "../types.js";
 
-/** What vaultFolders.addMedia takes. */
+/** The parameters of vaultFolders.addMedia. */
 export interface VaultFoldersAddMediaParams {
   folderId: string;
   mediaIds: string[];
 }
 
-/** What vaultFolders.create takes. */
+/** The parameters of vaultFolders.create. */
 export interface VaultFoldersCreateParams {
   name: string;
 }
 
-/** What vaultFolders.delete takes. */
+/** The parameters of vaultFolders.delete. */
 export interface VaultFoldersDeleteParams {
   folderId: string;
 }
 
-/** What vaultFolders.get takes. */
+/** The parameters of vaultFolders.get. */
 export interface VaultFoldersGetParams {
   folderId: string;
 }
 
-/** What vaultFolders.listMedia takes. */
+/** The parameters of vaultFolders.listMedia. */
 export interface VaultFoldersListMediaParams {
   folderId: string;
   type?: "photo" | "video" | "audio" | "gif";
@@ -44,7 +44,7 @@ export interface VaultFoldersListMediaParams {
   cursor?: string;
 }
 
-/** What vaultFolders.list takes. */
+/** The parameters of vaultFolders.list. */
 export interface VaultFoldersListParams {
   query?: string;
   /** How many items a page has at most. Default: 20. */
@@ -53,13 +53,13 @@ export interface VaultFoldersListParams {
   cursor?: string;
 }
 
-/** What vaultFolders.removeMedia takes. */
+/** The parameters of vaultFolders.removeMedia. */
 export interface VaultFoldersRemoveMediaParams {
   folderId: string;
   mediaIds: string[];
 }
 
-/** What vaultFolders.rename takes. */
+/** The parameters of vaultFolders.rename. */
 export interface VaultFoldersRenameParams {
   folderId: string;
   name: string;
@@ -127,7 +127,7 @@ export class VaultFoldersResource {
     return this.#account.call<VaultFolderPage, Options>("vaultFolders", "list", "read", params, options);
   }
 
-  /** List the folders, the platform's own first. All of them, however many pages they take. */
+  /** List the folders, the platform's own first. Iterates over all pages. */
   listAll(params?: VaultFoldersListParams, options?: CallOptions): AsyncGenerator<VaultFolder, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -148,7 +148,7 @@ export class VaultFoldersResource {
     return this.#account.call<MediaPage, Options>("vaultFolders", "listMedia", "read", params, options);
   }
 
-  /** List the media in a folder. All of them, however many pages they take. */
+  /** List the media in a folder. Iterates over all pages. */
   listMediaAll(params: VaultFoldersListMediaParams, options?: CallOptions): AsyncGenerator<Media, void, undefined> {
     return paginate(
       (cursor) => this.listMedia({ ...params, cursor: cursor ?? params.cursor }, options),

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// pace says when to try again. Tests have one that does not really wait.
-type pace struct {
+// timing decides when to retry. Tests use one that does not wait.
+type timing struct {
 	sleep func(ctx context.Context, d time.Duration) error
-	// jitter is a number from 0 to 1.
+	// jitter returns a random number from 0 to 1.
 	jitter func() float64
-	// silence is how long a stream may say nothing; the service sends a heartbeat every 15 seconds.
+	// silence is how long a stream may be silent before the client reconnects. The service sends a heartbeat every 15 s.
 	silence time.Duration
 }
 
-var realPace = pace{sleep: sleep, jitter: rand.Float64, silence: 45 * time.Second}
+var realTiming = timing{sleep: sleep, jitter: rand.Float64, silence: 45 * time.Second}
 
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
@@ -30,9 +30,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// after says whether an error goes away by itself, and how long to wait. Safe calls may also be repeated where nobody
-// knows whether the first one arrived.
-func (p pace) after(err error, try int, safe bool) (time.Duration, bool) {
+// retryAfter returns how long to wait before a retry, and whether to retry at all. Only safe calls are retried if the
+// first request may have arrived.
+func (p timing) retryAfter(err error, try int, safe bool) (time.Duration, bool) {
 	var problem *Problem
 	if !errors.As(err, &problem) {
 		var broken *ConnectionError
@@ -42,12 +42,12 @@ func (p pace) after(err error, try int, safe bool) (time.Duration, bool) {
 	if problem.RetryAfterSec == 0 {
 		wait = p.backoff(try)
 	}
-	return wait, problem.again(safe) && wait <= longestWait
+	return wait, problem.mayRetry(safe) && wait <= maxRetryDelay
 }
 
-// again says whether the same request may succeed later. What is not a problem of ours came from something in between,
-// such as a load balancer; it is like no answer.
-func (p *Problem) again(safe bool) bool {
+// mayRetry reports whether the same request may succeed later. A response without a code came from something in
+// between, such as a load balancer, and counts as no response.
+func (p *Problem) mayRetry(safe bool) bool {
 	if p.Status == http.StatusGone {
 		return false
 	}
@@ -64,8 +64,8 @@ func (p *Problem) inDoubt() bool {
 	return p.Member("outcome", &outcome) && outcome == "unknown"
 }
 
-// backoff is half a second, doubled with every try, of which up to half is left to chance.
-func (p pace) backoff(try int) time.Duration {
+// backoff returns half a second, doubled with every try, minus a random part of up to half.
+func (p timing) backoff(try int) time.Duration {
 	d := 500 * time.Millisecond << min(try, 6)
 	return d/2 + time.Duration(p.jitter()*float64(d)/2)
 }
