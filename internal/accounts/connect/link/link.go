@@ -170,12 +170,12 @@ func (s *Sessions) List(ctx context.Context, org id.Org, f Filter) ([]Session, e
 	return found, err
 }
 
-// LinkCounts counts links and how many of them were opened.
-type LinkCounts struct{ All, Opened int64 }
+// Counts counts links and how many of them were opened.
+type Counts struct{ All, Opened int64 }
 
 // CountLinks counts the links that were created between since and until. accounts restricts it as in Filter.
 func (s *Sessions) CountLinks(ctx context.Context, org id.Org, since, until time.Time,
-	accounts []id.Account) (LinkCounts, error) {
+	accounts []id.Account) (Counts, error) {
 	return countLinks(ctx, s.DB.Pool(), org, since, until, accounts)
 }
 

@@ -97,15 +97,15 @@ func listOpenOfAccount(ctx context.Context, q db.DBTX, org id.Org, account id.Ac
 	return found, nil
 }
 
-func countLinks(ctx context.Context, q db.DBTX, org id.Org, since, until time.Time, accounts []id.Account) (LinkCounts,
+func countLinks(ctx context.Context, q db.DBTX, org id.Org, since, until time.Time, accounts []id.Account) (Counts,
 	error) {
 	row, err := db.New(q).CountOpened(ctx, db.CountOpenedParams{
 		OrgID: org, First: string(id.Earliest[id.Session](since)), Last: string(id.Earliest[id.Session](until)), Accounts: id.Texts(accounts),
 	})
 	if err != nil {
-		return LinkCounts{}, fmt.Errorf("count connect sessions of %s: %w", org, err)
+		return Counts{}, fmt.Errorf("count connect sessions of %s: %w", org, err)
 	}
-	return LinkCounts{row.Made, row.Opened}, nil
+	return Counts{row.Made, row.Opened}, nil
 }
 
 func lockDue(ctx context.Context, tx postgres.Tx, now time.Time, limit int) ([]Session, error) {
