@@ -74,6 +74,7 @@ func searchBack(
 ) (string, error) {
 	spin := app.Out.Spin("Searching the event log…")
 	defer spin.Stop()
+pages:
 	for {
 		got, err := fetchNewest(ctx, app, query, 100)
 		if err != nil {
@@ -97,7 +98,7 @@ func searchBack(
 			if cut.NextCursor == nil {
 				return cursorOfOldest(ctx, app, query, e.ID)
 			}
-			return searchBack(ctx, app, query, found, past)
+			continue pages
 		}
 		if got.NextCursor == nil {
 			return oldestCursor, nil

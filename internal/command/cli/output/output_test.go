@@ -16,6 +16,18 @@ func printer(tty bool) (*output.Printer, *bytes.Buffer) {
 		Now: func() time.Time { return now }}, &stdout
 }
 
+// A spinner that another one replaced ends when it is stopped, in whichever order they are.
+func TestReplacedSpinnerStops(t *testing.T) {
+	t.Parallel()
+	p, _ := printer(true)
+	p.ErrTTY = true
+	outer := p.Spin("outer")
+	inner := p.Spin("inner")
+	inner.Stop()
+	outer.Stop()
+	outer.Stop()
+}
+
 // TestTable checks that a table is cut to a terminal's width and complete in a pipe, and that control characters in
 // cells reach neither.
 func TestTable(t *testing.T) {

@@ -2,6 +2,7 @@ package output
 
 import (
 	"io"
+	"sync"
 	"time"
 )
 
@@ -12,12 +13,13 @@ type Spinner struct {
 	// at counts frames.
 	at         int
 	stop, done chan struct{}
+	stopOnce   sync.Once
 }
 
 var frames = [...]string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
 
-// Spin shows a spinner with a text. The caller must call Stop. A second spinner replaces the first: stop the first
-// before starting another.
+// Spin shows a spinner with a text. The caller must call Stop. A second spinner replaces the first on the screen; each
+// of them is stopped.
 func (p *Printer) Spin(text string) *Spinner {
 	s := &Spinner{p: p, text: text, stop: make(chan struct{}), done: make(chan struct{})}
 	if !p.ErrTTY || p.Quiet || p.JSON {
@@ -49,8 +51,8 @@ func (s *Spinner) Stop() {
 	if s.p.spin == s {
 		s.clear()
 		s.p.spin = nil
-		close(s.stop)
 	}
+	s.stopOnce.Do(func() { close(s.stop) })
 	s.p.mu.Unlock()
 	<-s.done
 }
