@@ -26,7 +26,7 @@ const (
 	gone = account.Disconnected
 )
 
-// edge is one line of the API contract's table of states, written by hand as an independent copy of the machine.
+// edge is one line of the specification's table of states, written by hand as an independent copy of the machine.
 type edge struct {
 	from  account.State
 	on    account.Trigger
@@ -41,7 +41,7 @@ var (
 	die = account.Facts{WasActive: true, SessionDead: true}
 )
 
-var contract = []edge{
+var specified = []edge{
 	{none, account.SignedIn, account.Facts{}, conn, ""},
 	{conn, account.ProbePassed, account.Facts{}, actv, "account.connected"},
 	{conn, account.ProbePassed, was, actv, "account.reconnected"},
@@ -93,7 +93,7 @@ var contract = []edge{
 
 func TestEveryEdgeOfTheContractIsInTheMachine(t *testing.T) {
 	t.Parallel()
-	for _, e := range contract {
+	for _, e := range specified {
 		step, err := account.Next(e.from, e.on, e.facts)
 		if want := (account.Step{From: e.from, To: e.to, Event: e.event}); err != nil || step != want {
 			t.Errorf("%s in %q: %+v, %v; want %+v", e.on, e.from, step, err, want)
@@ -135,16 +135,16 @@ func pairs() map[pair]bool {
 func TestMachineHasExactlyTheFortyOneEdgesOfTheContract(t *testing.T) {
 	t.Parallel()
 	listed := map[pair]bool{}
-	for _, e := range contract {
+	for _, e := range specified {
 		listed[pair{e.from, e.to}] = true
 	}
 	found := pairs()
 	if len(found) != 41 || len(listed) != 41 {
-		t.Fatalf("%d edges in the machine, %d in the contract", len(found), len(listed))
+		t.Fatalf("%d edges in the machine, %d in the specification", len(found), len(listed))
 	}
 	for p := range found {
 		if !listed[p] {
-			t.Errorf("%s -> %s is not in the contract", p.from, p.to)
+			t.Errorf("%s -> %s is not in the specification", p.from, p.to)
 		}
 	}
 }

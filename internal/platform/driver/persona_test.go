@@ -10,7 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 )
 
-// The sign-in of each persona without challenges ends as the sandbox's contract says. An empty failure means a session.
+// The sign-in of each persona without challenges ends as the specification says. An empty failure means a session.
 func TestEveryPersonaEndsAsTheContractSays(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// A key has the form that the contract describes, with its environment in the prefix.
+// A key has the form that the specification describes, with its environment in the prefix.
 func TestNewTokenMatchesTheContract(t *testing.T) {
 	t.Parallel()
 	for env, form := range map[org.Environment]string{

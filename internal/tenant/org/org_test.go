@@ -50,7 +50,7 @@ func newOrgs(t *testing.T) (*org.Orgs, *jobs, *failingAnnouncer, org.Org) {
 	return orgs, j, a, o
 }
 
-// The plans match the contract's table, number by number.
+// The plans match the specification's table, number by number.
 func TestPlansMatchTheContract(t *testing.T) {
 	t.Parallel()
 	orgs, _, _, o := newOrgs(t)

@@ -43,7 +43,7 @@ var commonLimits = Limits{
 	MaxRequestBytes: 1 << 20, MaxResponseBytes: 64 << 20, UploadMaxBytes: 5 << 30,
 }
 
-// plans has one row per plan, in the column order of the contract's table: calls per minute, calls per month, account
+// plans has one row per plan, in the column order of the specification's table: calls per minute, calls per month, account
 // reads per minute, account writes per minute, connect attempts per hour, accounts, streams per account, days of event
 // retention.
 var plans = map[Plan]Limits{
