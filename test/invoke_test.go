@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
@@ -355,7 +356,13 @@ func (s *callsFixture) countMessages(c *connected) map[string]int {
 		if cursor != "" {
 			args["cursor"] = cursor
 		}
-		r := s.nodes[0].Call(s.t, http.MethodPost, "/v1/accounts/"+c.account+"/messages/list", s.owner.Key, args)
+		list := func() testnode.Reply {
+			return s.nodes[0].Call(s.t, http.MethodPost, "/v1/accounts/"+c.account+"/messages/list", s.owner.Key, args)
+		}
+		r := list()
+		for r.Status == http.StatusServiceUnavailable && clock.Pause(s.t.Context(), time.Second) {
+			r = list() // Calls are paused for some seconds after most of them failed.
+		}
 		var page struct {
 			Result struct {
 				Items      []struct{ Text string }

@@ -158,7 +158,8 @@ func (p *Public) CheckURL(ctx context.Context, raw string) error {
 	for _, addr := range found {
 		err = errors.Join(err, p.guard.check(netip.AddrPortFrom(addr.Unmap(), 443)))
 	}
-	if err == nil && len(found) > 0 {
+	// A lookup that was cancelled may have found only some of the addresses.
+	if err == nil && len(found) > 0 && ctx.Err() == nil {
 		return nil
 	}
 	p.waitMinBlocked(ctx, started)

@@ -92,9 +92,13 @@ func requireLogged(t *testing.T, n *testnode.Node, o testnode.Org, account, kind
 		var e struct {
 			Event string
 			Data  json.RawMessage
+			Meta  struct{ Seq *int64 }
 		}
 		line, found := strings.CutPrefix(lines.Text(), "data: ")
 		if !found || json.Unmarshal([]byte(line), &e) != nil || e.Event == "" {
+			continue
+		}
+		if e.Meta.Seq == nil { // An ephemeral event is not in the log.
 			continue
 		}
 		if kinds = append(kinds, e.Event); kinds[0] != "account.connected" {

@@ -1,9 +1,11 @@
 package testenv
 
 import (
+	"math/rand/v2"
 	"net"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -85,15 +87,20 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Exited returns a channel that is closed when the program has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// FreePort returns a loopback address with a port that was free a moment ago.
+// FreePort returns a loopback address with a port that was free a moment ago. It is below the range from which Linux
+// takes the ports of outgoing connections: one of those could take it before the program listens.
 func FreePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	const first, last, tries = 10_000, 32_000, 100
+	for range tries {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(first+rand.IntN(last-first)))
+		if l, err := net.Listen("tcp", address); err == nil {
+			_ = l.Close()
+			return address
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("found no free port")
+	return ""
 }
 
 // PrivateRedis starts a Redis for this test only, which may stop, kill or empty it. It stores nothing on disk.
