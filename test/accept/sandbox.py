@@ -3,7 +3,7 @@ import os
 from lib import *
 
 here = os.path.dirname(os.path.abspath(__file__))
-WANT = {(r["resource"], m["method"]): m for r in json.load(open(os.path.join(here, "..", "..", "internal", "catalog", "testdata", "catalog.json"))) for m in r["methods"]}
+WANT = {(r["resource"], m["method"]): m for r in json.load(open(os.path.join(here, "..", "..", "internal", "platform", "catalog", "testdata", "catalog.json"))) for m in r["methods"]}
 
 def catalog():
     _, k = org()
