@@ -113,7 +113,7 @@ export const cases = [
       '/v1/sdk/methods': () =>
         problem(503, 'service-unavailable', 'No platform is configured for this environment.', { retryable: true }),
     }),
-    { see: 'No platform is set up' },
+    { see: 'No platform is configured' },
   ],
   ['explorer-slow', '/explorer', over(answers(), { '/v1/sdk/methods': slow })],
   ['explorer-support', '/explorer', answers({ role: 'support' }), { see: 'Your role cannot' }],

@@ -75,7 +75,7 @@ export default function Jobs() {
           {j.state !== 'running' && j.state !== 'available' ? (
             <Button
               size="sm"
-              aria-label={`Run job ${j.id} again`}
+              aria-label={`Run again: job ${j.id}`}
               onClick={() => setOrder({ job: j, action: 'retry' })}
             >
               Run again
