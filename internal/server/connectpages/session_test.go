@@ -85,7 +85,7 @@ func TestAnIncompleteFormNamesTheFieldAndDropsThePassword(t *testing.T) {
 	s.wantText(s.post(path, "do", "start", "email", "luna@example.com", "password", ""), 422, "Enter your password.")
 	for refusal, want := range map[*problem.Error]string{
 		problem.QuotaExceeded.New("x"):      "Too many attempts in the last hour",
-		problem.ConnectUnavailable.New("x"): "The platform is not answering right now",
+		problem.ConnectUnavailable.New("x"): "The platform is not responding right now",
 	} {
 		s.refuse = refusal
 		s.wantText(s.post(path, "do", "start", "email", "luna@example.com", "password", "good"), 422, want, "Connect your account")
