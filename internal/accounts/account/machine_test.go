@@ -170,7 +170,7 @@ func TestEveryLiveStateCanReturnToActiveAndNothingLeavesTheEnd(t *testing.T) {
 	}
 }
 
-// Whatever happens in whatever order, an account takes only listed edges, repeats write no event, a paused account
+// In every random history an account takes only listed edges, repeats write no event, a paused account
 // leaves its state only by a resume or a disconnect, and a disconnected account stays disconnected.
 func TestRandomHistoriesTakeListedEdgesOnly(t *testing.T) {
 	t.Parallel()

@@ -60,7 +60,7 @@ type options struct {
 	idle   bool // do not start a worker
 	guards map[org.Environment]connect.Guard
 	slow   time.Duration
-	// beside is another node, whose database and platform this one shares. ahead is how far this node's clock is ahead.
+	// beside is a node that shares its database and platform with this one. ahead is how far this node's clock is ahead.
 	beside *fixture
 	ahead  time.Duration
 }

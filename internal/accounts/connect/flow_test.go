@@ -136,7 +136,7 @@ func TestMobile(t *testing.T) {
 	}
 }
 
-// A selfie counts when the platform has accepted it, whatever the caller says, and without a call of the caller.
+// A selfie counts when the platform has accepted it. A claim of the caller does not count, and no call is needed.
 func TestSelfie(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, options{})

@@ -22,8 +22,6 @@ type pkg struct {
 	imports []string // packages of this module only
 	// comments is the number of files with a package comment.
 	comments int
-	// faults are the faults of single files.
-	faults []string
 }
 
 // Check returns a message for each broken rule in the tree below root, sorted.
@@ -129,5 +127,5 @@ func checkPackage(p *pkg) []string {
 	case internal && !strings.Contains(path, "/") && path != "app":
 		fault("%s has Go files: a group contains only packages", p.dir)
 	}
-	return append(faults, p.faults...)
+	return faults
 }

@@ -447,7 +447,7 @@ func (a *Attempt) Succeed(account id.Account, now time.Time) error {
 	return nil
 }
 
-// Fail ends the attempt with a failure of the platform or of ours.
+// Fail ends the attempt with a failure, caused by the platform or by this service.
 func (a *Attempt) Fail(f Failure, now time.Time) error {
 	t := FatalResponse
 	if a.State == AwaitingMobile {

@@ -192,7 +192,7 @@ func TestTheDiagramIsCurrent(t *testing.T) {
 	}
 }
 
-// Whatever happens in whatever order: only edges of the table are taken, final states stay final, at most five codes
+// In every random history only edges of the table are taken, final states stay final, at most five codes
 // are sent for one challenge, versions increase with every visible change, and every attempt wakes up until it has
 // ended.
 func TestRandomSequencesKeepTheRules(t *testing.T) {
