@@ -2,9 +2,6 @@ package usage
 
 import (
 	"cmp"
-	"context"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
@@ -22,10 +19,11 @@ type Events struct {
 	Received, Streamed, Delivered, DeliveryFailed int64
 }
 
-func (e Events) plus(more Events) Events {
-	return Events{
-		e.Received + more.Received, e.Streamed + more.Streamed, e.Delivered + more.Delivered, e.DeliveryFailed + more.DeliveryFailed,
-	}
+func (e *Events) plus(more *Events) {
+	e.Received += more.Received
+	e.Streamed += more.Streamed
+	e.Delivered += more.Delivered
+	e.DeliveryFailed += more.DeliveryFailed
 }
 
 // Received adds events that were stored. Like Streamed and Delivered it does not block.
@@ -41,40 +39,9 @@ func (u *Usage) Delivered(org id.Org, accepted, failed int64) {
 
 func (u *Usage) countEvents(org id.Org, more Events) {
 	key := eventKey{org, u.Now().Truncate(time.Hour)}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.addEventSums(key, more)
+	u.events.update(key, func(sum *Events) { sum.plus(&more) })
 }
 
-// addEventSums adds to the sums. The caller holds u.mu.
-func (u *Usage) addEventSums(key eventKey, more Events) {
-	sum, ok := u.events[key]
-	if ok || len(u.events) < maxSums {
-		u.events[key] = sum.plus(more)
-	}
-}
-
-func (u *Usage) flushEvents(ctx context.Context) error {
-	u.mu.Lock()
-	events := u.events
-	u.events = map[eventKey]Events{}
-	u.mu.Unlock()
-	if len(events) == 0 {
-		return nil
-	}
-	// All nodes lock the rows in the same order.
-	keys := slices.SortedFunc(maps.Keys(events), func(a, b eventKey) int {
-		return cmp.Or(a.hour.Compare(b.hour), cmp.Compare(a.org, b.org))
-	})
-	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
-	defer cancel()
-	err := addEvents(ctx, u.DB.Pool(), keys, events)
-	if err != nil {
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		for k, e := range events {
-			u.addEventSums(k, e)
-		}
-	}
-	return err
+func compareEventKeys(a, b eventKey) int {
+	return cmp.Or(a.hour.Compare(b.hour), cmp.Compare(a.org, b.org))
 }

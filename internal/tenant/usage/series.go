@@ -3,9 +3,7 @@ package usage
 import (
 	"cmp"
 	"context"
-	"maps"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
@@ -47,54 +45,8 @@ func (t *tally) plus(more *tally) {
 	t.took.plus(more.took[:])
 }
 
-// tallyFor returns the tally of a key, creating it if necessary, or nil if there are too many. The caller holds u.mu.
-func (u *Usage) tallyFor(key seriesKey) *tally {
-	t := u.series[key]
-	if t == nil && len(u.series) < maxSums {
-		t = &tally{}
-		u.series[key] = t
-	}
-	return t
-}
-
-// countSeries counts a call in the series of its org and of its account. The caller holds u.mu.
-func (u *Usage) countSeries(c *Call, hour time.Time) {
-	if t := u.tallyFor(seriesKey{org: c.Org, hour: hour}); t != nil {
-		t.count(c)
-	}
-	if c.Account == "" {
-		return
-	}
-	if t := u.tallyFor(seriesKey{c.Org, c.Account, hour}); t != nil {
-		t.count(c)
-	}
-}
-
-func (u *Usage) flushSeries(ctx context.Context) error {
-	u.mu.Lock()
-	series := u.series
-	u.series = map[seriesKey]*tally{}
-	u.mu.Unlock()
-	if len(series) == 0 {
-		return nil
-	}
-	// All nodes lock the rows in the same order.
-	keys := slices.SortedFunc(maps.Keys(series), func(a, b seriesKey) int {
-		return cmp.Or(cmp.Compare(a.org, b.org), cmp.Compare(a.account, b.account), a.hour.Compare(b.hour))
-	})
-	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
-	defer cancel()
-	err := addSeries(ctx, u.DB.Pool(), keys, series)
-	if err != nil {
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		for k, more := range series {
-			if t := u.tallyFor(k); t != nil {
-				t.plus(more)
-			}
-		}
-	}
-	return err
+func compareSeriesKeys(a, b seriesKey) int {
+	return cmp.Or(cmp.Compare(a.org, b.org), cmp.Compare(a.account, b.account), a.hour.Compare(b.hour))
 }
 
 // Figures are the counts of a period.
@@ -129,7 +81,7 @@ func (f *Figures) Plus(more *Figures) {
 	f.Limited += more.Limited
 	f.ClientErrors += more.ClientErrors
 	f.Failed += more.Failed
-	f.Events = f.Events.plus(more.Events)
+	f.Events.plus(&more.Events)
 	f.took.plus(more.took[:])
 }
 
@@ -170,7 +122,7 @@ func (u *Usage) Series(ctx context.Context, w Want) ([]Point, error) {
 	if err == nil && w.Accounts == nil {
 		err = readEvents(ctx, u.DB.Pool(), w, func(hour time.Time, e Events) {
 			f := figuresAt(hour)
-			f.Events = f.Events.plus(e)
+			f.Events.plus(&e)
 		})
 	}
 	return points, err

@@ -9,7 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/usage/internal/db"
 )
 
-func addCalls(ctx context.Context, q db.DBTX, keys []sumKey, sums map[sumKey]int64) error {
+func addCalls(ctx context.Context, q db.DBTX, keys []sumKey, sums map[sumKey]*int64) error {
 	var p db.AddParams
 	for _, k := range keys {
 		p.OrgIds = append(p.OrgIds, string(k.call.Org))
@@ -18,7 +18,7 @@ func addCalls(ctx context.Context, q db.DBTX, keys []sumKey, sums map[sumKey]int
 		p.Operations = append(p.Operations, k.call.Operation)
 		p.Accesses = append(p.Accesses, string(k.call.Access))
 		p.Outcomes = append(p.Outcomes, string(k.call.Outcome))
-		p.Calls = append(p.Calls, sums[k])
+		p.Calls = append(p.Calls, *sums[k])
 	}
 	if err := db.New(q).Add(ctx, p); err != nil {
 		return fmt.Errorf("add usage: %w", err)
@@ -45,7 +45,7 @@ func sumCalls(ctx context.Context, q db.DBTX, org id.Org, since, until time.Time
 	return rows, nil
 }
 
-func addBytes(ctx context.Context, q db.DBTX, keys []trafficKey, sums map[trafficKey]traffic) error {
+func addBytes(ctx context.Context, q db.DBTX, keys []trafficKey, sums map[trafficKey]*traffic) error {
 	var p db.AddBytesParams
 	for _, k := range keys {
 		p.OrgIds = append(p.OrgIds, string(k.org))
@@ -72,7 +72,7 @@ func sumBytes(ctx context.Context, q db.DBTX, org id.Org, since, until time.Time
 	return both, nil
 }
 
-func addEvents(ctx context.Context, q db.DBTX, keys []eventKey, sums map[eventKey]Events) error {
+func addEvents(ctx context.Context, q db.DBTX, keys []eventKey, sums map[eventKey]*Events) error {
 	p := db.AddEventsParams{}
 	for _, k := range keys {
 		e := sums[k]

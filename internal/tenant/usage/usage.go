@@ -10,9 +10,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/cache"
@@ -68,11 +66,10 @@ type Deps struct {
 // Usage counts usage and reads the sums. Its methods are safe for concurrent use.
 type Usage struct {
 	Deps
-	mu        sync.Mutex // guards the maps of sums that are not yet written
-	sums      map[sumKey]int64
-	traffic   map[trafficKey]traffic
-	events    map[eventKey]Events
-	series    map[seriesKey]*tally
+	calls     sums[sumKey, int64]
+	traffic   sums[trafficKey, traffic]
+	events    sums[eventKey, Events]
+	series    sums[seriesKey, tally]
 	summaries cache.Cache[summaryKey, Summary]
 }
 
@@ -84,7 +81,13 @@ type summaryKey struct {
 // New returns a Usage. Run must be running for counts to reach the database.
 func New(d Deps) *Usage {
 	return &Usage{
-		Deps: d, sums: map[sumKey]int64{}, traffic: map[trafficKey]traffic{}, events: map[eventKey]Events{}, series: map[seriesKey]*tally{},
+		Deps: d,
+		calls: sums[sumKey, int64]{
+			compare: compareSumKeys, plus: func(sum, more *int64) { *sum += *more }, write: addCalls,
+		},
+		traffic:   sums[trafficKey, traffic]{compare: compareTrafficKeys, plus: (*traffic).plus, write: addBytes},
+		events:    sums[eventKey, Events]{compare: compareEventKeys, plus: (*Events).plus, write: addEvents},
+		series:    sums[seriesKey, tally]{compare: compareSeriesKeys, plus: (*tally).plus, write: addSeries},
 		summaries: cache.NewFor[summaryKey, Summary](10_000, summaryTTL),
 	}
 }
@@ -95,8 +98,6 @@ const (
 	flushTimeout = 5 * time.Second
 	// summaryTTL is how long a summary is cached. Requests for it are not limited, but computing it is expensive.
 	summaryTTL = time.Second
-	// maxSums bounds the entries of each map while the database is away. Beyond it, only existing entries are counted.
-	maxSums = 100_000
 )
 
 // Count adds a call. It does not block.
@@ -104,11 +105,10 @@ func (u *Usage) Count(c Call) {
 	hour := u.Now().UTC().Truncate(time.Hour)
 	key := sumKey{c, hour}
 	key.call.Status, key.call.Took = 0, 0 // only the series count these
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.countSeries(&c, hour)
-	if _, ok := u.sums[key]; ok || len(u.sums) < maxSums {
-		u.sums[key]++
+	u.calls.update(key, func(calls *int64) { *calls++ })
+	u.series.update(seriesKey{org: c.Org, hour: hour}, func(t *tally) { t.count(&c) })
+	if c.Account != "" {
+		u.series.update(seriesKey{c.Org, c.Account, hour}, func(t *tally) { t.count(&c) })
 	}
 }
 
@@ -132,33 +132,8 @@ func (u *Usage) Run(ctx context.Context) error {
 
 // Flush writes the sums. Sums that cannot be written are kept for the next flush.
 func (u *Usage) Flush(ctx context.Context) error {
-	return errors.Join(u.flushCalls(ctx), u.flushBytes(ctx), u.flushEvents(ctx), u.flushSeries(ctx))
-}
-
-func (u *Usage) flushCalls(ctx context.Context) error {
-	u.mu.Lock()
-	sums := u.sums
-	u.sums = map[sumKey]int64{}
-	u.mu.Unlock()
-	if len(sums) == 0 {
-		return nil
-	}
-	keys := make([]sumKey, 0, len(sums))
-	for k := range sums {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, compareSumKeys) // all nodes lock the rows in the same order
-	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
-	defer cancel()
-	err := addCalls(ctx, u.DB.Pool(), keys, sums)
-	if err != nil {
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		for k, n := range sums {
-			u.sums[k] += n
-		}
-	}
-	return err
+	q := u.DB.Pool()
+	return errors.Join(u.calls.flush(ctx, q), u.traffic.flush(ctx, q), u.events.flush(ctx, q), u.series.flush(ctx, q))
 }
 
 func compareSumKeys(a, b sumKey) int {
