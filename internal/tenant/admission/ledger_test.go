@@ -11,6 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/engine/redis"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission/internal/db"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
@@ -399,5 +400,32 @@ func TestDoubtOutlivesItsNode(t *testing.T) {
 	admit(n.limiters[0])
 	if shared, stored := n.settleAll(t, owner, &limits); shared != 4 || stored != 4 {
 		t.Fatalf("Redis says %d, the database %d", shared, stored)
+	}
+}
+
+// A flush around midnight of the last day has calls of two months. Only the newer month can still be owed.
+func TestBatchOfTwoMonthsOwesTheNewerOne(t *testing.T) {
+	t.Parallel()
+	_, url := testenv.PrivateRedis(t)
+	n := newNodes(t, url, time.Now, false)
+	for _, months := range [][]int32{{202611, 202612}, {202612, 202611}} {
+		owner := n.newOrg(t)
+		q := db.New(n.db.Pool())
+		if err := q.OpenLedgers(t.Context(), []string{string(owner)}); err != nil {
+			t.Fatal(err)
+		}
+		batch := db.OweParams{
+			Orgs: []string{string(owner), string(owner)}, Months: months, Calls: []int64{int64(months[0]), int64(months[1])},
+		}
+		if err := q.Owe(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+		ledger, err := q.LockLedger(t.Context(), owner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ledger.OwedMonth != 202612 || ledger.Owed != 202612 {
+			t.Errorf("batch %v: %d calls of %d are owed", months, ledger.Owed, ledger.OwedMonth)
+		}
 	}
 }

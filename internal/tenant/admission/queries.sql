@@ -20,7 +20,12 @@ FROM ledger WHERE org_id = ANY (@org_ids::text[]) ORDER BY org_id FOR UPDATE;
 UPDATE ledger SET
     owed = CASE WHEN owed_month = o.month THEN owed + o.calls WHEN owed_month < o.month THEN o.calls ELSE owed END,
     owed_month = greatest(owed_month, o.month)
-FROM (SELECT unnest(@orgs::text[]) AS tenant, unnest(@months::integer[]) AS month, unnest(@calls::bigint[]) AS calls) o
+FROM (
+    -- An org has one row per month. Only the newest month can still be owed.
+    SELECT DISTINCT ON (tenant) tenant, month, calls
+    FROM (SELECT unnest(@orgs::text[]) AS tenant, unnest(@months::integer[]) AS month, unnest(@calls::bigint[]) AS calls) batch
+    ORDER BY tenant, month DESC
+) o
 WHERE ledger.org_id = o.tenant;
 
 -- name: Doubt :exec

@@ -237,7 +237,12 @@ const owe = `-- name: Owe :exec
 UPDATE ledger SET
     owed = CASE WHEN owed_month = o.month THEN owed + o.calls WHEN owed_month < o.month THEN o.calls ELSE owed END,
     owed_month = greatest(owed_month, o.month)
-FROM (SELECT unnest($1::text[]) AS tenant, unnest($2::integer[]) AS month, unnest($3::bigint[]) AS calls) o
+FROM (
+    -- An org has one row per month. Only the newest month can still be owed.
+    SELECT DISTINCT ON (tenant) tenant, month, calls
+    FROM (SELECT unnest($1::text[]) AS tenant, unnest($2::integer[]) AS month, unnest($3::bigint[]) AS calls) batch
+    ORDER BY tenant, month DESC
+) o
 WHERE ledger.org_id = o.tenant
 `
 
