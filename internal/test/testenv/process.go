@@ -3,9 +3,11 @@ package testenv
 import (
 	"math/rand/v2"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,6 +22,7 @@ type Process struct {
 	make    func() *exec.Cmd // builds the command for each start
 	address string
 	exited  chan struct{}
+	output  *lastOutput
 }
 
 // StartProcess starts a program and waits until it listens on address.
@@ -35,6 +38,10 @@ func StartProcess(t testing.TB, address string, make func() *exec.Cmd) *Process 
 func (p *Process) Start() {
 	p.t.Helper()
 	p.cmd = p.make()
+	if p.cmd.Stderr == nil {
+		p.output = &lastOutput{}
+		p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
+	}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // do not outlive a test process that was killed
 	if err := p.cmd.Start(); err != nil {
 		p.t.Fatalf("start %s: %v", p.cmd.Path, err)
@@ -58,11 +65,11 @@ func (p *Process) awaitPort() {
 		}
 		select {
 		case <-p.exited:
-			p.t.Fatalf("%s ended before it listened on %s", p.cmd.Path, p.address)
+			p.t.Fatalf("%s ended before it listened on %s\n%s", p.cmd.Path, p.address, p.output)
 		case <-time.After(20 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			p.t.Fatalf("%s does not listen on %s", p.cmd.Path, p.address)
+			p.t.Fatalf("%s does not listen on %s\n%s", p.cmd.Path, p.address, p.output)
 		}
 	}
 }
@@ -87,17 +94,54 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Exited returns a channel that is closed when the program has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// FreePort returns a loopback address with a port that was free a moment ago. It is below the range from which Linux
-// takes the ports of outgoing connections: one of those could take it before the program listens.
+// lastOutput keeps the end of what a program writes, to explain why it did not start.
+type lastOutput struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (o *lastOutput) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.text = append(o.text, b...)
+	o.text = o.text[max(0, len(o.text)-4096):]
+	return len(b), nil
+}
+
+func (o *lastOutput) String() string {
+	if o == nil {
+		return "its output is in the log of the test"
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return string(o.text)
+}
+
+// FreePort returns a loopback address with a free port, and reserves it among all test programs of this machine until
+// the test ends: the program that is to listen on it may take seconds to start. The port is below the range from which
+// Linux takes the ports of outgoing connections.
 func FreePort(t testing.TB) string {
 	t.Helper()
 	const first, last, tries = 10_000, 32_000, 100
+	locks := filepath.Join(os.TempDir(), "stagedoor-test-ports")
+	if err := os.MkdirAll(locks, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for range tries {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(first+rand.IntN(last-first)))
-		if l, err := net.Listen("tcp", address); err == nil {
-			_ = l.Close()
-			return address
+		port := strconv.Itoa(first + rand.IntN(last-first))
+		lock, err := os.OpenFile(filepath.Join(locks, port), os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			t.Fatal(err)
 		}
+		address := net.JoinHostPort("127.0.0.1", port)
+		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			if l, err := net.Listen("tcp", address); err == nil {
+				_ = l.Close()
+				t.Cleanup(func() { _ = lock.Close() })
+				return address
+			}
+		}
+		_ = lock.Close()
 	}
 	t.Fatal("found no free port")
 	return ""

@@ -208,11 +208,9 @@ func Processes(t testing.TB, n int, s Setup) []*Node {
 				"STAGEDOOR_EVENT_LOG=" + s.EventLog, "STAGEDOOR_ROLES=" + strings.Join(s.Roles, ","),
 			}
 			cmd.Env = append(cmd.Env, s.Env...)
-			out := s.Log
-			if out == nil {
-				out = io.Discard
+			if s.Log != nil {
+				cmd.Stdout, cmd.Stderr = s.Log, s.Log
 			}
-			cmd.Stdout, cmd.Stderr = out, out
 			return cmd
 		})
 		node.awaitReady(t)
