@@ -1,7 +1,7 @@
 import type { MethodOptions, Transport } from "./transport.js";
 import { segment } from "./transport.js";
 
-/** What a call gives: its result, and nothing if it was a dry run. */
+/** The result of a call; null after a dry run. */
 export type Answer<Result, Options> = Options extends { dryRun: true } ? null : Result;
 
 /** Calls the platform's methods on one account. */
@@ -12,8 +12,8 @@ export class AccountCalls {
   ) {}
 
   /**
-   * Calls a method. One that reads, or can be repeated without harm, is sent again when the connection is lost; every
-   * other one gets an idempotency key, so that it can be as well.
+   * Calls a method. A method that reads or is safe to repeat is retried after a lost connection. Every other one gets an
+   * idempotency key, so that it can be retried too.
    */
   async call<Result, Options extends MethodOptions>(
     resource: string,

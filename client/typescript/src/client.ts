@@ -7,16 +7,16 @@ import { StagedoorError } from "./problem.js";
 import { EventStream, type EventFilter, type EventsOf, type StreamOptions } from "./stream.js";
 import { segment, Transport, type CallOptions, type ClientOptions, type MethodOptions, type QueryValue, type RawAnswer, type RequestBody } from "./transport.js";
 
-/** A request that you put together yourself. */
+/** A request to any path. */
 export interface RawRequest extends CallOptions {
   /** Default GET. */
   method?: string | undefined;
-  /** Begins with /, such as /v1/me. */
+  /** Starts with /, such as /v1/me. */
   path: string;
   query?: Readonly<Record<string, QueryValue>> | undefined;
   /** Sent as JSON. */
   json?: unknown;
-  /** Sent as it is; say what it is in `headers`. */
+  /** Sent unchanged; set its content type in `headers`. */
   body?: RequestBody | undefined;
 }
 
@@ -30,7 +30,7 @@ export class Stagedoor extends ApiGroups {
   override readonly connect: Connect;
   readonly #transport: Transport;
 
-  /** Key and address are taken from STAGEDOOR_API_KEY and STAGEDOOR_URL if they are not given. */
+  /** The key and the address default to STAGEDOOR_API_KEY and STAGEDOOR_URL. */
   constructor(options: ClientOptions = {}) {
     const transport = new Transport(options);
     super(transport);
@@ -38,7 +38,7 @@ export class Stagedoor extends ApiGroups {
     this.connect = new Connect(transport);
   }
 
-  /** One account: the platform's methods on it, its files, its events. Nothing is sent yet. */
+  /** Returns a client for one account: the platform's methods, files and events. It sends nothing. */
   account(accountId: string): AccountClient {
     return new AccountClient(this.#transport, accountId);
   }
@@ -51,8 +51,8 @@ export class Stagedoor extends ApiGroups {
   }
 
   /**
-   * Sends any request, with the key, the retries and the problems of all others. A write gets an idempotency key only if
-   * you give one, and without it is not sent again when the connection is lost.
+   * Sends any request, with the same key, retries and errors as the other methods. A write has an idempotency key only if
+   * you pass one; without it, the write is not retried after a lost connection.
    */
   request(request: RawRequest): Promise<RawAnswer> {
     const { method = "GET", path, query, json, body, ...options } = request;
@@ -60,7 +60,7 @@ export class Stagedoor extends ApiGroups {
   }
 }
 
-/** One account: the platform's methods on it, its files, its events. */
+/** A client for one account: the platform's methods, files and events. */
 export class AccountClient extends AccountResources {
   readonly id: string;
   /** The account's files. */
@@ -78,12 +78,12 @@ export class AccountClient extends AccountResources {
   }
 
   /**
-   * Calls a method by its name, such as `"messages.send"`: one that is chosen when the program runs, or came after this
-   * version of the library. The compiler knows nothing of it; say yourself what it gives.
+   * Calls a method by its name, such as `"messages.send"`: one chosen at run time, or newer than this version of the
+   * library. Name the result's type yourself.
    */
   async call<Result = unknown>(method: string, params?: object, options?: MethodOptions): Promise<Result> {
     const [resource, name, ...rest] = method.split(".");
-    if (!resource || !name || rest.length > 0) throw new StagedoorError(`A method is called resource.name, such as messages.send, not "${method}".`);
+    if (!resource || !name || rest.length > 0) throw new StagedoorError(`A method name has the form resource.name, such as messages.send; got "${method}".`);
     return this.#calls.call<Result, CallOptions>(resource, name, "write", params, options);
   }
 

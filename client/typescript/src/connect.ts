@@ -4,23 +4,23 @@ import { ConnectionError, Problem } from "./problem.js";
 import { connect, parse, passes } from "./stream.js";
 import { backoffSec, pause, segment, type CallOptions } from "./transport.js";
 
-/** What can be said of waiting for an attempt. */
+/** Options of `waitFor`. */
 export interface WaitForOptions {
   /**
-   * What to wait for: `"action"`, until something is asked of you or the creator, or the attempt has ended; `"end"`, until
-   * it has ended; or a test of your own. Default `"action"`. An attempt that has ended is returned in any case.
+   * When to return: `"action"`, once you or the creator must do something; `"end"`, once the attempt has ended; or a test
+   * of your own. Default `"action"`. An attempt that has ended is always returned.
    */
   until?: "action" | "end" | ((attempt: Attempt) => boolean) | undefined;
-  /** How many milliseconds at most. Default: as long as the attempt lives. */
+  /** The longest wait in milliseconds. Default: until the attempt expires. */
   timeout?: number | undefined;
   signal?: AbortSignal | undefined;
-  /** Told of the attempt whenever it is another. */
+  /** Called with the attempt whenever it changes. */
   onChange?: ((attempt: Attempt) => void) | undefined;
 }
 
-/** Ways to connect a creator's account, and how far they have come. */
+/** Connects creators' accounts and follows the attempts. */
 export class Connect extends ConnectGroup {
-  /** Waits for an attempt, and returns it as it then is. An attempt that failed is not thrown: look at its `state`. */
+  /** Waits for an attempt and returns it. A failed attempt is returned, not thrown: check its `state`. */
   async waitFor(attemptId: string, options: WaitForOptions = {}): Promise<Attempt> {
     const limit = options.timeout === undefined ? undefined : AbortSignal.timeout(options.timeout);
     const signals = [limit, options.signal].filter((one) => one !== undefined);
@@ -29,7 +29,7 @@ export class Connect extends ConnectGroup {
       return await this.#wait(attemptId, options, signal);
     } catch (error) {
       if (limit?.aborted && !options.signal?.aborted) {
-        throw new ConnectionError("timeout", `The attempt has not got there within ${options.timeout} ms.`, { cause: error });
+        throw new ConnectionError("timeout", `The attempt did not get there within ${options.timeout} ms.`, { cause: error });
       }
       throw error;
     }
@@ -39,7 +39,7 @@ export class Connect extends ConnectGroup {
     const request = { method: "GET", path: attemptPath(attemptId) };
     let etag: string | undefined;
     for (;;) {
-      // The API holds the answer until there is news; 304 says that there was none.
+      // The API answers when the attempt changes, or with 304 after 25 seconds without a change.
       const query = etag === undefined ? undefined : { wait: 25 };
       const headers = etag === undefined ? undefined : { "if-none-match": etag };
       const answer = await this.transport.raw({ ...request, query, headers }, { signal });
@@ -52,7 +52,7 @@ export class Connect extends ConnectGroup {
     }
   }
 
-  /** Watches an attempt: it comes at once, and whenever it changes, until it has ended. A lost connection is made again. */
+  /** Yields the attempt immediately and after every change, until it has ended. It reconnects automatically. */
   async *watch(attemptId: string, options: { signal?: AbortSignal } = {}): AsyncGenerator<Attempt, void, undefined> {
     const { signal } = options;
     let last = "";
@@ -73,12 +73,12 @@ export class Connect extends ConnectGroup {
         if (!passes(error)) throw error;
         lost = error;
       }
-      const told = lost instanceof Problem ? lost.retryAfterSec : undefined;
-      await pause((told ?? backoffSec(Math.min(failures, 5))) * 1000, signal).catch(() => undefined);
+      const retryAfterSec = lost instanceof Problem ? lost.retryAfterSec : undefined;
+      await pause((retryAfterSec ?? backoffSec(Math.min(failures, 5))) * 1000, signal).catch(() => undefined);
     }
   }
 
-  /** The QR code that the creator scans, as a picture or as text for a terminal. It changes about once a minute. */
+  /** Returns the QR code that the creator scans, as an image or as text for a terminal. It changes about once a minute. */
   async getQR(attemptId: string, options: CallOptions & { format?: "svg" | "png" | "text" } = {}): Promise<Uint8Array> {
     const accept = { svg: "image/svg+xml", png: "image/png", text: "text/plain" }[options.format ?? "svg"];
     const answer = await this.transport.raw({ method: "GET", path: `${attemptPath(attemptId)}/qr`, headers: { accept } }, options);

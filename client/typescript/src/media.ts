@@ -3,7 +3,7 @@ import type { Upload, UploadedPart } from "./gen/types.js";
 import { Problem, StagedoorError } from "./problem.js";
 import { segment, type CallOptions } from "./transport.js";
 
-/** A file: bytes, or a Blob, which need not be in memory (`await fs.openAsBlob(path)` in Node). */
+/** A file: bytes, or a Blob, which need not fit in memory (`await fs.openAsBlob(path)` in Node). */
 export type FileContent = Blob | Uint8Array | ArrayBuffer | string;
 
 export interface UploadOptions {
@@ -11,25 +11,25 @@ export interface UploadOptions {
   fileName: string;
   /** Its media type. Default: the Blob's, else application/octet-stream. */
   contentType?: string | undefined;
-  /** Its SHA-256 in hexadecimal, which the platform compares with what arrives. */
+  /** Its SHA-256 in hexadecimal. The platform checks it. */
   sha256?: string | undefined;
   signal?: AbortSignal | undefined;
-  /** How often an upload that broke is resumed. Default 2. */
+  /** How often an interrupted upload is resumed. Default 2. */
   maxRetries?: number | undefined;
 }
 
 export interface DownloadOptions extends CallOptions {
-  /** One of the platform's qualities, such as thumb, preview, full or source. Default: its usual one. */
+  /** One of the platform's qualities, such as thumb, preview, full or source. Default: the platform's default. */
   quality?: string | undefined;
-  /** The bytes to send, such as `bytes=0-1023`. */
+  /** The bytes to download, such as `bytes=0-1023`. */
   range?: string | undefined;
-  /** The ETag that the range belongs to; if the file has changed, all of it comes. */
+  /** The ETag that the range belongs to. If the file has changed, the whole file is returned. */
   ifRange?: string | undefined;
-  /** The ETag of what you have; the answer is 304 if it is still that. */
+  /** The ETag of your copy. The response is 304 if the file has not changed. */
   ifNoneMatch?: string | undefined;
 }
 
-/** Files of an account. They pass through as they come: neither side keeps them. */
+/** Files of an account. They are streamed through; Stagedoor does not store them. */
 export class AccountMedia {
   readonly #account: AccountCalls;
 
@@ -38,8 +38,8 @@ export class AccountMedia {
   }
 
   /**
-   * Uploads a file. `mediaId` of the result is what posts and messages take. An upload that breaks in the middle is
-   * resumed with the first part that is missing, instead of sent again.
+   * Uploads a file. Use `mediaId` of the result in posts and messages. An interrupted upload is resumed at the first
+   * missing part.
    */
   async upload(file: FileContent, options: UploadOptions): Promise<Upload> {
     const contentType = options.contentType ?? (file instanceof Blob && file.type ? file.type : "application/octet-stream");
@@ -57,7 +57,7 @@ export class AccountMedia {
     }
   }
 
-  /** Goes on with an upload that broke, as the problem says: the parts that are missing, then the end. */
+  /** Resumes an interrupted upload: sends the missing parts, then completes it. */
   async #resume(blob: Blob, broke: unknown, tries: number, options: CallOptions): Promise<Upload> {
     const at = broken(broke);
     if (!at || tries <= 0) throw broke;
@@ -73,7 +73,7 @@ export class AccountMedia {
     }
   }
 
-  /** Sends one part of an upload that `uploads.init` began, or that broke: as many bytes as its `partSize`, the last what is left. */
+  /** Sends one part of an upload that `uploads.init` started or that was interrupted. Every part but the last has `partSize` bytes. */
   async uploadPart(uploadId: string, number: number, part: FileContent, options: CallOptions = {}): Promise<UploadedPart> {
     const answer = await this.#account.transport.json<{ part: UploadedPart }>(
       {
@@ -88,12 +88,12 @@ export class AccountMedia {
     return answer.part;
   }
 
-  /** Downloads a medium of the vault, a post or a message. Read the answer's `body`, `blob()` or `arrayBuffer()`. */
+  /** Downloads a file of the vault, a post or a message. Read the response's `body`, `blob()` or `arrayBuffer()`. */
   async download(mediaId: string, options: DownloadOptions = {}): Promise<Response> {
     return this.#get(`${this.#path()}/${segment(mediaId)}`, { quality: options.quality }, options);
   }
 
-  /** Downloads from an address that an answer holds, such as an avatar's, the way the account would. */
+  /** Downloads from a URL in a result, such as an avatar's, through the account's own connection. */
   async fetch(url: string, options: Omit<DownloadOptions, "quality"> = {}): Promise<Response> {
     return this.#get(this.#path(), { url }, options);
   }
@@ -112,7 +112,7 @@ export class AccountMedia {
   }
 }
 
-/** Where an upload broke, if the problem says so and going on may help. */
+/** Where an upload was interrupted, if the problem names the place and resuming may help. */
 function broken(error: unknown): { uploadId: string; nextPart: number } | undefined {
   if (!(error instanceof Problem) || !error.retryable) return undefined;
   const { uploadId, nextPart } = error.body;

@@ -1,6 +1,6 @@
 /**
- * Walks through pages, item by item; the next page is asked for when its first item is.
- * It ends with the page that has no cursor, or gives the one back that it was asked with.
+ * Iterates over the items of all pages and requests a page when its first item is needed.
+ * It ends with a page that has no cursor, or that repeats the cursor of its own request.
  */
 export async function* paginate<Page, Item>(
   load: (cursor: string | undefined) => Promise<Page>,

@@ -1,25 +1,25 @@
 import type { ProblemCode } from "./gen/problems.js";
 
-/** Everything that this library throws by itself is one of these. */
+/** The base class of every error that this library throws. */
 export class StagedoorError extends Error {
   override name = "StagedoorError";
 }
 
-/** What is wrong in one place of a request. */
+/** An error in one field of a request. */
 export interface FieldError {
   /** A JSON pointer into the body, or query/name, header/name, path/name. */
   pointer: string;
-  /** A stable word for what is wrong. */
+  /** A stable code. */
   code: string;
-  /** The same for people. */
+  /** A description for people. */
   detail: string;
 }
 
-/** A code that this version of the library knows, or one that came later. */
+/** A code that this version of the library knows, or a newer one. */
 export type AnyProblemCode = ProblemCode | (string & {});
 
 /**
- * The API's answer to a call that it did not carry out: an RFC 9457 problem.
+ * The API's error response, an RFC 9457 problem.
  * Branch on `code` and `retryable`; `title` and `detail` are for people.
  */
 export class Problem<Code extends string = AnyProblemCode> extends StagedoorError {
@@ -28,21 +28,21 @@ export class Problem<Code extends string = AnyProblemCode> extends StagedoorErro
   readonly status: number;
   /** A stable slug. */
   readonly code: Code;
-  /** What happened, in a few words that never change for a code. */
+  /** A short summary, always the same for a code. */
   readonly title: string;
-  /** What happened this time. */
+  /** What happened in this case. */
   readonly detail: string;
-  /** Whether the same request may succeed later, and is safe to send again. */
+  /** Whether the same request is safe to retry and may succeed later. */
   readonly retryable: boolean;
-  /** How many seconds to wait before trying again, if the API says so. */
+  /** The seconds to wait before a retry, if the API names them. */
   readonly retryAfterSec: number | undefined;
-  /** Names the request: give it to support, or to `client.logs.get`. */
+  /** The id of the request, for support or `client.logs.get`. */
   readonly requestId: string | undefined;
-  /** What is wrong in the request, place by place. */
+  /** The invalid fields of the request. */
   readonly errors: readonly FieldError[];
-  /** The address of a page about this kind of problem. */
+  /** The documentation page of this kind of problem. */
   readonly docUrl: string;
-  /** The whole problem as it came, with the members that only its kind has. */
+  /** The whole problem as received, including members that only this kind has. */
   readonly body: Readonly<Record<string, unknown>>;
 
   constructor(body: Record<string, unknown>, from: { status: number; requestId?: string | undefined; retryAfterSec?: number | undefined }) {
@@ -63,7 +63,7 @@ export class Problem<Code extends string = AnyProblemCode> extends StagedoorErro
   }
 }
 
-/** No answer, or half of one: the network failed, or it took too long. The call may have been carried out. */
+/** No complete response arrived: the network failed or the time ran out. The call may have been carried out. */
 export class ConnectionError extends StagedoorError {
   override name = "ConnectionError";
 
@@ -76,14 +76,14 @@ export class ConnectionError extends StagedoorError {
   }
 }
 
-/** Whether something that was thrown is a problem, and if codes are given, one of these. */
+/** Reports whether an error is a problem and, if codes are given, has one of them. */
 export function isProblem(error: unknown): error is Problem;
 export function isProblem<Code extends ProblemCode>(error: unknown, ...codes: [Code, ...Code[]]): error is Problem<Code>;
 export function isProblem(error: unknown, ...codes: string[]): boolean {
   return error instanceof Problem && (codes.length === 0 || codes.includes(error.code));
 }
 
-/** Reads the problem out of an answer that is not a success. */
+/** Reads the problem from an error response. */
 export async function readProblem(response: Response): Promise<Problem> {
   const from = {
     status: response.status,
@@ -93,7 +93,7 @@ export async function readProblem(response: Response): Promise<Problem> {
   const raw = await response.text();
   const body = parseObject(raw);
   if (body && typeof body.code === "string") return new Problem(body, from);
-  // Something between us and the API answered. A gateway that has nobody behind it may have somebody a moment later.
+  // The response comes from a proxy, not from the API. A gateway error may be temporary.
   const gateway = response.status === 502 || response.status === 503 || response.status === 504;
   return new Problem({ title: response.statusText || `HTTP ${response.status}`, detail: raw.slice(0, 300), retryable: gateway }, from);
 }

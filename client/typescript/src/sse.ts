@@ -1,25 +1,25 @@
 /** One message of a stream of server-sent events. */
 export interface ServerSentEvent {
-  /** Its kind; `message` if the server did not say. */
+  /** The kind; `message` unless the server names one. */
   event: string;
   data: string;
-  /** Where to go on behind it; undefined if it has no id of its own. */
+  /** The cursor after this message; undefined if it has no id. */
   id: string | undefined;
 }
 
 /**
- * Reads server-sent events out of pieces of text, wherever these are cut.
- * A message counts only when the empty line behind it has come: what a broken connection left half-way is not one.
+ * Reads server-sent events from pieces of text, wherever the pieces are cut.
+ * A message is complete once its empty line has arrived; what a lost connection left unfinished is dropped.
  */
 export class ServerSentEvents {
-  /** What the server says about how long to wait before connecting again, in milliseconds. */
+  /** The milliseconds to wait before reconnecting, if the server sent them. */
   retry: number | undefined;
   #rest = "";
   #event = "";
   #data: string[] = [];
   #id: string | undefined;
 
-  /** Takes the next piece and returns the messages that it ends. */
+  /** Reads the next piece and returns the messages that it completes. */
   push(piece: string): ServerSentEvent[] {
     const found: ServerSentEvent[] = [];
     const text = this.#rest + piece;

@@ -3,41 +3,41 @@ import { ConnectionError, Problem, readProblem, StagedoorError } from "./problem
 import { ServerSentEvents, type ServerSentEvent } from "./sse.js";
 import { backoffSec, pause, type QueryValue, type Transport } from "./transport.js";
 
-/** A kind of event, a family such as `message*`, or `!kind` for one to leave out. */
+/** A kind of event, a family such as `message*`, or `!kind` to exclude a kind. */
 export type EventFilter = EventKind | `${string}*` | `!${string}`;
 
-/** The events that a filter lets through, as far as its names tell. */
+/** The events that a filter lets through, as far as its type says. */
 export type EventsOf<Filter> = [Filter] extends [EventKind] ? Extract<StagedoorEvent, { event: Filter }> : StagedoorEvent;
 
-/** What can be said of a stream. */
+/** Options of a stream. */
 export interface StreamOptions<Filter extends EventFilter = EventFilter> {
-  /** Go on behind this cursor: that of an earlier stream or page. `"0"` is from the oldest; left out, the stream begins now. */
+  /** Continue after this cursor of an earlier stream or page. `"0"` starts with the oldest event. Default: only new events. */
   since?: string | undefined;
-  /** Only these. Left out: all. */
+  /** Only these events. Default: all. */
   events?: readonly Filter[] | undefined;
-  /** Ends the stream: the loop over it ends without an error. */
+  /** Aborting it ends the stream: the loop ends without an error. */
   signal?: AbortSignal | undefined;
-  /** How many milliseconds of silence mean that the connection is dead. Default 45 000; the API says something every 15 s. */
+  /** After this many milliseconds without data, the connection counts as lost. Default 45 000; the API sends a heartbeat every 15 s. */
   silence?: number | undefined;
-  /** Told whenever the stream is connected. `gap` means that events behind the cursor are no longer kept. */
+  /** Called whenever the stream has connected. `gap` means that events after the cursor are no longer stored. */
   onReady?: ((ready: StreamReady) => void) | undefined;
-  /** Told whenever the connection is lost, with what happened and how long it will wait. */
+  /** Called whenever the connection is lost, with the error and the time until the next attempt. */
   onDrop?: ((error: Error, waitMs: number) => void) | undefined;
-  /** For pages in a browser, which have no key: fetches a token from your server for every connection (see `client.events.createToken`). */
+  /** For pages in a browser, which have no API key: fetches a token from your server for every connection (see `client.events.createToken`). */
   token?: (() => Promise<string>) | undefined;
 }
 
-/** Where a connection begins. */
+/** The first message of a connection. */
 export interface StreamReady {
   cursor: string;
-  /** Whether it goes on behind a cursor that was given. */
+  /** Whether the stream continues after the cursor you sent. */
   resumed: boolean;
-  /** Whether events behind that cursor are no longer kept. */
+  /** Whether events after that cursor are no longer stored. */
   gap: boolean;
   oldest?: string;
 }
 
-/** How many events are remembered to recognise a repetition. */
+/** How many event ids are remembered to drop repeated events. */
 const remembered = 1024;
 
 const longestWait = 30_000;
@@ -47,8 +47,8 @@ const longestWait = 30_000;
  *
  *     for await (const event of client.account(id).stream()) …
  *
- * It connects by itself and again whenever the connection is lost, and goes on where it was: no event is left out, none
- * comes twice. It ends by `break`, by `close` or its signal, or with a problem that will not pass, such as a revoked key.
+ * It reconnects automatically and continues where it was: no event is missed or repeated. `break`, `close` or the signal
+ * ends it. A problem that retrying cannot solve, such as a revoked key, is thrown.
  */
 export class EventStream<Event extends AnyEvent = StagedoorEvent> implements AsyncIterable<Event> {
   readonly #transport: Transport;
@@ -68,17 +68,17 @@ export class EventStream<Event extends AnyEvent = StagedoorEvent> implements Asy
     this.#cursor = options.since;
   }
 
-  /** Behind which event a stream goes on. In the loop it is that of the event at hand: keep it once you have handled the event. */
+  /** The position of the stream. In the loop it belongs to the current event: store it once you have handled that event. */
   get cursor(): string | undefined {
     return this.#cursor;
   }
 
-  /** Ends the loop over it, also while it waits for an event. */
+  /** Ends the loop, even while it waits for an event. */
   close(): void {
     this.#closed.abort();
   }
 
-  /** Loops over the events. A second loop goes on where the first one ended. */
+  /** Loops over the events. A second loop continues where the first one ended. */
   async *[Symbol.asyncIterator](): AsyncGenerator<Event, void, undefined> {
     const { signal: given } = this.#options;
     const signal = given ? AbortSignal.any([given, this.#closed.signal]) : this.#closed.signal;
@@ -107,12 +107,12 @@ export class EventStream<Event extends AnyEvent = StagedoorEvent> implements Asy
   }
 
   #waitFor(error: Error, failures: number): number {
-    const told = error instanceof Problem ? error.retryAfterSec : undefined;
-    if (told !== undefined) return told * 1000;
+    const retryAfterSec = error instanceof Problem ? error.retryAfterSec : undefined;
+    if (retryAfterSec !== undefined) return retryAfterSec * 1000;
     return Math.max(this.#retry ?? 0, Math.min(backoffSec(failures) * 1000, longestWait));
   }
 
-  /** One connection. It yields undefined when it is open, so that the loop knows that connecting has worked. */
+  /** One connection. It yields undefined once it is open, so that the loop resets its backoff. */
   async *#connection(signal: AbortSignal): AsyncGenerator<Event | undefined, void, undefined> {
     const messages = connect(this.#transport, this.#path, {
       query: await this.#ask(),
@@ -124,7 +124,7 @@ export class EventStream<Event extends AnyEvent = StagedoorEvent> implements Asy
     for await (const message of messages) {
       if (message.event === "ready") {
         const ready = parse<StreamReady>(message);
-        // Without a cursor of our own this is where to go on if the connection is lost before the first event.
+        // If the connection is lost before the first event, the next one continues here.
         this.#cursor ??= ready.cursor;
         this.#options.onReady?.(ready);
         yield undefined;
@@ -142,7 +142,7 @@ export class EventStream<Event extends AnyEvent = StagedoorEvent> implements Asy
     const query: Record<string, QueryValue> = { ...this.#query, events: this.#options.events };
     if (this.#options.token) {
       query.token = await this.#options.token();
-      query.last_event_id = this.#cursor; // a header would make the browser ask the server first
+      query.last_event_id = this.#cursor; // a header would cost the browser a preflight request
     }
     return query;
   }
@@ -173,7 +173,7 @@ export async function* connect(transport: Transport, path: string, options: Conn
   const silence = options.silence ?? 45_000;
   const watch = new AbortController();
   const signal = options.signal ? AbortSignal.any([options.signal, watch.signal]) : watch.signal;
-  // Only waiting for the server counts as silence, not the time that the caller takes for an event.
+  // Only waiting for the server counts, not the time that the caller spends on an event.
   const listen = async <T>(work: Promise<T>): Promise<T> => {
     const timer = setTimeout(() => watch.abort(), silence);
     try {
@@ -181,7 +181,7 @@ export async function* connect(transport: Transport, path: string, options: Conn
     } catch (error) {
       if (options.signal?.aborted) throw options.signal.reason;
       if (watch.signal.aborted) throw new ConnectionError("timeout", `The stream was silent for ${silence} ms.`, { cause: error });
-      throw error instanceof StagedoorError ? error : new ConnectionError("network", "The stream broke off.", { cause: error });
+      throw error instanceof StagedoorError ? error : new ConnectionError("network", "The connection of the stream was lost.", { cause: error });
     } finally {
       clearTimeout(timer);
     }
@@ -206,11 +206,11 @@ export async function* connect(transport: Transport, path: string, options: Conn
       }
     }
   } finally {
-    watch.abort(); // closes the connection, however the loop ended
+    watch.abort(); // closes the connection however the loop ends
   }
 }
 
-/** Whether a stream may go on after this: everything but a refusal that will not pass. */
+/** Whether a stream may reconnect after this error: always, except after a refusal that retrying cannot solve. */
 export function passes(error: unknown): error is Error {
   if (error instanceof Problem) return error.retryable || error.status >= 500 || error.status === 429;
   return error instanceof ConnectionError;
@@ -220,6 +220,6 @@ export function parse<T>(message: ServerSentEvent): T {
   try {
     return JSON.parse(message.data) as T;
   } catch (error) {
-    throw new ConnectionError("bad-answer", `A message of the stream is not JSON: ${message.data.slice(0, 100)}`, { cause: error });
+    throw new ConnectionError("bad-answer", `The stream sent a message that is not JSON: ${message.data.slice(0, 100)}`, { cause: error });
   }
 }

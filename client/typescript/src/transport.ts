@@ -1,26 +1,26 @@
 import { ConnectionError, Problem, readProblem, StagedoorError } from "./problem.js";
 
-/** What a client is made with. */
+/** Options of a client. */
 export interface ClientOptions {
-  /** The API key. Left out, the environment's STAGEDOOR_API_KEY. `null` makes a client without one, for pages that only have stream tokens. */
+  /** The API key. Default: STAGEDOOR_API_KEY from the environment. `null` creates a client without a key, for pages that only use stream tokens. */
   apiKey?: string | null | undefined;
-  /** Where the API is. Left out, the environment's STAGEDOOR_URL. */
+  /** The address of the API. Default: STAGEDOOR_URL from the environment. */
   baseUrl?: string | undefined;
-  /** How often a call is sent again at most, if that is safe and may help. Default 2. */
+  /** How often a call is retried at most, if a retry is safe and may help. Default 2. */
   maxRetries?: number | undefined;
-  /** How many milliseconds one attempt may take, to the last byte of its answer. Default 60 000; 0 is for ever. */
+  /** How many milliseconds one attempt may take, to the last byte of the response. Default 60 000; 0 means no limit. */
   timeout?: number | undefined;
-  /** The fetch to use. Default: the platform's. */
+  /** The fetch function to use. Default: the global one. */
   fetch?: typeof fetch | undefined;
-  /** Headers that every request has. */
+  /** Headers to send with every request. */
   headers?: Record<string, string> | undefined;
 }
 
-/** What can be said of a single call. */
+/** Options of a single call. */
 export interface CallOptions {
-  /** Makes a repetition safe: the same request with the same key is carried out once. Default: a new one for every write that needs it. */
+  /** Makes a retry safe: requests with the same key are carried out once. Default: a new key for every write that needs one. */
   idempotencyKey?: string | undefined;
-  /** Ends the call, and waiting between its attempts. */
+  /** Aborting it ends the call, even between two attempts. */
   signal?: AbortSignal | undefined;
   /** As in ClientOptions. */
   maxRetries?: number | undefined;
@@ -30,42 +30,42 @@ export interface CallOptions {
   headers?: Record<string, string> | undefined;
 }
 
-/** What can be said of a call that can wait for news. */
+/** Options of a call that can wait for a change. */
 export interface WaitOptions extends CallOptions {
-  /** How many seconds (0 to 25) the API may hold the answer until there is something new. */
+  /** How many seconds (0 to 25) the API may wait for a change before it responds. */
   wait?: number | undefined;
 }
 
-/** What can be said of a call of an account's method. */
+/** Options of a method call on an account. */
 export interface MethodOptions extends CallOptions {
-  /** Checks the key, the arguments, the account and the limits, and sends nothing. The result is null. */
+  /** Checks the key, the arguments, the account and the limits without calling the platform. The result is null. */
   dryRun?: boolean | undefined;
 }
 
-/** A value of the query: lists are repeated, what is undefined or null is left out. */
+/** A query value. A list becomes a repeated parameter; undefined and null are omitted. */
 export type QueryValue = string | number | boolean | readonly (string | number | boolean)[] | null | undefined;
 
-/** A body that is sent as it is. */
+/** A body that is sent unchanged. */
 export type RequestBody = string | Blob | ArrayBuffer | Uint8Array | FormData | URLSearchParams | ReadableStream<Uint8Array>;
 
-/** One request, as the generated code describes it. */
+/** One request, as described by the generated code. */
 export interface Request {
   method: string;
-  /** Begins with /, already encoded. */
+  /** Starts with / and is already encoded. */
   path: string;
   query?: Readonly<Record<string, QueryValue>> | undefined;
   /** Sent as JSON. */
   json?: unknown;
-  /** Sent as it is. */
+  /** Sent unchanged. */
   body?: RequestBody | undefined;
   headers?: Record<string, string> | undefined;
-  /** Whether sending it twice does no harm. GET is always. */
+  /** Whether sending it twice is harmless. GET always is. */
   safe?: boolean | undefined;
   /** Whether it gets an idempotency key by default. */
   keyed?: boolean | undefined;
 }
 
-/** An answer before anybody has looked into it. */
+/** A response with its raw body. */
 export interface RawAnswer {
   status: number;
   headers: Headers;
@@ -76,10 +76,10 @@ export interface RawAnswer {
 
 export const version = "0.1.0";
 
-/** Beyond this nobody wants to wait within a call. */
+/** If the API asks for a longer wait, the call fails instead. */
 const longestWaitSec = 60;
 
-/** Sends requests: the key, the headers, the time limit, the retries. */
+/** Sends requests with the key, headers, time limit and retries. */
 export class Transport {
   readonly baseUrl: string;
   readonly #apiKey: string | null;
@@ -90,9 +90,9 @@ export class Transport {
 
   constructor(options: ClientOptions) {
     const apiKey = options.apiKey === undefined ? environment("STAGEDOOR_API_KEY") : options.apiKey;
-    if (apiKey === undefined || apiKey === "") throw new StagedoorError("There is no API key: give apiKey, or set STAGEDOOR_API_KEY.");
+    if (apiKey === undefined || apiKey === "") throw new StagedoorError("No API key: pass apiKey or set STAGEDOOR_API_KEY.");
     const baseUrl = options.baseUrl ?? environment("STAGEDOOR_URL");
-    if (!baseUrl) throw new StagedoorError("There is no address: give baseUrl, or set STAGEDOOR_URL.");
+    if (!baseUrl) throw new StagedoorError("No API address: pass baseUrl or set STAGEDOOR_URL.");
     this.baseUrl = new URL(baseUrl).href.replace(/\/+$/, "");
     this.#apiKey = apiKey;
     this.#fetch = options.fetch ?? ((input, init) => fetch(input, init));
@@ -101,17 +101,17 @@ export class Transport {
     this.#headers = { ...agent(), ...options.headers };
   }
 
-  /** Calls, and reads the answer as JSON. */
+  /** Sends a request and reads the response as JSON. */
   async json<T>(request: Request, options: CallOptions = {}): Promise<T> {
     return this.send(request, options, (response) => readJSON<T>(response));
   }
 
-  /** Calls, and leaves the body to the caller. The time limit ends when the answer begins. */
+  /** Sends a request and leaves the body to the caller. The time limit covers the headers only. */
   async open(request: Request, options: CallOptions = {}): Promise<Response> {
     return this.send(request, options, (response) => Promise.resolve(response));
   }
 
-  /** Calls, and reads the whole body. */
+  /** Sends a request and reads the whole body. */
   async raw(request: Request, options: CallOptions = {}): Promise<RawAnswer> {
     return this.send(request, options, async (response) => {
       const body = new Uint8Array(await response.arrayBuffer());
@@ -119,7 +119,7 @@ export class Transport {
     });
   }
 
-  /** Sends a request until it is answered, refused for good, or sent often enough. */
+  /** Sends a request, with retries where they are safe and may help. */
   async send<T>(request: Request, options: CallOptions, read: (response: Response) => Promise<T>): Promise<T> {
     const key = options.idempotencyKey ?? (request.keyed ? crypto.randomUUID() : undefined);
     const safe = request.safe === true || request.method === "GET" || request.method === "HEAD" || key !== undefined;
@@ -138,7 +138,7 @@ export class Transport {
     }
   }
 
-  /** Fetches once, without a time limit and without looking at the status: what streams are made of. */
+  /** Fetches once for a stream, without a time limit and without checking the status. */
   async fetch(request: Request, signal: AbortSignal): Promise<Response> {
     try {
       return await this.#fetch(this.url(request), { ...this.#init(request, {}, undefined), signal });
@@ -167,7 +167,7 @@ export class Transport {
     const body = request.json === undefined ? request.body : JSON.stringify(request.json);
     const init: RequestInit & { duplex?: "half" } = { method: request.method, headers, redirect: "error" };
     if (body !== undefined) init.body = body as BodyInit;
-    if (body instanceof ReadableStream) init.duplex = "half"; // what fetch asks for when a body is a stream
+    if (body instanceof ReadableStream) init.duplex = "half"; // fetch requires it for a streamed body
     return init;
   }
 
@@ -181,7 +181,7 @@ export class Transport {
       if (response.status >= 400) throw await readProblem(response);
       return await read(response);
     } catch (error) {
-      if (limit.signal.aborted) throw new ConnectionError("timeout", `No answer within ${timeout} ms.`, { cause: error });
+      if (limit.signal.aborted) throw new ConnectionError("timeout", `No response within ${timeout} ms.`, { cause: error });
       throw lost(error);
     } finally {
       clearTimeout(timer);
@@ -189,14 +189,14 @@ export class Transport {
   }
 }
 
-/** A part of a path. */
+/** Encodes one segment of a path. */
 export function segment(value: string | number): string {
   const text = String(value);
-  if (text === "" || text === "." || text === "..") throw new StagedoorError(`"${text}" cannot be part of an address: is an id missing?`);
+  if (text === "" || text === "." || text === "..") throw new StagedoorError(`"${text}" cannot be part of a path: is an id missing?`);
   return encodeURIComponent(text);
 }
 
-/** Waits, unless the signal says otherwise. */
+/** Waits. Rejects when the signal aborts. */
 export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) {
@@ -215,18 +215,18 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   });
 }
 
-/** How many seconds to wait for the next attempt when nobody says: more each time, and never in step with other clients. */
+/** The seconds to wait before the next attempt if the API names none: exponential, with jitter. */
 export function backoffSec(attempt: number): number {
   return 0.5 * 2 ** attempt * (0.5 + Math.random() / 2);
 }
 
-/** In how many seconds a call that failed may be sent again; undefined if it must not be. */
+/** The seconds after which a failed call may be retried; undefined if it must not be. */
 function retryIn(error: unknown, attempt: number, safe: boolean): number | undefined {
   if (error instanceof ConnectionError) return safe ? backoffSec(attempt) : undefined;
   if (!(error instanceof Problem) || !error.retryable || error.status === 410) return undefined;
-  // The server may have carried out the change, so it is not sent again, even if the problem is retryable.
+  // The server may have carried out the change, so it is not retried, even if the problem is retryable.
   if (error.body.outcome === "unknown") return undefined;
-  // An answer that is not ours says nothing of whether the call was carried out.
+  // A response of a proxy does not show whether the call was carried out.
   if (error.code === "unexpected-answer" && !safe) return undefined;
   return error.retryAfterSec ?? backoffSec(attempt);
 }
@@ -237,25 +237,25 @@ async function readJSON<T>(response: Response): Promise<T> {
   try {
     return JSON.parse(raw) as T;
   } catch (error) {
-    throw new ConnectionError("bad-answer", `The answer is not JSON: ${raw.slice(0, 100)}`, { cause: error });
+    throw new ConnectionError("bad-answer", `The response is not JSON: ${raw.slice(0, 100)}`, { cause: error });
   }
 }
 
-/** What fetch throws says little; its cause says more. */
+/** The cause of a fetch error says more than the error itself. */
 function lost(error: unknown): unknown {
   if (error instanceof StagedoorError) return error;
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   return new ConnectionError("network", `The connection failed: ${cause instanceof Error ? cause.message : String(cause)}`, { cause: error });
 }
 
-/** What servers have and browsers do not. */
+/** Undefined in browsers. */
 const server = (globalThis as { process?: { env?: Record<string, string | undefined>; versions?: { node?: string } } }).process;
 
 function environment(name: string): string | undefined {
   return server?.env?.[name];
 }
 
-/** Browsers name themselves, and ask the API for permission first when a page does it for them. */
+/** Browsers send their own user agent; setting it from a page would cost a preflight request. */
 function agent(): Record<string, string> {
   return server?.versions?.node ? { "user-agent": `stagedoor-typescript/${version}` } : {};
 }

@@ -4,7 +4,7 @@ import { StagedoorError } from "./problem.js";
 /** Why a delivery is refused. */
 export type WebhookRefusal = "missing-header" | "malformed-header" | "timestamp-too-old" | "timestamp-too-new" | "no-match";
 
-/** The delivery is not ours, not for this secret, changed on its way, or too old. Answer 401. */
+/** The delivery was not sent by Stagedoor, has another secret, was changed on its way, or is too old. Respond with 401. */
 export class WebhookVerificationError extends StagedoorError {
   override name = "WebhookVerificationError";
 
@@ -16,22 +16,22 @@ export class WebhookVerificationError extends StagedoorError {
   }
 }
 
-/** The headers of a request, in whichever form the server at hand has them. */
+/** The headers of a request, as Headers or as Node's plain object. */
 export type WebhookHeaders = Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
 
 export interface VerifyOptions {
-  /** How many seconds a delivery may be from now. Default 300. */
+  /** How many seconds the timestamp may differ from now. Default 300. */
   toleranceSec?: number | undefined;
-  /** The present, in seconds since 1970. Default: the clock. */
+  /** The current time in seconds since 1970. Default: the clock. */
   now?: number | undefined;
-  /** Also take deliveries that have X-Webhook-Signature only. It does not cover the time, so it cannot tell a repetition. */
+  /** Also accept deliveries that have only X-Webhook-Signature. It does not cover the time, so a replayed delivery passes. */
   allowUntimed?: boolean | undefined;
 }
 
 /**
- * Checks that a delivery comes from Stagedoor, and returns its event.
- * The body must be the bytes as they came: a body that was parsed and written anew does not match.
- * While a secret is rotated, give both.
+ * Checks that a delivery comes from Stagedoor and returns its event.
+ * Pass the body as received: a body that was parsed and serialised again does not match.
+ * While a secret is being rotated, pass both.
  */
 export async function verifyWebhook(
   secret: string | readonly string[],
@@ -48,7 +48,7 @@ export async function verifyWebhook(
   }
 }
 
-/** Checks a signature without looking into the body. */
+/** Checks the signature without parsing the body. */
 export async function verifySignature(
   secret: string | readonly string[],
   headers: WebhookHeaders,
@@ -94,10 +94,10 @@ async function verifyTimed(
     const want = "v1," + base64(await hmac(standardKey(secret), signed));
     if (given.filter((one) => same(one, want)).length > 0) return;
   }
-  throw new WebhookVerificationError("no-match", "webhook-signature does not match: another secret, or the body is not the bytes that were sent.");
+  throw new WebhookVerificationError("no-match", "webhook-signature does not match: the secret is another one, or the body is not exactly what was sent.");
 }
 
-/** X-Webhook-Signature covers the body alone; the one behind it is made with the secret before. */
+/** X-Webhook-Signature covers only the body. X-Webhook-Signature-Previous is made with the previous secret. */
 async function verifyUntimed(secrets: readonly string[], headers: WebhookHeaders, body: Uint8Array<ArrayBuffer>): Promise<void> {
   const given = [header(headers, "x-webhook-signature"), header(headers, "x-webhook-signature-previous")].filter((one) => one !== undefined && one !== "");
   if (given.length === 0) throw new WebhookVerificationError("missing-header", "The header X-Webhook-Signature is missing.");
@@ -108,10 +108,10 @@ async function verifyUntimed(secrets: readonly string[], headers: WebhookHeaders
     const want = "sha256=" + hex(await hmac(new TextEncoder().encode(secret), body));
     if (given.filter((one) => one !== undefined && same(one, want)).length > 0) return;
   }
-  throw new WebhookVerificationError("no-match", "X-Webhook-Signature does not match: another secret, or the body is not the bytes that were sent.");
+  throw new WebhookVerificationError("no-match", "X-Webhook-Signature does not match: the secret is another one, or the body is not exactly what was sent.");
 }
 
-/** The key of Standard Webhooks is what is behind whsec_, in base64; a secret of another form is the key itself. */
+/** The Standard Webhooks key follows whsec_ in base64. A secret of another form is the key itself. */
 function standardKey(secret: string): Uint8Array<ArrayBuffer> {
   const encoded = secret.startsWith("whsec_") ? secret.slice("whsec_".length) : "";
   if (encoded.length === 0 || encoded.length % 4 !== 0 || !/^[A-Za-z0-9+/]+={0,2}$/.test(encoded)) return new TextEncoder().encode(secret);
@@ -123,7 +123,7 @@ async function hmac(key: Uint8Array<ArrayBuffer>, data: Uint8Array<ArrayBuffer>)
   return new Uint8Array(await crypto.subtle.sign("HMAC", imported, data));
 }
 
-/** Compares without telling by its time how much is right. */
+/** Compares in constant time. */
 function same(a: string, b: string): boolean {
   if (a.length !== b.length) return false;
   let differs = 0;
