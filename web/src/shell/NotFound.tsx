@@ -6,7 +6,7 @@ export function NotFound() {
     <div className="card">
       <h1 className="sr-only">Not found</h1>
       <Empty title="There is no page at this address" action={<ButtonLink to="/">Go to the overview</ButtonLink>}>
-        The link may be out of date. To open an id, paste it into the search field above.
+        The link may be out of date.
       </Empty>
     </div>
   )

@@ -45,7 +45,7 @@ export function Preview() {
             value={lang}
             onChange={setLang}
           />
-          <ButtonLink to="/settings/$section" params={{ section: 'connect' }}>
+          <ButtonLink to="/settings/$section" params={{ section: 'page' }}>
             Colours
           </ButtonLink>
         </>
