@@ -16,7 +16,7 @@ type BundlesCreateParams struct {
 	Percent int64 `json:"percent"`
 }
 
-// Create calls bundles.create: offer several months for less.
+// Create calls bundles.create: create a bundle: several months at a discount.
 func (s *BundlesService) Create(ctx context.Context, params BundlesCreateParams, options ...CallOption) (*Bundle, error) {
 	return invoke[Bundle](ctx, s.account, method{name: "bundles/create"}, params, options)
 }
@@ -26,7 +26,7 @@ type BundlesDeleteParams struct {
 	BundleID string `json:"bundleId"`
 }
 
-// Delete calls bundles.delete: delete a bundle; those who bought it keep their months. It cannot be undone.
+// Delete calls bundles.delete: delete a bundle. Fans who bought it keep their months. It cannot be undone.
 func (s *BundlesService) Delete(ctx context.Context, params BundlesDeleteParams, options ...CallOption) (*DeletedResult, error) {
 	return invoke[DeletedResult](ctx, s.account, method{name: "bundles/delete", repeatable: true}, params, options)
 }

@@ -7,7 +7,7 @@ import (
 	"iter"
 )
 
-// ChatsService calls the platform's chats methods: one conversation per counterpart; chatId = counterpart userId.
+// ChatsService calls the platform's chats methods: conversations, one per user; the chatId is the user's id.
 type ChatsService struct{ account *AccountClient }
 
 // ChatsDeleteParams holds the parameters of chats.delete.
@@ -30,7 +30,7 @@ func (s *ChatsService) Get(ctx context.Context, params ChatsGetParams, options .
 	return invoke[Chat](ctx, s.account, method{name: "chats/get", get: true, repeatable: true}, params, options)
 }
 
-// GetUnreadCounts calls chats.getUnreadCounts: get how many chats, notifications and tips are unread.
+// GetUnreadCounts calls chats.getUnreadCounts: count the unread chats, notifications and tips.
 func (s *ChatsService) GetUnreadCounts(ctx context.Context, options ...CallOption) (*Counts, error) {
 	return invoke[Counts](ctx, s.account, method{name: "chats/getUnreadCounts", get: true, repeatable: true}, nil, options)
 }
@@ -40,7 +40,7 @@ type ChatsHideParams struct {
 	ChatID string `json:"chatId"`
 }
 
-// Hide calls chats.hide: take a chat off the list until a new message comes.
+// Hide calls chats.hide: hide a chat until its next message.
 func (s *ChatsService) Hide(ctx context.Context, params ChatsHideParams, options ...CallOption) (*HiddenResult, error) {
 	return invoke[HiddenResult](ctx, s.account, method{name: "chats/hide", repeatable: true}, params, options)
 }
@@ -49,11 +49,11 @@ func (s *ChatsService) Hide(ctx context.Context, params ChatsHideParams, options
 type ChatsListParams struct {
 	// One of all, unread, pinned, priority, online. Default: all.
 	Filter string `json:"filter,omitzero"`
-	// Only with users on this list
+	// Only chats with users on this list
 	ListID string `json:"listId,omitzero"`
 	// One of recent, old. Default: recent.
 	Order string `json:"order,omitzero"`
-	// A part of the user's name
+	// Part of the user's name
 	Query string `json:"query,omitzero"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -61,7 +61,7 @@ type ChatsListParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List calls chats.list: list the chats; hidden ones are left out until a new message comes.
+// List calls chats.list: list the chats. A hidden chat reappears with its next message.
 func (s *ChatsService) List(ctx context.Context, params ChatsListParams, options ...CallOption) (*ChatPage, error) {
 	return invoke[ChatPage](ctx, s.account, method{name: "chats/list", get: true, repeatable: true}, params, options)
 }
@@ -83,7 +83,7 @@ type ChatsListMediaParams struct {
 	ChatID string `json:"chatId"`
 	// One of photo, video, audio, gif.
 	Type string `json:"type,omitzero"`
-	// Only what the fan can see or cannot see
+	// Only media that the fan can or cannot see
 	Opened *bool `json:"opened,omitzero"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -91,7 +91,7 @@ type ChatsListMediaParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListMedia calls chats.listMedia: list the media that were sent in a chat, the latest first.
+// ListMedia calls chats.listMedia: list the media sent in a chat, newest first.
 func (s *ChatsService) ListMedia(ctx context.Context, params ChatsListMediaParams, options ...CallOption) (*MediaPage, error) {
 	return invoke[MediaPage](ctx, s.account, method{name: "chats/listMedia", get: true, repeatable: true}, params, options)
 }
@@ -138,7 +138,7 @@ type ChatsMuteParams struct {
 	ChatID string `json:"chatId"`
 }
 
-// Mute calls chats.mute: silence a chat.
+// Mute calls chats.mute: mute a chat.
 func (s *ChatsService) Mute(ctx context.Context, params ChatsMuteParams, options ...CallOption) (*MutedResult, error) {
 	return invoke[MutedResult](ctx, s.account, method{name: "chats/mute", repeatable: true}, params, options)
 }
@@ -148,7 +148,7 @@ type ChatsPinParams struct {
 	ChatID string `json:"chatId"`
 }
 
-// Pin calls chats.pin: keep a chat at hand.
+// Pin calls chats.pin: pin a chat.
 func (s *ChatsService) Pin(ctx context.Context, params ChatsPinParams, options ...CallOption) (*PinnedResult, error) {
 	return invoke[PinnedResult](ctx, s.account, method{name: "chats/pin", repeatable: true}, params, options)
 }
@@ -158,7 +158,7 @@ type ChatsStartTypingParams struct {
 	ChatID string `json:"chatId"`
 }
 
-// StartTyping calls chats.startTyping: show the fan that the creator is writing.
+// StartTyping calls chats.startTyping: show the fan that the creator is typing.
 func (s *ChatsService) StartTyping(ctx context.Context, params ChatsStartTypingParams, options ...CallOption) (*OkResult, error) {
 	return invoke[OkResult](ctx, s.account, method{name: "chats/startTyping", repeatable: true}, params, options)
 }
@@ -168,7 +168,7 @@ type ChatsUnmuteParams struct {
 	ChatID string `json:"chatId"`
 }
 
-// Unmute calls chats.unmute: let a chat be heard again.
+// Unmute calls chats.unmute: unmute a chat.
 func (s *ChatsService) Unmute(ctx context.Context, params ChatsUnmuteParams, options ...CallOption) (*MutedResult, error) {
 	return invoke[MutedResult](ctx, s.account, method{name: "chats/unmute", repeatable: true}, params, options)
 }
@@ -178,7 +178,7 @@ type ChatsUnpinParams struct {
 	ChatID string `json:"chatId"`
 }
 
-// Unpin calls chats.unpin: let a pinned chat go.
+// Unpin calls chats.unpin: unpin a chat.
 func (s *ChatsService) Unpin(ctx context.Context, params ChatsUnpinParams, options ...CallOption) (*PinnedResult, error) {
 	return invoke[PinnedResult](ctx, s.account, method{name: "chats/unpin", repeatable: true}, params, options)
 }

@@ -57,27 +57,27 @@ func newGroups(c *Client) Groups {
 type Resources struct {
 	// Multi-month subscription bundles.
 	Bundles *BundlesService
-	// One conversation per counterpart; chatId = counterpart userId.
+	// Conversations, one per user; the chatId is the user's id.
 	Chats *ChatsService
 	// Comments on a post.
 	Comments *CommentsService
-	// Saved-for-later posts and messages, with automation.
+	// Drafts of posts and messages, with automatic publishing.
 	Drafts *DraftsService
-	// Money earned.
+	// Earnings, transactions and statements.
 	Earnings *EarningsService
 	// People who subscribe (or subscribed) to the creator.
 	Fans *FansService
 	// Accounts the creator follows or subscribes to.
 	Following *FollowingService
-	// GIF picker used by messages and comments.
+	// GIFs for messages and comments.
 	Gifs *GifsService
 	// Saved story collections.
 	Highlights *HighlightsService
 	// Post labels (profile categories).
 	Labels *LabelsService
-	// Named sets of users, system and custom.
+	// Lists of users, the platform's own and custom ones.
 	Lists *ListsService
-	// One message to many fans, now or scheduled.
+	// Mass messages to many fans, sent now or scheduled.
 	MassMessages *MassMessagesService
 	// The connected creator's own profile.
 	Me *MeService
@@ -85,29 +85,29 @@ type Resources struct {
 	Messages *MessagesService
 	// The platform's own notification inbox.
 	Notifications *NotificationsService
-	// Withdrawals and how they are paid.
+	// Payouts and payout methods.
 	Payouts *PayoutsService
 	// Feed posts.
 	Posts *PostsService
-	// Time-boxed discounts for new or expired fans.
+	// Limited-time discounts and trials for new or former fans.
 	Promotions *PromotionsService
 	// Everything scheduled: posts, messages, streams.
 	Queue *QueueService
-	// Consent paperwork of people who appear in media.
+	// Release forms of the people who appear in media.
 	ReleaseForms *ReleaseFormsService
 	// Profile, price, privacy, and messaging settings.
 	Settings *SettingsService
-	// Aggregated reach, subscriber and content numbers.
+	// Statistics of reach, subscribers and content.
 	Statistics *StatisticsService
 	// 24-hour stories.
 	Stories *StoriesService
 	// Live streams.
 	Streams *StreamsService
-	// Campaign links with click and revenue attribution.
+	// Campaign links that attribute clicks and revenue.
 	TrackingLinks *TrackingLinksService
 	// Free-trial links.
 	TrialLinks *TrialLinksService
-	// Resumable media upload into the platform.
+	// Resumable media uploads to the platform.
 	Uploads *UploadsService
 	// Any user of the platform, as seen by the creator.
 	Users *UsersService

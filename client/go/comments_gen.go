@@ -18,7 +18,7 @@ type CommentsCreateParams struct {
 	GifID     string `json:"gifId,omitzero"`
 }
 
-// Create calls comments.create: comment on a post, or answer a comment. Normally causes the event postCommented.
+// Create calls comments.create: comment on a post, or reply to a comment. Normally causes the event postCommented.
 func (s *CommentsService) Create(ctx context.Context, params CommentsCreateParams, options ...CallOption) (*Comment, error) {
 	return invoke[Comment](ctx, s.account, method{name: "comments/create"}, params, options)
 }
@@ -79,7 +79,7 @@ type CommentsPinParams struct {
 	CommentID string `json:"commentId"`
 }
 
-// Pin calls comments.pin: keep a comment above the others; only one can be.
+// Pin calls comments.pin: pin a comment. A post has at most one pinned comment.
 func (s *CommentsService) Pin(ctx context.Context, params CommentsPinParams, options ...CallOption) (*PinnedResult, error) {
 	return invoke[PinnedResult](ctx, s.account, method{name: "comments/pin", repeatable: true}, params, options)
 }
@@ -90,7 +90,7 @@ type CommentsUnlikeParams struct {
 	CommentID string `json:"commentId"`
 }
 
-// Unlike calls comments.unlike: take back a like.
+// Unlike calls comments.unlike: remove a like.
 func (s *CommentsService) Unlike(ctx context.Context, params CommentsUnlikeParams, options ...CallOption) (*LikedResult, error) {
 	return invoke[LikedResult](ctx, s.account, method{name: "comments/unlike", repeatable: true}, params, options)
 }
@@ -101,7 +101,7 @@ type CommentsUnpinParams struct {
 	CommentID string `json:"commentId"`
 }
 
-// Unpin calls comments.unpin: let a comment go from above the others.
+// Unpin calls comments.unpin: unpin a comment.
 func (s *CommentsService) Unpin(ctx context.Context, params CommentsUnpinParams, options ...CallOption) (*PinnedResult, error) {
 	return invoke[PinnedResult](ctx, s.account, method{name: "comments/unpin", repeatable: true}, params, options)
 }
@@ -113,7 +113,7 @@ type CommentsUpdateParams struct {
 	Text      string `json:"text"`
 }
 
-// Update calls comments.update: change one of the creator's own comments.
+// Update calls comments.update: edit one of the creator's own comments.
 func (s *CommentsService) Update(ctx context.Context, params CommentsUpdateParams, options ...CallOption) (*Comment, error) {
 	return invoke[Comment](ctx, s.account, method{name: "comments/update", repeatable: true}, params, options)
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// DraftsService calls the platform's drafts methods: saved-for-later posts and messages, with automation.
+// DraftsService calls the platform's drafts methods: drafts of posts and messages, with automatic publishing.
 type DraftsService struct{ account *AccountClient }
 
 // DraftsDeleteParams holds the parameters of drafts.delete.
@@ -41,7 +41,7 @@ type DraftsGetAutomationParams struct {
 	Kind string `json:"kind"`
 }
 
-// GetAutomation calls drafts.getAutomation: tell whether drafts of a kind are published by themselves.
+// GetAutomation calls drafts.getAutomation: get the settings for publishing drafts of a kind automatically.
 func (s *DraftsService) GetAutomation(ctx context.Context, params DraftsGetAutomationParams, options ...CallOption) (*DraftAutomation, error) {
 	return invoke[DraftAutomation](ctx, s.account, method{name: "drafts/getAutomation", get: true, repeatable: true}, params, options)
 }
@@ -81,7 +81,7 @@ type DraftsPublishParams struct {
 	ScheduledAt time.Time `json:"scheduledAt,omitzero"`
 }
 
-// Publish calls drafts.publish: publish a draft now or later; a message goes to all fans. Asynchronous: the result
+// Publish calls drafts.publish: publish a draft now or later. A message goes to all fans. Asynchronous: the result
 // arrives as an event. Normally causes the event postPublished.
 func (s *DraftsService) Publish(ctx context.Context, params DraftsPublishParams, options ...CallOption) (*Draft, error) {
 	return invoke[Draft](ctx, s.account, method{name: "drafts/publish"}, params, options)
@@ -96,7 +96,7 @@ type DraftsSetAutomationParams struct {
 	TimeZone      *string `json:"timeZone,omitzero"`
 }
 
-// SetAutomation calls drafts.setAutomation: have the oldest draft of a kind published by itself, again and again.
+// SetAutomation calls drafts.setAutomation: publish the oldest draft of a kind automatically, at a fixed interval.
 func (s *DraftsService) SetAutomation(ctx context.Context, params DraftsSetAutomationParams, options ...CallOption) (*DraftAutomation, error) {
 	return invoke[DraftAutomation](ctx, s.account, method{name: "drafts/setAutomation", repeatable: true}, params, options)
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// EarningsService calls the platform's earnings methods: money earned.
+// EarningsService calls the platform's earnings methods: earnings, transactions and statements.
 type EarningsService struct{ account *AccountClient }
 
 // EarningsChartParams holds the parameters of earnings.chart.
@@ -21,12 +21,12 @@ type EarningsChartParams struct {
 	Type string `json:"type,omitzero"`
 }
 
-// Chart calls earnings.chart: chart what reached the creator after fees; bundles count as subscriptions.
+// Chart calls earnings.chart: chart the earnings after fees. Bundles count as subscriptions.
 func (s *EarningsService) Chart(ctx context.Context, params EarningsChartParams, options ...CallOption) (*Series, error) {
 	return invoke[Series](ctx, s.account, method{name: "earnings/chart", get: true, repeatable: true}, params, options)
 }
 
-// GetBalance calls earnings.getBalance: get the money that can be paid out, and the money that is still held.
+// GetBalance calls earnings.getBalance: get the available and the pending balance.
 func (s *EarningsService) GetBalance(ctx context.Context, options ...CallOption) (*Balance, error) {
 	return invoke[Balance](ctx, s.account, method{name: "earnings/getBalance", get: true, repeatable: true}, nil, options)
 }
@@ -37,7 +37,7 @@ type EarningsGetChargebackRatioParams struct {
 	To   string `json:"to,omitzero"`
 }
 
-// GetChargebackRatio calls earnings.getChargebackRatio: get the share of payments that were taken back.
+// GetChargebackRatio calls earnings.getChargebackRatio: get the share of payments that were charged back.
 func (s *EarningsService) GetChargebackRatio(ctx context.Context, params EarningsGetChargebackRatioParams, options ...CallOption) (*EarningsGetChargebackRatioResult, error) {
 	return invoke[EarningsGetChargebackRatioResult](ctx, s.account, method{name: "earnings/getChargebackRatio", get: true, repeatable: true}, params, options)
 }
@@ -48,7 +48,7 @@ type EarningsGetStatementParams struct {
 	To   string `json:"to"`
 }
 
-// GetStatement calls earnings.getStatement: get a statement that adds up, from the opening to the closing balance.
+// GetStatement calls earnings.getStatement: get a statement from the opening to the closing balance.
 func (s *EarningsService) GetStatement(ctx context.Context, params EarningsGetStatementParams, options ...CallOption) (*Statement, error) {
 	return invoke[Statement](ctx, s.account, method{name: "earnings/getStatement", get: true, repeatable: true}, params, options)
 }
@@ -73,7 +73,7 @@ type EarningsListChargebacksParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListChargebacks calls earnings.listChargebacks: list the payments that were taken back, the latest first.
+// ListChargebacks calls earnings.listChargebacks: list the chargebacks, newest first.
 func (s *EarningsService) ListChargebacks(ctx context.Context, params EarningsListChargebacksParams, options ...CallOption) (*ChargebackPage, error) {
 	return invoke[ChargebackPage](ctx, s.account, method{name: "earnings/listChargebacks", get: true, repeatable: true}, params, options)
 }
@@ -98,7 +98,7 @@ type EarningsListReferralsParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListReferrals calls earnings.listReferrals: list what the platform paid for bringing other creators.
+// ListReferrals calls earnings.listReferrals: list the platform's referral payments for creators that this one brought.
 func (s *EarningsService) ListReferrals(ctx context.Context, params EarningsListReferralsParams, options ...CallOption) (*ReferralPage, error) {
 	return invoke[ReferralPage](ctx, s.account, method{name: "earnings/listReferrals", get: true, repeatable: true}, params, options)
 }
@@ -130,7 +130,7 @@ type EarningsListTransactionsParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListTransactions calls earnings.listTransactions: list the transactions, the latest first.
+// ListTransactions calls earnings.listTransactions: list the transactions, newest first.
 func (s *EarningsService) ListTransactions(ctx context.Context, params EarningsListTransactionsParams, options ...CallOption) (*TransactionPage, error) {
 	return invoke[TransactionPage](ctx, s.account, method{name: "earnings/listTransactions", get: true, repeatable: true}, params, options)
 }

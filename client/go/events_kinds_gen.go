@@ -7,45 +7,45 @@ type EventKind string
 
 // Kinds of events. A newer server may send others.
 const (
-	// A list of people was changed.
+	// A list of users was changed.
 	KindListUpdated EventKind = "listUpdated"
 	// The creator's profile was changed.
 	KindProfileUpdated EventKind = "profileUpdated"
-	// Somebody subscribed for the first time.
+	// A user subscribed for the first time.
 	KindSubscribed EventKind = "subscribed"
-	// A fan whose subscription had ended came back.
+	// A former fan subscribed again.
 	KindResubscribed EventKind = "resubscribed"
 	// A subscription was renewed.
 	KindSubscriptionRenewed EventKind = "subscriptionRenewed"
 	// A subscription ended.
 	KindSubscriptionExpired EventKind = "subscriptionExpired"
-	// A fan switched renewal on or off.
+	// A fan turned renewal on or off.
 	KindAutoRenewChanged EventKind = "autoRenewChanged"
-	// A fan came online or left.
+	// A fan came online or went offline.
 	KindOnline EventKind = "online"
 	// A fan wrote a message.
 	KindMessage EventKind = "message"
-	// The creator sent a message, from wherever it was.
+	// The creator sent a message, from any app or by the API.
 	KindMessageSent EventKind = "messageSent"
-	// A fan read a message of the creator's.
+	// A fan read a message of the creator.
 	KindMessageRead EventKind = "messageRead"
-	// A message was taken back.
+	// A message was unsent.
 	KindMessageDeleted EventKind = "messageDeleted"
 	// A fan liked a message.
 	KindMessageLiked EventKind = "messageLiked"
-	// A fan took a like of a message back.
+	// A fan removed a like from a message.
 	KindMessageUnliked EventKind = "messageUnliked"
 	// A fan paid for a message.
 	KindMessagePurchased EventKind = "messagePurchased"
-	// The creator read a chat, or all of them.
+	// The creator read one or all chats.
 	KindChatRead EventKind = "chatRead"
 	// A fan is typing.
 	KindTyping EventKind = "typing"
-	// A message to many was sent.
+	// A mass message was sent.
 	KindMassMessageSent EventKind = "massMessageSent"
-	// Numbers of what is unread have changed.
+	// The unread counts changed.
 	KindCounts EventKind = "counts"
-	// A fan gave a tip.
+	// A fan sent a tip.
 	KindTips EventKind = "tips"
 	// A post was published.
 	KindPostPublished EventKind = "postPublished"
@@ -53,63 +53,63 @@ const (
 	KindPostUpdated EventKind = "postUpdated"
 	// A post was deleted.
 	KindPostDeleted EventKind = "postDeleted"
-	// A post reached its end and is gone.
+	// A post expired.
 	KindPostExpired EventKind = "postExpired"
-	// Somebody liked a post.
+	// A user liked a post.
 	KindPostLiked EventKind = "postLiked"
-	// Somebody commented on a post.
+	// A user commented on a post.
 	KindPostCommented EventKind = "postCommented"
 	// A fan paid for a post.
 	KindPostPurchased EventKind = "postPurchased"
-	// A post's fundraising went on.
+	// The fundraising progress of a post changed.
 	KindPostFundraisingUpdated EventKind = "postFundraisingUpdated"
-	// Somebody mentioned the creator.
+	// A user mentioned the creator.
 	KindMention EventKind = "mention"
 	// A story was published.
 	KindStoryPublished EventKind = "storyPublished"
-	// A story reached its end.
+	// A story expired.
 	KindStoryExpired EventKind = "storyExpired"
-	// A story was seen more often.
+	// The view count of a story changed.
 	KindStoryViewed EventKind = "storyViewed"
 	// A live stream was announced or scheduled.
 	KindStream EventKind = "stream"
-	// A live stream began.
+	// A live stream started.
 	KindStreamStarted EventKind = "streamStarted"
 	// A live stream ended.
 	KindStreamStopped EventKind = "streamStopped"
 	// A live stream's title or goal was changed.
 	KindStreamUpdated EventKind = "streamUpdated"
-	// Somebody commented on a live stream.
+	// A user commented on a live stream.
 	KindStreamComment EventKind = "streamComment"
 	// Viewers joined or left a live stream.
 	KindStreamViewers EventKind = "streamViewers"
-	// A live stream was liked more often.
+	// The like count of a live stream changed.
 	KindStreamLiked EventKind = "streamLiked"
-	// Something scheduled was published.
+	// A scheduled item was published.
 	KindQueuePublished EventKind = "queuePublished"
-	// Something scheduled could not be published.
+	// A scheduled item could not be published.
 	KindQueueFailed EventKind = "queueFailed"
-	// An uploaded file can be used.
+	// An uploaded file is ready for use.
 	KindMediaReady EventKind = "mediaReady"
 	// An uploaded file could not be processed.
 	KindMediaFailed EventKind = "mediaFailed"
-	// Money was earned, paid back or corrected.
+	// A transaction was booked: earnings, a refund or a correction.
 	KindTransaction EventKind = "transaction"
-	// A fan's bank took a payment back.
+	// A fan's bank charged back a payment.
 	KindChargeback EventKind = "chargeback"
-	// A payout was asked for.
+	// A payout was requested.
 	KindPayoutRequested EventKind = "payoutRequested"
 	// A payout was paid.
 	KindPayoutPaid EventKind = "payoutPaid"
-	// A payout could not be paid.
+	// A payout failed.
 	KindPayoutFailed EventKind = "payoutFailed"
-	// Somebody claimed a free trial.
+	// A user claimed a free trial.
 	KindTrialClaimed EventKind = "trialClaimed"
-	// A tracking or trial link was followed.
+	// A tracking or trial link was opened.
 	KindLinkClicked EventKind = "linkClicked"
-	// The platform shows the creator something that has no event of its own.
+	// The platform sent a notification that has no event kind of its own.
 	KindNotification EventKind = "notification"
-	// Settings of the account were changed.
+	// The account's settings were changed.
 	KindSettingsChanged EventKind = "settingsChanged"
 	// The platform shows the creator a short notice.
 	KindToast EventKind = "toast"

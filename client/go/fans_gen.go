@@ -17,8 +17,7 @@ type FansAddFreeDaysParams struct {
 	Days   int64  `json:"days"`
 }
 
-// AddFreeDays calls fans.addFreeDays: add days that cost nothing to a fan's subscription; one that is over starts
-// again.
+// AddFreeDays calls fans.addFreeDays: add free days to a fan's subscription. An expired subscription starts again.
 func (s *FansService) AddFreeDays(ctx context.Context, params FansAddFreeDaysParams, options ...CallOption) (*Fan, error) {
 	return invoke[Fan](ctx, s.account, method{name: "fans/addFreeDays"}, params, options)
 }
@@ -28,7 +27,7 @@ type FansClearNoteParams struct {
 	UserID string `json:"userId"`
 }
 
-// ClearNote calls fans.clearNote: remove what was written down about a user. It cannot be undone.
+// ClearNote calls fans.clearNote: delete the note about a user. It cannot be undone.
 func (s *FansService) ClearNote(ctx context.Context, params FansClearNoteParams, options ...CallOption) (*FansClearNoteResult, error) {
 	return invoke[FansClearNoteResult](ctx, s.account, method{name: "fans/clearNote", repeatable: true}, params, options)
 }
@@ -48,7 +47,7 @@ type FansGetNoteParams struct {
 	UserID string `json:"userId"`
 }
 
-// GetNote calls fans.getNote: get what was written down about a user.
+// GetNote calls fans.getNote: get the note about a user.
 func (s *FansService) GetNote(ctx context.Context, params FansGetNoteParams, options ...CallOption) (*FansGetNoteResult, error) {
 	return invoke[FansGetNoteResult](ctx, s.account, method{name: "fans/getNote", get: true, repeatable: true}, params, options)
 }
@@ -60,7 +59,7 @@ type FansGetSpendParams struct {
 	To     string `json:"to,omitzero"`
 }
 
-// GetSpend calls fans.getSpend: get what a user paid, by what for.
+// GetSpend calls fans.getSpend: get what a user paid, by kind of payment.
 func (s *FansService) GetSpend(ctx context.Context, params FansGetSpendParams, options ...CallOption) (*FanSpend, error) {
 	return invoke[FanSpend](ctx, s.account, method{name: "fans/getSpend", get: true, repeatable: true}, params, options)
 }
@@ -74,7 +73,7 @@ type FansGetSubscriptionHistoryParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// GetSubscriptionHistory calls fans.getSubscriptionHistory: list the periods of a fan's subscription, the latest first.
+// GetSubscriptionHistory calls fans.getSubscriptionHistory: list the periods of a fan's subscription, newest first.
 func (s *FansService) GetSubscriptionHistory(ctx context.Context, params FansGetSubscriptionHistoryParams, options ...CallOption) (*SubscriptionPeriodPage, error) {
 	return invoke[SubscriptionPeriodPage](ctx, s.account, method{name: "fans/getSubscriptionHistory", get: true, repeatable: true}, params, options)
 }
@@ -104,7 +103,7 @@ type FansListParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List calls fans.list: list the fans; attention are those whose subscription ends within a week and does not renew.
+// List calls fans.list: list the fans. attention selects fans whose subscription ends within a week and does not renew.
 func (s *FansService) List(ctx context.Context, params FansListParams, options ...CallOption) (*FanPage, error) {
 	return invoke[FanPage](ctx, s.account, method{name: "fans/list", get: true, repeatable: true}, params, options)
 }
@@ -162,7 +161,7 @@ type FansListTopParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListTop calls fans.listTop: list those who paid most, in all or for one thing.
+// ListTop calls fans.listTop: list the fans who paid most, in total or for one kind of payment.
 func (s *FansService) ListTop(ctx context.Context, params FansListTopParams, options ...CallOption) (*FanSpendPage, error) {
 	return invoke[FanSpendPage](ctx, s.account, method{name: "fans/listTop", get: true, repeatable: true}, params, options)
 }
@@ -184,7 +183,7 @@ type FansRemoveDiscountParams struct {
 	UserID string `json:"userId"`
 }
 
-// RemoveDiscount calls fans.removeDiscount: take a user's own discount away.
+// RemoveDiscount calls fans.removeDiscount: remove a user's discount.
 func (s *FansService) RemoveDiscount(ctx context.Context, params FansRemoveDiscountParams, options ...CallOption) (*RemovedResult, error) {
 	return invoke[RemovedResult](ctx, s.account, method{name: "fans/removeDiscount", repeatable: true}, params, options)
 }
@@ -195,7 +194,7 @@ type FansSetCustomNameParams struct {
 	Name   string `json:"name"`
 }
 
-// SetCustomName calls fans.setCustomName: give a user a name that only the creator sees; an empty one removes it.
+// SetCustomName calls fans.setCustomName: give a user a name that only the creator sees. An empty name removes it.
 func (s *FansService) SetCustomName(ctx context.Context, params FansSetCustomNameParams, options ...CallOption) (*FansSetCustomNameResult, error) {
 	return invoke[FansSetCustomNameResult](ctx, s.account, method{name: "fans/setCustomName", repeatable: true}, params, options)
 }
@@ -207,7 +206,7 @@ type FansSetDiscountParams struct {
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 }
 
-// SetDiscount calls fans.setDiscount: give one user a lower price, for a time or for good.
+// SetDiscount calls fans.setDiscount: give a user a discount, temporarily or permanently.
 func (s *FansService) SetDiscount(ctx context.Context, params FansSetDiscountParams, options ...CallOption) (*Discount, error) {
 	return invoke[Discount](ctx, s.account, method{name: "fans/setDiscount", repeatable: true}, params, options)
 }
@@ -218,7 +217,7 @@ type FansSetNoteParams struct {
 	Note   string `json:"note"`
 }
 
-// SetNote calls fans.setNote: write down something about a user that only the creator sees.
+// SetNote calls fans.setNote: set a note about a user that only the creator sees.
 func (s *FansService) SetNote(ctx context.Context, params FansSetNoteParams, options ...CallOption) (*FansSetNoteResult, error) {
 	return invoke[FansSetNoteResult](ctx, s.account, method{name: "fans/setNote", repeatable: true}, params, options)
 }

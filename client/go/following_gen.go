@@ -20,7 +20,7 @@ func (s *FollowingService) Get(ctx context.Context, params FollowingGetParams, o
 	return invoke[Following](ctx, s.account, method{name: "following/get", get: true, repeatable: true}, params, options)
 }
 
-// GetCounts calls following.getCounts: get what waits for the creator from those followed.
+// GetCounts calls following.getCounts: count what is new from the accounts that the creator follows.
 func (s *FollowingService) GetCounts(ctx context.Context, options ...CallOption) (*Counts, error) {
 	return invoke[Counts](ctx, s.account, method{name: "following/getCounts", get: true, repeatable: true}, nil, options)
 }
@@ -34,7 +34,7 @@ type FollowingGetHistoryParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// GetHistory calls following.getHistory: list the periods of the creator's subscription to a user, the latest first.
+// GetHistory calls following.getHistory: list the periods of the creator's subscription to a user, newest first.
 func (s *FollowingService) GetHistory(ctx context.Context, params FollowingGetHistoryParams, options ...CallOption) (*SubscriptionPeriodPage, error) {
 	return invoke[SubscriptionPeriodPage](ctx, s.account, method{name: "following/getHistory", get: true, repeatable: true}, params, options)
 }
@@ -61,7 +61,7 @@ type FollowingListParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List calls following.list: list those whom the creator follows.
+// List calls following.list: list the accounts that the creator follows.
 func (s *FollowingService) List(ctx context.Context, params FollowingListParams, options ...CallOption) (*FollowingPage, error) {
 	return invoke[FollowingPage](ctx, s.account, method{name: "following/list", get: true, repeatable: true}, params, options)
 }
@@ -84,7 +84,7 @@ type FollowingSetAutoRenewParams struct {
 	Enabled bool   `json:"enabled"`
 }
 
-// SetAutoRenew calls following.setAutoRenew: switch the renewal of the creator's subscription to a user on or off.
+// SetAutoRenew calls following.setAutoRenew: turn the renewal of the creator's subscription to a user on or off.
 func (s *FollowingService) SetAutoRenew(ctx context.Context, params FollowingSetAutoRenewParams, options ...CallOption) (*Following, error) {
 	return invoke[Following](ctx, s.account, method{name: "following/setAutoRenew", repeatable: true}, params, options)
 }

@@ -7,7 +7,7 @@ import (
 	"iter"
 )
 
-// GifsService calls the platform's gifs methods: GIF picker used by messages and comments.
+// GifsService calls the platform's gifs methods: GIFs for messages and comments.
 type GifsService struct{ account *AccountClient }
 
 // GifsSearchParams holds the parameters of gifs.search.
@@ -19,7 +19,7 @@ type GifsSearchParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// Search calls gifs.search: search the GIFs.
+// Search calls gifs.search: search for GIFs.
 func (s *GifsService) Search(ctx context.Context, params GifsSearchParams, options ...CallOption) (*GifPage, error) {
 	return invoke[GifPage](ctx, s.account, method{name: "gifs/search", get: true, repeatable: true}, params, options)
 }
@@ -44,7 +44,7 @@ type GifsTrendingParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// Trending calls gifs.trending: list the GIFs that are used most.
+// Trending calls gifs.trending: list the most popular GIFs.
 func (s *GifsService) Trending(ctx context.Context, params GifsTrendingParams, options ...CallOption) (*GifPage, error) {
 	return invoke[GifPage](ctx, s.account, method{name: "gifs/trending", get: true, repeatable: true}, params, options)
 }

@@ -28,7 +28,7 @@ type HighlightsCreateParams struct {
 	CoverStoryID string   `json:"coverStoryId,omitzero"`
 }
 
-// Create calls highlights.create: make a highlight of stories.
+// Create calls highlights.create: create a highlight from stories.
 func (s *HighlightsService) Create(ctx context.Context, params HighlightsCreateParams, options ...CallOption) (*Highlight, error) {
 	return invoke[Highlight](ctx, s.account, method{name: "highlights/create"}, params, options)
 }
@@ -38,7 +38,7 @@ type HighlightsDeleteParams struct {
 	HighlightID string `json:"highlightId"`
 }
 
-// Delete calls highlights.delete: delete a highlight; the stories stay. It cannot be undone.
+// Delete calls highlights.delete: delete a highlight. Its stories are kept. It cannot be undone.
 func (s *HighlightsService) Delete(ctx context.Context, params HighlightsDeleteParams, options ...CallOption) (*DeletedResult, error) {
 	return invoke[DeletedResult](ctx, s.account, method{name: "highlights/delete", repeatable: true}, params, options)
 }
@@ -84,7 +84,7 @@ type HighlightsRemoveStoryParams struct {
 	StoryID     string `json:"storyId"`
 }
 
-// RemoveStory calls highlights.removeStory: take a story out of a highlight.
+// RemoveStory calls highlights.removeStory: remove a story from a highlight.
 func (s *HighlightsService) RemoveStory(ctx context.Context, params HighlightsRemoveStoryParams, options ...CallOption) (*Highlight, error) {
 	return invoke[Highlight](ctx, s.account, method{name: "highlights/removeStory", repeatable: true}, params, options)
 }

@@ -15,7 +15,7 @@ type LabelsCreateParams struct {
 	Name string `json:"name"`
 }
 
-// Create calls labels.create: make a label.
+// Create calls labels.create: create a label.
 func (s *LabelsService) Create(ctx context.Context, params LabelsCreateParams, options ...CallOption) (*Label, error) {
 	return invoke[Label](ctx, s.account, method{name: "labels/create"}, params, options)
 }
@@ -25,7 +25,7 @@ type LabelsDeleteParams struct {
 	LabelID string `json:"labelId"`
 }
 
-// Delete calls labels.delete: delete a label; the posts stay. It cannot be undone.
+// Delete calls labels.delete: delete a label. Its posts are kept. It cannot be undone.
 func (s *LabelsService) Delete(ctx context.Context, params LabelsDeleteParams, options ...CallOption) (*DeletedResult, error) {
 	return invoke[DeletedResult](ctx, s.account, method{name: "labels/delete", repeatable: true}, params, options)
 }
@@ -61,7 +61,7 @@ type LabelsUpdateParams struct {
 	Name    string `json:"name"`
 }
 
-// Update calls labels.update: give a label another name.
+// Update calls labels.update: rename a label.
 func (s *LabelsService) Update(ctx context.Context, params LabelsUpdateParams, options ...CallOption) (*Label, error) {
 	return invoke[Label](ctx, s.account, method{name: "labels/update", repeatable: true}, params, options)
 }

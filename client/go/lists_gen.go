@@ -7,7 +7,7 @@ import (
 	"iter"
 )
 
-// ListsService calls the platform's lists methods: named sets of users, system and custom.
+// ListsService calls the platform's lists methods: lists of users, the platform's own and custom ones.
 type ListsService struct{ account *AccountClient }
 
 // ListsAddUsersParams holds the parameters of lists.addUsers.
@@ -16,7 +16,7 @@ type ListsAddUsersParams struct {
 	UserIDs []string `json:"userIds"`
 }
 
-// AddUsers calls lists.addUsers: put users on a list. Normally causes the event listUpdated.
+// AddUsers calls lists.addUsers: add users to a list. Normally causes the event listUpdated.
 func (s *ListsService) AddUsers(ctx context.Context, params ListsAddUsersParams, options ...CallOption) (*ListsAddUsersResult, error) {
 	return invoke[ListsAddUsersResult](ctx, s.account, method{name: "lists/addUsers", repeatable: true}, params, options)
 }
@@ -26,7 +26,7 @@ type ListsClearParams struct {
 	ListID string `json:"listId"`
 }
 
-// Clear calls lists.clear: take everyone off a list. It cannot be undone. Normally causes the event listUpdated.
+// Clear calls lists.clear: remove all users from a list. It cannot be undone. Normally causes the event listUpdated.
 func (s *ListsService) Clear(ctx context.Context, params ListsClearParams, options ...CallOption) (*ListsClearResult, error) {
 	return invoke[ListsClearResult](ctx, s.account, method{name: "lists/clear", repeatable: true}, params, options)
 }
@@ -36,7 +36,7 @@ type ListsCreateParams struct {
 	Name string `json:"name"`
 }
 
-// Create calls lists.create: make a list. Normally causes the event listUpdated.
+// Create calls lists.create: create a list. Normally causes the event listUpdated.
 func (s *ListsService) Create(ctx context.Context, params ListsCreateParams, options ...CallOption) (*List, error) {
 	return invoke[List](ctx, s.account, method{name: "lists/create"}, params, options)
 }
@@ -46,7 +46,8 @@ type ListsDeleteParams struct {
 	ListID string `json:"listId"`
 }
 
-// Delete calls lists.delete: delete a list; the users stay. It cannot be undone. Normally causes the event listUpdated.
+// Delete calls lists.delete: delete a list. Its users are kept. It cannot be undone. Normally causes the event
+// listUpdated.
 func (s *ListsService) Delete(ctx context.Context, params ListsDeleteParams, options ...CallOption) (*DeletedResult, error) {
 	return invoke[DeletedResult](ctx, s.account, method{name: "lists/delete", repeatable: true}, params, options)
 }
@@ -123,7 +124,7 @@ type ListsPinUserParams struct {
 	UserID string `json:"userId"`
 }
 
-// PinUser calls lists.pinUser: keep a user at the top of a list.
+// PinUser calls lists.pinUser: pin a user to the top of a list.
 func (s *ListsService) PinUser(ctx context.Context, params ListsPinUserParams, options ...CallOption) (*PinnedResult, error) {
 	return invoke[PinnedResult](ctx, s.account, method{name: "lists/pinUser", repeatable: true}, params, options)
 }
@@ -134,7 +135,7 @@ type ListsRemoveUsersParams struct {
 	UserIDs []string `json:"userIds"`
 }
 
-// RemoveUsers calls lists.removeUsers: take users off a list. It cannot be undone. Normally causes the event
+// RemoveUsers calls lists.removeUsers: remove users from a list. It cannot be undone. Normally causes the event
 // listUpdated.
 func (s *ListsService) RemoveUsers(ctx context.Context, params ListsRemoveUsersParams, options ...CallOption) (*ListsRemoveUsersResult, error) {
 	return invoke[ListsRemoveUsersResult](ctx, s.account, method{name: "lists/removeUsers", repeatable: true}, params, options)
@@ -146,7 +147,7 @@ type ListsRenameParams struct {
 	Name   string `json:"name"`
 }
 
-// Rename calls lists.rename: give a list another name. Normally causes the event listUpdated.
+// Rename calls lists.rename: rename a list. Normally causes the event listUpdated.
 func (s *ListsService) Rename(ctx context.Context, params ListsRenameParams, options ...CallOption) (*List, error) {
 	return invoke[List](ctx, s.account, method{name: "lists/rename", repeatable: true}, params, options)
 }
@@ -158,7 +159,7 @@ type ListsSetForUserParams struct {
 	RemoveListIDs []string `json:"removeListIds,omitzero"`
 }
 
-// SetForUser calls lists.setForUser: put a user on some lists and take them off others, in one step. Normally causes
+// SetForUser calls lists.setForUser: add a user to some lists and remove them from others, in one step. Normally causes
 // the event listUpdated.
 func (s *ListsService) SetForUser(ctx context.Context, params ListsSetForUserParams, options ...CallOption) (*ListsSetForUserResult, error) {
 	return invoke[ListsSetForUserResult](ctx, s.account, method{name: "lists/setForUser", repeatable: true}, params, options)
@@ -170,7 +171,7 @@ type ListsUnpinUserParams struct {
 	UserID string `json:"userId"`
 }
 
-// UnpinUser calls lists.unpinUser: let a user go from the top of a list.
+// UnpinUser calls lists.unpinUser: unpin a user from the top of a list.
 func (s *ListsService) UnpinUser(ctx context.Context, params ListsUnpinUserParams, options ...CallOption) (*PinnedResult, error) {
 	return invoke[PinnedResult](ctx, s.account, method{name: "lists/unpinUser", repeatable: true}, params, options)
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// MassMessagesService calls the platform's massMessages methods: one message to many fans, now or scheduled.
+// MassMessagesService calls the platform's massMessages methods: mass messages to many fans, sent now or scheduled.
 type MassMessagesService struct{ account *AccountClient }
 
 // MassMessagesCancelParams holds the parameters of massMessages.cancel.
@@ -16,7 +16,7 @@ type MassMessagesCancelParams struct {
 	MassMessageID string `json:"massMessageId"`
 }
 
-// Cancel calls massMessages.cancel: call a message to many off that was not sent yet. It cannot be undone.
+// Cancel calls massMessages.cancel: cancel a scheduled mass message. It cannot be undone.
 func (s *MassMessagesService) Cancel(ctx context.Context, params MassMessagesCancelParams, options ...CallOption) (*CanceledResult, error) {
 	return invoke[CanceledResult](ctx, s.account, method{name: "massMessages/cancel", repeatable: true}, params, options)
 }
@@ -31,7 +31,7 @@ type MassMessagesChartParams struct {
 	Metric string `json:"metric,omitzero"`
 }
 
-// Chart calls massMessages.chart: chart how messages to many do.
+// Chart calls massMessages.chart: chart the statistics of mass messages.
 func (s *MassMessagesService) Chart(ctx context.Context, params MassMessagesChartParams, options ...CallOption) (*Series, error) {
 	return invoke[Series](ctx, s.account, method{name: "massMessages/chart", get: true, repeatable: true}, params, options)
 }
@@ -43,7 +43,7 @@ type MassMessagesEstimateParams struct {
 	UserIDs        []string `json:"userIds,omitzero"`
 }
 
-// Estimate calls massMessages.estimate: count to whom a message to many would go.
+// Estimate calls massMessages.estimate: count the recipients that a mass message would have.
 func (s *MassMessagesService) Estimate(ctx context.Context, params MassMessagesEstimateParams, options ...CallOption) (*MassMessagesEstimateResult, error) {
 	return invoke[MassMessagesEstimateResult](ctx, s.account, method{name: "massMessages/estimate", repeatable: true}, params, options)
 }
@@ -53,7 +53,7 @@ type MassMessagesGetParams struct {
 	MassMessageID string `json:"massMessageId"`
 }
 
-// Get calls massMessages.get: get one message to many.
+// Get calls massMessages.get: get one mass message.
 func (s *MassMessagesService) Get(ctx context.Context, params MassMessagesGetParams, options ...CallOption) (*MassMessage, error) {
 	return invoke[MassMessage](ctx, s.account, method{name: "massMessages/get", get: true, repeatable: true}, params, options)
 }
@@ -63,7 +63,7 @@ type MassMessagesGetStatisticsParams struct {
 	MassMessageID string `json:"massMessageId"`
 }
 
-// GetStatistics calls massMessages.getStatistics: get how a message to many does.
+// GetStatistics calls massMessages.getStatistics: get the statistics of a mass message.
 func (s *MassMessagesService) GetStatistics(ctx context.Context, params MassMessagesGetStatisticsParams, options ...CallOption) (*MassMessageStats, error) {
 	return invoke[MassMessageStats](ctx, s.account, method{name: "massMessages/getStatistics", get: true, repeatable: true}, params, options)
 }
@@ -78,7 +78,7 @@ type MassMessagesListParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List calls massMessages.list: list the messages to many; those taken back count as canceled.
+// List calls massMessages.list: list the mass messages. Unsent ones count as canceled.
 func (s *MassMessagesService) List(ctx context.Context, params MassMessagesListParams, options ...CallOption) (*MassMessagePage, error) {
 	return invoke[MassMessagePage](ctx, s.account, method{name: "massMessages/list", get: true, repeatable: true}, params, options)
 }
@@ -104,7 +104,7 @@ type MassMessagesListBuyersParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListBuyers calls massMessages.listBuyers: list who paid for a message to many.
+// ListBuyers calls massMessages.listBuyers: list the users who paid for a mass message.
 func (s *MassMessagesService) ListBuyers(ctx context.Context, params MassMessagesListBuyersParams, options ...CallOption) (*PurchasePage, error) {
 	return invoke[PurchasePage](ctx, s.account, method{name: "massMessages/listBuyers", get: true, repeatable: true}, params, options)
 }
@@ -135,8 +135,8 @@ type MassMessagesSendParams struct {
 	UnsendAfterSec  int64     `json:"unsendAfterSec,omitzero"`
 }
 
-// Send calls massMessages.send: send a message to many, now or at a time; without lists and users it goes to all fans.
-// Asynchronous: the result arrives as an event. Normally causes the event massMessageSent.
+// Send calls massMessages.send: send a mass message, now or at a given time. Without lists and users it goes to all
+// fans. Asynchronous: the result arrives as an event. Normally causes the event massMessageSent.
 func (s *MassMessagesService) Send(ctx context.Context, params MassMessagesSendParams, options ...CallOption) (*MassMessage, error) {
 	return invoke[MassMessage](ctx, s.account, method{name: "massMessages/send"}, params, options)
 }
@@ -146,7 +146,7 @@ type MassMessagesUnsendParams struct {
 	MassMessageID string `json:"massMessageId"`
 }
 
-// Unsend calls massMessages.unsend: take a message to many back from those who did not pay for it. It cannot be undone.
+// Unsend calls massMessages.unsend: unsend a mass message for everyone who did not pay for it. It cannot be undone.
 // Asynchronous: the result arrives as an event.
 func (s *MassMessagesService) Unsend(ctx context.Context, params MassMessagesUnsendParams, options ...CallOption) (*UnsentResult, error) {
 	return invoke[UnsentResult](ctx, s.account, method{name: "massMessages/unsend", repeatable: true}, params, options)
@@ -163,7 +163,7 @@ type MassMessagesUpdateParams struct {
 	ExcludeListIDs []string  `json:"excludeListIds,omitzero"`
 }
 
-// Update calls massMessages.update: change a message to many that waits for its time.
+// Update calls massMessages.update: change a scheduled mass message.
 func (s *MassMessagesService) Update(ctx context.Context, params MassMessagesUpdateParams, options ...CallOption) (*MassMessage, error) {
 	return invoke[MassMessage](ctx, s.account, method{name: "massMessages/update", repeatable: true}, params, options)
 }

@@ -19,12 +19,12 @@ func (s *MeService) GetCapabilities(ctx context.Context, options ...CallOption) 
 	return invoke[MeGetCapabilitiesResult](ctx, s.account, method{name: "me/getCapabilities", get: true, repeatable: true}, nil, options)
 }
 
-// GetCounts calls me.getCounts: get what waits for the creator, unread and scheduled.
+// GetCounts calls me.getCounts: count what is unread and what is scheduled.
 func (s *MeService) GetCounts(ctx context.Context, options ...CallOption) (*Counts, error) {
 	return invoke[Counts](ctx, s.account, method{name: "me/getCounts", get: true, repeatable: true}, nil, options)
 }
 
-// GetRanking calls me.getRanking: get the percentage of top creators that this one belongs to.
+// GetRanking calls me.getRanking: get the creator's rank as a percentage of all creators.
 func (s *MeService) GetRanking(ctx context.Context, options ...CallOption) (*MeGetRankingResult, error) {
 	return invoke[MeGetRankingResult](ctx, s.account, method{name: "me/getRanking", get: true, repeatable: true}, nil, options)
 }
@@ -40,13 +40,13 @@ type MeUpdateParams struct {
 	Bio        *string `json:"bio,omitzero"`
 	Location   *string `json:"location,omitzero"`
 	WebsiteURL *string `json:"websiteUrl,omitzero"`
-	// A photo of the vault
+	// A photo from the vault
 	AvatarMediaID *string `json:"avatarMediaId,omitzero"`
-	// A photo of the vault
+	// A photo from the vault
 	CoverMediaID *string `json:"coverMediaId,omitzero"`
 }
 
-// Update calls me.update: change the profile; what is not given stays as it is. Normally causes the event
+// Update calls me.update: change the profile. Omitted fields keep their values. Normally causes the event
 // profileUpdated.
 func (s *MeService) Update(ctx context.Context, params MeUpdateParams, options ...CallOption) (*Me, error) {
 	return invoke[Me](ctx, s.account, method{name: "me/update", repeatable: true}, params, options)

@@ -73,7 +73,7 @@ type MessagesListBuyersParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListBuyers calls messages.listBuyers: list who paid for a message.
+// ListBuyers calls messages.listBuyers: list the users who paid for a message.
 func (s *MessagesService) ListBuyers(ctx context.Context, params MessagesListBuyersParams, options ...CallOption) (*PurchasePage, error) {
 	return invoke[PurchasePage](ctx, s.account, method{name: "messages/listBuyers", get: true, repeatable: true}, params, options)
 }
@@ -96,7 +96,7 @@ type MessagesPinParams struct {
 	MessageID string `json:"messageId"`
 }
 
-// Pin calls messages.pin: keep a message at the top of its chat.
+// Pin calls messages.pin: pin a message to the top of its chat.
 func (s *MessagesService) Pin(ctx context.Context, params MessagesPinParams, options ...CallOption) (*PinnedResult, error) {
 	return invoke[PinnedResult](ctx, s.account, method{name: "messages/pin", repeatable: true}, params, options)
 }
@@ -111,7 +111,7 @@ type MessagesSearchParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// Search calls messages.search: find messages of a chat by a part of their text.
+// Search calls messages.search: search the messages of a chat by part of their text.
 func (s *MessagesService) Search(ctx context.Context, params MessagesSearchParams, options ...CallOption) (*MessagePage, error) {
 	return invoke[MessagePage](ctx, s.account, method{name: "messages/search", get: true, repeatable: true}, params, options)
 }
@@ -133,13 +133,13 @@ type MessagesSendParams struct {
 	ChatID   string   `json:"chatId"`
 	Text     string   `json:"text,omitzero"`
 	MediaIDs []string `json:"mediaIds,omitzero"`
-	// Media that can be seen before paying
+	// Media that are visible before payment
 	PreviewMediaIDs []string `json:"previewMediaIds,omitzero"`
 	PriceCents      int64    `json:"priceCents,omitzero"`
-	// The text is paid for as well Default: false.
+	// The text is part of the paid content Default: false.
 	LockText bool   `json:"lockText,omitzero"`
 	GifID    string `json:"gifId,omitzero"`
-	// A message of the same chat
+	// A message in the same chat
 	ReplyToID      string   `json:"replyToId,omitzero"`
 	ReleaseFormIDs []string `json:"releaseFormIds,omitzero"`
 }
@@ -155,7 +155,7 @@ type MessagesTagParams struct {
 	ReleaseFormIDs []string `json:"releaseFormIds"`
 }
 
-// Tag calls messages.tag: say who appears in a message's media, by their release forms.
+// Tag calls messages.tag: set the release forms of the people who appear in a message's media.
 func (s *MessagesService) Tag(ctx context.Context, params MessagesTagParams, options ...CallOption) (*OkResult, error) {
 	return invoke[OkResult](ctx, s.account, method{name: "messages/tag", repeatable: true}, params, options)
 }
@@ -166,7 +166,7 @@ type MessagesUnlikeParams struct {
 	MessageID string `json:"messageId"`
 }
 
-// Unlike calls messages.unlike: take a like back. Normally causes the event messageUnliked.
+// Unlike calls messages.unlike: remove a like. Normally causes the event messageUnliked.
 func (s *MessagesService) Unlike(ctx context.Context, params MessagesUnlikeParams, options ...CallOption) (*LikedResult, error) {
 	return invoke[LikedResult](ctx, s.account, method{name: "messages/unlike", repeatable: true}, params, options)
 }
@@ -177,7 +177,7 @@ type MessagesUnpinParams struct {
 	MessageID string `json:"messageId"`
 }
 
-// Unpin calls messages.unpin: let a pinned message go.
+// Unpin calls messages.unpin: unpin a message.
 func (s *MessagesService) Unpin(ctx context.Context, params MessagesUnpinParams, options ...CallOption) (*PinnedResult, error) {
 	return invoke[PinnedResult](ctx, s.account, method{name: "messages/unpin", repeatable: true}, params, options)
 }
@@ -188,8 +188,8 @@ type MessagesUnsendParams struct {
 	MessageID string `json:"messageId"`
 }
 
-// Unsend calls messages.unsend: take a message of the creator's back, unless it was paid for. It cannot be undone.
-// Normally causes the event messageDeleted.
+// Unsend calls messages.unsend: unsend a message of the creator, unless it was paid for. It cannot be undone. Normally
+// causes the event messageDeleted.
 func (s *MessagesService) Unsend(ctx context.Context, params MessagesUnsendParams, options ...CallOption) (*DeletedResult, error) {
 	return invoke[DeletedResult](ctx, s.account, method{name: "messages/unsend", repeatable: true}, params, options)
 }

@@ -10,12 +10,12 @@ import (
 // NotificationsService calls the platform's notifications methods: the platform's own notification inbox.
 type NotificationsService struct{ account *AccountClient }
 
-// GetCounts calls notifications.getCounts: get what waits for the creator.
+// GetCounts calls notifications.getCounts: count unread chats, notifications and tips, and scheduled items.
 func (s *NotificationsService) GetCounts(ctx context.Context, options ...CallOption) (*Counts, error) {
 	return invoke[Counts](ctx, s.account, method{name: "notifications/getCounts", get: true, repeatable: true}, nil, options)
 }
 
-// GetPreferences calls notifications.getPreferences: get what the creator wants to be told of, and how.
+// GetPreferences calls notifications.getPreferences: get the notification preferences.
 func (s *NotificationsService) GetPreferences(ctx context.Context, options ...CallOption) (*NotificationPreferences, error) {
 	return invoke[NotificationPreferences](ctx, s.account, method{name: "notifications/getPreferences", get: true, repeatable: true}, nil, options)
 }
@@ -32,7 +32,7 @@ type NotificationsListParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List calls notifications.list: list the notifications, the latest first.
+// List calls notifications.list: list the notifications, newest first.
 func (s *NotificationsService) List(ctx context.Context, params NotificationsListParams, options ...CallOption) (*NotificationPage, error) {
 	return invoke[NotificationPage](ctx, s.account, method{name: "notifications/list", get: true, repeatable: true}, params, options)
 }
@@ -69,8 +69,8 @@ type NotificationsSetPreferencesParams struct {
 	Preferences NotificationsSetPreferencesPreferences `json:"preferences"`
 }
 
-// SetPreferences calls notifications.setPreferences: choose what the creator wants to be told of, and how; what is not
-// given stays.
+// SetPreferences calls notifications.setPreferences: change the notification preferences. Omitted fields keep their
+// values.
 func (s *NotificationsService) SetPreferences(ctx context.Context, params NotificationsSetPreferencesParams, options ...CallOption) (*NotificationPreferences, error) {
 	return invoke[NotificationPreferences](ctx, s.account, method{name: "notifications/setPreferences", repeatable: true}, params, options)
 }

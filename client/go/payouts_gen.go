@@ -7,7 +7,7 @@ import (
 	"iter"
 )
 
-// PayoutsService calls the platform's payouts methods: withdrawals and how they are paid.
+// PayoutsService calls the platform's payouts methods: payouts and payout methods.
 type PayoutsService struct{ account *AccountClient }
 
 // PayoutsCancelParams holds the parameters of payouts.cancel.
@@ -15,22 +15,22 @@ type PayoutsCancelParams struct {
 	PayoutID string `json:"payoutId"`
 }
 
-// Cancel calls payouts.cancel: call off a payout that is on its way.
+// Cancel calls payouts.cancel: cancel a payout that has not been paid yet.
 func (s *PayoutsService) Cancel(ctx context.Context, params PayoutsCancelParams, options ...CallOption) (*PayoutRequest, error) {
 	return invoke[PayoutRequest](ctx, s.account, method{name: "payouts/cancel", repeatable: true}, params, options)
 }
 
-// GetEligibility calls payouts.getEligibility: find out whether money could be paid out now, and why not.
+// GetEligibility calls payouts.getEligibility: check whether a payout is possible now and, if not, why.
 func (s *PayoutsService) GetEligibility(ctx context.Context, options ...CallOption) (*PayoutsGetEligibilityResult, error) {
 	return invoke[PayoutsGetEligibilityResult](ctx, s.account, method{name: "payouts/getEligibility", get: true, repeatable: true}, nil, options)
 }
 
-// GetSchedule calls payouts.getSchedule: get how often payouts happen by themselves.
+// GetSchedule calls payouts.getSchedule: get the schedule of automatic payouts.
 func (s *PayoutsService) GetSchedule(ctx context.Context, options ...CallOption) (*PayoutSchedule, error) {
 	return invoke[PayoutSchedule](ctx, s.account, method{name: "payouts/getSchedule", get: true, repeatable: true}, nil, options)
 }
 
-// GetTaxStatus calls payouts.getTaxStatus: get the state of the creator's tax papers.
+// GetTaxStatus calls payouts.getTaxStatus: get the state of the creator's tax forms.
 func (s *PayoutsService) GetTaxStatus(ctx context.Context, options ...CallOption) (*TaxStatus, error) {
 	return invoke[TaxStatus](ctx, s.account, method{name: "payouts/getTaxStatus", get: true, repeatable: true}, nil, options)
 }
@@ -45,7 +45,7 @@ type PayoutsListParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List calls payouts.list: list the payouts, the latest first.
+// List calls payouts.list: list the payouts, newest first.
 func (s *PayoutsService) List(ctx context.Context, params PayoutsListParams, options ...CallOption) (*PayoutRequestPage, error) {
 	return invoke[PayoutRequestPage](ctx, s.account, method{name: "payouts/list", get: true, repeatable: true}, params, options)
 }
@@ -62,7 +62,7 @@ func (s *PayoutsService) ListAll(ctx context.Context, params PayoutsListParams, 
 	})
 }
 
-// ListMethods calls payouts.listMethods: list the ways money can reach the creator.
+// ListMethods calls payouts.listMethods: list the payout methods.
 func (s *PayoutsService) ListMethods(ctx context.Context, options ...CallOption) (*PayoutMethodPage, error) {
 	return invoke[PayoutMethodPage](ctx, s.account, method{name: "payouts/listMethods", get: true, repeatable: true}, nil, options)
 }
@@ -72,8 +72,8 @@ type PayoutsRequestParams struct {
 	AmountCents int64 `json:"amountCents"`
 }
 
-// Request calls payouts.request: have money paid out; it is on its way for a while and can be called off until it is
-// paid. Normally causes the event payoutRequested.
+// Request calls payouts.request: request a payout. It can be canceled until it is paid. Normally causes the event
+// payoutRequested.
 func (s *PayoutsService) Request(ctx context.Context, params PayoutsRequestParams, options ...CallOption) (*PayoutRequest, error) {
 	return invoke[PayoutRequest](ctx, s.account, method{name: "payouts/request"}, params, options)
 }
@@ -84,7 +84,7 @@ type PayoutsSetScheduleParams struct {
 	Frequency string `json:"frequency"`
 }
 
-// SetSchedule calls payouts.setSchedule: choose how often payouts happen by themselves.
+// SetSchedule calls payouts.setSchedule: set the schedule of automatic payouts.
 func (s *PayoutsService) SetSchedule(ctx context.Context, params PayoutsSetScheduleParams, options ...CallOption) (*PayoutSchedule, error) {
 	return invoke[PayoutSchedule](ctx, s.account, method{name: "payouts/setSchedule", repeatable: true}, params, options)
 }

@@ -18,7 +18,7 @@ type PostsArchiveParams struct {
 	Private bool `json:"private,omitzero"`
 }
 
-// Archive calls posts.archive: take a post off the feed, for everyone or for everyone but the creator. Normally causes
+// Archive calls posts.archive: hide a post from the feed, for everyone or for everyone but the creator. Normally causes
 // the event postUpdated.
 func (s *PostsService) Archive(ctx context.Context, params PostsArchiveParams, options ...CallOption) (*Post, error) {
 	return invoke[Post](ctx, s.account, method{name: "posts/archive", repeatable: true}, params, options)
@@ -30,7 +30,7 @@ type PostsCreateParams struct {
 	MediaIDs        []string `json:"mediaIds,omitzero"`
 	PreviewMediaIDs []string `json:"previewMediaIds,omitzero"`
 	PriceCents      int64    `json:"priceCents,omitzero"`
-	// A time that has passed means now.
+	// A time in the past means now.
 	ScheduledAt time.Time `json:"scheduledAt,omitzero"`
 	// One of 1, 3, 7, 30.
 	ExpiresInDays  int64                   `json:"expiresInDays,omitzero"`
@@ -43,7 +43,7 @@ type PostsCreateParams struct {
 	SaveForLater bool `json:"saveForLater,omitzero"`
 }
 
-// Create calls posts.create: publish a post now or later, or save it for later. Asynchronous: the result arrives as an
+// Create calls posts.create: publish a post now or later, or save it as a draft. Asynchronous: the result arrives as an
 // event. Normally causes the event postPublished.
 func (s *PostsService) Create(ctx context.Context, params PostsCreateParams, options ...CallOption) (*Post, error) {
 	return invoke[Post](ctx, s.account, method{name: "posts/create"}, params, options)
@@ -76,7 +76,7 @@ type PostsGetStatsParams struct {
 	To     string `json:"to,omitzero"`
 }
 
-// GetStats calls posts.getStats: tell how a post does; from and to choose the days whose money counts.
+// GetStats calls posts.getStats: get the statistics of a post. from and to limit the days of its earnings.
 func (s *PostsService) GetStats(ctx context.Context, params PostsGetStatsParams, options ...CallOption) (*PostStats, error) {
 	return invoke[PostStats](ctx, s.account, method{name: "posts/getStats", get: true, repeatable: true}, params, options)
 }
@@ -106,7 +106,7 @@ type PostsListParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List calls posts.list: list the creator's own posts of one state.
+// List calls posts.list: list the creator's own posts in a given state.
 func (s *PostsService) List(ctx context.Context, params PostsListParams, options ...CallOption) (*PostPage, error) {
 	return invoke[PostPage](ctx, s.account, method{name: "posts/list", get: true, repeatable: true}, params, options)
 }
@@ -132,7 +132,7 @@ type PostsListBuyersParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListBuyers calls posts.listBuyers: list who bought a post.
+// ListBuyers calls posts.listBuyers: list the users who bought a post.
 func (s *PostsService) ListBuyers(ctx context.Context, params PostsListBuyersParams, options ...CallOption) (*PurchasePage, error) {
 	return invoke[PurchasePage](ctx, s.account, method{name: "posts/listBuyers", get: true, repeatable: true}, params, options)
 }
@@ -158,7 +158,7 @@ type PostsListByUserParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListByUser calls posts.listByUser: list what another creator has published, or this one.
+// ListByUser calls posts.listByUser: list the published posts of a creator.
 func (s *PostsService) ListByUser(ctx context.Context, params PostsListByUserParams, options ...CallOption) (*PostPage, error) {
 	return invoke[PostPage](ctx, s.account, method{name: "posts/listByUser", get: true, repeatable: true}, params, options)
 }
@@ -184,7 +184,7 @@ type PostsListLikersParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListLikers calls posts.listLikers: list who likes a post.
+// ListLikers calls posts.listLikers: list the users who like a post.
 func (s *PostsService) ListLikers(ctx context.Context, params PostsListLikersParams, options ...CallOption) (*UserPage, error) {
 	return invoke[UserPage](ctx, s.account, method{name: "posts/listLikers", get: true, repeatable: true}, params, options)
 }
@@ -206,7 +206,7 @@ type PostsPinParams struct {
 	PostID string `json:"postId"`
 }
 
-// Pin calls posts.pin: keep a post at the top of the profile.
+// Pin calls posts.pin: pin a post to the top of the profile.
 func (s *PostsService) Pin(ctx context.Context, params PostsPinParams, options ...CallOption) (*PinnedResult, error) {
 	return invoke[PinnedResult](ctx, s.account, method{name: "posts/pin", repeatable: true}, params, options)
 }
@@ -216,7 +216,7 @@ type PostsUnarchiveParams struct {
 	PostID string `json:"postId"`
 }
 
-// Unarchive calls posts.unarchive: put a post back on the feed. Normally causes the event postUpdated.
+// Unarchive calls posts.unarchive: show a hidden post on the feed again. Normally causes the event postUpdated.
 func (s *PostsService) Unarchive(ctx context.Context, params PostsUnarchiveParams, options ...CallOption) (*Post, error) {
 	return invoke[Post](ctx, s.account, method{name: "posts/unarchive", repeatable: true}, params, options)
 }
@@ -226,7 +226,7 @@ type PostsUnlikeParams struct {
 	PostID string `json:"postId"`
 }
 
-// Unlike calls posts.unlike: take back a like.
+// Unlike calls posts.unlike: remove a like.
 func (s *PostsService) Unlike(ctx context.Context, params PostsUnlikeParams, options ...CallOption) (*LikedResult, error) {
 	return invoke[LikedResult](ctx, s.account, method{name: "posts/unlike", repeatable: true}, params, options)
 }
@@ -236,7 +236,7 @@ type PostsUnpinParams struct {
 	PostID string `json:"postId"`
 }
 
-// Unpin calls posts.unpin: let a post go from the top of the profile.
+// Unpin calls posts.unpin: unpin a post from the top of the profile.
 func (s *PostsService) Unpin(ctx context.Context, params PostsUnpinParams, options ...CallOption) (*PinnedResult, error) {
 	return invoke[PinnedResult](ctx, s.account, method{name: "posts/unpin", repeatable: true}, params, options)
 }
@@ -251,7 +251,7 @@ type PostsUpdateParams struct {
 	LabelIDs    []string  `json:"labelIds,omitzero"`
 }
 
-// Update calls posts.update: change a post; its time can be changed until it is published. Normally causes the event
+// Update calls posts.update: change a post. Its time can be changed until it is published. Normally causes the event
 // postUpdated.
 func (s *PostsService) Update(ctx context.Context, params PostsUpdateParams, options ...CallOption) (*Post, error) {
 	return invoke[Post](ctx, s.account, method{name: "posts/update", repeatable: true}, params, options)
@@ -263,7 +263,7 @@ type PostsVotePollParams struct {
 	OptionID string `json:"optionId"`
 }
 
-// VotePoll calls posts.votePoll: vote in a post's poll, or change the vote.
+// VotePoll calls posts.votePoll: vote in a post's poll, or change a vote.
 func (s *PostsService) VotePoll(ctx context.Context, params PostsVotePollParams, options ...CallOption) (*Poll, error) {
 	return invoke[Poll](ctx, s.account, method{name: "posts/votePoll", repeatable: true}, params, options)
 }

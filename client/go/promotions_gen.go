@@ -7,7 +7,7 @@ import (
 	"iter"
 )
 
-// PromotionsService calls the platform's promotions methods: time-boxed discounts for new or expired fans.
+// PromotionsService calls the platform's promotions methods: limited-time discounts and trials for new or former fans.
 type PromotionsService struct{ account *AccountClient }
 
 // PromotionsCreateParams holds the parameters of promotions.create.
@@ -23,8 +23,7 @@ type PromotionsCreateParams struct {
 	Message       string `json:"message,omitzero"`
 }
 
-// Create calls promotions.create: start a promotion; without a percentage a discount is of 10, without days a trial is
-// of 7.
+// Create calls promotions.create: start a promotion. A discount defaults to 10 percent, a trial to 7 days.
 func (s *PromotionsService) Create(ctx context.Context, params PromotionsCreateParams, options ...CallOption) (*Promotion, error) {
 	return invoke[Promotion](ctx, s.account, method{name: "promotions/create"}, params, options)
 }
@@ -34,7 +33,7 @@ type PromotionsDeleteParams struct {
 	PromotionID string `json:"promotionId"`
 }
 
-// Delete calls promotions.delete: delete a promotion; the fans who claimed it stay. It cannot be undone.
+// Delete calls promotions.delete: delete a promotion. Fans who claimed it are kept. It cannot be undone.
 func (s *PromotionsService) Delete(ctx context.Context, params PromotionsDeleteParams, options ...CallOption) (*DeletedResult, error) {
 	return invoke[DeletedResult](ctx, s.account, method{name: "promotions/delete", repeatable: true}, params, options)
 }
@@ -59,7 +58,7 @@ type PromotionsListParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List calls promotions.list: list the promotions, the newest first.
+// List calls promotions.list: list the promotions, newest first.
 func (s *PromotionsService) List(ctx context.Context, params PromotionsListParams, options ...CallOption) (*PromotionPage, error) {
 	return invoke[PromotionPage](ctx, s.account, method{name: "promotions/list", get: true, repeatable: true}, params, options)
 }

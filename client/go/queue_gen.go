@@ -19,7 +19,7 @@ type QueueCountParams struct {
 	By string `json:"by,omitzero"`
 }
 
-// Count calls queue.count: count what is scheduled by day or month, for those that have something.
+// Count calls queue.count: count what is scheduled, by day or month. Empty days and months are omitted.
 func (s *QueueService) Count(ctx context.Context, params QueueCountParams, options ...CallOption) (*Series, error) {
 	return invoke[Series](ctx, s.account, method{name: "queue/count", get: true, repeatable: true}, params, options)
 }
@@ -29,7 +29,7 @@ type QueueDeleteParams struct {
 	QueueID string `json:"queueId"`
 }
 
-// Delete calls queue.delete: delete or call off what is scheduled. It cannot be undone.
+// Delete calls queue.delete: delete or cancel a scheduled item. It cannot be undone.
 func (s *QueueService) Delete(ctx context.Context, params QueueDeleteParams, options ...CallOption) (*DeletedResult, error) {
 	return invoke[DeletedResult](ctx, s.account, method{name: "queue/delete", repeatable: true}, params, options)
 }
@@ -46,7 +46,7 @@ type QueueListParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List calls queue.list: list what is scheduled, the next first.
+// List calls queue.list: list what is scheduled, the earliest first.
 func (s *QueueService) List(ctx context.Context, params QueueListParams, options ...CallOption) (*QueueItemPage, error) {
 	return invoke[QueueItemPage](ctx, s.account, method{name: "queue/list", get: true, repeatable: true}, params, options)
 }
@@ -68,8 +68,8 @@ type QueuePublishNowParams struct {
 	QueueID string `json:"queueId"`
 }
 
-// PublishNow calls queue.publishNow: publish something now instead of later. Asynchronous: the result arrives as an
-// event. Normally causes the event queuePublished.
+// PublishNow calls queue.publishNow: publish a scheduled item now. Asynchronous: the result arrives as an event.
+// Normally causes the event queuePublished.
 func (s *QueueService) PublishNow(ctx context.Context, params QueuePublishNowParams, options ...CallOption) (*QueueItem, error) {
 	return invoke[QueueItem](ctx, s.account, method{name: "queue/publishNow", repeatable: true}, params, options)
 }
@@ -80,7 +80,7 @@ type QueueRescheduleParams struct {
 	ScheduledAt time.Time `json:"scheduledAt"`
 }
 
-// Reschedule calls queue.reschedule: move something to another time.
+// Reschedule calls queue.reschedule: reschedule an item.
 func (s *QueueService) Reschedule(ctx context.Context, params QueueRescheduleParams, options ...CallOption) (*QueueItem, error) {
 	return invoke[QueueItem](ctx, s.account, method{name: "queue/reschedule", repeatable: true}, params, options)
 }

@@ -7,7 +7,7 @@ import (
 	"iter"
 )
 
-// ReleaseFormsService calls the platform's releaseForms methods: consent paperwork of people who appear in media.
+// ReleaseFormsService calls the platform's releaseForms methods: release forms of the people who appear in media.
 type ReleaseFormsService struct{ account *AccountClient }
 
 // ReleaseFormsCreateInviteParams holds the parameters of releaseForms.createInvite.
@@ -57,7 +57,7 @@ type ReleaseFormsListTaggableParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListTaggable calls releaseForms.listTaggable: list who may be named in media.
+// ListTaggable calls releaseForms.listTaggable: list the people who may be tagged in media.
 func (s *ReleaseFormsService) ListTaggable(ctx context.Context, params ReleaseFormsListTaggableParams, options ...CallOption) (*UserPage, error) {
 	return invoke[UserPage](ctx, s.account, method{name: "releaseForms/listTaggable", get: true, repeatable: true}, params, options)
 }
@@ -80,7 +80,7 @@ type ReleaseFormsTagMediaParams struct {
 	ReleaseFormIDs []string `json:"releaseFormIds"`
 }
 
-// TagMedia calls releaseForms.tagMedia: say whose release forms belong to a medium; those named before are replaced.
+// TagMedia calls releaseForms.tagMedia: set the release forms of a media item. They replace the earlier ones.
 func (s *ReleaseFormsService) TagMedia(ctx context.Context, params ReleaseFormsTagMediaParams, options ...CallOption) (*Media, error) {
 	return invoke[Media](ctx, s.account, method{name: "releaseForms/tagMedia", repeatable: true}, params, options)
 }

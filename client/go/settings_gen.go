@@ -15,7 +15,7 @@ type SettingsAddSocialLinkParams struct {
 	URL   string `json:"url"`
 }
 
-// AddSocialLink calls settings.addSocialLink: put a link on the profile.
+// AddSocialLink calls settings.addSocialLink: add a link to the profile.
 func (s *SettingsService) AddSocialLink(ctx context.Context, params SettingsAddSocialLinkParams, options ...CallOption) (*SocialLink, error) {
 	return invoke[SocialLink](ctx, s.account, method{name: "settings/addSocialLink"}, params, options)
 }
@@ -25,7 +25,7 @@ type SettingsCheckUsernameParams struct {
 	Username string `json:"username"`
 }
 
-// CheckUsername calls settings.checkUsername: find out whether the creator could take a username.
+// CheckUsername calls settings.checkUsername: check whether a username is available.
 func (s *SettingsService) CheckUsername(ctx context.Context, params SettingsCheckUsernameParams, options ...CallOption) (*SettingsCheckUsernameResult, error) {
 	return invoke[SettingsCheckUsernameResult](ctx, s.account, method{name: "settings/checkUsername", get: true, repeatable: true}, params, options)
 }
@@ -35,17 +35,17 @@ func (s *SettingsService) Get(ctx context.Context, options ...CallOption) (*Sett
 	return invoke[Settings](ctx, s.account, method{name: "settings/get", get: true, repeatable: true}, nil, options)
 }
 
-// GetBlockedCountries calls settings.getBlockedCountries: get the countries from which the profile cannot be seen.
+// GetBlockedCountries calls settings.getBlockedCountries: list the countries in which the profile is blocked.
 func (s *SettingsService) GetBlockedCountries(ctx context.Context, options ...CallOption) (*SettingsGetBlockedCountriesResult, error) {
 	return invoke[SettingsGetBlockedCountriesResult](ctx, s.account, method{name: "settings/getBlockedCountries", get: true, repeatable: true}, nil, options)
 }
 
-// GetWelcomeMessage calls settings.getWelcomeMessage: get what a new fan is sent.
+// GetWelcomeMessage calls settings.getWelcomeMessage: get the welcome message for new fans.
 func (s *SettingsService) GetWelcomeMessage(ctx context.Context, options ...CallOption) (*WelcomeMessage, error) {
 	return invoke[WelcomeMessage](ctx, s.account, method{name: "settings/getWelcomeMessage", get: true, repeatable: true}, nil, options)
 }
 
-// ListSessions calls settings.listSessions: list where the creator is signed in.
+// ListSessions calls settings.listSessions: list the creator's sessions.
 func (s *SettingsService) ListSessions(ctx context.Context, options ...CallOption) (*PlatformSessionPage, error) {
 	return invoke[PlatformSessionPage](ctx, s.account, method{name: "settings/listSessions", get: true, repeatable: true}, nil, options)
 }
@@ -60,7 +60,7 @@ type SettingsRemoveSocialLinkParams struct {
 	LinkID string `json:"linkId"`
 }
 
-// RemoveSocialLink calls settings.removeSocialLink: take a link off the profile. It cannot be undone.
+// RemoveSocialLink calls settings.removeSocialLink: remove a link from the profile. It cannot be undone.
 func (s *SettingsService) RemoveSocialLink(ctx context.Context, params SettingsRemoveSocialLinkParams, options ...CallOption) (*DeletedResult, error) {
 	return invoke[DeletedResult](ctx, s.account, method{name: "settings/removeSocialLink", repeatable: true}, params, options)
 }
@@ -70,7 +70,8 @@ type SettingsRevokeSessionParams struct {
 	SessionID string `json:"sessionId"`
 }
 
-// RevokeSession calls settings.revokeSession: sign a session out; this one too, if it is named. It cannot be undone.
+// RevokeSession calls settings.revokeSession: sign out a session, including the one that Stagedoor uses. It cannot be
+// undone.
 func (s *SettingsService) RevokeSession(ctx context.Context, params SettingsRevokeSessionParams, options ...CallOption) (*RevokedResult, error) {
 	return invoke[RevokedResult](ctx, s.account, method{name: "settings/revokeSession", repeatable: true}, params, options)
 }
@@ -80,8 +81,8 @@ type SettingsSetBlockedCountriesParams struct {
 	Countries []string `json:"countries"`
 }
 
-// SetBlockedCountries calls settings.setBlockedCountries: set all the countries from which the profile cannot be seen.
-// Normally causes the event settingsChanged.
+// SetBlockedCountries calls settings.setBlockedCountries: set the countries in which the profile is blocked. They
+// replace the earlier ones. Normally causes the event settingsChanged.
 func (s *SettingsService) SetBlockedCountries(ctx context.Context, params SettingsSetBlockedCountriesParams, options ...CallOption) (*SettingsSetBlockedCountriesResult, error) {
 	return invoke[SettingsSetBlockedCountriesResult](ctx, s.account, method{name: "settings/setBlockedCountries", repeatable: true}, params, options)
 }
@@ -91,8 +92,8 @@ type SettingsSetSubscriptionPriceParams struct {
 	PriceCents int64 `json:"priceCents"`
 }
 
-// SetSubscriptionPrice calls settings.setSubscriptionPrice: set what a month costs; 0 makes it free. Normally causes
-// the event settingsChanged.
+// SetSubscriptionPrice calls settings.setSubscriptionPrice: set the monthly subscription price; 0 makes it free.
+// Normally causes the event settingsChanged.
 func (s *SettingsService) SetSubscriptionPrice(ctx context.Context, params SettingsSetSubscriptionPriceParams, options ...CallOption) (*Settings, error) {
 	return invoke[Settings](ctx, s.account, method{name: "settings/setSubscriptionPrice", repeatable: true}, params, options)
 }
@@ -105,8 +106,8 @@ type SettingsSetWelcomeMessageParams struct {
 	PriceCents *int64   `json:"priceCents,omitzero"`
 }
 
-// SetWelcomeMessage calls settings.setWelcomeMessage: choose whether and what a new fan is sent; what is not given
-// stays. Normally causes the event settingsChanged.
+// SetWelcomeMessage calls settings.setWelcomeMessage: change the welcome message for new fans. Omitted fields keep
+// their values. Normally causes the event settingsChanged.
 func (s *SettingsService) SetWelcomeMessage(ctx context.Context, params SettingsSetWelcomeMessageParams, options ...CallOption) (*WelcomeMessage, error) {
 	return invoke[WelcomeMessage](ctx, s.account, method{name: "settings/setWelcomeMessage", repeatable: true}, params, options)
 }
@@ -119,8 +120,8 @@ type SettingsUpdateProfileParams struct {
 	WebsiteURL  *string `json:"websiteUrl,omitzero"`
 }
 
-// UpdateProfile calls settings.updateProfile: change what the profile says; what is not given stays. Normally causes
-// the event settingsChanged.
+// UpdateProfile calls settings.updateProfile: change the profile. Omitted fields keep their values. Normally causes the
+// event settingsChanged.
 func (s *SettingsService) UpdateProfile(ctx context.Context, params SettingsUpdateProfileParams, options ...CallOption) (*Settings, error) {
 	return invoke[Settings](ctx, s.account, method{name: "settings/updateProfile", repeatable: true}, params, options)
 }

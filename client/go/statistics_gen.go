@@ -6,7 +6,7 @@ import (
 	"context"
 )
 
-// StatisticsService calls the platform's statistics methods: aggregated reach, subscriber and content numbers.
+// StatisticsService calls the platform's statistics methods: statistics of reach, subscribers and content.
 type StatisticsService struct{ account *AccountClient }
 
 // StatisticsCountriesParams holds the parameters of statistics.countries.
@@ -16,7 +16,7 @@ type StatisticsCountriesParams struct {
 	Limit int64  `json:"limit,omitzero"`
 }
 
-// Countries calls statistics.countries: list the countries that fans and money come from, the most money first.
+// Countries calls statistics.countries: list the countries of fans and earnings, highest earnings first.
 func (s *StatisticsService) Countries(ctx context.Context, params StatisticsCountriesParams, options ...CallOption) (*StatisticsCountriesResult, error) {
 	return invoke[StatisticsCountriesResult](ctx, s.account, method{name: "statistics/countries", get: true, repeatable: true}, params, options)
 }
@@ -27,7 +27,7 @@ type StatisticsOverviewParams struct {
 	To   string `json:"to"`
 }
 
-// Overview calls statistics.overview: get some days at a glance.
+// Overview calls statistics.overview: get an overview of a period.
 func (s *StatisticsService) Overview(ctx context.Context, params StatisticsOverviewParams, options ...CallOption) (*StatsOverview, error) {
 	return invoke[StatsOverview](ctx, s.account, method{name: "statistics/overview", get: true, repeatable: true}, params, options)
 }
@@ -42,8 +42,8 @@ type StatisticsSubscribersParams struct {
 	Kind string `json:"kind,omitzero"`
 }
 
-// Subscribers calls statistics.subscribers: chart the subscriptions that began, were renewed or were lost; all of them
-// are those that began or were renewed.
+// Subscribers calls statistics.subscribers: chart new, renewed and lost subscriptions. all counts the new and the
+// renewed ones.
 func (s *StatisticsService) Subscribers(ctx context.Context, params StatisticsSubscribersParams, options ...CallOption) (*Series, error) {
 	return invoke[Series](ctx, s.account, method{name: "statistics/subscribers", get: true, repeatable: true}, params, options)
 }
@@ -57,7 +57,7 @@ type StatisticsTopLinksParams struct {
 	Limit int64  `json:"limit,omitzero"`
 }
 
-// TopLinks calls statistics.topLinks: list the links or promotions by what the fans they brought paid in some days.
+// TopLinks calls statistics.topLinks: list the top links or promotions by what their fans paid in a period.
 func (s *StatisticsService) TopLinks(ctx context.Context, params StatisticsTopLinksParams, options ...CallOption) (*LinkStatsPage, error) {
 	return invoke[LinkStatsPage](ctx, s.account, method{name: "statistics/topLinks", get: true, repeatable: true}, params, options)
 }
@@ -71,8 +71,8 @@ type StatisticsTopMessagesParams struct {
 	Limit int64  `json:"limit,omitzero"`
 }
 
-// TopMessages calls statistics.topMessages: list the best messages to many by what they earned or sold in some days, or
-// by their views so far.
+// TopMessages calls statistics.topMessages: list the top mass messages by earnings or purchases in a period, or by
+// their views so far.
 func (s *StatisticsService) TopMessages(ctx context.Context, params StatisticsTopMessagesParams, options ...CallOption) (*MassMessageStatsPage, error) {
 	return invoke[MassMessageStatsPage](ctx, s.account, method{name: "statistics/topMessages", get: true, repeatable: true}, params, options)
 }
@@ -86,8 +86,8 @@ type StatisticsTopPostsParams struct {
 	Limit int64  `json:"limit,omitzero"`
 }
 
-// TopPosts calls statistics.topPosts: list the best posts by what they earned in some days, or by their views or likes
-// so far.
+// TopPosts calls statistics.topPosts: list the top posts by their earnings in a period, or by their views or likes so
+// far.
 func (s *StatisticsService) TopPosts(ctx context.Context, params StatisticsTopPostsParams, options ...CallOption) (*PostStatsPage, error) {
 	return invoke[PostStatsPage](ctx, s.account, method{name: "statistics/topPosts", get: true, repeatable: true}, params, options)
 }
@@ -101,7 +101,7 @@ type StatisticsTopStoriesParams struct {
 	Limit int64  `json:"limit,omitzero"`
 }
 
-// TopStories calls statistics.topStories: list the best stories of some days.
+// TopStories calls statistics.topStories: list the top stories of a period.
 func (s *StatisticsService) TopStories(ctx context.Context, params StatisticsTopStoriesParams, options ...CallOption) (*StoryStatsPage, error) {
 	return invoke[StoryStatsPage](ctx, s.account, method{name: "statistics/topStories", get: true, repeatable: true}, params, options)
 }
@@ -115,7 +115,7 @@ type StatisticsTopStreamsParams struct {
 	Limit int64  `json:"limit,omitzero"`
 }
 
-// TopStreams calls statistics.topStreams: list the best streams that began in some days.
+// TopStreams calls statistics.topStreams: list the top streams that started in a period.
 func (s *StatisticsService) TopStreams(ctx context.Context, params StatisticsTopStreamsParams, options ...CallOption) (*StreamStatsPage, error) {
 	return invoke[StreamStatsPage](ctx, s.account, method{name: "statistics/topStreams", get: true, repeatable: true}, params, options)
 }
@@ -130,7 +130,7 @@ type StatisticsVisitorsParams struct {
 	Audience string `json:"audience,omitzero"`
 }
 
-// Visitors calls statistics.visitors: chart who looked at the profile.
+// Visitors calls statistics.visitors: chart the visitors of the profile.
 func (s *StatisticsService) Visitors(ctx context.Context, params StatisticsVisitorsParams, options ...CallOption) (*Series, error) {
 	return invoke[Series](ctx, s.account, method{name: "statistics/visitors", get: true, repeatable: true}, params, options)
 }

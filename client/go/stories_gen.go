@@ -50,12 +50,12 @@ type StoriesGetStatsParams struct {
 	StoryID string `json:"storyId"`
 }
 
-// GetStats calls stories.getStats: tell how a story does.
+// GetStats calls stories.getStats: get the statistics of a story.
 func (s *StoriesService) GetStats(ctx context.Context, params StoriesGetStatsParams, options ...CallOption) (*StoryStats, error) {
 	return invoke[StoryStats](ctx, s.account, method{name: "stories/getStats", get: true, repeatable: true}, params, options)
 }
 
-// ListActive calls stories.listActive: list the stories that can be seen now.
+// ListActive calls stories.listActive: list the active stories.
 func (s *StoriesService) ListActive(ctx context.Context, options ...CallOption) (*StoryPage, error) {
 	return invoke[StoryPage](ctx, s.account, method{name: "stories/listActive", get: true, repeatable: true}, nil, options)
 }
@@ -68,7 +68,7 @@ type StoriesListArchiveParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListArchive calls stories.listArchive: list the stories that have expired.
+// ListArchive calls stories.listArchive: list the expired stories.
 func (s *StoriesService) ListArchive(ctx context.Context, params StoriesListArchiveParams, options ...CallOption) (*StoryPage, error) {
 	return invoke[StoryPage](ctx, s.account, method{name: "stories/listArchive", get: true, repeatable: true}, params, options)
 }
@@ -94,7 +94,7 @@ type StoriesListViewersParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListViewers calls stories.listViewers: list who saw a story.
+// ListViewers calls stories.listViewers: list the users who viewed a story.
 func (s *StoriesService) ListViewers(ctx context.Context, params StoriesListViewersParams, options ...CallOption) (*StoryViewerPage, error) {
 	return invoke[StoryViewerPage](ctx, s.account, method{name: "stories/listViewers", get: true, repeatable: true}, params, options)
 }
@@ -116,7 +116,7 @@ type StoriesMarkWatchedParams struct {
 	StoryID string `json:"storyId"`
 }
 
-// MarkWatched calls stories.markWatched: note that the creator has watched a story.
+// MarkWatched calls stories.markWatched: mark a story as watched by the creator.
 func (s *StoriesService) MarkWatched(ctx context.Context, params StoriesMarkWatchedParams, options ...CallOption) (*OkResult, error) {
 	return invoke[OkResult](ctx, s.account, method{name: "stories/markWatched", repeatable: true}, params, options)
 }

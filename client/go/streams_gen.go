@@ -16,7 +16,7 @@ type StreamsCancelParams struct {
 	StreamID string `json:"streamId"`
 }
 
-// Cancel calls streams.cancel: call off a stream that has not begun. It cannot be undone.
+// Cancel calls streams.cancel: cancel a stream that has not started. It cannot be undone.
 func (s *StreamsService) Cancel(ctx context.Context, params StreamsCancelParams, options ...CallOption) (*CanceledResult, error) {
 	return invoke[CanceledResult](ctx, s.account, method{name: "streams/cancel", repeatable: true}, params, options)
 }
@@ -36,7 +36,7 @@ type StreamsGetStatsParams struct {
 	StreamID string `json:"streamId"`
 }
 
-// GetStats calls streams.getStats: tell how a stream does.
+// GetStats calls streams.getStats: get the statistics of a stream.
 func (s *StreamsService) GetStats(ctx context.Context, params StreamsGetStatsParams, options ...CallOption) (*StreamStats, error) {
 	return invoke[StreamStats](ctx, s.account, method{name: "streams/getStats", get: true, repeatable: true}, params, options)
 }
@@ -51,7 +51,7 @@ type StreamsListParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List calls streams.list: list the streams that are planned, live or over.
+// List calls streams.list: list the scheduled, live and ended streams.
 func (s *StreamsService) List(ctx context.Context, params StreamsListParams, options ...CallOption) (*StreamPage, error) {
 	return invoke[StreamPage](ctx, s.account, method{name: "streams/list", get: true, repeatable: true}, params, options)
 }
@@ -97,7 +97,7 @@ func (s *StreamsService) ListCommentsAll(ctx context.Context, params StreamsList
 // StreamsScheduleParams holds the parameters of streams.schedule.
 type StreamsScheduleParams struct {
 	Title string `json:"title"`
-	// A time that has passed means now.
+	// A time in the past means now.
 	StartsAt    time.Time `json:"startsAt"`
 	Description string    `json:"description,omitzero"`
 	// One of fans, everyone, lists. Default: fans.
@@ -106,8 +106,8 @@ type StreamsScheduleParams struct {
 	TipGoalCents int64    `json:"tipGoalCents,omitzero"`
 }
 
-// Schedule calls streams.schedule: announce a stream; it begins by itself at its time. Normally causes the event
-// stream.
+// Schedule calls streams.schedule: schedule a stream. It starts automatically at the given time. Normally causes the
+// event stream.
 func (s *StreamsService) Schedule(ctx context.Context, params StreamsScheduleParams, options ...CallOption) (*Stream, error) {
 	return invoke[Stream](ctx, s.account, method{name: "streams/schedule"}, params, options)
 }
@@ -117,7 +117,7 @@ type StreamsStopParams struct {
 	StreamID string `json:"streamId"`
 }
 
-// Stop calls streams.stop: end a stream that is live. It cannot be undone. Normally causes the event streamStopped.
+// Stop calls streams.stop: end a live stream. It cannot be undone. Normally causes the event streamStopped.
 func (s *StreamsService) Stop(ctx context.Context, params StreamsStopParams, options ...CallOption) (*StoppedResult, error) {
 	return invoke[StoppedResult](ctx, s.account, method{name: "streams/stop", repeatable: true}, params, options)
 }
@@ -130,7 +130,7 @@ type StreamsUpdateParams struct {
 	StartsAt    time.Time `json:"startsAt,omitzero"`
 }
 
-// Update calls streams.update: change a stream; its time can be changed until it begins. Normally causes the event
+// Update calls streams.update: change a stream. Its time can be changed until it starts. Normally causes the event
 // streamUpdated.
 func (s *StreamsService) Update(ctx context.Context, params StreamsUpdateParams, options ...CallOption) (*Stream, error) {
 	return invoke[Stream](ctx, s.account, method{name: "streams/update", repeatable: true}, params, options)

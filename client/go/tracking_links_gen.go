@@ -7,7 +7,7 @@ import (
 	"iter"
 )
 
-// TrackingLinksService calls the platform's trackingLinks methods: campaign links with click and revenue attribution.
+// TrackingLinksService calls the platform's trackingLinks methods: campaign links that attribute clicks and revenue.
 type TrackingLinksService struct{ account *AccountClient }
 
 // TrackingLinksCreateParams holds the parameters of trackingLinks.create.
@@ -16,7 +16,7 @@ type TrackingLinksCreateParams struct {
 	Tags []string `json:"tags,omitzero"`
 }
 
-// Create calls trackingLinks.create: make a tracking link.
+// Create calls trackingLinks.create: create a tracking link.
 func (s *TrackingLinksService) Create(ctx context.Context, params TrackingLinksCreateParams, options ...CallOption) (*TrackingLink, error) {
 	return invoke[TrackingLink](ctx, s.account, method{name: "trackingLinks/create"}, params, options)
 }
@@ -26,7 +26,7 @@ type TrackingLinksDeleteParams struct {
 	LinkID string `json:"linkId"`
 }
 
-// Delete calls trackingLinks.delete: delete a tracking link; the fans it brought stay. It cannot be undone.
+// Delete calls trackingLinks.delete: delete a tracking link. The fans it brought are kept. It cannot be undone.
 func (s *TrackingLinksService) Delete(ctx context.Context, params TrackingLinksDeleteParams, options ...CallOption) (*DeletedResult, error) {
 	return invoke[DeletedResult](ctx, s.account, method{name: "trackingLinks/delete", repeatable: true}, params, options)
 }
@@ -36,7 +36,7 @@ type TrackingLinksGetParams struct {
 	LinkID string `json:"linkId"`
 }
 
-// Get calls trackingLinks.get: get one tracking link with what came of it.
+// Get calls trackingLinks.get: get one tracking link with its results.
 func (s *TrackingLinksService) Get(ctx context.Context, params TrackingLinksGetParams, options ...CallOption) (*TrackingLink, error) {
 	return invoke[TrackingLink](ctx, s.account, method{name: "trackingLinks/get", get: true, repeatable: true}, params, options)
 }
@@ -48,7 +48,7 @@ type TrackingLinksGetStatsParams struct {
 	To     string `json:"to,omitzero"`
 }
 
-// GetStats calls trackingLinks.getStats: get what came of a tracking link, in all or in some days.
+// GetStats calls trackingLinks.getStats: get the statistics of a tracking link, in total or for a period.
 func (s *TrackingLinksService) GetStats(ctx context.Context, params TrackingLinksGetStatsParams, options ...CallOption) (*LinkStats, error) {
 	return invoke[LinkStats](ctx, s.account, method{name: "trackingLinks/getStats", get: true, repeatable: true}, params, options)
 }
@@ -93,8 +93,7 @@ type TrackingLinksListSpendersParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListSpenders calls trackingLinks.listSpenders: list the fans of a tracking link who paid, the one who paid most
-// first.
+// ListSpenders calls trackingLinks.listSpenders: list the paying fans of a tracking link, highest amount first.
 func (s *TrackingLinksService) ListSpenders(ctx context.Context, params TrackingLinksListSpendersParams, options ...CallOption) (*FanSpendPage, error) {
 	return invoke[FanSpendPage](ctx, s.account, method{name: "trackingLinks/listSpenders", get: true, repeatable: true}, params, options)
 }
@@ -143,7 +142,7 @@ type TrackingLinksShareParams struct {
 	UserID string `json:"userId"`
 }
 
-// Share calls trackingLinks.share: let another user see how a tracking link does.
+// Share calls trackingLinks.share: share the statistics of a tracking link with another user.
 func (s *TrackingLinksService) Share(ctx context.Context, params TrackingLinksShareParams, options ...CallOption) (*SharedResult, error) {
 	return invoke[SharedResult](ctx, s.account, method{name: "trackingLinks/share", repeatable: true}, params, options)
 }
@@ -154,7 +153,8 @@ type TrackingLinksUnshareParams struct {
 	UserID string `json:"userId"`
 }
 
-// Unshare calls trackingLinks.unshare: no longer let another user see how a tracking link does. It cannot be undone.
+// Unshare calls trackingLinks.unshare: stop sharing the statistics of a tracking link with another user. It cannot be
+// undone.
 func (s *TrackingLinksService) Unshare(ctx context.Context, params TrackingLinksUnshareParams, options ...CallOption) (*SharedResult, error) {
 	return invoke[SharedResult](ctx, s.account, method{name: "trackingLinks/unshare", repeatable: true}, params, options)
 }

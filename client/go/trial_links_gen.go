@@ -20,7 +20,7 @@ type TrialLinksCreateParams struct {
 	Tags         []string  `json:"tags,omitzero"`
 }
 
-// Create calls trialLinks.create: make a link that lets people in for some days without paying.
+// Create calls trialLinks.create: create a link to a free trial of a given number of days.
 func (s *TrialLinksService) Create(ctx context.Context, params TrialLinksCreateParams, options ...CallOption) (*TrialLink, error) {
 	return invoke[TrialLink](ctx, s.account, method{name: "trialLinks/create"}, params, options)
 }
@@ -30,7 +30,7 @@ type TrialLinksDeleteParams struct {
 	LinkID string `json:"linkId"`
 }
 
-// Delete calls trialLinks.delete: delete a trial link; the fans it brought stay. It cannot be undone.
+// Delete calls trialLinks.delete: delete a trial link. The fans it brought are kept. It cannot be undone.
 func (s *TrialLinksService) Delete(ctx context.Context, params TrialLinksDeleteParams, options ...CallOption) (*DeletedResult, error) {
 	return invoke[DeletedResult](ctx, s.account, method{name: "trialLinks/delete", repeatable: true}, params, options)
 }
@@ -40,7 +40,7 @@ type TrialLinksEndParams struct {
 	LinkID string `json:"linkId"`
 }
 
-// End calls trialLinks.end: end a trial link now; those who claimed it keep their trial. It cannot be undone.
+// End calls trialLinks.end: end a trial link now. Fans who claimed it keep their trial. It cannot be undone.
 func (s *TrialLinksService) End(ctx context.Context, params TrialLinksEndParams, options ...CallOption) (*TrialLink, error) {
 	return invoke[TrialLink](ctx, s.account, method{name: "trialLinks/end", repeatable: true}, params, options)
 }
@@ -50,7 +50,7 @@ type TrialLinksGetParams struct {
 	LinkID string `json:"linkId"`
 }
 
-// Get calls trialLinks.get: get one trial link with what came of it.
+// Get calls trialLinks.get: get one trial link with its results.
 func (s *TrialLinksService) Get(ctx context.Context, params TrialLinksGetParams, options ...CallOption) (*TrialLink, error) {
 	return invoke[TrialLink](ctx, s.account, method{name: "trialLinks/get", get: true, repeatable: true}, params, options)
 }
@@ -62,7 +62,7 @@ type TrialLinksGetStatsParams struct {
 	To     string `json:"to,omitzero"`
 }
 
-// GetStats calls trialLinks.getStats: get what came of a trial link, in all or in some days.
+// GetStats calls trialLinks.getStats: get the statistics of a trial link, in total or for a period.
 func (s *TrialLinksService) GetStats(ctx context.Context, params TrialLinksGetStatsParams, options ...CallOption) (*LinkStats, error) {
 	return invoke[LinkStats](ctx, s.account, method{name: "trialLinks/getStats", get: true, repeatable: true}, params, options)
 }
@@ -77,7 +77,7 @@ type TrialLinksListParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List calls trialLinks.list: list the trial links, the newest first.
+// List calls trialLinks.list: list the trial links, newest first.
 func (s *TrialLinksService) List(ctx context.Context, params TrialLinksListParams, options ...CallOption) (*TrialLinkPage, error) {
 	return invoke[TrialLinkPage](ctx, s.account, method{name: "trialLinks/list", get: true, repeatable: true}, params, options)
 }
@@ -104,7 +104,7 @@ type TrialLinksListSpendersParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListSpenders calls trialLinks.listSpenders: list the fans of a trial link who paid, the one who paid most first.
+// ListSpenders calls trialLinks.listSpenders: list the paying fans of a trial link, highest amount first.
 func (s *TrialLinksService) ListSpenders(ctx context.Context, params TrialLinksListSpendersParams, options ...CallOption) (*FanSpendPage, error) {
 	return invoke[FanSpendPage](ctx, s.account, method{name: "trialLinks/listSpenders", get: true, repeatable: true}, params, options)
 }
@@ -153,7 +153,7 @@ type TrialLinksShareParams struct {
 	UserID string `json:"userId"`
 }
 
-// Share calls trialLinks.share: let another user see how a trial link does.
+// Share calls trialLinks.share: share the statistics of a trial link with another user.
 func (s *TrialLinksService) Share(ctx context.Context, params TrialLinksShareParams, options ...CallOption) (*SharedResult, error) {
 	return invoke[SharedResult](ctx, s.account, method{name: "trialLinks/share", repeatable: true}, params, options)
 }
@@ -164,7 +164,7 @@ type TrialLinksUnshareParams struct {
 	UserID string `json:"userId"`
 }
 
-// Unshare calls trialLinks.unshare: no longer let another user see how a trial link does. It cannot be undone.
+// Unshare calls trialLinks.unshare: stop sharing the statistics of a trial link with another user. It cannot be undone.
 func (s *TrialLinksService) Unshare(ctx context.Context, params TrialLinksUnshareParams, options ...CallOption) (*SharedResult, error) {
 	return invoke[SharedResult](ctx, s.account, method{name: "trialLinks/unshare", repeatable: true}, params, options)
 }

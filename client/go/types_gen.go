@@ -676,7 +676,7 @@ type Cookie struct {
 // CountryStats is the visitors and fans from one country.
 type CountryStats struct {
 	Country string `json:"country"`
-	// at the end of the days
+	// at the end of the period
 	ActiveSubscribers int64 `json:"activeSubscribers"`
 	NewSubscribers    int64 `json:"newSubscribers"`
 	GrossCents        int64 `json:"grossCents"`
@@ -2497,7 +2497,7 @@ type Statement struct {
 	PayoutsCents int64           `json:"payoutsCents"`
 	// opening + gross - fees - payouts
 	ClosingCents int64 `json:"closingCents"`
-	// taken back in these days; already left out of the sums above
+	// charged back in the period; already subtracted from the sums above
 	ChargebacksCents int64 `json:"chargebacksCents"`
 }
 
@@ -2528,7 +2528,7 @@ type StatsOverview struct {
 	NewSubscribers     int64  `json:"newSubscribers"`
 	RenewedSubscribers int64  `json:"renewedSubscribers"`
 	LostSubscribers    int64  `json:"lostSubscribers"`
-	// at the end of the days
+	// at the end of the period
 	ActiveSubscribers int64 `json:"activeSubscribers"`
 	Visitors          int64 `json:"visitors"`
 	Posts             int64 `json:"posts"`

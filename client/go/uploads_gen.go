@@ -6,7 +6,7 @@ import (
 	"context"
 )
 
-// UploadsService calls the platform's uploads methods: resumable media upload into the platform.
+// UploadsService calls the platform's uploads methods: resumable media uploads to the platform.
 type UploadsService struct{ account *AccountClient }
 
 // UploadsAbortParams holds the parameters of uploads.abort.
@@ -14,7 +14,7 @@ type UploadsAbortParams struct {
 	UploadID string `json:"uploadId"`
 }
 
-// Abort calls uploads.abort: give up an upload. It cannot be undone.
+// Abort calls uploads.abort: cancel an upload. It cannot be undone.
 func (s *UploadsService) Abort(ctx context.Context, params UploadsAbortParams, options ...CallOption) (*AbortedResult, error) {
 	return invoke[AbortedResult](ctx, s.account, method{name: "uploads/abort", repeatable: true}, params, options)
 }
@@ -27,7 +27,7 @@ type UploadsCheckParams struct {
 	Size int64 `json:"size"`
 }
 
-// Check calls uploads.check: ask whether the vault already has a file.
+// Check calls uploads.check: check whether the vault already has a file.
 func (s *UploadsService) Check(ctx context.Context, params UploadsCheckParams, options ...CallOption) (*UploadsCheckResult, error) {
 	return invoke[UploadsCheckResult](ctx, s.account, method{name: "uploads/check", get: true, repeatable: true}, params, options)
 }
@@ -38,7 +38,7 @@ type UploadsCompleteParams struct {
 	Parts    []UploadsCompletePart `json:"parts,omitzero"`
 }
 
-// Complete calls uploads.complete: hand over an upload whose parts have all arrived; an event tells what became of it.
+// Complete calls uploads.complete: complete an upload whose parts have all arrived. An event reports the result.
 // Asynchronous: the result arrives as an event. Normally causes the event mediaReady.
 func (s *UploadsService) Complete(ctx context.Context, params UploadsCompleteParams, options ...CallOption) (*Upload, error) {
 	return invoke[Upload](ctx, s.account, method{name: "uploads/complete", repeatable: true}, params, options)
@@ -51,8 +51,8 @@ type UploadsFromUrlParams struct {
 	MimeType string `json:"mimeType,omitzero"`
 }
 
-// FromURL calls uploads.fromUrl: take a file from an address; an event tells what became of it. Asynchronous: the
-// result arrives as an event. Normally causes the event mediaReady.
+// FromURL calls uploads.fromUrl: import a file from a URL. An event reports the result. Asynchronous: the result
+// arrives as an event. Normally causes the event mediaReady.
 func (s *UploadsService) FromURL(ctx context.Context, params UploadsFromUrlParams, options ...CallOption) (*Upload, error) {
 	return invoke[Upload](ctx, s.account, method{name: "uploads/fromUrl"}, params, options)
 }
@@ -73,7 +73,7 @@ type UploadsGetPartUrlParams struct {
 	PartNumber int64  `json:"partNumber"`
 }
 
-// GetPartURL calls uploads.getPartUrl: get an address that takes one part by PUT, for an hour.
+// GetPartURL calls uploads.getPartUrl: get a URL that accepts one part by PUT, for an hour.
 func (s *UploadsService) GetPartURL(ctx context.Context, params UploadsGetPartUrlParams, options ...CallOption) (*UploadsGetPartUrlResult, error) {
 	return invoke[UploadsGetPartUrlResult](ctx, s.account, method{name: "uploads/getPartUrl", get: true, repeatable: true}, params, options)
 }
@@ -88,7 +88,7 @@ type UploadsInitParams struct {
 	SHA256 string `json:"sha256,omitzero"`
 }
 
-// Init calls uploads.init: begin an upload in parts.
+// Init calls uploads.init: start an upload in parts.
 func (s *UploadsService) Init(ctx context.Context, params UploadsInitParams, options ...CallOption) (*Upload, error) {
 	return invoke[Upload](ctx, s.account, method{name: "uploads/init"}, params, options)
 }

@@ -15,7 +15,7 @@ type UsersBlockParams struct {
 	UserID string `json:"userId"`
 }
 
-// Block calls users.block: shut a user out, who then cannot write, tip or subscribe.
+// Block calls users.block: block a user. A blocked user cannot write, tip or subscribe.
 func (s *UsersService) Block(ctx context.Context, params UsersBlockParams, options ...CallOption) (*BlockedResult, error) {
 	return invoke[BlockedResult](ctx, s.account, method{name: "users/block", repeatable: true}, params, options)
 }
@@ -25,7 +25,7 @@ type UsersFollowParams struct {
 	UserID string `json:"userId"`
 }
 
-// Follow calls users.follow: follow another creator for a month, which then renews itself.
+// Follow calls users.follow: follow another creator for a month, with automatic renewal.
 func (s *UsersService) Follow(ctx context.Context, params UsersFollowParams, options ...CallOption) (*Following, error) {
 	return invoke[Following](ctx, s.account, method{name: "users/follow", repeatable: true}, params, options)
 }
@@ -45,7 +45,7 @@ type UsersGetByUsernameParams struct {
 	Username string `json:"username"`
 }
 
-// GetByUsername calls users.getByUsername: get the user who has a username.
+// GetByUsername calls users.getByUsername: get a user by username.
 func (s *UsersService) GetByUsername(ctx context.Context, params UsersGetByUsernameParams, options ...CallOption) (*User, error) {
 	return invoke[User](ctx, s.account, method{name: "users/getByUsername", get: true, repeatable: true}, params, options)
 }
@@ -55,7 +55,7 @@ type UsersListParams struct {
 	UserIDs []string `json:"userIds"`
 }
 
-// List calls users.list: get several users at once; ids that do not exist are left out.
+// List calls users.list: get several users. Ids that do not exist are omitted.
 func (s *UsersService) List(ctx context.Context, params UsersListParams, options ...CallOption) (*UserPage, error) {
 	return invoke[UserPage](ctx, s.account, method{name: "users/list", repeatable: true}, params, options)
 }
@@ -68,7 +68,7 @@ type UsersListBlockedParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListBlocked calls users.listBlocked: list the users who are shut out.
+// ListBlocked calls users.listBlocked: list the blocked users.
 func (s *UsersService) ListBlocked(ctx context.Context, params UsersListBlockedParams, options ...CallOption) (*UserPage, error) {
 	return invoke[UserPage](ctx, s.account, method{name: "users/listBlocked", get: true, repeatable: true}, params, options)
 }
@@ -93,7 +93,7 @@ type UsersListRestrictedParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListRestricted calls users.listRestricted: list the users who can look, but neither write nor tip.
+// ListRestricted calls users.listRestricted: list the restricted users.
 func (s *UsersService) ListRestricted(ctx context.Context, params UsersListRestrictedParams, options ...CallOption) (*UserPage, error) {
 	return invoke[UserPage](ctx, s.account, method{name: "users/listRestricted", get: true, repeatable: true}, params, options)
 }
@@ -127,7 +127,7 @@ type UsersRestrictParams struct {
 	UserID string `json:"userId"`
 }
 
-// Restrict calls users.restrict: let a user look, but neither write nor tip.
+// Restrict calls users.restrict: restrict a user. A restricted user can neither write nor tip.
 func (s *UsersService) Restrict(ctx context.Context, params UsersRestrictParams, options ...CallOption) (*RestrictedResult, error) {
 	return invoke[RestrictedResult](ctx, s.account, method{name: "users/restrict", repeatable: true}, params, options)
 }
@@ -141,7 +141,7 @@ type UsersSearchParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// Search calls users.search: find users by a part of their name.
+// Search calls users.search: search for users by part of their name.
 func (s *UsersService) Search(ctx context.Context, params UsersSearchParams, options ...CallOption) (*UserPage, error) {
 	return invoke[UserPage](ctx, s.account, method{name: "users/search", get: true, repeatable: true}, params, options)
 }
@@ -163,7 +163,7 @@ type UsersUnblockParams struct {
 	UserID string `json:"userId"`
 }
 
-// Unblock calls users.unblock: let a user in again.
+// Unblock calls users.unblock: unblock a user.
 func (s *UsersService) Unblock(ctx context.Context, params UsersUnblockParams, options ...CallOption) (*BlockedResult, error) {
 	return invoke[BlockedResult](ctx, s.account, method{name: "users/unblock", repeatable: true}, params, options)
 }
@@ -173,7 +173,7 @@ type UsersUnfollowParams struct {
 	UserID string `json:"userId"`
 }
 
-// Unfollow calls users.unfollow: stop following a creator, at once. It cannot be undone.
+// Unfollow calls users.unfollow: stop following a creator immediately. It cannot be undone.
 func (s *UsersService) Unfollow(ctx context.Context, params UsersUnfollowParams, options ...CallOption) (*FollowingResult, error) {
 	return invoke[FollowingResult](ctx, s.account, method{name: "users/unfollow", repeatable: true}, params, options)
 }
@@ -183,7 +183,7 @@ type UsersUnrestrictParams struct {
 	UserID string `json:"userId"`
 }
 
-// Unrestrict calls users.unrestrict: let a user write and tip again.
+// Unrestrict calls users.unrestrict: lift the restriction of a user.
 func (s *UsersService) Unrestrict(ctx context.Context, params UsersUnrestrictParams, options ...CallOption) (*RestrictedResult, error) {
 	return invoke[RestrictedResult](ctx, s.account, method{name: "users/unrestrict", repeatable: true}, params, options)
 }

@@ -16,7 +16,7 @@ type VaultFoldersAddMediaParams struct {
 	MediaIDs []string `json:"mediaIds"`
 }
 
-// AddMedia calls vaultFolders.addMedia: put media into a folder.
+// AddMedia calls vaultFolders.addMedia: add media to a folder.
 func (s *VaultFoldersService) AddMedia(ctx context.Context, params VaultFoldersAddMediaParams, options ...CallOption) (*VaultFoldersAddMediaResult, error) {
 	return invoke[VaultFoldersAddMediaResult](ctx, s.account, method{name: "vaultFolders/addMedia", repeatable: true}, params, options)
 }
@@ -26,7 +26,7 @@ type VaultFoldersCreateParams struct {
 	Name string `json:"name"`
 }
 
-// Create calls vaultFolders.create: make a folder.
+// Create calls vaultFolders.create: create a folder.
 func (s *VaultFoldersService) Create(ctx context.Context, params VaultFoldersCreateParams, options ...CallOption) (*VaultFolder, error) {
 	return invoke[VaultFolder](ctx, s.account, method{name: "vaultFolders/create"}, params, options)
 }
@@ -36,7 +36,7 @@ type VaultFoldersDeleteParams struct {
 	FolderID string `json:"folderId"`
 }
 
-// Delete calls vaultFolders.delete: delete a folder; the media stay. It cannot be undone.
+// Delete calls vaultFolders.delete: delete a folder. Its media are kept. It cannot be undone.
 func (s *VaultFoldersService) Delete(ctx context.Context, params VaultFoldersDeleteParams, options ...CallOption) (*DeletedResult, error) {
 	return invoke[DeletedResult](ctx, s.account, method{name: "vaultFolders/delete", repeatable: true}, params, options)
 }
@@ -111,7 +111,7 @@ type VaultFoldersRemoveMediaParams struct {
 	MediaIDs []string `json:"mediaIds"`
 }
 
-// RemoveMedia calls vaultFolders.removeMedia: take media out of a folder; they stay in the vault. It cannot be undone.
+// RemoveMedia calls vaultFolders.removeMedia: remove media from a folder. They stay in the vault. It cannot be undone.
 func (s *VaultFoldersService) RemoveMedia(ctx context.Context, params VaultFoldersRemoveMediaParams, options ...CallOption) (*VaultFoldersRemoveMediaResult, error) {
 	return invoke[VaultFoldersRemoveMediaResult](ctx, s.account, method{name: "vaultFolders/removeMedia", repeatable: true}, params, options)
 }
@@ -122,7 +122,7 @@ type VaultFoldersRenameParams struct {
 	Name     string `json:"name"`
 }
 
-// Rename calls vaultFolders.rename: give a folder another name.
+// Rename calls vaultFolders.rename: rename a folder.
 func (s *VaultFoldersService) Rename(ctx context.Context, params VaultFoldersRenameParams, options ...CallOption) (*VaultFolder, error) {
 	return invoke[VaultFolder](ctx, s.account, method{name: "vaultFolders/rename", repeatable: true}, params, options)
 }

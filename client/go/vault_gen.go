@@ -15,7 +15,8 @@ type VaultDeleteParams struct {
 	MediaIDs []string `json:"mediaIds"`
 }
 
-// Delete calls vault.delete: delete media; posts and messages that show them go on without. It cannot be undone.
+// Delete calls vault.delete: delete media. Posts and messages that show them are kept without them. It cannot be
+// undone.
 func (s *VaultService) Delete(ctx context.Context, params VaultDeleteParams, options ...CallOption) (*VaultDeleteResult, error) {
 	return invoke[VaultDeleteResult](ctx, s.account, method{name: "vault/delete", repeatable: true}, params, options)
 }
@@ -25,7 +26,7 @@ type VaultGetParams struct {
 	MediaID string `json:"mediaId"`
 }
 
-// Get calls vault.get: get one medium.
+// Get calls vault.get: get one media item.
 func (s *VaultService) Get(ctx context.Context, params VaultGetParams, options ...CallOption) (*Media, error) {
 	return invoke[Media](ctx, s.account, method{name: "vault/get", get: true, repeatable: true}, params, options)
 }
@@ -37,7 +38,7 @@ type VaultGetDownloadUrlParams struct {
 	Quality string `json:"quality,omitzero"`
 }
 
-// GetDownloadURL calls vault.getDownloadUrl: get an address from which a medium can be downloaded for an hour.
+// GetDownloadURL calls vault.getDownloadUrl: get a URL to download a media item, valid for an hour.
 func (s *VaultService) GetDownloadURL(ctx context.Context, params VaultGetDownloadUrlParams, options ...CallOption) (*VaultGetDownloadUrlResult, error) {
 	return invoke[VaultGetDownloadUrlResult](ctx, s.account, method{name: "vault/getDownloadUrl", get: true, repeatable: true}, params, options)
 }
@@ -56,7 +57,7 @@ type VaultListParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// List calls vault.list: list the media of the vault.
+// List calls vault.list: list the media in the vault.
 func (s *VaultService) List(ctx context.Context, params VaultListParams, options ...CallOption) (*MediaPage, error) {
 	return invoke[MediaPage](ctx, s.account, method{name: "vault/list", get: true, repeatable: true}, params, options)
 }
@@ -82,7 +83,7 @@ type VaultListUsageParams struct {
 	Cursor string `json:"cursor,omitzero"`
 }
 
-// ListUsage calls vault.listUsage: list where a medium is shown.
+// ListUsage calls vault.listUsage: list the posts and messages that show a media item.
 func (s *VaultService) ListUsage(ctx context.Context, params VaultListUsageParams, options ...CallOption) (*MediaUsePage, error) {
 	return invoke[MediaUsePage](ctx, s.account, method{name: "vault/listUsage", get: true, repeatable: true}, params, options)
 }

@@ -89,7 +89,7 @@ if TYPE_CHECKING:
 
 
 class ListUpdatedEvent(TypedDict):
-    """A list of people was changed."""
+    """A list of users was changed."""
 
     accountId: str
     data: ListUpdatedData
@@ -111,7 +111,7 @@ class ProfileUpdatedEvent(TypedDict):
 
 
 class SubscribedEvent(TypedDict):
-    """Somebody subscribed for the first time."""
+    """A user subscribed for the first time."""
 
     accountId: str
     data: SubscribedData
@@ -122,7 +122,7 @@ class SubscribedEvent(TypedDict):
 
 
 class ResubscribedEvent(TypedDict):
-    """A fan whose subscription had ended came back."""
+    """A former fan subscribed again."""
 
     accountId: str
     data: ResubscribedData
@@ -155,7 +155,7 @@ class SubscriptionExpiredEvent(TypedDict):
 
 
 class AutoRenewChangedEvent(TypedDict):
-    """A fan switched renewal on or off."""
+    """A fan turned renewal on or off."""
 
     accountId: str
     data: AutoRenewChangedData
@@ -166,7 +166,7 @@ class AutoRenewChangedEvent(TypedDict):
 
 
 class OnlineEvent(TypedDict):
-    """A fan came online or left."""
+    """A fan came online or went offline."""
 
     accountId: str
     data: OnlineData
@@ -188,7 +188,7 @@ class MessageEvent(TypedDict):
 
 
 class MessageSentEvent(TypedDict):
-    """The creator sent a message, from wherever it was."""
+    """The creator sent a message, from any app or by the API."""
 
     accountId: str
     data: MessageSentData
@@ -199,7 +199,7 @@ class MessageSentEvent(TypedDict):
 
 
 class MessageReadEvent(TypedDict):
-    """A fan read a message of the creator's."""
+    """A fan read a message of the creator."""
 
     accountId: str
     data: MessageReadData
@@ -210,7 +210,7 @@ class MessageReadEvent(TypedDict):
 
 
 class MessageDeletedEvent(TypedDict):
-    """A message was taken back."""
+    """A message was unsent."""
 
     accountId: str
     data: MessageDeletedData
@@ -232,7 +232,7 @@ class MessageLikedEvent(TypedDict):
 
 
 class MessageUnlikedEvent(TypedDict):
-    """A fan took a like of a message back."""
+    """A fan removed a like from a message."""
 
     accountId: str
     data: MessageUnlikedData
@@ -254,7 +254,7 @@ class MessagePurchasedEvent(TypedDict):
 
 
 class ChatReadEvent(TypedDict):
-    """The creator read a chat, or all of them."""
+    """The creator read one or all chats."""
 
     accountId: str
     data: ChatReadData
@@ -276,7 +276,7 @@ class TypingEvent(TypedDict):
 
 
 class MassMessageSentEvent(TypedDict):
-    """A message to many was sent."""
+    """A mass message was sent."""
 
     accountId: str
     data: MassMessageSentData
@@ -287,7 +287,7 @@ class MassMessageSentEvent(TypedDict):
 
 
 class CountsEvent(TypedDict):
-    """Numbers of what is unread have changed."""
+    """The unread counts changed."""
 
     accountId: str
     data: Counts
@@ -298,7 +298,7 @@ class CountsEvent(TypedDict):
 
 
 class TipsEvent(TypedDict):
-    """A fan gave a tip."""
+    """A fan sent a tip."""
 
     accountId: str
     data: TipsData
@@ -342,7 +342,7 @@ class PostDeletedEvent(TypedDict):
 
 
 class PostExpiredEvent(TypedDict):
-    """A post reached its end and is gone."""
+    """A post expired."""
 
     accountId: str
     data: PostExpiredData
@@ -353,7 +353,7 @@ class PostExpiredEvent(TypedDict):
 
 
 class PostLikedEvent(TypedDict):
-    """Somebody liked a post."""
+    """A user liked a post."""
 
     accountId: str
     data: PostLikedData
@@ -364,7 +364,7 @@ class PostLikedEvent(TypedDict):
 
 
 class PostCommentedEvent(TypedDict):
-    """Somebody commented on a post."""
+    """A user commented on a post."""
 
     accountId: str
     data: PostCommentedData
@@ -386,7 +386,7 @@ class PostPurchasedEvent(TypedDict):
 
 
 class PostFundraisingUpdatedEvent(TypedDict):
-    """A post's fundraising went on."""
+    """The fundraising progress of a post changed."""
 
     accountId: str
     data: PostFundraisingUpdatedData
@@ -397,7 +397,7 @@ class PostFundraisingUpdatedEvent(TypedDict):
 
 
 class MentionEvent(TypedDict):
-    """Somebody mentioned the creator."""
+    """A user mentioned the creator."""
 
     accountId: str
     data: MentionData
@@ -419,7 +419,7 @@ class StoryPublishedEvent(TypedDict):
 
 
 class StoryExpiredEvent(TypedDict):
-    """A story reached its end."""
+    """A story expired."""
 
     accountId: str
     data: StoryExpiredData
@@ -430,7 +430,7 @@ class StoryExpiredEvent(TypedDict):
 
 
 class StoryViewedEvent(TypedDict):
-    """A story was seen more often."""
+    """The view count of a story changed."""
 
     accountId: str
     data: StoryViewedData
@@ -452,7 +452,7 @@ class StreamEvent(TypedDict):
 
 
 class StreamStartedEvent(TypedDict):
-    """A live stream began."""
+    """A live stream started."""
 
     accountId: str
     data: StreamStartedData
@@ -485,7 +485,7 @@ class StreamUpdatedEvent(TypedDict):
 
 
 class StreamCommentEvent(TypedDict):
-    """Somebody commented on a live stream."""
+    """A user commented on a live stream."""
 
     accountId: str
     data: StreamCommentData
@@ -507,7 +507,7 @@ class StreamViewersEvent(TypedDict):
 
 
 class StreamLikedEvent(TypedDict):
-    """A live stream was liked more often."""
+    """The like count of a live stream changed."""
 
     accountId: str
     data: StreamLikedData
@@ -518,7 +518,7 @@ class StreamLikedEvent(TypedDict):
 
 
 class QueuePublishedEvent(TypedDict):
-    """Something scheduled was published."""
+    """A scheduled item was published."""
 
     accountId: str
     data: QueuePublishedData
@@ -529,7 +529,7 @@ class QueuePublishedEvent(TypedDict):
 
 
 class QueueFailedEvent(TypedDict):
-    """Something scheduled could not be published."""
+    """A scheduled item could not be published."""
 
     accountId: str
     data: QueueFailedData
@@ -540,7 +540,7 @@ class QueueFailedEvent(TypedDict):
 
 
 class MediaReadyEvent(TypedDict):
-    """An uploaded file can be used."""
+    """An uploaded file is ready for use."""
 
     accountId: str
     data: MediaReadyData
@@ -562,7 +562,7 @@ class MediaFailedEvent(TypedDict):
 
 
 class TransactionEvent(TypedDict):
-    """Money was earned, paid back or corrected."""
+    """A transaction was booked: earnings, a refund or a correction."""
 
     accountId: str
     data: TransactionData
@@ -573,7 +573,7 @@ class TransactionEvent(TypedDict):
 
 
 class ChargebackEvent(TypedDict):
-    """A fan's bank took a payment back."""
+    """A fan's bank charged back a payment."""
 
     accountId: str
     data: ChargebackData
@@ -584,7 +584,7 @@ class ChargebackEvent(TypedDict):
 
 
 class PayoutRequestedEvent(TypedDict):
-    """A payout was asked for."""
+    """A payout was requested."""
 
     accountId: str
     data: PayoutRequestedData
@@ -606,7 +606,7 @@ class PayoutPaidEvent(TypedDict):
 
 
 class PayoutFailedEvent(TypedDict):
-    """A payout could not be paid."""
+    """A payout failed."""
 
     accountId: str
     data: PayoutFailedData
@@ -617,7 +617,7 @@ class PayoutFailedEvent(TypedDict):
 
 
 class TrialClaimedEvent(TypedDict):
-    """Somebody claimed a free trial."""
+    """A user claimed a free trial."""
 
     accountId: str
     data: TrialClaimedData
@@ -628,7 +628,7 @@ class TrialClaimedEvent(TypedDict):
 
 
 class LinkClickedEvent(TypedDict):
-    """A tracking or trial link was followed."""
+    """A tracking or trial link was opened."""
 
     accountId: str
     data: LinkClickedData
@@ -639,7 +639,7 @@ class LinkClickedEvent(TypedDict):
 
 
 class NotificationEvent(TypedDict):
-    """The platform shows the creator something that has no event of its own."""
+    """The platform sent a notification that has no event kind of its own."""
 
     accountId: str
     data: NotificationData
@@ -650,7 +650,7 @@ class NotificationEvent(TypedDict):
 
 
 class SettingsChangedEvent(TypedDict):
-    """Settings of the account were changed."""
+    """The account's settings were changed."""
 
     accountId: str
     data: SettingsChangedData

@@ -709,10 +709,10 @@ class ChatsListParams(TypedDict):
 
     filter: NotRequired[ChatsListFilter]
     list_id: NotRequired[str]
-    """Only with users on this list"""
+    """Only chats with users on this list"""
     order: NotRequired[Literal["recent", "old"]]
     query: NotRequired[str]
-    """A part of the user's name"""
+    """Part of the user's name"""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -725,7 +725,7 @@ class ChatsListMediaParams(TypedDict):
     chat_id: str
     type: NotRequired[MediaType]
     opened: NotRequired[bool]
-    """Only what the fan can see or cannot see"""
+    """Only media that the fan can or cannot see"""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -1371,9 +1371,9 @@ class MeUpdateParams(TypedDict):
     location: NotRequired[str]
     website_url: NotRequired[str]
     avatar_media_id: NotRequired[str]
-    """A photo of the vault"""
+    """A photo from the vault"""
     cover_media_id: NotRequired[str]
-    """A photo of the vault"""
+    """A photo from the vault"""
 
 
 class MessagesGetParams(TypedDict):
@@ -1440,13 +1440,13 @@ class MessagesSendParams(TypedDict):
     text: NotRequired[str]
     media_ids: NotRequired[list[str]]
     preview_media_ids: NotRequired[list[str]]
-    """Media that can be seen before paying"""
+    """Media that are visible before payment"""
     price_cents: NotRequired[int]
     lock_text: NotRequired[bool]
-    """The text is paid for as well"""
+    """The text is part of the paid content"""
     gif_id: NotRequired[str]
     reply_to_id: NotRequired[str]
-    """A message of the same chat"""
+    """A message in the same chat"""
     release_form_ids: NotRequired[list[str]]
 
 
@@ -1544,7 +1544,7 @@ class PostsCreateParams(TypedDict):
     preview_media_ids: NotRequired[list[str]]
     price_cents: NotRequired[int]
     scheduled_at: NotRequired[str]
-    """A time that has passed means now."""
+    """A time in the past means now."""
     expires_in_days: NotRequired[Literal[1, 3, 7, 30]]
     label_ids: NotRequired[list[str]]
     poll: NotRequired[PostsCreatePoll]
@@ -2035,7 +2035,7 @@ class StreamsScheduleParams(TypedDict):
 
     title: str
     starts_at: str
-    """A time that has passed means now."""
+    """A time in the past means now."""
     description: NotRequired[str]
     audience: NotRequired[Literal["fans", "everyone", "lists"]]
     list_ids: NotRequired[list[str]]

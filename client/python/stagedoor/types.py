@@ -890,7 +890,7 @@ class CountryStats(TypedDict):
 
     country: str
     activeSubscribers: int
-    """at the end of the days"""
+    """at the end of the period"""
     newSubscribers: int
     grossCents: int
     netCents: int
@@ -2900,7 +2900,7 @@ Statement = TypedDict(
         "payoutsCents": "int",
         # opening + gross - fees - payouts
         "closingCents": "int",
-        # taken back in these days; already left out of the sums above
+        # charged back in the period; already subtracted from the sums above
         "chargebacksCents": "int",
     },
 )
@@ -2937,7 +2937,7 @@ StatsOverview = TypedDict(
         "newSubscribers": "int",
         "renewedSubscribers": "int",
         "lostSubscribers": "int",
-        # at the end of the days
+        # at the end of the period
         "activeSubscribers": "int",
         "visitors": "int",
         "posts": "int",

@@ -57,7 +57,7 @@ class AccountResources:
 
     @cached_property
     def chats(self) -> ChatsResource:
-        """One conversation per counterpart; chatId = counterpart userId."""
+        """Conversations, one per user; the chatId is the user's id."""
         from .chats import ChatsResource
 
         return ChatsResource(self._core, self.id)
@@ -71,14 +71,14 @@ class AccountResources:
 
     @cached_property
     def drafts(self) -> DraftsResource:
-        """Saved-for-later posts and messages, with automation."""
+        """Drafts of posts and messages, with automatic publishing."""
         from .drafts import DraftsResource
 
         return DraftsResource(self._core, self.id)
 
     @cached_property
     def earnings(self) -> EarningsResource:
-        """Money earned."""
+        """Earnings, transactions and statements."""
         from .earnings import EarningsResource
 
         return EarningsResource(self._core, self.id)
@@ -99,7 +99,7 @@ class AccountResources:
 
     @cached_property
     def gifs(self) -> GifsResource:
-        """GIF picker used by messages and comments."""
+        """GIFs for messages and comments."""
         from .gifs import GifsResource
 
         return GifsResource(self._core, self.id)
@@ -120,14 +120,14 @@ class AccountResources:
 
     @cached_property
     def lists(self) -> ListsResource:
-        """Named sets of users, system and custom."""
+        """Lists of users, the platform's own and custom ones."""
         from .lists import ListsResource
 
         return ListsResource(self._core, self.id)
 
     @cached_property
     def mass_messages(self) -> MassMessagesResource:
-        """One message to many fans, now or scheduled."""
+        """Mass messages to many fans, sent now or scheduled."""
         from .mass_messages import MassMessagesResource
 
         return MassMessagesResource(self._core, self.id)
@@ -155,7 +155,7 @@ class AccountResources:
 
     @cached_property
     def payouts(self) -> PayoutsResource:
-        """Withdrawals and how they are paid."""
+        """Payouts and payout methods."""
         from .payouts import PayoutsResource
 
         return PayoutsResource(self._core, self.id)
@@ -169,7 +169,7 @@ class AccountResources:
 
     @cached_property
     def promotions(self) -> PromotionsResource:
-        """Time-boxed discounts for new or expired fans."""
+        """Limited-time discounts and trials for new or former fans."""
         from .promotions import PromotionsResource
 
         return PromotionsResource(self._core, self.id)
@@ -183,7 +183,7 @@ class AccountResources:
 
     @cached_property
     def release_forms(self) -> ReleaseFormsResource:
-        """Consent paperwork of people who appear in media."""
+        """Release forms of the people who appear in media."""
         from .release_forms import ReleaseFormsResource
 
         return ReleaseFormsResource(self._core, self.id)
@@ -197,7 +197,7 @@ class AccountResources:
 
     @cached_property
     def statistics(self) -> StatisticsResource:
-        """Aggregated reach, subscriber and content numbers."""
+        """Statistics of reach, subscribers and content."""
         from .statistics import StatisticsResource
 
         return StatisticsResource(self._core, self.id)
@@ -218,7 +218,7 @@ class AccountResources:
 
     @cached_property
     def tracking_links(self) -> TrackingLinksResource:
-        """Campaign links with click and revenue attribution."""
+        """Campaign links that attribute clicks and revenue."""
         from .tracking_links import TrackingLinksResource
 
         return TrackingLinksResource(self._core, self.id)
@@ -232,7 +232,7 @@ class AccountResources:
 
     @cached_property
     def uploads(self) -> UploadsResource:
-        """Resumable media upload into the platform."""
+        """Resumable media uploads to the platform."""
         from .uploads import UploadsResource
 
         return UploadsResource(self._core, self.id)

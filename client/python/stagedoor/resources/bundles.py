@@ -21,7 +21,7 @@ class BundlesResource(Resource):
     _resource = "bundles"
 
     def create(self, *, options: RequestOptions | None = None, **params: Unpack[BundlesCreateParams]) -> Bundle:
-        """Offer several months for less.
+        """Create a bundle: several months at a discount.
 
         Arguments:
             months (required)
@@ -30,7 +30,7 @@ class BundlesResource(Resource):
         return self._write("create", params, options)
 
     def delete(self, *, options: RequestOptions | None = None, **params: Unpack[BundlesDeleteParams]) -> DeletedResult:
-        """Delete a bundle; those who bought it keep their months. It cannot be undone.
+        """Delete a bundle. Fans who bought it keep their months. It cannot be undone.
 
         Arguments:
             bundle_id (required)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class ChatsResource(Resource):
-    """One conversation per counterpart; chatId = counterpart userId."""
+    """Conversations, one per user; the chatId is the user's id."""
 
     _resource = "chats"
 
@@ -64,11 +64,11 @@ class ChatsResource(Resource):
         return self._read("get", params, options)
 
     def get_unread_counts(self, *, options: RequestOptions | None = None) -> Counts:
-        """Get how many chats, notifications and tips are unread."""
+        """Count the unread chats, notifications and tips."""
         return self._read("getUnreadCounts", {}, options)
 
     def hide(self, *, options: RequestOptions | None = None, **params: Unpack[ChatsHideParams]) -> HiddenResult:
-        """Take a chat off the list until a new message comes.
+        """Hide a chat until its next message.
 
         Arguments:
             chat_id (required)
@@ -76,13 +76,13 @@ class ChatsResource(Resource):
         return self._write("hide", params, options)
 
     def list(self, *, options: RequestOptions | None = None, **params: Unpack[ChatsListParams]) -> ChatPage:
-        """List the chats; hidden ones are left out until a new message comes.
+        """List the chats. A hidden chat reappears with its next message.
 
         Arguments:
             filter
-            list_id: Only with users on this list
+            list_id: Only chats with users on this list
             order
-            query: A part of the user's name
+            query: Part of the user's name
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -93,12 +93,12 @@ class ChatsResource(Resource):
         return self._iterate("list", params, options, ("cursor", "nextCursor", "items"))
 
     def list_media(self, *, options: RequestOptions | None = None, **params: Unpack[ChatsListMediaParams]) -> MediaPage:
-        """List the media that were sent in a chat, the latest first.
+        """List the media sent in a chat, newest first.
 
         Arguments:
             chat_id (required)
             type
-            opened: Only what the fan can see or cannot see
+            opened: Only media that the fan can or cannot see
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -138,7 +138,7 @@ class ChatsResource(Resource):
         return self._write("markUnread", params, options)
 
     def mute(self, *, options: RequestOptions | None = None, **params: Unpack[ChatsMuteParams]) -> MutedResult:
-        """Silence a chat.
+        """Mute a chat.
 
         Arguments:
             chat_id (required)
@@ -146,7 +146,7 @@ class ChatsResource(Resource):
         return self._write("mute", params, options)
 
     def pin(self, *, options: RequestOptions | None = None, **params: Unpack[ChatsPinParams]) -> PinnedResult:
-        """Keep a chat at hand.
+        """Pin a chat.
 
         Arguments:
             chat_id (required)
@@ -156,7 +156,7 @@ class ChatsResource(Resource):
     def start_typing(
         self, *, options: RequestOptions | None = None, **params: Unpack[ChatsStartTypingParams]
     ) -> OkResult:
-        """Show the fan that the creator is writing.
+        """Show the fan that the creator is typing.
 
         Arguments:
             chat_id (required)
@@ -164,7 +164,7 @@ class ChatsResource(Resource):
         return self._write("startTyping", params, options)
 
     def unmute(self, *, options: RequestOptions | None = None, **params: Unpack[ChatsUnmuteParams]) -> MutedResult:
-        """Let a chat be heard again.
+        """Unmute a chat.
 
         Arguments:
             chat_id (required)
@@ -172,7 +172,7 @@ class ChatsResource(Resource):
         return self._write("unmute", params, options)
 
     def unpin(self, *, options: RequestOptions | None = None, **params: Unpack[ChatsUnpinParams]) -> PinnedResult:
-        """Let a pinned chat go.
+        """Unpin a chat.
 
         Arguments:
             chat_id (required)

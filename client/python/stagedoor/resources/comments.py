@@ -31,7 +31,7 @@ class CommentsResource(Resource):
     _resource = "comments"
 
     def create(self, *, options: RequestOptions | None = None, **params: Unpack[CommentsCreateParams]) -> Comment:
-        """Comment on a post, or answer a comment.
+        """Comment on a post, or reply to a comment.
 
         Events: postCommented.
 
@@ -79,7 +79,7 @@ class CommentsResource(Resource):
         return self._iterate("list", params, options, ("cursor", "nextCursor", "items"))
 
     def pin(self, *, options: RequestOptions | None = None, **params: Unpack[CommentsPinParams]) -> PinnedResult:
-        """Keep a comment above the others; only one can be.
+        """Pin a comment. A post has at most one pinned comment.
 
         Arguments:
             post_id (required)
@@ -88,7 +88,7 @@ class CommentsResource(Resource):
         return self._write("pin", params, options)
 
     def unlike(self, *, options: RequestOptions | None = None, **params: Unpack[CommentsUnlikeParams]) -> LikedResult:
-        """Take back a like.
+        """Remove a like.
 
         Arguments:
             post_id (required)
@@ -97,7 +97,7 @@ class CommentsResource(Resource):
         return self._write("unlike", params, options)
 
     def unpin(self, *, options: RequestOptions | None = None, **params: Unpack[CommentsUnpinParams]) -> PinnedResult:
-        """Let a comment go from above the others.
+        """Unpin a comment.
 
         Arguments:
             post_id (required)
@@ -106,7 +106,7 @@ class CommentsResource(Resource):
         return self._write("unpin", params, options)
 
     def update(self, *, options: RequestOptions | None = None, **params: Unpack[CommentsUpdateParams]) -> Comment:
-        """Change one of the creator's own comments.
+        """Edit one of the creator's own comments.
 
         Arguments:
             post_id (required)

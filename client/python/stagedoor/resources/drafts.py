@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class DraftsResource(Resource):
-    """Saved-for-later posts and messages, with automation."""
+    """Drafts of posts and messages, with automatic publishing."""
 
     _resource = "drafts"
 
@@ -49,7 +49,7 @@ class DraftsResource(Resource):
     def get_automation(
         self, *, options: RequestOptions | None = None, **params: Unpack[DraftsGetAutomationParams]
     ) -> DraftAutomation:
-        """Tell whether drafts of a kind are published by themselves.
+        """Get the settings for publishing drafts of a kind automatically.
 
         Arguments:
             kind (required)
@@ -71,7 +71,7 @@ class DraftsResource(Resource):
         return self._iterate("list", params, options, ("cursor", "nextCursor", "items"))
 
     def publish(self, *, options: RequestOptions | None = None, **params: Unpack[DraftsPublishParams]) -> Draft:
-        """Publish a draft now or later; a message goes to all fans. Asynchronous: the result arrives as an event.
+        """Publish a draft now or later. A message goes to all fans. Asynchronous: the result arrives as an event.
 
         Events: postPublished.
 
@@ -85,7 +85,7 @@ class DraftsResource(Resource):
     def set_automation(
         self, *, options: RequestOptions | None = None, **params: Unpack[DraftsSetAutomationParams]
     ) -> DraftAutomation:
-        """Have the oldest draft of a kind published by itself, again and again.
+        """Publish the oldest draft of a kind automatically, at a fixed interval.
 
         Arguments:
             kind (required)

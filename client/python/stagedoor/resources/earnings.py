@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 
 class EarningsResource(Resource):
-    """Money earned."""
+    """Earnings, transactions and statements."""
 
     _resource = "earnings"
 
     def chart(self, *, options: RequestOptions | None = None, **params: Unpack[EarningsChartParams]) -> Series:
-        """Chart what reached the creator after fees; bundles count as subscriptions.
+        """Chart the earnings after fees. Bundles count as subscriptions.
 
         Arguments:
             from_ (required)
@@ -52,13 +52,13 @@ class EarningsResource(Resource):
         return self._read("chart", params, options)
 
     def get_balance(self, *, options: RequestOptions | None = None) -> Balance:
-        """Get the money that can be paid out, and the money that is still held."""
+        """Get the available and the pending balance."""
         return self._read("getBalance", {}, options)
 
     def get_chargeback_ratio(
         self, *, options: RequestOptions | None = None, **params: Unpack[EarningsGetChargebackRatioParams]
     ) -> EarningsGetChargebackRatioResult:
-        """Get the share of payments that were taken back.
+        """Get the share of payments that were charged back.
 
         Arguments:
             from_
@@ -69,7 +69,7 @@ class EarningsResource(Resource):
     def get_statement(
         self, *, options: RequestOptions | None = None, **params: Unpack[EarningsGetStatementParams]
     ) -> Statement:
-        """Get a statement that adds up, from the opening to the closing balance.
+        """Get a statement from the opening to the closing balance.
 
         Arguments:
             from_ (required)
@@ -90,7 +90,7 @@ class EarningsResource(Resource):
     def list_chargebacks(
         self, *, options: RequestOptions | None = None, **params: Unpack[EarningsListChargebacksParams]
     ) -> ChargebackPage:
-        """List the payments that were taken back, the latest first.
+        """List the chargebacks, newest first.
 
         Arguments:
             from_
@@ -109,7 +109,7 @@ class EarningsResource(Resource):
     def list_referrals(
         self, *, options: RequestOptions | None = None, **params: Unpack[EarningsListReferralsParams]
     ) -> ReferralPage:
-        """List what the platform paid for bringing other creators.
+        """List the platform's referral payments for creators that this one brought.
 
         Arguments:
             limit: How many items a page has at most.
@@ -126,7 +126,7 @@ class EarningsResource(Resource):
     def list_transactions(
         self, *, options: RequestOptions | None = None, **params: Unpack[EarningsListTransactionsParams]
     ) -> TransactionPage:
-        """List the transactions, the latest first.
+        """List the transactions, newest first.
 
         Arguments:
             from_

@@ -49,7 +49,7 @@ class FansResource(Resource):
     _resource = "fans"
 
     def add_free_days(self, *, options: RequestOptions | None = None, **params: Unpack[FansAddFreeDaysParams]) -> Fan:
-        """Add days that cost nothing to a fan's subscription; one that is over starts again.
+        """Add free days to a fan's subscription. An expired subscription starts again.
 
         Arguments:
             user_id (required)
@@ -60,7 +60,7 @@ class FansResource(Resource):
     def clear_note(
         self, *, options: RequestOptions | None = None, **params: Unpack[FansClearNoteParams]
     ) -> FansClearNoteResult:
-        """Remove what was written down about a user. It cannot be undone.
+        """Delete the note about a user. It cannot be undone.
 
         Arguments:
             user_id (required)
@@ -78,7 +78,7 @@ class FansResource(Resource):
     def get_note(
         self, *, options: RequestOptions | None = None, **params: Unpack[FansGetNoteParams]
     ) -> FansGetNoteResult:
-        """Get what was written down about a user.
+        """Get the note about a user.
 
         Arguments:
             user_id (required)
@@ -86,7 +86,7 @@ class FansResource(Resource):
         return self._read("getNote", params, options)
 
     def get_spend(self, *, options: RequestOptions | None = None, **params: Unpack[FansGetSpendParams]) -> FanSpend:
-        """Get what a user paid, by what for.
+        """Get what a user paid, by kind of payment.
 
         Arguments:
             user_id (required)
@@ -98,7 +98,7 @@ class FansResource(Resource):
     def get_subscription_history(
         self, *, options: RequestOptions | None = None, **params: Unpack[FansGetSubscriptionHistoryParams]
     ) -> SubscriptionPeriodPage:
-        """List the periods of a fan's subscription, the latest first.
+        """List the periods of a fan's subscription, newest first.
 
         Arguments:
             user_id (required)
@@ -114,7 +114,7 @@ class FansResource(Resource):
         return self._iterate("getSubscriptionHistory", params, options, ("cursor", "nextCursor", "items"))
 
     def list(self, *, options: RequestOptions | None = None, **params: Unpack[FansListParams]) -> FanPage:
-        """List the fans; attention are those whose subscription ends within a week and does not renew.
+        """List the fans. attention selects fans whose subscription ends within a week and does not renew.
 
         Arguments:
             status
@@ -148,7 +148,7 @@ class FansResource(Resource):
         return self._iterate("listLatest", params, options, ("cursor", "nextCursor", "items"))
 
     def list_top(self, *, options: RequestOptions | None = None, **params: Unpack[FansListTopParams]) -> FanSpendPage:
-        """List those who paid most, in all or for one thing.
+        """List the fans who paid most, in total or for one kind of payment.
 
         Arguments:
             from_
@@ -168,7 +168,7 @@ class FansResource(Resource):
     def remove_discount(
         self, *, options: RequestOptions | None = None, **params: Unpack[FansRemoveDiscountParams]
     ) -> RemovedResult:
-        """Take a user's own discount away.
+        """Remove a user's discount.
 
         Arguments:
             user_id (required)
@@ -178,7 +178,7 @@ class FansResource(Resource):
     def set_custom_name(
         self, *, options: RequestOptions | None = None, **params: Unpack[FansSetCustomNameParams]
     ) -> FansSetCustomNameResult:
-        """Give a user a name that only the creator sees; an empty one removes it.
+        """Give a user a name that only the creator sees. An empty name removes it.
 
         Arguments:
             user_id (required)
@@ -189,7 +189,7 @@ class FansResource(Resource):
     def set_discount(
         self, *, options: RequestOptions | None = None, **params: Unpack[FansSetDiscountParams]
     ) -> Discount:
-        """Give one user a lower price, for a time or for good.
+        """Give a user a discount, temporarily or permanently.
 
         Arguments:
             user_id (required)
@@ -201,7 +201,7 @@ class FansResource(Resource):
     def set_note(
         self, *, options: RequestOptions | None = None, **params: Unpack[FansSetNoteParams]
     ) -> FansSetNoteResult:
-        """Write down something about a user that only the creator sees.
+        """Set a note about a user that only the creator sees.
 
         Arguments:
             user_id (required)

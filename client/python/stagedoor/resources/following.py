@@ -30,13 +30,13 @@ class FollowingResource(Resource):
         return self._read("get", params, options)
 
     def get_counts(self, *, options: RequestOptions | None = None) -> Counts:
-        """Get what waits for the creator from those followed."""
+        """Count what is new from the accounts that the creator follows."""
         return self._read("getCounts", {}, options)
 
     def get_history(
         self, *, options: RequestOptions | None = None, **params: Unpack[FollowingGetHistoryParams]
     ) -> SubscriptionPeriodPage:
-        """List the periods of the creator's subscription to a user, the latest first.
+        """List the periods of the creator's subscription to a user, newest first.
 
         Arguments:
             user_id (required)
@@ -52,7 +52,7 @@ class FollowingResource(Resource):
         return self._iterate("getHistory", params, options, ("cursor", "nextCursor", "items"))
 
     def list(self, *, options: RequestOptions | None = None, **params: Unpack[FollowingListParams]) -> FollowingPage:
-        """List those whom the creator follows.
+        """List the accounts that the creator follows.
 
         Arguments:
             status
@@ -70,7 +70,7 @@ class FollowingResource(Resource):
     def set_auto_renew(
         self, *, options: RequestOptions | None = None, **params: Unpack[FollowingSetAutoRenewParams]
     ) -> Following:
-        """Switch the renewal of the creator's subscription to a user on or off.
+        """Turn the renewal of the creator's subscription to a user on or off.
 
         Arguments:
             user_id (required)

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class GifsResource(Resource):
-    """GIF picker used by messages and comments."""
+    """GIFs for messages and comments."""
 
     _resource = "gifs"
 
     def search(self, *, options: RequestOptions | None = None, **params: Unpack[GifsSearchParams]) -> GifPage:
-        """Search the GIFs.
+        """Search for GIFs.
 
         Arguments:
             query (required)
@@ -36,7 +36,7 @@ class GifsResource(Resource):
         return self._iterate("search", params, options, ("cursor", "nextCursor", "items"))
 
     def trending(self, *, options: RequestOptions | None = None, **params: Unpack[GifsTrendingParams]) -> GifPage:
-        """List the GIFs that are used most.
+        """List the most popular GIFs.
 
         Arguments:
             limit: How many items a page has at most.

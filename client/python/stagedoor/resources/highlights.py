@@ -41,7 +41,7 @@ class HighlightsResource(Resource):
         return self._write("addStory", params, options)
 
     def create(self, *, options: RequestOptions | None = None, **params: Unpack[HighlightsCreateParams]) -> Highlight:
-        """Make a highlight of stories.
+        """Create a highlight from stories.
 
         Arguments:
             title (required)
@@ -53,7 +53,7 @@ class HighlightsResource(Resource):
     def delete(
         self, *, options: RequestOptions | None = None, **params: Unpack[HighlightsDeleteParams]
     ) -> DeletedResult:
-        """Delete a highlight; the stories stay. It cannot be undone.
+        """Delete a highlight. Its stories are kept. It cannot be undone.
 
         Arguments:
             highlight_id (required)
@@ -86,7 +86,7 @@ class HighlightsResource(Resource):
     def remove_story(
         self, *, options: RequestOptions | None = None, **params: Unpack[HighlightsRemoveStoryParams]
     ) -> Highlight:
-        """Take a story out of a highlight.
+        """Remove a story from a highlight.
 
         Arguments:
             highlight_id (required)

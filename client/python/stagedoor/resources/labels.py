@@ -22,7 +22,7 @@ class LabelsResource(Resource):
     _resource = "labels"
 
     def create(self, *, options: RequestOptions | None = None, **params: Unpack[LabelsCreateParams]) -> Label:
-        """Make a label.
+        """Create a label.
 
         Arguments:
             name (required)
@@ -30,7 +30,7 @@ class LabelsResource(Resource):
         return self._write("create", params, options)
 
     def delete(self, *, options: RequestOptions | None = None, **params: Unpack[LabelsDeleteParams]) -> DeletedResult:
-        """Delete a label; the posts stay. It cannot be undone.
+        """Delete a label. Its posts are kept. It cannot be undone.
 
         Arguments:
             label_id (required)
@@ -51,7 +51,7 @@ class LabelsResource(Resource):
         return self._iterate("list", params, options, ("cursor", "nextCursor", "items"))
 
     def update(self, *, options: RequestOptions | None = None, **params: Unpack[LabelsUpdateParams]) -> Label:
-        """Give a label another name.
+        """Rename a label.
 
         Arguments:
             label_id (required)

@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 
 
 class ListsResource(Resource):
-    """Named sets of users, system and custom."""
+    """Lists of users, the platform's own and custom ones."""
 
     _resource = "lists"
 
     def add_users(
         self, *, options: RequestOptions | None = None, **params: Unpack[ListsAddUsersParams]
     ) -> ListsAddUsersResult:
-        """Put users on a list.
+        """Add users to a list.
 
         Events: listUpdated.
 
@@ -59,7 +59,7 @@ class ListsResource(Resource):
         return self._write("addUsers", params, options)
 
     def clear(self, *, options: RequestOptions | None = None, **params: Unpack[ListsClearParams]) -> ListsClearResult:
-        """Take everyone off a list. It cannot be undone.
+        """Remove all users from a list. It cannot be undone.
 
         Events: listUpdated.
 
@@ -69,7 +69,7 @@ class ListsResource(Resource):
         return self._write("clear", params, options)
 
     def create(self, *, options: RequestOptions | None = None, **params: Unpack[ListsCreateParams]) -> List:
-        """Make a list.
+        """Create a list.
 
         Events: listUpdated.
 
@@ -79,7 +79,7 @@ class ListsResource(Resource):
         return self._write("create", params, options)
 
     def delete(self, *, options: RequestOptions | None = None, **params: Unpack[ListsDeleteParams]) -> DeletedResult:
-        """Delete a list; the users stay. It cannot be undone.
+        """Delete a list. Its users are kept. It cannot be undone.
 
         Events: listUpdated.
 
@@ -129,7 +129,7 @@ class ListsResource(Resource):
         return self._iterate("listUsers", params, options, ("cursor", "nextCursor", "items"))
 
     def pin_user(self, *, options: RequestOptions | None = None, **params: Unpack[ListsPinUserParams]) -> PinnedResult:
-        """Keep a user at the top of a list.
+        """Pin a user to the top of a list.
 
         Arguments:
             list_id (required)
@@ -140,7 +140,7 @@ class ListsResource(Resource):
     def remove_users(
         self, *, options: RequestOptions | None = None, **params: Unpack[ListsRemoveUsersParams]
     ) -> ListsRemoveUsersResult:
-        """Take users off a list. It cannot be undone.
+        """Remove users from a list. It cannot be undone.
 
         Events: listUpdated.
 
@@ -151,7 +151,7 @@ class ListsResource(Resource):
         return self._write("removeUsers", params, options)
 
     def rename(self, *, options: RequestOptions | None = None, **params: Unpack[ListsRenameParams]) -> List:
-        """Give a list another name.
+        """Rename a list.
 
         Events: listUpdated.
 
@@ -164,7 +164,7 @@ class ListsResource(Resource):
     def set_for_user(
         self, *, options: RequestOptions | None = None, **params: Unpack[ListsSetForUserParams]
     ) -> ListsSetForUserResult:
-        """Put a user on some lists and take them off others, in one step.
+        """Add a user to some lists and remove them from others, in one step.
 
         Events: listUpdated.
 
@@ -178,7 +178,7 @@ class ListsResource(Resource):
     def unpin_user(
         self, *, options: RequestOptions | None = None, **params: Unpack[ListsUnpinUserParams]
     ) -> PinnedResult:
-        """Let a user go from the top of a list.
+        """Unpin a user from the top of a list.
 
         Arguments:
             list_id (required)

@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
 
 class MassMessagesResource(Resource):
-    """One message to many fans, now or scheduled."""
+    """Mass messages to many fans, sent now or scheduled."""
 
     _resource = "massMessages"
 
     def cancel(
         self, *, options: RequestOptions | None = None, **params: Unpack[MassMessagesCancelParams]
     ) -> CanceledResult:
-        """Call a message to many off that was not sent yet. It cannot be undone.
+        """Cancel a scheduled mass message. It cannot be undone.
 
         Arguments:
             mass_message_id (required)
@@ -53,7 +53,7 @@ class MassMessagesResource(Resource):
         return self._write("cancel", params, options)
 
     def chart(self, *, options: RequestOptions | None = None, **params: Unpack[MassMessagesChartParams]) -> Series:
-        """Chart how messages to many do.
+        """Chart the statistics of mass messages.
 
         Arguments:
             from_ (required)
@@ -66,7 +66,7 @@ class MassMessagesResource(Resource):
     def estimate(
         self, *, options: RequestOptions | None = None, **params: Unpack[MassMessagesEstimateParams]
     ) -> MassMessagesEstimateResult:
-        """Count to whom a message to many would go.
+        """Count the recipients that a mass message would have.
 
         Arguments:
             include_list_ids
@@ -76,7 +76,7 @@ class MassMessagesResource(Resource):
         return self._read("estimate", params, options)
 
     def get(self, *, options: RequestOptions | None = None, **params: Unpack[MassMessagesGetParams]) -> MassMessage:
-        """Get one message to many.
+        """Get one mass message.
 
         Arguments:
             mass_message_id (required)
@@ -86,7 +86,7 @@ class MassMessagesResource(Resource):
     def get_statistics(
         self, *, options: RequestOptions | None = None, **params: Unpack[MassMessagesGetStatisticsParams]
     ) -> MassMessageStats:
-        """Get how a message to many does.
+        """Get the statistics of a mass message.
 
         Arguments:
             mass_message_id (required)
@@ -96,7 +96,7 @@ class MassMessagesResource(Resource):
     def list(
         self, *, options: RequestOptions | None = None, **params: Unpack[MassMessagesListParams]
     ) -> MassMessagePage:
-        """List the messages to many; those taken back count as canceled.
+        """List the mass messages. Unsent ones count as canceled.
 
         Arguments:
             state
@@ -114,7 +114,7 @@ class MassMessagesResource(Resource):
     def list_buyers(
         self, *, options: RequestOptions | None = None, **params: Unpack[MassMessagesListBuyersParams]
     ) -> PurchasePage:
-        """List who paid for a message to many.
+        """List the users who paid for a mass message.
 
         Arguments:
             mass_message_id (required)
@@ -130,7 +130,7 @@ class MassMessagesResource(Resource):
         return self._iterate("listBuyers", params, options, ("cursor", "nextCursor", "items"))
 
     def send(self, *, options: RequestOptions | None = None, **params: Unpack[MassMessagesSendParams]) -> MassMessage:
-        """Send a message to many, now or at a time; without lists and users it goes to all fans. Asynchronous: the
+        """Send a mass message, now or at a given time. Without lists and users it goes to all fans. Asynchronous: the
         result arrives as an event.
 
         Events: massMessageSent.
@@ -152,7 +152,7 @@ class MassMessagesResource(Resource):
     def unsend(
         self, *, options: RequestOptions | None = None, **params: Unpack[MassMessagesUnsendParams]
     ) -> UnsentResult:
-        """Take a message to many back from those who did not pay for it. It cannot be undone.
+        """Unsend a mass message for everyone who did not pay for it. It cannot be undone.
 
         Arguments:
             mass_message_id (required)
@@ -162,7 +162,7 @@ class MassMessagesResource(Resource):
     def update(
         self, *, options: RequestOptions | None = None, **params: Unpack[MassMessagesUpdateParams]
     ) -> MassMessage:
-        """Change a message to many that waits for its time.
+        """Change a scheduled mass message.
 
         Arguments:
             mass_message_id (required)

@@ -29,11 +29,11 @@ class MeResource(Resource):
         return self._read("getCapabilities", {}, options)
 
     def get_counts(self, *, options: RequestOptions | None = None) -> Counts:
-        """Get what waits for the creator, unread and scheduled."""
+        """Count what is unread and what is scheduled."""
         return self._read("getCounts", {}, options)
 
     def get_ranking(self, *, options: RequestOptions | None = None) -> MeGetRankingResult:
-        """Get the percentage of top creators that this one belongs to."""
+        """Get the creator's rank as a percentage of all creators."""
         return self._read("getRanking", {}, options)
 
     def get_start_date(self, *, options: RequestOptions | None = None) -> MeGetStartDateResult:
@@ -41,7 +41,7 @@ class MeResource(Resource):
         return self._read("getStartDate", {}, options)
 
     def update(self, *, options: RequestOptions | None = None, **params: Unpack[MeUpdateParams]) -> Me:
-        """Change the profile; what is not given stays as it is.
+        """Change the profile. Omitted fields keep their values.
 
         Events: profileUpdated.
 
@@ -50,7 +50,7 @@ class MeResource(Resource):
             bio
             location
             website_url
-            avatar_media_id: A photo of the vault
-            cover_media_id: A photo of the vault
+            avatar_media_id: A photo from the vault
+            cover_media_id: A photo from the vault
         """
         return self._write("update", params, options)

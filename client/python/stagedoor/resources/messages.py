@@ -75,7 +75,7 @@ class MessagesResource(Resource):
     def list_buyers(
         self, *, options: RequestOptions | None = None, **params: Unpack[MessagesListBuyersParams]
     ) -> PurchasePage:
-        """List who paid for a message.
+        """List the users who paid for a message.
 
         Arguments:
             message_id (required)
@@ -91,7 +91,7 @@ class MessagesResource(Resource):
         return self._iterate("listBuyers", params, options, ("cursor", "nextCursor", "items"))
 
     def pin(self, *, options: RequestOptions | None = None, **params: Unpack[MessagesPinParams]) -> PinnedResult:
-        """Keep a message at the top of its chat.
+        """Pin a message to the top of its chat.
 
         Arguments:
             chat_id (required)
@@ -100,7 +100,7 @@ class MessagesResource(Resource):
         return self._write("pin", params, options)
 
     def search(self, *, options: RequestOptions | None = None, **params: Unpack[MessagesSearchParams]) -> MessagePage:
-        """Find messages of a chat by a part of their text.
+        """Search the messages of a chat by part of their text.
 
         Arguments:
             chat_id (required)
@@ -125,17 +125,17 @@ class MessagesResource(Resource):
             chat_id (required)
             text
             media_ids
-            preview_media_ids: Media that can be seen before paying
+            preview_media_ids: Media that are visible before payment
             price_cents
-            lock_text: The text is paid for as well
+            lock_text: The text is part of the paid content
             gif_id
-            reply_to_id: A message of the same chat
+            reply_to_id: A message in the same chat
             release_form_ids
         """
         return self._write("send", params, options)
 
     def tag(self, *, options: RequestOptions | None = None, **params: Unpack[MessagesTagParams]) -> OkResult:
-        """Say who appears in a message's media, by their release forms.
+        """Set the release forms of the people who appear in a message's media.
 
         Arguments:
             message_id (required)
@@ -144,7 +144,7 @@ class MessagesResource(Resource):
         return self._write("tag", params, options)
 
     def unlike(self, *, options: RequestOptions | None = None, **params: Unpack[MessagesUnlikeParams]) -> LikedResult:
-        """Take a like back.
+        """Remove a like.
 
         Events: messageUnliked.
 
@@ -155,7 +155,7 @@ class MessagesResource(Resource):
         return self._write("unlike", params, options)
 
     def unpin(self, *, options: RequestOptions | None = None, **params: Unpack[MessagesUnpinParams]) -> PinnedResult:
-        """Let a pinned message go.
+        """Unpin a message.
 
         Arguments:
             chat_id (required)
@@ -164,7 +164,7 @@ class MessagesResource(Resource):
         return self._write("unpin", params, options)
 
     def unsend(self, *, options: RequestOptions | None = None, **params: Unpack[MessagesUnsendParams]) -> DeletedResult:
-        """Take a message of the creator's back, unless it was paid for. It cannot be undone.
+        """Unsend a message of the creator, unless it was paid for. It cannot be undone.
 
         Events: messageDeleted.
 

@@ -29,17 +29,17 @@ class NotificationsResource(Resource):
     _resource = "notifications"
 
     def get_counts(self, *, options: RequestOptions | None = None) -> Counts:
-        """Get what waits for the creator."""
+        """Count unread chats, notifications and tips, and scheduled items."""
         return self._read("getCounts", {}, options)
 
     def get_preferences(self, *, options: RequestOptions | None = None) -> NotificationPreferences:
-        """Get what the creator wants to be told of, and how."""
+        """Get the notification preferences."""
         return self._read("getPreferences", {}, options)
 
     def list(
         self, *, options: RequestOptions | None = None, **params: Unpack[NotificationsListParams]
     ) -> NotificationPage:
-        """List the notifications, the latest first.
+        """List the notifications, newest first.
 
         Arguments:
             type
@@ -72,7 +72,7 @@ class NotificationsResource(Resource):
     def set_preferences(
         self, *, options: RequestOptions | None = None, **params: Unpack[NotificationsSetPreferencesParams]
     ) -> NotificationPreferences:
-        """Choose what the creator wants to be told of, and how; what is not given stays.
+        """Change the notification preferences. Omitted fields keep their values.
 
         Arguments:
             preferences (required)

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 class PayoutsResource(Resource):
-    """Withdrawals and how they are paid."""
+    """Payouts and payout methods."""
 
     _resource = "payouts"
 
     def cancel(self, *, options: RequestOptions | None = None, **params: Unpack[PayoutsCancelParams]) -> PayoutRequest:
-        """Call off a payout that is on its way.
+        """Cancel a payout that has not been paid yet.
 
         Arguments:
             payout_id (required)
@@ -37,19 +37,19 @@ class PayoutsResource(Resource):
         return self._write("cancel", params, options)
 
     def get_eligibility(self, *, options: RequestOptions | None = None) -> PayoutsGetEligibilityResult:
-        """Find out whether money could be paid out now, and why not."""
+        """Check whether a payout is possible now and, if not, why."""
         return self._read("getEligibility", {}, options)
 
     def get_schedule(self, *, options: RequestOptions | None = None) -> PayoutSchedule:
-        """Get how often payouts happen by themselves."""
+        """Get the schedule of automatic payouts."""
         return self._read("getSchedule", {}, options)
 
     def get_tax_status(self, *, options: RequestOptions | None = None) -> TaxStatus:
-        """Get the state of the creator's tax papers."""
+        """Get the state of the creator's tax forms."""
         return self._read("getTaxStatus", {}, options)
 
     def list(self, *, options: RequestOptions | None = None, **params: Unpack[PayoutsListParams]) -> PayoutRequestPage:
-        """List the payouts, the latest first.
+        """List the payouts, newest first.
 
         Arguments:
             status
@@ -65,13 +65,13 @@ class PayoutsResource(Resource):
         return self._iterate("list", params, options, ("cursor", "nextCursor", "items"))
 
     def list_methods(self, *, options: RequestOptions | None = None) -> PayoutMethodPage:
-        """List the ways money can reach the creator."""
+        """List the payout methods."""
         return self._read("listMethods", {}, options)
 
     def request(
         self, *, options: RequestOptions | None = None, **params: Unpack[PayoutsRequestParams]
     ) -> PayoutRequest:
-        """Have money paid out; it is on its way for a while and can be called off until it is paid.
+        """Request a payout. It can be canceled until it is paid.
 
         Events: payoutRequested.
 
@@ -83,7 +83,7 @@ class PayoutsResource(Resource):
     def set_schedule(
         self, *, options: RequestOptions | None = None, **params: Unpack[PayoutsSetScheduleParams]
     ) -> PayoutSchedule:
-        """Choose how often payouts happen by themselves.
+        """Set the schedule of automatic payouts.
 
         Arguments:
             frequency (required)

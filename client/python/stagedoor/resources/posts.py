@@ -51,7 +51,7 @@ class PostsResource(Resource):
     _resource = "posts"
 
     def archive(self, *, options: RequestOptions | None = None, **params: Unpack[PostsArchiveParams]) -> Post:
-        """Take a post off the feed, for everyone or for everyone but the creator.
+        """Hide a post from the feed, for everyone or for everyone but the creator.
 
         Events: postUpdated.
 
@@ -62,7 +62,7 @@ class PostsResource(Resource):
         return self._write("archive", params, options)
 
     def create(self, *, options: RequestOptions | None = None, **params: Unpack[PostsCreateParams]) -> Post:
-        """Publish a post now or later, or save it for later. Asynchronous: the result arrives as an event.
+        """Publish a post now or later, or save it as a draft. Asynchronous: the result arrives as an event.
 
         Events: postPublished.
 
@@ -71,7 +71,7 @@ class PostsResource(Resource):
             media_ids
             preview_media_ids
             price_cents
-            scheduled_at: A time that has passed means now.
+            scheduled_at: A time in the past means now.
             expires_in_days
             label_ids
             poll
@@ -101,7 +101,7 @@ class PostsResource(Resource):
         return self._read("get", params, options)
 
     def get_stats(self, *, options: RequestOptions | None = None, **params: Unpack[PostsGetStatsParams]) -> PostStats:
-        """Tell how a post does; from and to choose the days whose money counts.
+        """Get the statistics of a post. from and to limit the days of its earnings.
 
         Arguments:
             post_id (required)
@@ -119,7 +119,7 @@ class PostsResource(Resource):
         return self._write("like", params, options)
 
     def list(self, *, options: RequestOptions | None = None, **params: Unpack[PostsListParams]) -> PostPage:
-        """List the creator's own posts of one state.
+        """List the creator's own posts in a given state.
 
         Arguments:
             state
@@ -139,7 +139,7 @@ class PostsResource(Resource):
     def list_buyers(
         self, *, options: RequestOptions | None = None, **params: Unpack[PostsListBuyersParams]
     ) -> PurchasePage:
-        """List who bought a post.
+        """List the users who bought a post.
 
         Arguments:
             post_id (required)
@@ -157,7 +157,7 @@ class PostsResource(Resource):
     def list_by_user(
         self, *, options: RequestOptions | None = None, **params: Unpack[PostsListByUserParams]
     ) -> PostPage:
-        """List what another creator has published, or this one.
+        """List the published posts of a creator.
 
         Arguments:
             user_id (required)
@@ -175,7 +175,7 @@ class PostsResource(Resource):
     def list_likers(
         self, *, options: RequestOptions | None = None, **params: Unpack[PostsListLikersParams]
     ) -> UserPage:
-        """List who likes a post.
+        """List the users who like a post.
 
         Arguments:
             post_id (required)
@@ -191,7 +191,7 @@ class PostsResource(Resource):
         return self._iterate("listLikers", params, options, ("cursor", "nextCursor", "items"))
 
     def pin(self, *, options: RequestOptions | None = None, **params: Unpack[PostsPinParams]) -> PinnedResult:
-        """Keep a post at the top of the profile.
+        """Pin a post to the top of the profile.
 
         Arguments:
             post_id (required)
@@ -199,7 +199,7 @@ class PostsResource(Resource):
         return self._write("pin", params, options)
 
     def unarchive(self, *, options: RequestOptions | None = None, **params: Unpack[PostsUnarchiveParams]) -> Post:
-        """Put a post back on the feed.
+        """Show a hidden post on the feed again.
 
         Events: postUpdated.
 
@@ -209,7 +209,7 @@ class PostsResource(Resource):
         return self._write("unarchive", params, options)
 
     def unlike(self, *, options: RequestOptions | None = None, **params: Unpack[PostsUnlikeParams]) -> LikedResult:
-        """Take back a like.
+        """Remove a like.
 
         Arguments:
             post_id (required)
@@ -217,7 +217,7 @@ class PostsResource(Resource):
         return self._write("unlike", params, options)
 
     def unpin(self, *, options: RequestOptions | None = None, **params: Unpack[PostsUnpinParams]) -> PinnedResult:
-        """Let a post go from the top of the profile.
+        """Unpin a post from the top of the profile.
 
         Arguments:
             post_id (required)
@@ -225,7 +225,7 @@ class PostsResource(Resource):
         return self._write("unpin", params, options)
 
     def update(self, *, options: RequestOptions | None = None, **params: Unpack[PostsUpdateParams]) -> Post:
-        """Change a post; its time can be changed until it is published.
+        """Change a post. Its time can be changed until it is published.
 
         Events: postUpdated.
 
@@ -240,7 +240,7 @@ class PostsResource(Resource):
         return self._write("update", params, options)
 
     def vote_poll(self, *, options: RequestOptions | None = None, **params: Unpack[PostsVotePollParams]) -> Poll:
-        """Vote in a post's poll, or change the vote.
+        """Vote in a post's poll, or change a vote.
 
         Arguments:
             post_id (required)

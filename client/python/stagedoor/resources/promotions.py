@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 class PromotionsResource(Resource):
-    """Time-boxed discounts for new or expired fans."""
+    """Limited-time discounts and trials for new or former fans."""
 
     _resource = "promotions"
 
     def create(self, *, options: RequestOptions | None = None, **params: Unpack[PromotionsCreateParams]) -> Promotion:
-        """Start a promotion; without a percentage a discount is of 10, without days a trial is of 7.
+        """Start a promotion. A discount defaults to 10 percent, a trial to 7 days.
 
         Arguments:
             audience (required)
@@ -46,7 +46,7 @@ class PromotionsResource(Resource):
     def delete(
         self, *, options: RequestOptions | None = None, **params: Unpack[PromotionsDeleteParams]
     ) -> DeletedResult:
-        """Delete a promotion; the fans who claimed it stay. It cannot be undone.
+        """Delete a promotion. Fans who claimed it are kept. It cannot be undone.
 
         Arguments:
             promotion_id (required)
@@ -62,7 +62,7 @@ class PromotionsResource(Resource):
         return self._read("get", params, options)
 
     def list(self, *, options: RequestOptions | None = None, **params: Unpack[PromotionsListParams]) -> PromotionPage:
-        """List the promotions, the newest first.
+        """List the promotions, newest first.
 
         Arguments:
             state

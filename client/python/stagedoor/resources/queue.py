@@ -28,7 +28,7 @@ class QueueResource(Resource):
     _resource = "queue"
 
     def count(self, *, options: RequestOptions | None = None, **params: Unpack[QueueCountParams]) -> Series:
-        """Count what is scheduled by day or month, for those that have something.
+        """Count what is scheduled, by day or month. Empty days and months are omitted.
 
         Arguments:
             from_ (required)
@@ -38,7 +38,7 @@ class QueueResource(Resource):
         return self._read("count", params, options)
 
     def delete(self, *, options: RequestOptions | None = None, **params: Unpack[QueueDeleteParams]) -> DeletedResult:
-        """Delete or call off what is scheduled. It cannot be undone.
+        """Delete or cancel a scheduled item. It cannot be undone.
 
         Arguments:
             queue_id (required)
@@ -46,7 +46,7 @@ class QueueResource(Resource):
         return self._write("delete", params, options)
 
     def list(self, *, options: RequestOptions | None = None, **params: Unpack[QueueListParams]) -> QueueItemPage:
-        """List what is scheduled, the next first.
+        """List what is scheduled, the earliest first.
 
         Arguments:
             from_ (required)
@@ -66,7 +66,7 @@ class QueueResource(Resource):
     def publish_now(
         self, *, options: RequestOptions | None = None, **params: Unpack[QueuePublishNowParams]
     ) -> QueueItem:
-        """Publish something now instead of later. Asynchronous: the result arrives as an event.
+        """Publish a scheduled item now. Asynchronous: the result arrives as an event.
 
         Events: queuePublished.
 
@@ -78,7 +78,7 @@ class QueueResource(Resource):
     def reschedule(
         self, *, options: RequestOptions | None = None, **params: Unpack[QueueRescheduleParams]
     ) -> QueueItem:
-        """Move something to another time.
+        """Reschedule an item.
 
         Arguments:
             queue_id (required)

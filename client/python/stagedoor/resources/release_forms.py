@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ReleaseFormsResource(Resource):
-    """Consent paperwork of people who appear in media."""
+    """Release forms of the people who appear in media."""
 
     _resource = "releaseForms"
 
@@ -58,7 +58,7 @@ class ReleaseFormsResource(Resource):
     def list_taggable(
         self, *, options: RequestOptions | None = None, **params: Unpack[ReleaseFormsListTaggableParams]
     ) -> UserPage:
-        """List who may be named in media.
+        """List the people who may be tagged in media.
 
         Arguments:
             query
@@ -76,7 +76,7 @@ class ReleaseFormsResource(Resource):
     def tag_media(
         self, *, options: RequestOptions | None = None, **params: Unpack[ReleaseFormsTagMediaParams]
     ) -> Media:
-        """Say whose release forms belong to a medium; those named before are replaced.
+        """Set the release forms of a media item. They replace the earlier ones.
 
         Arguments:
             media_id (required)

@@ -44,7 +44,7 @@ class SettingsResource(Resource):
     def add_social_link(
         self, *, options: RequestOptions | None = None, **params: Unpack[SettingsAddSocialLinkParams]
     ) -> SocialLink:
-        """Put a link on the profile.
+        """Add a link to the profile.
 
         Arguments:
             label (required)
@@ -55,7 +55,7 @@ class SettingsResource(Resource):
     def check_username(
         self, *, options: RequestOptions | None = None, **params: Unpack[SettingsCheckUsernameParams]
     ) -> SettingsCheckUsernameResult:
-        """Find out whether the creator could take a username.
+        """Check whether a username is available.
 
         Arguments:
             username (required)
@@ -67,15 +67,15 @@ class SettingsResource(Resource):
         return self._read("get", {}, options)
 
     def get_blocked_countries(self, *, options: RequestOptions | None = None) -> SettingsGetBlockedCountriesResult:
-        """Get the countries from which the profile cannot be seen."""
+        """List the countries in which the profile is blocked."""
         return self._read("getBlockedCountries", {}, options)
 
     def get_welcome_message(self, *, options: RequestOptions | None = None) -> WelcomeMessage:
-        """Get what a new fan is sent."""
+        """Get the welcome message for new fans."""
         return self._read("getWelcomeMessage", {}, options)
 
     def list_sessions(self, *, options: RequestOptions | None = None) -> PlatformSessionPage:
-        """List where the creator is signed in."""
+        """List the creator's sessions."""
         return self._read("listSessions", {}, options)
 
     def list_social_links(self, *, options: RequestOptions | None = None) -> SocialLinkPage:
@@ -85,7 +85,7 @@ class SettingsResource(Resource):
     def remove_social_link(
         self, *, options: RequestOptions | None = None, **params: Unpack[SettingsRemoveSocialLinkParams]
     ) -> DeletedResult:
-        """Take a link off the profile. It cannot be undone.
+        """Remove a link from the profile. It cannot be undone.
 
         Arguments:
             link_id (required)
@@ -95,7 +95,7 @@ class SettingsResource(Resource):
     def revoke_session(
         self, *, options: RequestOptions | None = None, **params: Unpack[SettingsRevokeSessionParams]
     ) -> RevokedResult:
-        """Sign a session out; this one too, if it is named. It cannot be undone.
+        """Sign out a session, including the one that Stagedoor uses. It cannot be undone.
 
         Arguments:
             session_id (required)
@@ -105,7 +105,7 @@ class SettingsResource(Resource):
     def set_blocked_countries(
         self, *, options: RequestOptions | None = None, **params: Unpack[SettingsSetBlockedCountriesParams]
     ) -> SettingsSetBlockedCountriesResult:
-        """Set all the countries from which the profile cannot be seen.
+        """Set the countries in which the profile is blocked. They replace the earlier ones.
 
         Events: settingsChanged.
 
@@ -117,7 +117,7 @@ class SettingsResource(Resource):
     def set_subscription_price(
         self, *, options: RequestOptions | None = None, **params: Unpack[SettingsSetSubscriptionPriceParams]
     ) -> Settings:
-        """Set what a month costs; 0 makes it free.
+        """Set the monthly subscription price; 0 makes it free.
 
         Events: settingsChanged.
 
@@ -129,7 +129,7 @@ class SettingsResource(Resource):
     def set_welcome_message(
         self, *, options: RequestOptions | None = None, **params: Unpack[SettingsSetWelcomeMessageParams]
     ) -> WelcomeMessage:
-        """Choose whether and what a new fan is sent; what is not given stays.
+        """Change the welcome message for new fans. Omitted fields keep their values.
 
         Events: settingsChanged.
 
@@ -144,7 +144,7 @@ class SettingsResource(Resource):
     def update_profile(
         self, *, options: RequestOptions | None = None, **params: Unpack[SettingsUpdateProfileParams]
     ) -> Settings:
-        """Change what the profile says; what is not given stays.
+        """Change the profile. Omitted fields keep their values.
 
         Events: settingsChanged.
 

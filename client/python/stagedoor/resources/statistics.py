@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 
 class StatisticsResource(Resource):
-    """Aggregated reach, subscriber and content numbers."""
+    """Statistics of reach, subscribers and content."""
 
     _resource = "statistics"
 
     def countries(
         self, *, options: RequestOptions | None = None, **params: Unpack[StatisticsCountriesParams]
     ) -> StatisticsCountriesResult:
-        """List the countries that fans and money come from, the most money first.
+        """List the countries of fans and earnings, highest earnings first.
 
         Arguments:
             from_ (required)
@@ -54,7 +54,7 @@ class StatisticsResource(Resource):
     def overview(
         self, *, options: RequestOptions | None = None, **params: Unpack[StatisticsOverviewParams]
     ) -> StatsOverview:
-        """Get some days at a glance.
+        """Get an overview of a period.
 
         Arguments:
             from_ (required)
@@ -65,8 +65,7 @@ class StatisticsResource(Resource):
     def subscribers(
         self, *, options: RequestOptions | None = None, **params: Unpack[StatisticsSubscribersParams]
     ) -> Series:
-        """Chart the subscriptions that began, were renewed or were lost; all of them are those that began or were
-        renewed.
+        """Chart new, renewed and lost subscriptions. all counts the new and the renewed ones.
 
         Arguments:
             from_ (required)
@@ -79,7 +78,7 @@ class StatisticsResource(Resource):
     def top_links(
         self, *, options: RequestOptions | None = None, **params: Unpack[StatisticsTopLinksParams]
     ) -> LinkStatsPage:
-        """List the links or promotions by what the fans they brought paid in some days.
+        """List the top links or promotions by what their fans paid in a period.
 
         Arguments:
             from_ (required)
@@ -92,7 +91,7 @@ class StatisticsResource(Resource):
     def top_messages(
         self, *, options: RequestOptions | None = None, **params: Unpack[StatisticsTopMessagesParams]
     ) -> MassMessageStatsPage:
-        """List the best messages to many by what they earned or sold in some days, or by their views so far.
+        """List the top mass messages by earnings or purchases in a period, or by their views so far.
 
         Arguments:
             from_ (required)
@@ -105,7 +104,7 @@ class StatisticsResource(Resource):
     def top_posts(
         self, *, options: RequestOptions | None = None, **params: Unpack[StatisticsTopPostsParams]
     ) -> PostStatsPage:
-        """List the best posts by what they earned in some days, or by their views or likes so far.
+        """List the top posts by their earnings in a period, or by their views or likes so far.
 
         Arguments:
             from_ (required)
@@ -118,7 +117,7 @@ class StatisticsResource(Resource):
     def top_stories(
         self, *, options: RequestOptions | None = None, **params: Unpack[StatisticsTopStoriesParams]
     ) -> StoryStatsPage:
-        """List the best stories of some days.
+        """List the top stories of a period.
 
         Arguments:
             from_ (required)
@@ -131,7 +130,7 @@ class StatisticsResource(Resource):
     def top_streams(
         self, *, options: RequestOptions | None = None, **params: Unpack[StatisticsTopStreamsParams]
     ) -> StreamStatsPage:
-        """List the best streams that began in some days.
+        """List the top streams that started in a period.
 
         Arguments:
             from_ (required)
@@ -142,7 +141,7 @@ class StatisticsResource(Resource):
         return self._read("topStreams", params, options)
 
     def visitors(self, *, options: RequestOptions | None = None, **params: Unpack[StatisticsVisitorsParams]) -> Series:
-        """Chart who looked at the profile.
+        """Chart the visitors of the profile.
 
         Arguments:
             from_ (required)

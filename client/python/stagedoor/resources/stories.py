@@ -62,7 +62,7 @@ class StoriesResource(Resource):
     def get_stats(
         self, *, options: RequestOptions | None = None, **params: Unpack[StoriesGetStatsParams]
     ) -> StoryStats:
-        """Tell how a story does.
+        """Get the statistics of a story.
 
         Arguments:
             story_id (required)
@@ -70,13 +70,13 @@ class StoriesResource(Resource):
         return self._read("getStats", params, options)
 
     def list_active(self, *, options: RequestOptions | None = None) -> StoryPage:
-        """List the stories that can be seen now."""
+        """List the active stories."""
         return self._read("listActive", {}, options)
 
     def list_archive(
         self, *, options: RequestOptions | None = None, **params: Unpack[StoriesListArchiveParams]
     ) -> StoryPage:
-        """List the stories that have expired.
+        """List the expired stories.
 
         Arguments:
             limit: How many items a page has at most.
@@ -93,7 +93,7 @@ class StoriesResource(Resource):
     def list_viewers(
         self, *, options: RequestOptions | None = None, **params: Unpack[StoriesListViewersParams]
     ) -> StoryViewerPage:
-        """List who saw a story.
+        """List the users who viewed a story.
 
         Arguments:
             story_id (required)
@@ -111,7 +111,7 @@ class StoriesResource(Resource):
     def mark_watched(
         self, *, options: RequestOptions | None = None, **params: Unpack[StoriesMarkWatchedParams]
     ) -> OkResult:
-        """Note that the creator has watched a story.
+        """Mark a story as watched by the creator.
 
         Arguments:
             story_id (required)

@@ -31,7 +31,7 @@ class StreamsResource(Resource):
     _resource = "streams"
 
     def cancel(self, *, options: RequestOptions | None = None, **params: Unpack[StreamsCancelParams]) -> CanceledResult:
-        """Call off a stream that has not begun. It cannot be undone.
+        """Cancel a stream that has not started. It cannot be undone.
 
         Arguments:
             stream_id (required)
@@ -49,7 +49,7 @@ class StreamsResource(Resource):
     def get_stats(
         self, *, options: RequestOptions | None = None, **params: Unpack[StreamsGetStatsParams]
     ) -> StreamStats:
-        """Tell how a stream does.
+        """Get the statistics of a stream.
 
         Arguments:
             stream_id (required)
@@ -57,7 +57,7 @@ class StreamsResource(Resource):
         return self._read("getStats", params, options)
 
     def list(self, *, options: RequestOptions | None = None, **params: Unpack[StreamsListParams]) -> StreamPage:
-        """List the streams that are planned, live or over.
+        """List the scheduled, live and ended streams.
 
         Arguments:
             state
@@ -91,13 +91,13 @@ class StreamsResource(Resource):
         return self._iterate("listComments", params, options, ("cursor", "nextCursor", "items"))
 
     def schedule(self, *, options: RequestOptions | None = None, **params: Unpack[StreamsScheduleParams]) -> Stream:
-        """Announce a stream; it begins by itself at its time.
+        """Schedule a stream. It starts automatically at the given time.
 
         Events: stream.
 
         Arguments:
             title (required)
-            starts_at (required): A time that has passed means now.
+            starts_at (required): A time in the past means now.
             description
             audience
             list_ids
@@ -106,7 +106,7 @@ class StreamsResource(Resource):
         return self._write("schedule", params, options)
 
     def stop(self, *, options: RequestOptions | None = None, **params: Unpack[StreamsStopParams]) -> StoppedResult:
-        """End a stream that is live. It cannot be undone.
+        """End a live stream. It cannot be undone.
 
         Events: streamStopped.
 
@@ -116,7 +116,7 @@ class StreamsResource(Resource):
         return self._write("stop", params, options)
 
     def update(self, *, options: RequestOptions | None = None, **params: Unpack[StreamsUpdateParams]) -> Stream:
-        """Change a stream; its time can be changed until it begins.
+        """Change a stream. Its time can be changed until it starts.
 
         Events: streamUpdated.
 

@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
 
 class TrackingLinksResource(Resource):
-    """Campaign links with click and revenue attribution."""
+    """Campaign links that attribute clicks and revenue."""
 
     _resource = "trackingLinks"
 
     def create(
         self, *, options: RequestOptions | None = None, **params: Unpack[TrackingLinksCreateParams]
     ) -> TrackingLink:
-        """Make a tracking link.
+        """Create a tracking link.
 
         Arguments:
             name (required)
@@ -56,7 +56,7 @@ class TrackingLinksResource(Resource):
     def delete(
         self, *, options: RequestOptions | None = None, **params: Unpack[TrackingLinksDeleteParams]
     ) -> DeletedResult:
-        """Delete a tracking link; the fans it brought stay. It cannot be undone.
+        """Delete a tracking link. The fans it brought are kept. It cannot be undone.
 
         Arguments:
             link_id (required)
@@ -64,7 +64,7 @@ class TrackingLinksResource(Resource):
         return self._write("delete", params, options)
 
     def get(self, *, options: RequestOptions | None = None, **params: Unpack[TrackingLinksGetParams]) -> TrackingLink:
-        """Get one tracking link with what came of it.
+        """Get one tracking link with its results.
 
         Arguments:
             link_id (required)
@@ -74,7 +74,7 @@ class TrackingLinksResource(Resource):
     def get_stats(
         self, *, options: RequestOptions | None = None, **params: Unpack[TrackingLinksGetStatsParams]
     ) -> LinkStats:
-        """Get what came of a tracking link, in all or in some days.
+        """Get the statistics of a tracking link, in total or for a period.
 
         Arguments:
             link_id (required)
@@ -106,7 +106,7 @@ class TrackingLinksResource(Resource):
     def list_spenders(
         self, *, options: RequestOptions | None = None, **params: Unpack[TrackingLinksListSpendersParams]
     ) -> FanSpendPage:
-        """List the fans of a tracking link who paid, the one who paid most first.
+        """List the paying fans of a tracking link, highest amount first.
 
         Arguments:
             link_id (required)
@@ -143,7 +143,7 @@ class TrackingLinksResource(Resource):
     def share(
         self, *, options: RequestOptions | None = None, **params: Unpack[TrackingLinksShareParams]
     ) -> SharedResult:
-        """Let another user see how a tracking link does.
+        """Share the statistics of a tracking link with another user.
 
         Arguments:
             link_id (required)
@@ -154,7 +154,7 @@ class TrackingLinksResource(Resource):
     def unshare(
         self, *, options: RequestOptions | None = None, **params: Unpack[TrackingLinksUnshareParams]
     ) -> SharedResult:
-        """No longer let another user see how a tracking link does. It cannot be undone.
+        """Stop sharing the statistics of a tracking link with another user. It cannot be undone.
 
         Arguments:
             link_id (required)

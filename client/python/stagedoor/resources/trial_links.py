@@ -44,7 +44,7 @@ class TrialLinksResource(Resource):
     _resource = "trialLinks"
 
     def create(self, *, options: RequestOptions | None = None, **params: Unpack[TrialLinksCreateParams]) -> TrialLink:
-        """Make a link that lets people in for some days without paying.
+        """Create a link to a free trial of a given number of days.
 
         Arguments:
             name (required)
@@ -58,7 +58,7 @@ class TrialLinksResource(Resource):
     def delete(
         self, *, options: RequestOptions | None = None, **params: Unpack[TrialLinksDeleteParams]
     ) -> DeletedResult:
-        """Delete a trial link; the fans it brought stay. It cannot be undone.
+        """Delete a trial link. The fans it brought are kept. It cannot be undone.
 
         Arguments:
             link_id (required)
@@ -66,7 +66,7 @@ class TrialLinksResource(Resource):
         return self._write("delete", params, options)
 
     def end(self, *, options: RequestOptions | None = None, **params: Unpack[TrialLinksEndParams]) -> TrialLink:
-        """End a trial link now; those who claimed it keep their trial. It cannot be undone.
+        """End a trial link now. Fans who claimed it keep their trial. It cannot be undone.
 
         Arguments:
             link_id (required)
@@ -74,7 +74,7 @@ class TrialLinksResource(Resource):
         return self._write("end", params, options)
 
     def get(self, *, options: RequestOptions | None = None, **params: Unpack[TrialLinksGetParams]) -> TrialLink:
-        """Get one trial link with what came of it.
+        """Get one trial link with its results.
 
         Arguments:
             link_id (required)
@@ -84,7 +84,7 @@ class TrialLinksResource(Resource):
     def get_stats(
         self, *, options: RequestOptions | None = None, **params: Unpack[TrialLinksGetStatsParams]
     ) -> LinkStats:
-        """Get what came of a trial link, in all or in some days.
+        """Get the statistics of a trial link, in total or for a period.
 
         Arguments:
             link_id (required)
@@ -94,7 +94,7 @@ class TrialLinksResource(Resource):
         return self._read("getStats", params, options)
 
     def list(self, *, options: RequestOptions | None = None, **params: Unpack[TrialLinksListParams]) -> TrialLinkPage:
-        """List the trial links, the newest first.
+        """List the trial links, newest first.
 
         Arguments:
             state
@@ -112,7 +112,7 @@ class TrialLinksResource(Resource):
     def list_spenders(
         self, *, options: RequestOptions | None = None, **params: Unpack[TrialLinksListSpendersParams]
     ) -> FanSpendPage:
-        """List the fans of a trial link who paid, the one who paid most first.
+        """List the paying fans of a trial link, highest amount first.
 
         Arguments:
             link_id (required)
@@ -147,7 +147,7 @@ class TrialLinksResource(Resource):
         return self._iterate("listSubscribers", params, options, ("cursor", "nextCursor", "items"))
 
     def share(self, *, options: RequestOptions | None = None, **params: Unpack[TrialLinksShareParams]) -> SharedResult:
-        """Let another user see how a trial link does.
+        """Share the statistics of a trial link with another user.
 
         Arguments:
             link_id (required)
@@ -158,7 +158,7 @@ class TrialLinksResource(Resource):
     def unshare(
         self, *, options: RequestOptions | None = None, **params: Unpack[TrialLinksUnshareParams]
     ) -> SharedResult:
-        """No longer let another user see how a trial link does. It cannot be undone.
+        """Stop sharing the statistics of a trial link with another user. It cannot be undone.
 
         Arguments:
             link_id (required)

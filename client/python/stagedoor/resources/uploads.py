@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 class UploadsResource(Resource):
-    """Resumable media upload into the platform."""
+    """Resumable media uploads to the platform."""
 
     _resource = "uploads"
 
     def abort(self, *, options: RequestOptions | None = None, **params: Unpack[UploadsAbortParams]) -> AbortedResult:
-        """Give up an upload. It cannot be undone.
+        """Cancel an upload. It cannot be undone.
 
         Arguments:
             upload_id (required)
@@ -39,7 +39,7 @@ class UploadsResource(Resource):
     def check(
         self, *, options: RequestOptions | None = None, **params: Unpack[UploadsCheckParams]
     ) -> UploadsCheckResult:
-        """Ask whether the vault already has a file.
+        """Check whether the vault already has a file.
 
         Arguments:
             sha256 (required): 64 hexadecimal digits
@@ -48,7 +48,7 @@ class UploadsResource(Resource):
         return self._read("check", params, options)
 
     def complete(self, *, options: RequestOptions | None = None, **params: Unpack[UploadsCompleteParams]) -> Upload:
-        """Hand over an upload whose parts have all arrived; an event tells what became of it. Asynchronous: the result
+        """Complete an upload whose parts have all arrived. An event reports the result. Asynchronous: the result
         arrives as an event.
 
         Events: mediaReady.
@@ -60,7 +60,7 @@ class UploadsResource(Resource):
         return self._write("complete", params, options)
 
     def from_url(self, *, options: RequestOptions | None = None, **params: Unpack[UploadsFromUrlParams]) -> Upload:
-        """Take a file from an address; an event tells what became of it. Asynchronous: the result arrives as an event.
+        """Import a file from a URL. An event reports the result. Asynchronous: the result arrives as an event.
 
         Events: mediaReady.
 
@@ -82,7 +82,7 @@ class UploadsResource(Resource):
     def get_part_url(
         self, *, options: RequestOptions | None = None, **params: Unpack[UploadsGetPartUrlParams]
     ) -> UploadsGetPartUrlResult:
-        """Get an address that takes one part by PUT, for an hour.
+        """Get a URL that accepts one part by PUT, for an hour.
 
         Arguments:
             upload_id (required)
@@ -91,7 +91,7 @@ class UploadsResource(Resource):
         return self._read("getPartUrl", params, options)
 
     def init(self, *, options: RequestOptions | None = None, **params: Unpack[UploadsInitParams]) -> Upload:
-        """Begin an upload in parts.
+        """Start an upload in parts.
 
         Arguments:
             file_name (required)

@@ -36,7 +36,7 @@ class UsersResource(Resource):
     _resource = "users"
 
     def block(self, *, options: RequestOptions | None = None, **params: Unpack[UsersBlockParams]) -> BlockedResult:
-        """Shut a user out, who then cannot write, tip or subscribe.
+        """Block a user. A blocked user cannot write, tip or subscribe.
 
         Arguments:
             user_id (required)
@@ -44,7 +44,7 @@ class UsersResource(Resource):
         return self._write("block", params, options)
 
     def follow(self, *, options: RequestOptions | None = None, **params: Unpack[UsersFollowParams]) -> Following:
-        """Follow another creator for a month, which then renews itself.
+        """Follow another creator for a month, with automatic renewal.
 
         Arguments:
             user_id (required)
@@ -62,7 +62,7 @@ class UsersResource(Resource):
     def get_by_username(
         self, *, options: RequestOptions | None = None, **params: Unpack[UsersGetByUsernameParams]
     ) -> User:
-        """Get the user who has a username.
+        """Get a user by username.
 
         Arguments:
             username (required)
@@ -70,7 +70,7 @@ class UsersResource(Resource):
         return self._read("getByUsername", params, options)
 
     def list(self, *, options: RequestOptions | None = None, **params: Unpack[UsersListParams]) -> UserPage:
-        """Get several users at once; ids that do not exist are left out.
+        """Get several users. Ids that do not exist are omitted.
 
         Arguments:
             user_ids (required)
@@ -80,7 +80,7 @@ class UsersResource(Resource):
     def list_blocked(
         self, *, options: RequestOptions | None = None, **params: Unpack[UsersListBlockedParams]
     ) -> UserPage:
-        """List the users who are shut out.
+        """List the blocked users.
 
         Arguments:
             limit: How many items a page has at most.
@@ -97,7 +97,7 @@ class UsersResource(Resource):
     def list_restricted(
         self, *, options: RequestOptions | None = None, **params: Unpack[UsersListRestrictedParams]
     ) -> UserPage:
-        """List the users who can look, but neither write nor tip.
+        """List the restricted users.
 
         Arguments:
             limit: How many items a page has at most.
@@ -124,7 +124,7 @@ class UsersResource(Resource):
     def restrict(
         self, *, options: RequestOptions | None = None, **params: Unpack[UsersRestrictParams]
     ) -> RestrictedResult:
-        """Let a user look, but neither write nor tip.
+        """Restrict a user. A restricted user can neither write nor tip.
 
         Arguments:
             user_id (required)
@@ -132,7 +132,7 @@ class UsersResource(Resource):
         return self._write("restrict", params, options)
 
     def search(self, *, options: RequestOptions | None = None, **params: Unpack[UsersSearchParams]) -> UserPage:
-        """Find users by a part of their name.
+        """Search for users by part of their name.
 
         Arguments:
             query (required)
@@ -148,7 +148,7 @@ class UsersResource(Resource):
         return self._iterate("search", params, options, ("cursor", "nextCursor", "items"))
 
     def unblock(self, *, options: RequestOptions | None = None, **params: Unpack[UsersUnblockParams]) -> BlockedResult:
-        """Let a user in again.
+        """Unblock a user.
 
         Arguments:
             user_id (required)
@@ -158,7 +158,7 @@ class UsersResource(Resource):
     def unfollow(
         self, *, options: RequestOptions | None = None, **params: Unpack[UsersUnfollowParams]
     ) -> FollowingResult:
-        """Stop following a creator, at once. It cannot be undone.
+        """Stop following a creator immediately. It cannot be undone.
 
         Arguments:
             user_id (required)
@@ -168,7 +168,7 @@ class UsersResource(Resource):
     def unrestrict(
         self, *, options: RequestOptions | None = None, **params: Unpack[UsersUnrestrictParams]
     ) -> RestrictedResult:
-        """Let a user write and tip again.
+        """Lift the restriction of a user.
 
         Arguments:
             user_id (required)

@@ -30,7 +30,7 @@ class VaultResource(Resource):
     def delete(
         self, *, options: RequestOptions | None = None, **params: Unpack[VaultDeleteParams]
     ) -> VaultDeleteResult:
-        """Delete media; posts and messages that show them go on without. It cannot be undone.
+        """Delete media. Posts and messages that show them are kept without them. It cannot be undone.
 
         Arguments:
             media_ids (required)
@@ -38,7 +38,7 @@ class VaultResource(Resource):
         return self._write("delete", params, options)
 
     def get(self, *, options: RequestOptions | None = None, **params: Unpack[VaultGetParams]) -> Media:
-        """Get one medium.
+        """Get one media item.
 
         Arguments:
             media_id (required)
@@ -48,7 +48,7 @@ class VaultResource(Resource):
     def get_download_url(
         self, *, options: RequestOptions | None = None, **params: Unpack[VaultGetDownloadUrlParams]
     ) -> VaultGetDownloadUrlResult:
-        """Get an address from which a medium can be downloaded for an hour.
+        """Get a URL to download a media item, valid for an hour.
 
         Arguments:
             media_id (required)
@@ -57,7 +57,7 @@ class VaultResource(Resource):
         return self._read("getDownloadUrl", params, options)
 
     def list(self, *, options: RequestOptions | None = None, **params: Unpack[VaultListParams]) -> MediaPage:
-        """List the media of the vault.
+        """List the media in the vault.
 
         Arguments:
             type
@@ -76,7 +76,7 @@ class VaultResource(Resource):
     def list_usage(
         self, *, options: RequestOptions | None = None, **params: Unpack[VaultListUsageParams]
     ) -> MediaUsePage:
-        """List where a medium is shown.
+        """List the posts and messages that show a media item.
 
         Arguments:
             media_id (required)

@@ -41,7 +41,7 @@ class VaultFoldersResource(Resource):
     def add_media(
         self, *, options: RequestOptions | None = None, **params: Unpack[VaultFoldersAddMediaParams]
     ) -> VaultFoldersAddMediaResult:
-        """Put media into a folder.
+        """Add media to a folder.
 
         Arguments:
             folder_id (required)
@@ -52,7 +52,7 @@ class VaultFoldersResource(Resource):
     def create(
         self, *, options: RequestOptions | None = None, **params: Unpack[VaultFoldersCreateParams]
     ) -> VaultFolder:
-        """Make a folder.
+        """Create a folder.
 
         Arguments:
             name (required)
@@ -62,7 +62,7 @@ class VaultFoldersResource(Resource):
     def delete(
         self, *, options: RequestOptions | None = None, **params: Unpack[VaultFoldersDeleteParams]
     ) -> DeletedResult:
-        """Delete a folder; the media stay. It cannot be undone.
+        """Delete a folder. Its media are kept. It cannot be undone.
 
         Arguments:
             folder_id (required)
@@ -117,7 +117,7 @@ class VaultFoldersResource(Resource):
     def remove_media(
         self, *, options: RequestOptions | None = None, **params: Unpack[VaultFoldersRemoveMediaParams]
     ) -> VaultFoldersRemoveMediaResult:
-        """Take media out of a folder; they stay in the vault. It cannot be undone.
+        """Remove media from a folder. They stay in the vault. It cannot be undone.
 
         Arguments:
             folder_id (required)
@@ -128,7 +128,7 @@ class VaultFoldersResource(Resource):
     def rename(
         self, *, options: RequestOptions | None = None, **params: Unpack[VaultFoldersRenameParams]
     ) -> VaultFolder:
-        """Give a folder another name.
+        """Rename a folder.
 
         Arguments:
             folder_id (required)

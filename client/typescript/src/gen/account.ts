@@ -36,27 +36,27 @@ import { VaultFoldersResource } from "./resources/vaultFolders.js";
 export class AccountResources {
   /** Multi-month subscription bundles. */
   readonly bundles: BundlesResource;
-  /** One conversation per counterpart; chatId = counterpart userId. */
+  /** Conversations, one per user; the chatId is the user's id. */
   readonly chats: ChatsResource;
   /** Comments on a post. */
   readonly comments: CommentsResource;
-  /** Saved-for-later posts and messages, with automation. */
+  /** Drafts of posts and messages, with automatic publishing. */
   readonly drafts: DraftsResource;
-  /** Money earned. */
+  /** Earnings, transactions and statements. */
   readonly earnings: EarningsResource;
   /** People who subscribe (or subscribed) to the creator. */
   readonly fans: FansResource;
   /** Accounts the creator follows or subscribes to. */
   readonly following: FollowingResource;
-  /** GIF picker used by messages and comments. */
+  /** GIFs for messages and comments. */
   readonly gifs: GifsResource;
   /** Saved story collections. */
   readonly highlights: HighlightsResource;
   /** Post labels (profile categories). */
   readonly labels: LabelsResource;
-  /** Named sets of users, system and custom. */
+  /** Lists of users, the platform's own and custom ones. */
   readonly lists: ListsResource;
-  /** One message to many fans, now or scheduled. */
+  /** Mass messages to many fans, sent now or scheduled. */
   readonly massMessages: MassMessagesResource;
   /** The connected creator's own profile. */
   readonly me: MeResource;
@@ -64,29 +64,29 @@ export class AccountResources {
   readonly messages: MessagesResource;
   /** The platform's own notification inbox. */
   readonly notifications: NotificationsResource;
-  /** Withdrawals and how they are paid. */
+  /** Payouts and payout methods. */
   readonly payouts: PayoutsResource;
   /** Feed posts. */
   readonly posts: PostsResource;
-  /** Time-boxed discounts for new or expired fans. */
+  /** Limited-time discounts and trials for new or former fans. */
   readonly promotions: PromotionsResource;
   /** Everything scheduled: posts, messages, streams. */
   readonly queue: QueueResource;
-  /** Consent paperwork of people who appear in media. */
+  /** Release forms of the people who appear in media. */
   readonly releaseForms: ReleaseFormsResource;
   /** Profile, price, privacy, and messaging settings. */
   readonly settings: SettingsResource;
-  /** Aggregated reach, subscriber and content numbers. */
+  /** Statistics of reach, subscribers and content. */
   readonly statistics: StatisticsResource;
   /** 24-hour stories. */
   readonly stories: StoriesResource;
   /** Live streams. */
   readonly streams: StreamsResource;
-  /** Campaign links with click and revenue attribution. */
+  /** Campaign links that attribute clicks and revenue. */
   readonly trackingLinks: TrackingLinksResource;
   /** Free-trial links. */
   readonly trialLinks: TrialLinksResource;
-  /** Resumable media upload into the platform. */
+  /** Resumable media uploads to the platform. */
   readonly uploads: UploadsResource;
   /** Any user of the platform, as seen by the creator. */
   readonly users: UsersResource;

@@ -804,45 +804,45 @@ export interface WebhookRecoveredData {
 
 /** The data of each kind of event. */
 export interface EventData {
-  /** A list of people was changed. */
+  /** A list of users was changed. */
   listUpdated: ListUpdatedData;
   /** The creator's profile was changed. */
   profileUpdated: ProfileUpdatedData;
-  /** Somebody subscribed for the first time. */
+  /** A user subscribed for the first time. */
   subscribed: SubscribedData;
-  /** A fan whose subscription had ended came back. */
+  /** A former fan subscribed again. */
   resubscribed: ResubscribedData;
   /** A subscription was renewed. */
   subscriptionRenewed: SubscriptionRenewedData;
   /** A subscription ended. */
   subscriptionExpired: SubscriptionExpiredData;
-  /** A fan switched renewal on or off. */
+  /** A fan turned renewal on or off. */
   autoRenewChanged: AutoRenewChangedData;
-  /** A fan came online or left. Not stored: only clients that are listening receive it. */
+  /** A fan came online or went offline. Not stored: only clients that are listening receive it. */
   online: OnlineData;
   /** A fan wrote a message. */
   message: MessageData;
-  /** The creator sent a message, from wherever it was. */
+  /** The creator sent a message, from any app or by the API. */
   messageSent: MessageSentData;
-  /** A fan read a message of the creator's. */
+  /** A fan read a message of the creator. */
   messageRead: MessageReadData;
-  /** A message was taken back. */
+  /** A message was unsent. */
   messageDeleted: MessageDeletedData;
   /** A fan liked a message. */
   messageLiked: MessageLikedData;
-  /** A fan took a like of a message back. */
+  /** A fan removed a like from a message. */
   messageUnliked: MessageUnlikedData;
   /** A fan paid for a message. */
   messagePurchased: MessagePurchasedData;
-  /** The creator read a chat, or all of them. */
+  /** The creator read one or all chats. */
   chatRead: ChatReadData;
   /** A fan is typing. Not stored: only clients that are listening receive it. */
   typing: TypingData;
-  /** A message to many was sent. */
+  /** A mass message was sent. */
   massMessageSent: MassMessageSentData;
-  /** Numbers of what is unread have changed. Not stored: only clients that are listening receive it. */
+  /** The unread counts changed. Not stored: only clients that are listening receive it. */
   counts: Counts;
-  /** A fan gave a tip. */
+  /** A fan sent a tip. */
   tips: TipsData;
   /** A post was published. */
   postPublished: PostPublishedData;
@@ -850,63 +850,63 @@ export interface EventData {
   postUpdated: PostUpdatedData;
   /** A post was deleted. */
   postDeleted: PostDeletedData;
-  /** A post reached its end and is gone. */
+  /** A post expired. */
   postExpired: PostExpiredData;
-  /** Somebody liked a post. */
+  /** A user liked a post. */
   postLiked: PostLikedData;
-  /** Somebody commented on a post. */
+  /** A user commented on a post. */
   postCommented: PostCommentedData;
   /** A fan paid for a post. */
   postPurchased: PostPurchasedData;
-  /** A post's fundraising went on. */
+  /** The fundraising progress of a post changed. */
   postFundraisingUpdated: PostFundraisingUpdatedData;
-  /** Somebody mentioned the creator. */
+  /** A user mentioned the creator. */
   mention: MentionData;
   /** A story was published. */
   storyPublished: StoryPublishedData;
-  /** A story reached its end. */
+  /** A story expired. */
   storyExpired: StoryExpiredData;
-  /** A story was seen more often. Not stored: only clients that are listening receive it. */
+  /** The view count of a story changed. Not stored: only clients that are listening receive it. */
   storyViewed: StoryViewedData;
   /** A live stream was announced or scheduled. */
   stream: StreamData;
-  /** A live stream began. */
+  /** A live stream started. */
   streamStarted: StreamStartedData;
   /** A live stream ended. */
   streamStopped: StreamStoppedData;
   /** A live stream's title or goal was changed. */
   streamUpdated: StreamUpdatedData;
-  /** Somebody commented on a live stream. */
+  /** A user commented on a live stream. */
   streamComment: StreamCommentData;
   /** Viewers joined or left a live stream. Not stored: only clients that are listening receive it. */
   streamViewers: StreamViewersData;
-  /** A live stream was liked more often. Not stored: only clients that are listening receive it. */
+  /** The like count of a live stream changed. Not stored: only clients that are listening receive it. */
   streamLiked: StreamLikedData;
-  /** Something scheduled was published. */
+  /** A scheduled item was published. */
   queuePublished: QueuePublishedData;
-  /** Something scheduled could not be published. */
+  /** A scheduled item could not be published. */
   queueFailed: QueueFailedData;
-  /** An uploaded file can be used. */
+  /** An uploaded file is ready for use. */
   mediaReady: MediaReadyData;
   /** An uploaded file could not be processed. */
   mediaFailed: MediaFailedData;
-  /** Money was earned, paid back or corrected. */
+  /** A transaction was booked: earnings, a refund or a correction. */
   transaction: TransactionData;
-  /** A fan's bank took a payment back. */
+  /** A fan's bank charged back a payment. */
   chargeback: ChargebackData;
-  /** A payout was asked for. */
+  /** A payout was requested. */
   payoutRequested: PayoutRequestedData;
   /** A payout was paid. */
   payoutPaid: PayoutPaidData;
-  /** A payout could not be paid. */
+  /** A payout failed. */
   payoutFailed: PayoutFailedData;
-  /** Somebody claimed a free trial. */
+  /** A user claimed a free trial. */
   trialClaimed: TrialClaimedData;
-  /** A tracking or trial link was followed. Not stored: only clients that are listening receive it. */
+  /** A tracking or trial link was opened. Not stored: only clients that are listening receive it. */
   linkClicked: LinkClickedData;
-  /** The platform shows the creator something that has no event of its own. */
+  /** The platform sent a notification that has no event kind of its own. */
   notification: NotificationData;
-  /** Settings of the account were changed. */
+  /** The account's settings were changed. */
   settingsChanged: SettingsChangedData;
   /** The platform shows the creator a short notice. Not stored: only clients that are listening receive it. */
   toast: ToastData;

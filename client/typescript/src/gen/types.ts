@@ -457,7 +457,7 @@ export interface ConnectSessionPage {
 /** The visitors and fans from one country. */
 export interface CountryStats {
   country: string;
-  /** at the end of the days */
+  /** at the end of the period */
   activeSubscribers: number;
   newSubscribers: number;
   grossCents: number;
@@ -1990,7 +1990,7 @@ export interface Statement {
   payoutsCents: number;
   /** opening + gross - fees - payouts */
   closingCents: number;
-  /** taken back in these days; already left out of the sums above */
+  /** charged back in the period; already subtracted from the sums above */
   chargebacksCents: number;
 }
 
@@ -2021,7 +2021,7 @@ export interface StatsOverview {
   newSubscribers: number;
   renewedSubscribers: number;
   lostSubscribers: number;
-  /** at the end of the days */
+  /** at the end of the period */
   activeSubscribers: number;
   visitors: number;
   posts: number;

@@ -35,7 +35,7 @@ export class BundlesResource {
   }
 
   /**
-   * Offer several months for less.
+   * Create a bundle: several months at a discount.
    *
    * @example await client.account(id).bundles.create({ months: 12, percent: 30 })
    */
@@ -47,7 +47,7 @@ export class BundlesResource {
   }
 
   /**
-   * Delete a bundle; those who bought it keep their months.
+   * Delete a bundle. Fans who bought it keep their months.
    *
    * It cannot be undone.
    *

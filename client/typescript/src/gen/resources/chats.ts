@@ -37,7 +37,7 @@ export interface ChatsHideParams {
 export interface ChatsListMediaParams {
   chatId: string;
   type?: "photo" | "video" | "audio" | "gif";
-  /** Only what the fan can see or cannot see */
+  /** Only media that the fan can or cannot see */
   opened?: boolean;
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -49,11 +49,11 @@ export interface ChatsListMediaParams {
 export interface ChatsListParams {
   /** Default: "all". */
   filter?: "all" | "unread" | "pinned" | "priority" | "online";
-  /** Only with users on this list */
+  /** Only chats with users on this list */
   listId?: string;
   /** Default: "recent". */
   order?: "recent" | "old";
-  /** A part of the user's name */
+  /** Part of the user's name */
   query?: string;
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -96,7 +96,7 @@ export interface ChatsUnpinParams {
   chatId: string;
 }
 
-/** One conversation per counterpart; chatId = counterpart userId. */
+/** Conversations, one per user; the chatId is the user's id. */
 export class ChatsResource {
   readonly #account: AccountCalls;
 
@@ -127,13 +127,13 @@ export class ChatsResource {
     return this.#account.call<Chat, Options>("chats", "get", "read", params, options);
   }
 
-  /** Get how many chats, notifications and tips are unread. */
+  /** Count the unread chats, notifications and tips. */
   getUnreadCounts<Options extends MethodOptions>(options?: Options): Promise<Answer<Counts, Options>> {
     return this.#account.call<Counts, Options>("chats", "getUnreadCounts", "read", undefined, options);
   }
 
   /**
-   * Take a chat off the list until a new message comes.
+   * Hide a chat until its next message.
    *
    * @example await client.account(id).chats.hide({ chatId: "3438267820000000299" })
    */
@@ -145,7 +145,7 @@ export class ChatsResource {
   }
 
   /**
-   * List the chats; hidden ones are left out until a new message comes.
+   * List the chats. A hidden chat reappears with its next message.
    *
    * @example await client.account(id).chats.list({ filter: "unread" })
    */
@@ -153,7 +153,7 @@ export class ChatsResource {
     return this.#account.call<ChatPage, Options>("chats", "list", "read", params, options);
   }
 
-  /** List the chats; hidden ones are left out until a new message comes. Iterates over all pages. */
+  /** List the chats. A hidden chat reappears with its next message. Iterates over all pages. */
   listAll(params?: ChatsListParams, options?: CallOptions): AsyncGenerator<Chat, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -163,7 +163,7 @@ export class ChatsResource {
   }
 
   /**
-   * List the media that were sent in a chat, the latest first.
+   * List the media sent in a chat, newest first.
    *
    * @example await client.account(id).chats.listMedia({ chatId: "3438267820000000001" })
    */
@@ -174,7 +174,7 @@ export class ChatsResource {
     return this.#account.call<MediaPage, Options>("chats", "listMedia", "read", params, options);
   }
 
-  /** List the media that were sent in a chat, the latest first. Iterates over all pages. */
+  /** List the media sent in a chat, newest first. Iterates over all pages. */
   listMediaAll(params: ChatsListMediaParams, options?: CallOptions): AsyncGenerator<Media, void, undefined> {
     return paginate(
       (cursor) => this.listMedia({ ...params, cursor: cursor ?? params.cursor }, options),
@@ -219,7 +219,7 @@ export class ChatsResource {
   }
 
   /**
-   * Silence a chat.
+   * Mute a chat.
    *
    * @example await client.account(id).chats.mute({ chatId: "3438267820000000001" })
    */
@@ -231,7 +231,7 @@ export class ChatsResource {
   }
 
   /**
-   * Keep a chat at hand.
+   * Pin a chat.
    *
    * @example await client.account(id).chats.pin({ chatId: "3438267820000000001" })
    */
@@ -243,7 +243,7 @@ export class ChatsResource {
   }
 
   /**
-   * Show the fan that the creator is writing.
+   * Show the fan that the creator is typing.
    *
    * @example await client.account(id).chats.startTyping({ chatId: "3438267820000000001" })
    */
@@ -255,7 +255,7 @@ export class ChatsResource {
   }
 
   /**
-   * Let a chat be heard again.
+   * Unmute a chat.
    *
    * @example await client.account(id).chats.unmute({ chatId: "3438267820000000001" })
    */
@@ -267,7 +267,7 @@ export class ChatsResource {
   }
 
   /**
-   * Let a pinned chat go.
+   * Unpin a chat.
    *
    * @example await client.account(id).chats.unpin({ chatId: "3438267820000000001" })
    */

@@ -70,7 +70,7 @@ export class CommentsResource {
   }
 
   /**
-   * Comment on a post, or answer a comment.
+   * Comment on a post, or reply to a comment.
    *
    * Causes `postCommented`.
    */
@@ -123,7 +123,7 @@ export class CommentsResource {
   }
 
   /**
-   * Keep a comment above the others; only one can be.
+   * Pin a comment. A post has at most one pinned comment.
    *
    * @example await client.account(id).comments.pin({ postId: "3438267820500000120", commentId: "3438267820600012002" })
    */
@@ -134,7 +134,7 @@ export class CommentsResource {
     return this.#account.call<PinnedResult, Options>("comments", "pin", "repeatable", params, options);
   }
 
-  /** Take back a like. */
+  /** Remove a like. */
   unlike<Options extends MethodOptions>(
     params: CommentsUnlikeParams,
     options?: Options,
@@ -142,7 +142,7 @@ export class CommentsResource {
     return this.#account.call<LikedResult, Options>("comments", "unlike", "repeatable", params, options);
   }
 
-  /** Let a comment go from above the others. */
+  /** Unpin a comment. */
   unpin<Options extends MethodOptions>(
     params: CommentsUnpinParams,
     options?: Options,
@@ -150,7 +150,7 @@ export class CommentsResource {
     return this.#account.call<PinnedResult, Options>("comments", "unpin", "repeatable", params, options);
   }
 
-  /** Change one of the creator's own comments. */
+  /** Edit one of the creator's own comments. */
   update<Options extends MethodOptions>(
     params: CommentsUpdateParams,
     options?: Options,

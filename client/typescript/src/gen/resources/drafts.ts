@@ -46,7 +46,7 @@ export interface DraftsSetAutomationParams {
   timeZone?: string;
 }
 
-/** Saved-for-later posts and messages, with automation. */
+/** Drafts of posts and messages, with automatic publishing. */
 export class DraftsResource {
   readonly #account: AccountCalls;
 
@@ -78,7 +78,7 @@ export class DraftsResource {
   }
 
   /**
-   * Tell whether drafts of a kind are published by themselves.
+   * Get the settings for publishing drafts of a kind automatically.
    *
    * @example await client.account(id).drafts.getAutomation({ kind: "post" })
    */
@@ -111,7 +111,7 @@ export class DraftsResource {
   }
 
   /**
-   * Publish a draft now or later; a message goes to all fans.
+   * Publish a draft now or later. A message goes to all fans.
    *
    * Asynchronous: the result arrives as an event. Causes `postPublished`.
    *
@@ -124,7 +124,7 @@ export class DraftsResource {
     return this.#account.call<Draft, Options>("drafts", "publish", "write", params, options);
   }
 
-  /** Have the oldest draft of a kind published by itself, again and again. */
+  /** Publish the oldest draft of a kind automatically, at a fixed interval. */
   setAutomation<Options extends MethodOptions>(
     params: DraftsSetAutomationParams,
     options?: Options,

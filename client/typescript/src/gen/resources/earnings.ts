@@ -74,7 +74,7 @@ export interface EarningsListTransactionsParams {
   cursor?: string;
 }
 
-/** Money earned. */
+/** Earnings, transactions and statements. */
 export class EarningsResource {
   readonly #account: AccountCalls;
 
@@ -83,7 +83,7 @@ export class EarningsResource {
   }
 
   /**
-   * Chart what reached the creator after fees; bundles count as subscriptions.
+   * Chart the earnings after fees. Bundles count as subscriptions.
    *
    * @example await client.account(id).earnings.chart({ from: "2026-01-01", to: "2026-12-31", by: "month" })
    */
@@ -94,12 +94,12 @@ export class EarningsResource {
     return this.#account.call<Series, Options>("earnings", "chart", "read", params, options);
   }
 
-  /** Get the money that can be paid out, and the money that is still held. */
+  /** Get the available and the pending balance. */
   getBalance<Options extends MethodOptions>(options?: Options): Promise<Answer<Balance, Options>> {
     return this.#account.call<Balance, Options>("earnings", "getBalance", "read", undefined, options);
   }
 
-  /** Get the share of payments that were taken back. */
+  /** Get the share of payments that were charged back. */
   getChargebackRatio<Options extends MethodOptions>(
     params?: EarningsGetChargebackRatioParams,
     options?: Options,
@@ -108,7 +108,7 @@ export class EarningsResource {
   }
 
   /**
-   * Get a statement that adds up, from the opening to the closing balance.
+   * Get a statement from the opening to the closing balance.
    *
    * @example await client.account(id).earnings.getStatement({ from: "2026-01-01", to: "2026-12-31" })
    */
@@ -131,7 +131,7 @@ export class EarningsResource {
     return this.#account.call<Transaction, Options>("earnings", "getTransaction", "read", params, options);
   }
 
-  /** List the payments that were taken back, the latest first. */
+  /** List the chargebacks, newest first. */
   listChargebacks<Options extends MethodOptions>(
     params?: EarningsListChargebacksParams,
     options?: Options,
@@ -139,7 +139,7 @@ export class EarningsResource {
     return this.#account.call<ChargebackPage, Options>("earnings", "listChargebacks", "read", params, options);
   }
 
-  /** List the payments that were taken back, the latest first. Iterates over all pages. */
+  /** List the chargebacks, newest first. Iterates over all pages. */
   listChargebacksAll(
     params?: EarningsListChargebacksParams,
     options?: CallOptions,
@@ -151,7 +151,7 @@ export class EarningsResource {
     );
   }
 
-  /** List what the platform paid for bringing other creators. */
+  /** List the platform's referral payments for creators that this one brought. */
   listReferrals<Options extends MethodOptions>(
     params?: EarningsListReferralsParams,
     options?: Options,
@@ -159,7 +159,7 @@ export class EarningsResource {
     return this.#account.call<ReferralPage, Options>("earnings", "listReferrals", "read", params, options);
   }
 
-  /** List what the platform paid for bringing other creators. Iterates over all pages. */
+  /** List the platform's referral payments for creators that this one brought. Iterates over all pages. */
   listReferralsAll(
     params?: EarningsListReferralsParams,
     options?: CallOptions,
@@ -172,7 +172,7 @@ export class EarningsResource {
   }
 
   /**
-   * List the transactions, the latest first.
+   * List the transactions, newest first.
    *
    * @example await client.account(id).earnings.listTransactions({ type: "tip", userId: "3438267820000000027" })
    */
@@ -183,7 +183,7 @@ export class EarningsResource {
     return this.#account.call<TransactionPage, Options>("earnings", "listTransactions", "read", params, options);
   }
 
-  /** List the transactions, the latest first. Iterates over all pages. */
+  /** List the transactions, newest first. Iterates over all pages. */
   listTransactionsAll(
     params?: EarningsListTransactionsParams,
     options?: CallOptions,

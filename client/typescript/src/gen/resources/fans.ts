@@ -125,7 +125,7 @@ export class FansResource {
   }
 
   /**
-   * Add days that cost nothing to a fan's subscription; one that is over starts again.
+   * Add free days to a fan's subscription. An expired subscription starts again.
    *
    * @example await client.account(id).fans.addFreeDays({ userId: "3438267820000000001", days: 7 })
    */
@@ -137,7 +137,7 @@ export class FansResource {
   }
 
   /**
-   * Remove what was written down about a user.
+   * Delete the note about a user.
    *
    * It cannot be undone.
    *
@@ -160,7 +160,7 @@ export class FansResource {
   }
 
   /**
-   * Get what was written down about a user.
+   * Get the note about a user.
    *
    * @example await client.account(id).fans.getNote({ userId: "3438267820000000012" })
    */
@@ -172,7 +172,7 @@ export class FansResource {
   }
 
   /**
-   * Get what a user paid, by what for.
+   * Get what a user paid, by kind of payment.
    *
    * @example await client.account(id).fans.getSpend({ userId: "3438267820000000001" })
    */
@@ -184,7 +184,7 @@ export class FansResource {
   }
 
   /**
-   * List the periods of a fan's subscription, the latest first.
+   * List the periods of a fan's subscription, newest first.
    *
    * @example await client.account(id).fans.getSubscriptionHistory({ userId: "3438267820000000001" })
    */
@@ -195,7 +195,7 @@ export class FansResource {
     return this.#account.call<SubscriptionPeriodPage, Options>("fans", "getSubscriptionHistory", "read", params, options);
   }
 
-  /** List the periods of a fan's subscription, the latest first. Iterates over all pages. */
+  /** List the periods of a fan's subscription, newest first. Iterates over all pages. */
   getSubscriptionHistoryAll(
     params: FansGetSubscriptionHistoryParams,
     options?: CallOptions,
@@ -208,7 +208,7 @@ export class FansResource {
   }
 
   /**
-   * List the fans; attention are those whose subscription ends within a week and does not renew.
+   * List the fans. attention selects fans whose subscription ends within a week and does not renew.
    *
    * @example await client.account(id).fans.list({ status: "active", order: "spend" })
    */
@@ -217,7 +217,7 @@ export class FansResource {
   }
 
   /**
-   * List the fans; attention are those whose subscription ends within a week and does not renew. Iterates over all
+   * List the fans. attention selects fans whose subscription ends within a week and does not renew. Iterates over all
    * pages.
    */
   listAll(params?: FansListParams, options?: CallOptions): AsyncGenerator<Fan, void, undefined> {
@@ -250,7 +250,7 @@ export class FansResource {
   }
 
   /**
-   * List those who paid most, in all or for one thing.
+   * List the fans who paid most, in total or for one kind of payment.
    *
    * @example await client.account(id).fans.listTop({ by: "tips" })
    */
@@ -261,7 +261,7 @@ export class FansResource {
     return this.#account.call<FanSpendPage, Options>("fans", "listTop", "read", params, options);
   }
 
-  /** List those who paid most, in all or for one thing. Iterates over all pages. */
+  /** List the fans who paid most, in total or for one kind of payment. Iterates over all pages. */
   listTopAll(params?: FansListTopParams, options?: CallOptions): AsyncGenerator<FanSpend, void, undefined> {
     return paginate(
       (cursor) => this.listTop({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -271,7 +271,7 @@ export class FansResource {
   }
 
   /**
-   * Take a user's own discount away.
+   * Remove a user's discount.
    *
    * @example await client.account(id).fans.removeDiscount({ userId: "3438267820000000034" })
    */
@@ -283,7 +283,7 @@ export class FansResource {
   }
 
   /**
-   * Give a user a name that only the creator sees; an empty one removes it.
+   * Give a user a name that only the creator sees. An empty name removes it.
    *
    * @example await client.account(id).fans.setCustomName({ userId: "3438267820000000001", name: "Iris from the tour" })
    */
@@ -294,7 +294,7 @@ export class FansResource {
     return this.#account.call<FansSetCustomNameResult, Options>("fans", "setCustomName", "repeatable", params, options);
   }
 
-  /** Give one user a lower price, for a time or for good. */
+  /** Give a user a discount, temporarily or permanently. */
   setDiscount<Options extends MethodOptions>(
     params: FansSetDiscountParams,
     options?: Options,
@@ -303,7 +303,7 @@ export class FansResource {
   }
 
   /**
-   * Write down something about a user that only the creator sees.
+   * Set a note about a user that only the creator sees.
    *
    * @example await client.account(id).fans.setNote({ userId: "3438267820000000001", note: "Likes the acoustic sets." })
    */

@@ -55,13 +55,13 @@ export class FollowingResource {
     return this.#account.call<Following, Options>("following", "get", "read", params, options);
   }
 
-  /** Get what waits for the creator from those followed. */
+  /** Count what is new from the accounts that the creator follows. */
   getCounts<Options extends MethodOptions>(options?: Options): Promise<Answer<Counts, Options>> {
     return this.#account.call<Counts, Options>("following", "getCounts", "read", undefined, options);
   }
 
   /**
-   * List the periods of the creator's subscription to a user, the latest first.
+   * List the periods of the creator's subscription to a user, newest first.
    *
    * @example await client.account(id).following.getHistory({ userId: "3438267820000002003" })
    */
@@ -72,7 +72,7 @@ export class FollowingResource {
     return this.#account.call<SubscriptionPeriodPage, Options>("following", "getHistory", "read", params, options);
   }
 
-  /** List the periods of the creator's subscription to a user, the latest first. Iterates over all pages. */
+  /** List the periods of the creator's subscription to a user, newest first. Iterates over all pages. */
   getHistoryAll(
     params: FollowingGetHistoryParams,
     options?: CallOptions,
@@ -85,7 +85,7 @@ export class FollowingResource {
   }
 
   /**
-   * List those whom the creator follows.
+   * List the accounts that the creator follows.
    *
    * @example await client.account(id).following.list({ status: "all" })
    */
@@ -96,7 +96,7 @@ export class FollowingResource {
     return this.#account.call<FollowingPage, Options>("following", "list", "read", params, options);
   }
 
-  /** List those whom the creator follows. Iterates over all pages. */
+  /** List the accounts that the creator follows. Iterates over all pages. */
   listAll(params?: FollowingListParams, options?: CallOptions): AsyncGenerator<Following, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -106,7 +106,7 @@ export class FollowingResource {
   }
 
   /**
-   * Switch the renewal of the creator's subscription to a user on or off.
+   * Turn the renewal of the creator's subscription to a user on or off.
    *
    * @example await client.account(id).following.setAutoRenew({ userId: "3438267820000002003", enabled: false })
    */

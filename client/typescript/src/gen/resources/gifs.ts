@@ -22,7 +22,7 @@ export interface GifsTrendingParams {
   cursor?: string;
 }
 
-/** GIF picker used by messages and comments. */
+/** GIFs for messages and comments. */
 export class GifsResource {
   readonly #account: AccountCalls;
 
@@ -31,7 +31,7 @@ export class GifsResource {
   }
 
   /**
-   * Search the GIFs.
+   * Search for GIFs.
    *
    * @example await client.account(id).gifs.search({ query: "cat" })
    */
@@ -42,7 +42,7 @@ export class GifsResource {
     return this.#account.call<GifPage, Options>("gifs", "search", "read", params, options);
   }
 
-  /** Search the GIFs. Iterates over all pages. */
+  /** Search for GIFs. Iterates over all pages. */
   searchAll(params: GifsSearchParams, options?: CallOptions): AsyncGenerator<Gif, void, undefined> {
     return paginate(
       (cursor) => this.search({ ...params, cursor: cursor ?? params.cursor }, options),
@@ -51,7 +51,7 @@ export class GifsResource {
     );
   }
 
-  /** List the GIFs that are used most. */
+  /** List the most popular GIFs. */
   trending<Options extends MethodOptions>(
     params?: GifsTrendingParams,
     options?: Options,
@@ -59,7 +59,7 @@ export class GifsResource {
     return this.#account.call<GifPage, Options>("gifs", "trending", "read", params, options);
   }
 
-  /** List the GIFs that are used most. Iterates over all pages. */
+  /** List the most popular GIFs. Iterates over all pages. */
   trendingAll(params?: GifsTrendingParams, options?: CallOptions): AsyncGenerator<Gif, void, undefined> {
     return paginate(
       (cursor) => this.trending({ ...params, cursor: cursor ?? params?.cursor }, options),

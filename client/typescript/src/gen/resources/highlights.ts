@@ -66,7 +66,7 @@ export class HighlightsResource {
     return this.#account.call<Highlight, Options>("highlights", "addStory", "repeatable", params, options);
   }
 
-  /** Make a highlight of stories. */
+  /** Create a highlight from stories. */
   create<Options extends MethodOptions>(
     params: HighlightsCreateParams,
     options?: Options,
@@ -75,7 +75,7 @@ export class HighlightsResource {
   }
 
   /**
-   * Delete a highlight; the stories stay.
+   * Delete a highlight. Its stories are kept.
    *
    * It cannot be undone.
    *
@@ -117,7 +117,7 @@ export class HighlightsResource {
     );
   }
 
-  /** Take a story out of a highlight. */
+  /** Remove a story from a highlight. */
   removeStory<Options extends MethodOptions>(
     params: HighlightsRemoveStoryParams,
     options?: Options,

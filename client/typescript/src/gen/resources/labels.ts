@@ -38,7 +38,7 @@ export class LabelsResource {
   }
 
   /**
-   * Make a label.
+   * Create a label.
    *
    * @example await client.account(id).labels.create({ name: "Tour 2027" })
    */
@@ -50,7 +50,7 @@ export class LabelsResource {
   }
 
   /**
-   * Delete a label; the posts stay.
+   * Delete a label. Its posts are kept.
    *
    * It cannot be undone.
    *
@@ -81,7 +81,7 @@ export class LabelsResource {
   }
 
   /**
-   * Give a label another name.
+   * Rename a label.
    *
    * @example await client.account(id).labels.update({ labelId: "3438267820700000003", name: "On the road" })
    */

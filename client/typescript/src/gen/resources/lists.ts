@@ -94,7 +94,7 @@ export interface ListsUnpinUserParams {
   userId: string;
 }
 
-/** Named sets of users, system and custom. */
+/** Lists of users, the platform's own and custom ones. */
 export class ListsResource {
   readonly #account: AccountCalls;
 
@@ -103,7 +103,7 @@ export class ListsResource {
   }
 
   /**
-   * Put users on a list.
+   * Add users to a list.
    *
    * Causes `listUpdated`.
    */
@@ -115,7 +115,7 @@ export class ListsResource {
   }
 
   /**
-   * Take everyone off a list.
+   * Remove all users from a list.
    *
    * It cannot be undone. Causes `listUpdated`.
    *
@@ -129,7 +129,7 @@ export class ListsResource {
   }
 
   /**
-   * Make a list.
+   * Create a list.
    *
    * Causes `listUpdated`.
    *
@@ -140,7 +140,7 @@ export class ListsResource {
   }
 
   /**
-   * Delete a list; the users stay.
+   * Delete a list. Its users are kept.
    *
    * It cannot be undone. Causes `listUpdated`.
    *
@@ -202,7 +202,7 @@ export class ListsResource {
   }
 
   /**
-   * Keep a user at the top of a list.
+   * Pin a user to the top of a list.
    *
    * @example await client.account(id).lists.pinUser({ listId: "3438267820100000001", userId: "3438267820000000001" })
    */
@@ -214,7 +214,7 @@ export class ListsResource {
   }
 
   /**
-   * Take users off a list.
+   * Remove users from a list.
    *
    * It cannot be undone. Causes `listUpdated`.
    */
@@ -226,7 +226,7 @@ export class ListsResource {
   }
 
   /**
-   * Give a list another name.
+   * Rename a list.
    *
    * Causes `listUpdated`.
    *
@@ -237,7 +237,7 @@ export class ListsResource {
   }
 
   /**
-   * Put a user on some lists and take them off others, in one step.
+   * Add a user to some lists and remove them from others, in one step.
    *
    * Causes `listUpdated`.
    */
@@ -249,7 +249,7 @@ export class ListsResource {
   }
 
   /**
-   * Let a user go from the top of a list.
+   * Unpin a user from the top of a list.
    *
    * @example await client.account(id).lists.unpinUser({ listId: "3438267820100000001", userId: "3438267820000000001" })
    */

@@ -95,7 +95,7 @@ export interface MassMessagesUpdateParams {
   excludeListIds?: string[];
 }
 
-/** One message to many fans, now or scheduled. */
+/** Mass messages to many fans, sent now or scheduled. */
 export class MassMessagesResource {
   readonly #account: AccountCalls;
 
@@ -104,7 +104,7 @@ export class MassMessagesResource {
   }
 
   /**
-   * Call a message to many off that was not sent yet.
+   * Cancel a scheduled mass message.
    *
    * It cannot be undone.
    *
@@ -118,7 +118,7 @@ export class MassMessagesResource {
   }
 
   /**
-   * Chart how messages to many do.
+   * Chart the statistics of mass messages.
    *
    * @example await client.account(id).massMessages.chart({ from: "2026-01-01", to: "2026-12-31", by: "month" })
    */
@@ -129,7 +129,7 @@ export class MassMessagesResource {
     return this.#account.call<Series, Options>("massMessages", "chart", "read", params, options);
   }
 
-  /** Count to whom a message to many would go. */
+  /** Count the recipients that a mass message would have. */
   estimate<Options extends MethodOptions>(
     params?: MassMessagesEstimateParams,
     options?: Options,
@@ -138,7 +138,7 @@ export class MassMessagesResource {
   }
 
   /**
-   * Get one message to many.
+   * Get one mass message.
    *
    * @example await client.account(id).massMessages.get({ massMessageId: "3438267820400000023" })
    */
@@ -150,7 +150,7 @@ export class MassMessagesResource {
   }
 
   /**
-   * Get how a message to many does.
+   * Get the statistics of a mass message.
    *
    * @example await client.account(id).massMessages.getStatistics({ massMessageId: "3438267820400000023" })
    */
@@ -162,7 +162,7 @@ export class MassMessagesResource {
   }
 
   /**
-   * List the messages to many; those taken back count as canceled.
+   * List the mass messages. Unsent ones count as canceled.
    *
    * @example await client.account(id).massMessages.list({ state: "sent" })
    */
@@ -173,7 +173,7 @@ export class MassMessagesResource {
     return this.#account.call<MassMessagePage, Options>("massMessages", "list", "read", params, options);
   }
 
-  /** List the messages to many; those taken back count as canceled. Iterates over all pages. */
+  /** List the mass messages. Unsent ones count as canceled. Iterates over all pages. */
   listAll(params?: MassMessagesListParams, options?: CallOptions): AsyncGenerator<MassMessage, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -183,7 +183,7 @@ export class MassMessagesResource {
   }
 
   /**
-   * List who paid for a message to many.
+   * List the users who paid for a mass message.
    *
    * @example await client.account(id).massMessages.listBuyers({ massMessageId: "3438267820400000023" })
    */
@@ -194,7 +194,7 @@ export class MassMessagesResource {
     return this.#account.call<PurchasePage, Options>("massMessages", "listBuyers", "read", params, options);
   }
 
-  /** List who paid for a message to many. Iterates over all pages. */
+  /** List the users who paid for a mass message. Iterates over all pages. */
   listBuyersAll(
     params: MassMessagesListBuyersParams,
     options?: CallOptions,
@@ -207,7 +207,7 @@ export class MassMessagesResource {
   }
 
   /**
-   * Send a message to many, now or at a time; without lists and users it goes to all fans.
+   * Send a mass message, now or at a given time. Without lists and users it goes to all fans.
    *
    * Asynchronous: the result arrives as an event. Causes `massMessageSent`.
    */
@@ -219,7 +219,7 @@ export class MassMessagesResource {
   }
 
   /**
-   * Take a message to many back from those who did not pay for it.
+   * Unsend a mass message for everyone who did not pay for it.
    *
    * It cannot be undone. Asynchronous: the result arrives as an event.
    *
@@ -232,7 +232,7 @@ export class MassMessagesResource {
     return this.#account.call<UnsentResult, Options>("massMessages", "unsend", "repeatable", params, options);
   }
 
-  /** Change a message to many that waits for its time. */
+  /** Change a scheduled mass message. */
   update<Options extends MethodOptions>(
     params: MassMessagesUpdateParams,
     options?: Options,

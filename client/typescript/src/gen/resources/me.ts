@@ -10,9 +10,9 @@ export interface MeUpdateParams {
   bio?: string;
   location?: string;
   websiteUrl?: string;
-  /** A photo of the vault */
+  /** A photo from the vault */
   avatarMediaId?: string;
-  /** A photo of the vault */
+  /** A photo from the vault */
   coverMediaId?: string;
 }
 
@@ -34,12 +34,12 @@ export class MeResource {
     return this.#account.call<MeGetCapabilitiesResult, Options>("me", "getCapabilities", "read", undefined, options);
   }
 
-  /** Get what waits for the creator, unread and scheduled. */
+  /** Count what is unread and what is scheduled. */
   getCounts<Options extends MethodOptions>(options?: Options): Promise<Answer<Counts, Options>> {
     return this.#account.call<Counts, Options>("me", "getCounts", "read", undefined, options);
   }
 
-  /** Get the percentage of top creators that this one belongs to. */
+  /** Get the creator's rank as a percentage of all creators. */
   getRanking<Options extends MethodOptions>(options?: Options): Promise<Answer<MeGetRankingResult, Options>> {
     return this.#account.call<MeGetRankingResult, Options>("me", "getRanking", "read", undefined, options);
   }
@@ -50,7 +50,7 @@ export class MeResource {
   }
 
   /**
-   * Change the profile; what is not given stays as it is.
+   * Change the profile. Omitted fields keep their values.
    *
    * Causes `profileUpdated`.
    */

@@ -71,13 +71,13 @@ export interface MessagesSendParams {
   chatId: string;
   text?: string;
   mediaIds?: string[];
-  /** Media that can be seen before paying */
+  /** Media that are visible before payment */
   previewMediaIds?: string[];
   priceCents?: number;
-  /** The text is paid for as well. Default: false. */
+  /** The text is part of the paid content. Default: false. */
   lockText?: boolean;
   gifId?: string;
-  /** A message of the same chat */
+  /** A message in the same chat */
   replyToId?: string;
   releaseFormIds?: string[];
 }
@@ -157,7 +157,7 @@ export class MessagesResource {
   }
 
   /**
-   * List who paid for a message.
+   * List the users who paid for a message.
    *
    * @example await client.account(id).messages.listBuyers({ messageId: "3438267820300260014" })
    */
@@ -168,7 +168,7 @@ export class MessagesResource {
     return this.#account.call<PurchasePage, Options>("messages", "listBuyers", "read", params, options);
   }
 
-  /** List who paid for a message. Iterates over all pages. */
+  /** List the users who paid for a message. Iterates over all pages. */
   listBuyersAll(params: MessagesListBuyersParams, options?: CallOptions): AsyncGenerator<Purchase, void, undefined> {
     return paginate(
       (cursor) => this.listBuyers({ ...params, cursor: cursor ?? params.cursor }, options),
@@ -178,7 +178,7 @@ export class MessagesResource {
   }
 
   /**
-   * Keep a message at the top of its chat.
+   * Pin a message to the top of its chat.
    *
    * @example await client.account(id).messages.pin({ chatId: "3438267820000000001", messageId: "3438267820300000001" })
    */
@@ -190,7 +190,7 @@ export class MessagesResource {
   }
 
   /**
-   * Find messages of a chat by a part of their text.
+   * Search the messages of a chat by part of their text.
    *
    * @example await client.account(id).messages.search({ chatId: "3438267820000000001", query: "the" })
    */
@@ -201,7 +201,7 @@ export class MessagesResource {
     return this.#account.call<MessagePage, Options>("messages", "search", "read", params, options);
   }
 
-  /** Find messages of a chat by a part of their text. Iterates over all pages. */
+  /** Search the messages of a chat by part of their text. Iterates over all pages. */
   searchAll(params: MessagesSearchParams, options?: CallOptions): AsyncGenerator<Message, void, undefined> {
     return paginate(
       (cursor) => this.search({ ...params, cursor: cursor ?? params.cursor }, options),
@@ -222,13 +222,13 @@ export class MessagesResource {
     return this.#account.call<Message, Options>("messages", "send", "write", params, options);
   }
 
-  /** Say who appears in a message's media, by their release forms. */
+  /** Set the release forms of the people who appear in a message's media. */
   tag<Options extends MethodOptions>(params: MessagesTagParams, options?: Options): Promise<Answer<OkResult, Options>> {
     return this.#account.call<OkResult, Options>("messages", "tag", "repeatable", params, options);
   }
 
   /**
-   * Take a like back.
+   * Remove a like.
    *
    * Causes `messageUnliked`.
    */
@@ -239,7 +239,7 @@ export class MessagesResource {
     return this.#account.call<LikedResult, Options>("messages", "unlike", "repeatable", params, options);
   }
 
-  /** Let a pinned message go. */
+  /** Unpin a message. */
   unpin<Options extends MethodOptions>(
     params: MessagesUnpinParams,
     options?: Options,
@@ -248,7 +248,7 @@ export class MessagesResource {
   }
 
   /**
-   * Take a message of the creator's back, unless it was paid for.
+   * Unsend a message of the creator, unless it was paid for.
    *
    * It cannot be undone. Causes `messageDeleted`.
    */

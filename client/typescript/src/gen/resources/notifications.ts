@@ -56,18 +56,18 @@ export class NotificationsResource {
     this.#account = account;
   }
 
-  /** Get what waits for the creator. */
+  /** Count unread chats, notifications and tips, and scheduled items. */
   getCounts<Options extends MethodOptions>(options?: Options): Promise<Answer<Counts, Options>> {
     return this.#account.call<Counts, Options>("notifications", "getCounts", "read", undefined, options);
   }
 
-  /** Get what the creator wants to be told of, and how. */
+  /** Get the notification preferences. */
   getPreferences<Options extends MethodOptions>(options?: Options): Promise<Answer<NotificationPreferences, Options>> {
     return this.#account.call<NotificationPreferences, Options>("notifications", "getPreferences", "read", undefined, options);
   }
 
   /**
-   * List the notifications, the latest first.
+   * List the notifications, newest first.
    *
    * @example await client.account(id).notifications.list({ type: "tips", unreadOnly: true })
    */
@@ -78,7 +78,7 @@ export class NotificationsResource {
     return this.#account.call<NotificationPage, Options>("notifications", "list", "read", params, options);
   }
 
-  /** List the notifications, the latest first. Iterates over all pages. */
+  /** List the notifications, newest first. Iterates over all pages. */
   listAll(params?: NotificationsListParams, options?: CallOptions): AsyncGenerator<Notification, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -107,7 +107,7 @@ export class NotificationsResource {
   }
 
   /**
-   * Choose what the creator wants to be told of, and how; what is not given stays.
+   * Change the notification preferences. Omitted fields keep their values.
    *
    * @example await client.account(id).notifications.setPreferences({ preferences: { likes: true, email: false } })
    */

@@ -36,7 +36,7 @@ export interface PayoutsSetScheduleParams {
   frequency: "manual" | "daily" | "weekly" | "monthly";
 }
 
-/** Withdrawals and how they are paid. */
+/** Payouts and payout methods. */
 export class PayoutsResource {
   readonly #account: AccountCalls;
 
@@ -45,7 +45,7 @@ export class PayoutsResource {
   }
 
   /**
-   * Call off a payout that is on its way.
+   * Cancel a payout that has not been paid yet.
    *
    * @example await client.account(id).payouts.cancel({ payoutId: "3438267822100000003" })
    */
@@ -56,25 +56,25 @@ export class PayoutsResource {
     return this.#account.call<PayoutRequest, Options>("payouts", "cancel", "repeatable", params, options);
   }
 
-  /** Find out whether money could be paid out now, and why not. */
+  /** Check whether a payout is possible now and, if not, why. */
   getEligibility<Options extends MethodOptions>(
     options?: Options,
   ): Promise<Answer<PayoutsGetEligibilityResult, Options>> {
     return this.#account.call<PayoutsGetEligibilityResult, Options>("payouts", "getEligibility", "read", undefined, options);
   }
 
-  /** Get how often payouts happen by themselves. */
+  /** Get the schedule of automatic payouts. */
   getSchedule<Options extends MethodOptions>(options?: Options): Promise<Answer<PayoutSchedule, Options>> {
     return this.#account.call<PayoutSchedule, Options>("payouts", "getSchedule", "read", undefined, options);
   }
 
-  /** Get the state of the creator's tax papers. */
+  /** Get the state of the creator's tax forms. */
   getTaxStatus<Options extends MethodOptions>(options?: Options): Promise<Answer<TaxStatus, Options>> {
     return this.#account.call<TaxStatus, Options>("payouts", "getTaxStatus", "read", undefined, options);
   }
 
   /**
-   * List the payouts, the latest first.
+   * List the payouts, newest first.
    *
    * @example await client.account(id).payouts.list({ status: "paid" })
    */
@@ -85,7 +85,7 @@ export class PayoutsResource {
     return this.#account.call<PayoutRequestPage, Options>("payouts", "list", "read", params, options);
   }
 
-  /** List the payouts, the latest first. Iterates over all pages. */
+  /** List the payouts, newest first. Iterates over all pages. */
   listAll(params?: PayoutsListParams, options?: CallOptions): AsyncGenerator<PayoutRequest, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -94,13 +94,13 @@ export class PayoutsResource {
     );
   }
 
-  /** List the ways money can reach the creator. */
+  /** List the payout methods. */
   listMethods<Options extends MethodOptions>(options?: Options): Promise<Answer<PayoutMethodPage, Options>> {
     return this.#account.call<PayoutMethodPage, Options>("payouts", "listMethods", "read", undefined, options);
   }
 
   /**
-   * Have money paid out; it is on its way for a while and can be called off until it is paid.
+   * Request a payout. It can be canceled until it is paid.
    *
    * Causes `payoutRequested`.
    *
@@ -114,7 +114,7 @@ export class PayoutsResource {
   }
 
   /**
-   * Choose how often payouts happen by themselves.
+   * Set the schedule of automatic payouts.
    *
    * @example await client.account(id).payouts.setSchedule({ frequency: "monthly" })
    */

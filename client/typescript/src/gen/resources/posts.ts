@@ -36,7 +36,7 @@ export interface PostsCreateParams {
   mediaIds?: string[];
   previewMediaIds?: string[];
   priceCents?: number;
-  /** A time that has passed means now. */
+  /** A time in the past means now. */
   scheduledAt?: string;
   expiresInDays?: 1 | 3 | 7 | 30;
   labelIds?: string[];
@@ -164,7 +164,7 @@ export class PostsResource {
   }
 
   /**
-   * Take a post off the feed, for everyone or for everyone but the creator.
+   * Hide a post from the feed, for everyone or for everyone but the creator.
    *
    * Causes `postUpdated`.
    *
@@ -178,7 +178,7 @@ export class PostsResource {
   }
 
   /**
-   * Publish a post now or later, or save it for later.
+   * Publish a post now or later, or save it as a draft.
    *
    * Asynchronous: the result arrives as an event. Causes `postPublished`.
    */
@@ -210,7 +210,7 @@ export class PostsResource {
   }
 
   /**
-   * Tell how a post does; from and to choose the days whose money counts.
+   * Get the statistics of a post. from and to limit the days of its earnings.
    *
    * @example await client.account(id).posts.getStats({ postId: "3438267820500000005" })
    */
@@ -234,7 +234,7 @@ export class PostsResource {
   }
 
   /**
-   * List the creator's own posts of one state.
+   * List the creator's own posts in a given state.
    *
    * @example await client.account(id).posts.list({ state: "published", order: "likes" })
    */
@@ -242,7 +242,7 @@ export class PostsResource {
     return this.#account.call<PostPage, Options>("posts", "list", "read", params, options);
   }
 
-  /** List the creator's own posts of one state. Iterates over all pages. */
+  /** List the creator's own posts in a given state. Iterates over all pages. */
   listAll(params?: PostsListParams, options?: CallOptions): AsyncGenerator<Post, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -252,7 +252,7 @@ export class PostsResource {
   }
 
   /**
-   * List who bought a post.
+   * List the users who bought a post.
    *
    * @example await client.account(id).posts.listBuyers({ postId: "3438267820500000005" })
    */
@@ -263,7 +263,7 @@ export class PostsResource {
     return this.#account.call<PurchasePage, Options>("posts", "listBuyers", "read", params, options);
   }
 
-  /** List who bought a post. Iterates over all pages. */
+  /** List the users who bought a post. Iterates over all pages. */
   listBuyersAll(params: PostsListBuyersParams, options?: CallOptions): AsyncGenerator<Purchase, void, undefined> {
     return paginate(
       (cursor) => this.listBuyers({ ...params, cursor: cursor ?? params.cursor }, options),
@@ -273,7 +273,7 @@ export class PostsResource {
   }
 
   /**
-   * List what another creator has published, or this one.
+   * List the published posts of a creator.
    *
    * @example await client.account(id).posts.listByUser({ userId: "3438267820000002003" })
    */
@@ -284,7 +284,7 @@ export class PostsResource {
     return this.#account.call<PostPage, Options>("posts", "listByUser", "read", params, options);
   }
 
-  /** List what another creator has published, or this one. Iterates over all pages. */
+  /** List the published posts of a creator. Iterates over all pages. */
   listByUserAll(params: PostsListByUserParams, options?: CallOptions): AsyncGenerator<Post, void, undefined> {
     return paginate(
       (cursor) => this.listByUser({ ...params, cursor: cursor ?? params.cursor }, options),
@@ -294,7 +294,7 @@ export class PostsResource {
   }
 
   /**
-   * List who likes a post.
+   * List the users who like a post.
    *
    * @example await client.account(id).posts.listLikers({ postId: "3438267820500000120" })
    */
@@ -305,7 +305,7 @@ export class PostsResource {
     return this.#account.call<UserPage, Options>("posts", "listLikers", "read", params, options);
   }
 
-  /** List who likes a post. Iterates over all pages. */
+  /** List the users who like a post. Iterates over all pages. */
   listLikersAll(params: PostsListLikersParams, options?: CallOptions): AsyncGenerator<User, void, undefined> {
     return paginate(
       (cursor) => this.listLikers({ ...params, cursor: cursor ?? params.cursor }, options),
@@ -315,7 +315,7 @@ export class PostsResource {
   }
 
   /**
-   * Keep a post at the top of the profile.
+   * Pin a post to the top of the profile.
    *
    * @example await client.account(id).posts.pin({ postId: "3438267820500000118" })
    */
@@ -327,7 +327,7 @@ export class PostsResource {
   }
 
   /**
-   * Put a post back on the feed.
+   * Show a hidden post on the feed again.
    *
    * Causes `postUpdated`.
    *
@@ -341,7 +341,7 @@ export class PostsResource {
   }
 
   /**
-   * Take back a like.
+   * Remove a like.
    *
    * @example await client.account(id).posts.unlike({ postId: "3438267820500001021" })
    */
@@ -353,7 +353,7 @@ export class PostsResource {
   }
 
   /**
-   * Let a post go from the top of the profile.
+   * Unpin a post from the top of the profile.
    *
    * @example await client.account(id).posts.unpin({ postId: "3438267820500000119" })
    */
@@ -365,7 +365,7 @@ export class PostsResource {
   }
 
   /**
-   * Change a post; its time can be changed until it is published.
+   * Change a post. Its time can be changed until it is published.
    *
    * Causes `postUpdated`.
    */
@@ -373,7 +373,7 @@ export class PostsResource {
     return this.#account.call<Post, Options>("posts", "update", "repeatable", params, options);
   }
 
-  /** Vote in a post's poll, or change the vote. */
+  /** Vote in a post's poll, or change a vote. */
   votePoll<Options extends MethodOptions>(
     params: PostsVotePollParams,
     options?: Options,

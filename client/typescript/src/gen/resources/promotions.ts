@@ -58,7 +58,7 @@ export interface PromotionsUpdateParams {
   maxClaims?: number;
 }
 
-/** Time-boxed discounts for new or expired fans. */
+/** Limited-time discounts and trials for new or former fans. */
 export class PromotionsResource {
   readonly #account: AccountCalls;
 
@@ -66,7 +66,7 @@ export class PromotionsResource {
     this.#account = account;
   }
 
-  /** Start a promotion; without a percentage a discount is of 10, without days a trial is of 7. */
+  /** Start a promotion. A discount defaults to 10 percent, a trial to 7 days. */
   create<Options extends MethodOptions>(
     params: PromotionsCreateParams,
     options?: Options,
@@ -75,7 +75,7 @@ export class PromotionsResource {
   }
 
   /**
-   * Delete a promotion; the fans who claimed it stay.
+   * Delete a promotion. Fans who claimed it are kept.
    *
    * It cannot be undone.
    *
@@ -101,7 +101,7 @@ export class PromotionsResource {
   }
 
   /**
-   * List the promotions, the newest first.
+   * List the promotions, newest first.
    *
    * @example await client.account(id).promotions.list({ state: "active" })
    */
@@ -112,7 +112,7 @@ export class PromotionsResource {
     return this.#account.call<PromotionPage, Options>("promotions", "list", "read", params, options);
   }
 
-  /** List the promotions, the newest first. Iterates over all pages. */
+  /** List the promotions, newest first. Iterates over all pages. */
   listAll(params?: PromotionsListParams, options?: CallOptions): AsyncGenerator<Promotion, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),

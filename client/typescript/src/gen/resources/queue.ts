@@ -49,7 +49,7 @@ export class QueueResource {
   }
 
   /**
-   * Count what is scheduled by day or month, for those that have something.
+   * Count what is scheduled, by day or month. Empty days and months are omitted.
    *
    * @example await client.account(id).queue.count({ from: "2026-01-01", to: "2036-12-31", by: "month" })
    */
@@ -58,7 +58,7 @@ export class QueueResource {
   }
 
   /**
-   * Delete or call off what is scheduled.
+   * Delete or cancel a scheduled item.
    *
    * It cannot be undone.
    *
@@ -72,7 +72,7 @@ export class QueueResource {
   }
 
   /**
-   * List what is scheduled, the next first.
+   * List what is scheduled, the earliest first.
    *
    * @example await client.account(id).queue.list({ from: "2026-01-01", to: "2036-12-31" })
    */
@@ -83,7 +83,7 @@ export class QueueResource {
     return this.#account.call<QueueItemPage, Options>("queue", "list", "read", params, options);
   }
 
-  /** List what is scheduled, the next first. Iterates over all pages. */
+  /** List what is scheduled, the earliest first. Iterates over all pages. */
   listAll(params: QueueListParams, options?: CallOptions): AsyncGenerator<QueueItem, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params.cursor }, options),
@@ -93,7 +93,7 @@ export class QueueResource {
   }
 
   /**
-   * Publish something now instead of later.
+   * Publish a scheduled item now.
    *
    * Asynchronous: the result arrives as an event. Causes `queuePublished`.
    *
@@ -106,7 +106,7 @@ export class QueueResource {
     return this.#account.call<QueueItem, Options>("queue", "publishNow", "repeatable", params, options);
   }
 
-  /** Move something to another time. */
+  /** Reschedule an item. */
   reschedule<Options extends MethodOptions>(
     params: QueueRescheduleParams,
     options?: Options,

@@ -35,7 +35,7 @@ export interface ReleaseFormsTagMediaParams {
   releaseFormIds: string[];
 }
 
-/** Consent paperwork of people who appear in media. */
+/** Release forms of the people who appear in media. */
 export class ReleaseFormsResource {
   readonly #account: AccountCalls;
 
@@ -76,7 +76,7 @@ export class ReleaseFormsResource {
     );
   }
 
-  /** List who may be named in media. */
+  /** List the people who may be tagged in media. */
   listTaggable<Options extends MethodOptions>(
     params?: ReleaseFormsListTaggableParams,
     options?: Options,
@@ -84,7 +84,7 @@ export class ReleaseFormsResource {
     return this.#account.call<UserPage, Options>("releaseForms", "listTaggable", "read", params, options);
   }
 
-  /** List who may be named in media. Iterates over all pages. */
+  /** List the people who may be tagged in media. Iterates over all pages. */
   listTaggableAll(
     params?: ReleaseFormsListTaggableParams,
     options?: CallOptions,
@@ -96,7 +96,7 @@ export class ReleaseFormsResource {
     );
   }
 
-  /** Say whose release forms belong to a medium; those named before are replaced. */
+  /** Set the release forms of a media item. They replace the earlier ones. */
   tagMedia<Options extends MethodOptions>(
     params: ReleaseFormsTagMediaParams,
     options?: Options,

@@ -78,7 +78,7 @@ export class SettingsResource {
   }
 
   /**
-   * Put a link on the profile.
+   * Add a link to the profile.
    *
    * @example await client.account(id).settings.addSocialLink({ label: "Shop", url: "https://shop.sandbox.test/mia" })
    */
@@ -90,7 +90,7 @@ export class SettingsResource {
   }
 
   /**
-   * Find out whether the creator could take a username.
+   * Check whether a username is available.
    *
    * @example await client.account(id).settings.checkUsername({ username: "mia.on.tour" })
    */
@@ -106,19 +106,19 @@ export class SettingsResource {
     return this.#account.call<Settings, Options>("settings", "get", "read", undefined, options);
   }
 
-  /** Get the countries from which the profile cannot be seen. */
+  /** List the countries in which the profile is blocked. */
   getBlockedCountries<Options extends MethodOptions>(
     options?: Options,
   ): Promise<Answer<SettingsGetBlockedCountriesResult, Options>> {
     return this.#account.call<SettingsGetBlockedCountriesResult, Options>("settings", "getBlockedCountries", "read", undefined, options);
   }
 
-  /** Get what a new fan is sent. */
+  /** Get the welcome message for new fans. */
   getWelcomeMessage<Options extends MethodOptions>(options?: Options): Promise<Answer<WelcomeMessage, Options>> {
     return this.#account.call<WelcomeMessage, Options>("settings", "getWelcomeMessage", "read", undefined, options);
   }
 
-  /** List where the creator is signed in. */
+  /** List the creator's sessions. */
   listSessions<Options extends MethodOptions>(options?: Options): Promise<Answer<PlatformSessionPage, Options>> {
     return this.#account.call<PlatformSessionPage, Options>("settings", "listSessions", "read", undefined, options);
   }
@@ -129,7 +129,7 @@ export class SettingsResource {
   }
 
   /**
-   * Take a link off the profile.
+   * Remove a link from the profile.
    *
    * It cannot be undone.
    *
@@ -143,7 +143,7 @@ export class SettingsResource {
   }
 
   /**
-   * Sign a session out; this one too, if it is named.
+   * Sign out a session, including the one that Stagedoor uses.
    *
    * It cannot be undone.
    *
@@ -157,7 +157,7 @@ export class SettingsResource {
   }
 
   /**
-   * Set all the countries from which the profile cannot be seen.
+   * Set the countries in which the profile is blocked. They replace the earlier ones.
    *
    * Causes `settingsChanged`.
    *
@@ -171,7 +171,7 @@ export class SettingsResource {
   }
 
   /**
-   * Set what a month costs; 0 makes it free.
+   * Set the monthly subscription price; 0 makes it free.
    *
    * Causes `settingsChanged`.
    *
@@ -185,7 +185,7 @@ export class SettingsResource {
   }
 
   /**
-   * Choose whether and what a new fan is sent; what is not given stays.
+   * Change the welcome message for new fans. Omitted fields keep their values.
    *
    * Causes `settingsChanged`.
    */
@@ -197,7 +197,7 @@ export class SettingsResource {
   }
 
   /**
-   * Change what the profile says; what is not given stays.
+   * Change the profile. Omitted fields keep their values.
    *
    * Causes `settingsChanged`.
    *

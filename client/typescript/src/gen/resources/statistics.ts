@@ -91,7 +91,7 @@ export interface StatisticsVisitorsParams {
   audience?: "all" | "guests" | "users";
 }
 
-/** Aggregated reach, subscriber and content numbers. */
+/** Statistics of reach, subscribers and content. */
 export class StatisticsResource {
   readonly #account: AccountCalls;
 
@@ -100,7 +100,7 @@ export class StatisticsResource {
   }
 
   /**
-   * List the countries that fans and money come from, the most money first.
+   * List the countries of fans and earnings, highest earnings first.
    *
    * @example await client.account(id).statistics.countries({ from: "2026-01-01", to: "2026-12-31", limit: 10 })
    */
@@ -112,7 +112,7 @@ export class StatisticsResource {
   }
 
   /**
-   * Get some days at a glance.
+   * Get an overview of a period.
    *
    * @example await client.account(id).statistics.overview({ from: "2026-01-01", to: "2026-12-31" })
    */
@@ -123,9 +123,7 @@ export class StatisticsResource {
     return this.#account.call<StatsOverview, Options>("statistics", "overview", "read", params, options);
   }
 
-  /**
-   * Chart the subscriptions that began, were renewed or were lost; all of them are those that began or were renewed.
-   */
+  /** Chart new, renewed and lost subscriptions. all counts the new and the renewed ones. */
   subscribers<Options extends MethodOptions>(
     params: StatisticsSubscribersParams,
     options?: Options,
@@ -134,7 +132,7 @@ export class StatisticsResource {
   }
 
   /**
-   * List the links or promotions by what the fans they brought paid in some days.
+   * List the top links or promotions by what their fans paid in a period.
    *
    * @example await client.account(id).statistics.topLinks({ from: "2026-01-01", to: "2026-12-31", kind: "trial" })
    */
@@ -146,7 +144,7 @@ export class StatisticsResource {
   }
 
   /**
-   * List the best messages to many by what they earned or sold in some days, or by their views so far.
+   * List the top mass messages by earnings or purchases in a period, or by their views so far.
    *
    * @example await client.account(id).statistics.topMessages({ from: "2026-01-01", to: "2026-12-31", by: "purchases" })
    */
@@ -158,7 +156,7 @@ export class StatisticsResource {
   }
 
   /**
-   * List the best posts by what they earned in some days, or by their views or likes so far.
+   * List the top posts by their earnings in a period, or by their views or likes so far.
    *
    * @example await client.account(id).statistics.topPosts({ from: "2026-01-01", to: "2026-12-31", limit: 5 })
    */
@@ -170,7 +168,7 @@ export class StatisticsResource {
   }
 
   /**
-   * List the best stories of some days.
+   * List the top stories of a period.
    *
    * @example await client.account(id).statistics.topStories({ from: "2026-01-01", to: "2026-12-31" })
    */
@@ -182,7 +180,7 @@ export class StatisticsResource {
   }
 
   /**
-   * List the best streams that began in some days.
+   * List the top streams that started in a period.
    *
    * @example await client.account(id).statistics.topStreams({ from: "2026-01-01", to: "2026-12-31", by: "viewers" })
    */
@@ -194,7 +192,7 @@ export class StatisticsResource {
   }
 
   /**
-   * Chart who looked at the profile.
+   * Chart the visitors of the profile.
    *
    * @example await client.account(id).statistics.visitors({ from: "2026-01-01", to: "2026-12-31", by: "week" })
    */

@@ -95,7 +95,7 @@ export class StoriesResource {
   }
 
   /**
-   * Tell how a story does.
+   * Get the statistics of a story.
    *
    * @example await client.account(id).stories.getStats({ storyId: "3438267820800000033" })
    */
@@ -106,12 +106,12 @@ export class StoriesResource {
     return this.#account.call<StoryStats, Options>("stories", "getStats", "read", params, options);
   }
 
-  /** List the stories that can be seen now. */
+  /** List the active stories. */
   listActive<Options extends MethodOptions>(options?: Options): Promise<Answer<StoryPage, Options>> {
     return this.#account.call<StoryPage, Options>("stories", "listActive", "read", undefined, options);
   }
 
-  /** List the stories that have expired. */
+  /** List the expired stories. */
   listArchive<Options extends MethodOptions>(
     params?: StoriesListArchiveParams,
     options?: Options,
@@ -119,7 +119,7 @@ export class StoriesResource {
     return this.#account.call<StoryPage, Options>("stories", "listArchive", "read", params, options);
   }
 
-  /** List the stories that have expired. Iterates over all pages. */
+  /** List the expired stories. Iterates over all pages. */
   listArchiveAll(params?: StoriesListArchiveParams, options?: CallOptions): AsyncGenerator<Story, void, undefined> {
     return paginate(
       (cursor) => this.listArchive({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -129,7 +129,7 @@ export class StoriesResource {
   }
 
   /**
-   * List who saw a story.
+   * List the users who viewed a story.
    *
    * @example await client.account(id).stories.listViewers({ storyId: "3438267820800000033" })
    */
@@ -140,7 +140,7 @@ export class StoriesResource {
     return this.#account.call<StoryViewerPage, Options>("stories", "listViewers", "read", params, options);
   }
 
-  /** List who saw a story. Iterates over all pages. */
+  /** List the users who viewed a story. Iterates over all pages. */
   listViewersAll(
     params: StoriesListViewersParams,
     options?: CallOptions,
@@ -153,7 +153,7 @@ export class StoriesResource {
   }
 
   /**
-   * Note that the creator has watched a story.
+   * Mark a story as watched by the creator.
    *
    * @example await client.account(id).stories.markWatched({ storyId: "3438267820800000032" })
    */

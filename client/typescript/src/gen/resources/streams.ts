@@ -41,7 +41,7 @@ export interface StreamsListParams {
 /** The parameters of streams.schedule. */
 export interface StreamsScheduleParams {
   title: string;
-  /** A time that has passed means now. */
+  /** A time in the past means now. */
   startsAt: string;
   description?: string;
   /** Default: "fans". */
@@ -72,7 +72,7 @@ export class StreamsResource {
   }
 
   /**
-   * Call off a stream that has not begun.
+   * Cancel a stream that has not started.
    *
    * It cannot be undone.
    *
@@ -95,7 +95,7 @@ export class StreamsResource {
   }
 
   /**
-   * Tell how a stream does.
+   * Get the statistics of a stream.
    *
    * @example await client.account(id).streams.getStats({ streamId: "3438267821000000006" })
    */
@@ -107,7 +107,7 @@ export class StreamsResource {
   }
 
   /**
-   * List the streams that are planned, live or over.
+   * List the scheduled, live and ended streams.
    *
    * @example await client.account(id).streams.list({ state: "ended" })
    */
@@ -118,7 +118,7 @@ export class StreamsResource {
     return this.#account.call<StreamPage, Options>("streams", "list", "read", params, options);
   }
 
-  /** List the streams that are planned, live or over. Iterates over all pages. */
+  /** List the scheduled, live and ended streams. Iterates over all pages. */
   listAll(params?: StreamsListParams, options?: CallOptions): AsyncGenerator<Stream, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -149,7 +149,7 @@ export class StreamsResource {
   }
 
   /**
-   * Announce a stream; it begins by itself at its time.
+   * Schedule a stream. It starts automatically at the given time.
    *
    * Causes `stream`.
    */
@@ -161,7 +161,7 @@ export class StreamsResource {
   }
 
   /**
-   * End a stream that is live.
+   * End a live stream.
    *
    * It cannot be undone. Causes `streamStopped`.
    *
@@ -175,7 +175,7 @@ export class StreamsResource {
   }
 
   /**
-   * Change a stream; its time can be changed until it begins.
+   * Change a stream. Its time can be changed until it starts.
    *
    * Causes `streamUpdated`.
    */

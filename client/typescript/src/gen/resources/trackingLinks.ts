@@ -89,7 +89,7 @@ export interface TrackingLinksUpdateParams {
   tags?: string[];
 }
 
-/** Campaign links with click and revenue attribution. */
+/** Campaign links that attribute clicks and revenue. */
 export class TrackingLinksResource {
   readonly #account: AccountCalls;
 
@@ -98,7 +98,7 @@ export class TrackingLinksResource {
   }
 
   /**
-   * Make a tracking link.
+   * Create a tracking link.
    *
    * @example await client.account(id).trackingLinks.create({ name: "Spring tour", tags: ["tour", "print"] })
    */
@@ -110,7 +110,7 @@ export class TrackingLinksResource {
   }
 
   /**
-   * Delete a tracking link; the fans it brought stay.
+   * Delete a tracking link. The fans it brought are kept.
    *
    * It cannot be undone.
    *
@@ -124,7 +124,7 @@ export class TrackingLinksResource {
   }
 
   /**
-   * Get one tracking link with what came of it.
+   * Get one tracking link with its results.
    *
    * @example await client.account(id).trackingLinks.get({ linkId: "3438267821600000001" })
    */
@@ -136,7 +136,7 @@ export class TrackingLinksResource {
   }
 
   /**
-   * Get what came of a tracking link, in all or in some days.
+   * Get the statistics of a tracking link, in total or for a period.
    *
    * @example await client.account(id).trackingLinks.getStats({ linkId: "3438267821600000001" })
    */
@@ -168,7 +168,7 @@ export class TrackingLinksResource {
     );
   }
 
-  /** List the fans of a tracking link who paid, the one who paid most first. */
+  /** List the paying fans of a tracking link, highest amount first. */
   listSpenders<Options extends MethodOptions>(
     params: TrackingLinksListSpendersParams,
     options?: Options,
@@ -176,7 +176,7 @@ export class TrackingLinksResource {
     return this.#account.call<FanSpendPage, Options>("trackingLinks", "listSpenders", "read", params, options);
   }
 
-  /** List the fans of a tracking link who paid, the one who paid most first. Iterates over all pages. */
+  /** List the paying fans of a tracking link, highest amount first. Iterates over all pages. */
   listSpendersAll(
     params: TrackingLinksListSpendersParams,
     options?: CallOptions,
@@ -212,7 +212,7 @@ export class TrackingLinksResource {
     );
   }
 
-  /** Let another user see how a tracking link does. */
+  /** Share the statistics of a tracking link with another user. */
   share<Options extends MethodOptions>(
     params: TrackingLinksShareParams,
     options?: Options,
@@ -221,7 +221,7 @@ export class TrackingLinksResource {
   }
 
   /**
-   * No longer let another user see how a tracking link does.
+   * Stop sharing the statistics of a tracking link with another user.
    *
    * It cannot be undone.
    */

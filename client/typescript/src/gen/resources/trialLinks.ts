@@ -102,7 +102,7 @@ export class TrialLinksResource {
     this.#account = account;
   }
 
-  /** Make a link that lets people in for some days without paying. */
+  /** Create a link to a free trial of a given number of days. */
   create<Options extends MethodOptions>(
     params: TrialLinksCreateParams,
     options?: Options,
@@ -111,7 +111,7 @@ export class TrialLinksResource {
   }
 
   /**
-   * Delete a trial link; the fans it brought stay.
+   * Delete a trial link. The fans it brought are kept.
    *
    * It cannot be undone.
    *
@@ -125,7 +125,7 @@ export class TrialLinksResource {
   }
 
   /**
-   * End a trial link now; those who claimed it keep their trial.
+   * End a trial link now. Fans who claimed it keep their trial.
    *
    * It cannot be undone.
    *
@@ -139,7 +139,7 @@ export class TrialLinksResource {
   }
 
   /**
-   * Get one trial link with what came of it.
+   * Get one trial link with its results.
    *
    * @example await client.account(id).trialLinks.get({ linkId: "3438267821700000000" })
    */
@@ -151,7 +151,7 @@ export class TrialLinksResource {
   }
 
   /**
-   * Get what came of a trial link, in all or in some days.
+   * Get the statistics of a trial link, in total or for a period.
    *
    * @example await client.account(id).trialLinks.getStats({ linkId: "3438267821700000000" })
    */
@@ -163,7 +163,7 @@ export class TrialLinksResource {
   }
 
   /**
-   * List the trial links, the newest first.
+   * List the trial links, newest first.
    *
    * @example await client.account(id).trialLinks.list({ state: "all" })
    */
@@ -174,7 +174,7 @@ export class TrialLinksResource {
     return this.#account.call<TrialLinkPage, Options>("trialLinks", "list", "read", params, options);
   }
 
-  /** List the trial links, the newest first. Iterates over all pages. */
+  /** List the trial links, newest first. Iterates over all pages. */
   listAll(params?: TrialLinksListParams, options?: CallOptions): AsyncGenerator<TrialLink, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -184,7 +184,7 @@ export class TrialLinksResource {
   }
 
   /**
-   * List the fans of a trial link who paid, the one who paid most first.
+   * List the paying fans of a trial link, highest amount first.
    *
    * @example await client.account(id).trialLinks.listSpenders({ linkId: "3438267821700000000" })
    */
@@ -195,7 +195,7 @@ export class TrialLinksResource {
     return this.#account.call<FanSpendPage, Options>("trialLinks", "listSpenders", "read", params, options);
   }
 
-  /** List the fans of a trial link who paid, the one who paid most first. Iterates over all pages. */
+  /** List the paying fans of a trial link, highest amount first. Iterates over all pages. */
   listSpendersAll(
     params: TrialLinksListSpendersParams,
     options?: CallOptions,
@@ -231,7 +231,7 @@ export class TrialLinksResource {
     );
   }
 
-  /** Let another user see how a trial link does. */
+  /** Share the statistics of a trial link with another user. */
   share<Options extends MethodOptions>(
     params: TrialLinksShareParams,
     options?: Options,
@@ -240,7 +240,7 @@ export class TrialLinksResource {
   }
 
   /**
-   * No longer let another user see how a trial link does.
+   * Stop sharing the statistics of a trial link with another user.
    *
    * It cannot be undone.
    */

@@ -57,7 +57,7 @@ export interface UploadsInitParams {
   sha256?: string;
 }
 
-/** Resumable media upload into the platform. */
+/** Resumable media uploads to the platform. */
 export class UploadsResource {
   readonly #account: AccountCalls;
 
@@ -66,7 +66,7 @@ export class UploadsResource {
   }
 
   /**
-   * Give up an upload.
+   * Cancel an upload.
    *
    * It cannot be undone.
    *
@@ -79,7 +79,7 @@ export class UploadsResource {
     return this.#account.call<AbortedResult, Options>("uploads", "abort", "repeatable", params, options);
   }
 
-  /** Ask whether the vault already has a file. */
+  /** Check whether the vault already has a file. */
   check<Options extends MethodOptions>(
     params: UploadsCheckParams,
     options?: Options,
@@ -88,7 +88,7 @@ export class UploadsResource {
   }
 
   /**
-   * Hand over an upload whose parts have all arrived; an event tells what became of it.
+   * Complete an upload whose parts have all arrived. An event reports the result.
    *
    * Asynchronous: the result arrives as an event. Causes `mediaReady`.
    *
@@ -102,7 +102,7 @@ export class UploadsResource {
   }
 
   /**
-   * Take a file from an address; an event tells what became of it.
+   * Import a file from a URL. An event reports the result.
    *
    * Asynchronous: the result arrives as an event. Causes `mediaReady`.
    *
@@ -125,7 +125,7 @@ export class UploadsResource {
   }
 
   /**
-   * Get an address that takes one part by PUT, for an hour.
+   * Get a URL that accepts one part by PUT, for an hour.
    *
    * @example await client.account(id).uploads.getPartUrl({ uploadId: "3438267821400000001", partNumber: 2 })
    */
@@ -137,7 +137,7 @@ export class UploadsResource {
   }
 
   /**
-   * Begin an upload in parts.
+   * Start an upload in parts.
    *
    * @example await client.account(id).uploads.init({ fileName: "beach.jpg", size: 1048576, mimeType: "image/jpeg" })
    */

@@ -99,7 +99,7 @@ export class UsersResource {
   }
 
   /**
-   * Shut a user out, who then cannot write, tip or subscribe.
+   * Block a user. A blocked user cannot write, tip or subscribe.
    *
    * @example await client.account(id).users.block({ userId: "3438267820000001500" })
    */
@@ -111,7 +111,7 @@ export class UsersResource {
   }
 
   /**
-   * Follow another creator for a month, which then renews itself.
+   * Follow another creator for a month, with automatic renewal.
    *
    * @example await client.account(id).users.follow({ userId: "3438267820000002041" })
    */
@@ -132,7 +132,7 @@ export class UsersResource {
   }
 
   /**
-   * Get the user who has a username.
+   * Get a user by username.
    *
    * @example await client.account(id).users.getByUsername({ username: "iris_f1" })
    */
@@ -144,7 +144,7 @@ export class UsersResource {
   }
 
   /**
-   * Get several users at once; ids that do not exist are left out.
+   * Get several users. Ids that do not exist are omitted.
    *
    * @example await client.account(id).users.list({ userIds: ["3438267820000000001", "3438267820000000002"] })
    */
@@ -153,7 +153,7 @@ export class UsersResource {
   }
 
   /**
-   * List the users who are shut out.
+   * List the blocked users.
    *
    * @example await client.account(id).users.listBlocked({ limit: 10 })
    */
@@ -164,7 +164,7 @@ export class UsersResource {
     return this.#account.call<UserPage, Options>("users", "listBlocked", "read", params, options);
   }
 
-  /** List the users who are shut out. Iterates over all pages. */
+  /** List the blocked users. Iterates over all pages. */
   listBlockedAll(params?: UsersListBlockedParams, options?: CallOptions): AsyncGenerator<User, void, undefined> {
     return paginate(
       (cursor) => this.listBlocked({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -174,7 +174,7 @@ export class UsersResource {
   }
 
   /**
-   * List the users who can look, but neither write nor tip.
+   * List the restricted users.
    *
    * @example await client.account(id).users.listRestricted({ limit: 10 })
    */
@@ -185,7 +185,7 @@ export class UsersResource {
     return this.#account.call<UserPage, Options>("users", "listRestricted", "read", params, options);
   }
 
-  /** List the users who can look, but neither write nor tip. Iterates over all pages. */
+  /** List the restricted users. Iterates over all pages. */
   listRestrictedAll(params?: UsersListRestrictedParams, options?: CallOptions): AsyncGenerator<User, void, undefined> {
     return paginate(
       (cursor) => this.listRestricted({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -203,7 +203,7 @@ export class UsersResource {
   }
 
   /**
-   * Let a user look, but neither write nor tip.
+   * Restrict a user. A restricted user can neither write nor tip.
    *
    * @example await client.account(id).users.restrict({ userId: "3438267820000001501" })
    */
@@ -215,7 +215,7 @@ export class UsersResource {
   }
 
   /**
-   * Find users by a part of their name.
+   * Search for users by part of their name.
    *
    * @example await client.account(id).users.search({ query: "iris" })
    */
@@ -226,7 +226,7 @@ export class UsersResource {
     return this.#account.call<UserPage, Options>("users", "search", "read", params, options);
   }
 
-  /** Find users by a part of their name. Iterates over all pages. */
+  /** Search for users by part of their name. Iterates over all pages. */
   searchAll(params: UsersSearchParams, options?: CallOptions): AsyncGenerator<User, void, undefined> {
     return paginate(
       (cursor) => this.search({ ...params, cursor: cursor ?? params.cursor }, options),
@@ -236,7 +236,7 @@ export class UsersResource {
   }
 
   /**
-   * Let a user in again.
+   * Unblock a user.
    *
    * @example await client.account(id).users.unblock({ userId: "3438267820000001199" })
    */
@@ -248,7 +248,7 @@ export class UsersResource {
   }
 
   /**
-   * Stop following a creator, at once.
+   * Stop following a creator immediately.
    *
    * It cannot be undone.
    *
@@ -262,7 +262,7 @@ export class UsersResource {
   }
 
   /**
-   * Let a user write and tip again.
+   * Lift the restriction of a user.
    *
    * @example await client.account(id).users.unrestrict({ userId: "3438267820000000122" })
    */

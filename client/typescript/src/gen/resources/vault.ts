@@ -60,7 +60,7 @@ export class VaultResource {
   }
 
   /**
-   * Delete media; posts and messages that show them go on without.
+   * Delete media. Posts and messages that show them are kept without them.
    *
    * It cannot be undone.
    *
@@ -74,7 +74,7 @@ export class VaultResource {
   }
 
   /**
-   * Get one medium.
+   * Get one media item.
    *
    * @example await client.account(id).vault.get({ mediaId: "3438267821200000003" })
    */
@@ -83,7 +83,7 @@ export class VaultResource {
   }
 
   /**
-   * Get an address from which a medium can be downloaded for an hour.
+   * Get a URL to download a media item, valid for an hour.
    *
    * @example await client.account(id).vault.getDownloadUrl({ mediaId: "3438267821200000003", quality: "preview" })
    */
@@ -95,7 +95,7 @@ export class VaultResource {
   }
 
   /**
-   * List the media of the vault.
+   * List the media in the vault.
    *
    * @example await client.account(id).vault.list({ type: "photo", order: "mostLiked" })
    */
@@ -106,7 +106,7 @@ export class VaultResource {
     return this.#account.call<MediaPage, Options>("vault", "list", "read", params, options);
   }
 
-  /** List the media of the vault. Iterates over all pages. */
+  /** List the media in the vault. Iterates over all pages. */
   listAll(params?: VaultListParams, options?: CallOptions): AsyncGenerator<Media, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, cursor: cursor ?? params?.cursor }, options),
@@ -116,7 +116,7 @@ export class VaultResource {
   }
 
   /**
-   * List where a medium is shown.
+   * List the posts and messages that show a media item.
    *
    * @example await client.account(id).vault.listUsage({ mediaId: "3438267821200000003" })
    */
@@ -127,7 +127,7 @@ export class VaultResource {
     return this.#account.call<MediaUsePage, Options>("vault", "listUsage", "read", params, options);
   }
 
-  /** List where a medium is shown. Iterates over all pages. */
+  /** List the posts and messages that show a media item. Iterates over all pages. */
   listUsageAll(params: VaultListUsageParams, options?: CallOptions): AsyncGenerator<MediaUse, void, undefined> {
     return paginate(
       (cursor) => this.listUsage({ ...params, cursor: cursor ?? params.cursor }, options),

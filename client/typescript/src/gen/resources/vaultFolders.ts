@@ -73,7 +73,7 @@ export class VaultFoldersResource {
     this.#account = account;
   }
 
-  /** Put media into a folder. */
+  /** Add media to a folder. */
   addMedia<Options extends MethodOptions>(
     params: VaultFoldersAddMediaParams,
     options?: Options,
@@ -82,7 +82,7 @@ export class VaultFoldersResource {
   }
 
   /**
-   * Make a folder.
+   * Create a folder.
    *
    * @example await client.account(id).vaultFolders.create({ name: "Tour 2027" })
    */
@@ -94,7 +94,7 @@ export class VaultFoldersResource {
   }
 
   /**
-   * Delete a folder; the media stay.
+   * Delete a folder. Its media are kept.
    *
    * It cannot be undone.
    *
@@ -158,7 +158,7 @@ export class VaultFoldersResource {
   }
 
   /**
-   * Take media out of a folder; they stay in the vault.
+   * Remove media from a folder. They stay in the vault.
    *
    * It cannot be undone.
    */
@@ -170,7 +170,7 @@ export class VaultFoldersResource {
   }
 
   /**
-   * Give a folder another name.
+   * Rename a folder.
    *
    * @example await client.account(id).vaultFolders.rename({ folderId: "3438267821300000006", name: "The red dress" })
    */
