@@ -1,10 +1,8 @@
-// Package csvexport writes lists as CSV, for spreadsheets, or as JSON. It is used by the list operations of server/api.
+// Package csvexport writes lists as CSV, for spreadsheets. It is used by the list operations of server/api.
 package csvexport
 
 import (
 	"encoding/csv"
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -105,15 +103,4 @@ func Text(t *string) string {
 		return ""
 	}
 	return *t
-}
-
-// JSON writes a document, for requests that do not ask for CSV. A caller that disconnected is not an error.
-func JSON(w http.ResponseWriter, body any) error {
-	text, err := json.Marshal(body)
-	if err != nil {
-		return fmt.Errorf("encode response: %w", err)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(append(text, '\n'))
-	return nil
 }

@@ -201,6 +201,21 @@ func MayUse(p *apikey.Principal, account id.Account) error {
 	return problem.AccountNotAllowedForKey.New("This key may not use this account.")
 }
 
+// ParseAccount parses an account id that a request contains.
+func ParseAccount(text string) (id.Account, error) {
+	at, err := id.Parse[id.Account](text)
+	if err != nil {
+		return "", AccountNotFound()
+	}
+	return at, nil
+}
+
+// AccountNotFound returns the problem for an unknown account id. It is the same for an account of another org and for a
+// malformed id.
+func AccountNotFound() error {
+	return problem.AccountNotFound.New("The organisation has no account with this id.")
+}
+
 // bearer returns the token of the Authorization header.
 func bearer(h http.Header) (string, error) {
 	given := h["Authorization"]

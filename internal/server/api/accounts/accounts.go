@@ -1,204 +1,215 @@
-// Package accounts is the operation of the public API that lists accounts: all of them in one streamed response or page
-// by page, with their webhook states and activity, as JSON or CSV. Operations on one account are in package api.
+// Package accounts are the operations of the public API on accounts: reading, changing, pausing and disconnecting one
+// (accounts.go), and listing them in one streamed response or page by page, as JSON or CSV (list.go, write.go).
 package accounts
 
 import (
 	"context"
-	"encoding/base64"
+	"encoding/json"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
-	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/accounts/health"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
-	"github.com/stagedoor/stagedoor/internal/server/csvexport"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
+	"github.com/stagedoor/stagedoor/internal/tenant/usage"
 )
 
-// lister is implemented by *account.Accounts.
-type lister interface {
-	List(ctx context.Context, owner id.Org, f account.Filter, each func(account.Account) error) error
-	CountByState(ctx context.Context, owner id.Org, f account.Filter) (map[account.State]int, error)
-}
-
-// hooks is implemented by *webhook.Webhooks.
-type hooks interface {
-	States(ctx context.Context, org id.Org, accounts []id.Account) (map[id.Account]string, error)
-}
-
-// meter returns the calls of accounts. *usage.Usage implements it.
-type meter interface {
-	Activity(ctx context.Context, org id.Org, accounts []id.Account) (map[id.Account][]int64, error)
-}
-
-// Deps are the dependencies of the operation.
+// Deps are the dependencies of the operations.
 type Deps struct {
-	Accounts lister
-	Webhooks hooks
-	Usage    meter
+	Accounts *account.Accounts
+	Health   *health.Health
+	Webhooks *webhook.Webhooks
+	Usage    *usage.Usage
 }
 
 type accounts struct{ Deps }
 
-type listInput struct {
-	State     string `query:"state" enum:"connecting,active,degraded,reauthenticating,reconnect_required,restricted,paused,attention" doc:"Only accounts in this state. attention stands for reconnect_required, restricted and degraded."`
-	Reference string `query:"reference_id" maxLength:"255" doc:"Only accounts with this reference id (your own identifier)."`
-	Label     string `query:"label" maxLength:"120" doc:"Only accounts with this label."`
-	Query     string `query:"q" maxLength:"120" doc:"Only accounts whose label, names or ids contain this text. Case is ignored."`
-	Order     string `query:"order" enum:"created,label,lastSeen" default:"created" doc:"label and lastSeen (newest first) require limit."`
-	Activity  bool   `query:"activity" doc:"Include how often each account was called: calls24h and activity."`
-	Counts    bool   `query:"counts" doc:"Include the number of accounts in each state. All filters except state apply to it."`
-	Limit     int    `query:"limit" minimum:"1" maximum:"100" doc:"The maximum number of accounts. Default: all."`
-	Cursor    string `query:"cursor" maxLength:"512" doc:"nextCursor of the previous page, with the same order."`
+type accountInput struct {
+	ID string `path:"id" maxLength:"64" doc:"The account's id."`
 }
 
-type accountsBody struct {
-	Accounts   []Listed       `json:"accounts" doc:"In the order in which they were first connected, unless order is set."`
-	NextCursor *string        `json:"nextCursor" doc:"Null on the last page and without limit."`
-	Counts     map[string]int `json:"counts,omitempty" doc:"Only with counts: the number of accounts in each state, in the states that need attention (attention), and in all states (total)."`
+type accountOutput struct {
+	Body struct {
+		Account account.View `json:"account"`
+	}
 }
 
-// Listed is an account in a list.
-type Listed struct {
-	account.View
-	Webhook  *accountWebhook `json:"webhook" doc:"The state of delivery to its webhook; null if it has none."`
-	Calls24h *int64          `json:"calls24h,omitempty" doc:"Only with activity: calls in the last 24 hours, including the current hour."`
-	Activity []int64         `json:"activity,omitempty" doc:"Only with activity: the same by hour, the current hour last."`
+type patchAccountInput struct {
+	ID   string `path:"id" maxLength:"64" doc:"The account's id."`
+	Body struct {
+		Label    *string            `json:"label,omitempty" maxLength:"120" doc:"Your own name for the account."`
+		Region   *string            `json:"proxyCountry,omitempty" enum:"us,uk" doc:"The region through which all traffic of the account leaves from now on. The session is checked through it immediately."`
+		Metadata *map[string]string `json:"metadata,omitempty" maxProperties:"16" doc:"Your own metadata. It replaces all existing metadata."`
+		Remember *bool              `json:"rememberCredentials,omitempty" doc:"False destroys the stored credentials. True is rejected: connect the account again with its credentials."`
+	}
 }
 
-type accountWebhook struct {
-	State string `json:"state" enum:"healthy,failing,paused,disabled"`
+type deletedOutput struct {
+	Body struct {
+		ID      string `json:"id"`
+		Deleted bool   `json:"deleted"`
+	}
 }
 
-// needAttention is the filter value for several states.
-const needAttention = "attention"
+type accountMeOutput struct {
+	Body struct {
+		Me json.RawMessage `json:"me" doc:"The creator's profile on the platform: the type Me of GET /v1/sdk/methods."`
+	}
+}
 
-// listTimeout is enough for the largest org and a slow reader.
-const listTimeout = time.Minute
+type receiptOutput struct {
+	Body struct {
+		Receipt json.RawMessage `json:"receipt" doc:"The signed receipt: what was destroyed and when, the id of the signing key, and an Ed25519 signature."`
+	}
+}
 
-// Routes adds the operation.
+const (
+	tag = "Accounts"
+	// platformTimeout bounds operations that wait for the platform, which may be asked twice.
+	platformTimeout = 40 * time.Second
+)
+
+// Routes adds the operations.
 func Routes(t *endpoint.Table, d Deps) {
 	a := &accounts{d}
-	endpoint.Written(t, endpoint.Operation{
-		ID: "listAccounts", Method: http.MethodGet, Path: "/v1/accounts", Tag: "Accounts", Status: http.StatusOK, Timeout: listTimeout,
-		Scope: scope.AccountsRead, Quota: admission.Plain, Answer: accountsBody{}, Media: []string{csvexport.Media}, Problems: []problem.Kind{problem.InvalidRequest},
-		Summary: "List accounts",
-		Description: "The organisation's connected accounts. Without `limit` one response has all of them; with `limit` it has one page: " +
-			"send `nextCursor` as `cursor` for the next. Filters can be combined. A key with `accountIds` sees only those accounts. With `Accept: text/csv` the response is CSV.",
-	}, a.list)
+	a.listRoute(t)
+	notFound := []problem.Kind{problem.AccountNotFound}
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "getAccount", Method: http.MethodGet, Path: "/v1/accounts/{id}", Tag: tag, Status: http.StatusOK,
+		Scope: scope.AccountsRead, Quota: admission.Plain, Account: "id", Problems: notFound,
+		Summary: "Get an account", Description: "The state of the account: `state` and `stateReason` say what is wrong, `userAction` says what a person must do. This call does not contact the platform.",
+	}, a.getAccount)
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "updateAccount", Method: http.MethodPatch, Path: "/v1/accounts/{id}", Tag: tag, Status: http.StatusOK, Repeatable: true,
+		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Audit: "account.update", Problems: notFound,
+		Summary: "Update an account", Description: "Changes the label, the region or the metadata, or deletes the credentials. Omitted fields stay unchanged. " +
+			"After a change of region the platform may require the creator to sign in again; `state` shows it.",
+		Example: map[string]any{"label": "Luna, main account", "metadata": map[string]string{"team": "west"}},
+	}, a.updateAccount)
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "disconnectAccount", Method: http.MethodDelete, Path: "/v1/accounts/{id}", Tag: tag, Status: http.StatusOK, Timeout: platformTimeout, Repeatable: true,
+		Scope: scope.AccountsWrite, Quota: admission.Safety, Account: "id", Audit: "account.disconnect", Problems: notFound,
+		Summary: "Disconnect an account", Description: "Ends the session on the platform if possible, cancels open attempts, and destroys the account's data key, so that data " +
+			"encrypted with it can never be read again. After the response no call with the account can start on any server. The contents of its events and deliveries are deleted as well. The proof is at `GET /v1/accounts/{id}/purge-receipt`.",
+	}, a.disconnectAccount)
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "getAccountMe", Method: http.MethodGet, Path: "/v1/accounts/{id}/me", Tag: tag, Status: http.StatusOK, Timeout: platformTimeout,
+		Scope: scope.AccountsRead, Quota: admission.Read, Account: "id",
+		Problems: append([]problem.Kind{
+			problem.AccountDisconnected, problem.AccountPaused, problem.UpstreamAccountRestricted, problem.AccountReauthenticating, problem.EgressUnavailable,
+			problem.UpstreamRateLimited, problem.UpstreamUnavailable, problem.UpstreamTimeout, problem.UpstreamError, problem.UpstreamInvalidResponse, problem.UpstreamChanged,
+		}, notFound...),
+		Summary: "Get the creator's profile", Description: "Asks the platform, through the account's region, so a response proves that the session works. It counts as a read of the account. " +
+			"410 means that the session was lost and a person must reconnect the account at `reconnect.url`.",
+	}, a.getAccountMe)
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "pauseAccount", Method: http.MethodPost, Path: "/v1/accounts/{id}/pause", Tag: tag, Status: http.StatusOK, Repeatable: true,
+		Scope: scope.AccountsWrite, Quota: admission.Safety, Account: "id", Audit: "account.pause", Problems: notFound,
+		Summary: "Pause an account", Description: "Calls are refused with `account-paused`, and nothing is sent to the platform, until the account is resumed. The session is kept. Pausing again changes nothing.",
+	}, a.pauseAccount)
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "resumeAccount", Method: http.MethodPost, Path: "/v1/accounts/{id}/resume", Tag: tag, Status: http.StatusOK, Repeatable: true,
+		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Audit: "account.resume", Problems: notFound,
+		Summary: "Resume an account", Description: "The account becomes `connecting`, or `reconnect_required` if it lost its session while it was paused. Resuming an account that is not paused changes nothing.",
+	}, a.resumeAccount)
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "getPurgeReceipt", Method: http.MethodGet, Path: "/v1/accounts/{id}/purge-receipt", Tag: tag, Status: http.StatusOK,
+		Scope: scope.AccountsRead, Quota: admission.Plain, Account: "id", Problems: notFound,
+		Summary: "Get the deletion receipt of an account", Description: "The signed receipt of a disconnected account. You can check it offline with the service's public receipt key. " +
+			"The response is 404 while the account is connected or its deletion is in progress.",
+	}, a.getPurgeReceipt)
 }
 
-func (a *accounts) list(w http.ResponseWriter, r *http.Request, in *listInput) error {
-	caller := endpoint.Caller(r.Context())
-	f, err := in.filter()
+func viewAccount(one account.Account, err error) (*accountOutput, error) {
 	if err != nil {
-		return err
+		return nil, err
 	}
-	f.Among = caller.Key.Allow.Accounts
-	w.Header().Add("Vary", "Accept")
-	p := &pager{accounts: a, org: caller.Org.ID, most: in.Limit, order: f.Order, calls: in.Activity}
-	if in.Counts {
-		if p.counts, err = a.Accounts.CountByState(r.Context(), p.org, f); err != nil {
-			return err
-		}
-	}
-	if csvexport.Requested(r.Header) {
-		p.calls = true
-		p.out = newSheet(w)
-	} else {
-		p.out = newDocument(w)
-	}
-	err = a.Accounts.List(r.Context(), p.org, f, func(one account.Account) error { return p.add(r.Context(), one) })
+	out := &accountOutput{}
+	out.Body.Account = one.View()
+	return out, nil
+}
+
+func (a *accounts) getAccount(ctx context.Context, in *accountInput) (*accountOutput, error) {
+	at, err := endpoint.ParseAccount(in.ID)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return p.end(r.Context())
+	return viewAccount(a.Accounts.Get(ctx, endpoint.Caller(ctx).Org.ID, at))
 }
 
-// filter checks what huma cannot check.
-func (in *listInput) filter() (account.Filter, error) {
-	f := account.Filter{ReferenceID: in.Reference, Label: in.Label, Query: strings.TrimSpace(in.Query)}
-	switch in.State {
-	case "":
-	case needAttention:
-		f.States = account.NeedAttention()
-	default:
-		f.States = []account.State{account.State(in.State)}
-	}
-	switch in.Order {
-	case "label":
-		f.Order = account.ByLabel
-	case "lastSeen":
-		f.Order = account.ByLastSeen
-	}
-	bad := problem.InvalidRequest.New("A query parameter is invalid.")
-	for name, text := range map[string]string{"q": in.Query, "label": in.Label, "reference_id": in.Reference} {
-		if strings.ContainsRune(text, 0) || !utf8.ValidString(text) { // PostgreSQL cannot store it.
-			bad.At("query/"+name, "format", "must be text")
-		}
-	}
-	if f.Order != 0 && in.Limit == 0 {
-		bad.At("query/limit", "required", "must be given with this order")
-	}
-	if in.Cursor != "" {
-		var ok bool
-		if f.After, ok = parseCursor(in.Cursor, f.Order); !ok {
-			bad.Detail = "The cursor is invalid."
-			bad.At("query/cursor", "format", "must be the nextCursor of an earlier page")
-		}
-	}
-	if len(bad.Fields) > 0 {
-		return f, bad
-	}
-	if in.Limit > 0 {
-		f.Limit = in.Limit + 1 // One more shows whether there is a next page.
-	}
-	return f, nil
-}
-
-// cursor encodes the position after an account: its id, and the value that the list is ordered by.
-func cursor(m account.PageKey, order account.Order) string {
-	switch order {
-	case account.ByLabel:
-		return base64.RawURLEncoding.EncodeToString([]byte(string(m.ID) + "." + m.Label))
-	case account.ByLastSeen:
-		return base64.RawURLEncoding.EncodeToString([]byte(string(m.ID) + "." + strconv.FormatInt(m.Seen.UnixMicro(), 36)))
-	}
-	return string(m.ID)
-}
-
-// parseCursor parses what cursor returned.
-func parseCursor(text string, order account.Order) (account.PageKey, bool) {
-	if order == 0 {
-		at, err := id.Parse[id.Account](text)
-		return account.PageKey{ID: at}, err == nil
-	}
-	raw, err := base64.RawURLEncoding.DecodeString(text)
+func (a *accounts) updateAccount(ctx context.Context, in *patchAccountInput) (*accountOutput, error) {
+	at, err := endpoint.ParseAccount(in.ID)
 	if err != nil {
-		return account.PageKey{}, false
+		return nil, err
 	}
-	name, rest, found := strings.Cut(string(raw), ".")
-	at, err := id.Parse[id.Account](name)
-	if err != nil || !found {
-		return account.PageKey{}, false
+	change := account.Change{Label: in.Body.Label, Region: in.Body.Region, Metadata: in.Body.Metadata}
+	if in.Body.Remember != nil {
+		if *in.Body.Remember {
+			return nil, problem.ValidationFailed.New("Credentials can only be stored when the account is connected.").
+				At("/rememberCredentials", "enum", "must be false; connect the account again with remember_credentials to store them")
+		}
+		change.ForgetCredentials = true
 	}
-	if order == account.ByLabel {
-		return account.PageKey{ID: at, Label: rest}, utf8.ValidString(rest) && !strings.ContainsRune(rest, 0)
-	}
-	micros, err := strconv.ParseInt(rest, 36, 64)
-	if err != nil || micros > maxMicros || micros < minMicros {
-		return account.PageKey{}, false
-	}
-	return account.PageKey{ID: at, Seen: time.UnixMicro(micros).UTC()}, true
+	return viewAccount(a.Accounts.Update(ctx, endpoint.By(ctx), endpoint.Caller(ctx).Org.ID, at, change))
 }
 
-// The years 1 and 9999: every part of the system can encode times between them.
-const (
-	minMicros = -62_135_596_800_000_000
-	maxMicros = 253_370_764_800_000_000
-)
+func (a *accounts) disconnectAccount(ctx context.Context, in *accountInput) (*deletedOutput, error) {
+	at, err := endpoint.ParseAccount(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.Accounts.Disconnect(ctx, endpoint.By(ctx), endpoint.Caller(ctx).Org.ID, at); err != nil {
+		return nil, err
+	}
+	out := &deletedOutput{}
+	out.Body.ID, out.Body.Deleted = in.ID, true
+	return out, nil
+}
+
+func (a *accounts) getAccountMe(ctx context.Context, in *accountInput) (*accountMeOutput, error) {
+	at, err := endpoint.ParseAccount(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	me, err := a.Health.Profile(ctx, endpoint.Caller(ctx).Org.ID, at)
+	if err != nil {
+		return nil, err
+	}
+	out := &accountMeOutput{}
+	out.Body.Me = me
+	return out, nil
+}
+
+func (a *accounts) pauseAccount(ctx context.Context, in *accountInput) (*accountOutput, error) {
+	at, err := endpoint.ParseAccount(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return viewAccount(a.Accounts.Pause(ctx, endpoint.By(ctx), endpoint.Caller(ctx).Org.ID, at, account.ReasonPausedByCaller))
+}
+
+func (a *accounts) resumeAccount(ctx context.Context, in *accountInput) (*accountOutput, error) {
+	at, err := endpoint.ParseAccount(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return viewAccount(a.Accounts.Resume(ctx, endpoint.By(ctx), endpoint.Caller(ctx).Org.ID, at))
+}
+
+func (a *accounts) getPurgeReceipt(ctx context.Context, in *accountInput) (*receiptOutput, error) {
+	at, err := endpoint.ParseAccount(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	receipt, err := a.Accounts.Receipt(ctx, endpoint.Caller(ctx).Org.ID, at)
+	if err != nil {
+		return nil, err
+	}
+	out := &receiptOutput{}
+	out.Body.Receipt = receipt
+	return out, nil
+}

@@ -23,18 +23,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 
-// accounts finds accounts. *account.Accounts implements it.
-type accounts interface {
-	Get(ctx context.Context, owner id.Org, at id.Account) (account.Account, error)
+type audits struct {
+	log      *audit.Log
+	accounts *account.Accounts
 }
-
-// Deps are the dependencies of the operations.
-type Deps struct {
-	Log      *audit.Log
-	Accounts accounts
-}
-
-type audits struct{ Deps }
 
 type listInput struct {
 	Action string    `query:"action" maxLength:"64" doc:"Only this action, for example key.mint."`
@@ -86,8 +78,8 @@ const (
 )
 
 // Routes adds the operations.
-func Routes(t *endpoint.Table, d Deps) {
-	a := &audits{d}
+func Routes(t *endpoint.Table, log *audit.Log, accounts *account.Accounts) {
+	a := &audits{log, accounts}
 	endpoint.Written(t, endpoint.Operation{
 		ID: "listAudit", Method: http.MethodGet, Path: "/v1/me/audit", Tag: "Audit", Status: http.StatusOK, Timeout: listTimeout,
 		Scope: scope.MeRead, Quota: admission.Plain, Answer: auditBody{}, Media: []string{csvexport.Media}, Problems: []problem.Kind{problem.InvalidRequest},
@@ -118,11 +110,11 @@ func (a *audits) list(w http.ResponseWriter, r *http.Request, in *listInput) err
 	case most > pageLimit:
 		return problem.InvalidRequest.New("A query parameter is invalid.").At("query/limit", "range", "expected number <= 100")
 	}
-	entries, err := a.Log.Choose(r.Context(), caller.Org.ID, f, before, most)
+	entries, err := a.log.Choose(r.Context(), caller.Org.ID, f, before, most)
 	if err != nil {
 		return err
 	}
-	return csvexport.JSON(w, view(entries, most, &caller.Key.Allow).Body)
+	return endpoint.WriteJSON(w, http.StatusOK, view(entries, most, &caller.Key.Allow).Body)
 }
 
 // filter checks what huma cannot check.
@@ -157,7 +149,7 @@ func (a *audits) writeCSV(w http.ResponseWriter, r *http.Request, in *listInput,
 	}
 	for left > 0 {
 		rows := min(left, csvPage)
-		entries, err := a.Log.Choose(r.Context(), caller.Org.ID, f, before, rows)
+		entries, err := a.log.Choose(r.Context(), caller.Org.ID, f, before, rows)
 		if err != nil {
 			return err
 		}
@@ -178,21 +170,21 @@ func (a *audits) writeCSV(w http.ResponseWriter, r *http.Request, in *listInput,
 
 // listOfAccount also works for a disconnected account: every account has at least the entry of its connection.
 func (a *audits) listOfAccount(ctx context.Context, in *accountInput) (*auditOutput, error) {
-	at, err := id.Parse[id.Account](in.ID)
+	at, err := endpoint.ParseAccount(in.ID)
 	if err != nil {
-		return nil, problem.AccountNotFound.New("The organisation has no account with this id.")
+		return nil, err
 	}
 	before, err := parseCursor(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
 	owner := endpoint.Caller(ctx).Org.ID
-	entries, err := a.Log.PageOf(ctx, owner, string(at), before, in.Limit)
+	entries, err := a.log.PageOf(ctx, owner, string(at), before, in.Limit)
 	if err != nil {
 		return nil, err
 	}
 	if len(entries) == 0 {
-		if _, err := a.Accounts.Get(ctx, owner, at); err != nil {
+		if _, err := a.accounts.Get(ctx, owner, at); err != nil {
 			return nil, err
 		}
 	}

@@ -155,16 +155,12 @@ func Routes(t *endpoint.Table, d Deps) {
 
 // findAccount finds the account in a path.
 func (e *events) findAccount(ctx context.Context, text string) (id.Account, error) {
-	at, err := id.Parse[id.Account](text)
+	at, err := endpoint.ParseAccount(text)
 	if err != nil {
-		return "", accountNotFound()
+		return "", err
 	}
 	_, err = e.Accounts.Get(ctx, endpoint.Caller(ctx).Org.ID, at)
 	return at, err
-}
-
-func accountNotFound() error {
-	return problem.AccountNotFound.New("The organisation has no account with this id.")
 }
 
 func (e *events) streamAccount(w http.ResponseWriter, r *http.Request, in *accountInput) error {
@@ -185,9 +181,9 @@ func (e *events) streamOrg(w http.ResponseWriter, r *http.Request, in *orgInput)
 		return err
 	}
 	if in.Account != "" {
-		at, err := id.Parse[id.Account](in.Account)
+		at, err := endpoint.ParseAccount(in.Account)
 		if err != nil {
-			return accountNotFound()
+			return err
 		}
 		if err := endpoint.MayUse(endpoint.Caller(r.Context()), at); err != nil {
 			return err

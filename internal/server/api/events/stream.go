@@ -125,7 +125,7 @@ func (e *events) sendBatch(ctx context.Context, org id.Org, from *stream.Reader,
 	}
 	e.Meter.Streamed(org, int64(len(b.messages)))
 	if list[len(list)-1].Last {
-		to.Fail(accountNotFound())
+		to.Fail(endpoint.AccountNotFound())
 		return nil, endpoint.ErrStreamEnded
 	}
 	return nil, nil //nolint:nilnil // there may be more events already

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
@@ -61,9 +60,9 @@ func (e *events) ticket(r *http.Request, token string) (endpoint.Identity, error
 	h.Set("Access-Control-Allow-Origin", "*")
 	h.Set("Access-Control-Expose-Headers", "Retry-After, X-Request-Id")
 	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
-	at, err := id.Parse[id.Account](r.PathValue("id"))
+	at, err := endpoint.ParseAccount(r.PathValue("id"))
 	if err != nil {
-		return endpoint.Identity{}, accountNotFound()
+		return endpoint.Identity{}, err
 	}
 	p, err := e.Streams.Redeem(r.Context(), token, at, endpoint.Source(r.Context()))
 	if err != nil {

@@ -169,7 +169,7 @@ func (a reads) listLogs(w http.ResponseWriter, r *http.Request, in *logsInput) e
 		text := next.String()
 		body.NextCursor = &text
 	}
-	return csvexport.JSON(w, body)
+	return endpoint.WriteJSON(w, http.StatusOK, body)
 }
 
 // writeCSV writes requests as CSV. It reads them page by page, so that no query holds the log for long.

@@ -44,8 +44,8 @@ type Deps struct {
 	Catalogs map[org.Environment]*catalog.Catalog
 }
 
-// Calls are the operations.
-type Calls struct {
+// calls are the operations.
+type calls struct {
 	Deps
 	documents *sdkDocuments
 }
@@ -67,7 +67,7 @@ const (
 
 // Routes adds the operations.
 func Routes(t *endpoint.Table, d Deps) {
-	c := &Calls{Deps: d, documents: newSDKDocuments(d.PublicURL)}
+	c := &calls{Deps: d, documents: newSDKDocuments(d.PublicURL)}
 	c.listRoutes(t)
 	problems := []problem.Kind{
 		problem.MethodNotFound, problem.MethodNotAllowedForKey, problem.AccountNotAllowedForKey, problem.AccountNotFound, problem.AccountPaused,
@@ -99,7 +99,7 @@ type request struct {
 }
 
 // plan finds the method and parses the arguments. A request that it refuses is not billed.
-func (c *Calls) plan(r *http.Request, body []byte) (*request, endpoint.Terms, error) {
+func (c *calls) plan(r *http.Request, body []byte) (*request, endpoint.Terms, error) {
 	caller, at := endpoint.Caller(r.Context()), endpoint.From(r.Context()).Account()
 	method, err := c.method(caller.Org.Environment, r)
 	if err != nil {
@@ -125,7 +125,7 @@ func (c *Calls) plan(r *http.Request, body []byte) (*request, endpoint.Terms, er
 		Fresh: fresh(r.Header),
 	}, dry: dry}
 	if at == "" {
-		return nil, terms, problem.AccountNotFound.New("The organisation has no account with this id.")
+		return nil, terms, endpoint.AccountNotFound()
 	}
 	if req.dry {
 		terms.Quota, terms.Changes = admission.Plain, false
@@ -136,7 +136,7 @@ func (c *Calls) plan(r *http.Request, body []byte) (*request, endpoint.Terms, er
 }
 
 // method finds the method in the path.
-func (c *Calls) method(env org.Environment, r *http.Request) (*catalog.Method, error) {
+func (c *calls) method(env org.Environment, r *http.Request) (*catalog.Method, error) {
 	resource, name := r.PathValue("resource"), r.PathValue("method")
 	catalogue := c.Catalogs[env]
 	if catalogue == nil {
@@ -212,7 +212,7 @@ func fresh(h http.Header) bool {
 }
 
 // call runs the call and writes its response.
-func (c *Calls) call(w http.ResponseWriter, r *http.Request, req *request) error {
+func (c *calls) call(w http.ResponseWriter, r *http.Request, req *request) error {
 	ctx := r.Context()
 	call := endpoint.From(ctx)
 	if req.dry {
@@ -246,7 +246,7 @@ func (c *Calls) call(w http.ResponseWriter, r *http.Request, req *request) error
 var jsonType = []string{"application/json"}
 
 // dryRun reports what would happen to the call, as far as is known without the platform.
-func (c *Calls) dryRun(ctx context.Context, w http.ResponseWriter, req *request) error {
+func (c *calls) dryRun(ctx context.Context, w http.ResponseWriter, req *request) error {
 	a, err := c.Accounts.Get(ctx, req.call.Org, req.call.Account)
 	if err != nil {
 		return err

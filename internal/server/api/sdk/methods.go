@@ -105,7 +105,7 @@ type sdkOpenAPI struct {
 }
 
 // listRoutes adds the operation that lists methods.
-func (c *Calls) listRoutes(t *endpoint.Table) {
+func (c *calls) listRoutes(t *endpoint.Table) {
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "listMethods", Method: http.MethodGet, Path: "/v1/sdk/methods", Tag: "SDK", Status: http.StatusOK, Quota: admission.Free,
 		Answer: sdkBody{}, OtherForms: []any{sdkCompact{}, sdkTools{}, sdkOpenAPI{}}, Conditional: true, Problems: []problem.Kind{problem.InvalidRequest},
@@ -118,7 +118,7 @@ func (c *Calls) listRoutes(t *endpoint.Table) {
 	})
 }
 
-func (c *Calls) listMethods(ctx context.Context, in *sdkInput) (*sdkOutput, error) {
+func (c *calls) listMethods(ctx context.Context, in *sdkInput) (*sdkOutput, error) {
 	caller := endpoint.Caller(ctx)
 	catalogue := c.Catalogs[caller.Org.Environment]
 	if catalogue == nil {

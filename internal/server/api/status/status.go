@@ -14,19 +14,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
-// proxies reports the state of the egress proxies. *egress.Egress implements it.
-type proxies interface{ Status() []egress.Status }
-
-// operators reports what is switched off, and the banner. *switches.Control implements it.
-type operators interface{ State() switches.State }
-
-// Deps are the dependencies of the operation.
-type Deps struct {
-	Egress  proxies
-	Control operators
+type status struct {
+	egress  *egress.Egress
+	control *switches.Control
 }
-
-type status struct{ Deps }
 
 type statusOutput struct{ Body statusBody }
 
@@ -50,8 +41,8 @@ type bannerBody struct {
 }
 
 // Routes adds the operation.
-func Routes(t *endpoint.Table, d Deps) {
-	a := &status{d}
+func Routes(t *endpoint.Table, proxies *egress.Egress, control *switches.Control) {
+	a := &status{proxies, control}
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "getStatus", Method: http.MethodGet, Path: "/v1/status", Tag: "Status", Status: http.StatusOK, Scope: scope.Any, Quota: admission.Free,
 		Summary: "Get the service status", Description: "The state of the regions that accounts use, and the operators' message. This call is free.",
@@ -59,8 +50,8 @@ func Routes(t *endpoint.Table, d Deps) {
 }
 
 func (a *status) get(context.Context, *struct{}) (*statusOutput, error) {
-	state := a.Control.State()
-	regions := regionsOf(a.Egress.Status(), state)
+	state := a.control.State()
+	regions := regionsOf(a.egress.Status(), state)
 	out := &statusOutput{statusBody{Status: "normal", Message: "All systems normal", Regions: regions}}
 	down := 0
 	for _, r := range regions {

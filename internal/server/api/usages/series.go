@@ -78,7 +78,7 @@ func (a *usages) getSeries(ctx context.Context, in *seriesInput) (*seriesOutput,
 	caller := endpoint.Caller(ctx)
 	w.Org, w.Accounts = caller.Org.ID, caller.Key.Allow.Accounts
 	if in.Account != "" {
-		at, err := parseAccount(in.Account)
+		at, err := endpoint.ParseAccount(in.Account)
 		if err != nil {
 			return nil, err
 		}

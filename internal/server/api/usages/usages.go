@@ -16,6 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
@@ -27,13 +28,8 @@ type Deps struct {
 	Limits   *admission.Limiter
 	Accounts *account.Accounts
 	Connects *connect.Connects
-	Webhooks waiting
+	Webhooks *webhook.Webhooks
 	Now      func() time.Time
-}
-
-// waiting is implemented by *webhook.Webhooks.
-type waiting interface {
-	CountWaiting(ctx context.Context, org id.Org) (int64, error)
 }
 
 type usages struct {
@@ -159,7 +155,7 @@ func (a *usages) windows(ctx context.Context, text string) (*accountWindowsBody,
 	if text == "" {
 		return nil, nil //nolint:nilnil // no account was requested
 	}
-	at, err := parseAccount(text)
+	at, err := endpoint.ParseAccount(text)
 	if err != nil {
 		return nil, err
 	}
@@ -232,12 +228,4 @@ func byRegion(bytes map[string]int64) map[string]int64 {
 	}
 	maps.Copy(all, bytes)
 	return all
-}
-
-func parseAccount(text string) (id.Account, error) {
-	at, err := id.Parse[id.Account](text)
-	if err != nil {
-		return "", problem.AccountNotFound.New("The organisation has no account with this id.")
-	}
-	return at, nil
 }

@@ -69,11 +69,11 @@ func (a hooks) check(ctx context.Context, in *checkInput) (*checkOutput, error) 
 		if err := endpoint.MayUse(caller, q.Account); err != nil {
 			return nil, err
 		}
-		if err := a.exists(ctx, caller.Org.ID, q.Account); err != nil {
+		if _, err := a.accounts.Get(ctx, caller.Org.ID, q.Account); err != nil {
 			return nil, err
 		}
 	}
-	q.Since = event.Since(a.Now(), caller.Org.Limits.EventRetentionDays)
+	q.Since = event.Since(a.now(), caller.Org.Limits.EventRetentionDays)
 	found, err := a.CheckSignature(ctx, reader(ctx), q)
 	if err != nil {
 		return nil, err
@@ -93,11 +93,6 @@ func nilIfEmpty(text string) *string {
 	return &text
 }
 
-func (a hooks) exists(ctx context.Context, org id.Org, at id.Account) error {
-	_, err := a.Accounts.Get(ctx, org, at)
-	return err
-}
-
 func (in *checkInput) parse() (q webhook.Question, err error) {
 	b := &in.Body
 	bad := problem.ValidationFailed.New("The delivery is incomplete.")
@@ -113,7 +108,7 @@ func (in *checkInput) parse() (q webhook.Question, err error) {
 		}
 	}
 	if b.AccountID != "" {
-		if q.Account, err = parseAccount(b.AccountID); err != nil {
+		if q.Account, err = endpoint.ParseAccount(b.AccountID); err != nil {
 			return q, err
 		}
 	}

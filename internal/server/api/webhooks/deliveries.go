@@ -109,7 +109,7 @@ func deliveryRoutes(t *endpoint.Table, a hooks) {
 }
 
 func (a hooks) list(ctx context.Context, in *listInput) (*listOutput, error) {
-	at, err := parseAccount(in.ID)
+	at, err := endpoint.ParseAccount(in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (in *listInput) filter() (webhook.LogFilter, error) {
 }
 
 func (in *deliveryInput) parse() (id.Account, id.Delivery, error) {
-	at, err := parseAccount(in.ID)
+	at, err := endpoint.ParseAccount(in.ID)
 	if err != nil {
 		return "", "", err
 	}
@@ -183,7 +183,7 @@ func found(d webhook.Delivery, err error) (*deliveryOutput, error) {
 }
 
 func (a hooks) replay(ctx context.Context, in *replayInput) (*replayOutput, error) {
-	at, err := parseAccount(in.ID)
+	at, err := endpoint.ParseAccount(in.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
-	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
@@ -105,18 +104,8 @@ type testOutput struct {
 // hooks are the operations.
 type hooks struct {
 	*webhook.Webhooks
-	accounts counter
-}
-
-// counter is implemented by *account.Accounts.
-type counter interface {
-	CountByState(ctx context.Context, owner id.Org, f account.Filter) (map[account.State]int, error)
-}
-
-// Deps are the dependencies of the operations.
-type Deps struct {
-	Webhooks *webhook.Webhooks
-	Accounts counter
+	accounts *account.Accounts
+	now      func() time.Time
 }
 
 const (
@@ -126,8 +115,8 @@ const (
 )
 
 // Routes adds the operations.
-func Routes(t *endpoint.Table, d Deps) {
-	a := hooks{d.Webhooks, d.Accounts}
+func Routes(t *endpoint.Table, webhooks *webhook.Webhooks, accounts *account.Accounts, now func() time.Time) {
+	a := hooks{webhooks, accounts, now}
 	missing := []problem.Kind{problem.AccountNotFound, problem.WebhookNotFound}
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "getWebhook", Method: http.MethodGet, Path: "/v1/accounts/{id}/webhook", Tag: tagWebhooks, Status: http.StatusOK,
@@ -174,16 +163,8 @@ func Routes(t *endpoint.Table, d Deps) {
 	checkRoutes(t, a)
 }
 
-func parseAccount(text string) (id.Account, error) {
-	at, err := id.Parse[id.Account](text)
-	if err != nil {
-		return "", problem.AccountNotFound.New("The organisation has no account with this id.")
-	}
-	return at, nil
-}
-
 func (a hooks) get(ctx context.Context, in *accountInput) (*hookOutput, error) {
-	at, err := parseAccount(in.ID)
+	at, err := endpoint.ParseAccount(in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +172,7 @@ func (a hooks) get(ctx context.Context, in *accountInput) (*hookOutput, error) {
 }
 
 func (a hooks) put(ctx context.Context, in *putInput) (*hookOutput, error) {
-	at, err := parseAccount(in.ID)
+	at, err := endpoint.ParseAccount(in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +184,7 @@ func (a hooks) put(ctx context.Context, in *putInput) (*hookOutput, error) {
 }
 
 func (a hooks) delete(ctx context.Context, in *accountInput) (*deletedOutput, error) {
-	at, err := parseAccount(in.ID)
+	at, err := endpoint.ParseAccount(in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +197,7 @@ func (a hooks) delete(ctx context.Context, in *accountInput) (*deletedOutput, er
 }
 
 func (a hooks) test(ctx context.Context, in *accountInput) (*testOutput, error) {
-	at, err := parseAccount(in.ID)
+	at, err := endpoint.ParseAccount(in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +213,7 @@ func (a hooks) test(ctx context.Context, in *accountInput) (*testOutput, error) 
 const defaultOverlap = 24 * time.Hour
 
 func (a hooks) rotate(ctx context.Context, in *rotateInput) (*hookOutput, error) {
-	at, err := parseAccount(in.ID)
+	at, err := endpoint.ParseAccount(in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -244,7 +225,7 @@ func (a hooks) rotate(ctx context.Context, in *rotateInput) (*hookOutput, error)
 }
 
 func (a hooks) pause(ctx context.Context, in *accountInput) (*hookOutput, error) {
-	at, err := parseAccount(in.ID)
+	at, err := endpoint.ParseAccount(in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -252,7 +233,7 @@ func (a hooks) pause(ctx context.Context, in *accountInput) (*hookOutput, error)
 }
 
 func (a hooks) resume(ctx context.Context, in *resumeInput) (*hookOutput, error) {
-	at, err := parseAccount(in.ID)
+	at, err := endpoint.ParseAccount(in.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,5 @@
-package api
+// Package identity are the operations of the public API on the caller: its key or member, its organisation and limits.
+package identity
 
 import (
 	"context"
@@ -6,11 +7,18 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
+	"github.com/stagedoor/stagedoor/internal/server/api/keys"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
+	"github.com/stagedoor/stagedoor/internal/tenant/member"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
+
+type operations struct {
+	orgs    *org.Orgs
+	members *member.Members
+}
 
 type identityOutput struct{ Body identityBody }
 
@@ -34,7 +42,7 @@ type identityKey struct {
 	ID        string     `json:"id"`
 	Label     string     `json:"label"`
 	CreatedAt stamp.Time `json:"createdAt"`
-	KeyLimits
+	keys.KeyLimits
 }
 
 type identityOrg struct {
@@ -70,12 +78,14 @@ type patchMeInput struct {
 	}
 }
 
-func (a *API) meRoutes() {
-	endpoint.Typed(a.table, endpoint.Operation{
+// Routes adds the operations.
+func Routes(t *endpoint.Table, orgs *org.Orgs, members *member.Members) {
+	a := &operations{orgs, members}
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "getMe", Method: http.MethodGet, Path: "/v1/me", Tag: "Identity", Status: http.StatusOK, Quota: admission.Plain,
 		Summary: "Get the current identity", Description: "Checks the key and returns its organisation, scopes and limits.",
 	}, a.getMe)
-	endpoint.Typed(a.table, endpoint.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "updateMe", Method: http.MethodPatch, Path: "/v1/me", Tag: "Identity", Status: http.StatusOK,
 		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "org.update",
 		Summary: "Update the organisation", Description: "Changes the name or the contact address. Omitted fields stay unchanged.",
@@ -83,14 +93,14 @@ func (a *API) meRoutes() {
 	}, a.updateMe)
 }
 
-func (a *API) getMe(ctx context.Context, _ *struct{}) (*identityOutput, error) {
+func (a *operations) getMe(ctx context.Context, _ *struct{}) (*identityOutput, error) {
 	return a.viewIdentity(ctx, endpoint.Caller(ctx))
 }
 
-func (a *API) updateMe(ctx context.Context, in *patchMeInput) (*identityOutput, error) {
+func (a *operations) updateMe(ctx context.Context, in *patchMeInput) (*identityOutput, error) {
 	caller := *endpoint.Caller(ctx)
 	var err error
-	caller.Org, err = a.Orgs.Update(ctx, caller.Org.ID, endpoint.By(ctx), org.Change{ContactEmail: in.Body.ContactEmail, Name: in.Body.Name})
+	caller.Org, err = a.orgs.Update(ctx, caller.Org.ID, endpoint.By(ctx), org.Change{ContactEmail: in.Body.ContactEmail, Name: in.Body.Name})
 	if err != nil {
 		return nil, err
 	}
@@ -98,12 +108,12 @@ func (a *API) updateMe(ctx context.Context, in *patchMeInput) (*identityOutput, 
 }
 
 // viewIdentity describes the caller. A key is in memory already; the name of a member is read from the database.
-func (a *API) viewIdentity(ctx context.Context, p *apikey.Principal) (*identityOutput, error) {
+func (a *operations) viewIdentity(ctx context.Context, p *apikey.Principal) (*identityOutput, error) {
 	out := viewIdentity(p)
 	if p.Key.Person == "" {
 		return out, nil
 	}
-	m, err := a.Members.Get(ctx, p.Org.ID, p.Key.Person)
+	m, err := a.members.Get(ctx, p.Org.ID, p.Key.Person)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +124,7 @@ func (a *API) viewIdentity(ctx context.Context, p *apikey.Principal) (*identityO
 func viewIdentity(p *apikey.Principal) *identityOutput {
 	return &identityOutput{identityBody{
 		Kind: "customer",
-		Key:  identityKey{string(p.Key.ID), p.Key.Label, stamp.Time(p.Key.CreatedAt), viewKeyLimits(&p.Key.Allow)},
+		Key:  identityKey{string(p.Key.ID), p.Key.Label, stamp.Time(p.Key.CreatedAt), keys.ViewLimits(&p.Key.Allow)},
 		Org: identityOrg{
 			string(p.Org.ID), p.Org.Name, string(p.Org.Plan), p.Org.ContactEmail, string(p.Org.Environment),
 		},

@@ -1,4 +1,4 @@
-package sandboxes
+package sandbox
 
 // Personas returns the names of the listed personas.
 func Personas() []string {

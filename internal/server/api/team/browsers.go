@@ -1,4 +1,4 @@
-package api
+package team
 
 import (
 	"context"
@@ -44,23 +44,23 @@ type endedOutput struct {
 	}
 }
 
-func (a *API) browserRoutes() {
+func (a *operations) browserRoutes(t *endpoint.Table) {
 	whose := "Members see their own sessions; a caller with `me:write` sees all sessions of the organisation."
-	endpoint.Typed(a.table, endpoint.Operation{
-		ID: "listBrowserSessions", Method: http.MethodGet, Path: "/v1/me/sessions", Tag: tagTeam, Status: http.StatusOK,
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "listBrowserSessions", Method: http.MethodGet, Path: "/v1/me/sessions", Tag: tag, Status: http.StatusOK,
 		Scope: scope.MeRead, Quota: admission.Plain,
 		Summary: "List signed-in browsers", Description: "Browsers that are signed in to the dashboard and have opened this organisation. " + whose,
 	}, a.listBrowsers)
-	endpoint.Typed(a.table, endpoint.Operation{
-		ID: "endBrowserSession", Method: http.MethodDelete, Path: "/v1/me/sessions/{id}", Tag: tagTeam, Status: http.StatusOK,
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "endBrowserSession", Method: http.MethodDelete, Path: "/v1/me/sessions/{id}", Tag: tag, Status: http.StatusOK,
 		Scope: scope.MeRead, Quota: admission.Safety, Audit: "session.end", Problems: []problem.Kind{problem.BrowserNotFound},
 		Summary: "Sign out a browser", Description: "Calls of the browser that start after the response are refused on every server. " + whose,
 	}, a.endBrowser)
 }
 
-func (a *API) listBrowsers(ctx context.Context, _ *struct{}) (*browsersOutput, error) {
+func (a *operations) listBrowsers(ctx context.Context, _ *struct{}) (*browsersOutput, error) {
 	caller := endpoint.Caller(ctx)
-	list, err := a.Members.Browsers(ctx, caller.Org.ID, caller.Key.Person, caller.Scopes.Has(scope.MeWrite))
+	list, err := a.members.Browsers(ctx, caller.Org.ID, caller.Key.Person, caller.Scopes.Has(scope.MeWrite))
 	if err != nil {
 		return nil, err
 	}
@@ -84,9 +84,9 @@ func viewBrowser(b member.Session) browserBody {
 	return v
 }
 
-func (a *API) endBrowser(ctx context.Context, in *browserInput) (*endedOutput, error) {
+func (a *operations) endBrowser(ctx context.Context, in *browserInput) (*endedOutput, error) {
 	caller := endpoint.Caller(ctx)
-	err := a.Members.End(ctx, endpoint.By(ctx), caller.Org.ID, caller.Key.Person, caller.Scopes.Has(scope.MeWrite), in.ID)
+	err := a.members.End(ctx, endpoint.By(ctx), caller.Org.ID, caller.Key.Person, caller.Scopes.Has(scope.MeWrite), in.ID)
 	if err != nil {
 		return nil, err
 	}

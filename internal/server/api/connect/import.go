@@ -1,4 +1,4 @@
-package api
+package connect
 
 import (
 	"context"
@@ -98,34 +98,34 @@ type flowField struct {
 	MaxLength int    `json:"max_length,omitempty"`
 }
 
-func (a *API) importRoutes() {
+func (a *operations) importRoutes(t *endpoint.Table) {
 	imported := append([]problem.Kind{problem.SessionIncomplete}, startProblems...)
-	endpoint.Typed(a.table, endpoint.Operation{
-		ID: "connectCookie", Method: http.MethodPost, Path: "/v1/connect/cookie", Tag: tagConnect, Status: http.StatusAccepted,
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "connectCookie", Method: http.MethodPost, Path: "/v1/connect/cookie", Tag: tag, Status: http.StatusAccepted,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Audit: "connect.start", Timeout: endpoint.WaitTimeout, Problems: imported,
 		Summary: "Connect with cookies", Description: "For your own accounts: checks a session that was copied from a browser, through the account's region, and stores it encrypted.",
 		Example: map[string]any{"cookie": "auth_id=1; sess=abc", "user_agent": "Mozilla/5.0", "headers": map[string]string{"x-device": "abc"}, "proxy_country": "us"},
 	}, a.connectCookie)
-	endpoint.Typed(a.table, endpoint.Operation{
-		ID: "connectCurl", Method: http.MethodPost, Path: "/v1/connect/curl", Tag: tagConnect, Status: http.StatusAccepted,
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "connectCurl", Method: http.MethodPost, Path: "/v1/connect/curl", Tag: tag, Status: http.StatusAccepted,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Audit: "connect.start", Timeout: endpoint.WaitTimeout,
 		Problems: append([]problem.Kind{problem.CurlUnparseable, problem.CurlUnsupported, problem.CurlWrongHost}, imported...),
 		Summary:  "Connect with a copied cURL command", Description: "Reads the session from the command of a browser's Copy as cURL. With `dry_run` the response is 200 and only reports what was found.",
 		OtherAnswers: map[int]any{http.StatusOK: curlFound{}},
 		Example:      map[string]any{"curl": "curl 'https://platform.example/' -H 'cookie: auth_id=1; sess=abc' -H 'user-agent: Mozilla/5.0'", "dry_run": true},
 	}, a.connectCurl)
-	endpoint.Typed(a.table, endpoint.Operation{
-		ID: "listFlows", Method: http.MethodGet, Path: "/v1/connect/flows", Tag: tagConnect, Status: http.StatusOK, Quota: admission.Free,
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "listFlows", Method: http.MethodGet, Path: "/v1/connect/flows", Tag: tag, Status: http.StatusOK, Quota: admission.Free,
 		Summary: "List connect methods", Description: "The input of each connect method, for building a form from it. `enabled` is false if no platform is available to the organisation.",
 	}, a.listFlows)
 }
 
 // platform returns the platform of the caller's environment.
-func (a *API) platform(ctx context.Context) (connect.Platform, error) {
+func (a *operations) platform(ctx context.Context) (connect.Platform, error) {
 	return a.Connects.Platform(endpoint.Caller(ctx).Org.Environment)
 }
 
-func (a *API) connectCookie(ctx context.Context, in *cookieInput) (*attemptOutput, error) {
+func (a *operations) connectCookie(ctx context.Context, in *cookieInput) (*attemptOutput, error) {
 	p, err := a.platform(ctx)
 	if err != nil {
 		return nil, err
@@ -171,7 +171,7 @@ func incomplete(missing []string) error {
 	return problem.SessionIncomplete.Newf("The session lacks %s.", strings.Join(missing, ", ")).With("missing", missing)
 }
 
-func (a *API) connectCurl(ctx context.Context, in *curlInput) (*curlOutput, error) {
+func (a *operations) connectCurl(ctx context.Context, in *curlInput) (*curlOutput, error) {
 	p, err := a.platform(ctx)
 	if err != nil {
 		return nil, err
@@ -224,9 +224,10 @@ func extracted(c *catalog.Catalog, p curlimport.Pasted, missing []string) Extrac
 	return out
 }
 
-func (a *API) listFlows(ctx context.Context, _ *struct{}) (*flowsOutput, error) {
+func (a *operations) listFlows(ctx context.Context, _ *struct{}) (*flowsOutput, error) {
 	out := &flowsOutput{}
-	p, ok := a.Connects.Platforms[endpoint.Caller(ctx).Org.Environment]
+	p, err := a.platform(ctx)
+	ok := err == nil
 	label := flowField{ID: "label", Type: "text", MaxLength: 120}
 	flow := func(kind attempt.Kind, name string, fields ...flowField) {
 		out.Body.Flows = append(out.Body.Flows, flowBody{Kind: string(kind), Name: name, Fields: append(fields, label), ProxyCountries: connect.Regions, Enabled: ok})

@@ -1,4 +1,4 @@
-package sandboxes
+package sandbox
 
 import (
 	"context"
@@ -51,7 +51,7 @@ var acts = map[string]string{
 	"message": "chat.message", "tip": "fan.tip", "subscribe": "fan.joined", "unsubscribe": "fan.left", "like": "post.liked", "comment": "post.commented", "typing": "chat.typing",
 }
 
-func (a *sandboxes) actRoutes(t *endpoint.Table, live []problem.Kind) {
+func (a *operations) actRoutes(t *endpoint.Table, live []problem.Kind) {
 	missing := append([]problem.Kind{problem.AccountNotFound}, live...)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "actOnSandbox", Method: http.MethodPost, Path: "/v1/sandbox/accounts/{id}/act", Tag: tag, Status: http.StatusAccepted,
@@ -73,7 +73,7 @@ func (a *sandboxes) actRoutes(t *endpoint.Table, live []problem.Kind) {
 	}, a.stopGenerator)
 }
 
-func (a *sandboxes) act(ctx context.Context, in *actInput) (*acceptedOutput, error) {
+func (a *operations) act(ctx context.Context, in *actInput) (*acceptedOutput, error) {
 	found, err := a.sandboxAccount(ctx, in.ID)
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (a *sandboxes) act(ctx context.Context, in *actInput) (*acceptedOutput, err
 	return out, nil
 }
 
-func (a *sandboxes) startGenerator(ctx context.Context, in *generatorInput) (*generatorOutput, error) {
+func (a *operations) startGenerator(ctx context.Context, in *generatorInput) (*generatorOutput, error) {
 	found, err := a.sandboxAccount(ctx, in.ID)
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (a *sandboxes) startGenerator(ctx context.Context, in *generatorInput) (*ge
 	return out, nil
 }
 
-func (a *sandboxes) stopGenerator(ctx context.Context, in *accountInput) (*stoppedOutput, error) {
+func (a *operations) stopGenerator(ctx context.Context, in *accountInput) (*stoppedOutput, error) {
 	found, err := a.sandboxAccount(ctx, in.ID)
 	if err != nil {
 		return nil, err

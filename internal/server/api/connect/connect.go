@@ -1,4 +1,7 @@
-package api
+// Package connect are the operations of the public API that connect accounts: attempts to sign in (connect.go), with
+// sessions that were copied from a browser (import.go), as streams and QR codes (stream.go), links that creators open
+// (links.go), and the connect funnel (funnel.go). The pages of the links are in server/connectpages.
+package connect
 
 import (
 	"context"
@@ -13,11 +16,31 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/ratelimit"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
+
+// Deps are the dependencies of the operations.
+type Deps struct {
+	Connects *connect.Connects
+	Sessions *link.Sessions
+	Accounts *account.Accounts
+	Limits   *admission.Limiter
+	// Permit is called before an attempt is sent to a stream. It returns the problem org-suspended.
+	Permit func(ctx context.Context, org id.Org) error
+	// ConnectURL is the address at which creators reach their pages, without a trailing slash.
+	ConnectURL string
+	Now        func() time.Time
+}
+
+type operations struct {
+	Deps
+	// polls are the free polls of each attempt.
+	polls ratelimit.Pace
+}
 
 // Common is the part of the input that all connect methods share.
 type Common struct {
@@ -114,34 +137,36 @@ var startProblems = []problem.Kind{
 
 var attemptProblems = []problem.Kind{problem.AttemptNotFound, problem.InvalidRequest}
 
-const tagConnect = "Connect"
+const tag = "Connect"
 
-func (a *API) connectRoutes() {
-	endpoint.Typed(a.table, endpoint.Operation{
-		ID: "connectLogin", Method: http.MethodPost, Path: "/v1/connect/login", Tag: tagConnect, Status: http.StatusAccepted,
+// Routes adds the operations.
+func Routes(t *endpoint.Table, d Deps) {
+	a := &operations{Deps: d, polls: ratelimit.New(freePolls, freePollsWithin, d.Now)}
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "connectLogin", Method: http.MethodPost, Path: "/v1/connect/login", Tag: tag, Status: http.StatusAccepted,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Audit: "connect.start", Timeout: endpoint.WaitTimeout, Problems: startProblems,
 		Summary: "Connect with email and password, or by phone",
 		Description: "Starts a sign-in and responds immediately. Poll `polling_url`, or hold this response with `Prefer: wait=N`. " +
 			"Act on `next_actions`, not on a list of states. A login can have one open attempt.",
 		Example: map[string]any{"email": "ok@sandbox.test", "password": "good", "label": "Luna", "proxy_country": "us"},
 	}, a.connectLogin)
-	endpoint.Typed(a.table, endpoint.Operation{
-		ID: "connectMobile", Method: http.MethodPost, Path: "/v1/connect/mobile", Tag: tagConnect, Status: http.StatusAccepted,
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "connectMobile", Method: http.MethodPost, Path: "/v1/connect/mobile", Tag: tag, Status: http.StatusAccepted,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Audit: "connect.start", Timeout: endpoint.WaitTimeout, Problems: startProblems,
 		Summary:     "Connect with the creator's phone",
 		Description: "Opens a QR session that the creator approves on their own device. Neither you nor we see a password. Show `phone_url` as a QR code (`GET …/qr`) or as a link.",
 		Example:     map[string]any{"label": "Luna", "proxy_country": "us"},
 	}, a.connectMobile)
-	endpoint.Typed(a.table, endpoint.Operation{
-		ID: "getAttempt", Method: http.MethodGet, Path: "/v1/connect/login/{attemptId}", Tag: tagConnect, Status: http.StatusOK,
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "getAttempt", Method: http.MethodGet, Path: "/v1/connect/login/{attemptId}", Tag: tag, Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: admission.Free, Timeout: endpoint.WaitTimeout, Problems: attemptProblems, Answer: connect.Attempt{}, Conditional: true,
 		Summary: "Get an attempt",
 		Description: "Returns an attempt of any kind, until seven days after its end. Send its ETag in If-None-Match to get 304 while nothing has changed, and " +
 			"`?wait=25` to hold the response until something changes. Two polls per second and attempt are free. " +
 			"The addresses of the creator's pages are null for a key without `accounts:write`.",
 	}, a.getAttempt)
-	endpoint.Typed(a.table, endpoint.Operation{
-		ID: "submitAttempt", Method: http.MethodPut, Path: "/v1/connect/login/{attemptId}", Tag: tagConnect, Status: http.StatusOK,
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "submitAttempt", Method: http.MethodPut, Path: "/v1/connect/login/{attemptId}", Tag: tag, Status: http.StatusOK,
 		Scope: scope.AccountsWrite, Quota: admission.Safety, Unaudited: "the attempt itself is the record", Timeout: endpoint.WaitTimeout,
 		Problems: append([]problem.Kind{problem.AttemptCompleted, problem.AttemptStateConflict, problem.ValidationFailed}, attemptProblems...),
 		Summary:  "Submit a code or confirm a selfie",
@@ -149,46 +174,47 @@ func (a *API) connectRoutes() {
 			"(`Prefer: wait=N` changes the time). A wrong code leads to `wrong_2fa_code_retry`; the fifth ends the attempt.",
 		Example: map[string]any{"code": "123 456"},
 	}, a.submitAttempt)
-	endpoint.Typed(a.table, endpoint.Operation{
-		ID: "cancelAttempt", Method: http.MethodDelete, Path: "/v1/connect/login/{attemptId}", Tag: tagConnect, Status: http.StatusOK,
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "cancelAttempt", Method: http.MethodDelete, Path: "/v1/connect/login/{attemptId}", Tag: tag, Status: http.StatusOK,
 		Scope: scope.AccountsWrite, Quota: admission.Safety, Audit: "connect.cancel", Problems: append([]problem.Kind{problem.AttemptCompleted}, attemptProblems...),
 		Summary: "Cancel an attempt", Description: "Ends the attempt and destroys its secrets. Cancelling again changes nothing.",
 	}, a.cancelAttempt)
 	resendProblems := append([]problem.Kind{problem.AttemptCompleted, problem.AttemptStateConflict, problem.ResendTooSoon}, attemptProblems...)
-	endpoint.Typed(a.table, endpoint.Operation{
-		ID: "resendCode", Method: http.MethodPost, Path: "/v1/connect/login/{attemptId}/resend", Tag: tagConnect, Status: http.StatusAccepted,
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "resendCode", Method: http.MethodPost, Path: "/v1/connect/login/{attemptId}/resend", Tag: tag, Status: http.StatusAccepted,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Unaudited: "the attempt itself is the record", Timeout: endpoint.WaitTimeout, Problems: resendProblems,
 		Summary: "Resend the code", Description: "Asks the platform to send its code again: at most three times, 30 s apart. Earlier codes stay valid.",
 	}, a.resend)
-	endpoint.Typed(a.table, endpoint.Operation{
-		ID: "sendEmailToCreator", Method: http.MethodPost, Path: "/v1/connect/login/{attemptId}/send-email-to-creator", Tag: tagConnect, Status: http.StatusAccepted,
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "sendEmailToCreator", Method: http.MethodPost, Path: "/v1/connect/login/{attemptId}/send-email-to-creator", Tag: tag, Status: http.StatusAccepted,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Unaudited: "the attempt itself is the record", Timeout: endpoint.WaitTimeout, Problems: resendProblems,
 		Summary: "Send the platform's email to the creator", Description: "In the state `needs_email` the platform waits for this call before it sends its email, so that the email arrives while the creator is there.",
 	}, a.sendEmail)
-	endpoint.Typed(a.table, endpoint.Operation{
-		ID: "listAttempts", Method: http.MethodGet, Path: "/v1/connect/attempts", Tag: tagConnect, Status: http.StatusOK,
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "listAttempts", Method: http.MethodGet, Path: "/v1/connect/attempts", Tag: tag, Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Problems: []problem.Kind{problem.InvalidRequest},
 		Summary: "List attempts", Description: "Newest first. A key with `accountIds` sees the attempts of its accounts. A key without `accounts:write` does not see the addresses of pages.",
 	}, a.listAttempts)
-	endpoint.Typed(a.table, endpoint.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "reauthenticate", Method: http.MethodPost, Path: "/v1/accounts/{id}/reauthenticate", Tag: "Accounts", Status: http.StatusAccepted,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Audit: "account.reauthenticate", Timeout: endpoint.WaitTimeout,
 		Problems: append([]problem.Kind{problem.CredentialsMissing}, startProblems...),
 		Summary:  "Sign in again with stored credentials", Description: "Starts an attempt of kind `reauth` with the stored credentials. It does not count towards the limit of attempts.",
 		Example: map[string]any{},
 	}, a.reauthenticate)
-	a.importRoutes()
-	a.attemptStreams()
+	a.importRoutes(t)
+	a.streamRoutes(t)
+	a.linkRoutes(t)
 }
 
 // newStart returns a connect.Start with the fields that all connect methods share.
-func (a *API) newStart(ctx context.Context, kind attempt.Kind, in Common) (connect.Start, error) {
+func (a *operations) newStart(ctx context.Context, kind attempt.Kind, in Common) (connect.Start, error) {
 	s := connect.Start{
 		Org: endpoint.Caller(ctx).Org, By: endpoint.By(ctx), Kind: kind, Label: in.Label, Region: in.Region, Supersede: in.Supersede, Metadata: in.Metadata,
 		Reference: deref(in.Reference),
 	}
 	if in.Account != nil {
-		at, err := parseAccount(*in.Account)
+		at, err := endpoint.ParseAccount(*in.Account)
 		if err != nil {
 			return s, err
 		}
@@ -205,7 +231,7 @@ func (a *API) newStart(ctx context.Context, kind attempt.Kind, in Common) (conne
 	return s, nil
 }
 
-func (a *API) connectLogin(ctx context.Context, in *loginInput) (*attemptOutput, error) {
+func (a *operations) connectLogin(ctx context.Context, in *loginInput) (*attemptOutput, error) {
 	kind := attempt.Credentials
 	bad := problem.ValidationFailed.New("The sign-in has invalid values.")
 	if in.Body.AuthType == string(attempt.Mobile) {
@@ -237,7 +263,7 @@ func (a *API) connectLogin(ctx context.Context, in *loginInput) (*attemptOutput,
 	return a.startAttempt(ctx, s)
 }
 
-func (a *API) connectMobile(ctx context.Context, in *mobileInput) (*attemptOutput, error) {
+func (a *operations) connectMobile(ctx context.Context, in *mobileInput) (*attemptOutput, error) {
 	s, err := a.newStart(ctx, attempt.Mobile, in.Body.Common)
 	if err != nil {
 		return nil, err
@@ -250,7 +276,7 @@ func (a *API) connectMobile(ctx context.Context, in *mobileInput) (*attemptOutpu
 }
 
 // startAttempt starts an attempt and holds the response if the caller asks for it.
-func (a *API) startAttempt(ctx context.Context, s connect.Start) (*attemptOutput, error) {
+func (a *operations) startAttempt(ctx context.Context, s connect.Start) (*attemptOutput, error) {
 	unless := time.Duration(0)
 	if s.Kind == attempt.Mobile {
 		unless = 2 * time.Second // Time for the platform to return the QR code.
@@ -271,6 +297,25 @@ func (a *API) startAttempt(ctx context.Context, s connect.Start) (*attemptOutput
 	return out, nil
 }
 
+// mayConnect returns a problem if the caller's key may not connect an account. A key that is limited to accounts cannot
+// connect a new one, which would not be in its list.
+func mayConnect(ctx context.Context, account id.Account) error {
+	caller := endpoint.Caller(ctx)
+	if caller.Key.Allow.Accounts != nil && account == "" {
+		return problem.AccountNotAllowedForKey.New("This key is limited to certain accounts and cannot connect others. To reconnect one of them, send its id in account_id.")
+	}
+	return endpoint.MayUse(caller, account)
+}
+
+// visible returns an attempt as the caller may see it. Its capability URLs are enough to finish or cancel it without a
+// key, so a key that cannot do that does not see them.
+func visible(ctx context.Context, a connect.Attempt) connect.Attempt {
+	if endpoint.From(ctx).Identity.Scopes.Has(scope.AccountsWrite) {
+		return a
+	}
+	return a.WithoutLinks()
+}
+
 func viewAttempt(ctx context.Context, f connect.Found, status int) *attemptOutput {
 	body := visible(ctx, f.Attempt)
 	return &attemptOutput{Status: status, ETag: etag(f), Body: &body}
@@ -278,9 +323,22 @@ func viewAttempt(ctx context.Context, f connect.Found, status int) *attemptOutpu
 
 func etag(f connect.Found) string { return `"` + strconv.FormatInt(f.Version, 10) + `"` }
 
-func parseAttempt(text string) (id.Attempt, error) {
+// FindAttempt parses the id of an attempt that the caller's key may see. A key that is limited to accounts sees only
+// attempts for these accounts.
+func FindAttempt(ctx context.Context, connects *connect.Connects, text string) (id.Attempt, error) {
 	at, err := id.Parse[id.Attempt](text)
 	if err != nil {
+		return "", attemptNotFound()
+	}
+	caller := endpoint.Caller(ctx)
+	if caller.Key.Allow.Accounts == nil {
+		return at, nil
+	}
+	f, err := connects.Get(ctx, caller.Org.ID, at)
+	if err != nil {
+		return "", err
+	}
+	if f.About() == "" || !caller.Key.Allow.MayUse(f.About()) {
 		return "", attemptNotFound()
 	}
 	return at, nil
@@ -290,8 +348,8 @@ func attemptNotFound() error {
 	return problem.AttemptNotFound.New("There is no connect attempt with this id.")
 }
 
-func (a *API) getAttempt(ctx context.Context, in *pollInput) (*attemptOutput, error) {
-	at, err := a.findAttempt(ctx, in.ID)
+func (a *operations) getAttempt(ctx context.Context, in *pollInput) (*attemptOutput, error) {
+	at, err := FindAttempt(ctx, a.Connects, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -319,8 +377,8 @@ func (a *API) getAttempt(ctx context.Context, in *pollInput) (*attemptOutput, er
 	return out, nil
 }
 
-func (a *API) submitAttempt(ctx context.Context, in *submitInput) (*attemptOutput, error) {
-	at, err := a.findAttempt(ctx, in.ID)
+func (a *operations) submitAttempt(ctx context.Context, in *submitInput) (*attemptOutput, error) {
+	at, err := FindAttempt(ctx, a.Connects, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -363,8 +421,8 @@ func (a *API) submitAttempt(ctx context.Context, in *submitInput) (*attemptOutpu
 	return viewAttempt(ctx, f, http.StatusOK), nil
 }
 
-func (a *API) cancelAttempt(ctx context.Context, in *AttemptRef) (*attemptOutput, error) {
-	at, err := a.findAttempt(ctx, in.ID)
+func (a *operations) cancelAttempt(ctx context.Context, in *AttemptRef) (*attemptOutput, error) {
+	at, err := FindAttempt(ctx, a.Connects, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -375,17 +433,17 @@ func (a *API) cancelAttempt(ctx context.Context, in *AttemptRef) (*attemptOutput
 	return viewAttempt(ctx, f, http.StatusOK), nil
 }
 
-func (a *API) resend(ctx context.Context, in *waitInput) (*attemptOutput, error) {
+func (a *operations) resend(ctx context.Context, in *waitInput) (*attemptOutput, error) {
 	return a.sendMessage(ctx, in, a.Connects.Resend)
 }
 
-func (a *API) sendEmail(ctx context.Context, in *waitInput) (*attemptOutput, error) {
+func (a *operations) sendEmail(ctx context.Context, in *waitInput) (*attemptOutput, error) {
 	return a.sendMessage(ctx, in, a.Connects.SendEmail)
 }
 
 // sendMessage asks the platform to send a message and waits a moment for its response.
-func (a *API) sendMessage(ctx context.Context, in *waitInput, do func(context.Context, id.Org, id.Attempt) (connect.Found, error)) (*attemptOutput, error) {
-	at, err := a.findAttempt(ctx, in.ID)
+func (a *operations) sendMessage(ctx context.Context, in *waitInput, do func(context.Context, id.Org, id.Attempt) (connect.Found, error)) (*attemptOutput, error) {
+	at, err := FindAttempt(ctx, a.Connects, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -404,7 +462,7 @@ func (a *API) sendMessage(ctx context.Context, in *waitInput, do func(context.Co
 	return viewAttempt(ctx, f, http.StatusAccepted), nil
 }
 
-func (a *API) listAttempts(ctx context.Context, in *attemptsInput) (*attemptsOutput, error) {
+func (a *operations) listAttempts(ctx context.Context, in *attemptsInput) (*attemptsOutput, error) {
 	caller := endpoint.Caller(ctx)
 	f := connect.Filter{State: in.State, Kind: in.Kind, Reference: in.Reference, Accounts: caller.Key.Allow.Accounts, Limit: in.Limit + 1}
 	if in.Cursor != "" {
@@ -431,8 +489,8 @@ func (a *API) listAttempts(ctx context.Context, in *attemptsInput) (*attemptsOut
 	return out, nil
 }
 
-func (a *API) reauthenticate(ctx context.Context, in *reauthInput) (*attemptOutput, error) {
-	at, err := parseAccount(in.ID)
+func (a *operations) reauthenticate(ctx context.Context, in *reauthInput) (*attemptOutput, error) {
+	at, err := endpoint.ParseAccount(in.ID)
 	if err != nil {
 		return nil, err
 	}

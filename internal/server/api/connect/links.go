@@ -1,6 +1,4 @@
-// Package links are the operations of the public API for links that creators open: creating and listing them, the
-// appearance of their pages, and the connect funnel (funnel.go). The pages themselves are in server/connectpages.
-package links
+package connect
 
 import (
 	"context"
@@ -9,8 +7,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/stagedoor/stagedoor/internal/accounts/account"
-	"github.com/stagedoor/stagedoor/internal/accounts/connect"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
@@ -20,27 +16,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
-
-// accounts finds accounts. *account.Accounts implements it.
-type accounts interface {
-	Get(ctx context.Context, owner id.Org, at id.Account) (account.Account, error)
-}
-
-// Deps are the dependencies of the operations.
-type Deps struct {
-	Sessions *link.Sessions
-	Connects *connect.Connects
-	Accounts accounts
-	// MayConnect returns a problem if the caller may not connect an account; an empty id means a new account.
-	MayConnect func(ctx context.Context, account id.Account) error
-	// ConnectURL is the address at which creators reach their pages, without a trailing slash.
-	ConnectURL string
-	Now        func() time.Time
-}
-
-type links struct{ Deps }
-
-const tag = "Connect"
 
 type sessionInput struct {
 	Body struct {
@@ -121,9 +96,7 @@ type pageOutput struct {
 	}
 }
 
-// Routes adds the operations.
-func Routes(t *endpoint.Table, d Deps) {
-	a := &links{d}
+func (a *operations) linkRoutes(t *endpoint.Table) {
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "createConnectSession", Method: http.MethodPost, Path: "/v1/connect/sessions", Tag: tag, Status: http.StatusCreated,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Audit: "connect.session", Problems: []problem.Kind{problem.AccountNotFound, problem.AccountNotAllowedForKey, problem.ValidationFailed},
@@ -163,14 +136,7 @@ func Routes(t *endpoint.Table, d Deps) {
 	}, a.setPage)
 }
 
-func deref[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
-	}
-	return v
-}
-
-func (a *links) createSession(ctx context.Context, in *sessionInput) (*sessionOutput, error) {
+func (a *operations) createSession(ctx context.Context, in *sessionInput) (*sessionOutput, error) {
 	b := in.Body
 	d := link.Draft{
 		Kinds: b.Kinds, ReferenceID: deref(b.Reference), Label: deref(b.Label), Region: deref(b.Region), ReturnURL: deref(b.ReturnURL),
@@ -181,13 +147,13 @@ func (a *links) createSession(ctx context.Context, in *sessionInput) (*sessionOu
 	}
 	org := endpoint.Caller(ctx).Org
 	if b.Account != nil {
-		at, err := id.Parse[id.Account](*b.Account)
+		at, err := endpoint.ParseAccount(*b.Account)
 		if err != nil {
-			return nil, problem.AccountNotFound.New("The organisation has no account with this id.")
+			return nil, err
 		}
 		d.Account = at
 	}
-	if err := a.MayConnect(ctx, d.Account); err != nil {
+	if err := mayConnect(ctx, d.Account); err != nil {
 		return nil, err
 	}
 	if d.Account != "" {
@@ -195,23 +161,23 @@ func (a *links) createSession(ctx context.Context, in *sessionInput) (*sessionOu
 			return nil, err
 		}
 	}
-	return a.create(ctx, org, d)
+	return a.createLink(ctx, org, d)
 }
 
-func (a *links) createReconnectLink(ctx context.Context, in *reconnectInput) (*sessionOutput, error) {
-	at, err := id.Parse[id.Account](in.ID)
+func (a *operations) createReconnectLink(ctx context.Context, in *reconnectInput) (*sessionOutput, error) {
+	at, err := endpoint.ParseAccount(in.ID)
 	if err != nil {
-		return nil, problem.AccountNotFound.New("The organisation has no account with this id.")
+		return nil, err
 	}
 	org := endpoint.Caller(ctx).Org
 	if _, err := a.Accounts.Get(ctx, org.ID, at); err != nil {
 		return nil, err
 	}
-	return a.create(ctx, org, link.ReconnectDraft(at))
+	return a.createLink(ctx, org, link.ReconnectDraft(at))
 }
 
-// create creates a session. Its response is the only one that contains the link.
-func (a *links) create(ctx context.Context, o org.Org, d link.Draft) (*sessionOutput, error) {
+// createLink creates a session. Its response is the only one that contains the link.
+func (a *operations) createLink(ctx context.Context, o org.Org, d link.Draft) (*sessionOutput, error) {
 	made, token, err := a.Sessions.Create(ctx, endpoint.By(ctx), o, d)
 	if err != nil {
 		return nil, err
@@ -224,7 +190,7 @@ func (a *links) create(ctx context.Context, o org.Org, d link.Draft) (*sessionOu
 	return out, nil
 }
 
-func (a *links) getSession(ctx context.Context, in *sessionIDInput) (*sessionOutput, error) {
+func (a *operations) getSession(ctx context.Context, in *sessionIDInput) (*sessionOutput, error) {
 	at, err := id.Parse[id.Session](in.ID)
 	if err != nil {
 		return nil, sessionNotFound()
@@ -242,7 +208,7 @@ func (a *links) getSession(ctx context.Context, in *sessionIDInput) (*sessionOut
 	return out, nil
 }
 
-func (a *links) listSessions(ctx context.Context, in *sessionsInput) (*sessionsOutput, error) {
+func (a *operations) listSessions(ctx context.Context, in *sessionsInput) (*sessionsOutput, error) {
 	caller := endpoint.Caller(ctx)
 	f := link.Filter{Status: link.Status(in.Status), ReferenceID: in.Reference, Accounts: caller.Key.Allow.Accounts, Limit: in.Limit + 1}
 	bad := problem.InvalidRequest.New("A query parameter is invalid.")
@@ -297,7 +263,7 @@ func viewSession(s link.Session) sessionBody {
 	return v
 }
 
-func (a *links) getPage(ctx context.Context, _ *struct{}) (*pageOutput, error) {
+func (a *operations) getPage(ctx context.Context, _ *struct{}) (*pageOutput, error) {
 	p, err := a.Sessions.Page(ctx, endpoint.Caller(ctx).Org.ID)
 	if err != nil {
 		return nil, err
@@ -305,7 +271,7 @@ func (a *links) getPage(ctx context.Context, _ *struct{}) (*pageOutput, error) {
 	return viewPage(p), nil
 }
 
-func (a *links) setPage(ctx context.Context, in *pageInput) (*pageOutput, error) {
+func (a *operations) setPage(ctx context.Context, in *pageInput) (*pageOutput, error) {
 	b := in.Body
 	p, err := a.Sessions.SetPage(ctx, endpoint.By(ctx), endpoint.Caller(ctx).Org, link.Page{
 		BrandLight: b.BrandLight, BrandDark: b.BrandDark, Scheme: b.Scheme, AllowedOrigins: b.Origins, HelpURL: b.HelpURL,

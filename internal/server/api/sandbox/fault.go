@@ -1,4 +1,4 @@
-package sandboxes
+package sandbox
 
 import (
 	"context"
@@ -42,7 +42,7 @@ const (
 	maxDelay       = 60_000
 )
 
-func (a *sandboxes) faultRoutes(t *endpoint.Table, live []problem.Kind) {
+func (a *operations) faultRoutes(t *endpoint.Table, live []problem.Kind) {
 	missing := append([]problem.Kind{problem.AccountNotFound}, live...)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "setSandboxFault", Method: http.MethodPost, Path: "/v1/sandbox/accounts/{id}/fault", Tag: tag, Status: http.StatusAccepted,
@@ -58,7 +58,7 @@ func (a *sandboxes) faultRoutes(t *endpoint.Table, live []problem.Kind) {
 	}, a.clearFaults)
 }
 
-func (a *sandboxes) setFault(ctx context.Context, in *faultInput) (*faultOutput, error) {
+func (a *operations) setFault(ctx context.Context, in *faultInput) (*faultOutput, error) {
 	f, err := in.fault()
 	if err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (in *faultInput) fault() (sandboxapi.Fault, error) {
 	return f, nil
 }
 
-func (a *sandboxes) clearFaults(ctx context.Context, in *accountInput) (*clearedOutput, error) {
+func (a *operations) clearFaults(ctx context.Context, in *accountInput) (*clearedOutput, error) {
 	found, err := a.sandboxAccount(ctx, in.ID)
 	if err != nil {
 		return nil, err

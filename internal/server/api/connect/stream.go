@@ -1,4 +1,4 @@
-package api
+package connect
 
 import (
 	"context"
@@ -14,15 +14,15 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
-func (a *API) attemptStreams() {
-	endpoint.Plain(a.table, endpoint.Operation{
-		ID: "streamAttempt", Method: http.MethodGet, Path: "/v1/connect/login/{attemptId}/events", Tag: tagConnect, Status: http.StatusOK,
+func (a *operations) streamRoutes(t *endpoint.Table) {
+	endpoint.Plain(t, endpoint.Operation{
+		ID: "streamAttempt", Method: http.MethodGet, Path: "/v1/connect/login/{attemptId}/events", Tag: tag, Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Media: []string{"text/event-stream"}, Problems: []problem.Kind{problem.AttemptNotFound},
 		Summary:     "Stream an attempt",
 		Description: "Server-sent events: `event: attempt` with the attempt as data, immediately and after every change. The stream ends with the attempt.",
 	}, a.streamAttempt)
-	endpoint.Plain(a.table, endpoint.Operation{
-		ID: "getAttemptQR", Method: http.MethodGet, Path: "/v1/connect/login/{attemptId}/qr", Tag: tagConnect, Status: http.StatusOK,
+	endpoint.Plain(t, endpoint.Operation{
+		ID: "getAttemptQR", Method: http.MethodGet, Path: "/v1/connect/login/{attemptId}/qr", Tag: tag, Status: http.StatusOK,
 		Scope: scope.AccountsWrite, Quota: admission.Free, Media: []string{"image/svg+xml", "image/png", "text/plain"},
 		Problems: []problem.Kind{problem.AttemptNotFound, problem.AttemptStateConflict, problem.AttemptCompleted},
 		Summary:  "Get the QR code of an attempt", Description: "The current `phone_url` as an image, or as text for a terminal, depending on the Accept header. It changes about once a minute: load it again at `phone_url_expires_at`.",
@@ -32,8 +32,8 @@ func (a *API) attemptStreams() {
 // watchFor bounds one wait for a change; the next wait follows immediately.
 const watchFor = 20 * time.Second
 
-func (a *API) streamAttempt(w http.ResponseWriter, r *http.Request) error {
-	at, err := a.findAttempt(r.Context(), r.PathValue("attemptId"))
+func (a *operations) streamAttempt(w http.ResponseWriter, r *http.Request) error {
+	at, err := FindAttempt(r.Context(), a.Connects, r.PathValue("attemptId"))
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (a *API) streamAttempt(w http.ResponseWriter, r *http.Request) error {
 	for known := int64(-1); ; {
 		if f.Version != known {
 			known = f.Version
-			if err := a.Events.Permit(ctx, org); err != nil {
+			if err := a.Permit(ctx, org); err != nil {
 				events.Fail(err)
 				return nil
 			}
@@ -77,8 +77,8 @@ func (a *API) streamAttempt(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-func (a *API) attemptQR(w http.ResponseWriter, r *http.Request) error {
-	at, err := a.findAttempt(r.Context(), r.PathValue("attemptId"))
+func (a *operations) attemptQR(w http.ResponseWriter, r *http.Request) error {
+	at, err := FindAttempt(r.Context(), a.Connects, r.PathValue("attemptId"))
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ const (
 )
 
 // countPoll admits a poll as a call if it is beyond the free polls of the attempt.
-func (a *API) countPoll(ctx context.Context, at id.Attempt) error {
+func (a *operations) countPoll(ctx context.Context, at id.Attempt) error {
 	if a.polls.Take(string(at)) {
 		return nil
 	}

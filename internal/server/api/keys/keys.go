@@ -1,4 +1,5 @@
-package api
+// Package keys are the operations of the public API on API keys.
+package keys
 
 import (
 	"context"
@@ -12,11 +13,35 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
+
+type operations struct {
+	keys     *apikey.Keys
+	accounts *account.Accounts
+	// catalogs are the callable methods by the org's environment.
+	catalogs map[org.Environment]*catalog.Catalog
+}
+
+// KeyLimits are the limits of a key beyond its scopes. They are enforced in three places: by the table where a path
+// names an account, by package sdk where it names a method, and by all other operations that take or list accounts.
+type KeyLimits struct {
+	Methods   []string   `json:"methods,omitempty" doc:"Patterns of the SDK methods that the key may call. Absent if it may call all."`
+	Inherited [][]string `json:"inheritedMethods,omitempty" doc:"The lists of the keys from which this key was created. They apply as well."`
+	Accounts  []string   `json:"accountIds,omitempty" doc:"The accounts that the key may use. Absent if it may use all."`
+}
+
+// ViewLimits returns the limits of a key in the form of a response.
+func ViewLimits(a *apikey.Allow) KeyLimits {
+	var l KeyLimits
+	l.Methods, l.Inherited = a.Lists()
+	l.Accounts = id.Texts(a.Accounts)
+	return l
+}
 
 type keysOutput struct{ Body keysBody }
 
@@ -70,20 +95,22 @@ type revokeOutput struct {
 	}
 }
 
-func (a *API) keyRoutes() {
-	endpoint.Typed(a.table, endpoint.Operation{
+// Routes adds the operations.
+func Routes(t *endpoint.Table, keys *apikey.Keys, accounts *account.Accounts, catalogs map[org.Environment]*catalog.Catalog) {
+	a := &operations{keys, accounts, catalogs}
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "listKeys", Method: http.MethodGet, Path: "/v1/me/keys", Tag: "Keys", Status: http.StatusOK,
 		Scope: scope.MeRead, Quota: admission.Plain,
 		Summary: "List keys", Description: "All keys of the organisation including revoked ones, oldest first. The keys themselves are never shown.",
 	}, a.listKeys)
-	endpoint.Typed(a.table, endpoint.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "mintKey", Method: http.MethodPost, Path: "/v1/me/keys", Tag: "Keys", Status: http.StatusCreated,
 		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "key.mint",
 		Problems: []problem.Kind{problem.ScopeEscalation, problem.PlanRequired},
 		Summary:  "Create a key", Description: "Creates a key in the caller's organisation. It can never do more than the caller: it cannot have other scopes, and the caller's limits apply to it too.",
 		Example: map[string]any{"label": "ci", "scopes": []string{"accounts:read", "sdk:call"}, "methods": []string{"chats.*", "messages.*", "!sensitive"}},
 	}, a.mintKey)
-	endpoint.Typed(a.table, endpoint.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "revokeKey", Method: http.MethodDelete, Path: "/v1/me/keys/{id}", Tag: "Keys", Status: http.StatusOK,
 		Scope: scope.MeWrite, Quota: admission.Safety, Audit: "key.revoke",
 		Problems: []problem.Kind{problem.KeyNotFound, problem.KeySelfRevoke},
@@ -91,22 +118,22 @@ func (a *API) keyRoutes() {
 	}, a.revokeKey)
 }
 
-func (a *API) listKeys(ctx context.Context, _ *struct{}) (*keysOutput, error) {
+func (a *operations) listKeys(ctx context.Context, _ *struct{}) (*keysOutput, error) {
 	caller := endpoint.Caller(ctx)
-	keys, err := a.Keys.List(ctx, caller.Org.ID)
+	keys, err := a.keys.List(ctx, caller.Org.ID)
 	if err != nil {
 		return nil, err
 	}
 	out := &keysOutput{keysBody{make([]keyEntry, len(keys))}}
 	for i, k := range keys {
 		out.Body.Keys[i] = keyEntry{
-			string(k.ID), k.Label, k.Hint, stamp.Time(k.CreatedAt), (*stamp.Time)(k.ExpiresAt), (*stamp.Time)(k.RevokedAt), (*stamp.Time)(k.LastUsedAt), k.Scopes.Names(), viewKeyLimits(&k.Allow), k.ID == caller.Key.ID,
+			string(k.ID), k.Label, k.Hint, stamp.Time(k.CreatedAt), (*stamp.Time)(k.ExpiresAt), (*stamp.Time)(k.RevokedAt), (*stamp.Time)(k.LastUsedAt), k.Scopes.Names(), ViewLimits(&k.Allow), k.ID == caller.Key.ID,
 		}
 	}
 	return out, nil
 }
 
-func (a *API) mintKey(ctx context.Context, in *mintInput) (*mintOutput, error) {
+func (a *operations) mintKey(ctx context.Context, in *mintInput) (*mintOutput, error) {
 	caller := endpoint.Caller(ctx)
 	bad := problem.ValidationFailed.New("The limits of the key are invalid.")
 	a.checkNames(bad, caller.Org.Environment, in.Body.Methods)
@@ -117,20 +144,20 @@ func (a *API) mintKey(ctx context.Context, in *mintInput) (*mintOutput, error) {
 	if len(bad.Fields) > 0 {
 		return nil, bad
 	}
-	key, plain, err := a.Keys.Mint(ctx, caller, endpoint.By(ctx), apikey.Draft{
+	key, plain, err := a.keys.Mint(ctx, caller, endpoint.By(ctx), apikey.Draft{
 		Label: in.Body.Label, Scopes: in.Body.Scopes, ExpiresAt: in.Body.ExpiresAt, Methods: in.Body.Methods, Accounts: accounts,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &mintOutput{mintBody{
-		plain.Reveal(), string(key.ID), key.Label, key.Scopes.Names(), stamp.Time(key.CreatedAt), (*stamp.Time)(key.ExpiresAt), viewKeyLimits(&key.Allow),
+		plain.Reveal(), string(key.ID), key.Label, key.Scopes.Names(), stamp.Time(key.CreatedAt), (*stamp.Time)(key.ExpiresAt), ViewLimits(&key.Allow),
 	}}, nil
 }
 
 // checkNames rejects patterns that match nothing in the catalogue: a misspelt denial would deny nothing.
-func (a *API) checkNames(bad *problem.Error, environment org.Environment, patterns []string) {
-	c := a.Catalogs[environment]
+func (a *operations) checkNames(bad *problem.Error, environment org.Environment, patterns []string) {
+	c := a.catalogs[environment]
 	if c == nil {
 		return
 	}
@@ -158,7 +185,7 @@ func (a *API) checkNames(bad *problem.Error, environment org.Environment, patter
 
 // ownAccounts parses ids of the org's accounts. Accounts of other orgs are treated like unknown ones. A key that is
 // limited to accounts does not learn which exist: it can only pass on accounts that it may use.
-func (a *API) ownAccounts(ctx context.Context, bad *problem.Error, caller *apikey.Principal, texts []string) ([]id.Account, error) {
+func (a *operations) ownAccounts(ctx context.Context, bad *problem.Error, caller *apikey.Principal, texts []string) ([]id.Account, error) {
 	if texts == nil {
 		return nil, nil
 	}
@@ -168,7 +195,7 @@ func (a *API) ownAccounts(ctx context.Context, bad *problem.Error, caller *apike
 	}
 	known := map[id.Account]bool{}
 	if len(texts) > 0 && caller.Key.Allow.Accounts == nil {
-		err := a.Accounts.List(ctx, caller.Org.ID, account.Filter{Among: accounts}, func(one account.Account) error {
+		err := a.accounts.List(ctx, caller.Org.ID, account.Filter{Among: accounts}, func(one account.Account) error {
 			known[one.ID] = true
 			return nil
 		})
@@ -184,8 +211,8 @@ func (a *API) ownAccounts(ctx context.Context, bad *problem.Error, caller *apike
 	return accounts, nil
 }
 
-func (a *API) revokeKey(ctx context.Context, in *keyInput) (*revokeOutput, error) {
-	if err := a.Keys.Revoke(ctx, endpoint.Caller(ctx), endpoint.By(ctx), in.ID); err != nil {
+func (a *operations) revokeKey(ctx context.Context, in *keyInput) (*revokeOutput, error) {
+	if err := a.keys.Revoke(ctx, endpoint.Caller(ctx), endpoint.By(ctx), in.ID); err != nil {
 		return nil, err
 	}
 	out := &revokeOutput{}

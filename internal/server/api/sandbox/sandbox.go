@@ -1,7 +1,7 @@
-// Package sandboxes are the operations of the public API that control the sandbox platform: what its creators and fans
-// do (sandboxes.go, act.go), the faults it injects (fault.go), and the logins it knows (personas.go). They exist only
+// Package sandbox are the operations of the public API that control the sandbox platform: what its creators and fans
+// do (sandbox.go, act.go), the faults it injects (fault.go), and the logins it knows (personas.go). They exist only
 // for organisations of the sandbox environment.
-package sandboxes
+package sandbox
 
 import (
 	"context"
@@ -15,11 +15,11 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect"
-	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/sandboxapi"
+	connectapi "github.com/stagedoor/stagedoor/internal/server/api/connect"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
@@ -35,14 +35,12 @@ type Deps struct {
 	Accounts *account.Accounts
 	Connects *connect.Connects
 	// Catalog is that of the sandbox; nil if there is none.
-	Catalog *catalog.Catalog
-	// Attempt parses the id of an attempt that the caller's key may see.
-	Attempt   func(ctx context.Context, text string) (id.Attempt, error)
+	Catalog   *catalog.Catalog
 	PublicURL string
 	Now       func() time.Time
 }
 
-type sandboxes struct{ Deps }
+type operations struct{ Deps }
 
 type accountInput struct {
 	ID string `path:"id" maxLength:"64" doc:"The account's id."`
@@ -115,7 +113,7 @@ const (
 
 // Routes adds the operations.
 func Routes(t *endpoint.Table, d Deps) {
-	a := &sandboxes{d}
+	a := &operations{d}
 	live := []problem.Kind{problem.RouteNotFound}
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "resetSandboxLogin", Method: http.MethodPost, Path: "/v1/sandbox/accounts/{id}/reset_login", Tag: tag, Status: http.StatusOK,
@@ -150,7 +148,7 @@ func Routes(t *endpoint.Table, d Deps) {
 }
 
 // sandboxOnly hides these operations from organisations of other environments.
-func (a *sandboxes) sandboxOnly(ctx context.Context) error {
+func (a *operations) sandboxOnly(ctx context.Context) error {
 	if endpoint.Caller(ctx).Org.Environment != org.EnvSandbox {
 		return problem.RouteNotFound.New("Nothing is served at this path. The operations are listed in " + a.PublicURL + "/v1/openapi.json.")
 	}
@@ -161,18 +159,18 @@ func (a *sandboxes) sandboxOnly(ctx context.Context) error {
 }
 
 // sandboxAccount finds one of the caller's accounts.
-func (a *sandboxes) sandboxAccount(ctx context.Context, text string) (account.Account, error) {
+func (a *operations) sandboxAccount(ctx context.Context, text string) (account.Account, error) {
 	if err := a.sandboxOnly(ctx); err != nil {
 		return account.Account{}, err
 	}
-	at, err := id.Parse[id.Account](text)
+	at, err := endpoint.ParseAccount(text)
 	if err != nil {
-		return account.Account{}, problem.AccountNotFound.New("The organisation has no account with this id.")
+		return account.Account{}, err
 	}
 	return a.Accounts.Get(ctx, endpoint.Caller(ctx).Org.ID, at)
 }
 
-func (a *sandboxes) resetLogin(ctx context.Context, in *accountInput) (*accountOutput, error) {
+func (a *operations) resetLogin(ctx context.Context, in *accountInput) (*accountOutput, error) {
 	found, err := a.sandboxAccount(ctx, in.ID)
 	if err != nil {
 		return nil, err
@@ -189,7 +187,7 @@ func (a *sandboxes) resetLogin(ctx context.Context, in *accountInput) (*accountO
 	return out, nil
 }
 
-func (a *sandboxes) fireEvent(ctx context.Context, in *fireInput) (*acceptedOutput, error) {
+func (a *operations) fireEvent(ctx context.Context, in *fireInput) (*acceptedOutput, error) {
 	found, err := a.sandboxAccount(ctx, in.ID)
 	if err != nil {
 		return nil, err
@@ -217,11 +215,11 @@ func unknownEvent() error {
 	return problem.UnknownEvent.New("The sandbox cannot emit an event of this kind.").At("/event", "unknown", "must be the kind of an event that the platform emits")
 }
 
-func (a *sandboxes) advanceAttempt(ctx context.Context, in *advanceInput) (*attemptOutput, error) {
+func (a *operations) advanceAttempt(ctx context.Context, in *advanceInput) (*attemptOutput, error) {
 	if err := a.sandboxOnly(ctx); err != nil {
 		return nil, err
 	}
-	at, err := a.Attempt(ctx, in.ID)
+	at, err := connectapi.FindAttempt(ctx, a.Connects, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +256,7 @@ func (a *sandboxes) advanceAttempt(ctx context.Context, in *advanceInput) (*atte
 	return &attemptOutput{ETag: `"` + strconv.FormatInt(after.Version, 10) + `"`, Body: &after.Attempt}, nil
 }
 
-func (a *sandboxes) openSession(ctx context.Context, in *sandboxSessionInput) (*sandboxSessionOutput, error) {
+func (a *operations) openSession(ctx context.Context, in *sandboxSessionInput) (*sandboxSessionOutput, error) {
 	if err := a.sandboxOnly(ctx); err != nil {
 		return nil, err
 	}

@@ -1,4 +1,6 @@
-package api
+// Package team are the operations of the public API on the users of the dashboard: members and invitations (team.go),
+// and the browsers in which they are signed in (browsers.go).
+package team
 
 import (
 	"context"
@@ -12,6 +14,12 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 )
+
+type operations struct {
+	members *member.Members
+	// publicURL is the address at which members reach the dashboard, without a trailing slash.
+	publicURL string
+}
 
 type teamBody struct {
 	Members     []memberBody     `json:"members" doc:"In the order in which they joined."`
@@ -88,40 +96,43 @@ type removedOutput struct {
 	}
 }
 
-const tagTeam = "Team"
+const tag = "Team"
 
-func (a *API) teamRoutes() {
+// Routes adds the operations.
+func Routes(t *endpoint.Table, members *member.Members, publicURL string) {
+	a := &operations{members, publicURL}
 	rules := "A caller cannot grant a role with more rights than their own. Only owners can add, change or remove owners."
 	refused := []problem.Kind{problem.RoleRequired, problem.ScopeEscalation}
-	endpoint.Typed(a.table, endpoint.Operation{
-		ID: "listMembers", Method: http.MethodGet, Path: "/v1/org/members", Tag: tagTeam, Status: http.StatusOK,
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "listMembers", Method: http.MethodGet, Path: "/v1/org/members", Tag: tag, Status: http.StatusOK,
 		Scope: scope.MeRead, Quota: admission.Plain,
 		Summary: "List members and invitations", Description: "The users who can sign in to the organisation's dashboard, with their roles.",
 	}, a.listMembers)
-	endpoint.Typed(a.table, endpoint.Operation{
-		ID: "inviteMember", Method: http.MethodPost, Path: "/v1/org/invitations", Tag: tagTeam, Status: http.StatusCreated,
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "inviteMember", Method: http.MethodPost, Path: "/v1/org/invitations", Tag: tag, Status: http.StatusCreated,
 		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "member.invite", Problems: append(refused, problem.AlreadyMember),
 		Summary: "Invite a member", Description: "Creates a link to join the organisation. It works for 7 days; another invitation to the same address replaces it. " +
 			"This service sends no email: send the link yourself. " + rules,
 		Example: map[string]any{"email": "ada@example.com", "role": "developer"},
 	}, a.invite)
-	endpoint.Typed(a.table, endpoint.Operation{
-		ID: "withdrawInvitation", Method: http.MethodDelete, Path: "/v1/org/invitations/{id}", Tag: tagTeam, Status: http.StatusOK,
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "withdrawInvitation", Method: http.MethodDelete, Path: "/v1/org/invitations/{id}", Tag: tag, Status: http.StatusOK,
 		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "invitation.withdraw", Problems: append(refused, problem.InvitationGone),
 		Summary: "Withdraw an invitation", Description: "The link stops working. " + rules,
 	}, a.withdraw)
-	endpoint.Typed(a.table, endpoint.Operation{
-		ID: "updateMember", Method: http.MethodPatch, Path: "/v1/org/members/{id}", Tag: tagTeam, Status: http.StatusOK,
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "updateMember", Method: http.MethodPatch, Path: "/v1/org/members/{id}", Tag: tag, Status: http.StatusOK,
 		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "member.role", Problems: append(refused, problem.MemberNotFound, problem.LastOwner),
 		Summary: "Change a member's role", Description: "The new role applies on every server to calls that start after the response. " + rules,
 		Example: map[string]any{"role": "admin"},
 	}, a.updateMember)
-	endpoint.Typed(a.table, endpoint.Operation{
-		ID: "removeMember", Method: http.MethodDelete, Path: "/v1/org/members/{id}", Tag: tagTeam, Status: http.StatusOK,
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "removeMember", Method: http.MethodDelete, Path: "/v1/org/members/{id}", Tag: tag, Status: http.StatusOK,
 		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "member.remove", Problems: append(refused, problem.MemberNotFound, problem.LastOwner),
 		Summary: "Remove a member", Description: "Calls from the member's browsers that start after the response are refused on every server. " +
 			"Keys that the member created belong to the organisation and stay. " + rules,
 	}, a.removeMember)
+	a.browserRoutes(t)
 }
 
 // teamCaller returns the caller of a change to the team, with the limits of its key.
@@ -129,9 +140,9 @@ func teamCaller(p *apikey.Principal) member.Caller {
 	return member.Caller{Person: p.Key.Person, Scopes: p.Scopes, Limited: p.Key.Allow.Methods != nil || p.Key.Allow.Accounts != nil}
 }
 
-func (a *API) listMembers(ctx context.Context, _ *struct{}) (*teamOutput, error) {
+func (a *operations) listMembers(ctx context.Context, _ *struct{}) (*teamOutput, error) {
 	caller := endpoint.Caller(ctx)
-	members, invited, err := a.Members.List(ctx, caller.Org.ID)
+	members, invited, err := a.members.List(ctx, caller.Org.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -153,20 +164,20 @@ func viewInvitation(i member.Invitation) invitationBody {
 	return invitationBody{string(i.ID), i.Email, string(i.Role), stamp.Time(i.CreatedAt), stamp.Time(i.ExpiresAt), i.InvitedBy}
 }
 
-func (a *API) invite(ctx context.Context, in *inviteInput) (*inviteOutput, error) {
+func (a *operations) invite(ctx context.Context, in *inviteInput) (*inviteOutput, error) {
 	caller := endpoint.Caller(ctx)
-	made, token, err := a.Members.Invite(ctx, endpoint.By(ctx), caller.Org.ID, teamCaller(caller), in.Body.Email, in.Body.Role)
+	made, token, err := a.members.Invite(ctx, endpoint.By(ctx), caller.Org.ID, teamCaller(caller), in.Body.Email, in.Body.Role)
 	if err != nil {
 		return nil, err
 	}
 	out := &inviteOutput{}
-	out.Body.Invitation, out.Body.URL = viewInvitation(made), a.Config.PublicURL+"/app/invitation/"+token.Reveal()
+	out.Body.Invitation, out.Body.URL = viewInvitation(made), a.publicURL+"/app/invitation/"+token.Reveal()
 	return out, nil
 }
 
-func (a *API) withdraw(ctx context.Context, in *invitationInput) (*withdrawnOutput, error) {
+func (a *operations) withdraw(ctx context.Context, in *invitationInput) (*withdrawnOutput, error) {
 	caller := endpoint.Caller(ctx)
-	if err := a.Members.Withdraw(ctx, endpoint.By(ctx), caller.Org.ID, teamCaller(caller), in.ID); err != nil {
+	if err := a.members.Withdraw(ctx, endpoint.By(ctx), caller.Org.ID, teamCaller(caller), in.ID); err != nil {
 		return nil, err
 	}
 	out := &withdrawnOutput{}
@@ -174,9 +185,9 @@ func (a *API) withdraw(ctx context.Context, in *invitationInput) (*withdrawnOutp
 	return out, nil
 }
 
-func (a *API) updateMember(ctx context.Context, in *roleInput) (*memberOutput, error) {
+func (a *operations) updateMember(ctx context.Context, in *roleInput) (*memberOutput, error) {
 	caller := endpoint.Caller(ctx)
-	m, err := a.Members.SetRole(ctx, endpoint.By(ctx), caller.Org.ID, teamCaller(caller), in.ID, in.Body.Role)
+	m, err := a.members.SetRole(ctx, endpoint.By(ctx), caller.Org.ID, teamCaller(caller), in.ID, in.Body.Role)
 	if err != nil {
 		return nil, err
 	}
@@ -185,9 +196,9 @@ func (a *API) updateMember(ctx context.Context, in *roleInput) (*memberOutput, e
 	return out, nil
 }
 
-func (a *API) removeMember(ctx context.Context, in *memberInput) (*removedOutput, error) {
+func (a *operations) removeMember(ctx context.Context, in *memberInput) (*removedOutput, error) {
 	caller := endpoint.Caller(ctx)
-	if err := a.Members.Remove(ctx, endpoint.By(ctx), caller.Org.ID, teamCaller(caller), in.ID); err != nil {
+	if err := a.members.Remove(ctx, endpoint.By(ctx), caller.Org.ID, teamCaller(caller), in.ID); err != nil {
 		return nil, err
 	}
 	out := &removedOutput{}

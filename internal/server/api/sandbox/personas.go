@@ -1,4 +1,4 @@
-package sandboxes
+package sandbox
 
 import (
 	"context"
@@ -64,7 +64,7 @@ var codes = []codeBody{
 	{"999999", "Locks the verification."},
 }
 
-func (a *sandboxes) personaRoutes(t *endpoint.Table) {
+func (a *operations) personaRoutes(t *endpoint.Table) {
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "listSandboxPersonas", Method: http.MethodGet, Path: "/v1/sandbox/personas", Tag: tag, Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Problems: []problem.Kind{problem.RouteNotFound},
@@ -72,7 +72,7 @@ func (a *sandboxes) personaRoutes(t *endpoint.Table) {
 	}, a.listPersonas)
 }
 
-func (a *sandboxes) listPersonas(ctx context.Context, _ *struct{}) (*personasOutput, error) {
+func (a *operations) listPersonas(ctx context.Context, _ *struct{}) (*personasOutput, error) {
 	if err := a.sandboxOnly(ctx); err != nil {
 		return nil, err
 	}

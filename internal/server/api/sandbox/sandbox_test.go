@@ -1,4 +1,4 @@
-package sandboxes_test
+package sandbox_test
 
 import (
 	"os"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/server/api/sandboxes"
+	"github.com/stagedoor/stagedoor/internal/server/api/sandbox"
 )
 
 // The API lists exactly the personas that docs/sandbox.md documents.
@@ -29,7 +29,7 @@ func TestPersonasAreThoseOfTheDocumentation(t *testing.T) {
 		}
 	}
 	listed := map[string]bool{}
-	for _, name := range sandboxes.Personas() {
+	for _, name := range sandbox.Personas() {
 		listed[name] = true
 		if !documented[name] {
 			t.Errorf("%s is listed but not documented", name)
@@ -41,7 +41,7 @@ func TestPersonasAreThoseOfTheDocumentation(t *testing.T) {
 		}
 	}
 	codes, _, _ = strings.Cut(codes, "A challenge waits")
-	for _, code := range sandboxes.Codes() {
+	for _, code := range sandbox.Codes() {
 		if !strings.Contains(codes, "`"+code+"`") {
 			t.Errorf("the code %s is listed but not documented", code)
 		}

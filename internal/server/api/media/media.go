@@ -1,4 +1,6 @@
-package api
+// Package media are the operations of the public API that move files to and from platforms. The transfer itself is done
+// by calls/transfer.
+package media
 
 import (
 	"encoding/json"
@@ -54,9 +56,13 @@ type uploadPartBody struct {
 	} `json:"part"`
 }
 
-const tagMedia = "Media"
+const tag = "Media"
 
-func (a *API) fileRoutes() {
+type operations struct{ transfers *transfer.Transfers }
+
+// Routes adds the operations.
+func Routes(t *endpoint.Table, transfers *transfer.Transfers) {
+	a := operations{transfers}
 	anything := []string{"*/*"}
 	partial := map[int]any{http.StatusPartialContent: nil, http.StatusRequestedRangeNotSatisfiable: nil}
 	refused := []problem.Kind{
@@ -68,20 +74,20 @@ func (a *API) fileRoutes() {
 	with := func(more ...problem.Kind) []problem.Kind { return append(more, refused...) }
 	const unaudited = "the platform records what an account does there, and the request log has the call"
 	const file = "the bytes of the file"
-	endpoint.Written(a.table, endpoint.Operation{
-		ID: "downloadMedia", Method: http.MethodGet, Path: "/v1/accounts/{id}/media/{mediaId}", Tag: tagMedia, Status: http.StatusOK, Streams: true,
+	endpoint.Written(t, endpoint.Operation{
+		ID: "downloadMedia", Method: http.MethodGet, Path: "/v1/accounts/{id}/media/{mediaId}", Tag: tag, Status: http.StatusOK, Streams: true,
 		Scope: scope.SDKCall, Quota: admission.Read, Account: "id", Media: anything, OtherAnswers: partial, Conditional: true, Problems: with(problem.ValidationFailed),
 		Summary: "Download a media file", Description: "Returns the file, through the account's region. Ranges and validators are forwarded: 206, 304 and 416 come from the platform. " +
 			"A download counts as one read of the account. An account can have 8 concurrent transfers on one server; another one is refused with `account_transfers`.",
 	}, a.downloadMedia)
-	endpoint.Written(a.table, endpoint.Operation{
-		ID: "fetchMedia", Method: http.MethodGet, Path: "/v1/accounts/{id}/media", Tag: tagMedia, Status: http.StatusOK, Streams: true,
+	endpoint.Written(t, endpoint.Operation{
+		ID: "fetchMedia", Method: http.MethodGet, Path: "/v1/accounts/{id}/media", Tag: tag, Status: http.StatusOK, Streams: true,
 		Scope: scope.SDKCall, Quota: admission.Read, Account: "id", Media: anything, OtherAnswers: partial, Conditional: true, Problems: with(problem.UnsafeURL),
 		Summary: "Download a file by URL", Description: "Returns the file at an address from a response of the platform, in a field that its schema marks with `x-role: download`: " +
 			"an avatar, a thumbnail, a GIF. Other addresses are refused. Otherwise it works like a download by id.",
 	}, a.fetchMedia)
-	endpoint.Written(a.table, endpoint.Operation{
-		ID: "uploadMedia", Method: http.MethodPost, Path: "/v1/accounts/{id}/media", Tag: tagMedia, Status: http.StatusCreated, Takes: []string{"*/*", "multipart/form-data"}, Streams: true,
+	endpoint.Written(t, endpoint.Operation{
+		ID: "uploadMedia", Method: http.MethodPost, Path: "/v1/accounts/{id}/media", Tag: tag, Status: http.StatusCreated, Takes: []string{"*/*", "multipart/form-data"}, Streams: true,
 		Scope: scope.SDKCall, Quota: admission.Write, Account: "id", Unaudited: unaudited, Answer: uploadBody{}, Example: file,
 		Problems: with(problem.PayloadTooLarge, problem.UnsupportedMediaType, problem.ValidationFailed),
 		Summary:  "Upload a file", Description: "The body is the file, with its own Content-Type and a Content-Length, or `multipart/form-data` with the field `file` " +
@@ -90,8 +96,8 @@ func (a *API) fileRoutes() {
 			"If the upload fails half-way, the problem has `uploadId` and `nextPart`: send that part and the parts after it to `…/media/uploads/{uploadId}/parts/{number}`, then call `uploads.complete`. " +
 			"An upload counts as one write of the account. An Idempotency-Key has no effect: resume instead.",
 	}, a.uploadMedia)
-	endpoint.Written(a.table, endpoint.Operation{
-		ID: "uploadMediaPart", Method: http.MethodPut, Path: "/v1/accounts/{id}/media/uploads/{uploadId}/parts/{number}", Tag: tagMedia, Status: http.StatusOK, Takes: []string{"application/octet-stream"}, Streams: true,
+	endpoint.Written(t, endpoint.Operation{
+		ID: "uploadMediaPart", Method: http.MethodPut, Path: "/v1/accounts/{id}/media/uploads/{uploadId}/parts/{number}", Tag: tag, Status: http.StatusOK, Takes: []string{"application/octet-stream"}, Streams: true,
 		Scope: scope.SDKCall, Quota: admission.Read, Account: "id", Unaudited: unaudited, Answer: uploadPartBody{}, Example: file,
 		Problems: with(problem.PayloadTooLarge, problem.ValidationFailed),
 		Summary:  "Upload a part of a file", Description: "The body is the part's bytes, with a Content-Length: `partSize` of the upload, or the rest for the last part. " +
@@ -101,7 +107,7 @@ func (a *API) fileRoutes() {
 
 // transferCaller returns the caller of a transfer, with the limits of its key and org.
 func transferCaller(r *http.Request, account string) (transfer.Caller, error) {
-	at, err := parseAccount(account)
+	at, err := endpoint.ParseAccount(account)
 	if err != nil {
 		return transfer.Caller{}, err
 	}
@@ -112,53 +118,43 @@ func transferCaller(r *http.Request, account string) (transfer.Caller, error) {
 	}, nil
 }
 
-func (a *API) downloadMedia(w http.ResponseWriter, r *http.Request, in *mediaInput) error {
+func (a operations) downloadMedia(w http.ResponseWriter, r *http.Request, in *mediaInput) error {
 	c, err := transferCaller(r, in.ID)
 	if err != nil {
 		return err
 	}
-	return a.Transfers.Download(w, r, c, in.Media, in.Quality)
+	return a.transfers.Download(w, r, c, in.Media, in.Quality)
 }
 
-func (a *API) fetchMedia(w http.ResponseWriter, r *http.Request, in *mediaURLInput) error {
+func (a operations) fetchMedia(w http.ResponseWriter, r *http.Request, in *mediaURLInput) error {
 	c, err := transferCaller(r, in.ID)
 	if err != nil {
 		return err
 	}
-	return a.Transfers.Fetch(w, r, c, in.URL)
+	return a.transfers.Fetch(w, r, c, in.URL)
 }
 
-func (a *API) uploadMedia(w http.ResponseWriter, r *http.Request, in *uploadInput) error {
+func (a operations) uploadMedia(w http.ResponseWriter, r *http.Request, in *uploadInput) error {
 	c, err := transferCaller(r, in.ID)
 	if err != nil {
 		return err
 	}
-	result, err := a.Transfers.Upload(w, r, c, transfer.Given{FileName: in.FileName, SHA256: in.SHA256})
+	result, err := a.transfers.Upload(w, r, c, transfer.Given{FileName: in.FileName, SHA256: in.SHA256})
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusCreated, uploadBody{Result: result})
+	return endpoint.WriteJSON(w, http.StatusCreated, uploadBody{Result: result})
 }
 
-func (a *API) uploadMediaPart(w http.ResponseWriter, r *http.Request, in *uploadPartInput) error {
+func (a operations) uploadMediaPart(w http.ResponseWriter, r *http.Request, in *uploadPartInput) error {
 	c, err := transferCaller(r, in.ID)
 	if err != nil {
 		return err
 	}
 	var out uploadPartBody
 	out.Part.Number = in.Number
-	if out.Part.ETag, err = a.Transfers.Part(w, r, c, in.Upload, in.Number); err != nil {
+	if out.Part.ETag, err = a.transfers.Part(w, r, c, in.Upload, in.Number); err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, out)
-}
-
-func writeJSON(w http.ResponseWriter, status int, body any) error {
-	text, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	return write(w, append(text, '\n'))
+	return endpoint.WriteJSON(w, http.StatusOK, out)
 }

@@ -1,4 +1,4 @@
-package links
+package connect
 
 import (
 	"context"
@@ -45,7 +45,7 @@ type failureCount struct {
 	Count  int64  `json:"count"`
 }
 
-func (a *links) funnelRoutes(t *endpoint.Table) {
+func (a *operations) funnelRoutes(t *endpoint.Table) {
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "getConnectFunnel", Method: http.MethodGet, Path: "/v1/connect/funnel", Tag: tag, Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Problems: []problem.Kind{problem.InvalidRequest},
@@ -54,7 +54,7 @@ func (a *links) funnelRoutes(t *endpoint.Table) {
 	}, a.getFunnel)
 }
 
-func (a *links) getFunnel(ctx context.Context, in *funnelInput) (*funnelOutput, error) {
+func (a *operations) getFunnel(ctx context.Context, in *funnelInput) (*funnelOutput, error) {
 	now := a.Now()
 	since, until := in.Since, in.Until
 	if until.IsZero() || until.After(now) {

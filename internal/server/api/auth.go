@@ -1,0 +1,68 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
+	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
+	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/member"
+)
+
+// customers authenticates API keys, and browsers that are signed in to the dashboard. It implements
+// endpoint.Authenticator.
+type customers struct {
+	keys    *apikey.Keys
+	members *member.Members
+	hashIP  func(string) string
+}
+
+func (c customers) Authenticate(ctx context.Context, token string) (endpoint.Identity, error) {
+	p, err := c.keys.Verify(ctx, token, endpoint.Source(ctx))
+	if err != nil {
+		return endpoint.Identity{}, err
+	}
+	return identityOf(p), nil
+}
+
+func (c customers) Refresh(ctx context.Context, id endpoint.Identity) (endpoint.Identity, error) {
+	p, err := c.keys.Refresh(ctx, id.Principal, endpoint.From(ctx).Started())
+	if key := id.Principal.Key; err != nil && key.Kind == apikey.KindSession && errors.Is(err, problem.SignedOut.New("")) {
+		err = c.members.Ended(ctx, key.Session)
+	}
+	if err != nil {
+		return endpoint.Identity{}, err
+	}
+	return identityOf(p), nil
+}
+
+// identityOf returns the actor of a key. A browser's session acts as its member, or as an operator if it has no
+// person.
+func identityOf(p *apikey.Principal) endpoint.Identity {
+	who := endpoint.Identity{Principal: p, Scopes: p.Scopes, Kind: audit.ActorKey, ID: string(p.Key.ID), Label: p.Key.Label}
+	switch {
+	case p.Key.Kind != apikey.KindSession:
+	case p.Key.Person != "":
+		who.Kind, who.ID = audit.ActorMember, string(p.Key.Person)
+	default:
+		who.Kind, who.ID = audit.ActorOperator, "admin"
+	}
+	return who
+}
+
+// identifyBrowser authenticates a browser by its cookie.
+func (c customers) identifyBrowser(r *http.Request, cookie string) (endpoint.Identity, error) {
+	ctx := r.Context()
+	source := endpoint.Source(ctx)
+	p, err := c.members.Identify(ctx, secret.New(cookie), r.Header.Get(member.OrgHeader), member.From{
+		Source: source, Request: endpoint.From(ctx).Request, IPHash: c.hashIP(source),
+	})
+	if err != nil {
+		return endpoint.Identity{}, err
+	}
+	return identityOf(p), nil
+}
