@@ -1,6 +1,6 @@
-// Package accesslog holds what the servers of HTML pages (connectpages, dashboard, docs) share: a response recorder,
-// and the log line of a request. The address of a page may contain a token, so the log names the page and never the
-// address. The API has its own log line in server/endpoint.
+// Package accesslog holds what all servers share: a response recorder and the log of a panic; and the log line of the
+// servers of HTML pages (connectpages, dashboard, docs). The address of a page may contain a token, so the line names
+// the page and never the address. The API has its own log line in server/endpoint.
 package accesslog
 
 import (
@@ -16,14 +16,14 @@ import (
 // Recorder records the status and the size of a response.
 type Recorder struct {
 	http.ResponseWriter
-	// Status is 0 until the header is written.
+	// Status is the final status; 0 until it is written.
 	Status int
 	Bytes  int64
 }
 
-// WriteHeader records the first status.
+// WriteHeader records the first final status. Informational ones (1xx) may precede it.
 func (r *Recorder) WriteHeader(status int) {
-	if r.Status == 0 {
+	if r.Status == 0 && status >= http.StatusOK {
 		r.Status = status
 	}
 	r.ResponseWriter.WriteHeader(status)

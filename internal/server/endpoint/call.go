@@ -11,6 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/server/accesslog"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
@@ -33,7 +34,7 @@ type Call struct {
 	header  http.Header
 	// id holds the request id as a header value, to save an allocation.
 	id      [1]string
-	written *recorder
+	written *accesslog.Recorder
 	source  string
 	started time.Time
 	// account is empty if the call concerns no account or the id in its path is malformed.

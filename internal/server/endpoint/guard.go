@@ -4,18 +4,17 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"path"
-	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/server/accesslog"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
@@ -26,7 +25,7 @@ import (
 // ServeHTTP is the outermost layer. It gives the request an id and its security headers, and records metrics, usage,
 // the request log and the log line when the request is done.
 func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	rec := &recorder{ResponseWriter: w}
+	rec := &accesslog.Recorder{ResponseWriter: w}
 	call := &Call{Request: requestID(r), table: t, header: w.Header(), written: rec, source: t.Source(r), started: t.Now()}
 	for name, value := range t.secure {
 		call.header[name] = value
@@ -257,18 +256,13 @@ func (t *Table) unmatched(w http.ResponseWriter, r *http.Request) {
 const documentPath = "/v1/openapi.json"
 
 // recover turns a panic into a problem. The process goes on: a fault in one request must not end all others.
-func (t *Table) recover(rec *recorder, r *http.Request, call *Call) {
+func (t *Table) recover(rec *accesslog.Recorder, r *http.Request, call *Call) {
 	reason := recover()
 	if reason == nil {
 		return
 	}
-	if reason == http.ErrAbortHandler { //nolint:errorlint // a sentinel of net/http that is compared, not wrapped
-		panic(reason)
-	}
-	// Log the type, not the value: the value may contain anything that was in the request.
-	t.Log.LogAttrs(r.Context(), slog.LevelError, "panic", slog.String("request_id", string(call.Request)),
-		slog.String("type", fmt.Sprintf("%T", reason)), slog.String("stack", string(debug.Stack())))
-	if rec.status == 0 {
+	accesslog.LogPanic(t.Log, r, call.Request, reason)
+	if rec.Status == 0 {
 		t.Fail(rec, r, errPanic)
 	}
 }
@@ -276,21 +270,21 @@ func (t *Table) recover(rec *recorder, r *http.Request, call *Call) {
 var errPanic = errors.New("panic")
 
 // finish records metrics, usage and the request log of a request, and writes its log line.
-func (t *Table) finish(rec *recorder, r *http.Request, call *Call) {
+func (t *Table) finish(rec *accesslog.Recorder, r *http.Request, call *Call) {
 	took := t.Now().Sub(call.started)
 	operation := "unmatched"
 	if call.op != nil {
 		operation = call.op.ID
 	}
-	if rec.status == 0 {
-		rec.status = http.StatusOK
+	if rec.Status == 0 {
+		rec.Status = http.StatusOK
 	}
-	t.Metrics.observe(operation, rec.status, took)
+	t.Metrics.observe(operation, rec.Status, took)
 	if call.name != "" {
 		operation = call.name
 	}
-	call.endSpan(operation, rec.status)
-	t.countUsage(call, operation, rec.status, took)
+	call.endSpan(operation, rec.Status)
+	t.countUsage(call, operation, rec.Status, took)
 	t.recordRequest(call, r, rec, operation, took)
 
 	level := slog.LevelInfo
@@ -302,7 +296,7 @@ func (t *Table) finish(rec *recorder, r *http.Request, call *Call) {
 	}
 	attrs := make([]slog.Attr, 0, 12)
 	attrs = append(attrs, slog.String("request_id", string(call.Request)), slog.String("method", r.Method),
-		slog.String("operation", operation), slog.Int("status", rec.status), slog.Duration("took", took), slog.Int64("bytes", rec.bytes))
+		slog.String("operation", operation), slog.Int("status", rec.Status), slog.Duration("took", took), slog.Int64("bytes", rec.Bytes))
 	if p := call.Identity.Principal; p != nil {
 		attrs = append(attrs, slog.String("org_id", string(p.Org.ID)), slog.String("key_id", string(p.Key.ID)))
 	}
@@ -347,15 +341,15 @@ func (t *Table) countUsage(call *Call, operation string, status int, took time.D
 }
 
 // recordRequest adds the request to the log that its org can read.
-func (t *Table) recordRequest(call *Call, r *http.Request, rec *recorder, operation string, took time.Duration) {
+func (t *Table) recordRequest(call *Call, r *http.Request, rec *accesslog.Recorder, operation string, took time.Duration) {
 	p := call.Identity.Principal
 	if t.Journal == nil || p == nil {
 		return
 	}
 	t.Journal.Add(requestlog.Entry{
 		Org: p.Org.ID, At: call.started, Request: call.Request, Key: p.Key.ID, Account: call.account, Operation: operation, Verb: r.Method,
-		Status: rec.status, Took: took, Upstream: call.upstream, Problem: call.problem, Reason: call.reason, Fields: call.fields, Retryable: call.retryable, UpstreamCode: call.upstreamCode,
-		In: int64(len(call.body)), Out: rec.bytes, Replayed: call.keyed != nil && call.keyed.replay != nil, DryRun: dryRun(call.op, r),
+		Status: rec.Status, Took: took, Upstream: call.upstream, Problem: call.problem, Reason: call.reason, Fields: call.fields, Retryable: call.retryable, UpstreamCode: call.upstreamCode,
+		In: int64(len(call.body)), Out: rec.Bytes, Replayed: call.keyed != nil && call.keyed.replay != nil, DryRun: dryRun(call.op, r),
 		Source: logSource(call, r),
 	})
 }
@@ -404,32 +398,6 @@ func requestID(r *http.Request) id.Request {
 	}
 	return id.Request(given)
 }
-
-// recorder records the status and the size of a response.
-type recorder struct {
-	http.ResponseWriter
-	status int
-	bytes  int64
-}
-
-func (r *recorder) WriteHeader(status int) {
-	if r.status == 0 && status >= http.StatusOK {
-		r.status = status
-	}
-	r.ResponseWriter.WriteHeader(status)
-}
-
-func (r *recorder) Write(b []byte) (int, error) {
-	if r.status == 0 {
-		r.status = http.StatusOK
-	}
-	n, err := r.ResponseWriter.Write(b)
-	r.bytes += int64(n)
-	return n, err
-}
-
-// Unwrap lets http.ResponseController reach the connection.
-func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // secureHeaders returns the headers of every response. A page that needs a less strict policy replaces them.
 func secureHeaders(https bool) http.Header {

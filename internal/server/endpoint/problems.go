@@ -141,7 +141,7 @@ func (t *Table) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	if call.keyed != nil {
 		call.keyed.withdraw()
 	}
-	if call.written.status != 0 {
+	if call.written.Status != 0 {
 		if call.fault = err; r.Context().Err() != nil {
 			call.fault = nil // The caller disconnected.
 		}

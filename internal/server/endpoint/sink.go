@@ -40,7 +40,7 @@ func (l connSink) send(b []byte, until time.Time) error {
 		return err
 	}
 	n, err := l.Write(b)
-	l.call.written.bytes += int64(n)
+	l.call.written.Bytes += int64(n)
 	return err
 }
 
@@ -97,7 +97,7 @@ func (t *Table) hijack(w http.ResponseWriter, r *http.Request) (net.Conn, error)
 		call.unpark()
 		return nil, errNotHijackable
 	}
-	call.written.status = http.StatusOK
+	call.written.Status = http.StatusOK
 	h := w.Header()
 	h.Set("Connection", "close")
 	h.Set("Date", t.Now().UTC().Format(http.TimeFormat))
