@@ -191,7 +191,7 @@ type Table struct {
 	// are counted in streams instead.
 	inFlight inFlight
 	streams  atomic.Int64
-	keeper   keeper
+	registry streamRegistry
 	// compressor wraps the handler of an operation that returns JSON.
 	compressor func(http.Handler) http.HandlerFunc
 }

@@ -26,9 +26,9 @@ type measures struct {
 	duration prometheus.Observer
 }
 
-// NewMetrics returns the metrics of one server; face is the value of their label.
-func NewMetrics(face string) *Metrics {
-	labels := prometheus.Labels{"face": face}
+// NewMetrics returns the metrics of one server; server is the value of their label.
+func NewMetrics(server string) *Metrics {
+	labels := prometheus.Labels{"face": server}
 	return &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stagedoor_http_requests_total", Help: "Requests answered.", ConstLabels: labels,

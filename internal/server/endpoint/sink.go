@@ -125,7 +125,7 @@ func (s *Events) watchConn(conn net.Conn) {
 // closeHijacked is Close for a stream whose handler has returned: the call is no longer counted as working.
 func (s *Events) closeHijacked() {
 	s.finish()
-	s.table.keeper.remove(s)
+	s.table.registry.remove(s)
 	s.pulses.Wait()
 	s.table.streams.Add(-1)
 	s.call.problem = s.reason

@@ -63,7 +63,7 @@ type Events struct {
 	call  *Call
 	done  chan struct{}
 	end   sync.Once
-	// expires is the end of its life, due the time of the next heartbeat. The keeper's lock guards due.
+	// expires is the end of its life, due the time of the next heartbeat. The lock of the registry guards due.
 	expires, due time.Time
 	// pulses counts the checks in progress.
 	pulses sync.WaitGroup
@@ -124,7 +124,7 @@ func (t *Table) newEvents(r *http.Request, to sink, o Opening, onEnd func()) *Ev
 	if s.write(retry(o.Retry, "\n\n")) != nil || r.Method == http.MethodHead {
 		s.finish()
 	}
-	t.keeper.add(t, s)
+	t.registry.add(t, s)
 	return s
 }
 
@@ -196,7 +196,7 @@ func (s *Events) Fail(err error) { s.fail(err) }
 func (s *Events) Close() {
 	s.finish()
 	s.unwatch()
-	s.table.keeper.remove(s)
+	s.table.registry.remove(s)
 	s.pulses.Wait()
 	s.call.unpark()
 	s.call.problem = s.reason

@@ -8,55 +8,55 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
-// keepEvery is the interval of the keeper, and so how soon streams notice that their node is about to stop.
+// keepEvery is the interval at which streams are checked, and so how soon they notice that their node is about to stop.
 const keepEvery = time.Second
 
 // maxRechecks bounds how many streams are checked concurrently after their org has changed.
 const maxRechecks = 64
 
-// keeper sends the heartbeats of all streams of a table and checks their access, so that no stream needs a goroutine
-// and timers of its own. It runs while there are streams.
-type keeper struct {
+// streamRegistry sends the heartbeats of all streams of a table and checks their access, so that no stream needs a
+// goroutine and timers of its own. It runs while there are streams.
+type streamRegistry struct {
 	mu    sync.Mutex
 	byOrg map[id.Org]map[*Events]struct{}
-	// quit ends the run; nil while the keeper does not run.
+	// quit ends the run; nil while it does not run.
 	quit chan struct{}
 }
 
-func (k *keeper) add(t *Table, s *Events) {
-	org := s.org()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.byOrg == nil {
-		k.byOrg = map[id.Org]map[*Events]struct{}{}
+func (reg *streamRegistry) add(t *Table, s *Events) {
+	org := s.call.org()
+	reg.mu.Lock()
+	defer reg.mu.Unlock()
+	if reg.byOrg == nil {
+		reg.byOrg = map[id.Org]map[*Events]struct{}{}
 	}
-	if k.byOrg[org] == nil {
-		k.byOrg[org] = map[*Events]struct{}{}
+	if reg.byOrg[org] == nil {
+		reg.byOrg[org] = map[*Events]struct{}{}
 	}
-	k.byOrg[org][s] = struct{}{}
-	if k.quit == nil {
-		k.quit = make(chan struct{})
-		go k.run(t, k.quit)
+	reg.byOrg[org][s] = struct{}{}
+	if reg.quit == nil {
+		reg.quit = make(chan struct{})
+		go reg.run(t, reg.quit)
 	}
 }
 
 // remove forgets a stream. No pulse of it starts afterwards.
-func (k *keeper) remove(s *Events) {
-	org := s.org()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	delete(k.byOrg[org], s)
-	if len(k.byOrg[org]) == 0 {
-		delete(k.byOrg, org)
+func (reg *streamRegistry) remove(s *Events) {
+	org := s.call.org()
+	reg.mu.Lock()
+	defer reg.mu.Unlock()
+	delete(reg.byOrg[org], s)
+	if len(reg.byOrg[org]) == 0 {
+		delete(reg.byOrg, org)
 	}
-	if len(k.byOrg) == 0 && k.quit != nil {
-		close(k.quit)
-		k.quit = nil
+	if len(reg.byOrg) == 0 && reg.quit != nil {
+		close(reg.quit)
+		reg.quit = nil
 	}
 }
 
 // run pulses the streams that are due every keepEvery, and all of them if the node is about to stop.
-func (k *keeper) run(t *Table, quit <-chan struct{}) {
+func (reg *streamRegistry) run(t *Table, quit <-chan struct{}) {
 	tick := time.NewTicker(keepEvery)
 	defer tick.Stop()
 	for {
@@ -65,14 +65,14 @@ func (k *keeper) run(t *Table, quit <-chan struct{}) {
 			return
 		case <-tick.C:
 		}
-		k.pulseDue(t.Now(), t.Draining())
+		reg.pulseDue(t.Now(), t.Draining())
 	}
 }
 
-func (k *keeper) pulseDue(now time.Time, all bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, streams := range k.byOrg {
+func (reg *streamRegistry) pulseDue(now time.Time, all bool) {
+	reg.mu.Lock()
+	defer reg.mu.Unlock()
+	for _, streams := range reg.byOrg {
 		for s := range streams {
 			if beat := !now.Before(s.due); beat || all {
 				s.startPulse(now, beat)
@@ -81,7 +81,7 @@ func (k *keeper) pulseDue(now time.Time, all bool) {
 	}
 }
 
-// startPulse starts a pulse unless one is running. The caller holds the keeper's lock, so the stream is not closed yet.
+// startPulse starts a pulse unless one is running. The caller holds the lock of the registry, so the stream is not closed yet.
 func (s *Events) startPulse(now time.Time, beat bool) {
 	if s.reservePulse() {
 		if beat {
@@ -105,24 +105,17 @@ func (s *Events) reservePulse() bool {
 	return true
 }
 
-func (s *Events) org() id.Org {
-	if p := s.call.Identity.Principal; p != nil {
-		return p.Org.ID
-	}
-	return ""
-}
-
 // Recheck makes every stream of an org check immediately whether its key is still valid. It is called when the org has
 // changed, and does not wait for the checks.
 func (t *Table) Recheck(org id.Org) {
-	k := &t.keeper
-	k.mu.Lock()
-	streams := make([]*Events, 0, len(k.byOrg[org]))
-	for s := range k.byOrg[org] {
+	reg := &t.registry
+	reg.mu.Lock()
+	streams := make([]*Events, 0, len(reg.byOrg[org]))
+	for s := range reg.byOrg[org] {
 		s.pulses.Add(1) // Close waits for the check.
 		streams = append(streams, s)
 	}
-	k.mu.Unlock()
+	reg.mu.Unlock()
 	if len(streams) == 0 {
 		return
 	}
@@ -156,7 +149,7 @@ func (t *Table) EndStreams(ctx context.Context) error {
 	tick := time.NewTicker(endEvery)
 	defer tick.Stop()
 	for {
-		t.keeper.pulseDue(t.Now(), true)
+		t.registry.pulseDue(t.Now(), true)
 		if t.streams.Load() <= 0 {
 			return nil
 		}
