@@ -144,7 +144,7 @@ func newOperators(token secret.String, now func() time.Time) *operators {
 }
 
 func (o *operators) Authenticate(ctx context.Context, token string) (endpoint.Identity, error) {
-	source := endpoint.Source(ctx)
+	source := endpoint.From(ctx).Origin.Source
 	if o.guessing(source) {
 		return endpoint.Identity{}, problem.QuotaExceeded.New("Too many wrong tokens were sent from this network. Try again later.").
 			After(retryGuess).With("reason", "auth_failures").With("limit", wrongPerMinute).With("current", wrongPerMinute)

@@ -22,7 +22,7 @@ type customers struct {
 }
 
 func (c customers) Authenticate(ctx context.Context, token string) (endpoint.Identity, error) {
-	p, err := c.keys.Verify(ctx, token, endpoint.Source(ctx))
+	p, err := c.keys.Verify(ctx, token, endpoint.From(ctx).Origin.Source)
 	if err != nil {
 		return endpoint.Identity{}, err
 	}
@@ -30,7 +30,7 @@ func (c customers) Authenticate(ctx context.Context, token string) (endpoint.Ide
 }
 
 func (c customers) Refresh(ctx context.Context, id endpoint.Identity) (endpoint.Identity, error) {
-	p, err := c.keys.Refresh(ctx, id.Principal, endpoint.From(ctx).Started())
+	p, err := c.keys.Refresh(ctx, id.Principal, endpoint.From(ctx).Origin.Started)
 	if key := id.Principal.Key; err != nil && key.Kind == apikey.KindSession && errors.Is(err, problem.SignedOut.New("")) {
 		err = c.members.Ended(ctx, key.Session)
 	}
@@ -57,9 +57,9 @@ func identityOf(p *apikey.Principal) endpoint.Identity {
 // identifyBrowser authenticates a browser by its cookie.
 func (c customers) identifyBrowser(r *http.Request, cookie string) (endpoint.Identity, error) {
 	ctx := r.Context()
-	source := endpoint.Source(ctx)
+	source := endpoint.From(ctx).Origin.Source
 	p, err := c.members.Identify(ctx, secret.New(cookie), r.Header.Get(member.OrgHeader), member.From{
-		Source: source, Request: endpoint.From(ctx).Request, IPHash: c.hashIP(source),
+		Source: source, Request: endpoint.From(ctx).ID, IPHash: c.hashIP(source),
 	})
 	if err != nil {
 		return endpoint.Identity{}, err

@@ -64,8 +64,8 @@ func TestUsedUpQuotasBlockEverythingButSafety(t *testing.T) {
 	}
 }
 
-// beforeAdmission reports whether a request was refused before admission, as planned operations do for an unknown
-// account.
+// beforeAdmission reports whether a request was refused before admission, as operations with terms of their own do for
+// an unknown account.
 func beforeAdmission(op endpoint.Operation, r testnode.Reply) bool {
 	return slices.Contains([]string{"callMethod", "readMethod", "uploadMedia", "uploadMediaPart"}, op.ID) && r.Status >= http.StatusBadRequest && r.Status < http.StatusInternalServerError
 }

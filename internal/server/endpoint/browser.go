@@ -45,7 +45,7 @@ const maxScopeAge = time.Second
 // call that is refused here never reaches admission, which would notice.
 func (t *Table) refreshBrowser(ctx context.Context, call *Call, who Identity) (Identity, error) {
 	p := who.Principal
-	if p == nil || p.Key.Kind != apikey.KindSession || who.Scopes.Has(call.op.Scope) || call.started.Sub(p.ReadAt()) < maxScopeAge {
+	if p == nil || p.Key.Kind != apikey.KindSession || who.Scopes.Has(call.op.Scope) || call.Origin.Started.Sub(p.ReadAt()) < maxScopeAge {
 		return who, nil
 	}
 	return t.Auth.Refresh(ctx, who)

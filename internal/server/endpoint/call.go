@@ -18,37 +18,53 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
 )
 
-// Call is the state of one request while the table serves it. It belongs to the goroutine that serves the request. A
-// stream works on copies of it when it checks access concurrently.
+// Call is the state of one request while the table serves it. Each part has one writer. It belongs to the goroutine
+// that serves the request. A stream works on copies of it when it checks access concurrently.
 type Call struct {
-	Request  id.Request
+	// ID and Origin are set by assignID.
+	ID     id.Request
+	Origin Origin
+	// Account is the account in the path; empty if there is none, if its id is malformed, or if the key may not use it.
+	Account id.Account
+	// Identity is set by authenticate, and by admit if it was stale.
 	Identity Identity
 	// Decision is the result of admission; empty on servers without admission.
 	Decision admission.Decision
 
 	table *Table
-	op    *Operation
-	// request is the request as the guard saw it, body what the guard read of its body.
+	// op is nil if no operation has the path.
+	op *Operation
+	// terms are those of the operation until resolve sets those of the request.
+	terms   Terms
+	outcome outcome
+	// idempotent is nil for a call without an Idempotency-Key.
+	idempotent *idempotentRun
+	// body is what readBody read.
+	body   []byte
+	header http.Header
+	// idHeader holds the request id as a header value, to save an allocation.
+	idHeader [1]string
+	written  *accesslog.Recorder
+	span     trace.Span
+	// uncompress removes the compressor from the response; nil if there is none.
+	uncompress func()
+	// working means that the call is counted in Table.inFlight.
+	working bool
+	// detached means that the handler has returned but the request goes on as a stream, which records the call.
+	detached bool
+}
+
+// Origin says where and when a request arrived.
+type Origin struct {
+	// Source is the network that the request comes from: an IPv4 address, or the /64 of an IPv6 address.
+	Source  string
+	Started time.Time
 	request *http.Request
-	body    []byte
-	header  http.Header
-	// id holds the request id as a header value, to save an allocation.
-	id      [1]string
-	written *accesslog.Recorder
-	source  string
-	started time.Time
-	// account is empty if the call concerns no account or the id in its path is malformed.
-	account id.Account
-	quota   admission.Quota
-	// name replaces the operation's id in usage and logs if the requests of one operation differ; else empty.
-	name string
-	// changes and repeatable are as in Terms.
-	changes, repeatable bool
-	// upstream is the time that the platform took, upstreamCode its own code if it refused.
-	upstream     time.Duration
-	upstreamCode int
-	// keyed is nil for a call without an Idempotency-Key.
-	keyed   *keyed
+}
+
+// outcome is what became of a call. reply writes it, and RecordUpstream what the platform did.
+type outcome struct {
+	// problem is the code of the problem; empty if there was none.
 	problem string
 	// reason names the limit that refused the call; empty if none did.
 	reason string
@@ -56,14 +72,11 @@ type Call struct {
 	fields requestlog.Fields
 	// retryable is that of the problem.
 	retryable bool
-	fault     error
-	span      trace.Span
-	// uncompress removes the compressor from the response; nil if there is none.
-	uncompress func()
-	// working means that the call is counted in Table.inFlight.
-	working bool
-	// detached means that the handler has returned but the request goes on as a stream, which finishes the call.
-	detached bool
+	// fault is the error on our side; nil for none.
+	fault error
+	// upstream is the time that the platform took, upstreamCode its own code if it refused.
+	upstream     time.Duration
+	upstreamCode int
 }
 
 type callKey struct{}
@@ -82,30 +95,32 @@ func By(ctx context.Context) audit.By {
 	call := From(ctx)
 	return audit.By{
 		Kind: call.Identity.Kind, ID: call.Identity.ID, Label: call.Identity.Label,
-		Action: call.op.Audit, Request: call.Request, IPHash: call.table.HashIP(call.source),
+		Action: call.op.Audit, Request: call.ID, IPHash: call.table.HashIP(call.Origin.Source),
 	}
 }
 
-// Source returns the network that a call comes from: an IPv4 address, or the /64 of an IPv6 address.
-func Source(ctx context.Context) string { return From(ctx).source }
+// Header returns the header of the response, which is also sent if the response becomes a problem.
+func (c *Call) Header() http.Header { return c.header }
 
-// Started returns the time at which the request arrived.
-func (c *Call) Started() time.Time { return c.started }
+// RecordUpstream records the time that the platform took, and its own code if it refused.
+func (c *Call) RecordUpstream(took time.Duration, code int) {
+	c.outcome.upstream, c.outcome.upstreamCode = took, code
+}
 
 // staleTries bounds how often the identity is reloaded for one call.
 const staleTries = 3
 
-// admit checks the limits of a call. Admission also compares the epoch of the identity; a stale identity is reloaded
-// and checked again, which is how a revoked key is noticed on every node.
-func (t *Table) admit(ctx context.Context, call *Call) error {
+// checkLimits checks the limits of a call. Admission also compares the epoch of the identity; a stale identity is
+// reloaded and checked again, which is how a revoked key is noticed on every node.
+func (t *Table) checkLimits(ctx context.Context, call *Call) error {
 	if t.Admit == nil || call.op.Public {
 		return nil
 	}
 	for range staleTries {
 		p := call.Identity.Principal
 		d, err := t.Admit.Admit(ctx, admission.Call{
-			Org: p.Org.ID, Account: call.account, Quota: call.quota, Epoch: p.Org.Epoch, Limits: &p.Org.Limits,
-			Started: call.started, ReadAt: p.ReadAt(),
+			Org: p.Org.ID, Account: call.Account, Quota: call.terms.Quota, Epoch: p.Org.Epoch, Limits: &p.Org.Limits,
+			Started: call.Origin.Started, ReadAt: p.ReadAt(),
 		})
 		if err != nil {
 			return err
@@ -116,13 +131,13 @@ func (t *Table) admit(ctx context.Context, call *Call) error {
 				return err
 			}
 			call.Identity = who
-			if err := checkScope(call.op.Scope, call.Identity.Scopes); err != nil {
+			if err := requireScope(call.op.Scope, call.Identity.Scopes); err != nil {
 				return err
 			}
 			continue
 		}
 		call.Decision = d
-		rateHeaders(call.header, d, call.quota)
+		rateHeaders(call.header, d, call.terms.Quota)
 		if d.Denied != nil {
 			return d.Denied.Problem()
 		}
@@ -131,8 +146,9 @@ func (t *Table) admit(ctx context.Context, call *Call) error {
 	return problem.ServiceUnavailable.New("The organisation is being changed. Try again.").After(1)
 }
 
-// checkScope checks the scope before anything is looked up, so that the error does not reveal what exists.
-func checkScope(needed scope.Scope, held scope.Set) error {
+// requireScope returns a problem if a scope is not held. Check it before anything is looked up, so that the refusal
+// does not reveal what exists.
+func requireScope(needed scope.Scope, held scope.Set) error {
 	if held.Has(needed) {
 		return nil
 	}

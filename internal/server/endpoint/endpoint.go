@@ -2,11 +2,11 @@
 // table of operations and does once what every operation needs: request ids, authentication, scopes, admission, body
 // checks, idempotency keys, problems, compression, streams, metrics, the log line, and the OpenAPI document.
 //
-// A server adds operations with Typed, Written, Plain or Planned and serves the Table as an http.Handler. An incomplete
-// operation (no audit action, no summary, no example of its body) panics at start, so an undeclared operation cannot be
-// served. The operations themselves are in server/api and server/admin.
+// A server adds operations with Typed, Written, Plain or Resolved and serves the Table as an http.Handler. An
+// incomplete operation (no audit action, no summary, no example of its body) panics at start, so an undeclared
+// operation cannot be served. The operations themselves are in server/api and server/admin.
 //
-// Start reading at Operation, then at Table.ServeHTTP and Table.guard in guard.go, which show the order of all checks.
+// Start reading at Operation, then at Table.ServeHTTP and steps in guard.go, which show the order of all checks.
 package endpoint
 
 import (
@@ -92,9 +92,8 @@ type Operation struct {
 	Repeatable bool
 
 	hasBody bool
-	// unchecked means that only the media type of the body is checked; the operation parses it. planned means that the
-	// operation was added by Planned.
-	unchecked, planned bool
+	// resolved means that the operation was added by Resolved, and parses its query and its body itself.
+	resolved bool
 	// bodyOptional means that a request without a body is accepted.
 	bodyOptional bool
 	// keyed means that the operation accepts an Idempotency-Key.
@@ -245,7 +244,7 @@ func Typed[I, O any](t *Table, op Operation, handle func(context.Context, *I) (*
 	row := t.add(op)
 	huma.Register(t.api, t.describe(row), func(ctx context.Context, in *I) (*O, error) {
 		call := From(ctx)
-		if err := t.admitAndReserve(ctx, call); err != nil {
+		if err := t.admit(ctx, call); err != nil {
 			return nil, t.reply(call, err)
 		}
 		ctx, cancel := context.WithTimeout(ctx, row.timeout())
@@ -320,7 +319,7 @@ func Written[I any](t *Table, op Operation, handle func(w http.ResponseWriter, r
 	described.Responses[strconv.Itoa(row.Status)] = t.success(row)
 	huma.Register(t.api, described, func(ctx context.Context, in *I) (*written, error) {
 		call := From(ctx)
-		if err := t.admitAndReserve(ctx, call); err != nil {
+		if err := t.admit(ctx, call); err != nil {
 			return nil, t.reply(call, err)
 		}
 		return &written{func(hc huma.Context) {
@@ -369,7 +368,7 @@ func Plain(t *Table, op Operation, handle func(http.ResponseWriter, *http.Reques
 	allowNulls(t.schemas())
 	t.api.OpenAPI().AddOperation(&described)
 	t.mux.Handle(row.pattern(), t.guard(row, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := t.admitAndReserve(r.Context(), From(r.Context())); err != nil {
+		if err := t.admit(r.Context(), From(r.Context())); err != nil {
 			t.Fail(w, r, err)
 			return
 		}

@@ -22,38 +22,57 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
 )
 
-// ServeHTTP is the outermost layer. It gives the request an id and its security headers, and records metrics, usage,
-// the request log and the log line when the request is done.
+// ServeHTTP serves a request. It passes, in this order:
+//
+//	assignID
+//	authenticate, checkScope, readBody, startWork (see steps)
+//	resolve, if its terms depend on its contents
+//	admit
+//	handle
+//	record, also if one of the others refused it
 func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	rec := &accesslog.Recorder{ResponseWriter: w}
-	call := &Call{Request: requestID(r), table: t, header: w.Header(), written: rec, source: t.Source(r), started: t.Now()}
-	for name, value := range t.secure {
-		call.header[name] = value
-	}
-	call.id[0] = string(call.Request)
-	call.header["X-Request-Id"] = call.id[:]
-	if t.Draining() {
-		call.header.Set("Connection", "close")
-	}
-	r = r.WithContext(context.WithValue(t.startSpan(r, call), callKey{}, call))
+	call := t.assignID(w, r)
+	r = call.Origin.request
 	defer func() {
 		if !call.detached {
-			t.finish(rec, r, call)
+			t.record(call)
 		}
 	}()
-	defer t.recover(rec, r, call)
+	defer t.recover(call)
 	defer call.endWork()
 	if clean := path.Clean(r.URL.Path); clean != r.URL.Path {
 		// The mux would redirect to the clean path with an HTML page.
-		t.unmatched(rec, r)
+		t.unmatched(call.written, r)
 		return
 	}
-	t.mux.ServeHTTP(rec, r)
+	t.mux.ServeHTTP(call.written, r)
 }
 
-// guard wraps the handler of an operation with the checks that all operations share, in this order: authentication,
-// scope, accounts of the key, query, body, and concurrent requests on this node. Admission follows in the handler,
-// after validation of the input, so that invalid requests are not billed.
+// assignID starts a call: it gives the request its id, its security headers and its span.
+func (t *Table) assignID(w http.ResponseWriter, r *http.Request) *Call {
+	call := &Call{
+		ID: requestID(r), Origin: Origin{Source: t.Source(r), Started: t.Now()}, table: t, header: w.Header(),
+		written: &accesslog.Recorder{ResponseWriter: w},
+	}
+	for name, value := range t.secure {
+		call.header[name] = value
+	}
+	call.idHeader[0] = string(call.ID)
+	call.header["X-Request-Id"] = call.idHeader[:]
+	if t.Draining() {
+		call.header.Set("Connection", "close")
+	}
+	call.Origin.request = r.WithContext(context.WithValue(t.startSpan(r, call), callKey{}, call))
+	return call
+}
+
+// steps are what a request of every operation passes before its input is parsed, in this order. The first error is its
+// response. Admission follows after the input was parsed, so that invalid requests are not billed.
+var steps = [...]func(*Table, http.ResponseWriter, *http.Request, *Call) error{
+	(*Table).authenticate, (*Table).checkScope, (*Table).readBody, (*Table).startWork,
+}
+
+// guard wraps the handler of an operation with the steps.
 func (t *Table) guard(op *Operation, next http.Handler) http.Handler {
 	serve := func(w http.ResponseWriter, r *http.Request) {
 		if given, ok := r.Header[keyHeader]; ok && op.keyed && !dryRun(op, r) {
@@ -65,15 +84,12 @@ func (t *Table) guard(op *Operation, next http.Handler) http.Handler {
 	compressed := t.compressing(serve)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		call := From(r.Context())
-		call.op, call.request = op, r
-		call.resolveAccount(r)
-		if err := t.receive(w, r, call); err != nil {
-			t.Fail(w, r, err)
-			return
-		}
-		if err := call.startWork(); err != nil {
-			t.Fail(w, r, err)
-			return
+		call.match(op, r)
+		for _, step := range steps {
+			if err := step(t, w, r, call); err != nil {
+				t.Fail(w, r, err)
+				return
+			}
 		}
 		if op.Timeout > typedTimeout {
 			t.prolong(w, op.Timeout)
@@ -86,28 +102,40 @@ func (t *Table) guard(op *Operation, next http.Handler) http.Handler {
 	})
 }
 
-// receive authenticates the caller and reads the body.
-func (t *Table) receive(w http.ResponseWriter, r *http.Request, call *Call) error {
-	op := call.op
-	if err := t.authorise(r, call); err != nil {
-		t.limitRest(w)
-		return err
+// match sets the operation of a call, the account in its path and its terms. A malformed id cannot be an account, so
+// the call does not use an account's limits; the operation then answers that there is no such account.
+func (c *Call) match(op *Operation, r *http.Request) {
+	c.op = op
+	c.terms = Terms{Quota: op.Quota, Changes: op.Audit != "", Repeatable: op.Repeatable}
+	if op.Account == "" {
+		return
 	}
-	if !op.planned && !isValidQuery(r.URL.RawQuery) {
+	account, err := id.Parse[id.Account](r.PathValue(op.Account))
+	if err == nil {
+		c.Account = account
+	} else if op.Quota == admission.Read || op.Quota == admission.Write {
+		c.terms.Quota = admission.Plain
+	}
+}
+
+// readBody checks the query and reads a JSON body.
+func (t *Table) readBody(w http.ResponseWriter, r *http.Request, call *Call) error {
+	op := call.op
+	if !op.resolved && !isValidQuery(r.URL.RawQuery) {
 		return problem.InvalidRequest.New("The query string is malformed. Percent-encode special characters.")
 	}
 	if !op.hasBody || op.bodyOptional && r.ContentLength == 0 {
 		return nil
 	}
 	body, err := t.receiveBody(w, r, call)
-	if err == nil && !op.unchecked {
+	if err == nil && !op.resolved {
 		err = checkJSON(body)
 	}
 	if err != nil {
 		return err
 	}
 	call.body = body
-	if !op.unchecked {
+	if !op.resolved {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 	}
 	return nil
@@ -119,21 +147,6 @@ func isValidQuery(query string) bool {
 	}
 	_, err := url.ParseQuery(query)
 	return err == nil
-}
-
-// resolveAccount reads the account id in the path and the quota. A malformed id cannot be an account, so the call does
-// not use an account's limits; the operation then answers that there is no such account.
-func (c *Call) resolveAccount(r *http.Request) {
-	c.quota = c.op.Quota
-	if c.op.Account == "" {
-		return
-	}
-	account, err := id.Parse[id.Account](r.PathValue(c.op.Account))
-	if err == nil {
-		c.account = account
-	} else if c.quota == admission.Read || c.quota == admission.Write {
-		c.quota = admission.Plain
-	}
 }
 
 // answerSlack is the time that a caller has to read the response, in addition to the operation's timeout.
@@ -148,26 +161,39 @@ func (t *Table) prolong(w http.ResponseWriter, timeout time.Duration) {
 	_ = control.SetWriteDeadline(end)
 }
 
-func (t *Table) authorise(r *http.Request, call *Call) error {
+// authenticate sets the identity of the caller. If it fails, the identity stays empty, so nothing is counted for an
+// org.
+func (t *Table) authenticate(w http.ResponseWriter, r *http.Request, call *Call) error {
 	if call.op.Public {
 		return nil
 	}
 	who, err := t.identify(r, call.op)
-	if err != nil {
-		return err // Identity stays empty, so nothing is counted for an org.
+	if err == nil {
+		who, err = t.refreshBrowser(r.Context(), call, who)
 	}
-	if who, err = t.refreshBrowser(r.Context(), call, who); err != nil {
+	if err != nil {
+		t.limitRest(w)
 		return err
 	}
 	call.Identity = who
-	if err := checkScope(call.op.Scope, who.Scopes); err != nil || call.account == "" {
-		return err
-	}
-	if err := MayUse(who.Principal, call.account); err != nil {
-		call.account = "" // The caller may have made the id up; it must not be logged.
-		return err
-	}
 	return nil
+}
+
+// checkScope checks that the caller holds the scope of the operation and may use the account.
+func (t *Table) checkScope(w http.ResponseWriter, _ *http.Request, call *Call) error {
+	if call.op.Public {
+		return nil
+	}
+	err := requireScope(call.op.Scope, call.Identity.Scopes)
+	if err == nil && call.Account != "" {
+		if err = MayUse(call.Identity.Principal, call.Account); err != nil {
+			call.Account = "" // The caller may have made the id up; it must not be logged.
+		}
+	}
+	if err != nil {
+		t.limitRest(w)
+	}
+	return err
 }
 
 // identify authenticates the caller: by a token in the query if the operation accepts one and there is no key, by a
@@ -256,22 +282,22 @@ func (t *Table) unmatched(w http.ResponseWriter, r *http.Request) {
 const documentPath = "/v1/openapi.json"
 
 // recover turns a panic into a problem. The process goes on: a fault in one request must not end all others.
-func (t *Table) recover(rec *accesslog.Recorder, r *http.Request, call *Call) {
+func (t *Table) recover(call *Call) {
 	reason := recover()
 	if reason == nil {
 		return
 	}
-	accesslog.LogPanic(t.Log, r, call.Request, reason)
-	if rec.Status == 0 {
-		t.Fail(rec, r, errPanic)
+	accesslog.LogPanic(t.Log, call.Origin.request, call.ID, reason)
+	if call.written.Status == 0 {
+		t.Fail(call.written, call.Origin.request, errPanic)
 	}
 }
 
 var errPanic = errors.New("panic")
 
-// finish records metrics, usage and the request log of a request, and writes its log line.
-func (t *Table) finish(rec *accesslog.Recorder, r *http.Request, call *Call) {
-	took := t.Now().Sub(call.started)
+// record adds a call to the metrics, the usage and the request log, and writes its log line.
+func (t *Table) record(call *Call) {
+	r, rec, took := call.Origin.request, call.written, t.Now().Sub(call.Origin.Started)
 	operation := "unmatched"
 	if call.op != nil {
 		operation = call.op.ID
@@ -280,54 +306,54 @@ func (t *Table) finish(rec *accesslog.Recorder, r *http.Request, call *Call) {
 		rec.Status = http.StatusOK
 	}
 	t.Metrics.observe(operation, rec.Status, took)
-	if call.name != "" {
-		operation = call.name
+	if call.terms.Name != "" {
+		operation = call.terms.Name
 	}
-	call.endSpan(operation, rec.Status)
-	t.countUsage(call, operation, rec.Status, took)
-	t.recordRequest(call, r, rec, operation, took)
+	call.endSpan(operation)
+	t.countUsage(call, operation, took)
+	t.logRequest(call, operation, took)
 
 	level := slog.LevelInfo
-	if call.fault != nil {
+	if call.outcome.fault != nil {
 		level = slog.LevelError
 	}
 	if !t.Log.Enabled(r.Context(), level) {
 		return
 	}
 	attrs := make([]slog.Attr, 0, 12)
-	attrs = append(attrs, slog.String("request_id", string(call.Request)), slog.String("method", r.Method),
+	attrs = append(attrs, slog.String("request_id", string(call.ID)), slog.String("method", r.Method),
 		slog.String("operation", operation), slog.Int("status", rec.Status), slog.Duration("took", took), slog.Int64("bytes", rec.Bytes))
 	if p := call.Identity.Principal; p != nil {
 		attrs = append(attrs, slog.String("org_id", string(p.Org.ID)), slog.String("key_id", string(p.Key.ID)))
 	}
-	if call.account != "" {
-		attrs = append(attrs, slog.String("account_id", string(call.account)))
+	if call.Account != "" {
+		attrs = append(attrs, slog.String("account_id", string(call.Account)))
 	}
-	if call.problem != "" {
-		attrs = append(attrs, slog.String("problem", call.problem))
+	if call.outcome.problem != "" {
+		attrs = append(attrs, slog.String("problem", call.outcome.problem))
 	}
-	if call.keyed != nil && call.keyed.replay != nil {
+	if call.replayed() {
 		attrs = append(attrs, slog.Bool("replayed", true))
 	}
-	if call.fault != nil {
-		attrs = append(attrs, slog.Any("error", call.fault))
+	if call.outcome.fault != nil {
+		attrs = append(attrs, slog.Any("error", call.outcome.fault))
 	}
 	t.Log.LogAttrs(r.Context(), level, "request", attrs...)
 }
 
 // countUsage adds the call to the org's usage.
-func (t *Table) countUsage(call *Call, operation string, status int, took time.Duration) {
-	p := call.Identity.Principal
-	if t.Count == nil || p == nil || call.quota == admission.Free || call.quota == admission.Safety {
+func (t *Table) countUsage(call *Call, operation string, took time.Duration) {
+	p, status := call.Identity.Principal, call.written.Status
+	if t.Count == nil || p == nil || call.terms.Quota == admission.Free || call.terms.Quota == admission.Safety {
 		return // Calls that cost nothing are not part of the month's usage.
 	}
-	account := call.account
+	account := call.Account
 	if status == http.StatusNotFound {
 		account = "" // The caller may have made the id up; it must not become a row.
 	}
 	outcome := usage.OK
 	switch {
-	case call.problem == problem.QuotaExceeded.Code, call.Decision.Denied != nil:
+	case call.outcome.problem == problem.QuotaExceeded.Code, call.Decision.Denied != nil:
 		outcome = usage.RateLimited // By us, or because the platform asked for a pause. It consumed nothing.
 	case status >= http.StatusBadRequest:
 		outcome = usage.Failed
@@ -336,21 +362,21 @@ func (t *Table) countUsage(call *Call, operation string, status int, took time.D
 		took = 0 // The caller decides how long it lasts.
 	}
 	t.Count.Count(usage.Call{
-		Org: p.Org.ID, Account: account, Operation: operation, Access: access(call.quota), Outcome: outcome, Status: status, Took: took,
+		Org: p.Org.ID, Account: account, Operation: operation, Access: access(call.terms.Quota), Outcome: outcome, Status: status, Took: took,
 	})
 }
 
-// recordRequest adds the request to the log that its org can read.
-func (t *Table) recordRequest(call *Call, r *http.Request, rec *accesslog.Recorder, operation string, took time.Duration) {
-	p := call.Identity.Principal
+// logRequest adds the call to the log that its org can read.
+func (t *Table) logRequest(call *Call, operation string, took time.Duration) {
+	p, r, o := call.Identity.Principal, call.Origin.request, &call.outcome
 	if t.Journal == nil || p == nil {
 		return
 	}
 	t.Journal.Add(requestlog.Entry{
-		Org: p.Org.ID, At: call.started, Request: call.Request, Key: p.Key.ID, Account: call.account, Operation: operation, Verb: r.Method,
-		Status: rec.Status, Took: took, Upstream: call.upstream, Problem: call.problem, Reason: call.reason, Fields: call.fields, Retryable: call.retryable, UpstreamCode: call.upstreamCode,
-		In: int64(len(call.body)), Out: rec.Bytes, Replayed: call.keyed != nil && call.keyed.replay != nil, DryRun: dryRun(call.op, r),
-		Source: logSource(call, r),
+		Org: p.Org.ID, At: call.Origin.Started, Request: call.ID, Key: p.Key.ID, Account: call.Account, Operation: operation, Verb: r.Method,
+		Status: call.written.Status, Took: took, Upstream: o.upstream, UpstreamCode: o.upstreamCode,
+		Problem: o.problem, Reason: o.reason, Fields: o.fields, Retryable: o.retryable,
+		In: int64(len(call.body)), Out: call.written.Bytes, Replayed: call.replayed(), DryRun: dryRun(call.op, r), Source: logSource(call),
 	})
 }
 
@@ -359,11 +385,11 @@ const cliAgent = "stagedoor-cli/"
 
 // logSource tells the dashboard and the command line from other callers. It only informs readers of the log: any caller
 // can send the User-Agent of the command line.
-func logSource(call *Call, r *http.Request) requestlog.Source {
+func logSource(call *Call) requestlog.Source {
 	switch {
 	case call.Identity.Kind == audit.ActorMember:
 		return requestlog.SourceDashboard
-	case strings.HasPrefix(r.UserAgent(), cliAgent):
+	case strings.HasPrefix(call.Origin.request.UserAgent(), cliAgent):
 		return requestlog.SourceCLI
 	}
 	return requestlog.SourceAPI

@@ -51,9 +51,9 @@ var keyParameter = huma.Param{
 		"with the header Idempotency-Replayed. Use a new random key for each new operation.",
 }
 
-// keyed is the response writer of a call with an Idempotency-Key. It holds the response back until it is stored: a
-// caller that has seen a response must get the same one again.
-type keyed struct {
+// idempotentRun is the response writer of a call with an Idempotency-Key. It holds the response back until it is
+// stored: a caller that has seen a response must get the same one again.
+type idempotentRun struct {
 	http.ResponseWriter
 	key    string
 	claim  *idempotency.Claim
@@ -65,14 +65,14 @@ type keyed struct {
 }
 
 // WriteHeader records the status.
-func (k *keyed) WriteHeader(status int) {
+func (k *idempotentRun) WriteHeader(status int) {
 	if k.status == 0 && status >= http.StatusOK {
 		k.status = status
 	}
 }
 
 // Write holds back what is written, up to maxKept bytes.
-func (k *keyed) Write(b []byte) (int, error) {
+func (k *idempotentRun) Write(b []byte) (int, error) {
 	k.WriteHeader(http.StatusOK)
 	switch {
 	case k.replay != nil:
@@ -89,7 +89,7 @@ func (k *keyed) Write(b []byte) (int, error) {
 }
 
 // send sends what was held back.
-func (k *keyed) send() {
+func (k *idempotentRun) send() {
 	if k.status != 0 {
 		k.ResponseWriter.WriteHeader(k.status)
 	}
@@ -99,14 +99,14 @@ func (k *keyed) send() {
 }
 
 // withdraw drops what was held back, so that a problem can take its place.
-func (k *keyed) withdraw() {
+func (k *idempotentRun) withdraw() {
 	if !k.passing {
 		k.status, k.body = 0, nil
 	}
 }
 
 // sendReplay sends the stored response.
-func (k *keyed) sendReplay() {
+func (k *idempotentRun) sendReplay() {
 	h := k.Header()
 	for _, name := range keptHeaders {
 		h.Del(name)
@@ -120,7 +120,7 @@ func (k *keyed) sendReplay() {
 }
 
 // Unwrap lets http.ResponseController reach the connection.
-func (k *keyed) Unwrap() http.ResponseWriter { return k.ResponseWriter }
+func (k *idempotentRun) Unwrap() http.ResponseWriter { return k.ResponseWriter }
 
 // serveOnce serves a call with an Idempotency-Key. Once started, the call continues if its caller disconnects, so that
 // a retry finds its response.
@@ -131,8 +131,8 @@ func (t *Table) serveOnce(w http.ResponseWriter, r *http.Request, given []string
 		return
 	}
 	call := From(r.Context())
-	k := &keyed{ResponseWriter: w, key: given[0]}
-	call.keyed = k
+	k := &idempotentRun{ResponseWriter: w, key: given[0]}
+	call.idempotent = k
 	settled := false
 	detached := context.WithoutCancel(r.Context())
 	ctx, cancel := context.WithTimeout(detached, max(call.op.Timeout, keyedAtMost))
@@ -168,10 +168,10 @@ func isValidKey(key string) bool {
 // settleKey stores the response or releases the key. A retryable problem means that the operation was not carried out,
 // so the key may be used again; every other response is stored.
 func (t *Table) settleKey(ctx context.Context, call *Call) {
-	k := call.keyed
+	k := call.idempotent
 	switch {
 	case k.claim == nil: // Refused before it ran, or replayed.
-	case call.problem != "" && call.retryable:
+	case call.outcome.problem != "" && call.outcome.retryable:
 		t.settleClaim(ctx, call, t.Idempotency.Release)
 	default:
 		t.settleClaim(ctx, call, func(ctx context.Context, c *idempotency.Claim) error {
@@ -185,14 +185,14 @@ func (t *Table) settleKey(ctx context.Context, call *Call) {
 func (t *Table) settleClaim(ctx context.Context, call *Call, how func(context.Context, *idempotency.Claim) error) {
 	ctx, cancel := context.WithTimeout(ctx, settleAtMost)
 	defer cancel()
-	if err := how(ctx, call.keyed.claim); err != nil {
+	if err := how(ctx, call.idempotent.claim); err != nil {
 		t.Log.LogAttrs(ctx, slog.LevelWarn, "cannot settle idempotency key",
-			slog.String("request_id", string(call.Request)), slog.String("operation", call.op.ID), slog.Any("error", err))
+			slog.String("request_id", string(call.ID)), slog.String("operation", call.op.ID), slog.Any("error", err))
 	}
 }
 
 // answer returns the response in the form in which it is stored.
-func (k *keyed) answer() idempotency.Answer {
+func (k *idempotentRun) answer() idempotency.Answer {
 	a := idempotency.Answer{Status: k.status, Header: map[string]string{}, Body: k.body, TooLarge: k.passing}
 	if a.Status == 0 {
 		a.Status = http.StatusOK
@@ -205,27 +205,30 @@ func (k *keyed) answer() idempotency.Answer {
 	return a
 }
 
-// admitAndReserve admits a call and reserves its Idempotency-Key, if it has one. A replay counts as a plain call but
-// uses none of an account's limits, because nothing is done to the account.
-func (t *Table) admitAndReserve(ctx context.Context, call *Call) error {
-	k := call.keyed
+// replayed reports whether the response was that of an earlier run under the same Idempotency-Key.
+func (c *Call) replayed() bool { return c.idempotent != nil && c.idempotent.replay != nil }
+
+// admit checks the limits of a call and reserves its Idempotency-Key, if it has one. A replay counts as a plain call
+// but uses none of an account's limits, because nothing is done to the account.
+func (t *Table) admit(ctx context.Context, call *Call) error {
+	k := call.idempotent
 	if k == nil {
-		return t.admit(ctx, call)
+		return t.checkLimits(ctx, call)
 	}
 	request := idempotency.Request{
 		Org: call.Identity.Principal.Org.ID, Caller: string(call.Identity.Principal.Key.ID), Key: k.key, Route: call.op.pattern(),
-		Target: call.request.URL.RequestURI(), Body: call.body, Lease: leaseOf(call.op), Repeatable: call.op.Repeatable || call.repeatable,
+		Target: call.Origin.request.URL.RequestURI(), Body: call.body, Lease: leaseOf(call.op), Repeatable: call.terms.Repeatable,
 	}
-	if call.quota == admission.Read || call.quota == admission.Write {
+	if call.terms.Quota == admission.Read || call.terms.Quota == admission.Write {
 		known, err := t.Idempotency.Known(ctx, request)
 		if err != nil {
 			return err
 		}
 		if known {
-			call.quota = admission.Plain
+			call.terms.Quota = admission.Plain
 		}
 	}
-	if err := t.admit(ctx, call); err != nil {
+	if err := t.checkLimits(ctx, call); err != nil {
 		return err
 	}
 	var err error

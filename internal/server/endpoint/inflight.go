@@ -119,11 +119,11 @@ func tooMany(reason, whose string, most int) error {
 }
 
 // startWork counts the call as working until endWork.
-func (c *Call) startWork() error {
-	if err := c.table.inFlight.startWork(c.org()); err != nil {
+func (t *Table) startWork(_ http.ResponseWriter, _ *http.Request, call *Call) error {
+	if err := t.inFlight.startWork(call.org()); err != nil {
 		return err
 	}
-	c.working = true
+	call.working = true
 	return nil
 }
 
@@ -152,12 +152,12 @@ func (c *Call) org() id.Org {
 // receiveBody reads the JSON body of a call, within the limits of time and of concurrently arriving bodies.
 func (t *Table) receiveBody(w http.ResponseWriter, r *http.Request, call *Call) ([]byte, error) {
 	org := call.org()
-	if err := t.inFlight.startBody(org, call.source); err != nil {
+	if err := t.inFlight.startBody(org, call.Origin.Source); err != nil {
 		t.limitRest(w)
 		call.header.Set("Connection", "close") // Otherwise the server reads the body before it sends the response.
 		return nil, err
 	}
-	defer t.inFlight.endBody(org, call.source)
+	defer t.inFlight.endBody(org, call.Origin.Source)
 	r.Body = &steadyBody{ReadCloser: r.Body, control: http.NewResponseController(w), now: t.Now, end: t.Now().Add(bodyAtMost)}
 	body, err := readJSON(w, r)
 	switch {

@@ -13,10 +13,10 @@ type Metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	// cache holds the metrics by their labels, because a lookup by labels costs more than counting.
-	cache sync.Map // outcome to measures
+	cache sync.Map // seriesKey to measures
 }
 
-type outcome struct {
+type seriesKey struct {
 	operation string
 	status    int
 }
@@ -46,7 +46,7 @@ func (m *Metrics) Collectors() []prometheus.Collector {
 }
 
 func (m *Metrics) observe(operation string, status int, took time.Duration) {
-	key := outcome{operation, status}
+	key := seriesKey{operation, status}
 	found, ok := m.cache.Load(key)
 	if !ok {
 		found, _ = m.cache.LoadOrStore(key, measures{m.requests.WithLabelValues(operation, strconv.Itoa(status)), m.duration.WithLabelValues(operation)})

@@ -73,7 +73,7 @@ func (t *Table) logURL(call *Call) string {
 	if t.Journal == nil || call.Identity.Principal == nil {
 		return ""
 	}
-	return t.Config.PublicURL + "/v1/logs/" + string(call.Request)
+	return t.Config.PublicURL + "/v1/logs/" + string(call.ID)
 }
 
 // reply turns any error into a response and sets the headers that go with it. It records the problem in the call, for
@@ -91,9 +91,9 @@ func (t *Table) reply(call *Call, err error) *Problem {
 		// The caller disconnected. This is not a fault of the server.
 		p = problem.RequestTimeout.New("The caller closed the connection before the response.")
 	case p.Kind.Status >= http.StatusInternalServerError:
-		call.fault = err
+		call.outcome.fault = err
 	}
-	if changes := call.op != nil && (call.op.Audit != "" || call.changes); changes && p.Retryable() &&
+	if call.terms.Changes && p.Retryable() &&
 		(p.Kind.Code == problem.Internal.Code || errors.Is(err, postgres.ErrOutcomeUnknown) || errors.Is(err, context.Canceled)) {
 		// The change may have been committed before the fault, so retrying is not safe.
 		p = p.Kind.New(p.Detail).InDoubt().Because(err)
@@ -101,7 +101,8 @@ func (t *Table) reply(call *Call, err error) *Problem {
 	if p.Kind.Code == problem.AccountDisconnected.Code {
 		p = t.withReconnect(call, p)
 	}
-	call.problem, call.retryable, call.reason, call.fields = p.Kind.Code, p.Retryable(), p.Reason(), requestlog.FieldsOf(p.Fields)
+	o := &call.outcome
+	o.problem, o.retryable, o.reason, o.fields = p.Kind.Code, p.Retryable(), p.Reason(), requestlog.FieldsOf(p.Fields)
 	typeURL := problem.TypeURL(t.Config.ProblemsURL, p.Kind)
 	call.header.Set("Link", "<"+typeURL+`>; rel="type"`)
 	if p.RetryAfter > 0 {
@@ -110,7 +111,7 @@ func (t *Table) reply(call *Call, err error) *Problem {
 	if p.Kind.Status == http.StatusUnauthorized {
 		call.header.Set("WWW-Authenticate", `Bearer realm="stagedoor"`)
 	}
-	document, err := p.Document(problem.Place{ProblemsURL: t.Config.ProblemsURL, Instance: "urn:request:" + string(call.Request), LogURL: t.logURL(call)})
+	document, err := p.Document(problem.Place{ProblemsURL: t.Config.ProblemsURL, Instance: "urn:request:" + string(call.ID), LogURL: t.logURL(call)})
 	if err != nil {
 		t.Log.Error("cannot encode problem", slog.String("code", p.Kind.Code), slog.Any("error", err))
 		document = []byte(`{"type":"` + typeURL + `","title":"` + p.Kind.Title + `","status":` + strconv.Itoa(p.Kind.Status) +
@@ -122,12 +123,12 @@ func (t *Table) reply(call *Call, err error) *Problem {
 // withReconnect adds the address of a page on which a person reconnects the account, if the caller may create such a
 // page.
 func (t *Table) withReconnect(call *Call, p *problem.Error) *problem.Error {
-	if t.Reconnect == nil || call.account == "" || call.Identity.Principal == nil || !call.Identity.Scopes.Has(scope.AccountsWrite) {
+	if t.Reconnect == nil || call.Account == "" || call.Identity.Principal == nil || !call.Identity.Scopes.Has(scope.AccountsWrite) {
 		return p
 	}
-	url, err := t.Reconnect(call.request.Context(), call.Identity.Principal.Org.ID, call.account)
+	url, err := t.Reconnect(call.Origin.request.Context(), call.Identity.Principal.Org.ID, call.Account)
 	if err != nil {
-		t.Log.Warn("cannot make reconnect link", slog.String("request_id", string(call.Request)), slog.Any("error", err))
+		t.Log.Warn("cannot make reconnect link", slog.String("request_id", string(call.ID)), slog.Any("error", err))
 		return p
 	}
 	return p.Plus("reconnect", map[string]string{"url": url})
@@ -138,12 +139,12 @@ func (t *Table) withReconnect(call *Call, p *problem.Error) *problem.Error {
 func (t *Table) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	call := From(r.Context())
 	p := t.reply(call, err)
-	if call.keyed != nil {
-		call.keyed.withdraw()
+	if call.idempotent != nil {
+		call.idempotent.withdraw()
 	}
 	if call.written.Status != 0 {
-		if call.fault = err; r.Context().Err() != nil {
-			call.fault = nil // The caller disconnected.
+		if call.outcome.fault = err; r.Context().Err() != nil {
+			call.outcome.fault = nil // The caller disconnected.
 		}
 		panic(http.ErrAbortHandler)
 	}

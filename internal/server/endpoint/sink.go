@@ -69,9 +69,9 @@ func ServeStream(w http.ResponseWriter, r *http.Request, o Opening, run func(ctx
 	s := t.newEvents(r, connSink{conn, call}, o, cancel)
 	go s.watchConn(conn)
 	go func() {
-		defer t.finish(call.written, r, call)
+		defer t.record(call)
 		defer func() { _ = conn.Close() }()
-		defer t.recover(call.written, r, call)
+		defer t.recover(call)
 		defer s.closeHijacked()
 		run(ctx, s)
 	}()
@@ -128,5 +128,5 @@ func (s *Events) closeHijacked() {
 	s.table.registry.remove(s)
 	s.pulses.Wait()
 	s.table.streams.Add(-1)
-	s.call.problem = s.reason
+	s.call.outcome.problem = s.reason
 }

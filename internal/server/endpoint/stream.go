@@ -199,7 +199,7 @@ func (s *Events) Close() {
 	s.table.registry.remove(s)
 	s.pulses.Wait()
 	s.call.unpark()
-	s.call.problem = s.reason
+	s.call.outcome.problem = s.reason
 }
 
 // signalEnd closes done and calls onEnd, once. It does not take the lock, so it may be called with or without it.
@@ -247,13 +247,13 @@ func (s *Events) fail(err error) {
 	own := *s.call // A copy: the headers are sent, and the handler may be reading the call.
 	own.header = http.Header{}
 	p := s.table.reply(&own, err)
-	if own.problem == problem.ServerDraining.Code {
+	if own.outcome.problem == problem.ServerDraining.Code {
 		_ = s.write(retry(reconnectSoon, "\n"))
 	}
 	_ = s.Event("problem", "", json.RawMessage(p.document)) // The reader may have disconnected.
 	s.mu.Lock()
 	if !s.ended {
-		s.reason = own.problem
+		s.reason = own.outcome.problem
 	}
 	s.mu.Unlock()
 	s.finish()
@@ -295,13 +295,13 @@ func (s *Events) pulse(now time.Time, beat bool) {
 func (s *Events) checkAccess() error {
 	call, op := *s.call, *s.call.op
 	call.header, call.op = http.Header{}, &op
-	call.quota = admission.Free // The stream was admitted once; a check is not another call.
-	call.started = s.table.Now()
+	call.terms.Quota = admission.Free // The stream was admitted once; a check is not another call.
+	call.Origin.Started = s.table.Now()
 	s.mu.Lock()
 	call.Identity = s.who
 	s.mu.Unlock()
-	ctx := context.WithoutCancel(s.call.request.Context()) // A disconnect ends the stream, not this check.
-	err := s.table.admit(context.WithValue(ctx, callKey{}, &call), &call)
+	ctx := context.WithoutCancel(s.call.Origin.request.Context()) // A disconnect ends the stream, not this check.
+	err := s.table.checkLimits(context.WithValue(ctx, callKey{}, &call), &call)
 	s.mu.Lock()
 	s.who = call.Identity
 	s.mu.Unlock()

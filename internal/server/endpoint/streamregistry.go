@@ -81,7 +81,8 @@ func (reg *streamRegistry) pulseDue(now time.Time, all bool) {
 	}
 }
 
-// startPulse starts a pulse unless one is running. The caller holds the lock of the registry, so the stream is not closed yet.
+// startPulse starts a pulse unless one is running. The caller holds the lock of the registry, so the stream is not
+// closed yet.
 func (s *Events) startPulse(now time.Time, beat bool) {
 	if s.reservePulse() {
 		if beat {

@@ -22,17 +22,18 @@ func (t *Table) startSpan(r *http.Request, call *Call) context.Context {
 }
 
 // endSpan names the span after the operation and records the result.
-func (c *Call) endSpan(operation string, status int) {
+func (c *Call) endSpan(operation string) {
 	if c.span == nil {
 		return
 	}
+	status := c.written.Status
 	c.span.SetName(operation)
-	c.span.SetAttributes(attribute.Int("http.response.status_code", status), attribute.String("stagedoor.request_id", string(c.Request)))
+	c.span.SetAttributes(attribute.Int("http.response.status_code", status), attribute.String("stagedoor.request_id", string(c.ID)))
 	if c.op != nil {
 		c.span.SetAttributes(attribute.String("http.request.method", c.op.Method), attribute.String("http.route", c.op.Path))
 	}
 	if status >= http.StatusInternalServerError {
-		c.span.SetStatus(codes.Error, c.problem)
+		c.span.SetStatus(codes.Error, c.outcome.problem)
 	}
 	c.span.End()
 }

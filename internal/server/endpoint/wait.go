@@ -31,12 +31,12 @@ type PreferOrQuery struct {
 // to 25 seconds. Without either it returns unless.
 func Wait(ctx context.Context, unless time.Duration) (time.Duration, error) {
 	call := From(ctx)
-	if r := call.request; r.Method == http.MethodGet && strings.Contains(r.URL.RawQuery, "wait=") {
+	if r := call.Origin.request; r.Method == http.MethodGet && strings.Contains(r.URL.RawQuery, "wait=") {
 		if query := r.URL.Query(); query.Has("wait") {
 			return parseWait(query.Get("wait"), "query/wait")
 		}
 	}
-	text, ok := preference(call.request.Header["Prefer"], "wait")
+	text, ok := preference(call.Origin.request.Header["Prefer"], "wait")
 	if !ok {
 		return unless, nil
 	}

@@ -132,7 +132,7 @@ func (a *operations) countPoll(ctx context.Context, at id.Attempt) error {
 	}
 	p := endpoint.Caller(ctx)
 	d, err := a.Limits.Admit(ctx, admission.Call{
-		Org: p.Org.ID, Quota: admission.Plain, Epoch: p.Org.Epoch, Limits: &p.Org.Limits, Started: endpoint.From(ctx).Started(), ReadAt: p.ReadAt(),
+		Org: p.Org.ID, Quota: admission.Plain, Epoch: p.Org.Epoch, Limits: &p.Org.Limits, Started: endpoint.From(ctx).Origin.Started, ReadAt: p.ReadAt(),
 	})
 	if err != nil {
 		return err

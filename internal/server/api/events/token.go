@@ -64,7 +64,7 @@ func (e *events) ticket(r *http.Request, token string) (endpoint.Identity, error
 	if err != nil {
 		return endpoint.Identity{}, err
 	}
-	p, err := e.Streams.Redeem(r.Context(), token, at, endpoint.Source(r.Context()))
+	p, err := e.Streams.Redeem(r.Context(), token, at, endpoint.From(r.Context()).Origin.Source)
 	if err != nil {
 		return endpoint.Identity{}, err
 	}

@@ -1,5 +1,5 @@
 // Package sdk are the operations of the public API that list the SDK's methods (methods.go, documents.go) and call them
-// on accounts (call.go), which is the product's hot path. plan turns a request into a call and call writes its
+// on accounts (call.go), which is the product's hot path. resolve turns a request into a call and call writes its
 // response; the call itself is done by calls/invoke. Start reading at Routes.
 package sdk
 
@@ -77,30 +77,30 @@ func Routes(t *endpoint.Table, d Deps) {
 		problem.UpstreamChanged, problem.UpstreamUnavailable, problem.UpstreamTimeout,
 	}
 	const about = "`GET /v1/sdk/methods` lists the methods with their arguments and results, and each has its own path in this document. "
-	endpoint.Planned(t, endpoint.Operation{
+	endpoint.Resolved(t, endpoint.Operation{
 		ID: "callMethod", Method: http.MethodPost, Path: path, Tag: "SDK", Status: http.StatusOK, Scope: scope.SDKCall, Quota: admission.Plain,
 		Account: "id", Timeout: timeout, Body: argsBody{}, Example: map[string]any{"chatId": "3438267820000000001", "text": "Thank you!"}, Answer: resultBody{},
 		Unaudited: "every call is in the request log, and its changes are on the platform", Problems: problems,
 		Summary: "Call a method", Description: about + "Send the arguments as fields, or as `{\"args\": [...]}` in the method's order. " +
 			"`X-Dry-Run: true` checks everything and sends nothing. An `Idempotency-Key` makes retries of a write safe. `Prefer: handling=lenient` drops unknown arguments. " +
 			"`Cache-Control: no-cache` keeps a read from sharing the response of an identical concurrent read.",
-	}, c.plan, c.call)
-	endpoint.Planned(t, endpoint.Operation{
+	}, c.resolve, c.call)
+	endpoint.Resolved(t, endpoint.Operation{
 		ID: "readMethod", Method: http.MethodGet, Path: path, Tag: "SDK", Status: http.StatusOK, Scope: scope.SDKCall, Quota: admission.Plain,
 		Account: "id", Timeout: timeout, Answer: resultBody{}, Problems: append([]problem.Kind{problem.MethodNotAllowed}, problems...),
 		Summary: "Call a read method", Description: about + "Send the arguments as query parameters: repeat lists or separate them with commas; send objects and positional arguments as JSON in `args`.",
-	}, c.plan, c.call)
+	}, c.resolve, c.call)
 }
 
-// request is a planned call.
+// request is a parsed call.
 type request struct {
 	call invoke.Call
 	dry  bool
 }
 
-// plan finds the method and parses the arguments. A request that it refuses is not billed.
-func (c *calls) plan(r *http.Request, body []byte) (*request, endpoint.Terms, error) {
-	caller, at := endpoint.Caller(r.Context()), endpoint.From(r.Context()).Account()
+// resolve finds the method and parses the arguments. A request that it refuses is not billed.
+func (c *calls) resolve(r *http.Request, body []byte) (*request, endpoint.Terms, error) {
+	caller, at := endpoint.Caller(r.Context()), endpoint.From(r.Context()).Account
 	method, err := c.method(caller.Org.Environment, r)
 	if err != nil {
 		return nil, endpoint.Terms{}, err
@@ -220,7 +220,7 @@ func (c *calls) call(w http.ResponseWriter, r *http.Request, req *request) error
 	}
 	req.call.Admission = call.Decision
 	a, err := c.Invoke.Do(ctx, req.call)
-	call.Upstream(a.Took, a.Code)
+	call.RecordUpstream(a.Took, a.Code)
 	h := w.Header()
 	// One backing array for all header values, to save allocations.
 	backing := [...]string{string(a.State), strconv.FormatInt(a.Took.Milliseconds(), 10), strconv.Itoa(len(a.Whole))}

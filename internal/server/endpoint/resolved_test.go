@@ -23,35 +23,35 @@ type fakeLog struct{ entries []requestlog.Entry }
 
 func (d *fakeLog) Add(e requestlog.Entry) { d.entries = append(d.entries, e) }
 
-// plannedFixture has one planned operation and records its steps.
-type plannedFixture struct {
+// resolvedFixture has one operation with terms of its own and records its steps.
+type resolvedFixture struct {
 	*fixture
 	log   *fakeLog
 	steps []string
-	// plan, gate and handle fail with these if they are set.
-	planErr, gateErr, handleErr error
-	terms                       endpoint.Terms
+	// resolve, gate and handle fail with these if they are set.
+	resolveErr, gateErr, handleErr error
+	terms                          endpoint.Terms
 }
 
-func newPlannedFixture(t *testing.T) *plannedFixture {
+func newResolvedFixture(t *testing.T) *resolvedFixture {
 	t.Helper()
-	f := &plannedFixture{log: &fakeLog{}, terms: endpoint.Terms{Name: "messages.send", Quota: admission.Write, Changes: true}}
+	f := &resolvedFixture{log: &fakeLog{}, terms: endpoint.Terms{Name: "messages.send", Quota: admission.Write, Changes: true}}
 	f.fixture = newFixture(t, func(d *endpoint.Deps) { d.Journal = f.log })
 	f.admission.decide = func(admission.Call) admission.Decision {
 		f.steps = append(f.steps, "admit")
 		return admission.Decision{}
 	}
-	endpoint.Planned(f.Table, endpoint.Operation{
+	endpoint.Resolved(f.Table, endpoint.Operation{
 		ID: "callMethod", Method: http.MethodPost, Path: "/v1/accounts/{id}/{resource}/{method}", Tag: "T", Status: http.StatusOK, Summary: "Call",
 		Scope: scope.SDKCall, Quota: admission.Plain, Account: "id", Unaudited: "the request log has it", Body: map[string]any{}, Example: map[string]any{},
 	}, func(_ *http.Request, body []byte) (string, endpoint.Terms, error) {
-		f.steps = append(f.steps, "plan")
+		f.steps = append(f.steps, "resolve")
 		terms := f.terms
 		terms.Gate = func(context.Context) (func(), error) {
 			f.steps = append(f.steps, "gate")
 			return func() { f.steps = append(f.steps, "leave") }, f.gateErr
 		}
-		return string(body), terms, f.planErr
+		return string(body), terms, f.resolveErr
 	}, func(w http.ResponseWriter, _ *http.Request, body string) error {
 		f.steps = append(f.steps, "handle")
 		if f.handleErr == nil {
@@ -62,7 +62,7 @@ func newPlannedFixture(t *testing.T) *plannedFixture {
 	return f
 }
 
-func (f *plannedFixture) send(t *testing.T, account, body string) *httptest.ResponseRecorder {
+func (f *resolvedFixture) send(t *testing.T, account, body string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/accounts/"+account+"/messages/send", strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer x")
@@ -72,22 +72,22 @@ func (f *plannedFixture) send(t *testing.T, account, body string) *httptest.Resp
 	return w
 }
 
-// A request that its plan or its gate refuses is not admitted, and so not billed. The gate is always left.
-func TestAPlannedCallIsAdmittedLast(t *testing.T) {
+// A request that resolve or its gate refuses is not admitted, and so not billed. The gate is always left.
+func TestAResolvedCallIsAdmittedLast(t *testing.T) {
 	t.Parallel()
 	wrong := problem.ValidationFailed.New("wrong")
 	for name, c := range map[string]struct {
-		set    func(*plannedFixture)
+		set    func(*resolvedFixture)
 		status int
 		steps  string
 	}{
-		"good":        {func(*plannedFixture) {}, 200, "plan gate admit handle leave"},
-		"wrong":       {func(f *plannedFixture) { f.planErr = wrong }, 422, "plan"},
-		"gate full":   {func(f *plannedFixture) { f.gateErr = problem.ServiceUnavailable.New("full").After(1) }, 503, "plan gate"},
-		"it fails":    {func(f *plannedFixture) { f.handleErr = problem.UpstreamNotFound.New("no") }, 404, "plan gate admit handle leave"},
-		"not allowed": {func(f *plannedFixture) { f.customer.principal.Scopes = scope.Of(scope.MeRead) }, 403, ""},
+		"good":        {func(*resolvedFixture) {}, 200, "resolve gate admit handle leave"},
+		"wrong":       {func(f *resolvedFixture) { f.resolveErr = wrong }, 422, "resolve"},
+		"gate full":   {func(f *resolvedFixture) { f.gateErr = problem.ServiceUnavailable.New("full").After(1) }, 503, "resolve gate"},
+		"it fails":    {func(f *resolvedFixture) { f.handleErr = problem.UpstreamNotFound.New("no") }, 404, "resolve gate admit handle leave"},
+		"not allowed": {func(f *resolvedFixture) { f.customer.principal.Scopes = scope.Of(scope.MeRead) }, 403, ""},
 	} {
-		f := newPlannedFixture(t)
+		f := newResolvedFixture(t)
 		c.set(f)
 		w := f.send(t, string(id.New[id.Account]()), `{"a": 1, "a": 2}`) // Only the operation checks its body.
 		if got := strings.Join(f.steps, " "); w.Code != c.status || got != c.steps {
@@ -97,9 +97,9 @@ func TestAPlannedCallIsAdmittedLast(t *testing.T) {
 }
 
 // Usage and the request log record a call under the name in its terms, and the terms decide which limits it uses.
-func TestAPlannedCallIsRecordedUnderItsName(t *testing.T) {
+func TestAResolvedCallIsRecordedUnderItsName(t *testing.T) {
 	t.Parallel()
-	f := newPlannedFixture(t)
+	f := newResolvedFixture(t)
 	at := id.New[id.Account]()
 	w := f.send(t, string(at), `{}`)
 	asked, counted, logged := f.admission.calls(), f.counted.calls, f.log.entries
@@ -118,13 +118,13 @@ func TestAPlannedCallIsRecordedUnderItsName(t *testing.T) {
 // happened to the account.
 func TestRefusedCallsAreNotCountedAsWrites(t *testing.T) {
 	t.Parallel()
-	full := newPlannedFixture(t)
+	full := newResolvedFixture(t)
 	full.gateErr = problem.ServiceUnavailable.New("full").After(1)
 	full.send(t, string(id.New[id.Account]()), `{}`)
 	if c := full.counted.calls; len(c) != 1 || c[0].Access != "plain" || c[0].Outcome != "failed" {
 		t.Errorf("gate full: counted %+v", c)
 	}
-	paused := newPlannedFixture(t)
+	paused := newResolvedFixture(t)
 	paused.admission.decide = func(admission.Call) admission.Decision {
 		return admission.Decision{Denied: &admission.Denial{CoolDown: true, Wait: time.Second}}
 	}
@@ -144,7 +144,7 @@ func TestAFaultInAWriteIsNotRetryable(t *testing.T) {
 			http.StatusInternalServerError: errors.New("internal fault"),
 			http.StatusRequestTimeout:      fmt.Errorf("call the platform: %w", context.Canceled),
 		} {
-			f := newPlannedFixture(t)
+			f := newResolvedFixture(t)
 			f.terms.Changes, f.handleErr = changes, err
 			if w := f.send(t, string(id.New[id.Account]()), `{}`); w.Code != status || !strings.Contains(w.Body.String(), want) {
 				t.Errorf("changes %v: %d %s", changes, w.Code, w.Body)
@@ -156,7 +156,7 @@ func TestAFaultInAWriteIsNotRetryable(t *testing.T) {
 // A problem has the address of its log entry, except for a caller that is not authenticated.
 func TestProblemsLinkToTheirLogEntry(t *testing.T) {
 	t.Parallel()
-	f := newPlannedFixture(t)
+	f := newResolvedFixture(t)
 	f.handleErr = problem.UpstreamNotFound.New("no")
 	w := f.send(t, string(id.New[id.Account]()), `{}`)
 	if want := `"logUrl":"https://x.test/v1/logs/` + w.Header().Get("X-Request-Id") + `"`; !strings.Contains(w.Body.String(), want) {
