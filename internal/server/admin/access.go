@@ -39,11 +39,11 @@ func (a *Admin) openOrg(ctx context.Context, in *accessInput) (*accessOutput, er
 	if err != nil {
 		return nil, err
 	}
-	offer, err := a.Members.OfferSupport(ctx, endpoint.By(ctx), owner, in.Body.Reason)
+	offer, err := a.deps.Members.OfferSupport(ctx, endpoint.By(ctx), owner, in.Body.Reason)
 	if err != nil {
 		return nil, err
 	}
 	out := &accessOutput{}
-	out.Body.URL, out.Body.ExpiresAt = a.Config.PublicURL+"/app/support/"+offer.Token.Reveal(), stamp.Time(offer.ExpiresAt)
+	out.Body.URL, out.Body.ExpiresAt = a.deps.Config.PublicURL+"/app/support/"+offer.Token.Reveal(), stamp.Time(offer.ExpiresAt)
 	return out, nil
 }

@@ -73,7 +73,7 @@ func (a *Admin) findAccounts(ctx context.Context, in *findAccountsInput) (*findA
 	if f.Before, err = optional[id.Account](in.Cursor, "query/cursor"); err != nil {
 		return nil, err
 	}
-	list, err := a.Accounts.Find(ctx, f, in.Limit+1)
+	list, err := a.deps.Accounts.Find(ctx, f, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}

@@ -74,14 +74,14 @@ type Deps struct {
 
 // Admin serves the admin API and the console.
 type Admin struct {
-	Deps
+	deps    Deps
 	table   *endpoint.Table
 	console *console
 }
 
 // New builds the table of operations and the console.
 func New(d Deps) *Admin {
-	a := &Admin{Deps: d}
+	a := &Admin{deps: d}
 	who := newOperators(d.Config.Token, d.Now)
 	a.console = newConsole(a, who)
 	a.table = endpoint.New(endpoint.Deps{

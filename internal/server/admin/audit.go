@@ -73,7 +73,7 @@ func (a *Admin) listAudit(ctx context.Context, in *auditInput) (*auditOutput, er
 	if in.Own {
 		c.Org = audit.Operators
 	}
-	entries, err := a.Audit.All(ctx, c, in.Limit+1)
+	entries, err := a.deps.Audit.All(ctx, c, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}

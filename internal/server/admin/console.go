@@ -41,9 +41,9 @@ const (
 
 func newConsole(a *Admin, who *operators) *console {
 	c := &console{
-		Admin: a, who: who, site: webapp.New(a.Site), mux: http.NewServeMux(), signIn: template.Must(template.New("sign-in").Parse(signInText)),
+		Admin: a, who: who, site: webapp.New(a.deps.Site), mux: http.NewServeMux(), signIn: template.Must(template.New("sign-in").Parse(signInText)),
 		guard: http.NewCrossOriginProtection(),
-		tries: ratelimit.New(triesPerMinute, time.Minute, a.Now),
+		tries: ratelimit.New(triesPerMinute, time.Minute, a.deps.Now),
 	}
 	c.mux.HandleFunc("GET /ops/sign-in", c.getSignIn)
 	c.mux.HandleFunc("POST /ops/sign-in", c.postSignIn)
@@ -112,7 +112,7 @@ type form struct {
 }
 
 func (c *console) show(w http.ResponseWriter, status int, f form) {
-	f.Nonce, f.Node = webapp.Nonce(), c.Config.Node
+	f.Nonce, f.Node = webapp.Nonce(), c.deps.Config.Node
 	webapp.Secure(w.Header(), "style-src 'nonce-"+f.Nonce+"'; form-action 'self'; img-src 'self'")
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
@@ -138,7 +138,7 @@ func (c *console) postSignIn(w http.ResponseWriter, r *http.Request) {
 	if !isConsolePath(f.To) {
 		f.To = "/ops"
 	}
-	source := c.Source(r)
+	source := c.deps.Source(r)
 	switch {
 	case c.guard.Check(r) != nil:
 		f.Fault = "The form was sent from another site. Sign in here."
@@ -156,13 +156,13 @@ func (c *console) postSignIn(w http.ResponseWriter, r *http.Request) {
 	case !c.who.isToken(strings.TrimSpace(r.PostFormValue("token"))):
 		c.tries.Take(source)
 		c.who.missed(source)
-		c.Log.LogAttrs(r.Context(), slog.LevelWarn, "wrong operator token", slog.String("ip_hash", c.HashIP(source)))
+		c.deps.Log.LogAttrs(r.Context(), slog.LevelWarn, "wrong operator token", slog.String("ip_hash", c.deps.HashIP(source)))
 		f.Fault = "This is not the operator token. The token is STAGEDOOR_ADMIN_TOKEN in the settings of the service."
 		c.show(w, http.StatusForbidden, f)
 		return
 	}
 	if err := c.startSession(w, r, f.Name); err != nil {
-		c.Log.LogAttrs(r.Context(), slog.LevelError, "cannot sign in operator", slog.Any("error", err))
+		c.deps.Log.LogAttrs(r.Context(), slog.LevelError, "cannot sign in operator", slog.Any("error", err))
 		f.Fault = "You cannot sign in because the audit log is not available. Try again."
 		c.show(w, http.StatusServiceUnavailable, f)
 		return
@@ -179,10 +179,10 @@ func (c *console) startSession(w http.ResponseWriter, r *http.Request, name stri
 	}
 	who := operator(name)
 	by := audit.By{
-		Kind: who.Kind, ID: who.ID, Label: who.Label, Action: "operator.sign_in", Request: id.New[id.Request](), IPHash: c.HashIP(c.Source(r)),
+		Kind: who.Kind, ID: who.ID, Label: who.Label, Action: "operator.sign_in", Request: id.New[id.Request](), IPHash: c.deps.HashIP(c.deps.Source(r)),
 	}
-	err = c.DB.Tx(r.Context(), func(tx postgres.Tx) error {
-		return c.Audit.Record(r.Context(), tx, audit.Operators, by, "console", audit.Changes{"until": {To: until}})
+	err = c.deps.DB.Tx(r.Context(), func(tx postgres.Tx) error {
+		return c.deps.Audit.Record(r.Context(), tx, audit.Operators, by, "console", audit.Changes{"until": {To: until}})
 	})
 	if err == nil {
 		http.SetCookie(w, passCookie(value, int(passFor.Seconds())))

@@ -93,7 +93,7 @@ func (a *Admin) switches() []switchBody {
 		{Name: string(switches.Writes), About: "SDK methods that change something, and uploads, are refused; reads work."},
 		{Name: string(switches.Webhooks), About: "Nothing is delivered; events wait in the store, in order."},
 	}
-	for _, region := range a.Egress.Regions() {
+	for _, region := range a.deps.Egress.Regions() {
 		list = append(list, switchBody{
 			Name: string(switches.Region(region)), About: "No traffic leaves through the region: calls on its accounts are refused, and its listeners disconnect.",
 		})
@@ -116,7 +116,7 @@ func (a *Admin) viewSwitches(s switches.State) *switchesOutput {
 }
 
 func (a *Admin) getSwitches(context.Context, *struct{}) (*switchesOutput, error) {
-	return a.viewSwitches(a.Control.State()), nil
+	return a.viewSwitches(a.deps.Control.State()), nil
 }
 
 func (a *Admin) setSwitches(ctx context.Context, in *setSwitchesInput) (*switchesOutput, error) {
@@ -137,7 +137,7 @@ func (a *Admin) setSwitches(ctx context.Context, in *setSwitchesInput) (*switche
 	if len(bad.Fields) > 0 {
 		return nil, bad
 	}
-	s, err := a.Control.Turn(ctx, endpoint.By(ctx), turns)
+	s, err := a.deps.Control.Turn(ctx, endpoint.By(ctx), turns)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func viewBanner(b *switches.Banner) *bannerOutput {
 }
 
 func (a *Admin) getBanner(context.Context, *struct{}) (*bannerOutput, error) {
-	return viewBanner(a.Control.Banner()), nil
+	return viewBanner(a.deps.Control.Banner()), nil
 }
 
 func (a *Admin) setBanner(ctx context.Context, in *setBannerInput) (*bannerOutput, error) {
@@ -165,14 +165,14 @@ func (a *Admin) setBanner(ctx context.Context, in *setBannerInput) (*bannerOutpu
 	if u, err := url.Parse(b.URL); b.URL != "" && (err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil) {
 		bad.At("/url", "format", "must be an https address")
 	}
-	if b.Until != nil && !b.Until.After(a.Now()) {
+	if b.Until != nil && !b.Until.After(a.deps.Now()) {
 		bad.At("/until", "minimum", "must be in the future")
 	}
 	if len(bad.Fields) > 0 {
 		return nil, bad
 	}
-	if _, err := a.Control.SetBanner(ctx, endpoint.By(ctx), b); err != nil {
+	if _, err := a.deps.Control.SetBanner(ctx, endpoint.By(ctx), b); err != nil {
 		return nil, err
 	}
-	return viewBanner(a.Control.Banner()), nil
+	return viewBanner(a.deps.Control.Banner()), nil
 }

@@ -77,16 +77,16 @@ func (a *Admin) egressRoutes() {
 }
 
 func (a *Admin) getEgress(context.Context, *struct{}) (*egressOutput, error) {
-	return a.viewEgress(a.Control.State()), nil
+	return a.viewEgress(a.deps.Control.State()), nil
 }
 
 func (a *Admin) viewEgress(s switches.State) *egressOutput {
 	out := &egressOutput{}
-	out.Body.Node, out.Body.Regions = a.Config.Node, []regionBody{}
-	all := a.Egress.Status()
-	for _, name := range a.Egress.Regions() {
+	out.Body.Node, out.Body.Regions = a.deps.Config.Node, []regionBody{}
+	all := a.deps.Egress.Status()
+	for _, name := range a.deps.Egress.Regions() {
 		_, off := s.Off[switches.Region(name)]
-		r := regionBody{Region: name, On: !off, Available: a.Egress.Available(name)}
+		r := regionBody{Region: name, On: !off, Available: a.deps.Egress.Available(name)}
 		for _, p := range all {
 			if p.Region == name {
 				r.Proxies = append(r.Proxies, viewProxy(p, s))
@@ -117,11 +117,11 @@ func (a *Admin) undrainProxy(ctx context.Context, in *undrainInput) (*egressOutp
 }
 
 func (a *Admin) drain(ctx context.Context, which ProxyRef, reason string, drained bool) (*egressOutput, error) {
-	for _, p := range a.Egress.Status() {
+	for _, p := range a.deps.Egress.Status() {
 		if p.Region != which.Region || strconv.Itoa(p.Proxy) != which.Proxy {
 			continue
 		}
-		s, err := a.Control.Drain(ctx, endpoint.By(ctx), drainName(p), which.Region+"/"+which.Proxy, reason, drained)
+		s, err := a.deps.Control.Drain(ctx, endpoint.By(ctx), drainName(p), which.Region+"/"+which.Proxy, reason, drained)
 		if err != nil {
 			return nil, err
 		}

@@ -45,12 +45,12 @@ func (a *Admin) fleetRoutes() {
 
 func (a *Admin) getOperator(ctx context.Context, _ *struct{}) (*operatorOutput, error) {
 	out := &operatorOutput{}
-	out.Body.Name, out.Body.Node, out.Body.Version = endpoint.From(ctx).Identity.Label, a.Config.Node, a.Config.Version
+	out.Body.Name, out.Body.Node, out.Body.Version = endpoint.From(ctx).Identity.Label, a.deps.Config.Node, a.deps.Config.Version
 	return out, nil
 }
 
 func (a *Admin) listNodes(ctx context.Context, _ *struct{}) (*nodesOutput, error) {
-	nodes, err := a.Fleet.Live(ctx)
+	nodes, err := a.deps.Fleet.Live(ctx)
 	if err != nil {
 		return nil, err
 	}

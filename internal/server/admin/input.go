@@ -48,7 +48,7 @@ func (a *Admin) names(ctx context.Context, n int, of func(int) id.Org) (map[id.O
 	if len(orgs) == 0 {
 		return names, nil
 	}
-	found, err := a.Orgs.Some(ctx, orgs)
+	found, err := a.deps.Orgs.Some(ctx, orgs)
 	for _, o := range found {
 		names[o.ID] = o.Name
 	}

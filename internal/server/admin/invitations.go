@@ -44,12 +44,12 @@ func (a *Admin) inviteToOrg(ctx context.Context, in *inviteInput) (*inviteOutput
 	if err != nil {
 		return nil, err
 	}
-	made, token, err := a.Members.Invite(ctx, endpoint.By(ctx), owner, member.Caller{Operator: true, Again: in.Body.Again}, in.Body.Email, in.Body.Role)
+	made, token, err := a.deps.Members.Invite(ctx, endpoint.By(ctx), owner, member.Caller{Operator: true, Again: in.Body.Again}, in.Body.Email, in.Body.Role)
 	if err != nil {
 		return nil, err
 	}
 	out := &inviteOutput{}
 	out.Body.ID, out.Body.Email, out.Body.Role, out.Body.ExpiresAt = string(made.ID), made.Email, string(made.Role), stamp.Time(made.ExpiresAt)
-	out.Body.URL = a.Config.PublicURL + "/app/invitation/" + token.Reveal()
+	out.Body.URL = a.deps.Config.PublicURL + "/app/invitation/" + token.Reveal()
 	return out, nil
 }

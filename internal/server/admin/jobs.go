@@ -105,7 +105,7 @@ func (a *Admin) listJobs(ctx context.Context, in *listJobsInput) (*listJobsOutpu
 		}
 		p = p.After(cursor)
 	}
-	found, err := a.Jobs.JobList(ctx, p)
+	found, err := a.deps.Jobs.JobList(ctx, p)
 	if err != nil {
 		return nil, fmt.Errorf("list jobs: %w", err)
 	}
@@ -125,23 +125,23 @@ func (a *Admin) listJobs(ctx context.Context, in *listJobsInput) (*listJobsOutpu
 }
 
 func (a *Admin) retryJob(ctx context.Context, in *jobInput) (*jobOutput, error) {
-	return a.changeJob(ctx, in.ID, a.Jobs.JobRetryTx)
+	return a.changeJob(ctx, in.ID, a.deps.Jobs.JobRetryTx)
 }
 
 func (a *Admin) cancelJob(ctx context.Context, in *jobInput) (*jobOutput, error) {
-	return a.changeJob(ctx, in.ID, a.Jobs.JobCancelTx)
+	return a.changeJob(ctx, in.ID, a.deps.Jobs.JobCancelTx)
 }
 
 func (a *Admin) changeJob(ctx context.Context, job int64, do func(context.Context, postgres.Tx, int64) (*rivertype.JobRow, error)) (*jobOutput, error) {
 	var after *rivertype.JobRow
-	err := a.DB.Tx(ctx, func(tx postgres.Tx) (err error) {
+	err := a.deps.DB.Tx(ctx, func(tx postgres.Tx) (err error) {
 		if after, err = do(ctx, tx, job); err != nil {
 			if errors.Is(err, rivertype.ErrNotFound) {
 				return problem.JobNotFound.New("There is no job with this id.")
 			}
 			return fmt.Errorf("change job %d: %w", job, err)
 		}
-		return a.Audit.Record(ctx, tx, audit.Operators, endpoint.By(ctx), "job/"+strconv.FormatInt(job, 10),
+		return a.deps.Audit.Record(ctx, tx, audit.Operators, endpoint.By(ctx), "job/"+strconv.FormatInt(job, 10),
 			audit.Changes{"kind": {To: after.Kind}, "state": {To: string(after.State)}})
 	})
 	if err != nil {

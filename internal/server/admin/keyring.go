@@ -51,7 +51,7 @@ func (a *Admin) keyringRoutes() {
 }
 
 func (a *Admin) getKeyring(ctx context.Context, _ *struct{}) (*keyringOutput, error) {
-	s, err := a.Seal.Status(ctx)
+	s, err := a.deps.Seal.Status(ctx)
 	if err != nil {
 		return nil, err
 	}

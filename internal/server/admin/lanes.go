@@ -100,11 +100,11 @@ func (a *Admin) listLanes(ctx context.Context, in *lanesInput) (*lanesOutput, er
 	if f.AfterAccount, err = optional[id.Account](account, "query/cursor"); err != nil {
 		return nil, err
 	}
-	list, err := a.Webhooks.ListLanes(ctx, f, in.Limit+1)
+	list, err := a.deps.Webhooks.ListLanes(ctx, f, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}
-	counts, err := a.Webhooks.CountLanes(ctx, f.Org)
+	counts, err := a.deps.Webhooks.CountLanes(ctx, f.Org)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +164,7 @@ func (a *Admin) operateLanes(ctx context.Context, do webhook.LaneAction, in *bul
 	if len(bad.Fields) > 0 {
 		return nil, bad
 	}
-	done, err := a.Webhooks.OrderLanes(ctx, endpoint.By(ctx), o)
+	done, err := a.deps.Webhooks.OrderLanes(ctx, endpoint.By(ctx), o)
 	if err != nil {
 		return nil, err
 	}

@@ -48,15 +48,15 @@ func (a *Admin) leaseRoutes() {
 }
 
 func (a *Admin) listLeases(ctx context.Context, _ *struct{}) (*leasesOutput, error) {
-	work, err := lease.Overview(ctx, a.DB)
+	work, err := lease.Overview(ctx, a.deps.DB)
 	if err != nil {
 		return nil, err
 	}
-	shards, err := a.Accounts.ListenersByShard(ctx)
+	shards, err := a.deps.Accounts.ListenersByShard(ctx)
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := a.Fleet.Live(ctx)
+	nodes, err := a.deps.Fleet.Live(ctx)
 	if err != nil {
 		return nil, err
 	}

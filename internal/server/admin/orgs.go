@@ -177,9 +177,9 @@ func (a *Admin) createOrg(ctx context.Context, in *createOrgInput) (*createOrgOu
 		plain secret.String
 	)
 	by := endpoint.By(ctx)
-	err := a.DB.Tx(ctx, func(tx postgres.Tx) error {
+	err := a.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		var err error
-		o, err = a.Orgs.Create(ctx, tx, by, org.Draft{
+		o, err = a.deps.Orgs.Create(ctx, tx, by, org.Draft{
 			Name: in.Body.Name, Plan: org.Plan(in.Body.Plan), Environment: org.Environment(in.Body.Environment),
 			ContactEmail: in.Body.ContactEmail, Override: in.Body.Limits,
 		})
@@ -188,7 +188,7 @@ func (a *Admin) createOrg(ctx context.Context, in *createOrgInput) (*createOrgOu
 		}
 		mint := by
 		mint.Action = "key.mint"
-		key, plain, err = a.Keys.Issue(ctx, tx, o, mint, apikey.Draft{Label: "First key"})
+		key, plain, err = a.deps.Keys.Issue(ctx, tx, o, mint, apikey.Draft{Label: "First key"})
 		return err
 	})
 	if err != nil {
@@ -210,7 +210,7 @@ func (a *Admin) listOrgs(ctx context.Context, in *listOrgsInput) (*listOrgsOutpu
 		f.Suspended = &suspended
 	}
 	// One more than requested shows whether there is another page.
-	orgs, err := a.Orgs.Search(ctx, f, in.Limit+1)
+	orgs, err := a.deps.Orgs.Search(ctx, f, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}
@@ -253,7 +253,7 @@ func (a *Admin) getOrg(ctx context.Context, in *orgInput) (*getOrgOutput, error)
 	if err != nil {
 		return nil, err
 	}
-	o, err := a.Orgs.Get(ctx, owner)
+	o, err := a.deps.Orgs.Get(ctx, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -262,13 +262,13 @@ func (a *Admin) getOrg(ctx context.Context, in *orgInput) (*getOrgOutput, error)
 	for _, l := range o.ListLimits() {
 		out.Body.Limits = append(out.Body.Limits, limitBody(l))
 	}
-	now := a.Now()
-	month, err := a.Limits.Admit(ctx, admission.Call{Org: o.ID, Quota: admission.Free, Epoch: o.Epoch, Limits: &o.Limits, Started: now, ReadAt: now})
+	now := a.deps.Now()
+	month, err := a.deps.Limits.Admit(ctx, admission.Call{Org: o.ID, Quota: admission.Free, Epoch: o.Epoch, Limits: &o.Limits, Started: now, ReadAt: now})
 	if err != nil {
 		return nil, err
 	}
 	out.Body.Month = monthBody{month.MonthUsed, o.Limits.CallsPerMonth}
-	accounts, err := a.Accounts.CountByState(ctx, o.ID, account.Filter{})
+	accounts, err := a.deps.Accounts.CountByState(ctx, o.ID, account.Filter{})
 	if err != nil {
 		return nil, err
 	}
@@ -276,7 +276,7 @@ func (a *Admin) getOrg(ctx context.Context, in *orgInput) (*getOrgOutput, error)
 	for state, n := range accounts {
 		out.Body.Accounts[string(state)] = n
 	}
-	lanes, err := a.Webhooks.CountLanes(ctx, o.ID)
+	lanes, err := a.deps.Webhooks.CountLanes(ctx, o.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -293,7 +293,7 @@ func (a *Admin) updateOrg(ctx context.Context, in *updateOrgInput) (*orgOutput, 
 	if err != nil {
 		return nil, err
 	}
-	o, err := a.Orgs.Update(ctx, owner, endpoint.By(ctx), c)
+	o, err := a.deps.Orgs.Update(ctx, owner, endpoint.By(ctx), c)
 	if err != nil {
 		return nil, err
 	}
@@ -311,12 +311,12 @@ func (a *Admin) issueKey(ctx context.Context, in *issueKeyInput) (*keyOutput, er
 	if err != nil {
 		return nil, err
 	}
-	err = a.DB.Tx(ctx, func(tx postgres.Tx) error {
-		o, err := a.Orgs.Lock(ctx, tx, owner)
+	err = a.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
+		o, err := a.deps.Orgs.Lock(ctx, tx, owner)
 		if err != nil {
 			return err
 		}
-		key, plain, err = a.Keys.Issue(ctx, tx, o, endpoint.By(ctx), apikey.Draft{Label: in.Body.Label, Scopes: in.Body.Scopes, Methods: in.Body.Methods})
+		key, plain, err = a.deps.Keys.Issue(ctx, tx, o, endpoint.By(ctx), apikey.Draft{Label: in.Body.Label, Scopes: in.Body.Scopes, Methods: in.Body.Methods})
 		return err
 	})
 	if err != nil {
@@ -330,12 +330,12 @@ func (a *Admin) verifyAudit(ctx context.Context, in *orgInput) (*verifyOutput, e
 	if err != nil {
 		return nil, err
 	}
-	o, err := a.Orgs.Get(ctx, owner)
+	o, err := a.deps.Orgs.Get(ctx, owner)
 	if err != nil {
 		return nil, err
 	}
 	out := &verifyOutput{}
-	out.Body.Entries, err = a.Audit.Verify(ctx, o.ID)
+	out.Body.Entries, err = a.deps.Audit.Verify(ctx, o.ID)
 	if audit.IsBroken(err) {
 		return out, nil
 	}

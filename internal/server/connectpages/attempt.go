@@ -23,7 +23,7 @@ func (v *visit) findAttempt() (View, bool) {
 	}
 	ctx, cancel := v.context()
 	defer cancel()
-	a, err := v.Attempts.ByToken(ctx, v.r.PathValue("token"))
+	a, err := v.deps.Attempts.ByToken(ctx, v.r.PathValue("token"))
 	if err != nil {
 		v.showError(err)
 		return View{}, false
@@ -71,7 +71,7 @@ func (v *visit) submit(a View) {
 	}
 	ctx, cancel := v.context()
 	defer cancel()
-	after, err := v.Attempts.Act(ctx, a.Token, v.actor(string(a.ID), action), do)
+	after, err := v.deps.Attempts.Act(ctx, a.Token, v.actor(string(a.ID), action), do)
 	code := ""
 	if err != nil {
 		code = problem.Of(err).Kind.Code
@@ -214,7 +214,7 @@ func (p *page) fillPending() error {
 		state := [...]string{"done", "now", "todo"}[min(2, max(0, i+2-now))]
 		p.Steps = append(p.Steps, step{text, state})
 	}
-	waited := p.Now().Sub(p.View.UpdatedAt)
+	waited := p.deps.Now().Sub(p.View.UpdatedAt)
 	var err error
 	switch {
 	case waited >= tooSlowly:
@@ -226,7 +226,7 @@ func (p *page) fillPending() error {
 }
 
 // Waited returns for how many seconds the step has been in progress.
-func (p *page) Waited() int { return max(0, int(p.Now().Sub(p.View.UpdatedAt)/time.Second)) }
+func (p *page) Waited() int { return max(0, int(p.deps.Now().Sub(p.View.UpdatedAt)/time.Second)) }
 
 // codePage is the data of the page that asks for a code.
 type codePage struct {
@@ -309,7 +309,7 @@ func (p *page) Platform() string { return p.View.PlatformURL.Reveal() }
 func (p *page) PhonePath() string { return "/a/" + url.PathEscape(p.View.Token) + "/phone" + p.lang() }
 
 func (v *visit) untilResend(a View) int {
-	return max(0, int((a.ResendAt.Sub(v.Now())+time.Second-1)/time.Second))
+	return max(0, int((a.ResendAt.Sub(v.deps.Now())+time.Second-1)/time.Second))
 }
 
 // clockOf formats seconds as m:ss.
@@ -379,7 +379,7 @@ func (v *visit) manageOf(a View, p *page) error {
 	}
 	ctx, cancel := v.context()
 	defer cancel()
-	token, err := v.Links.Make(ctx, a.Org.ID, a.Account)
+	token, err := v.deps.Links.Make(ctx, a.Org.ID, a.Account)
 	if err != nil {
 		return err
 	}
@@ -392,6 +392,6 @@ func (v *visit) consentOf() (link.Consent, error) {
 	text, err := v.words.consent(v.org.Name)
 	return link.Consent{
 		Flow: link.FlowHosted, Version: consentVersion, Locale: v.words.lang, TextHash: link.HashText(text),
-		At: v.Now().UTC().Truncate(time.Second), IPHash: v.HashIP(v.source), AgentHash: v.HashIP("agent " + v.r.UserAgent()),
+		At: v.deps.Now().UTC().Truncate(time.Second), IPHash: v.deps.HashIP(v.source), AgentHash: v.deps.HashIP("agent " + v.r.UserAgent()),
 	}, err
 }

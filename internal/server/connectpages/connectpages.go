@@ -54,7 +54,7 @@ type Deps struct {
 
 // Pages serves the pages.
 type Pages struct {
-	Deps
+	deps      Deps
 	mux       *http.ServeMux
 	templates *template.Template
 	words     map[string]words
@@ -71,7 +71,7 @@ type Pages struct {
 // New loads the templates, texts and files.
 func New(d Deps) (*Pages, error) {
 	h := &Pages{
-		Deps: d, mux: http.NewServeMux(), assets: map[string]asset{}, guard: http.NewCrossOriginProtection(),
+		deps: d, mux: http.NewServeMux(), assets: map[string]asset{}, guard: http.NewCrossOriginProtection(),
 		posts: ratelimit.New(postsPerMinute, time.Minute, d.Now), misses: ratelimit.New(missesPerMinute, time.Minute, d.Now),
 	}
 	var err error
@@ -174,7 +174,7 @@ const (
 func (h *Pages) serve(name string, handle func(*visit)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &visit{
-			Pages: h, name: name, r: r, started: h.Now(), source: h.Source(r), request: id.New[id.Request](), nonce: newNonce(),
+			Pages: h, name: name, r: r, started: h.deps.Now(), source: h.deps.Source(r), request: id.New[id.Request](), nonce: newNonce(),
 			w: &accesslog.Recorder{ResponseWriter: w}, variant: full,
 		}
 		switch {
@@ -252,10 +252,10 @@ func (v *visit) secure(origins []string) {
 	head.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=(), payment=(), usb=(), publickey-credentials-get=()")
 	head.Set("X-Robots-Tag", "noindex, nofollow")
 	head.Set("X-Request-Id", string(v.request))
-	if strings.HasPrefix(v.Config.URL, "https:") {
+	if strings.HasPrefix(v.deps.Config.URL, "https:") {
 		head.Set("Strict-Transport-Security", "max-age=63072000; includeSubDomains; preload")
 	}
-	if v.Draining() {
+	if v.deps.Draining() {
 		head.Set("Connection", "close")
 	}
 }
@@ -266,7 +266,7 @@ func (v *visit) recover() {
 	if reason == nil {
 		return
 	}
-	accesslog.LogPanic(v.Log, v.r, v.request, reason)
+	accesslog.LogPanic(v.deps.Log, v.r, v.request, reason)
 	if v.w.Status == 0 {
 		v.showBroken(http.StatusInternalServerError, nil)
 	}
@@ -274,9 +274,9 @@ func (v *visit) recover() {
 
 // finish writes the log line of the visit.
 func (v *visit) finish() {
-	line := accesslog.Line{Request: v.request, Page: v.name, Took: v.Now().Sub(v.started), Fault: v.fault}
+	line := accesslog.Line{Request: v.request, Page: v.name, Took: v.deps.Now().Sub(v.started), Fault: v.fault}
 	if v.org.ID != "" {
 		line.About = append(line.About, slog.String("org_id", string(v.org.ID)))
 	}
-	line.Write(v.Log, v.r, v.w)
+	line.Write(v.deps.Log, v.r, v.w)
 }

@@ -129,15 +129,15 @@ func (v *visit) streamAttempt() {
 	v.w.Header().Set("Content-Type", "text/event-stream")
 	v.w.Header().Set("X-Accel-Buffering", "no")
 	send := func(text string) bool {
-		_ = control.SetWriteDeadline(v.Now().Add(streamWrite))
+		_ = control.SetWriteDeadline(v.deps.Now().Add(streamWrite))
 		_, err := v.w.Write([]byte(text))
 		return err == nil && control.Flush() == nil
 	}
 	if !send("retry: 2000\n\n" + v.event(a)) {
 		return
 	}
-	for ends := v.Now().Add(streamLife); !a.State.Final() && v.Now().Before(ends) && !v.Draining(); {
-		next, err := v.Attempts.Wait(v.r.Context(), a.Token, a.Version, heartbeatEvery)
+	for ends := v.deps.Now().Add(streamLife); !a.State.Final() && v.deps.Now().Before(ends) && !v.deps.Draining(); {
+		next, err := v.deps.Attempts.Wait(v.r.Context(), a.Token, a.Version, heartbeatEvery)
 		text := ": alive\n\n"
 		switch {
 		case err != nil, next.Org.Suspended:

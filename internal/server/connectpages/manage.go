@@ -21,7 +21,7 @@ func (v *visit) findAccount(read func(ctx context.Context, token string) (id.Org
 		v.showError(err)
 		return "", "", false
 	}
-	o, err := v.Orgs.Org(ctx, org)
+	o, err := v.deps.Orgs.Org(ctx, org)
 	if err != nil {
 		v.showError(err)
 		return "", "", false
@@ -32,13 +32,13 @@ func (v *visit) findAccount(read func(ctx context.Context, token string) (id.Org
 
 // getManage shows a creator what an org may do with the account.
 func (v *visit) getManage() {
-	org, account, ok := v.findAccount(v.Links.Read)
+	org, account, ok := v.findAccount(v.deps.Links.Read)
 	if !ok {
 		return
 	}
 	ctx, cancel := v.context()
 	defer cancel()
-	c, err := v.Connections.Connection(ctx, org, account)
+	c, err := v.deps.Connections.Connection(ctx, org, account)
 	switch {
 	case errors.Is(err, problem.AccountNotFound.New("")):
 		v.show(http.StatusOK, "revoked", &page{})
@@ -56,7 +56,7 @@ func (v *visit) getManage() {
 
 // postManage ends the connection.
 func (v *visit) postManage() {
-	org, account, ok := v.findAccount(v.Links.Read)
+	org, account, ok := v.findAccount(v.deps.Links.Read)
 	if !ok {
 		return
 	}
@@ -66,7 +66,7 @@ func (v *visit) postManage() {
 	}
 	ctx, cancel := v.context()
 	defer cancel()
-	err := v.Connections.Disconnect(ctx, v.actor(string(account), "account.revoke"), org, account)
+	err := v.deps.Connections.Disconnect(ctx, v.actor(string(account), "account.revoke"), org, account)
 	if err != nil && !errors.Is(err, problem.AccountNotFound.New("")) {
 		v.showError(err)
 		return

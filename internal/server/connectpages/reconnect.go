@@ -17,14 +17,14 @@ import (
 // expires when its account is connected.
 func (v *visit) findDisconnected() (id.Org, id.Account, bool) {
 	org, account, ok := v.findAccount(func(ctx context.Context, token string) (id.Org, id.Account, error) {
-		return v.Links.ReadReconnect(ctx, token, v.Now())
+		return v.deps.Links.ReadReconnect(ctx, token, v.deps.Now())
 	})
 	if !ok || v.stopIfSuspended(v.org) {
 		return "", "", false
 	}
 	ctx, cancel := v.context()
 	defer cancel()
-	c, err := v.Connections.Connection(ctx, org, account)
+	c, err := v.deps.Connections.Connection(ctx, org, account)
 	switch {
 	case errors.Is(err, problem.AccountNotFound.New("")) || err == nil && !c.Lost:
 		v.showGone(http.StatusGone)
@@ -58,7 +58,7 @@ func (v *visit) postReconnect() {
 	}
 	ctx, cancel := v.context()
 	defer cancel()
-	s, token, err := v.Connections.Reconnect(ctx, v.actor(string(account), "connect.session"), org, account)
+	s, token, err := v.deps.Connections.Reconnect(ctx, v.actor(string(account), "connect.session"), org, account)
 	if err != nil {
 		v.showError(err)
 		return

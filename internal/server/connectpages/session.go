@@ -18,12 +18,12 @@ func (v *visit) findSession() bool {
 	}
 	ctx, cancel := v.context()
 	defer cancel()
-	s, err := v.Sessions.ByToken(ctx, v.r.PathValue("token"))
+	s, err := v.deps.Sessions.ByToken(ctx, v.r.PathValue("token"))
 	if err != nil {
 		v.showError(err)
 		return false
 	}
-	o, err := v.Orgs.Org(ctx, s.Org)
+	o, err := v.deps.Orgs.Org(ctx, s.Org)
 	if err != nil {
 		v.showError(err)
 		return false
@@ -41,11 +41,11 @@ func (v *visit) currentAttempt() (*View, error) {
 	}
 	ctx, cancel := v.context()
 	defer cancel()
-	token, err := v.Attempts.Token(ctx, v.session.Org, last)
+	token, err := v.deps.Attempts.Token(ctx, v.session.Org, last)
 	if err != nil {
 		return nil, err
 	}
-	a, err := v.Attempts.ByToken(ctx, token)
+	a, err := v.deps.Attempts.ByToken(ctx, token)
 	return &a, err
 }
 
@@ -74,7 +74,7 @@ func (v *visit) getSession() {
 func (v *visit) markOpened() {
 	ctx, cancel := v.context()
 	defer cancel()
-	_ = v.Sessions.Opened(ctx, *v.session)
+	_ = v.deps.Sessions.Opened(ctx, *v.session)
 }
 
 // showsForm reports whether the page of the session is the form: there was no attempt yet, or the creator wants to try
@@ -118,16 +118,16 @@ func (v *visit) exit() {
 	ctx, cancel := v.context()
 	defer cancel()
 	if v.session.Active != "" {
-		token, err := v.Attempts.Token(ctx, v.session.Org, v.session.Active)
+		token, err := v.deps.Attempts.Token(ctx, v.session.Org, v.session.Active)
 		if err == nil {
-			_, err = v.Attempts.Act(ctx, token, v.actor(string(v.session.ID), "connect.cancel"), Act{Cancel: true})
+			_, err = v.deps.Attempts.Act(ctx, token, v.actor(string(v.session.ID), "connect.cancel"), Act{Cancel: true})
 		}
 		if err != nil && problem.Of(err).Kind.Code != problem.AttemptCompleted.Code {
 			v.showError(err)
 			return
 		}
 	}
-	if _, err := v.Sessions.Exit(ctx, v.session.Org, v.session.ID); err != nil {
+	if _, err := v.deps.Sessions.Exit(ctx, v.session.Org, v.session.ID); err != nil {
 		v.showError(err)
 		return
 	}
@@ -167,7 +167,7 @@ func (v *visit) startAttempt(do string) {
 	}
 	ctx, cancel := v.context()
 	defer cancel()
-	v.showStarted(v.Attempts.Start(ctx, v.actor(string(v.session.ID), "connect.start"), s), email)
+	v.showStarted(v.deps.Attempts.Start(ctx, v.actor(string(v.session.ID), "connect.start"), s), email)
 }
 
 // showStarted shows the result of a start.
@@ -205,7 +205,7 @@ func (v *visit) rememberChecked() bool {
 	}
 	ctx, cancel := v.context()
 	defer cancel()
-	c, err := v.Connections.Connection(ctx, v.session.Org, v.session.Account)
+	c, err := v.deps.Connections.Connection(ctx, v.session.Org, v.session.Account)
 	return err == nil && c.Remembered
 }
 

@@ -267,7 +267,7 @@ func (v *visit) stopIfGuessing() bool {
 
 // actor returns the creator as the actor of an audit entry.
 func (v *visit) actor(who, action string) audit.By {
-	return audit.By{Kind: audit.ActorCreator, ID: who, Action: action, Request: v.request, IPHash: v.HashIP(v.source)}
+	return audit.By{Kind: audit.ActorCreator, ID: who, Action: action, Request: v.request, IPHash: v.deps.HashIP(v.source)}
 }
 
 // pageTimeout bounds the time to answer, including the platform's check of a code.

@@ -108,7 +108,7 @@ type orgs interface {
 
 // Dashboard serves the pages.
 type Dashboard struct {
-	Deps
+	deps      Deps
 	mux       *http.ServeMux
 	templates *template.Template
 	// style is the style sheet of the pages before sign-in. Its version is part of its address.
@@ -136,7 +136,7 @@ func New(d Deps) (*Dashboard, error) {
 		posts, misses = devPerMinute, devPerMinute // Tests on a developer's machine sign in all the time.
 	}
 	b := &Dashboard{
-		Deps: d, mux: http.NewServeMux(), origins: endpoint.NewOriginGuard(d.Config.PublicURL), posts: ratelimit.New(posts, time.Minute, d.Now), misses: ratelimit.New(misses, time.Minute, d.Now),
+		deps: d, mux: http.NewServeMux(), origins: endpoint.NewOriginGuard(d.Config.PublicURL), posts: ratelimit.New(posts, time.Minute, d.Now), misses: ratelimit.New(misses, time.Minute, d.Now),
 		site: webapp.New(d.Site), provider: newProvider(d.Config.OIDC, d.Config.PublicURL, d.Client, d.Now),
 	}
 	var err error

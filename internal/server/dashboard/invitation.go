@@ -42,12 +42,12 @@ func (v *visit) getInvitation() {
 }
 
 func (v *visit) showInvitation(ctx context.Context, status int, wrong string) {
-	offered, err := v.Members.Offered(ctx, secret.New(v.r.PathValue("token")))
+	offered, err := v.deps.Members.Offered(ctx, secret.New(v.r.PathValue("token")))
 	if err != nil {
 		v.showLinkError(err)
 		return
 	}
-	o, err := v.Orgs.Get(ctx, offered.Org)
+	o, err := v.deps.Orgs.Get(ctx, offered.Org)
 	if err != nil {
 		v.refuse(err)
 		return
@@ -74,7 +74,7 @@ func (v *visit) postInvitation() {
 	}
 	ctx, cancel := v.context()
 	defer cancel()
-	_, err := v.Members.Join(ctx, v.actor(), v.cookie(), secret.New(v.r.PathValue("token")))
+	_, err := v.deps.Members.Join(ctx, v.actor(), v.cookie(), secret.New(v.r.PathValue("token")))
 	switch {
 	case errors.Is(err, member.ErrOtherEmail):
 		v.showInvitation(ctx, http.StatusForbidden, "You are signed in with another address. Sign in with the invited one.")
@@ -94,7 +94,7 @@ func (v *visit) getSupport() {
 	}
 	ctx, cancel := v.context()
 	defer cancel()
-	offered, err := v.Members.SupportOffered(ctx, secret.New(v.r.PathValue("token")))
+	offered, err := v.deps.Members.SupportOffered(ctx, secret.New(v.r.PathValue("token")))
 	if err != nil {
 		v.showLinkError(err)
 		return
@@ -110,12 +110,12 @@ func (v *visit) postSupport() {
 	ctx, cancel := v.context()
 	defer cancel()
 	if old := v.cookie(); !old.Empty() {
-		if err := v.Members.SignOut(ctx, v.actor(), old); err != nil {
+		if err := v.deps.Members.SignOut(ctx, v.actor(), old); err != nil {
 			v.refuse(err)
 			return
 		}
 	}
-	b, cookie, err := v.Members.SignInSupport(ctx, v.actor(), secret.New(v.r.PathValue("token")), v.r.UserAgent())
+	b, cookie, err := v.deps.Members.SignInSupport(ctx, v.actor(), secret.New(v.r.PathValue("token")), v.r.UserAgent())
 	if err != nil {
 		v.showLinkError(err)
 		return

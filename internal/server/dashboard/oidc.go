@@ -151,7 +151,7 @@ const signInTimeout = 10 * time.Minute
 // can sign another browser in.
 func (v *visit) getStart() {
 	to := safeTo(v.r.URL.Query().Get("to"))
-	if v.Config.OIDC.Issuer == "" {
+	if v.deps.Config.OIDC.Issuer == "" {
 		v.notFound()
 		return
 	}
@@ -167,7 +167,7 @@ func (v *visit) getStart() {
 		v.showSignIn(http.StatusServiceUnavailable, &page{To: to, Problem: "The identity provider is not responding. Try again in a minute."})
 		return
 	}
-	pending := pendingSignIn{State: random(), Nonce: random(), Verifier: oauth2.GenerateVerifier(), To: to, Until: v.Now().Add(signInTimeout)}
+	pending := pendingSignIn{State: random(), Nonce: random(), Verifier: oauth2.GenerateVerifier(), To: to, Until: v.deps.Now().Add(signInTimeout)}
 	sealed, err := v.stateCipher.seal(pending)
 	if err != nil {
 		v.refuse(err)
@@ -183,7 +183,7 @@ func (v *visit) getStart() {
 
 // getCallback completes a sign-in when the identity provider sends the browser back.
 func (v *visit) getCallback() {
-	if v.Config.OIDC.Issuer == "" {
+	if v.deps.Config.OIDC.Issuer == "" {
 		v.notFound()
 		return
 	}
@@ -198,12 +198,12 @@ func (v *visit) getCallback() {
 		v.showSignInError(home, errState)
 		return
 	}
-	of, err := v.stateCipher.open(given[0].Value, v.Now())
+	of, err := v.stateCipher.open(given[0].Value, v.deps.Now())
 	if err != nil || subtle.ConstantTimeCompare([]byte(query.Get("state")), []byte(of.State)) != 1 {
 		v.showSignInError(home, errState)
 		return
 	}
-	if issuer := query.Get("iss"); issuer != "" && issuer != v.Config.OIDC.Issuer {
+	if issuer := query.Get("iss"); issuer != "" && issuer != v.deps.Config.OIDC.Issuer {
 		v.showSignInError(of.To, errState) // A response of another provider (RFC 9207).
 		return
 	}

@@ -46,7 +46,7 @@ type supportBody struct {
 func (v *visit) getSession() {
 	ctx, cancel := v.context()
 	defer cancel()
-	banner, err := v.Banner(ctx)
+	banner, err := v.deps.Banner(ctx)
 	if err != nil {
 		v.refuse(err)
 		return
@@ -60,7 +60,7 @@ func (v *visit) getSession() {
 		v.json(http.StatusOK, sessionBody{Banner: banner})
 		return
 	}
-	places, err := v.Members.Places(ctx, b)
+	places, err := v.deps.Members.Places(ctx, b)
 	if err != nil {
 		v.refuse(err)
 		return
@@ -103,7 +103,7 @@ func (v *visit) postOrg() {
 	}
 	ctx, cancel := v.context()
 	defer cancel()
-	if err := v.Members.Switch(ctx, v.cookie(), body.Org); err != nil {
+	if err := v.deps.Members.Switch(ctx, v.cookie(), body.Org); err != nil {
 		v.refuse(err)
 		return
 	}

@@ -75,7 +75,7 @@ const (
 )
 
 func (v *visit) showSignIn(status int, p *page) {
-	p.Provider, p.Dev = v.provider.name(), v.Config.Dev
+	p.Provider, p.Dev = v.provider.name(), v.deps.Config.Dev
 	if p.Email == "" {
 		p.Email, p.Name = devEmail, devName
 	}
@@ -84,7 +84,7 @@ func (v *visit) showSignIn(status int, p *page) {
 
 // postSignIn accepts the development form, in which users say who they are.
 func (v *visit) postSignIn() {
-	if !v.Config.Dev {
+	if !v.deps.Config.Dev {
 		v.notFound()
 		return
 	}
@@ -106,14 +106,14 @@ func (v *visit) postSignIn() {
 // signIn signs in a user whose identity is proven. The browser gets a new cookie and its old session ends, which
 // prevents session fixation.
 func (v *visit) signIn(ctx context.Context, c member.Claims, w member.Welcome, to string) {
-	w.Signup = v.Config.Signup && !v.SignupsPaused(ctx)
+	w.Signup = v.deps.Config.Signup && !v.deps.SignupsPaused(ctx)
 	if old := v.cookie(); !old.Empty() {
-		if err := v.Members.SignOut(ctx, v.actor(), old); err != nil {
+		if err := v.deps.Members.SignOut(ctx, v.actor(), old); err != nil {
 			v.refuse(err)
 			return
 		}
 	}
-	b, cookie, err := v.Members.SignIn(ctx, v.actor(), c, w, v.r.UserAgent())
+	b, cookie, err := v.deps.Members.SignIn(ctx, v.actor(), c, w, v.r.UserAgent())
 	switch {
 	case errors.Is(err, member.ErrNotInvited):
 		v.showSignIn(http.StatusForbidden, &page{To: to, Problem: "This address has no invitation. Ask an admin of your organisation for an invitation, then open its link."})
@@ -144,7 +144,7 @@ func (v *visit) postSignOut() {
 	ctx, cancel := v.context()
 	defer cancel()
 	if cookie := v.cookie(); !cookie.Empty() {
-		if err := v.Members.SignOut(ctx, v.actor(), cookie); err != nil {
+		if err := v.deps.Members.SignOut(ctx, v.actor(), cookie); err != nil {
 			v.refuse(err)
 			return
 		}

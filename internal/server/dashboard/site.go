@@ -38,7 +38,7 @@ func (v *visit) getSite() {
 		http.Redirect(v.w, v.r, signInAt(v.r.URL.RequestURI()), http.StatusSeeOther)
 		return
 	}
-	places, err := v.Members.Places(ctx, b)
+	places, err := v.deps.Members.Places(ctx, b)
 	if err != nil {
 		v.refuse(err)
 		return
@@ -48,7 +48,7 @@ func (v *visit) getSite() {
 		return
 	}
 	frames := webapp.OwnFrames
-	if at := v.Config.ConnectURL; at != "" && at != v.Config.PublicURL {
+	if at := v.deps.Config.ConnectURL; at != "" && at != v.deps.Config.PublicURL {
 		frames += webapp.Frames(" " + at)
 	}
 	v.site.Document(v.w, v.r, "index.html", frames)

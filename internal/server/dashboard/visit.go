@@ -67,7 +67,7 @@ const maxForm = 16 << 10
 // serve wraps the handler of a page with its headers, the limits of a source, recovery, and the log line.
 func (b *Dashboard) serve(name string, handle func(*visit)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := &visit{Dashboard: b, name: name, r: r, started: b.Now(), source: b.Source(r), request: id.New[id.Request](), w: &accesslog.Recorder{ResponseWriter: w}}
+		v := &visit{Dashboard: b, name: name, r: r, started: b.deps.Now(), source: b.deps.Source(r), request: id.New[id.Request](), w: &accesslog.Recorder{ResponseWriter: w}}
 		v.secure()
 		defer v.finish()
 		defer v.recover()
@@ -111,12 +111,12 @@ func (v *visit) secure() {
 	if v.https() {
 		head.Set("Strict-Transport-Security", "max-age=63072000; includeSubDomains; preload")
 	}
-	if v.Draining() {
+	if v.deps.Draining() {
 		head.Set("Connection", "close")
 	}
 }
 
-func (v *visit) https() bool { return strings.HasPrefix(v.Config.PublicURL, "https:") }
+func (v *visit) https() bool { return strings.HasPrefix(v.deps.Config.PublicURL, "https:") }
 
 // setCookie sets a cookie that scripts cannot read and other sites cannot send with a change.
 func (v *visit) setCookie(name string, value secret.String, lasts time.Duration) {
@@ -146,7 +146,7 @@ func (v *visit) context() (context.Context, context.CancelFunc) {
 
 // actor returns the actor of an audit entry; package member fills in the person.
 func (v *visit) actor() audit.By {
-	return audit.By{Kind: audit.ActorMember, Request: v.request, IPHash: v.HashIP(v.source)}
+	return audit.By{Kind: audit.ActorMember, Request: v.request, IPHash: v.deps.HashIP(v.source)}
 }
 
 // signedIn returns the session of the browser. ok is false without an error if the browser is not signed in.
@@ -155,7 +155,7 @@ func (v *visit) signedIn(ctx context.Context) (b member.Session, ok bool, err er
 	if cookie.Empty() {
 		return b, false, nil
 	}
-	b, err = v.Members.Find(ctx, cookie)
+	b, err = v.deps.Members.Find(ctx, cookie)
 	if errors.Is(err, problem.SignedOut.New("")) {
 		return b, false, nil
 	}
@@ -205,7 +205,7 @@ func (v *visit) refuse(err error) {
 		v.showBroken(p.Kind)
 		return
 	}
-	document, err := p.Document(problem.Place{ProblemsURL: v.Config.PublicURL + "/problems", Instance: "urn:request:" + string(v.request)})
+	document, err := p.Document(problem.Place{ProblemsURL: v.deps.Config.PublicURL + "/problems", Instance: "urn:request:" + string(v.request)})
 	if err != nil {
 		v.fault = errors.Join(v.fault, err)
 	}
@@ -252,7 +252,7 @@ func (v *visit) recover() {
 	if reason == nil {
 		return
 	}
-	accesslog.LogPanic(v.Log, v.r, v.request, reason)
+	accesslog.LogPanic(v.deps.Log, v.r, v.request, reason)
 	if v.w.Status == 0 {
 		v.refuse(errPanic)
 	}
@@ -262,9 +262,9 @@ var errPanic = errors.New("panic")
 
 // finish writes the log line of the visit.
 func (v *visit) finish() {
-	line := accesslog.Line{Request: v.request, Page: v.name, Took: v.Now().Sub(v.started), Fault: v.fault}
+	line := accesslog.Line{Request: v.request, Page: v.name, Took: v.deps.Now().Sub(v.started), Fault: v.fault}
 	if v.person != "" {
 		line.About = append(line.About, slog.String("person_id", string(v.person)))
 	}
-	line.Write(v.Log, v.r, v.w)
+	line.Write(v.deps.Log, v.r, v.w)
 }

@@ -41,7 +41,7 @@ type Deps struct {
 
 // Docs serves the documentation.
 type Docs struct {
-	Deps
+	deps      Deps
 	mux       *http.ServeMux
 	templates *template.Template
 	assets    map[string]*staticResponse
@@ -53,7 +53,7 @@ type Docs struct {
 
 // New loads the templates and assets.
 func New(d Deps) (*Docs, error) {
-	s := &Docs{Deps: d, mux: http.NewServeMux(), assets: map[string]*staticResponse{}}
+	s := &Docs{deps: d, mux: http.NewServeMux(), assets: map[string]*staticResponse{}}
 	if err := s.loadAssets(); err != nil {
 		return nil, err
 	}
@@ -82,15 +82,15 @@ func (s *Docs) Before(next http.Handler) http.Handler {
 
 // ServeHTTP serves a request and logs one line.
 func (s *Docs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	start, request := s.Now(), id.New[id.Request]()
+	start, request := s.deps.Now(), id.New[id.Request]()
 	recorder := &accesslog.Recorder{ResponseWriter: w}
 	secure(w.Header())
 	defer func() {
-		accesslog.Line{Request: request, Page: "docs", Took: s.Now().Sub(start), About: nil, Fault: nil}.Write(s.Log, r, recorder)
+		accesslog.Line{Request: request, Page: "docs", Took: s.deps.Now().Sub(start), About: nil, Fault: nil}.Write(s.deps.Log, r, recorder)
 	}()
 	defer func() {
 		if reason := recover(); reason != nil {
-			accesslog.LogPanic(s.Log, r, request, reason)
+			accesslog.LogPanic(s.deps.Log, r, request, reason)
 			http.Error(recorder, "Something went wrong on our side.", http.StatusInternalServerError)
 		}
 	}()

@@ -73,7 +73,7 @@ type foldView struct {
 // render renders a page as HTML.
 func (s *Docs) render(t *site, p *page) (*staticResponse, error) {
 	v := t.view(p)
-	v.Canonical = s.PublicURL + p.path
+	v.Canonical = s.deps.PublicURL + p.path
 	r := &pageRenderer{link: t.address(p)}
 	if p.generated != nil {
 		v.Wide = len(p.generated.Items) > 0

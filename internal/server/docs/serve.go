@@ -157,7 +157,7 @@ func (s *Docs) loadSite(w http.ResponseWriter, r *http.Request) (*site, bool) {
 }
 
 func (s *Docs) fail(w http.ResponseWriter, r *http.Request, err error) {
-	s.Log.LogAttrs(r.Context(), slog.LevelError, "cannot serve documentation", slog.Any("error", err))
+	s.deps.Log.LogAttrs(r.Context(), slog.LevelError, "cannot serve documentation", slog.Any("error", err))
 	http.Error(w, "The documentation is not available. Try again later.", http.StatusInternalServerError)
 }
 

@@ -48,11 +48,11 @@ type page struct {
 // build collects the pages with their titles. Their HTML is rendered on demand.
 func (s *Docs) build() (*site, error) {
 	t := &site{byPath: map[string]*page{}, byFile: map[string]*page{}}
-	openAPI, err := s.OpenAPI()
+	openAPI, err := s.deps.OpenAPI()
 	if err != nil {
 		return nil, err
 	}
-	made, err := reference.Build(reference.Source{OpenAPI: openAPI, Events: s.Events, Catalog: s.Catalog})
+	made, err := reference.Build(reference.Source{OpenAPI: openAPI, Events: s.deps.Events, Catalog: s.deps.Catalog})
 	if err != nil {
 		return nil, err
 	}

@@ -20,10 +20,10 @@ type Browser struct {
 // byCookie authenticates the caller by the cookie. ok is false if the request has none, or has an Authorization header,
 // which takes precedence.
 func (t *Table) byCookie(r *http.Request) (who Identity, ok bool, err error) {
-	if t.Browser == nil || r.Header["Authorization"] != nil {
+	if t.deps.Browser == nil || r.Header["Authorization"] != nil {
 		return Identity{}, false, nil
 	}
-	given := r.CookiesNamed(t.Browser.Cookie)
+	given := r.CookiesNamed(t.deps.Browser.Cookie)
 	if len(given) == 0 {
 		return Identity{}, false, nil
 	}
@@ -34,7 +34,7 @@ func (t *Table) byCookie(r *http.Request) (who Identity, ok bool, err error) {
 		// A browser keeps one cookie of this name, so the second was injected.
 		return Identity{}, true, problem.SignedOut.New("The request has more than one session cookie.")
 	}
-	who, err = t.Browser.Identify(r, given[0].Value)
+	who, err = t.deps.Browser.Identify(r, given[0].Value)
 	return who, true, err
 }
 
@@ -48,5 +48,5 @@ func (t *Table) refreshBrowser(ctx context.Context, call *Call, who Identity) (I
 	if p == nil || p.Key.Kind != apikey.KindSession || who.Scopes.Has(call.op.Scope) || call.Origin.Started.Sub(p.ReadAt()) < maxScopeAge {
 		return who, nil
 	}
-	return t.Auth.Refresh(ctx, who)
+	return t.deps.Auth.Refresh(ctx, who)
 }

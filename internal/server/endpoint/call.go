@@ -95,7 +95,7 @@ func By(ctx context.Context) audit.By {
 	call := From(ctx)
 	return audit.By{
 		Kind: call.Identity.Kind, ID: call.Identity.ID, Label: call.Identity.Label,
-		Action: call.op.Audit, Request: call.ID, IPHash: call.table.HashIP(call.Origin.Source),
+		Action: call.op.Audit, Request: call.ID, IPHash: call.table.deps.HashIP(call.Origin.Source),
 	}
 }
 
@@ -113,12 +113,12 @@ const staleTries = 3
 // checkLimits checks the limits of a call. Admission also compares the epoch of the identity; a stale identity is
 // reloaded and checked again, which is how a revoked key is noticed on every node.
 func (t *Table) checkLimits(ctx context.Context, call *Call) error {
-	if t.Admit == nil || call.op.Public {
+	if t.deps.Admit == nil || call.op.Public {
 		return nil
 	}
 	for range staleTries {
 		p := call.Identity.Principal
-		d, err := t.Admit.Admit(ctx, admission.Call{
+		d, err := t.deps.Admit.Admit(ctx, admission.Call{
 			Org: p.Org.ID, Account: call.Account, Quota: call.terms.Quota, Epoch: p.Org.Epoch, Limits: &p.Org.Limits,
 			Started: call.Origin.Started, ReadAt: p.ReadAt(),
 		})
@@ -126,7 +126,7 @@ func (t *Table) checkLimits(ctx context.Context, call *Call) error {
 			return err
 		}
 		if d.Stale {
-			who, err := t.Auth.Refresh(ctx, call.Identity)
+			who, err := t.deps.Auth.Refresh(ctx, call.Identity)
 			if err != nil {
 				return err
 			}

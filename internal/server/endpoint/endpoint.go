@@ -175,7 +175,7 @@ type Deps struct {
 
 // Table is the set of operations that a server offers, and their http.Handler. Operations are added before it serves.
 type Table struct {
-	Deps
+	deps Deps
 	mux  *http.ServeMux
 	api  huma.API
 	rows []*Operation
@@ -198,7 +198,7 @@ type Table struct {
 // New returns an empty table.
 func New(d Deps) *Table {
 	setErrorHooks()
-	t := &Table{Deps: d, mux: http.NewServeMux(), byPattern: map[string]*Operation{}, compressor: newCompressor()}
+	t := &Table{deps: d, mux: http.NewServeMux(), byPattern: map[string]*Operation{}, compressor: newCompressor()}
 	t.origins = NewOriginGuard(d.Config.PublicURL)
 	t.secure = secureHeaders(strings.HasPrefix(d.Config.PublicURL, "https:"))
 	cfg := huma.DefaultConfig(d.Config.Title, d.Config.Version)
@@ -426,7 +426,7 @@ func (t *Table) add(op Operation) *Operation {
 	}
 	row.json = op.Answer != nil || slices.Contains(op.Media, "application/json")
 	row.secret = mutates && op.Answer != nil && isSensitive(reflect.TypeOf(op.Answer))
-	row.keyed = mutates && !op.Public && !op.Streams && t.Idempotency != nil
+	row.keyed = mutates && !op.Public && !op.Streams && t.deps.Idempotency != nil
 	t.rows = append(t.rows, row)
 	t.byPattern[op.pattern()] = row
 	return row

@@ -70,11 +70,10 @@ func (c *counts) Count(call usage.Call) { c.calls = append(c.calls, call) }
 // A call whose key is rejected is not counted in usage: there may be no org to count it for.
 func TestCallsWithRejectedKeysAreNotCounted(t *testing.T) {
 	t.Parallel()
-	counted := &counts{}
-	table := newTable(t, io.Discard, nil)
-	table.Auth, table.Count = rejectAll{}, counted
-	if rec, _ := send(t, table, "/login", `{}`, nil); rec.Code != http.StatusUnauthorized || len(counted.calls) != 0 {
-		t.Errorf("%d, counted %v", rec.Code, counted.calls)
+	f := newFixture(t, func(d *endpoint.Deps) { d.Auth = rejectAll{} })
+	addLogin(f.Table, nil)
+	if rec, _ := send(t, f, "/login", `{}`, nil); rec.Code != http.StatusUnauthorized || len(f.counted.calls) != 0 {
+		t.Errorf("%d, counted %v", rec.Code, f.counted.calls)
 	}
 }
 
@@ -109,11 +108,16 @@ func newTable(t *testing.T, log io.Writer, behave func(context.Context, *loginIn
 		Auth:   allowAll{}, Draining: func() bool { return false }, Source: endpoint.SourceOf(nil), HashIP: func(s string) string { return s },
 		Metrics: endpoint.NewMetrics("test"), Log: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Now: time.Now,
 	})
+	addLogin(table, behave)
+	return table
+}
+
+// addLogin adds an operation that behaves as given.
+func addLogin(table *endpoint.Table, behave func(context.Context, *loginInput) error) {
 	endpoint.Typed(table, endpoint.Operation{
 		ID: "login", Method: http.MethodPost, Path: "/login", Tag: "T", Summary: "Log in", Status: http.StatusOK, Audit: "login",
 		Example: map[string]any{"email": "a@b.test"},
 	}, func(ctx context.Context, in *loginInput) (*nothing, error) { return &nothing{}, behave(ctx, in) })
-	return table
 }
 
 func send(t *testing.T, table http.Handler, target, body string, header http.Header) (*httptest.ResponseRecorder, map[string]any) {

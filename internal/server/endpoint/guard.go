@@ -51,7 +51,7 @@ func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // assignID starts a call: it gives the request its id, its security headers and its span.
 func (t *Table) assignID(w http.ResponseWriter, r *http.Request) *Call {
 	call := &Call{
-		ID: requestID(r), Origin: Origin{Source: t.Source(r), Started: t.Now()}, table: t, header: w.Header(),
+		ID: requestID(r), Origin: Origin{Source: t.deps.Source(r), Started: t.deps.Now()}, table: t, header: w.Header(),
 		written: &accesslog.Recorder{ResponseWriter: w},
 	}
 	for name, value := range t.secure {
@@ -59,7 +59,7 @@ func (t *Table) assignID(w http.ResponseWriter, r *http.Request) *Call {
 	}
 	call.idHeader[0] = string(call.ID)
 	call.header["X-Request-Id"] = call.idHeader[:]
-	if t.Draining() {
+	if t.deps.Draining() {
 		call.header.Set("Connection", "close")
 	}
 	call.Origin.request = r.WithContext(context.WithValue(t.startSpan(r, call), callKey{}, call))
@@ -155,7 +155,7 @@ const answerSlack = 20 * time.Second
 // prolong extends the deadlines of the connection beyond the operation's timeout. The read deadline matters as well: a
 // read that times out while the operation runs would look as if the caller had disconnected.
 func (t *Table) prolong(w http.ResponseWriter, timeout time.Duration) {
-	control, end := http.NewResponseController(w), t.Now().Add(timeout+answerSlack)
+	control, end := http.NewResponseController(w), t.deps.Now().Add(timeout+answerSlack)
 	// A writer without a connection has no deadlines.
 	_ = control.SetReadDeadline(end)
 	_ = control.SetWriteDeadline(end)
@@ -211,7 +211,7 @@ func (t *Table) identify(r *http.Request, op *Operation) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	return t.Auth.Authenticate(r.Context(), token)
+	return t.deps.Auth.Authenticate(r.Context(), token)
 }
 
 // TicketParameter is the query parameter that carries the token of an operation with a Ticket.
@@ -269,7 +269,7 @@ func (t *Table) unmatched(w http.ResponseWriter, r *http.Request) {
 	if len(allow) == 0 {
 		detail := "Nothing is served at this path."
 		if t.byPattern["GET "+documentPath] != nil {
-			detail += " The operations are listed in " + t.Config.PublicURL + documentPath + "."
+			detail += " The operations are listed in " + t.deps.Config.PublicURL + documentPath + "."
 		}
 		t.Fail(w, r, problem.RouteNotFound.New(detail))
 		return
@@ -287,7 +287,7 @@ func (t *Table) recover(call *Call) {
 	if reason == nil {
 		return
 	}
-	accesslog.LogPanic(t.Log, call.Origin.request, call.ID, reason)
+	accesslog.LogPanic(t.deps.Log, call.Origin.request, call.ID, reason)
 	if call.written.Status == 0 {
 		t.Fail(call.written, call.Origin.request, errPanic)
 	}
@@ -297,7 +297,7 @@ var errPanic = errors.New("panic")
 
 // record adds a call to the metrics, the usage and the request log, and writes its log line.
 func (t *Table) record(call *Call) {
-	r, rec, took := call.Origin.request, call.written, t.Now().Sub(call.Origin.Started)
+	r, rec, took := call.Origin.request, call.written, t.deps.Now().Sub(call.Origin.Started)
 	operation := "unmatched"
 	if call.op != nil {
 		operation = call.op.ID
@@ -305,7 +305,7 @@ func (t *Table) record(call *Call) {
 	if rec.Status == 0 {
 		rec.Status = http.StatusOK
 	}
-	t.Metrics.observe(operation, rec.Status, took)
+	t.deps.Metrics.observe(operation, rec.Status, took)
 	if call.terms.Name != "" {
 		operation = call.terms.Name
 	}
@@ -317,7 +317,7 @@ func (t *Table) record(call *Call) {
 	if call.outcome.fault != nil {
 		level = slog.LevelError
 	}
-	if !t.Log.Enabled(r.Context(), level) {
+	if !t.deps.Log.Enabled(r.Context(), level) {
 		return
 	}
 	attrs := make([]slog.Attr, 0, 12)
@@ -338,13 +338,13 @@ func (t *Table) record(call *Call) {
 	if call.outcome.fault != nil {
 		attrs = append(attrs, slog.Any("error", call.outcome.fault))
 	}
-	t.Log.LogAttrs(r.Context(), level, "request", attrs...)
+	t.deps.Log.LogAttrs(r.Context(), level, "request", attrs...)
 }
 
 // countUsage adds the call to the org's usage.
 func (t *Table) countUsage(call *Call, operation string, took time.Duration) {
 	p, status := call.Identity.Principal, call.written.Status
-	if t.Count == nil || p == nil || call.terms.Quota == admission.Free || call.terms.Quota == admission.Safety {
+	if t.deps.Count == nil || p == nil || call.terms.Quota == admission.Free || call.terms.Quota == admission.Safety {
 		return // Calls that cost nothing are not part of the month's usage.
 	}
 	account := call.Account
@@ -361,7 +361,7 @@ func (t *Table) countUsage(call *Call, operation string, took time.Duration) {
 	if call.op.Streams || call.op.Timeout == WaitTimeout {
 		took = 0 // The caller decides how long it lasts.
 	}
-	t.Count.Count(usage.Call{
+	t.deps.Count.Count(usage.Call{
 		Org: p.Org.ID, Account: account, Operation: operation, Access: access(call.terms.Quota), Outcome: outcome, Status: status, Took: took,
 	})
 }
@@ -369,10 +369,10 @@ func (t *Table) countUsage(call *Call, operation string, took time.Duration) {
 // logRequest adds the call to the log that its org can read.
 func (t *Table) logRequest(call *Call, operation string, took time.Duration) {
 	p, r, o := call.Identity.Principal, call.Origin.request, &call.outcome
-	if t.Journal == nil || p == nil {
+	if t.deps.Journal == nil || p == nil {
 		return
 	}
-	t.Journal.Add(requestlog.Entry{
+	t.deps.Journal.Add(requestlog.Entry{
 		Org: p.Org.ID, At: call.Origin.Started, Request: call.ID, Key: p.Key.ID, Account: call.Account, Operation: operation, Verb: r.Method,
 		Status: call.written.Status, Took: took, Upstream: o.upstream, UpstreamCode: o.upstreamCode,
 		Problem: o.problem, Reason: o.reason, Fields: o.fields, Retryable: o.retryable,

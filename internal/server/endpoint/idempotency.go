@@ -139,7 +139,7 @@ func (t *Table) serveOnce(w http.ResponseWriter, r *http.Request, given []string
 	defer cancel()
 	defer func() {
 		if k.claim != nil && !settled { // The handler panicked.
-			t.settleClaim(detached, call, t.Idempotency.Abandon)
+			t.settleClaim(detached, call, t.deps.Idempotency.Abandon)
 		}
 	}()
 	next.ServeHTTP(k, r.WithContext(ctx))
@@ -172,10 +172,10 @@ func (t *Table) settleKey(ctx context.Context, call *Call) {
 	switch {
 	case k.claim == nil: // Refused before it ran, or replayed.
 	case call.outcome.problem != "" && call.outcome.retryable:
-		t.settleClaim(ctx, call, t.Idempotency.Release)
+		t.settleClaim(ctx, call, t.deps.Idempotency.Release)
 	default:
 		t.settleClaim(ctx, call, func(ctx context.Context, c *idempotency.Claim) error {
-			return t.Idempotency.Finish(ctx, c, k.answer())
+			return t.deps.Idempotency.Finish(ctx, c, k.answer())
 		})
 	}
 }
@@ -186,7 +186,7 @@ func (t *Table) settleClaim(ctx context.Context, call *Call, how func(context.Co
 	ctx, cancel := context.WithTimeout(ctx, settleAtMost)
 	defer cancel()
 	if err := how(ctx, call.idempotent.claim); err != nil {
-		t.Log.LogAttrs(ctx, slog.LevelWarn, "cannot settle idempotency key",
+		t.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot settle idempotency key",
 			slog.String("request_id", string(call.ID)), slog.String("operation", call.op.ID), slog.Any("error", err))
 	}
 }
@@ -220,7 +220,7 @@ func (t *Table) admit(ctx context.Context, call *Call) error {
 		Target: call.Origin.request.URL.RequestURI(), Body: call.body, Lease: leaseOf(call.op), Repeatable: call.terms.Repeatable,
 	}
 	if call.terms.Quota == admission.Read || call.terms.Quota == admission.Write {
-		known, err := t.Idempotency.Known(ctx, request)
+		known, err := t.deps.Idempotency.Known(ctx, request)
 		if err != nil {
 			return err
 		}
@@ -232,7 +232,7 @@ func (t *Table) admit(ctx context.Context, call *Call) error {
 		return err
 	}
 	var err error
-	k.claim, k.replay, err = t.Idempotency.Begin(ctx, request)
+	k.claim, k.replay, err = t.deps.Idempotency.Begin(ctx, request)
 	if err == nil && k.replay != nil {
 		return errReplayed
 	}

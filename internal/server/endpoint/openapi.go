@@ -25,7 +25,7 @@ func (t *Table) kinds(op *Operation) []problem.Kind {
 		list = append(list, problem.KeyMissing, problem.KeyInvalid, problem.KeyRevoked, problem.KeyExpired, problem.OrgSuspended,
 			problem.QuotaExceeded)
 	}
-	if !op.Public && t.Browser != nil {
+	if !op.Public && t.deps.Browser != nil {
 		list = append(list, problem.SignedOut, problem.MembershipMissing, problem.CrossOriginRefused)
 	}
 	if op.Scope != scope.Any {
@@ -69,7 +69,7 @@ func (t *Table) describe(op *Operation) huma.Operation {
 			described.Extensions["x-scope"] = op.Scope.String()
 		}
 		described.Security = []map[string][]string{{securityScheme: names}}
-		if t.Browser != nil {
+		if t.deps.Browser != nil {
 			described.Security = append(described.Security, map[string][]string{browserScheme: names})
 		}
 	}

@@ -70,10 +70,10 @@ func (Problem) Schema(huma.Registry) *huma.Schema {
 
 // logURL returns the address of the request's log entry; empty if it is not logged.
 func (t *Table) logURL(call *Call) string {
-	if t.Journal == nil || call.Identity.Principal == nil {
+	if t.deps.Journal == nil || call.Identity.Principal == nil {
 		return ""
 	}
-	return t.Config.PublicURL + "/v1/logs/" + string(call.ID)
+	return t.deps.Config.PublicURL + "/v1/logs/" + string(call.ID)
 }
 
 // reply turns any error into a response and sets the headers that go with it. It records the problem in the call, for
@@ -103,7 +103,7 @@ func (t *Table) reply(call *Call, err error) *Problem {
 	}
 	o := &call.outcome
 	o.problem, o.retryable, o.reason, o.fields = p.Kind.Code, p.Retryable(), p.Reason(), requestlog.FieldsOf(p.Fields)
-	typeURL := problem.TypeURL(t.Config.ProblemsURL, p.Kind)
+	typeURL := problem.TypeURL(t.deps.Config.ProblemsURL, p.Kind)
 	call.header.Set("Link", "<"+typeURL+`>; rel="type"`)
 	if p.RetryAfter > 0 {
 		call.header.Set("Retry-After", strconv.Itoa(p.RetryAfter))
@@ -111,9 +111,9 @@ func (t *Table) reply(call *Call, err error) *Problem {
 	if p.Kind.Status == http.StatusUnauthorized {
 		call.header.Set("WWW-Authenticate", `Bearer realm="stagedoor"`)
 	}
-	document, err := p.Document(problem.Place{ProblemsURL: t.Config.ProblemsURL, Instance: "urn:request:" + string(call.ID), LogURL: t.logURL(call)})
+	document, err := p.Document(problem.Place{ProblemsURL: t.deps.Config.ProblemsURL, Instance: "urn:request:" + string(call.ID), LogURL: t.logURL(call)})
 	if err != nil {
-		t.Log.Error("cannot encode problem", slog.String("code", p.Kind.Code), slog.Any("error", err))
+		t.deps.Log.Error("cannot encode problem", slog.String("code", p.Kind.Code), slog.Any("error", err))
 		document = []byte(`{"type":"` + typeURL + `","title":"` + p.Kind.Title + `","status":` + strconv.Itoa(p.Kind.Status) +
 			`,"code":"` + p.Kind.Code + `","retryable":false}`)
 	}
@@ -123,12 +123,12 @@ func (t *Table) reply(call *Call, err error) *Problem {
 // withReconnect adds the address of a page on which a person reconnects the account, if the caller may create such a
 // page.
 func (t *Table) withReconnect(call *Call, p *problem.Error) *problem.Error {
-	if t.Reconnect == nil || call.Account == "" || call.Identity.Principal == nil || !call.Identity.Scopes.Has(scope.AccountsWrite) {
+	if t.deps.Reconnect == nil || call.Account == "" || call.Identity.Principal == nil || !call.Identity.Scopes.Has(scope.AccountsWrite) {
 		return p
 	}
-	url, err := t.Reconnect(call.Origin.request.Context(), call.Identity.Principal.Org.ID, call.Account)
+	url, err := t.deps.Reconnect(call.Origin.request.Context(), call.Identity.Principal.Org.ID, call.Account)
 	if err != nil {
-		t.Log.Warn("cannot make reconnect link", slog.String("request_id", string(call.ID)), slog.Any("error", err))
+		t.deps.Log.Warn("cannot make reconnect link", slog.String("request_id", string(call.ID)), slog.Any("error", err))
 		return p
 	}
 	return p.Plus("reconnect", map[string]string{"url": url})

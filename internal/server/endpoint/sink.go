@@ -100,14 +100,14 @@ func (t *Table) hijack(w http.ResponseWriter, r *http.Request) (net.Conn, error)
 	call.written.Status = http.StatusOK
 	h := w.Header()
 	h.Set("Connection", "close")
-	h.Set("Date", t.Now().UTC().Format(http.TimeFormat))
+	h.Set("Date", t.deps.Now().UTC().Format(http.TimeFormat))
 	var head bytes.Buffer
 	fmt.Fprint(&head, "HTTP/1.1 200 OK\r\n")
 	_ = h.Write(&head) // Writing to a buffer does not fail.
 	head.WriteString("\r\n")
 	call.written.ResponseWriter = nil // Frees the server's buffers.
 	_ = conn.SetDeadline(time.Time{})
-	_ = connSink{conn, call}.send(head.Bytes(), t.Now().Add(writeAtMost)) // If it fails, the next write fails too.
+	_ = connSink{conn, call}.send(head.Bytes(), t.deps.Now().Add(writeAtMost)) // If it fails, the next write fails too.
 	return conn, nil
 }
 

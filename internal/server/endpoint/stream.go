@@ -113,7 +113,7 @@ func streamHeaders(h http.Header) {
 }
 
 func (t *Table) newEvents(r *http.Request, to sink, o Opening, onEnd func()) *Events {
-	call, now := From(r.Context()), t.Now()
+	call, now := From(r.Context()), t.deps.Now()
 	s := &Events{table: t, call: call, done: make(chan struct{}), to: to, who: call.Identity, due: now.Add(heartbeatEvery), onEnd: onEnd}
 	if o.Life > 0 {
 		s.expires = now.Add(o.Life)
@@ -131,10 +131,10 @@ func (t *Table) newEvents(r *http.Request, to sink, o Opening, onEnd func()) *Ev
 // park moves a request from the working ones to the waiting ones, which have their own, higher limit.
 func (c *Call) park() error {
 	t := c.table
-	if t.Draining() {
+	if t.deps.Draining() {
 		return draining()
 	}
-	most := int64(t.Config.MaxStreams)
+	most := int64(t.deps.Config.MaxStreams)
 	if most == 0 {
 		most = maxStreams
 	}
@@ -169,7 +169,7 @@ func Hold(w http.ResponseWriter, r *http.Request, atMost time.Duration) (done fu
 
 // Draining reports whether the node that serves a request is about to stop. A request that waits should then answer
 // immediately.
-func Draining(ctx context.Context) bool { return From(ctx).table.Draining() }
+func Draining(ctx context.Context) bool { return From(ctx).table.deps.Draining() }
 
 // Done returns a channel that is closed when the stream has ended.
 func (s *Events) Done() <-chan struct{} { return s.done }
@@ -230,7 +230,7 @@ func (s *Events) writeLocked(b []byte, events int) error {
 	if s.ended {
 		return ErrStreamEnded
 	}
-	started := s.table.Now()
+	started := s.table.deps.Now()
 	if err := s.to.send(b, started.Add(time.Duration(min(events, patientFor))*writeAtMost)); err != nil {
 		if s.ended = true; errors.Is(err, os.ErrDeadlineExceeded) {
 			s.reason = problem.SlowConsumer.Code // Only for the log: the client does not read.
@@ -238,7 +238,7 @@ func (s *Events) writeLocked(b []byte, events int) error {
 		s.signalEnd()
 		return fmt.Errorf("write to a stream: %w", err)
 	}
-	s.slow = s.table.Now().Sub(started) > slowAfter
+	s.slow = s.table.deps.Now().Sub(started) > slowAfter
 	return nil
 }
 
@@ -271,7 +271,7 @@ func (s *Events) pulse(now time.Time, beat bool) {
 		s.beating = false
 		s.mu.Unlock()
 	}()
-	if s.table.Draining() {
+	if s.table.deps.Draining() {
 		s.fail(draining())
 		return
 	}
@@ -287,7 +287,7 @@ func (s *Events) pulse(now time.Time, beat bool) {
 		s.finish()
 		return
 	}
-	_ = s.Event("heartbeat", "", map[string]stamp.Time{"ts": stamp.Time(s.table.Now())}) // A failed write ends the stream.
+	_ = s.Event("heartbeat", "", map[string]stamp.Time{"ts": stamp.Time(s.table.deps.Now())}) // A failed write ends the stream.
 }
 
 // checkAccess returns a problem if the caller may no longer read. It works on a copy of the call, because the handler
@@ -296,7 +296,7 @@ func (s *Events) checkAccess() error {
 	call, op := *s.call, *s.call.op
 	call.header, call.op = http.Header{}, &op
 	call.terms.Quota = admission.Free // The stream was admitted once; a check is not another call.
-	call.Origin.Started = s.table.Now()
+	call.Origin.Started = s.table.deps.Now()
 	s.mu.Lock()
 	call.Identity = s.who
 	s.mu.Unlock()

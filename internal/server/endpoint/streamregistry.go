@@ -65,7 +65,7 @@ func (reg *streamRegistry) run(t *Table, quit <-chan struct{}) {
 			return
 		case <-tick.C:
 		}
-		reg.pulseDue(t.Now(), t.Draining())
+		reg.pulseDue(t.deps.Now(), t.deps.Draining())
 	}
 }
 
@@ -150,7 +150,7 @@ func (t *Table) EndStreams(ctx context.Context) error {
 	tick := time.NewTicker(endEvery)
 	defer tick.Stop()
 	for {
-		t.registry.pulseDue(t.Now(), true)
+		t.registry.pulseDue(t.deps.Now(), true)
 		if t.streams.Load() <= 0 {
 			return nil
 		}

@@ -13,11 +13,11 @@ import (
 // startSpan starts the span of a request, as part of the caller's trace if the request carries one. A span contains the
 // operation but never the path or the query, which contain ids and whatever callers put there.
 func (t *Table) startSpan(r *http.Request, call *Call) context.Context {
-	if t.Tracer == nil {
+	if t.deps.Tracer == nil {
 		return r.Context()
 	}
 	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
-	ctx, call.span = t.Tracer.Start(ctx, "request", trace.WithSpanKind(trace.SpanKindServer))
+	ctx, call.span = t.deps.Tracer.Start(ctx, "request", trace.WithSpanKind(trace.SpanKindServer))
 	return ctx
 }
 
