@@ -16,6 +16,14 @@ const Layout = "2006-01-02T15:04:05.000Z"
 // Time is a time in a response. It is written with milliseconds; finer digits are cut off, not rounded.
 type Time time.Time
 
+// Optional returns nil for a zero time, for a member that is null if there is none.
+func Optional(t time.Time) *Time {
+	if t.IsZero() {
+		return nil
+	}
+	return (*Time)(&t)
+}
+
 // Text formats a time.
 func Text(t time.Time) string { return t.UTC().Format(Layout) }
 

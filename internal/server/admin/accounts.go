@@ -80,7 +80,7 @@ func (a *Admin) findAccounts(ctx context.Context, in *findAccountsInput) (*findA
 	out := &findAccountsOutput{}
 	if len(list) > in.Limit {
 		list = list[:in.Limit]
-		out.Body.NextCursor = nilIfEmpty(string(list[in.Limit-1].ID))
+		out.Body.NextCursor = endpoint.NilIfEmpty(string(list[in.Limit-1].ID))
 	}
 	names, err := a.names(ctx, len(list), func(i int) id.Org { return list[i].Org })
 	if err != nil {
@@ -90,7 +90,7 @@ func (a *Admin) findAccounts(ctx context.Context, in *findAccountsInput) (*findA
 	for i, k := range list {
 		out.Body.Accounts[i] = accountBody{
 			ID: string(k.ID), Org: orgRef{string(k.Org), names[k.Org]}, OfUserID: k.UpstreamID, Username: k.Username, Label: k.Label, State: string(k.State),
-			StateReason: nilIfEmpty(k.Reason), StateChangedAt: stamp.Time(k.StateChangedAt), Region: k.Region, CreatedAt: stamp.Time(k.CreatedAt), LastSeenAt: (*stamp.Time)(k.LastSeenAt),
+			StateReason: endpoint.NilIfEmpty(k.Reason), StateChangedAt: stamp.Time(k.StateChangedAt), Region: k.Region, CreatedAt: stamp.Time(k.CreatedAt), LastSeenAt: (*stamp.Time)(k.LastSeenAt),
 			LastCheckedAt: (*stamp.Time)(k.LastCheckedAt), Listener: knownListenerBody{string(k.Listener), (*stamp.Time)(k.ListenerSince), k.Shard},
 		}
 	}

@@ -80,7 +80,7 @@ func (a *Admin) listAudit(ctx context.Context, in *auditInput) (*auditOutput, er
 	out := &auditOutput{}
 	if len(entries) > in.Limit {
 		entries = entries[:in.Limit]
-		out.Body.NextCursor = nilIfEmpty(string(entries[in.Limit-1].ID))
+		out.Body.NextCursor = endpoint.NilIfEmpty(string(entries[in.Limit-1].ID))
 	}
 	names, err := a.names(ctx, len(entries), func(i int) id.Org { return entries[i].Org })
 	if err != nil {

@@ -109,7 +109,7 @@ func (a *Admin) viewSwitches(s switches.State) *switchesOutput {
 		d, off := s.Off[switches.Switch(b.Name)]
 		b.On = !off
 		if off {
-			b.Reason, b.By, b.Since = d.Reason, d.By, nilIfZero(d.At)
+			b.Reason, b.By, b.Since = d.Reason, d.By, stamp.Optional(d.At)
 		}
 	}
 	return out
@@ -147,7 +147,7 @@ func (a *Admin) setSwitches(ctx context.Context, in *setSwitchesInput) (*switche
 func viewBanner(b *switches.Banner) *bannerOutput {
 	out := &bannerOutput{}
 	if b != nil {
-		out.Body.Banner = &bannerBody{b.Text, b.Level, nilIfEmpty(b.URL), (*stamp.Time)(b.Until), b.By, stamp.Time(b.At)}
+		out.Body.Banner = &bannerBody{b.Text, b.Level, endpoint.NilIfEmpty(b.URL), (*stamp.Time)(b.Until), b.By, stamp.Time(b.At)}
 	}
 	return out
 }

@@ -98,9 +98,9 @@ func (a *Admin) viewEgress(s switches.State) *egressOutput {
 }
 
 func viewProxy(p egress.Status, s switches.State) proxyBody {
-	b := proxyBody{Proxy: strconv.Itoa(p.Proxy), Healthy: p.Healthy, Since: nilIfZero(p.Since), LastFailure: nilIfEmpty(p.Reason), Open: p.Open}
+	b := proxyBody{Proxy: strconv.Itoa(p.Proxy), Healthy: p.Healthy, Since: stamp.Optional(p.Since), LastFailure: endpoint.NilIfEmpty(p.Reason), Open: p.Open}
 	if d, drained := s.Drained[drainName(p)]; drained {
-		b.Draining, b.DrainedAt, b.DrainedBy, b.Reason = true, nilIfZero(d.At), nilIfEmpty(d.By), nilIfEmpty(d.Reason)
+		b.Draining, b.DrainedAt, b.DrainedBy, b.Reason = true, stamp.Optional(d.At), endpoint.NilIfEmpty(d.By), endpoint.NilIfEmpty(d.Reason)
 	}
 	return b
 }

@@ -3,11 +3,9 @@ package admin
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/base/stamp"
 )
 
 // optional parses an id that may be empty.
@@ -20,20 +18,6 @@ func optional[K id.Kind](text, pointer string) (K, error) {
 		return "", problem.InvalidRequest.New("A parameter is invalid.").At(pointer, "format", "must be an id from this API")
 	}
 	return one, nil
-}
-
-func nilIfEmpty(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
-}
-
-func nilIfZero(at time.Time) *stamp.Time {
-	if at.IsZero() {
-		return nil
-	}
-	return (*stamp.Time)(&at)
 }
 
 // names loads the names of the orgs of a list.

@@ -119,7 +119,7 @@ func (a *Admin) listJobs(ctx context.Context, in *listJobsInput) (*listJobsOutpu
 		if err != nil {
 			return nil, fmt.Errorf("encode cursor: %w", err)
 		}
-		out.Body.NextCursor = nilIfEmpty(string(text))
+		out.Body.NextCursor = endpoint.NilIfEmpty(string(text))
 	}
 	return out, nil
 }
@@ -162,7 +162,7 @@ func viewJob(j *rivertype.JobRow) jobBody {
 	}
 	if n := len(j.Errors); n > 0 {
 		last := j.Errors[n-1]
-		b.LastError, b.FailedAt = nilIfEmpty(last.Error[:min(len(last.Error), shownError)]), nilIfZero(last.At)
+		b.LastError, b.FailedAt = endpoint.NilIfEmpty(last.Error[:min(len(last.Error), shownError)]), stamp.Optional(last.At)
 	}
 	return b
 }

@@ -113,7 +113,7 @@ func (a *Admin) listLanes(ctx context.Context, in *lanesInput) (*lanesOutput, er
 	if len(list) > in.Limit {
 		list = list[:in.Limit]
 		last := list[in.Limit-1]
-		out.Body.NextCursor = nilIfEmpty(string(last.Org) + "." + string(last.Account))
+		out.Body.NextCursor = endpoint.NilIfEmpty(string(last.Org) + "." + string(last.Account))
 	}
 	names, err := a.names(ctx, len(list), func(i int) id.Org { return list[i].Org })
 	if err != nil {
@@ -122,9 +122,9 @@ func (a *Admin) listLanes(ctx context.Context, in *lanesInput) (*lanesOutput, er
 	out.Body.Lanes = make([]laneBody, len(list))
 	for i, l := range list {
 		out.Body.Lanes[i] = laneBody{
-			Org: orgRef{string(l.Org), names[l.Org]}, AccountID: string(l.Account), Host: l.Host, State: string(l.State), Reason: nilIfEmpty(l.Reason),
-			FailingSince: nilIfZero(l.FailingSince), FailCount: l.FailCount, NextAttemptAt: nilIfZero(l.NextAt), LastStatus: l.LastStatus,
-			LastError: nilIfEmpty(l.LastError), Backlog: l.Backlog,
+			Org: orgRef{string(l.Org), names[l.Org]}, AccountID: string(l.Account), Host: l.Host, State: string(l.State), Reason: endpoint.NilIfEmpty(l.Reason),
+			FailingSince: stamp.Optional(l.FailingSince), FailCount: l.FailCount, NextAttemptAt: stamp.Optional(l.NextAt), LastStatus: l.LastStatus,
+			LastError: endpoint.NilIfEmpty(l.LastError), Backlog: l.Backlog,
 		}
 		if l.State == lane.Paused && l.Reason != lane.ReasonOperator {
 			out.Body.Lanes[i].Reason = nil

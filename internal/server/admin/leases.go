@@ -70,7 +70,7 @@ func (a *Admin) listLeases(ctx context.Context, _ *struct{}) (*leasesOutput, err
 		b := workBody{Kind: w.Kind, Slots: make([]slotBody, len(w.Slots)), Nodes: []holderBody{}}
 		has := map[string]int{}
 		for i, s := range w.Slots {
-			b.Slots[i] = slotBody{Slot: s.Slot, Node: nilIfEmpty(s.Node), Epoch: s.Epoch}
+			b.Slots[i] = slotBody{Slot: s.Slot, Node: endpoint.NilIfEmpty(s.Node), Epoch: s.Epoch}
 			if has[s.Node]++; s.Node == "" {
 				b.Free++
 			}

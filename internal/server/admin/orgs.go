@@ -233,8 +233,7 @@ func parseCursor(text string) (id.Org, error) {
 	}
 	after, err := id.Parse[id.Org](text)
 	if err != nil {
-		return "", problem.InvalidRequest.New("The cursor is invalid.").
-			At("query/cursor", "format", "must be the nextCursor of an earlier page")
+		return "", endpoint.InvalidCursor("query/cursor")
 	}
 	return after, nil
 }

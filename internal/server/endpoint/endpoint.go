@@ -11,8 +11,6 @@ package endpoint
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"reflect"
@@ -335,18 +333,6 @@ func Written[I any](t *Table, op Operation, handle func(w http.ResponseWriter, r
 
 // written is a response body that writes itself.
 type written struct{ Body func(huma.Context) }
-
-// WriteJSON writes the response of an operation that was added with Written.
-func WriteJSON(w http.ResponseWriter, status int, body any) error {
-	text, err := json.Marshal(body)
-	if err != nil {
-		return fmt.Errorf("encode response: %w", err)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n')) // The caller may have disconnected.
-	return nil
-}
 
 // Plain adds an operation that reads and writes HTTP itself. The handler runs after admission. A declared body has been
 // checked to be valid JSON by then.

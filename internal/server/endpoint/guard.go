@@ -16,7 +16,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/server/accesslog"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
-	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
@@ -216,30 +215,6 @@ func (t *Table) identify(r *http.Request, op *Operation) (Identity, error) {
 
 // TicketParameter is the query parameter that carries the token of an operation with a Ticket.
 const TicketParameter = "token"
-
-// MayUse returns a problem if a key may not use an account. Check it before anything is looked up, so that the refusal
-// does not reveal what exists. Operators (p is nil) may use all accounts.
-func MayUse(p *apikey.Principal, account id.Account) error {
-	if p == nil || p.Key.Allow.MayUse(account) {
-		return nil
-	}
-	return problem.AccountNotAllowedForKey.New("This key may not use this account.")
-}
-
-// ParseAccount parses an account id that a request contains.
-func ParseAccount(text string) (id.Account, error) {
-	at, err := id.Parse[id.Account](text)
-	if err != nil {
-		return "", AccountNotFound()
-	}
-	return at, nil
-}
-
-// AccountNotFound returns the problem for an unknown account id. It is the same for an account of another org and for a
-// malformed id.
-func AccountNotFound() error {
-	return problem.AccountNotFound.New("The organisation has no account with this id.")
-}
 
 // bearer returns the token of the Authorization header.
 func bearer(h http.Header) (string, error) {

@@ -107,11 +107,7 @@ func (in *listInput) filter() (account.Filter, error) {
 		f.Order = account.ByLastSeen
 	}
 	bad := problem.InvalidRequest.New("A query parameter is invalid.")
-	for name, text := range map[string]string{"q": in.Query, "label": in.Label, "reference_id": in.Reference} {
-		if strings.ContainsRune(text, 0) || !utf8.ValidString(text) { // PostgreSQL cannot store it.
-			bad.At("query/"+name, "format", "must be text")
-		}
-	}
+	endpoint.CheckTexts(bad, map[string]string{"q": in.Query, "label": in.Label, "reference_id": in.Reference})
 	if f.Order != 0 && in.Limit == 0 {
 		bad.At("query/limit", "required", "must be given with this order")
 	}

@@ -7,9 +7,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/id"
@@ -120,19 +118,9 @@ func (a *audits) list(w http.ResponseWriter, r *http.Request, in *listInput) err
 // filter checks what huma cannot check.
 func (in *listInput) filter() (audit.Filter, int64, error) {
 	bad := problem.InvalidRequest.New("A query parameter is invalid.")
-	for name, text := range map[string]string{"action": in.Action, "actorId": in.Actor, "target": in.Target} {
-		if strings.ContainsRune(text, 0) || !utf8.ValidString(text) { // PostgreSQL cannot store it.
-			bad.At("query/"+name, "format", "must be text")
-		}
-	}
-	if !in.Since.IsZero() && !in.Until.IsZero() && !in.Since.Before(in.Until) {
-		bad.At("query/since", "range", "must be before until")
-	}
-	for name, at := range map[string]time.Time{"since": in.Since, "until": in.Until} {
-		if y := at.Year(); !at.IsZero() && (y < 2000 || y > 9999) {
-			bad.At("query/"+name, "format", "must be a time between the years 2000 and 9999")
-		}
-	}
+	endpoint.CheckTexts(bad, map[string]string{"action": in.Action, "actorId": in.Actor, "target": in.Target})
+	endpoint.CheckPeriod(bad, in.Since, in.Until)
+	endpoint.CheckTimes(bad, map[string]time.Time{"query/since": in.Since, "query/until": in.Until})
 	if len(bad.Fields) > 0 {
 		return audit.Filter{}, 0, bad
 	}
@@ -231,8 +219,7 @@ func parseCursor(text string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 1 {
-		return 0, problem.InvalidRequest.New("The cursor is invalid.").
-			At("query/cursor", "format", "must be the nextCursor of an earlier page")
+		return 0, endpoint.InvalidCursor("query/cursor")
 	}
 	return n, nil
 }

@@ -3,9 +3,7 @@ package connect
 import (
 	"context"
 	"net/http"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/id"
@@ -212,8 +210,8 @@ func (a *operations) listSessions(ctx context.Context, in *sessionsInput) (*sess
 	caller := endpoint.Caller(ctx)
 	f := link.Filter{Status: link.Status(in.Status), ReferenceID: in.Reference, Accounts: caller.Key.Allow.Accounts, Limit: in.Limit + 1}
 	bad := problem.InvalidRequest.New("A query parameter is invalid.")
-	if strings.ContainsRune(in.Reference, 0) || !utf8.ValidString(in.Reference) { // PostgreSQL cannot store it.
-		return nil, bad.At("query/reference_id", "format", "must be text")
+	if endpoint.CheckTexts(bad, map[string]string{"reference_id": in.Reference}); len(bad.Fields) > 0 {
+		return nil, bad
 	}
 	if in.Cursor != "" {
 		at, err := id.Parse[id.Session](in.Cursor)

@@ -181,11 +181,8 @@ func (e *events) streamOrg(w http.ResponseWriter, r *http.Request, in *orgInput)
 		return err
 	}
 	if in.Account != "" {
-		at, err := endpoint.ParseAccount(in.Account)
+		at, err := endpoint.AllowedAccount(r.Context(), in.Account)
 		if err != nil {
-			return err
-		}
-		if err := endpoint.MayUse(endpoint.Caller(r.Context()), at); err != nil {
 			return err
 		}
 		if _, err := e.findAccount(r.Context(), in.Account); err != nil {

@@ -19,7 +19,7 @@ func (e *events) latest(w http.ResponseWriter, r *http.Request, want stream.Want
 	if in.Before != "" {
 		at, err := event.ParsePosition(in.Before)
 		if err != nil {
-			return problem.InvalidRequest.New("The cursor is invalid.").At("query/before", "format", "must be the nextCursor of an earlier page")
+			return endpoint.InvalidCursor("query/before")
 		}
 		n.Before = at
 	}

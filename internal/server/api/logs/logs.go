@@ -230,7 +230,7 @@ func (a reads) getLog(ctx context.Context, in *logInput) (*logOutput, error) {
 
 func (a reads) listErrors(ctx context.Context, in *errorsInput) (*errorsOutput, error) {
 	bad := problem.InvalidRequest.New("A query parameter is invalid.")
-	checkSpan(bad, in.Since, in.Until)
+	endpoint.CheckPeriod(bad, in.Since, in.Until)
 	if len(bad.Fields) > 0 {
 		return nil, bad
 	}
@@ -250,7 +250,7 @@ func (a reads) listErrors(ctx context.Context, in *errorsInput) (*errorsOutput, 
 	out.Body.Errors = make([]errorBody, len(found))
 	for i, f := range found {
 		out.Body.Errors[i] = errorBody{
-			f.Problem, nilIfEmpty(f.Reason), f.Operation, f.Status, f.Count, stamp.Time(f.First), stamp.Time(f.Last), f.Accounts, string(f.LastRequest), f.Retryable,
+			f.Problem, endpoint.NilIfEmpty(f.Reason), f.Operation, f.Status, f.Count, stamp.Time(f.First), stamp.Time(f.Last), f.Accounts, string(f.LastRequest), f.Retryable,
 		}
 	}
 	return out, nil
@@ -287,7 +287,7 @@ func (in *logsInput) filter() (requestlog.Filter, requestlog.Position, error) {
 		bad.At("query/code", "enum", "must be the code of a problem, from GET /problems")
 	}
 	f.StatusFrom, f.StatusTo = statuses(in.Status)
-	checkSpan(bad, in.Since, in.Until)
+	endpoint.CheckPeriod(bad, in.Since, in.Until)
 	if in.Cursor != "" {
 		var ok bool
 		if after, ok = requestlog.ParsePosition(in.Cursor); !ok {
@@ -327,12 +327,6 @@ func statuses(text string) (from, to int) {
 	return n, n
 }
 
-func checkSpan(bad *problem.Error, since, until time.Time) {
-	if !since.IsZero() && !until.IsZero() && !since.Before(until) {
-		bad.At("query/since", "range", "must be before until")
-	}
-}
-
 func viewLog(e *requestlog.Entry) logBody {
 	body := logBody{
 		RequestID: string(e.Request), At: stamp.Time(e.At), Method: e.Operation, HTTP: e.Verb, Status: e.Status, DurationMS: milliseconds(e.Took),
@@ -342,7 +336,7 @@ func viewLog(e *requestlog.Entry) logBody {
 		ms := milliseconds(e.Upstream)
 		body.UpstreamMS = &ms
 	}
-	body.AccountID, body.Reason = nilIfEmpty(string(e.Account)), nilIfEmpty(e.Reason)
+	body.AccountID, body.Reason = endpoint.NilIfEmpty(string(e.Account)), endpoint.NilIfEmpty(e.Reason)
 	if e.Problem != "" {
 		body.Code, body.Retryable = &e.Problem, &e.Retryable
 	}
@@ -353,13 +347,6 @@ func viewLog(e *requestlog.Entry) logBody {
 		body.UpstreamCode = &e.UpstreamCode
 	}
 	return body
-}
-
-func nilIfEmpty(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
 }
 
 // milliseconds returns a duration with three decimals, as the log has it.

@@ -78,11 +78,8 @@ func (a *usages) getSeries(ctx context.Context, in *seriesInput) (*seriesOutput,
 	caller := endpoint.Caller(ctx)
 	w.Org, w.Accounts = caller.Org.ID, caller.Key.Allow.Accounts
 	if in.Account != "" {
-		at, err := endpoint.ParseAccount(in.Account)
+		at, err := endpoint.AllowedAccount(ctx, in.Account)
 		if err != nil {
-			return nil, err
-		}
-		if err := endpoint.MayUse(caller, at); err != nil {
 			return nil, err
 		}
 		if _, err := a.Accounts.Get(ctx, w.Org, at); err != nil {

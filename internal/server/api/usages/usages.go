@@ -155,14 +155,11 @@ func (a *usages) windows(ctx context.Context, text string) (*accountWindowsBody,
 	if text == "" {
 		return nil, nil //nolint:nilnil // no account was requested
 	}
-	at, err := endpoint.ParseAccount(text)
+	at, err := endpoint.AllowedAccount(ctx, text)
 	if err != nil {
 		return nil, err
 	}
 	caller := endpoint.Caller(ctx)
-	if err := endpoint.MayUse(caller, at); err != nil {
-		return nil, err
-	}
 	if _, err := a.Accounts.Get(ctx, caller.Org.ID, at); err != nil {
 		return nil, err
 	}

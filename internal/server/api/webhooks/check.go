@@ -82,15 +82,8 @@ func (a hooks) check(ctx context.Context, in *checkInput) (*checkOutput, error) 
 	for _, d := range found.Details {
 		out.Body.Details = append(out.Body.Details, signatureDetail{d.Code, d.Text})
 	}
-	out.Body.AccountID, out.Body.EventID, out.Body.SecretOfID = nilIfEmpty(string(found.Account)), nilIfEmpty(string(found.Event)), nilIfEmpty(found.Finding.Account)
+	out.Body.AccountID, out.Body.EventID, out.Body.SecretOfID = endpoint.NilIfEmpty(string(found.Account)), endpoint.NilIfEmpty(string(found.Event)), endpoint.NilIfEmpty(found.Finding.Account)
 	return out, nil
-}
-
-func nilIfEmpty(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
 }
 
 func (in *checkInput) parse() (q webhook.Question, err error) {

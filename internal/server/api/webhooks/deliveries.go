@@ -137,7 +137,7 @@ func (in *listInput) filter() (webhook.LogFilter, error) {
 	if in.After != "" {
 		var ok bool
 		if f.Behind, ok = webhook.ParsePosition(in.After); !ok {
-			return f, problem.InvalidRequest.New("The cursor is invalid.").At("query/after", "format", "must be the nextCursor of an earlier page")
+			return f, endpoint.InvalidCursor("query/after")
 		}
 	}
 	return f, nil
@@ -221,11 +221,7 @@ func (in *replayInput) parse() (webhook.Range, error) {
 			bad.At("/toTime", "minimum", "must not be before fromTime")
 		}
 	}
-	for at, one := range map[string]time.Time{"/fromTime": r.FromTime, "/toTime": r.ToTime} {
-		if y := one.Year(); !one.IsZero() && (y < 2000 || y > 9999) {
-			bad.At(at, "format", "must be a time between the years 2000 and 9999")
-		}
-	}
+	endpoint.CheckTimes(bad, map[string]time.Time{"/fromTime": r.FromTime, "/toTime": r.ToTime})
 	if len(bad.Fields) > 0 {
 		return r, bad
 	}

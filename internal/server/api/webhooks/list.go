@@ -85,7 +85,7 @@ func (a hooks) all(ctx context.Context, in *hooksInput) (*hooksOutput, error) {
 	if in.Cursor != "" {
 		var err error
 		if after, err = id.Parse[id.Account](in.Cursor); err != nil {
-			return nil, problem.InvalidRequest.New("The cursor is invalid.").At("query/cursor", "format", "must be the nextCursor of an earlier page")
+			return nil, endpoint.InvalidCursor("query/cursor")
 		}
 	}
 	r := reader(ctx)
@@ -132,13 +132,11 @@ func (a hooks) find(ctx context.Context, in *findDeliveryInput) (*deliveryOutput
 }
 
 func (a hooks) ofEvents(ctx context.Context, in *eventsInput) (*listOutput, error) {
-	bad := problem.InvalidRequest.New("A query parameter is invalid.")
 	events := make([]id.Event, 0, len(in.Events))
 	for _, text := range in.Events {
 		one, err := id.Parse[id.Event](strings.TrimSpace(text))
 		if err != nil {
-			bad.At("query/event", "format", "must be ids of events")
-			return nil, bad
+			return nil, problem.InvalidRequest.New("A query parameter is invalid.").At("query/event", "format", "must be ids of events")
 		}
 		events = append(events, one)
 	}
@@ -146,8 +144,7 @@ func (a hooks) ofEvents(ctx context.Context, in *eventsInput) (*listOutput, erro
 	if in.After != "" {
 		var ok bool
 		if behind, ok = webhook.ParsePosition(in.After); !ok {
-			bad.Detail = "The cursor is invalid."
-			return nil, bad.At("query/after", "format", "must be the nextCursor of an earlier page")
+			return nil, endpoint.InvalidCursor("query/after")
 		}
 	}
 	list, next, err := a.DeliveriesOf(ctx, reader(ctx), events, behind, in.Limit)

@@ -271,7 +271,7 @@ func view(w webhook.Webhook, err error) (*hookOutput, error) {
 func viewHook(w *webhook.Webhook) HookBody {
 	b := HookBody{
 		URL: w.URL, Events: w.Events, Ordering: string(w.Ordering), MaxInFlight: w.MaxInFlight, CreatedAt: stamp.Time(w.CreatedAt), UpdatedAt: stamp.Time(w.UpdatedAt),
-		SecretLast4: w.Last4, PreviousUntil: optional(w.PreviousUntil), Enabled: true, Health: viewHealth(&w.Health),
+		SecretLast4: w.Last4, PreviousUntil: stamp.Optional(w.PreviousUntil), Enabled: true, Health: viewHealth(&w.Health),
 	}
 	if !w.Secret.Empty() {
 		text := w.Secret.Reveal()
@@ -292,8 +292,8 @@ func viewHook(w *webhook.Webhook) HookBody {
 
 func viewHealth(h *webhook.Health) healthBody {
 	b := healthBody{
-		State: string(webhook.StateOf(h.State)), LaneState: string(h.State), LastDelivery: optional(h.LastDelivery), LastSuccess: optional(h.LastSuccess),
-		FailingSince: optional(h.FailingSince), NextAttemptAt: optional(h.NextAttempt), Backlog: h.Backlog, LagSec: h.Lag, Cursor: event.FormatCursor(h.Cursor),
+		State: string(webhook.StateOf(h.State)), LaneState: string(h.State), LastDelivery: stamp.Optional(h.LastDelivery), LastSuccess: stamp.Optional(h.LastSuccess),
+		FailingSince: stamp.Optional(h.FailingSince), NextAttemptAt: stamp.Optional(h.NextAttempt), Backlog: h.Backlog, LagSec: h.Lag, Cursor: event.FormatCursor(h.Cursor),
 	}
 	if !h.LastDelivery.IsZero() {
 		b.LastStatus = &h.LastStatus
@@ -302,11 +302,4 @@ func viewHealth(h *webhook.Health) healthBody {
 		b.LastError = &h.LastError
 	}
 	return b
-}
-
-func optional(t time.Time) *stamp.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return (*stamp.Time)(&t)
 }
