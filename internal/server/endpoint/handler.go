@@ -47,6 +47,17 @@ func MayUse(p *apikey.Principal, account id.Account) error {
 	return problem.AccountNotAllowedForKey.New("This key may not use this account.")
 }
 
+// OnAccount adapts the handler of an operation on the account in its path.
+func OnAccount[I, O any](handle func(ctx context.Context, at id.Account, in *I) (*O, error)) func(context.Context, *I) (*O, error) {
+	return func(ctx context.Context, in *I) (*O, error) {
+		at := From(ctx).Account
+		if at == "" {
+			return nil, AccountNotFound()
+		}
+		return handle(ctx, at, in)
+	}
+}
+
 // InvalidCursor returns the problem for a cursor that is not from a response of this API.
 func InvalidCursor(pointer string) error {
 	return problem.InvalidRequest.New("The cursor is invalid.").At(pointer, "format", "must be the nextCursor of an earlier page")

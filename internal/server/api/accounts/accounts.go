@@ -10,6 +10,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/accounts/health"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
@@ -82,20 +83,20 @@ func Routes(t *endpoint.Table, d Deps) {
 		ID: "getAccount", Method: http.MethodGet, Path: "/v1/accounts/{id}", Tag: tag, Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Account: "id", Problems: notFound,
 		Summary: "Get an account", Description: "The state of the account: `state` and `stateReason` say what is wrong, `userAction` says what a person must do. This call does not contact the platform.",
-	}, a.getAccount)
+	}, endpoint.OnAccount(a.getAccount))
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "updateAccount", Method: http.MethodPatch, Path: "/v1/accounts/{id}", Tag: tag, Status: http.StatusOK, Repeatable: true,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Audit: "account.update", Problems: notFound,
 		Summary: "Update an account", Description: "Changes the label, the region or the metadata, or deletes the credentials. Omitted fields stay unchanged. " +
 			"After a change of region the platform may require the creator to sign in again; `state` shows it.",
 		Example: map[string]any{"label": "Luna, main account", "metadata": map[string]string{"team": "west"}},
-	}, a.updateAccount)
+	}, endpoint.OnAccount(a.updateAccount))
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "disconnectAccount", Method: http.MethodDelete, Path: "/v1/accounts/{id}", Tag: tag, Status: http.StatusOK, Timeout: platformTimeout, Repeatable: true,
 		Scope: scope.AccountsWrite, Quota: admission.Safety, Account: "id", Audit: "account.disconnect", Problems: notFound,
 		Summary: "Disconnect an account", Description: "Ends the session on the platform if possible, cancels open attempts, and destroys the account's data key, so that data " +
 			"encrypted with it can never be read again. After the response no call with the account can start on any server. The contents of its events and deliveries are deleted as well. The proof is at `GET /v1/accounts/{id}/purge-receipt`.",
-	}, a.disconnectAccount)
+	}, endpoint.OnAccount(a.disconnectAccount))
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "getAccountMe", Method: http.MethodGet, Path: "/v1/accounts/{id}/me", Tag: tag, Status: http.StatusOK, Timeout: platformTimeout,
 		Scope: scope.AccountsRead, Quota: admission.Read, Account: "id",
@@ -105,23 +106,23 @@ func Routes(t *endpoint.Table, d Deps) {
 		}, notFound...),
 		Summary: "Get the creator's profile", Description: "Asks the platform, through the account's region, so a response proves that the session works. It counts as a read of the account. " +
 			"410 means that the session was lost and a person must reconnect the account at `reconnect.url`.",
-	}, a.getAccountMe)
+	}, endpoint.OnAccount(a.getAccountMe))
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "pauseAccount", Method: http.MethodPost, Path: "/v1/accounts/{id}/pause", Tag: tag, Status: http.StatusOK, Repeatable: true,
 		Scope: scope.AccountsWrite, Quota: admission.Safety, Account: "id", Audit: "account.pause", Problems: notFound,
 		Summary: "Pause an account", Description: "Calls are refused with `account-paused`, and nothing is sent to the platform, until the account is resumed. The session is kept. Pausing again changes nothing.",
-	}, a.pauseAccount)
+	}, endpoint.OnAccount(a.pauseAccount))
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "resumeAccount", Method: http.MethodPost, Path: "/v1/accounts/{id}/resume", Tag: tag, Status: http.StatusOK, Repeatable: true,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Audit: "account.resume", Problems: notFound,
 		Summary: "Resume an account", Description: "The account becomes `connecting`, or `reconnect_required` if it lost its session while it was paused. Resuming an account that is not paused changes nothing.",
-	}, a.resumeAccount)
+	}, endpoint.OnAccount(a.resumeAccount))
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "getPurgeReceipt", Method: http.MethodGet, Path: "/v1/accounts/{id}/purge-receipt", Tag: tag, Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Account: "id", Problems: notFound,
 		Summary: "Get the deletion receipt of an account", Description: "The signed receipt of a disconnected account. You can check it offline with the service's public receipt key. " +
 			"The response is 404 while the account is connected or its deletion is in progress.",
-	}, a.getPurgeReceipt)
+	}, endpoint.OnAccount(a.getPurgeReceipt))
 }
 
 func viewAccount(one account.Account, err error) (*accountOutput, error) {
@@ -133,19 +134,11 @@ func viewAccount(one account.Account, err error) (*accountOutput, error) {
 	return out, nil
 }
 
-func (a *accounts) getAccount(ctx context.Context, in *accountInput) (*accountOutput, error) {
-	at, err := endpoint.ParseAccount(in.ID)
-	if err != nil {
-		return nil, err
-	}
+func (a *accounts) getAccount(ctx context.Context, at id.Account, _ *accountInput) (*accountOutput, error) {
 	return viewAccount(a.Accounts.Get(ctx, endpoint.Caller(ctx).Org.ID, at))
 }
 
-func (a *accounts) updateAccount(ctx context.Context, in *patchAccountInput) (*accountOutput, error) {
-	at, err := endpoint.ParseAccount(in.ID)
-	if err != nil {
-		return nil, err
-	}
+func (a *accounts) updateAccount(ctx context.Context, at id.Account, in *patchAccountInput) (*accountOutput, error) {
 	change := account.Change{Label: in.Body.Label, Region: in.Body.Region, Metadata: in.Body.Metadata}
 	if in.Body.Remember != nil {
 		if *in.Body.Remember {
@@ -157,11 +150,7 @@ func (a *accounts) updateAccount(ctx context.Context, in *patchAccountInput) (*a
 	return viewAccount(a.Accounts.Update(ctx, endpoint.By(ctx), endpoint.Caller(ctx).Org.ID, at, change))
 }
 
-func (a *accounts) disconnectAccount(ctx context.Context, in *accountInput) (*deletedOutput, error) {
-	at, err := endpoint.ParseAccount(in.ID)
-	if err != nil {
-		return nil, err
-	}
+func (a *accounts) disconnectAccount(ctx context.Context, at id.Account, in *accountInput) (*deletedOutput, error) {
 	if err := a.Accounts.Disconnect(ctx, endpoint.By(ctx), endpoint.Caller(ctx).Org.ID, at); err != nil {
 		return nil, err
 	}
@@ -170,11 +159,7 @@ func (a *accounts) disconnectAccount(ctx context.Context, in *accountInput) (*de
 	return out, nil
 }
 
-func (a *accounts) getAccountMe(ctx context.Context, in *accountInput) (*accountMeOutput, error) {
-	at, err := endpoint.ParseAccount(in.ID)
-	if err != nil {
-		return nil, err
-	}
+func (a *accounts) getAccountMe(ctx context.Context, at id.Account, _ *accountInput) (*accountMeOutput, error) {
 	me, err := a.Health.Profile(ctx, endpoint.Caller(ctx).Org.ID, at)
 	if err != nil {
 		return nil, err
@@ -184,27 +169,15 @@ func (a *accounts) getAccountMe(ctx context.Context, in *accountInput) (*account
 	return out, nil
 }
 
-func (a *accounts) pauseAccount(ctx context.Context, in *accountInput) (*accountOutput, error) {
-	at, err := endpoint.ParseAccount(in.ID)
-	if err != nil {
-		return nil, err
-	}
+func (a *accounts) pauseAccount(ctx context.Context, at id.Account, _ *accountInput) (*accountOutput, error) {
 	return viewAccount(a.Accounts.Pause(ctx, endpoint.By(ctx), endpoint.Caller(ctx).Org.ID, at, account.ReasonPausedByCaller))
 }
 
-func (a *accounts) resumeAccount(ctx context.Context, in *accountInput) (*accountOutput, error) {
-	at, err := endpoint.ParseAccount(in.ID)
-	if err != nil {
-		return nil, err
-	}
+func (a *accounts) resumeAccount(ctx context.Context, at id.Account, _ *accountInput) (*accountOutput, error) {
 	return viewAccount(a.Accounts.Resume(ctx, endpoint.By(ctx), endpoint.Caller(ctx).Org.ID, at))
 }
 
-func (a *accounts) getPurgeReceipt(ctx context.Context, in *accountInput) (*receiptOutput, error) {
-	at, err := endpoint.ParseAccount(in.ID)
-	if err != nil {
-		return nil, err
-	}
+func (a *accounts) getPurgeReceipt(ctx context.Context, at id.Account, _ *accountInput) (*receiptOutput, error) {
 	receipt, err := a.Accounts.Receipt(ctx, endpoint.Caller(ctx).Org.ID, at)
 	if err != nil {
 		return nil, err

@@ -88,7 +88,7 @@ func Routes(t *endpoint.Table, log *audit.Log, accounts *account.Accounts) {
 		ID: "listAccountAudit", Method: http.MethodGet, Path: "/v1/accounts/{id}/audit", Tag: "Accounts", Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Account: "id", Problems: []problem.Kind{problem.InvalidRequest, problem.AccountNotFound},
 		Summary: "List audit entries of an account", Description: "Who changed what for the account, newest first. The entries stay readable after the account is disconnected.",
-	}, a.listOfAccount)
+	}, endpoint.OnAccount(a.listOfAccount))
 }
 
 func (a *audits) list(w http.ResponseWriter, r *http.Request, in *listInput) error {
@@ -157,11 +157,7 @@ func (a *audits) writeCSV(w http.ResponseWriter, r *http.Request, in *listInput,
 }
 
 // listOfAccount also works for a disconnected account: every account has at least the entry of its connection.
-func (a *audits) listOfAccount(ctx context.Context, in *accountInput) (*auditOutput, error) {
-	at, err := endpoint.ParseAccount(in.ID)
-	if err != nil {
-		return nil, err
-	}
+func (a *audits) listOfAccount(ctx context.Context, at id.Account, in *accountInput) (*auditOutput, error) {
 	before, err := parseCursor(in.Cursor)
 	if err != nil {
 		return nil, err

@@ -201,7 +201,7 @@ func Routes(t *endpoint.Table, d Deps) {
 		Problems: append([]problem.Kind{problem.CredentialsMissing}, startProblems...),
 		Summary:  "Sign in again with stored credentials", Description: "Starts an attempt of kind `reauth` with the stored credentials. It does not count towards the limit of attempts.",
 		Example: map[string]any{},
-	}, a.reauthenticate)
+	}, endpoint.OnAccount(a.reauthenticate))
 	a.importRoutes(t)
 	a.streamRoutes(t)
 	a.linkRoutes(t)
@@ -489,11 +489,7 @@ func (a *operations) listAttempts(ctx context.Context, in *attemptsInput) (*atte
 	return out, nil
 }
 
-func (a *operations) reauthenticate(ctx context.Context, in *reauthInput) (*attemptOutput, error) {
-	at, err := endpoint.ParseAccount(in.ID)
-	if err != nil {
-		return nil, err
-	}
+func (a *operations) reauthenticate(ctx context.Context, at id.Account, in *reauthInput) (*attemptOutput, error) {
 	wait, err := endpoint.Wait(ctx, 0)
 	if err != nil {
 		return nil, err

@@ -120,7 +120,7 @@ func (a *operations) linkRoutes(t *endpoint.Table) {
 		Summary: "Create a link to reconnect an account",
 		Description: "Creates a connect session for this account, open for 24 hours. Send `session.url` to the creator. The account keeps its region, label, metadata and credentials unless the creator changes them. " +
 			"For a link with other settings, use `POST /v1/connect/sessions` with `account_id`.",
-	}, a.createReconnectLink)
+	}, endpoint.OnAccount(a.createReconnectLink))
 	a.funnelRoutes(t)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "getConnectPage", Method: http.MethodGet, Path: "/v1/connect/page", Tag: tag, Status: http.StatusOK,
@@ -162,11 +162,7 @@ func (a *operations) createSession(ctx context.Context, in *sessionInput) (*sess
 	return a.createLink(ctx, org, d)
 }
 
-func (a *operations) createReconnectLink(ctx context.Context, in *reconnectInput) (*sessionOutput, error) {
-	at, err := endpoint.ParseAccount(in.ID)
-	if err != nil {
-		return nil, err
-	}
+func (a *operations) createReconnectLink(ctx context.Context, at id.Account, _ *reconnectInput) (*sessionOutput, error) {
 	org := endpoint.Caller(ctx).Org
 	if _, err := a.Accounts.Get(ctx, org.ID, at); err != nil {
 		return nil, err

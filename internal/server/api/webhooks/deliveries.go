@@ -87,7 +87,7 @@ func deliveryRoutes(t *endpoint.Table, a hooks) {
 		ID: "listDeliveries", Method: http.MethodGet, Path: "/v1/accounts/{id}/webhook/deliveries", Tag: tagWebhooks, Status: http.StatusOK,
 		Scope: scope.WebhooksRead, Quota: admission.Plain, Account: "id", Timeout: endpoint.WaitTimeout, Problems: []problem.Kind{problem.AccountNotFound, problem.InvalidRequest},
 		Summary: "List deliveries", Description: "Every attempt to deliver an event, newest first, with a delay of a second or two. Deliveries are kept for 30 days, even if the webhook is deleted.",
-	}, a.list)
+	}, endpoint.OnAccount(a.list))
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "getDelivery", Method: http.MethodGet, Path: "/v1/accounts/{id}/webhook/deliveries/{deliveryId}", Tag: tagWebhooks, Status: http.StatusOK,
 		Scope: scope.WebhooksRead, Quota: admission.Plain, Account: "id", Problems: missing,
@@ -105,14 +105,10 @@ func deliveryRoutes(t *endpoint.Table, a hooks) {
 		Summary:  "Replay events", Description: "Sends events from the log again, with their original bytes and ids, in order, next to live events. It also sends events from before the webhook was created. " +
 			"Its deliveries have the header `X-Webhook-Replay`.",
 		Example: map[string]any{"fromTime": "2026-11-14T00:00:00Z", "events": []string{"message"}},
-	}, a.replay)
+	}, endpoint.OnAccount(a.replay))
 }
 
-func (a hooks) list(ctx context.Context, in *listInput) (*listOutput, error) {
-	at, err := endpoint.ParseAccount(in.ID)
-	if err != nil {
-		return nil, err
-	}
+func (a hooks) list(ctx context.Context, at id.Account, in *listInput) (*listOutput, error) {
 	f, err := in.filter()
 	if err != nil {
 		return nil, err
@@ -182,11 +178,7 @@ func found(d webhook.Delivery, err error) (*deliveryOutput, error) {
 	return out, nil
 }
 
-func (a hooks) replay(ctx context.Context, in *replayInput) (*replayOutput, error) {
-	at, err := endpoint.ParseAccount(in.ID)
-	if err != nil {
-		return nil, err
-	}
+func (a hooks) replay(ctx context.Context, at id.Account, in *replayInput) (*replayOutput, error) {
 	r, err := in.parse()
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
@@ -122,7 +123,7 @@ func Routes(t *endpoint.Table, webhooks *webhook.Webhooks, accounts *account.Acc
 		ID: "getWebhook", Method: http.MethodGet, Path: "/v1/accounts/{id}/webhook", Tag: tagWebhooks, Status: http.StatusOK,
 		Scope: scope.WebhooksRead, Quota: admission.Plain, Account: "id", Problems: missing,
 		Summary: "Get an account's webhook", Description: "The configuration, and the state of delivery in `health`. The signing secret is not shown again.",
-	}, a.get)
+	}, endpoint.OnAccount(a.get))
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "putWebhook", Method: http.MethodPut, Path: "/v1/accounts/{id}/webhook", Tag: tagWebhooks, Status: http.StatusOK, Repeatable: true,
 		Scope: scope.WebhooksWrite, Quota: admission.Plain, Account: "id", Audit: "webhook.put", Timeout: testTimeout,
@@ -130,52 +131,44 @@ func Routes(t *endpoint.Table, webhooks *webhook.Webhooks, accounts *account.Acc
 		Summary:  "Set an account's webhook", Description: "Creates or replaces the webhook; an account has at most one. A new webhook gets the events from now on; `replay` sends older ones. " +
 			"Failed deliveries are retried immediately. The response has the `signingSecret`: store it to verify deliveries.",
 		Example: map[string]any{"url": "https://example.com/hooks/stagedoor", "events": []string{"message", "tips"}},
-	}, a.put)
+	}, endpoint.OnAccount(a.put))
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "deleteWebhook", Method: http.MethodDelete, Path: "/v1/accounts/{id}/webhook", Tag: tagWebhooks, Status: http.StatusOK,
 		Scope: scope.WebhooksWrite, Quota: admission.Safety, Account: "id", Audit: "webhook.delete", Problems: missing,
 		Summary: "Delete an account's webhook", Description: "Pending deliveries are dropped. The events stay in the log.",
-	}, a.delete)
+	}, endpoint.OnAccount(a.delete))
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "testWebhook", Method: http.MethodPost, Path: "/v1/accounts/{id}/webhook/test", Tag: tagWebhooks, Status: http.StatusOK, Timeout: testTimeout, Repeatable: true,
 		Scope: scope.WebhooksWrite, Quota: admission.Plain, Account: "id", Audit: "webhook.test", Problems: missing,
 		Summary: "Test an account's webhook", Description: "Sends an event of the kind `test`, signed like live ones, and reports the response. The limit is ten a minute; beyond it the call returns 429 with the reason `webhook_test_rpm`.",
-	}, a.test)
+	}, endpoint.OnAccount(a.test))
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "rotateWebhookSecret", Method: http.MethodPost, Path: "/v1/accounts/{id}/webhook/rotate-secret", Tag: tagWebhooks, Status: http.StatusOK,
 		Scope: scope.WebhooksWrite, Quota: admission.Plain, Account: "id", Audit: "webhook.rotate_secret", Problems: missing,
 		Summary: "Rotate the signing secret", Description: "The new secret signs from now on. For `overlapSec` seconds the old one also signs: in `X-Webhook-Signature-Previous`, and as a second signature in `webhook-signature`.",
 		Example: map[string]any{"overlapSec": 3600},
-	}, a.rotate)
+	}, endpoint.OnAccount(a.rotate))
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "pauseWebhook", Method: http.MethodPost, Path: "/v1/accounts/{id}/webhook/pause", Tag: tagWebhooks, Status: http.StatusOK, Repeatable: true,
 		Scope: scope.WebhooksWrite, Quota: admission.Safety, Account: "id", Audit: "webhook.pause", Problems: missing,
 		Summary: "Pause a webhook", Description: "Nothing is sent until the webhook is resumed. Events stay in the log as long as the plan keeps them. Pausing again changes nothing.",
-	}, a.pause)
+	}, endpoint.OnAccount(a.pause))
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "resumeWebhook", Method: http.MethodPost, Path: "/v1/accounts/{id}/webhook/resume", Tag: tagWebhooks, Status: http.StatusOK, Repeatable: true,
 		Scope: scope.WebhooksWrite, Quota: admission.Plain, Account: "id", Audit: "webhook.resume", Problems: missing,
 		Summary: "Resume a webhook", Description: "Resumes a webhook that is paused or disabled, or retries a waiting one immediately. With `from` it continues at another position, even if it is not paused.",
 		Example: map[string]any{"from": "cursor"},
-	}, a.resume)
+	}, endpoint.OnAccount(a.resume))
 	deliveryRoutes(t, a)
 	listRoutes(t, a)
 	checkRoutes(t, a)
 }
 
-func (a hooks) get(ctx context.Context, in *accountInput) (*hookOutput, error) {
-	at, err := endpoint.ParseAccount(in.ID)
-	if err != nil {
-		return nil, err
-	}
+func (a hooks) get(ctx context.Context, at id.Account, _ *accountInput) (*hookOutput, error) {
 	return view(a.Get(ctx, endpoint.Caller(ctx).Org.ID, at))
 }
 
-func (a hooks) put(ctx context.Context, in *putInput) (*hookOutput, error) {
-	at, err := endpoint.ParseAccount(in.ID)
-	if err != nil {
-		return nil, err
-	}
+func (a hooks) put(ctx context.Context, at id.Account, in *putInput) (*hookOutput, error) {
 	c := webhook.Change{URL: in.Body.URL, Events: in.Body.Events, Ordering: webhook.Ordering(in.Body.Ordering), MaxInFlight: in.Body.MaxInFlight}
 	if in.Body.Secret != nil {
 		c.Secret = *in.Body.Secret
@@ -183,11 +176,7 @@ func (a hooks) put(ctx context.Context, in *putInput) (*hookOutput, error) {
 	return view(a.Put(ctx, endpoint.By(ctx), endpoint.Caller(ctx).Org.ID, at, c))
 }
 
-func (a hooks) delete(ctx context.Context, in *accountInput) (*deletedOutput, error) {
-	at, err := endpoint.ParseAccount(in.ID)
-	if err != nil {
-		return nil, err
-	}
+func (a hooks) delete(ctx context.Context, at id.Account, in *accountInput) (*deletedOutput, error) {
 	if err := a.Delete(ctx, endpoint.By(ctx), endpoint.Caller(ctx).Org.ID, at); err != nil {
 		return nil, err
 	}
@@ -196,11 +185,7 @@ func (a hooks) delete(ctx context.Context, in *accountInput) (*deletedOutput, er
 	return out, nil
 }
 
-func (a hooks) test(ctx context.Context, in *accountInput) (*testOutput, error) {
-	at, err := endpoint.ParseAccount(in.ID)
-	if err != nil {
-		return nil, err
-	}
+func (a hooks) test(ctx context.Context, at id.Account, _ *accountInput) (*testOutput, error) {
 	tested, err := a.Test(ctx, endpoint.By(ctx), endpoint.Caller(ctx).Org.ID, at)
 	if err != nil {
 		return nil, err
@@ -212,11 +197,7 @@ func (a hooks) test(ctx context.Context, in *accountInput) (*testOutput, error) 
 
 const defaultOverlap = 24 * time.Hour
 
-func (a hooks) rotate(ctx context.Context, in *rotateInput) (*hookOutput, error) {
-	at, err := endpoint.ParseAccount(in.ID)
-	if err != nil {
-		return nil, err
-	}
+func (a hooks) rotate(ctx context.Context, at id.Account, in *rotateInput) (*hookOutput, error) {
 	overlap := defaultOverlap
 	if in.Body != nil && in.Body.Overlap != nil {
 		overlap = time.Duration(*in.Body.Overlap) * time.Second
@@ -224,19 +205,11 @@ func (a hooks) rotate(ctx context.Context, in *rotateInput) (*hookOutput, error)
 	return view(a.Rotate(ctx, endpoint.By(ctx), endpoint.Caller(ctx).Org.ID, at, overlap))
 }
 
-func (a hooks) pause(ctx context.Context, in *accountInput) (*hookOutput, error) {
-	at, err := endpoint.ParseAccount(in.ID)
-	if err != nil {
-		return nil, err
-	}
+func (a hooks) pause(ctx context.Context, at id.Account, _ *accountInput) (*hookOutput, error) {
 	return view(a.Pause(ctx, endpoint.By(ctx), endpoint.Caller(ctx).Org.ID, at))
 }
 
-func (a hooks) resume(ctx context.Context, in *resumeInput) (*hookOutput, error) {
-	at, err := endpoint.ParseAccount(in.ID)
-	if err != nil {
-		return nil, err
-	}
+func (a hooks) resume(ctx context.Context, at id.Account, in *resumeInput) (*hookOutput, error) {
 	from, err := in.from()
 	if err != nil {
 		return nil, err
