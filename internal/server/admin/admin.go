@@ -33,6 +33,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
 // Config holds the settings of the server.
@@ -56,7 +57,7 @@ type Deps struct {
 	Webhooks *webhook.Webhooks
 	Limits   *admission.Limiter
 	Egress   *egress.Egress
-	Seal     sealer
+	Seal     *seal.Sealer
 	Control  *switches.Control
 	Jobs     Queue
 	Audit    *audit.Log

@@ -7,13 +7,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/vault/kms"
-	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
-
-// sealer reports the progress of key rotation. *seal.Sealer implements it.
-type sealer interface {
-	Status(ctx context.Context) (seal.Status, error)
-}
 
 type keyringOutput struct {
 	Body struct {

@@ -19,12 +19,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/ratelimit"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/server/webapp"
-	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
@@ -59,8 +57,8 @@ type Banner struct {
 // Deps are the dependencies of the dashboard.
 type Deps struct {
 	Config  Config
-	Members members
-	Orgs    orgs
+	Members *member.Members
+	Orgs    *org.Orgs
 	// Site is the built web application, from package web.
 	Site fs.FS
 	// Client is used for requests to the identity provider.
@@ -76,34 +74,6 @@ type Deps struct {
 	HashIP func(source string) string
 	Log    *slog.Logger
 	Now    func() time.Time
-}
-
-// members is implemented by *member.Members.
-type members interface {
-	visitors
-	invitations
-}
-
-// visitors are signed-in browsers.
-type visitors interface {
-	SignIn(ctx context.Context, by audit.By, c member.Claims, w member.Welcome, userAgent string) (member.Session, secret.String, error)
-	SignOut(ctx context.Context, by audit.By, cookie secret.String) error
-	Find(ctx context.Context, cookie secret.String) (member.Session, error)
-	Places(ctx context.Context, b member.Session) ([]member.Place, error)
-	Switch(ctx context.Context, cookie secret.String, wanted string) error
-}
-
-// invitations are the links with which users join, and operators open an org.
-type invitations interface {
-	Offered(ctx context.Context, token secret.String) (member.Invitation, error)
-	Join(ctx context.Context, by audit.By, cookie, token secret.String) (id.Org, error)
-	SupportOffered(ctx context.Context, token secret.String) (member.Offer, error)
-	SignInSupport(ctx context.Context, by audit.By, token secret.String, userAgent string) (member.Session, secret.String, error)
-}
-
-// orgs finds orgs. *org.Orgs implements it.
-type orgs interface {
-	Get(ctx context.Context, org id.Org) (org.Org, error)
 }
 
 // Dashboard serves the pages.

@@ -32,6 +32,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/idempotency"
 	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
 )
@@ -154,7 +155,7 @@ type Deps struct {
 	// Journal is nil for a server that keeps no request log.
 	Journal requestLog
 	// Idempotency is nil for a server that accepts no Idempotency-Key.
-	Idempotency idempotencyStore
+	Idempotency *idempotency.Keys
 	// Reconnect returns the address of a page on which a person reconnects an account; nil for a server without
 	// accounts. It is called for every account-disconnected problem, so it must be cheap.
 	Reconnect func(ctx context.Context, org id.Org, account id.Account) (string, error)

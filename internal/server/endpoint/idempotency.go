@@ -14,18 +14,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/idempotency"
 )
 
-// idempotencyStore makes a request with a key run once across all nodes. *idempotency.Keys implements it.
-type idempotencyStore interface {
-	// Known reports whether the key was used before for the operation.
-	Known(ctx context.Context, r idempotency.Request) (bool, error)
-	// Begin reserves the key, or returns the response that was given under it.
-	Begin(ctx context.Context, r idempotency.Request) (*idempotency.Claim, *idempotency.Answer, error)
-	// Finish stores the response. Release forgets that the key was used. Abandon records that the outcome is unknown.
-	Finish(ctx context.Context, c *idempotency.Claim, a idempotency.Answer) error
-	Release(ctx context.Context, c *idempotency.Claim) error
-	Abandon(ctx context.Context, c *idempotency.Claim) error
-}
-
 const (
 	// keyHeader is in the canonical form of net/http.
 	keyHeader = "Idempotency-Key"
