@@ -134,7 +134,7 @@ func ourStreams(t *testing.T) http.Handler {
 	table := endpoint.New(endpoint.Deps{
 		Config: endpoint.Config{Title: "T", Version: "1", PublicURL: "https://x.test", ProblemsURL: "https://x.test/problems", MaxStreams: 1 << 20}, Auth: who,
 		Draining: func() bool { return false }, Source: endpoint.SourceOf(nil), HashIP: func(s string) string { return s },
-		Metrics: endpoint.NewMetrics("bench"), Log: log, Now: time.Now,
+		Metrics: endpoint.NewMetrics(nil, "bench"), Log: log, Now: time.Now,
 	})
 	events.Routes(table, events.Deps{Streams: streams, Store: store, Kinds: event.NewKinds(nil), Accounts: who, Meter: who, Now: time.Now})
 	return table

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
@@ -39,7 +37,6 @@ type eventing struct {
 	log      eventlog.Log
 	closeLog func()
 	batcher  *eventlog.Batcher
-	leases   []*lease.Leases
 	buckets  *lease.Leases
 	ingest   *ingest.Ingest
 	listen   *listen.Listeners
@@ -54,16 +51,16 @@ func (n *Node) buildEvents(process string, orgs *org.Orgs, auditLog *audit.Log) 
 	if err != nil {
 		return err
 	}
-	n.customers = egress.NewPublic(egress.PublicConfig{Loopback: n.cfg.Dev, Deny: deny, Now: clock.Now})
+	n.customers = egress.NewPublic(egress.PublicConfig{Loopback: n.cfg.Dev, Deny: deny, Registry: n.registry, Now: clock.Now})
 	n.kinds = event.NewKinds(n.flows.catalogs)
 	n.streams = stream.New(stream.Deps{
-		Config: stream.Config{}, Store: n.events, Wire: n.bus, Redis: n.redis, DB: n.db, Keys: n.keys, Log: n.log, Now: clock.Now,
+		Config: stream.Config{}, Store: n.events, Wire: n.bus, Redis: n.redis, DB: n.db, Keys: n.keys, Registry: n.registry, Log: n.log, Now: clock.Now,
 	})
 	n.bus.OnConnect(n.streams.Missed)
 	n.bus.OnLoss(n.streams.Missed)
 	n.webhooks = webhook.New(webhook.Deps{
 		Config: webhook.Defaults(), DB: n.db, Events: n.events, Kinds: n.kinds, Orgs: orgs, Accounts: n.accounts, Seal: n.sealer, Audit: auditLog,
-		Outbox: n.outbox, Public: n.customers, Bus: n.bus, Usage: n.usage, Switches: n.control, Permits: n.suspensions, Log: n.log, Now: clock.Now,
+		Outbox: n.outbox, Public: n.customers, Bus: n.bus, Usage: n.usage, Switches: n.control, Permits: n.suspensions, Registry: n.registry, Log: n.log, Now: clock.Now,
 	})
 	n.accounts.OnDisconnect(func(ctx context.Context, tx postgres.Tx, of id.Org, at id.Account) error {
 		if err := n.connects.Leave(ctx, tx, of, at); err != nil {
@@ -86,9 +83,10 @@ func (n *Node) buildEvents(process string, orgs *org.Orgs, auditLog *audit.Log) 
 		return err
 	}
 	newLeases := func(kind string, slots int) *lease.Leases {
-		l := lease.New(lease.Deps{DB: n.db, Kind: kind, Slots: slots, Node: process, Config: lease.Config{}, Bus: n.bus, Log: n.log, Now: clock.Now})
-		n.leases = append(n.leases, l)
-		return l
+		return lease.New(lease.Deps{
+			DB: n.db, Kind: kind, Slots: slots, Node: process, Config: lease.Config{}, Bus: n.bus,
+			Registry: n.registry, Log: n.log, Now: clock.Now,
+		})
 	}
 	if n.hasRole("worker") {
 		n.buckets = newLeases(ingestKind, event.Buckets)
@@ -98,7 +96,7 @@ func (n *Node) buildEvents(process string, orgs *org.Orgs, auditLog *audit.Log) 
 				o, err := orgs.Get(ctx, of)
 				return o.Environment == org.EnvSandbox, err
 			},
-			Committed: n.webhooks.Committed, Log: n.log, Now: clock.Now,
+			Committed: n.webhooks.Committed, Registry: n.registry, Log: n.log, Now: clock.Now,
 		})
 	}
 	if n.hasRole("listener") {
@@ -106,7 +104,7 @@ func (n *Node) buildEvents(process string, orgs *org.Orgs, auditLog *audit.Log) 
 		settling := &ingest.Settling{Store: n.events, Events: n.eventing.log}
 		n.listen = listen.New(listen.Deps{
 			Config: listen.Config{}, Accounts: n.accounts, Health: n.health, Orgs: orgs, Store: n.events, Events: n.batcher, LogEpoch: n.logEpoch,
-			Settled: settling.Settled, Leases: newLeases(listen.Kind, listen.Slots), Bus: n.bus, Drivers: n.drivers, Log: n.log, Now: clock.Now,
+			Settled: settling.Settled, Leases: newLeases(listen.Kind, listen.Slots), Bus: n.bus, Drivers: n.drivers, Registry: n.registry, Log: n.log, Now: clock.Now,
 		})
 	}
 	return nil
@@ -194,20 +192,4 @@ func (n *Node) announceThresholds(ctx context.Context, orgs *org.Orgs) error {
 			"metric": "calls_per_month", "percent": t.Percent, "limit": t.Limit, "used": t.Used,
 		}})
 	})
-}
-
-func (e *eventing) collectors() (all []prometheus.Collector) {
-	all = append(all, e.customers.Collectors()...)
-	all = append(all, e.streams.Collectors()...)
-	all = append(all, e.webhooks.Collectors()...)
-	for _, l := range e.leases {
-		all = append(all, l.Collectors()...)
-	}
-	if e.ingest != nil {
-		all = append(all, e.ingest.Collectors()...)
-	}
-	if e.listen != nil {
-		all = append(all, e.listen.Collectors()...)
-	}
-	return all
 }

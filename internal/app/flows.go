@@ -103,10 +103,10 @@ func (n *Node) buildFlows(process string, orgs *org.Orgs, auditLog *audit.Log, j
 			}
 			return err
 		},
-		Ticker: clock.Ticker, Log: n.log, Now: clock.Now,
+		Ticker: clock.Ticker, Registry: n.registry, Log: n.log, Now: clock.Now,
 	})
 	n.invoker = invoke.New(invoke.Deps{
-		Accounts: n.accounts, Health: n.health, Limits: n.limits, Meter: n.usage, Switches: n.control, Drivers: drivers, Log: n.log, Now: clock.Now,
+		Accounts: n.accounts, Health: n.health, Limits: n.limits, Meter: n.usage, Switches: n.control, Drivers: drivers, Registry: n.registry, Log: n.log, Now: clock.Now,
 	})
 	files, err := sandboxDriver.Files()
 	if err != nil {
@@ -119,7 +119,7 @@ func (n *Node) buildFlows(process string, orgs *org.Orgs, auditLog *audit.Log, j
 			a, err := n.invoker.Do(ctx, invoke.Call{Org: of, Account: at, Admission: d, Method: m, Args: args, Fresh: true})
 			return a.Result, err
 		},
-		Meter: n.usage, Switches: n.control, Now: clock.Now,
+		Meter: n.usage, Switches: n.control, Registry: n.registry, Now: clock.Now,
 	})
 	p := pages{n.connects, n.sessions, orgs, n.accounts}
 	n.connectPages, err = connectpages.New(connectpages.Deps{

@@ -30,7 +30,7 @@ func (n *Node) openSealer(ctx context.Context) error {
 			return fmt.Errorf("STAGEDOOR_KEYRING_URL: %w", err)
 		}
 	}
-	n.sealer = seal.New(seal.Deps{Config: seal.Config{}, DB: n.keyring, KMS: now, OldKMS: old, Bus: n.bus, Log: n.log, Now: clock.Now})
+	n.sealer = seal.New(seal.Deps{Config: seal.Config{}, DB: n.keyring, KMS: now, OldKMS: old, Bus: n.bus, Registry: n.registry, Log: n.log, Now: clock.Now})
 	return nil
 }
 

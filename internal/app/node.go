@@ -117,7 +117,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, err
 	if err != nil {
 		return n, err
 	}
-	n.egress = egress.New(egress.Deps{Config: leaving, Log: n.log, Now: clock.Now})
+	n.egress = egress.New(egress.Deps{Config: leaving, Registry: n.registry, Log: n.log, Now: clock.Now})
 
 	auditLog := audit.New(n.db, clock.Now)
 	n.control = switches.New(switches.Deps{DB: n.db, Audit: auditLog, Bus: n.bus, Log: n.log, Now: clock.Now})
@@ -127,7 +127,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, err
 	}})
 	n.limits = admission.New(admission.Deps{
 		Config: admission.Config{Timeout: cfg.RedisTimeout, Patience: redisPatience * cfg.RedisTimeout, Process: process},
-		Redis:  n.redis, DB: n.db, Bus: n.bus, Fleet: n.fleet, Log: n.log, Now: clock.Now,
+		Redis:  n.redis, DB: n.db, Bus: n.bus, Fleet: n.fleet, Registry: n.registry, Log: n.log, Now: clock.Now,
 	})
 	enqueue, err := river.NewClient(riverpgxv5.New(n.db.Pool()), &river.Config{Logger: quiet(n.log)})
 	if err != nil {
@@ -142,7 +142,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, err
 	n.members = member.New(member.Deps{DB: n.db, Orgs: orgs, Keys: n.keys, Audit: auditLog, Now: clock.Now})
 	n.bus.OnConnect(func() { n.keys.Distrust(); n.sealer.Distrust() })
 	n.usage = usage.New(usage.Deps{DB: n.db, Log: n.log, Now: clock.Now})
-	n.journal = requestlog.New(requestlog.Deps{DB: n.db, Ticker: clock.Ticker, Log: n.log, Now: clock.Now, SettleTimeout: logSettleTimeout})
+	n.journal = requestlog.New(requestlog.Deps{DB: n.db, Ticker: clock.Ticker, Registry: n.registry, Log: n.log, Now: clock.Now, SettleTimeout: logSettleTimeout})
 
 	source, hashIP := endpoint.SourceOf(proxies), hashWith(cfg.IPHashKey.Reveal())
 	if err := n.buildFlows(process, orgs, auditLog, enqueue, source, hashIP); err != nil {
@@ -154,8 +154,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, err
 	if err := n.buildDashboard(orgs, source, hashIP); err != nil {
 		return n, err
 	}
-	collectors, err := n.buildServers(orgs, auditLog, enqueue, source, hashIP)
-	if err != nil {
+	if err := n.buildServers(orgs, auditLog, enqueue, source, hashIP); err != nil {
 		return n, err
 	}
 	n.watchDecisions()
@@ -164,41 +163,35 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, err
 			return n, err
 		}
 	}
-	for _, list := range [][]prometheus.Collector{
-		n.limits.Collectors(), n.egress.Collectors(), n.sealer.Collectors(), n.health.Collectors(), n.invoker.Collectors(), n.transfers.Collectors(),
-		n.journal.Collectors(), n.eventing.collectors(), collectors, {n.poolCollector()},
-	} {
-		n.registry.MustRegister(list...)
-	}
+	n.registry.MustRegister(n.poolCollector())
 	return n, nil
 }
 
-// buildServers builds the public API and the admin API, and returns their metrics.
+// buildServers builds the public API and the admin API.
 func (n *Node) buildServers(
 	orgs *org.Orgs, auditLog *audit.Log, enqueue *river.Client[pgx.Tx], source func(*http.Request) string, hashIP func(string) string,
-) (measured []prometheus.Collector, err error) {
+) (err error) {
 	cfg := n.cfg
-	publicMetrics, adminMetrics := endpoint.NewMetrics("public"), endpoint.NewMetrics("admin")
 	n.api, err = api.New(api.Deps{
 		Config: api.Config{PublicURL: cfg.PublicURL, ConnectURL: n.connectURL()}, Orgs: orgs, Keys: n.keys, Members: n.members, Links: n.links, Audit: auditLog, Limits: n.limits, Usage: n.usage,
 		Accounts: n.accounts, Connects: n.connects, Sessions: n.sessions, Health: n.health, Invoke: n.invoker, Transfers: n.transfers, Journal: n.journal, Catalogs: n.flows.catalogs,
 		Sandbox: n.sandbox, Idempotency: n.idempotencyKeys, Events: n.eventDeps(), Webhooks: n.webhooks, Egress: n.egress, Control: n.control, Pages: http.HandlerFunc(n.showDocs),
-		Metrics: publicMetrics, Tracer: n.tracer(), Draining: n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,
+		Metrics: endpoint.NewMetrics(n.registry, "public"), Tracer: n.tracer(), Draining: n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := n.buildDocs(); err != nil {
-		return nil, err
+		return err
 	}
 	n.admin = admin.New(admin.Deps{
 		Config: admin.Config{Token: cfg.AdminToken, URL: "http://" + cfg.InternalListen, PublicURL: cfg.PublicURL, Node: cfg.Node, Version: version.String()},
 		DB:     n.db, Orgs: orgs, Keys: n.keys, Members: n.members, Accounts: n.accounts, Limits: n.limits, Egress: n.egress,
 		Webhooks: n.webhooks,
 		Seal:     n.sealer, Control: n.control, Jobs: enqueue, Audit: auditLog, Fleet: n.fleet, Site: web.Dist(),
-		Metrics: adminMetrics, Tracer: n.tracer(), Draining: n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,
+		Metrics: endpoint.NewMetrics(n.registry, "admin"), Tracer: n.tracer(), Draining: n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,
 	})
-	return append(publicMetrics.Collectors(), adminMetrics.Collectors()...), nil
+	return nil
 }
 
 // buildWorkers builds the client that runs jobs.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
@@ -54,8 +55,10 @@ type Deps struct {
 	Reauthenticate func(ctx context.Context, org id.Org, account id.Account) error
 	// Ticker returns a channel that ticks every d until stop is called.
 	Ticker func(d time.Duration) (tick <-chan time.Time, stop func())
-	Log    *slog.Logger
-	Now    func() time.Time
+	// Registry registers the metrics. If it is nil, they are not registered.
+	Registry prometheus.Registerer
+	Log      *slog.Logger
+	Now      func() time.Time
 }
 
 // Health probes accounts and records what probes and calls find. It is safe for concurrent use.
@@ -101,14 +104,11 @@ func New(d Deps) *Health {
 		Deps: d, slots: make(chan struct{}, d.Config.Concurrency),
 		orgs:    cache.NewFor[id.Org, org.Org](maxOrgs, orgTTL),
 		learned: cache.New[id.Account, tally](100_000),
-		probes: prometheus.NewCounterVec(prometheus.CounterOpts{
+		probes: promauto.With(d.Registry).NewCounterVec(prometheus.CounterOpts{
 			Name: "stagedoor_account_probes_total", Help: "Probes of accounts, by what they found.",
 		}, []string{"found"}),
 	}
 }
-
-// Collectors returns the metrics.
-func (h *Health) Collectors() []prometheus.Collector { return []prometheus.Collector{h.probes} }
 
 // Run probes and sweeps until ctx ends. Then it aborts running probes, makes them due again for other nodes, and
 // returns nil when all have ended.

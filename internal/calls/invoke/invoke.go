@@ -13,6 +13,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/cache"
 	"github.com/stagedoor/stagedoor/internal/base/id"
@@ -58,8 +60,10 @@ type Deps struct {
 	Switches *switches.Control
 	// Drivers returns the driver for the platform of an environment.
 	Drivers func(org.Environment) (driver.Driver, bool)
-	Log     *slog.Logger
-	Now     func() time.Time
+	// Registry registers the metrics. If it is nil, they are not registered.
+	Registry prometheus.Registerer
+	Log      *slog.Logger
+	Now      func() time.Time
 }
 
 // Invoker calls methods. It is safe for concurrent use.
@@ -77,7 +81,7 @@ type Invoker struct {
 // New returns an Invoker.
 func New(d Deps) *Invoker {
 	return &Invoker{
-		Deps: d, gates: newGates(), routes: newRoutes(d.Now), flights: newFlights(), metrics: newMetrics(),
+		Deps: d, gates: newGates(), routes: newRoutes(d.Now), flights: newFlights(), metrics: newMetrics(d.Registry),
 		pauseCounts: cache.NewFor[id.Account, int](100_000, pauseMemory),
 	}
 }

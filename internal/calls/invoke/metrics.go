@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
@@ -22,32 +23,27 @@ type metrics struct {
 	took [classes]prometheus.Observer
 }
 
-func newMetrics() metrics {
+func newMetrics(registry prometheus.Registerer) metrics {
+	register := promauto.With(registry)
 	m := metrics{
-		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
+		calls: register.NewCounterVec(prometheus.CounterOpts{
 			Name: "stagedoor_calls_total", Help: "Admitted calls of SDK methods, by class and by the problem they ended with.",
 		}, []string{"class", "code"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		duration: register.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "stagedoor_call_duration_seconds", Help: "Time that admitted calls of SDK methods took.",
 			Buckets: []float64{.0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 60},
 		}, []string{"class"}),
-		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+		refused: register.NewCounterVec(prometheus.CounterOpts{
 			Name: "stagedoor_calls_refused_total", Help: "Calls that were refused before admission, by what was full or down.",
 		}, []string{"by"}),
-		joined:  prometheus.NewCounter(prometheus.CounterOpts{Name: "stagedoor_calls_shared_total", Help: "Reads that shared the result of another call."}),
-		retries: prometheus.NewCounter(prometheus.CounterOpts{Name: "stagedoor_calls_retried_total", Help: "Reads that were sent a second time."}),
-		lost:    prometheus.NewCounter(prometheus.CounterOpts{Name: "stagedoor_rotations_lost_total", Help: "Cookie changes of a platform that could not be stored."}),
+		joined:  register.NewCounter(prometheus.CounterOpts{Name: "stagedoor_calls_shared_total", Help: "Reads that shared the result of another call."}),
+		retries: register.NewCounter(prometheus.CounterOpts{Name: "stagedoor_calls_retried_total", Help: "Reads that were sent a second time."}),
+		lost:    register.NewCounter(prometheus.CounterOpts{Name: "stagedoor_rotations_lost_total", Help: "Cookie changes of a platform that could not be stored."}),
 	}
 	for c, name := range classNames {
 		m.good[c], m.took[c] = m.calls.WithLabelValues(name, "ok"), m.duration.WithLabelValues(name)
 	}
 	return m
-}
-
-// Collectors returns the metrics to register.
-func (i *Invoker) Collectors() []prometheus.Collector {
-	m := i.metrics
-	return []prometheus.Collector{m.calls, m.duration, m.refused, m.joined, m.retries, m.lost}
 }
 
 // class is the class of a method in metrics.

@@ -12,24 +12,9 @@ import (
 	"testing"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/calls/transfer"
 )
-
-// inProgress returns the number of transfers in progress.
-func inProgress(t *testing.T, flow *transfer.Transfers) int {
-	t.Helper()
-	var m dto.Metric
-	for _, c := range flow.Collectors() {
-		gauge, ok := c.(interface{ Write(*dto.Metric) error })
-		if !ok || gauge.Write(&m) != nil {
-			t.Fatal("no gauge")
-		}
-	}
-	return int(m.GetGauge().GetValue())
-}
 
 // A download returns the platform's file, whole or the requested range, through the account's region and without the
 // session.

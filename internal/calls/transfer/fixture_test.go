@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
@@ -99,6 +101,7 @@ type fixture struct {
 	session driver.Session
 	driver  *driver.HTTP
 	catalog *catalog.Catalog
+	metrics *prometheus.Registry
 	// ready is the error of Ready, may the key's allow-list, and maxBytes the org's limit.
 	ready    error
 	may      func(resource, method string, sensitive bool) bool
@@ -116,6 +119,16 @@ type setup struct {
 	timeout time.Duration
 	region  string
 	cookies bool
+}
+
+// inProgress returns the gauge of transfers in progress.
+func (r *fixture) inProgress() float64 {
+	r.t.Helper()
+	families, err := r.metrics.Gather()
+	if err != nil || len(families) != 1 {
+		r.t.Fatalf("%d metrics, %v", len(families), err)
+	}
+	return families[0].GetMetric()[0].GetGauge().GetValue()
 }
 
 func newFixture(t *testing.T, s setup) *fixture {
@@ -149,7 +162,7 @@ func newFixture(t *testing.T, s setup) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &fixture{t: t, front: f, origin: platform.URL, driver: drv, catalog: &c, maxBytes: 1 << 30}
+	r := &fixture{t: t, front: f, origin: platform.URL, driver: drv, catalog: &c, maxBytes: 1 << 30, metrics: prometheus.NewRegistry()}
 	r.may = func(string, string, bool) bool { return true }
 	r.account = account.Account{ID: id.New[id.Account](), Region: "us"}
 	if s.region != "" {
@@ -157,7 +170,7 @@ func newFixture(t *testing.T, s setup) *fixture {
 	}
 	r.Transfers = transfer.New(transfer.Deps{
 		Config: s.config, Platforms: map[org.Environment]transfer.Platform{org.EnvSandbox: {Catalog: &c, Files: files}},
-		Accounts: r, Call: r.call, Meter: r, Now: time.Now,
+		Accounts: r, Call: r.call, Meter: r, Registry: r.metrics, Now: time.Now,
 	})
 	r.signIn()
 	r.serve(s.timeout)
@@ -375,7 +388,7 @@ func (r *fixture) fetchDirectly(medium, quality string) []byte {
 // awaitIdle waits until no transfer is in progress.
 func (r *fixture) awaitIdle() {
 	r.t.Helper()
-	await(r.t, "no transfer is in progress", func() bool { return inProgress(r.t, r.Transfers) == 0 })
+	await(r.t, "no transfer is in progress", func() bool { return r.inProgress() == 0 })
 }
 
 // await waits for something that another goroutine does.

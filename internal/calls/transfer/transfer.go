@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/id"
@@ -74,6 +75,8 @@ type Deps struct {
 	Meter meter
 	// Switches decides whether uploads are accepted. If it is nil, they always are.
 	Switches *switches.Control
+	// Registry registers the metrics. If it is nil, they are not registered.
+	Registry prometheus.Registerer
 	Now      func() time.Time
 }
 
@@ -107,12 +110,9 @@ func New(d Deps) *Transfers {
 	return &Transfers{
 		Deps: d, byAccount: map[id.Account]int{}, spool: spool{limit: d.Config.SpoolBytes},
 		buffers: sync.Pool{New: func() any { return new([chunk]byte) }},
-		gauge:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "stagedoor_transfers", Help: "File transfers in progress on this node."}),
+		gauge:   promauto.With(d.Registry).NewGauge(prometheus.GaugeOpts{Name: "stagedoor_transfers", Help: "File transfers in progress on this node."}),
 	}
 }
-
-// Collectors returns the metrics to register.
-func (t *Transfers) Collectors() []prometheus.Collector { return []prometheus.Collector{t.gauge} }
 
 // Caller is the caller of a transfer, the account, and what the caller may do.
 type Caller struct {

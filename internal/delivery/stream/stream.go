@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
@@ -80,8 +81,10 @@ type Deps struct {
 	// DB stores tokens, and Keys finds the keys that made them. Without a database there are no tokens.
 	DB   *postgres.DB
 	Keys keys
-	Log  *slog.Logger
-	Now  func() time.Time
+	// Registry registers the metrics. If it is nil, they are not registered.
+	Registry prometheus.Registerer
+	Log      *slog.Logger
+	Now      func() time.Time
 }
 
 // Streams gives readers access to events. It is safe for concurrent use. Run must be running.
@@ -107,7 +110,7 @@ type Streams struct {
 func New(d Deps) *Streams {
 	d.Config = d.Config.withDefaults()
 	return &Streams{
-		Deps: d, slots: newStreamSlots(d), metrics: newMetrics(), feeds: map[topic]*feed{}, wake: make(chan struct{}, 1),
+		Deps: d, slots: newStreamSlots(d), metrics: newMetrics(d.Registry), feeds: map[topic]*feed{}, wake: make(chan struct{}, 1),
 		toOpen: make(chan *feed),
 	}
 }

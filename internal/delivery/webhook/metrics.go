@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
 )
@@ -18,20 +19,21 @@ type metrics struct {
 	timers             prometheus.Gauge
 }
 
-func newMetrics() metrics {
+func newMetrics(registry prometheus.Registerer) metrics {
+	register := promauto.With(registry)
 	gauge := func(name, help string) prometheus.Gauge {
-		return prometheus.NewGauge(prometheus.GaugeOpts{Name: "stagedoor_webhook_" + name, Help: help})
+		return register.NewGauge(prometheus.GaugeOpts{Name: "stagedoor_webhook_" + name, Help: help})
 	}
 	m := metrics{
-		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
+		deliveries: register.NewCounterVec(prometheus.CounterOpts{
 			Name: "stagedoor_webhook_deliveries_total",
 			Help: "Delivery attempts, by outcome: accepted by the receiver, or failed.",
 		}, []string{"outcome"}),
-		took: prometheus.NewHistogram(prometheus.HistogramOpts{
+		took: register.NewHistogram(prometheus.HistogramOpts{
 			Name: "stagedoor_webhook_delivery_seconds", Help: "Duration of delivery attempts.",
 			Buckets: []float64{.005, .02, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}),
-		unlogged: prometheus.NewCounter(prometheus.CounterOpts{
+		unlogged: register.NewCounter(prometheus.CounterOpts{
 			Name: "stagedoor_webhook_unlogged_total",
 			Help: "Deliveries missing from the log, because the database was unavailable for too long.",
 		}),
@@ -60,10 +62,4 @@ func (m *metrics) set(s lane.Stats) {
 	m.pending.Set(float64(s.Pending))
 	m.timers.Set(float64(s.Timers))
 	m.hostsDown.Set(float64(s.HostsDown))
-}
-
-// Collectors returns the metrics of the service, to register.
-func (w *Webhooks) Collectors() []prometheus.Collector {
-	m := &w.metrics
-	return []prometheus.Collector{m.deliveries, m.took, m.unlogged, m.lanes, m.inFlight, m.pending, m.timers, m.hostsDown}
 }

@@ -17,6 +17,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
@@ -114,8 +116,10 @@ type Deps struct {
 	Switches *switches.Control
 	// Permits is consulted right before each delivery. The caller also calls Suspend with the same organisations.
 	Permits permits
-	Log     *slog.Logger
-	Now     func() time.Time
+	// Registry registers the metrics. If it is nil, they are not registered.
+	Registry prometheus.Registerer
+	Log      *slog.Logger
+	Now      func() time.Time
 }
 
 // Webhooks is the webhook service of a node. It is safe for concurrent use.
@@ -146,7 +150,7 @@ type Webhooks struct {
 // New returns the service. Nothing happens before Run.
 func New(d Deps) *Webhooks {
 	w := &Webhooks{
-		Deps: d, days: postgres.NewDays(d.DB, "webhook_delivery", d.Log), metrics: newMetrics(), held: map[int]*holding{},
+		Deps: d, days: postgres.NewDays(d.DB, "webhook_delivery", d.Log), metrics: newMetrics(d.Registry), held: map[int]*holding{},
 		machine:    lane.New(d.Config.Lane, rand.Float64),
 		loadWanted: make(chan struct{}, 1), timerSet: make(chan struct{}, 1), sideDue: make(chan struct{}, 1),
 	}

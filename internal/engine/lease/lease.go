@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
@@ -67,8 +68,10 @@ type Deps struct {
 	Config Config
 	// Bus may be nil. Other nodes then notice a free slot at their next beat instead of immediately.
 	Bus bus
-	Log *slog.Logger
-	Now func() time.Time
+	// Registry registers the metrics. If it is nil, they are not registered.
+	Registry prometheus.Registerer
+	Log      *slog.Logger
+	Now      func() time.Time
 }
 
 // Held is a slot that this node holds.
@@ -98,23 +101,19 @@ type Leases struct {
 func New(d Deps) *Leases {
 	d.Config = d.Config.withDefaults()
 	kind := prometheus.Labels{"kind": d.Kind}
+	register := promauto.With(d.Registry)
 	return &Leases{
 		Deps: d,
-		held: prometheus.NewGauge(prometheus.GaugeOpts{
+		held: register.NewGauge(prometheus.GaugeOpts{
 			Name: "stagedoor_lease_slots_held", Help: "Slots of work that this node has.", ConstLabels: kind,
 		}),
-		beat: prometheus.NewGauge(prometheus.GaugeOpts{
+		beat: register.NewGauge(prometheus.GaugeOpts{
 			Name: "stagedoor_lease_beat_seconds", Help: "When this node last renewed its leases, as a Unix time.", ConstLabels: kind,
 		}),
-		lapses: prometheus.NewCounter(prometheus.CounterOpts{
+		lapses: register.NewCounter(prometheus.CounterOpts{
 			Name: "stagedoor_lease_lapses_total", Help: "How often this node had to stop because it could not renew its leases.", ConstLabels: kind,
 		}),
 	}
-}
-
-// Collectors returns the metrics to register.
-func (l *Leases) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{l.held, l.beat, l.lapses}
 }
 
 // Run acquires slots until ctx ends, and calls hold in a new goroutine for each slot that this node gets. The context

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
@@ -46,8 +47,10 @@ type Deps struct {
 	Sandbox func(ctx context.Context, org id.Org) (bool, error)
 	// Committed receives all events that this node has stored, in order per source. It must not block.
 	Committed func(list []event.Stored)
-	Log       *slog.Logger
-	Now       func() time.Time
+	// Registry registers the metrics. If it is nil, they are not registered.
+	Registry prometheus.Registerer
+	Log      *slog.Logger
+	Now      func() time.Time
 }
 
 // Ingest writes the buckets that this node holds.
@@ -93,13 +96,10 @@ type bucketChange struct {
 // New returns an Ingest that holds no buckets.
 func New(d Deps) *Ingest {
 	return &Ingest{
-		Deps: d, changes: make(chan bucketChange), metrics: newMetrics(),
+		Deps: d, changes: make(chan bucketChange), metrics: newMetrics(d.Registry),
 		owned: map[int]*bucket{}, heads: map[string]*head{}, sandbox: map[id.Org]bool{},
 	}
 }
-
-// Collectors returns the metrics.
-func (g *Ingest) Collectors() []prometheus.Collector { return g.metrics.all() }
 
 // claimRetry is the time between two tries to claim a bucket.
 const claimRetry = 200 * time.Millisecond
@@ -328,9 +328,10 @@ type metrics struct {
 	lag                                                  prometheus.Gauge
 }
 
-func newMetrics() metrics {
+func newMetrics(registry prometheus.Registerer) metrics {
+	register := promauto.With(registry)
 	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Name: "stagedoor_ingest_" + name, Help: help})
+		return register.NewCounter(prometheus.CounterOpts{Name: "stagedoor_ingest_" + name, Help: help})
 	}
 	return metrics{
 		stored:     counter("stored_total", "Events stored."),
@@ -339,15 +340,11 @@ func newMetrics() metrics {
 		fenced:     counter("fenced_total", "Buckets that another node had claimed."),
 		lost:       counter("log_lost_total", "Times that the log was found to have been replaced."),
 		unreadable: counter("unreadable_total", "Records that could not be read."),
-		batch: prometheus.NewHistogram(prometheus.HistogramOpts{
+		batch: register.NewHistogram(prometheus.HistogramOpts{
 			Name: "stagedoor_ingest_batch_events", Help: "Events per transaction.", Buckets: prometheus.ExponentialBuckets(1, 4, 7),
 		}),
-		lag: prometheus.NewGauge(prometheus.GaugeOpts{
+		lag: register.NewGauge(prometheus.GaugeOpts{
 			Name: "stagedoor_ingest_commit_seconds", Help: "How long the last transaction took.",
 		}),
 	}
-}
-
-func (m *metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.stored, m.repeated, m.failures, m.fenced, m.lost, m.unreadable, m.batch, m.lag}
 }

@@ -156,8 +156,9 @@ func (r *fixture) waitFor(what string, is func() bool) {
 // node is one process that listens.
 type node struct {
 	*listen.Listeners
-	stop func()
-	log  *failingLog
+	registry *prometheus.Registry
+	stop     func()
+	log      *failingLog
 }
 
 // failingLog is a log that can be made to fail.
@@ -179,7 +180,9 @@ func (l *failingLog) Add(ctx context.Context, bucket int, record []byte, done fu
 func (r *fixture) node(name string, change ...func(*listen.Deps)) *node {
 	r.t.Helper()
 	batcher := &failingLog{Batcher: eventlog.NewBatcher(r.events)}
+	registry := prometheus.NewPedanticRegistry()
 	d := listen.Deps{
+		Registry: registry,
 		Config:   listen.Config{FirstRetry: 20 * time.Millisecond, LastRetry: 200 * time.Millisecond, LogCheck: 100 * time.Millisecond, Spread: 50 * time.Millisecond, Sweep: time.Second, Drain: time.Second},
 		Accounts: r.Accounts, Health: r.health, Orgs: r.Orgs, Store: r.store, Events: batcher, LogEpoch: r.epoch,
 		Settled: r.isSettled,
@@ -193,7 +196,7 @@ func (r *fixture) node(name string, change ...func(*listen.Deps)) *node {
 	for _, c := range change {
 		c(&d)
 	}
-	n := &node{Listeners: listen.New(d), log: batcher}
+	n := &node{Listeners: listen.New(d), registry: registry, log: batcher}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -410,9 +413,7 @@ func difference(want, got []string) string {
 // counterValue reads a counter of a node.
 func counterValue(t testing.TB, n *node, name string) float64 {
 	t.Helper()
-	all := prometheus.NewPedanticRegistry()
-	all.MustRegister(n.Collectors()...)
-	families, err := all.Gather()
+	families, err := n.registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -428,9 +429,7 @@ func counterValue(t testing.TB, n *node, name string) float64 {
 // socketCount returns how many listeners of a node are in a state.
 func socketCount(t testing.TB, n *node, state string) float64 {
 	t.Helper()
-	all := prometheus.NewPedanticRegistry()
-	all.MustRegister(n.Collectors()...)
-	families, err := all.Gather()
+	families, err := n.registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -119,8 +119,10 @@ type Deps struct {
 	Leases  leases
 	Bus     bus
 	Drivers func(org.Environment) (driver.Driver, bool)
-	Log     *slog.Logger
-	Now     func() time.Time
+	// Registry registers the metrics. If it is nil, they are not registered.
+	Registry prometheus.Registerer
+	Log      *slog.Logger
+	Now      func() time.Time
 }
 
 // Kind is the kind of the leases and Slots their number.
@@ -155,14 +157,11 @@ const (
 func New(d Deps) *Listeners {
 	d.Config = d.Config.withDefaults()
 	return &Listeners{
-		Deps: d, metrics: newMetrics(), shards: map[int]*shardListener{}, gates: map[string]chan struct{}{},
+		Deps: d, metrics: newMetrics(d.Registry), shards: map[int]*shardListener{}, gates: map[string]chan struct{}{},
 		epochReady: make(chan struct{}),
 		suspended:  cache.NewFor[id.Org, bool](maxOrgs, orgTTL),
 	}
 }
-
-// Collectors returns the metrics.
-func (l *Listeners) Collectors() []prometheus.Collector { return l.metrics.all() }
 
 // Run listens until ctx ends. It returns when everything that was read is confirmed or given up.
 func (l *Listeners) Run(ctx context.Context) error {

@@ -2,6 +2,7 @@ package listen
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 )
@@ -12,16 +13,17 @@ type metrics struct {
 	gaps, reconnects, fills, held prometheus.Counter
 }
 
-func newMetrics() metrics {
+func newMetrics(registry prometheus.Registerer) metrics {
+	register := promauto.With(registry)
 	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Name: "stagedoor_listener_" + name, Help: help})
+		return register.NewCounter(prometheus.CounterOpts{Name: "stagedoor_listener_" + name, Help: help})
 	}
 	m := metrics{
-		sockets: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "stagedoor_listener_sockets",
+		sockets: register.NewGaugeVec(prometheus.GaugeOpts{Name: "stagedoor_listener_sockets",
 			Help: "Accounts that this node listens to, by the state of their socket."}, []string{"state"}),
-		frames: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stagedoor_listener_frames_total",
+		frames: register.NewCounterVec(prometheus.CounterOpts{Name: "stagedoor_listener_frames_total",
 			Help: "Frames of platforms, by class and by source: socket or list."}, []string{"class", "by"}),
-		skipped: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stagedoor_listener_skipped_total",
+		skipped: register.NewCounterVec(prometheus.CounterOpts{Name: "stagedoor_listener_skipped_total",
 			Help: "Frames that were skipped because they do not match the manifest, by reason."}, []string{"why"}),
 		gaps:       counter("gaps_total", "Times that events may be missing because the platform could not list them."),
 		fills:      counter("fills_total", "Times that missed frames were fetched."),
@@ -32,8 +34,4 @@ func newMetrics() metrics {
 		m.sockets.WithLabelValues(string(state))
 	}
 	return m
-}
-
-func (m metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.sockets, m.frames, m.skipped, m.gaps, m.reconnects, m.fills, m.held}
 }

@@ -70,8 +70,10 @@ type Config struct {
 // Deps are the dependencies of Egress.
 type Deps struct {
 	Config Config
-	Log    *slog.Logger
-	Now    func() time.Time
+	// Registry registers the metrics. If it is nil, they are not registered.
+	Registry prometheus.Registerer
+	Log      *slog.Logger
+	Now      func() time.Time
 }
 
 // Egress sends traffic to platforms through regional proxies. It is safe for concurrent use.
@@ -92,10 +94,10 @@ func New(d Deps) *Egress {
 	c.MaxIdle = cmp.Or(c.MaxIdle, maxIdle)
 	c.DialTimeout = cmp.Or(c.DialTimeout, dialTimeout)
 	c.HandshakeTimeout = cmp.Or(c.HandshakeTimeout, handshakeTimeout)
-	e := &Egress{Deps: d, regions: map[string]*region{}, pool: newConnPool(c.MaxIdle, d.Now), dialer: newDialer(*c), metrics: newMetrics()}
+	e := &Egress{Deps: d, regions: map[string]*region{}, pool: newConnPool(c.MaxIdle, d.Now), dialer: newDialer(*c), metrics: newMetrics(d.Registry)}
 	for _, r := range c.Regions {
 		e.regions[r.Name] = newRegion(r)
-		e.metrics.watch(e.regions[r.Name])
+		registerGauges(d.Registry, e.regions[r.Name])
 	}
 	e.transport = e.newTransport()
 	return e
@@ -211,6 +213,3 @@ func (e *Egress) Run(ctx context.Context) error {
 func (e *Egress) Close() {
 	e.pool.close()
 }
-
-// Collectors returns the metrics to register.
-func (e *Egress) Collectors() []prometheus.Collector { return e.metrics.collectors() }

@@ -17,7 +17,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
@@ -249,12 +248,9 @@ func TestAccountsStayWithTheirProxy(t *testing.T) {
 	}
 }
 
-func scrape(t testing.TB, e *egress.Egress) string {
-	t.Helper()
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(e.Collectors()...)
+func (w *fixture) scrape() string {
 	out := httptest.NewRecorder()
-	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(out, httptest.NewRequest(http.MethodGet, "/", nil))
+	promhttp.HandlerFor(w.registry, promhttp.HandlerOpts{}).ServeHTTP(out, httptest.NewRequest(http.MethodGet, "/", nil))
 	return out.Body.String()
 }
 
@@ -398,7 +394,7 @@ func TestChecksUseTheOperatorsAddresses(t *testing.T) {
 		}
 	}
 	want := `stagedoor_egress_proxies_healthy{region="us"} 1`
-	if text := scrape(t, w.Egress); !strings.Contains(text, want) || !strings.Contains(text, `stagedoor_egress_proxies{region="us"} 3`) {
+	if text := w.scrape(); !strings.Contains(text, want) || !strings.Contains(text, `stagedoor_egress_proxies{region="us"} 3`) {
 		t.Errorf("no %s in\n%s", want, text)
 	}
 }

@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/elazarl/goproxy"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/things-go/go-socks5"
 	"golang.org/x/net/dns/dnsmessage"
 
@@ -331,6 +332,7 @@ func (l *logBuffer) String() string {
 type fixture struct {
 	*egress.Egress
 	log       *logBuffer
+	registry  *prometheus.Registry
 	platform  *platform
 	addresses []string // of proxies, which must not leak
 }
@@ -344,7 +346,7 @@ func newFixture(t testing.TB, p *platform, regions string, change ...func(*egres
 	for _, f := range change {
 		f(&c)
 	}
-	w := &fixture{log: &logBuffer{}, platform: p}
+	w := &fixture{log: &logBuffer{}, platform: p, registry: prometheus.NewRegistry()}
 	for _, part := range strings.FieldsFunc(regions, func(r rune) bool { return r == ' ' || r == ',' }) {
 		if _, after, ok := strings.Cut(part, "="); ok {
 			part = after
@@ -353,7 +355,7 @@ func newFixture(t testing.TB, p *platform, regions string, change ...func(*egres
 		must(t, err)
 		w.addresses = append(w.addresses, u.Host)
 	}
-	w.Egress = egress.New(egress.Deps{Config: c, Log: slog.New(slog.NewTextHandler(w.log, nil)), Now: clock.Now})
+	w.Egress = egress.New(egress.Deps{Config: c, Registry: w.registry, Log: slog.New(slog.NewTextHandler(w.log, nil)), Now: clock.Now})
 	t.Cleanup(w.Close)
 	t.Cleanup(func() { w.noLeak(t, w.log.String()) })
 	return w

@@ -62,7 +62,7 @@ func TestBadProxyFailsTheCallAndNothingIsSent(t *testing.T) {
 				t.Errorf("uk: %s, %v", from, err)
 			}
 			want := fmt.Sprintf(`stagedoor_egress_dials_total{outcome="%s",region="us"} 1`, c.reason)
-			if text := scrape(t, w.Egress); !strings.Contains(text, want) {
+			if text := w.scrape(); !strings.Contains(text, want) {
 				t.Errorf("no %s in\n%s", want, text)
 			}
 		})

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 const (
@@ -43,6 +44,8 @@ type PublicConfig struct {
 	Roots *x509.CertPool
 	// Resolver resolves names. Default: the system's.
 	Resolver *net.Resolver
+	// Registry registers the metrics. If it is nil, they are not registered.
+	Registry prometheus.Registerer
 	Now      func() time.Time
 }
 
@@ -68,7 +71,7 @@ func NewPublic(c PublicConfig) *Public {
 	if c.Loopback {
 		p.guard.exempt = loopback
 	}
-	p.sends = prometheus.NewCounterVec(prometheus.CounterOpts{
+	p.sends = promauto.With(c.Registry).NewCounterVec(prometheus.CounterOpts{
 		Name: "stagedoor_egress_public_total",
 		Help: "Requests to customers' URLs, by outcome: answered or the reason of the failure.",
 	}, []string{"outcome"})
@@ -305,6 +308,3 @@ func (p *Public) waitMinBlocked(ctx context.Context, since time.Time) {
 
 // Close closes the idle connections.
 func (p *Public) Close() { p.transport.CloseIdleConnections() }
-
-// Collectors returns the metrics to register.
-func (p *Public) Collectors() []prometheus.Collector { return []prometheus.Collector{p.sends} }

@@ -106,7 +106,7 @@ func newTable(t *testing.T, log io.Writer, behave func(context.Context, *loginIn
 	table := endpoint.New(endpoint.Deps{
 		Config: endpoint.Config{Title: "T", Version: "1", PublicURL: "https://x.test", ProblemsURL: "https://x.test/problems"},
 		Auth:   allowAll{}, Draining: func() bool { return false }, Source: endpoint.SourceOf(nil), HashIP: func(s string) string { return s },
-		Metrics: endpoint.NewMetrics("test"), Log: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Now: time.Now,
+		Metrics: endpoint.NewMetrics(nil, "test"), Log: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Now: time.Now,
 	})
 	addLogin(table, behave)
 	return table

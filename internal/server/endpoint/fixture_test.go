@@ -86,7 +86,7 @@ func newFixture(t *testing.T, change func(*endpoint.Deps)) *fixture {
 		Config: endpoint.Config{Title: "T", Version: "1", PublicURL: "https://x.test", ProblemsURL: "https://x.test/problems"},
 		Auth:   f.customer, Admit: f.admission, Count: f.counted, Draining: f.draining.Load,
 		Source: endpoint.SourceOf(nil), HashIP: func(s string) string { return s },
-		Metrics: endpoint.NewMetrics("test"), Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Metrics: endpoint.NewMetrics(nil, "test"), Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	}
 	if change != nil {
 		change(&deps)

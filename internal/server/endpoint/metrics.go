@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // Metrics are the request metrics of one server. Operations are labels; ids never are.
@@ -26,23 +27,20 @@ type measures struct {
 	duration prometheus.Observer
 }
 
-// NewMetrics returns the metrics of one server; server is the value of their label.
-func NewMetrics(server string) *Metrics {
+// NewMetrics registers the metrics of one server; server is the value of their label. If the registry is nil, they are
+// not registered.
+func NewMetrics(registry prometheus.Registerer, server string) *Metrics {
+	register := promauto.With(registry)
 	labels := prometheus.Labels{"face": server}
 	return &Metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+		requests: register.NewCounterVec(prometheus.CounterOpts{
 			Name: "stagedoor_http_requests_total", Help: "Requests answered.", ConstLabels: labels,
 		}, []string{"operation", "status"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		duration: register.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "stagedoor_http_request_duration_seconds", Help: "Time from the first byte read to the last one written.",
 			ConstLabels: labels, Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"operation"}),
 	}
-}
-
-// Collectors returns the metrics for registration.
-func (m *Metrics) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.requests, m.duration}
 }
 
 func (m *Metrics) observe(operation string, status int, took time.Duration) {

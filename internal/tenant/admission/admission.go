@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sony/gobreaker/v2"
 	"golang.org/x/sync/singleflight"
 
@@ -173,8 +174,10 @@ type Deps struct {
 	DB     *postgres.DB
 	Bus    *pubsub.Bus
 	Fleet  fleet
-	Log    *slog.Logger
-	Now    func() time.Time
+	// Registry registers the metrics. If it is nil, they are not registered.
+	Registry prometheus.Registerer
+	Log      *slog.Logger
+	Now      func() time.Time
 }
 
 // Limiter admits calls on one node. Its methods are safe for concurrent use.
@@ -206,7 +209,7 @@ const localCacheSize = 100_000
 // New returns a Limiter. SetEpochs must be called before its first use.
 func New(d Deps) *Limiter {
 	d.Config.Patience = max(d.Config.Patience, d.Config.Timeout)
-	l := &Limiter{Deps: d, scripts: loadScripts(), metrics: newMetrics(), settle: settling{due: map[id.Org]due{}}}
+	l := &Limiter{Deps: d, scripts: loadScripts(), metrics: newMetrics(d.Registry), settle: settling{due: map[id.Org]due{}}}
 	l.accounts = cache.NewUsed[accountQuota, *localBucket](localCacheSize, 10*time.Minute)
 	l.denials = cache.NewFor[accountQuota, heldDenial](localCacheSize, maxHold)
 	l.cooldowns = cache.NewFor[id.Account, time.Time](localCacheSize, time.Hour)

@@ -84,7 +84,7 @@ func TestBadEntriesDoNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	db := database(t)
 	c := newClock()
-	j := newJournal(db, c)
+	j, metrics := newMeasuredJournal(db, c)
 	owner := id.New[id.Org]()
 	if err := j.Upkeep(t.Context()); err != nil {
 		t.Fatal(err)
@@ -114,10 +114,10 @@ func TestBadEntriesDoNotBlockOthers(t *testing.T) {
 	if n := countRows(t, db, "operation = 'ab'"); n != 1 {
 		t.Errorf("%d rows with a cleaned text", n)
 	}
-	if lost := metric(t, j, "stagedoor_request_log_lost_total", "misdated"); lost != 5 {
+	if lost := metric(t, metrics, "stagedoor_request_log_lost_total", "misdated"); lost != 5 {
 		t.Errorf("%v misdated", lost)
 	}
-	if written := metric(t, j, "stagedoor_request_log_written_total", ""); written != 5 {
+	if written := metric(t, metrics, "stagedoor_request_log_written_total", ""); written != 5 {
 		t.Errorf("%v written", written)
 	}
 }

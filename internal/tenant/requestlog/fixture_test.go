@@ -42,10 +42,19 @@ func noTicker(time.Duration) (<-chan time.Time, func()) { return nil, func() {} 
 
 // newJournal returns a journal that writes only when the test calls Flush.
 func newJournal(db *postgres.DB, c *handClock) *requestlog.Journal {
+	j, _ := newMeasuredJournal(db, c)
+	return j
+}
+
+// newMeasuredJournal also returns the registry of the journal's metrics.
+func newMeasuredJournal(db *postgres.DB, c *handClock) (*requestlog.Journal, *prometheus.Registry) {
+	registry := prometheus.NewRegistry()
 	if db != nil {
 		db = db.WithClock(c.now)
 	}
-	return requestlog.New(requestlog.Deps{DB: db, Ticker: noTicker, Log: slog.New(slog.DiscardHandler), Now: c.now, SettleTimeout: time.Minute})
+	return requestlog.New(requestlog.Deps{
+		DB: db, Ticker: noTicker, Registry: registry, Log: slog.New(slog.DiscardHandler), Now: c.now, SettleTimeout: time.Minute,
+	}), registry
 }
 
 // startJournal returns a journal that runs until the test ends. It writes when it is read.
@@ -103,10 +112,8 @@ func countRows(t testing.TB, db *postgres.DB, where string, args ...any) (n int)
 }
 
 // metric returns the value of a counter or a gauge.
-func metric(t testing.TB, j *requestlog.Journal, name, why string) float64 {
+func metric(t testing.TB, registry *prometheus.Registry, name, why string) float64 {
 	t.Helper()
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(j.Collectors()...)
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -64,7 +64,7 @@ func TestNewestRequestsSurviveDatabaseOutage(t *testing.T) {
 	t.Parallel()
 	db, link := openThroughLink(t, testenv.DatabaseURL(t))
 	c := newClock()
-	j := newJournal(db, c)
+	j, metrics := newMeasuredJournal(db, c)
 	owner := id.New[id.Org]()
 	n := 0
 	add := func(count int) {
@@ -86,10 +86,10 @@ func TestNewestRequestsSurviveDatabaseOutage(t *testing.T) {
 			t.Fatal("written without a database")
 		}
 	}
-	if waiting := metric(t, j, "stagedoor_request_log_waiting", ""); waiting != 10_000 {
+	if waiting := metric(t, metrics, "stagedoor_request_log_waiting", ""); waiting != 10_000 {
 		t.Errorf("%v wait", waiting)
 	}
-	if lost := metric(t, j, "stagedoor_request_log_lost_total", "full"); lost != 0 {
+	if lost := metric(t, metrics, "stagedoor_request_log_lost_total", "full"); lost != 0 {
 		t.Errorf("%v lost with room left", lost)
 	}
 	add(150_000)
@@ -105,7 +105,7 @@ func TestNewestRequestsSurviveDatabaseOutage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	lost := metric(t, j, "stagedoor_request_log_lost_total", "full")
+	lost := metric(t, metrics, "stagedoor_request_log_lost_total", "full")
 	found := countRows(t, db, "org_id = $1", owner)
 	if lost == 0 || found+int(lost) != n || found < 128*1024-20_000 {
 		t.Errorf("%d written, %v lost of %d", found, lost, n)
@@ -124,7 +124,7 @@ func TestUnconfirmedCopyIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	db, link := openThroughLink(t, testenv.DatabaseURL(t))
 	c := newClock()
-	j := newJournal(db, c)
+	j, metrics := newMeasuredJournal(db, c)
 	owner := id.New[id.Org]()
 	if err := j.Upkeep(t.Context()); err != nil {
 		t.Fatal(err)
@@ -148,7 +148,7 @@ func TestUnconfirmedCopyIsNotRepeated(t *testing.T) {
 	if n := countRows(t, db, "org_id = $1", owner); n != 3050 {
 		t.Errorf("%d rows", n)
 	}
-	if written := metric(t, j, "stagedoor_request_log_written_total", ""); written != 3050 {
+	if written := metric(t, metrics, "stagedoor_request_log_written_total", ""); written != 3050 {
 		t.Errorf("%v written", written)
 	}
 }
@@ -159,7 +159,7 @@ func TestCallsOverALimitDoNotFillTheLog(t *testing.T) {
 	t.Parallel()
 	db := database(t)
 	c := newClock()
-	j := newJournal(db, c)
+	j, metrics := newMeasuredJournal(db, c)
 	loud, quiet := id.New[id.Org](), id.New[id.Org]()
 	for round := 1; round <= 2; round++ {
 		for i := range 5000 {
@@ -187,7 +187,7 @@ func TestCallsOverALimitDoNotFillTheLog(t *testing.T) {
 			}
 		}
 	}
-	if lost := metric(t, j, "stagedoor_request_log_lost_total", "refused"); lost != 9800 {
+	if lost := metric(t, metrics, "stagedoor_request_log_lost_total", "refused"); lost != 9800 {
 		t.Errorf("%v refused", lost)
 	}
 }

@@ -1,6 +1,9 @@
 package requestlog
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
 
 // Metrics holds the metrics of the request log.
 type Metrics struct {
@@ -9,23 +12,19 @@ type Metrics struct {
 	waiting prometheus.Gauge
 }
 
-func newMetrics() Metrics {
+func newMetrics(registry prometheus.Registerer) Metrics {
+	register := promauto.With(registry)
 	return Metrics{
-		written: prometheus.NewCounter(prometheus.CounterOpts{
+		written: register.NewCounter(prometheus.CounterOpts{
 			Name: "stagedoor_request_log_written_total", Help: "Requests that were written to the request log.",
 		}),
-		lost: prometheus.NewCounterVec(prometheus.CounterOpts{
+		lost: register.NewCounterVec(prometheus.CounterOpts{
 			Name: "stagedoor_request_log_lost_total",
 			Help: "Requests missing from the request log: no room while the database was away (full), " +
 				"too many calls over a limit (refused), a wrong date (misdated), or rejected by the database (unfit).",
 		}, []string{"why"}),
-		waiting: prometheus.NewGauge(prometheus.GaugeOpts{
+		waiting: register.NewGauge(prometheus.GaugeOpts{
 			Name: "stagedoor_request_log_waiting", Help: "Requests that the last flush could not write.",
 		}),
 	}
-}
-
-// Collectors returns the metrics to register.
-func (j *Journal) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{j.metrics.written, j.metrics.lost, j.metrics.waiting}
 }

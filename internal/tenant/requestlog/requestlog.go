@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
@@ -61,8 +63,10 @@ type Deps struct {
 	DB *postgres.DB
 	// Ticker returns a channel that ticks every d until stop is called, like clock.Ticker.
 	Ticker func(d time.Duration) (tick <-chan time.Time, stop func())
-	Log    *slog.Logger
-	Now    func() time.Time
+	// Registry registers the metrics. If it is nil, they are not registered.
+	Registry prometheus.Registerer
+	Log      *slog.Logger
+	Now      func() time.Time
 	// SettleTimeout bounds how long a reader waits for the entries in this node's memory to be written.
 	SettleTimeout time.Duration
 }
@@ -93,7 +97,7 @@ type Journal struct {
 // New returns a Journal. Run must be running for entries to be written.
 func New(d Deps) *Journal {
 	return &Journal{
-		Deps: d, metrics: newMetrics(), buffer: buffer{refused: map[id.Org]int{}}, knownDays: map[postgres.Day]bool{}, days: postgres.NewDays(d.DB, "request_log", d.Log),
+		Deps: d, metrics: newMetrics(d.Registry), buffer: buffer{refused: map[id.Org]int{}}, knownDays: map[postgres.Day]bool{}, days: postgres.NewDays(d.DB, "request_log", d.Log),
 		flushRequests: make(chan chan struct{}), readPermits: make(chan struct{}, maxReaders),
 	}
 }

@@ -1,34 +1,33 @@
 package seal
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
 
-// metrics holds the metrics of a Sealer. Package app registers them.
+// metrics holds the metrics of a Sealer.
 type metrics struct {
 	loads, corrupt, rewrapped prometheus.Counter
 	kmsUp, rotating           prometheus.Gauge
 }
 
-func newMetrics() metrics {
+func newMetrics(registry prometheus.Registerer) metrics {
+	register := promauto.With(registry)
 	return metrics{
-		loads: prometheus.NewCounter(prometheus.CounterOpts{
+		loads: register.NewCounter(prometheus.CounterOpts{
 			Name: "stagedoor_seal_loads_total", Help: "Reads of a holder's data keys that were not in memory.",
 		}),
-		corrupt: prometheus.NewCounter(prometheus.CounterOpts{
+		corrupt: register.NewCounter(prometheus.CounterOpts{
 			Name: "stagedoor_seal_corrupt_total", Help: "Sealed texts that did not open. Anything above 0 is a bug or tampering.",
 		}),
-		rewrapped: prometheus.NewCounter(prometheus.CounterOpts{
+		rewrapped: register.NewCounter(prometheus.CounterOpts{
 			Name: "stagedoor_seal_rewrapped_total", Help: "Keys of orgs and data keys that this node has re-wrapped.",
 		}),
-		kmsUp: prometheus.NewGauge(prometheus.GaugeOpts{
+		kmsUp: register.NewGauge(prometheus.GaugeOpts{
 			Name: "stagedoor_seal_kms_up", Help: "1 if the key management service passed its last check, 0 if not.",
 		}),
-		rotating: prometheus.NewGauge(prometheus.GaugeOpts{
+		rotating: register.NewGauge(prometheus.GaugeOpts{
 			Name: "stagedoor_seal_orgs_rotating", Help: "Orgs that still have an older key because data keys are wrapped by it.",
 		}),
 	}
-}
-
-// Collectors returns the metrics to register.
-func (s *Sealer) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{s.metrics.loads, s.metrics.corrupt, s.metrics.rewrapped, s.metrics.kmsUp, s.metrics.rotating}
 }

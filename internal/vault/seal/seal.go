@@ -17,6 +17,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -90,8 +92,10 @@ type Deps struct {
 	OldKMS []kms.Wrapper
 	// Bus may be nil in a short-lived command.
 	Bus Bus
-	Log *slog.Logger
-	Now func() time.Time
+	// Registry registers the metrics. If it is nil, they are not registered.
+	Registry prometheus.Registerer
+	Log      *slog.Logger
+	Now      func() time.Time
 }
 
 // Sealer seals and opens texts and manages their keys. It is safe for concurrent use.
@@ -111,7 +115,7 @@ func New(d Deps) *Sealer {
 	if d.Config.Remember == 0 {
 		d.Config.Remember = 50_000
 	}
-	s := &Sealer{Deps: d, wrappers: map[string]kms.Wrapper{}, cache: newKeyCache(d.Config.Remember), metrics: newMetrics()}
+	s := &Sealer{Deps: d, wrappers: map[string]kms.Wrapper{}, cache: newKeyCache(d.Config.Remember), metrics: newMetrics(d.Registry)}
 	for _, w := range append([]kms.Wrapper{d.KMS}, d.OldKMS...) {
 		s.wrappers[w.ID()] = w
 	}

@@ -111,7 +111,7 @@ func newFixture(t testing.TB, change func(*fixture, *stream.Deps)) *fixture {
 	r.Table = endpoint.New(endpoint.Deps{
 		Config: endpoint.Config{Title: "T", Version: "1", PublicURL: "https://x.test", ProblemsURL: "https://x.test/problems"}, Auth: r,
 		Draining: func() bool { return false }, Source: endpoint.SourceOf(nil), HashIP: func(s string) string { return s },
-		Metrics: endpoint.NewMetrics("test"), Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Metrics: endpoint.NewMetrics(nil, "test"), Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	events.Routes(r.Table, events.Deps{
 		Streams: r.streams, Store: r.Memory, Accounts: r, Meter: r, Now: time.Now,

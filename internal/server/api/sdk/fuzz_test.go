@@ -61,7 +61,7 @@ func newTable(t testing.TB, e *echo) *endpoint.Table {
 	table := endpoint.New(endpoint.Deps{
 		Config: endpoint.Config{Title: "T", Version: "1", PublicURL: "https://x.test", ProblemsURL: "https://x.test/problems"}, Auth: e,
 		Draining: func() bool { return false }, Source: endpoint.SourceOf(nil), HashIP: func(s string) string { return s },
-		Metrics: endpoint.NewMetrics("test"), Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Metrics: endpoint.NewMetrics(nil, "test"), Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	sdk.Routes(table, sdk.Deps{Invoke: e, Accounts: e, PublicURL: "https://x.test", Catalogs: map[org.Environment]*catalog.Catalog{org.EnvSandbox: sandbox}})
 	return table
