@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
@@ -12,14 +11,12 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
 	"github.com/stagedoor/stagedoor/internal/engine/lease"
-	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/events/ingest"
 	"github.com/stagedoor/stagedoor/internal/events/listen"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/server/api/events"
-	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
@@ -147,49 +144,4 @@ func (n *Node) logEpoch(ctx context.Context) (string, error) {
 // eventDeps returns the dependencies of the event operations.
 func (n *Node) eventDeps() events.Deps {
 	return events.Deps{Streams: n.streams, Permit: n.suspensions.Permit, Store: n.events, Kinds: n.kinds, Accounts: n.accounts, Meter: n.usage, Now: clock.Now}
-}
-
-// runBuckets moves events from the log into the store and sends webhooks, for the buckets that the node holds.
-func (n *Node) runBuckets(ctx context.Context) error {
-	// The writer and the sender outlive the leases, which end when the last batch is written.
-	living, stop := context.WithCancel(context.WithoutCancel(ctx))
-	written, sent := make(chan error, 1), make(chan error, 1)
-	go func() { written <- n.ingest.Run(living) }()
-	go func() { sent <- n.webhooks.Run(living) }()
-	err := n.buckets.Run(ctx, n.holdBucket)
-	stop()
-	<-written
-	<-sent
-	return err
-}
-
-// holdBucket writes a bucket and sends its webhooks until it is released: the last batch is written before the last
-// webhook is sent. If either is fenced off, the other ends too, and the new owner takes the bucket with its next
-// heartbeat.
-func (n *Node) holdBucket(ctx context.Context, h lease.Held) {
-	writing, fenced := context.WithCancel(ctx)
-	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
-	sent := make(chan struct{})
-	go func() {
-		defer close(sent)
-		defer fenced()
-		n.webhooks.Hold(sending, h.Slot, h.Epoch)
-	}()
-	n.ingest.Hold(writing, h.Slot, h.Epoch)
-	stop()
-	<-sent
-}
-
-const thresholdEvery = time.Minute
-
-// announceThresholds emits an event for orgs that have used most of their month.
-func (n *Node) announceThresholds(ctx context.Context, orgs *org.Orgs) error {
-	return n.limits.Thresholds(ctx, clock.Now(), func(ctx context.Context, of id.Org) (int64, error) {
-		o, err := orgs.Get(ctx, of)
-		return int64(o.Limits.CallsPerMonth), err
-	}, func(ctx context.Context, tx postgres.Tx, t admission.Threshold) error {
-		return n.outbox.Add(ctx, tx, outbox.Event{Org: t.Org, Kind: "usage.threshold", Data: map[string]any{
-			"metric": "calls_per_month", "percent": t.Percent, "limit": t.Limit, "used": t.Used,
-		}})
-	})
 }

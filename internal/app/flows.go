@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -17,7 +16,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/health"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/calls/invoke"
 	"github.com/stagedoor/stagedoor/internal/calls/transfer"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
@@ -91,19 +89,8 @@ func (n *Node) buildFlows(process string, orgs *org.Orgs, auditLog *audit.Log, j
 	})
 	n.health = health.New(health.Deps{
 		Config: health.Config{}, Accounts: n.accounts, Orgs: orgs, Limits: n.limits, Catalogs: n.flows.catalogs, Drivers: drivers,
-		Reauthenticate: func(ctx context.Context, of id.Org, at id.Account) error {
-			o, err := orgs.Get(ctx, of)
-			if err != nil {
-				return err
-			}
-			by := audit.By{Kind: audit.ActorSystem, ID: "health", Action: "account.reauthenticate"}
-			_, err = n.connects.Reauthenticate(ctx, o, by, at, false)
-			if errors.Is(err, problem.AttemptInProgress.New("")) {
-				return nil // An attempt is already in progress.
-			}
-			return err
-		},
-		Ticker: clock.Ticker, Registry: n.registry, Log: n.log, Now: clock.Now,
+		Reauthenticate: n.connects.ReauthenticateAsSystem,
+		Ticker:         clock.Ticker, Registry: n.registry, Log: n.log, Now: clock.Now,
 	})
 	n.invoker = invoke.New(invoke.Deps{
 		Accounts: n.accounts, Health: n.health, Limits: n.limits, Meter: n.usage, Switches: n.control, Drivers: drivers, Registry: n.registry, Log: n.log, Now: clock.Now,
@@ -121,7 +108,7 @@ func (n *Node) buildFlows(process string, orgs *org.Orgs, auditLog *audit.Log, j
 		},
 		Meter: n.usage, Switches: n.control, Registry: n.registry, Now: clock.Now,
 	})
-	p := pages{n.connects, n.sessions, orgs, n.accounts}
+	p := connectpages.Backend{Connects: n.connects, Sessions: n.sessions, Orgs: orgs, Accounts: n.accounts}
 	n.connectPages, err = connectpages.New(connectpages.Deps{
 		Config: connectpages.Config{URL: n.connectURL()}, Attempts: p, Sessions: n.sessions, Orgs: p, Connections: p, Links: n.links,
 		Draining: n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,

@@ -15,6 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/delivery/bucket"
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/version"
@@ -125,7 +126,9 @@ func (n *Node) runEvents(ctx context.Context, work *errgroup.Group) {
 		work.Go(func() error { return n.streams.Run(ctx) })
 	}
 	if n.ingest != nil {
-		work.Go(func() error { return n.runBuckets(ctx) })
+		work.Go(func() error {
+			return bucket.Run(ctx, bucket.Deps{Leases: n.buckets, Ingest: n.ingest, Webhooks: n.webhooks})
+		})
 	}
 	if n.listen != nil {
 		work.Go(func() error {
@@ -197,8 +200,12 @@ func (n *Node) onEpoch(last string, payload []byte) {
 	n.api.Recheck(org)
 }
 
-// sweepEvery is the interval at which expired rows are removed.
-const sweepEvery = 5 * time.Second
+const (
+	// sweepEvery is the interval at which expired rows are removed.
+	sweepEvery = 5 * time.Second
+	// thresholdEvery is the interval at which usage thresholds are checked.
+	thresholdEvery = time.Minute
+)
 
 // sweep ends expired hosted sessions, deletes expired idempotency keys and browser sessions, and announces usage
 // thresholds.
@@ -214,7 +221,7 @@ func (n *Node) sweep(ctx context.Context) error {
 		case <-tick.C:
 			_, err = n.sessions.Sweep(ctx)
 		case <-hint.C:
-			err = errors.Join(n.announceThresholds(ctx, n.orgs), n.members.Trim(ctx))
+			err = errors.Join(n.limits.AnnounceThresholds(ctx, n.orgs, n.outbox), n.members.Trim(ctx))
 		}
 		if err == nil {
 			_, err = n.idempotencyKeys.Trim(ctx)

@@ -321,6 +321,21 @@ func (c *Connects) Reauthenticate(ctx context.Context, o org.Org, by audit.By, a
 	})
 }
 
+// ReauthenticateAsSystem signs an account in again because its health check found it signed out. It does nothing if an
+// attempt is already in progress.
+func (c *Connects) ReauthenticateAsSystem(ctx context.Context, of id.Org, at id.Account) error {
+	o, err := c.Orgs.Get(ctx, of)
+	if err != nil {
+		return err
+	}
+	by := audit.By{Kind: audit.ActorSystem, ID: "health", Action: "account.reauthenticate"}
+	_, err = c.Reauthenticate(ctx, o, by, at, false)
+	if errors.Is(err, problem.AttemptInProgress.New("")) {
+		return nil
+	}
+	return err
+}
+
 // writeEvents writes the events of a change to the outbox, in its transaction.
 func (c *Connects) writeEvents(ctx context.Context, tx postgres.Tx, r record) error {
 	kind := "connect.attempt_updated"

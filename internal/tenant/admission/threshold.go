@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission/internal/db"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // thresholds are the shares of a month's calls, in percent, at which an org gets an event.
@@ -30,6 +32,24 @@ func reachedThreshold(used, limit int64) int64 {
 		}
 	}
 	return reached
+}
+
+// orgs reads orgs; implemented by *org.Orgs.
+type orgs interface {
+	Get(ctx context.Context, org id.Org) (org.Org, error)
+}
+
+// AnnounceThresholds writes an event to the outbox for each threshold that an org newly reaches this month.
+func (l *Limiter) AnnounceThresholds(ctx context.Context, orgs orgs, events *outbox.Outbox) error {
+	limitOf := func(ctx context.Context, of id.Org) (int64, error) {
+		o, err := orgs.Get(ctx, of)
+		return int64(o.Limits.CallsPerMonth), err
+	}
+	return l.Thresholds(ctx, l.Now(), limitOf, func(ctx context.Context, tx postgres.Tx, t Threshold) error {
+		return events.Add(ctx, tx, outbox.Event{Org: t.Org, Kind: "usage.threshold", Data: map[string]any{
+			"metric": "calls_per_month", "percent": t.Percent, "limit": t.Limit, "used": t.Used,
+		}})
+	})
 }
 
 // thresholdPage is how many orgs Thresholds reads per query.
