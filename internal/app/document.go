@@ -23,7 +23,7 @@ func Document(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	defer n.Close()
-	doc, err := n.api.OpenAPI()
+	doc, err := n.servers.api.OpenAPI()
 	if err != nil {
 		return nil, err
 	}

@@ -2,11 +2,13 @@ package app
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/delivery/bucket"
 	"github.com/stagedoor/stagedoor/internal/delivery/stream"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
@@ -15,133 +17,149 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/events/ingest"
 	"github.com/stagedoor/stagedoor/internal/events/listen"
+	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
-	"github.com/stagedoor/stagedoor/internal/server/api/events"
-	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
-// eventing is the path of events through a node: listeners, the log, the store, streams and webhooks.
-type eventing struct {
-	kinds    *event.Kinds
-	events   *event.Store
-	streams  *stream.Streams
-	webhooks *webhook.Webhooks
-	// customers connects to the receivers of webhooks.
-	customers *egress.Public
-
-	// The fields below are nil unless the node is a worker or a listener.
-	log      eventlog.Log
-	closeLog func()
-	batcher  *eventlog.Batcher
-	buckets  *lease.Leases
-	ingest   *ingest.Ingest
-	listen   *listen.Listeners
+// events are the event store and the log in front of it.
+type events struct {
+	kinds *event.Kinds
+	store *event.Store
+	// log is nil unless the node is a worker or a listener. epoch identifies it: a log that was lost gets a new one.
+	log   eventlog.Log
+	epoch func(context.Context) (string, error)
 }
 
-// ingestKind is the kind of the leases of buckets.
-const ingestKind = "ingest"
-
-// buildEvents builds the event path. It needs the flows.
-func (n *Node) buildEvents(process string, orgs *org.Orgs, auditLog *audit.Log) error {
-	deny, err := n.cfg.WebhookDenied()
-	if err != nil {
-		return err
+func newEvents(n *Node, eng engines, p platforms) (events, error) {
+	ev := events{
+		kinds: event.NewKinds(p.catalogs),
+		store: event.New(event.Deps{DB: eng.db, Log: n.log, Now: clock.Now}),
 	}
-	n.customers = egress.NewPublic(egress.PublicConfig{Loopback: n.cfg.Dev, Deny: deny, Registry: n.registry, Now: clock.Now})
-	n.kinds = event.NewKinds(n.flows.catalogs)
-	n.streams = stream.New(stream.Deps{
-		Config: stream.Config{}, Store: n.events, Wire: n.bus, Redis: n.redis, DB: n.db, Keys: n.keys, Registry: n.registry, Log: n.log, Now: clock.Now,
-	})
-	n.bus.OnConnect(n.streams.Missed)
-	n.bus.OnLoss(n.streams.Missed)
-	n.webhooks = webhook.New(webhook.Deps{
-		Config: webhook.Defaults(), DB: n.db, Events: n.events, Kinds: n.kinds, Orgs: orgs, Accounts: n.accounts, Seal: n.sealer, Audit: auditLog,
-		Outbox: n.outbox, Public: n.customers, Bus: n.bus, Usage: n.usage, Switches: n.control, Permits: n.suspensions, Registry: n.registry, Log: n.log, Now: clock.Now,
-	})
-	n.accounts.OnDisconnect(func(ctx context.Context, tx postgres.Tx, of id.Org, at id.Account) error {
-		if err := n.connects.Leave(ctx, tx, of, at); err != nil {
-			return err
-		}
-		return n.webhooks.Leave(ctx, tx, of, at)
-	})
-	n.accounts.OnPurge([]string{"events", "deliveries"}, func(ctx context.Context, a account.Account, most int) (bool, error) {
-		events, err := n.events.Purge(ctx, a.Org, a.ID, a.Environment == org.EnvSandbox, most)
-		if err != nil {
-			return false, err
-		}
-		deliveries, err := n.webhooks.Purge(ctx, a.Org, a.ID, most)
-		return events && deliveries, err
-	})
 	if !n.hasRole("worker") && !n.hasRole("listener") {
-		return nil
+		return ev, nil
 	}
-	if err := n.openLog(); err != nil {
-		return err
-	}
-	newLeases := func(kind string, slots int) *lease.Leases {
-		return lease.New(lease.Deps{
-			DB: n.db, Kind: kind, Slots: slots, Node: process, Config: lease.Config{}, Bus: n.bus,
-			Registry: n.registry, Log: n.log, Now: clock.Now,
-		})
-	}
-	if n.hasRole("worker") {
-		n.buckets = newLeases(ingestKind, event.Buckets)
-		n.ingest = ingest.New(ingest.Deps{
-			Store: n.events, Events: n.eventing.log, Outbox: n.outbox, Bus: n.bus, Meter: n.usage,
-			Sandbox: func(ctx context.Context, of id.Org) (bool, error) {
-				o, err := orgs.Get(ctx, of)
-				return o.Environment == org.EnvSandbox, err
-			},
-			Committed: n.webhooks.Committed, Registry: n.registry, Log: n.log, Now: clock.Now,
-		})
-	}
-	if n.hasRole("listener") {
-		n.batcher = eventlog.NewBatcher(n.eventing.log)
-		settling := &ingest.Settling{Store: n.events, Events: n.eventing.log}
-		n.listen = listen.New(listen.Deps{
-			Config: listen.Config{}, Accounts: n.accounts, Health: n.health, Orgs: orgs, Store: n.events, Events: n.batcher, LogEpoch: n.logEpoch,
-			Settled: settling.Settled, Leases: newLeases(listen.Kind, listen.Slots), Bus: n.bus, Drivers: n.drivers, Registry: n.registry, Log: n.log, Now: clock.Now,
-		})
-	}
-	return nil
-}
-
-// openLog opens the event log of the settings.
-func (n *Node) openLog() error {
 	c := eventlog.Config{
-		URL: n.cfg.NATS, Name: "stagedoord " + n.cfg.Node + " events", Buckets: event.Buckets, Streams: n.cfg.EventLogStreams,
-		Replicas: n.cfg.EventLogReplicas, MaxBytes: n.cfg.EventLogBytes, Log: n.log,
+		URL: n.cfg.NATS, Name: "stagedoord " + n.cfg.Node + " events", Buckets: event.Buckets,
+		Streams: n.cfg.EventLogStreams, Replicas: n.cfg.EventLogReplicas, MaxBytes: n.cfg.EventLogBytes, Log: n.log,
 	}
 	if n.cfg.EventLog == "postgres" {
-		n.eventing.log, n.closeLog = eventlog.NewPostgres(n.db, c), func() {}
-		return nil
+		table := eventlog.NewPostgres(eng.db, c)
+		n.loop("event log", table.Run)
+		ev.log = table
+		ev.epoch = func(context.Context) (string, error) { return "", nil } // It is lost only together with the store.
+		return ev, nil
 	}
 	js, err := eventlog.Open(c)
 	if err != nil {
-		return err
+		return ev, err
 	}
-	n.eventing.log, n.closeLog = js, js.Close
-	return nil
-}
-
-// logEpoch identifies the log by the epochs of all its streams.
-func (n *Node) logEpoch(ctx context.Context) (string, error) {
-	if n.cfg.EventLog == "postgres" {
-		return "", nil // It is lost only together with the store.
-	}
-	var epochs []string
-	for i := range max(n.cfg.EventLogStreams, 1) {
-		state, err := n.eventing.log.State(ctx, i)
-		if err != nil {
-			return "", err
+	n.onClose(js.Close)
+	ev.log = js
+	ev.epoch = func(ctx context.Context) (string, error) {
+		var epochs []string
+		for i := range max(n.cfg.EventLogStreams, 1) {
+			state, err := js.State(ctx, i)
+			if err != nil {
+				return "", err
+			}
+			epochs = append(epochs, state.Epoch)
 		}
-		epochs = append(epochs, state.Epoch)
+		return strings.Join(epochs, " "), nil
 	}
-	return strings.Join(epochs, " "), nil
+	return ev, nil
 }
 
-// eventDeps returns the dependencies of the event operations.
-func (n *Node) eventDeps() events.Deps {
-	return events.Deps{Streams: n.streams, Permit: n.suspensions.Permit, Store: n.events, Kinds: n.kinds, Accounts: n.accounts, Meter: n.usage, Now: clock.Now}
+// newLeases returns the leases of one kind of work.
+func newLeases(n *Node, eng engines, kind string, slots int) *lease.Leases {
+	return lease.New(lease.Deps{
+		DB: eng.db, Kind: kind, Slots: slots, Node: n.process, Config: lease.Config{}, Bus: eng.bus,
+		Registry: n.registry, Log: n.log, Now: clock.Now,
+	})
+}
+
+// addListeners adds the sockets to platforms, which write to the log.
+func addListeners(n *Node, eng engines, t tenants, p platforms, a accounts, ev events) {
+	batcher := eventlog.NewBatcher(ev.log)
+	settling := &ingest.Settling{Store: ev.store, Events: ev.log}
+	listeners := listen.New(listen.Deps{
+		Config: listen.Config{}, Accounts: a.accounts, Health: a.health, Orgs: t.orgs, Store: ev.store, Events: batcher,
+		LogEpoch: ev.epoch, Settled: settling.Settled, Leases: newLeases(n, eng, listen.Kind, listen.Slots), Bus: eng.bus,
+		Drivers: p.drivers, Registry: n.registry, Log: n.log, Now: clock.Now,
+	})
+	n.loop("listeners", func(ctx context.Context) error {
+		err := listeners.Run(ctx)
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
+		defer cancel()
+		return errors.Join(err, batcher.Close(last))
+	})
+}
+
+// delivery are the services that bring stored events to customers.
+type delivery struct {
+	streams  *stream.Streams
+	webhooks *webhook.Webhooks
+}
+
+func newDelivery(
+	n *Node, eng engines, sealer *seal.Sealer, op operators, t tenants, a accounts, ev events,
+) (delivery, error) {
+	deny, err := n.cfg.WebhookDenied()
+	if err != nil {
+		return delivery{}, err
+	}
+	customers := egress.NewPublic(egress.PublicConfig{
+		Loopback: n.cfg.Dev, Deny: deny, Registry: n.registry, Now: clock.Now,
+	})
+	n.onClose(customers.Close)
+	streams := stream.New(stream.Deps{
+		Config: stream.Config{}, Store: ev.store, Wire: eng.bus, Redis: eng.redis, DB: eng.db, Keys: t.keys,
+		Registry: n.registry, Log: n.log, Now: clock.Now,
+	})
+	eng.bus.OnConnect(streams.Missed)
+	eng.bus.OnLoss(streams.Missed)
+	if n.hasRole("api") {
+		n.loop("streams", streams.Run)
+	}
+	webhooks := webhook.New(webhook.Deps{
+		Config: webhook.Defaults(), DB: eng.db, Events: ev.store, Kinds: ev.kinds, Orgs: t.orgs, Accounts: a.accounts,
+		Seal: sealer, Audit: t.audit, Outbox: t.outbox, Public: customers, Bus: eng.bus, Usage: t.usage,
+		Switches: op.switches, Permits: t.suspensions, Registry: n.registry, Log: n.log, Now: clock.Now,
+	})
+	op.switches.Watch(func(s switches.State) {
+		_, off := s.Off[switches.Webhooks]
+		webhooks.Halt(off)
+	})
+	t.suspensions.Watch(webhooks.Suspend)
+	a.accounts.OnDisconnect(func(ctx context.Context, tx postgres.Tx, of id.Org, at id.Account) error {
+		if err := a.connects.Leave(ctx, tx, of, at); err != nil {
+			return err
+		}
+		return webhooks.Leave(ctx, tx, of, at)
+	})
+	kinds := []string{"events", "deliveries"}
+	a.accounts.OnPurge(kinds, func(ctx context.Context, a account.Account, most int) (bool, error) {
+		events, err := ev.store.Purge(ctx, a.Org, a.ID, a.Environment == org.EnvSandbox, most)
+		if err != nil {
+			return false, err
+		}
+		deliveries, err := webhooks.Purge(ctx, a.Org, a.ID, most)
+		return events && deliveries, err
+	})
+	return delivery{streams, webhooks}, nil
+}
+
+// addIngest adds what moves events from the log into the store and sends their webhooks.
+func addIngest(n *Node, eng engines, t tenants, ev events, d delivery) {
+	writer := ingest.New(ingest.Deps{
+		Store: ev.store, Events: ev.log, Outbox: t.outbox, Bus: eng.bus, Meter: t.usage,
+		Sandbox: func(ctx context.Context, of id.Org) (bool, error) {
+			o, err := t.orgs.Get(ctx, of)
+			return o.Environment == org.EnvSandbox, err
+		},
+		Committed: d.webhooks.Committed, Registry: n.registry, Log: n.log, Now: clock.Now,
+	})
+	buckets := bucket.Deps{Leases: newLeases(n, eng, "ingest", event.Buckets), Ingest: writer, Webhooks: d.webhooks}
+	n.loop("buckets", func(ctx context.Context) error { return bucket.Run(ctx, buckets) })
 }

@@ -36,7 +36,7 @@ func (n *Node) internalHandler() http.Handler {
 			mux.ServeHTTP(w, r)
 			return
 		}
-		n.admin.ServeHTTP(w, r) // It also answers unknown paths with a problem.
+		n.servers.admin.ServeHTTP(w, r) // It also answers unknown paths with a problem.
 	})
 }
 
@@ -55,7 +55,10 @@ type check struct {
 
 const readyTimeout = 2 * time.Second
 
-var errNoEgress = errors.New("no healthy proxy")
+var (
+	errNoEgress = errors.New("no healthy proxy")
+	errSchema   = errors.New("the schema is outdated")
+)
 
 // readyz reports whether this node should get traffic. It can serve without Redis, NATS or a proxy, but not without the
 // database or with an outdated schema.
@@ -80,11 +83,11 @@ func (n *Node) readyz(w http.ResponseWriter, r *http.Request) {
 			answer.Checks[name] = c
 		})
 	}
-	probe("postgres", "down", "the database is not responding", n.db.Ping)
+	probe("postgres", "down", "the database is not responding", n.engines.db.Ping)
 	probe("schema", "down", "the database lacks migrations of this version: run stagedoord migrate", n.schemaCurrent)
 	probe("kms", "degraded", "the key management service is not responding; recently used accounts keep working for a while, new ones cannot be connected", n.sealer.Check)
-	probe("redis", "degraded", "not responding; this node enforces its share of the limits on its own", n.redis.Ping)
-	probe("nats", "degraded", "not responding; changes reach this node a little later", n.bus.Ping)
+	probe("redis", "degraded", "not responding; this node enforces its share of the limits on its own", n.engines.redis.Ping)
+	probe("nats", "degraded", "not responding; changes reach this node a little later", n.engines.bus.Ping)
 	for _, region := range n.egress.Regions() {
 		probe("egress_"+region, "degraded", "no proxy of the region is healthy; its accounts get 503 egress-unavailable", func(context.Context) error {
 			if !n.egress.Available(region) {
@@ -106,12 +109,12 @@ func (n *Node) schemaCurrent(ctx context.Context) error {
 	if n.schemaSeen.Load() {
 		return nil // Migrations only move forward.
 	}
-	current, err := postgres.Current(ctx, n.db, migrations.Files)
+	current, err := postgres.Current(ctx, n.engines.db, migrations.Files)
 	if err != nil {
 		return err
 	}
 	if current {
-		current, err = postgres.CurrentSchema(ctx, n.keyring, keyring.Files, keyring.Schema)
+		current, err = postgres.CurrentSchema(ctx, n.engines.keyring, keyring.Files, keyring.Schema)
 	}
 	if err != nil {
 		return err

@@ -1,0 +1,172 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
+	"github.com/stagedoor/stagedoor/internal/accounts/health"
+	"github.com/stagedoor/stagedoor/internal/base/clock"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/calls/invoke"
+	"github.com/stagedoor/stagedoor/internal/calls/transfer"
+	"github.com/stagedoor/stagedoor/internal/operate/switches"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
+	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/platform/sandboxapi"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/vault/seal"
+)
+
+// platforms are the creator platforms and the connections to them.
+type platforms struct {
+	egress   *egress.Egress
+	sandbox  *sandboxapi.Client
+	catalogs map[org.Environment]*catalog.Catalog
+	drivers  func(org.Environment) (driver.Driver, bool)
+	signIns  map[org.Environment]connect.Platform
+	files    map[org.Environment]transfer.Platform
+}
+
+// liveGuard limits password guessing on a live platform through this service. Sandbox logins are public, so it has
+// none.
+var liveGuard = map[org.Environment]connect.Guard{org.EnvLive: {PerLogin: 5, Refused: 20}}
+
+func newPlatforms(n *Node, op operators) (platforms, error) {
+	control := sandboxapi.New(n.cfg.SandboxURL)
+	n.onClose(control.Close)
+	leaving, err := n.cfg.EgressConfig()
+	if err != nil {
+		return platforms{}, err
+	}
+	out := egress.New(egress.Deps{Config: leaving, Registry: n.registry, Log: n.log, Now: clock.Now})
+	n.onClose(out.Close)
+	n.loop("egress", out.Run)
+	op.switches.Watch(func(s switches.State) {
+		drained, off := map[string]bool{}, map[string]bool{}
+		for proxy := range s.Drained {
+			drained[proxy] = true
+		}
+		for one := range s.Off {
+			if region := one.Region(); region != "" {
+				off[region] = true
+			}
+		}
+		out.Steer(drained, off)
+	})
+	sandbox, err := catalog.Sandbox()
+	if err != nil {
+		return platforms{}, err
+	}
+	client, err := driver.New(driver.Deps{
+		Catalog: sandbox, Egress: out, Origin: n.cfg.SandboxURL, Patience: 0, Now: clock.Now,
+	})
+	if err != nil {
+		return platforms{}, fmt.Errorf("STAGEDOOR_SANDBOX_URL: %w", err)
+	}
+	files, err := client.Files()
+	if err != nil {
+		return platforms{}, err
+	}
+	signIn := connect.Platform{Driver: client, Catalog: sandbox}
+	if u, err := url.Parse(n.cfg.SandboxURL); err == nil {
+		signIn.Hosts = []string{u.Host}
+	}
+	return platforms{
+		egress: out, sandbox: control,
+		catalogs: map[org.Environment]*catalog.Catalog{org.EnvSandbox: sandbox},
+		drivers:  func(env org.Environment) (driver.Driver, bool) { return client, env == org.EnvSandbox },
+		signIns:  map[org.Environment]connect.Platform{org.EnvSandbox: signIn},
+		files:    map[org.Environment]transfer.Platform{org.EnvSandbox: {Catalog: sandbox, Files: files}},
+	}, nil
+}
+
+// accounts are the services for connected accounts: sign-in, state, probes.
+type accounts struct {
+	accounts *account.Accounts
+	sessions *link.Sessions
+	links    *link.Links
+	connects *connect.Connects
+	health   *health.Health
+}
+
+func newAccounts(
+	n *Node, eng engines, sealer *seal.Sealer, op operators, t tenants, p platforms, ev events,
+) accounts {
+	list := account.New(account.Deps{
+		Config: account.Config{
+			Regions: connect.Regions, SignOutTimeout: 5 * time.Second, Listens: p.catalogs[org.EnvSandbox].Socket != nil,
+		},
+		DB: eng.db, Orgs: t.orgs, Audit: t.audit, Outbox: t.outbox, Seal: sealer, Limits: t.limits, Bus: eng.bus,
+		Catalogs: p.catalogs, Drivers: p.drivers,
+		ReconnectURL: func(_ id.Org, at id.Account) string {
+			return n.cfg.PublicURL + "/v1/accounts/" + string(at) + "/reconnect-link"
+		},
+		Log: n.log, Now: clock.Now,
+	})
+	n.loop("sessions of accounts", func(ctx context.Context) error {
+		return eng.bus.Subscribe(ctx, account.SessionPattern, list.Heard)
+	})
+	sessions := link.New(link.Deps{
+		DB: eng.db, Audit: t.audit, Outbox: t.outbox, Keys: sealer, Regions: connect.Regions, Now: clock.Now,
+	})
+	connects := connect.New(connect.Deps{
+		Config: connect.Config{
+			PublicURL: n.cfg.PublicURL, ConnectURL: n.connectURL(), Process: n.process, Guards: liveGuard,
+		},
+		DB: eng.db, Orgs: t.orgs, Accounts: list, Seal: sealer, Limits: t.limits, Audit: t.audit, Outbox: t.outbox,
+		Jobs: eng.jobs, Bus: eng.bus, Egress: p.egress, Hosted: sessions, Events: ev.store, Switches: op.switches,
+		Platforms: p.signIns, Log: n.log, Now: clock.Now,
+	})
+	n.loop("attempts", func(ctx context.Context) error {
+		return eng.bus.Subscribe(ctx, connect.Pattern, connects.Heard)
+	})
+	probes := health.New(health.Deps{
+		Config: health.Config{}, Accounts: list, Orgs: t.orgs, Limits: t.limits, Catalogs: p.catalogs, Drivers: p.drivers,
+		Reauthenticate: connects.ReauthenticateAsSystem, Ticker: clock.Ticker,
+		Registry: n.registry, Log: n.log, Now: clock.Now,
+	})
+	if n.hasRole("worker") {
+		n.loop("connect", connects.Run)
+		n.loop("health", probes.Run)
+	}
+	return accounts{
+		accounts: list, sessions: sessions, links: link.NewLinks(sealer), connects: connects, health: probes,
+	}
+}
+
+func (n *Node) connectURL() string {
+	if n.cfg.ConnectURL == "" {
+		return n.cfg.PublicURL
+	}
+	return n.cfg.ConnectURL
+}
+
+// calls are the services for calls and file transfers.
+type calls struct {
+	invoker   *invoke.Invoker
+	transfers *transfer.Transfers
+}
+
+func newCalls(n *Node, op operators, t tenants, p platforms, a accounts) calls {
+	invoker := invoke.New(invoke.Deps{
+		Accounts: a.accounts, Health: a.health, Limits: t.limits, Meter: t.usage, Switches: op.switches, Drivers: p.drivers,
+		Registry: n.registry, Log: n.log, Now: clock.Now,
+	})
+	call := func(
+		ctx context.Context, of id.Org, at id.Account, d admission.Decision, m *catalog.Method, args catalog.Args,
+	) ([]byte, error) {
+		r, err := invoker.Do(ctx, invoke.Call{Org: of, Account: at, Admission: d, Method: m, Args: args, Fresh: true})
+		return r.Result, err
+	}
+	return calls{invoker, transfer.New(transfer.Deps{
+		Config: transfer.Config{}, Platforms: p.files, Accounts: a.accounts, Call: call, Meter: t.usage,
+		Switches: op.switches, Registry: n.registry, Now: clock.Now,
+	})}
+}

@@ -1,0 +1,100 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/base/clock"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/engine/outbox"
+	"github.com/stagedoor/stagedoor/internal/operate/fleet"
+	"github.com/stagedoor/stagedoor/internal/operate/switches"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
+	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
+	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/idempotency"
+	"github.com/stagedoor/stagedoor/internal/tenant/member"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
+	"github.com/stagedoor/stagedoor/internal/tenant/usage"
+	"github.com/stagedoor/stagedoor/internal/vault/seal"
+	"github.com/stagedoor/stagedoor/version"
+)
+
+// operators are the operators' decisions and the nodes that run.
+type operators struct {
+	switches *switches.Control
+	fleet    *fleet.Fleet
+}
+
+func newOperators(n *Node, eng engines, auditLog *audit.Log) operators {
+	control := switches.New(switches.Deps{DB: eng.db, Audit: auditLog, Bus: eng.bus, Log: n.log, Now: clock.Now})
+	eng.bus.OnConnect(control.Wake)
+	n.loop("switches", control.Run)
+	nodes := fleet.New(fleet.Deps{DB: eng.db, Log: n.log, Now: clock.Now, Self: fleet.Node{
+		ID: n.process, Name: n.cfg.Node, Roles: n.cfg.Roles, Version: version.String(),
+	}})
+	n.loop("fleet", nodes.Run)
+	return operators{control, nodes}
+}
+
+// tenants are the services that know the customers: who they are, what they may do, and what they did.
+type tenants struct {
+	audit       *audit.Log
+	limits      *admission.Limiter
+	suspensions *org.Suspensions
+	orgs        *org.Orgs
+	outbox      *outbox.Outbox
+	keys        *apikey.Keys
+	members     *member.Members
+	usage       *usage.Usage
+	requestLog  *requestlog.Journal
+	idempotency *idempotency.Keys
+}
+
+// redisPatience is the maximum wait for Redis, in multiples of its timeout. Admission without Redis is less exact and
+// costs a database query, so it is for an outage and not for one slow response.
+const redisPatience = 10
+
+// logSettleTimeout bounds how long a reader of the request log waits for requests that this node has not written yet.
+const logSettleTimeout = 500 * time.Millisecond
+
+func newTenants(n *Node, eng engines, sealer *seal.Sealer, auditLog *audit.Log, op operators) tenants {
+	limits := admission.New(admission.Deps{
+		Config: admission.Config{
+			Timeout: n.cfg.RedisTimeout, Patience: redisPatience * n.cfg.RedisTimeout, Process: n.process,
+		},
+		Redis: eng.redis, DB: eng.db, Bus: eng.bus, Fleet: op.fleet, Registry: n.registry, Log: n.log, Now: clock.Now,
+	})
+	n.loop("admission", limits.Run)
+	n.loop("account limits", func(ctx context.Context) error {
+		return eng.bus.Subscribe(ctx, admission.AccountPattern, func(account string, _ []byte) {
+			limits.ForgetAccount(id.Account(account))
+		})
+	})
+	suspensions := org.NewSuspensions(org.SuspensionDeps{DB: eng.db, Process: n.process, Log: n.log, Now: clock.Now})
+	eng.bus.OnConnect(suspensions.Wake)
+	n.loop("suspensions", suspensions.Run)
+	orgs := org.New(org.Deps{
+		DB: eng.db, Audit: auditLog, Jobs: eng.jobs, Announce: limits, Suspensions: suspensions, Now: clock.Now,
+	})
+	limits.SetEpochs(orgs)
+	events := outbox.New(eng.db, clock.Now)
+	keys := apikey.New(apikey.Deps{
+		DB: eng.db, Orgs: orgs, Audit: auditLog, Outbox: events, Troubled: limits.Troubled, Now: clock.Now,
+	})
+	eng.bus.OnConnect(keys.Distrust)
+	meter := usage.New(usage.Deps{DB: eng.db, Log: n.log, Now: clock.Now})
+	n.loop("usage", meter.Run)
+	requests := requestlog.New(requestlog.Deps{
+		DB: eng.db, Ticker: clock.Ticker, SettleTimeout: logSettleTimeout,
+		Registry: n.registry, Log: n.log, Now: clock.Now,
+	})
+	n.loop("request log", requests.Run)
+	return tenants{
+		audit: auditLog, limits: limits, suspensions: suspensions, orgs: orgs, outbox: events, keys: keys,
+		members: member.New(member.Deps{DB: eng.db, Orgs: orgs, Keys: keys, Audit: auditLog, Now: clock.Now}),
+		usage:   meter, requestLog: requests,
+		idempotency: idempotency.New(idempotency.Deps{DB: eng.db, Seal: sealer}),
+	}
+}
