@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
@@ -124,7 +125,7 @@ func ourStreams(t *testing.T) http.Handler {
 	}
 	who := anybody{&apikey.Principal{
 		Scopes: scope.Everyday(), Key: apikey.Key{ID: id.New[id.Key]()},
-		Org: org.Org{ID: id.Org(os.Getenv("BENCH_ORG")), Environment: org.EnvSandbox, Limits: org.Limits{MaxStreamsPerAccount: -1, EventRetentionDays: 7}},
+		Org: org.Org{ID: id.Org(os.Getenv("BENCH_ORG")), Environment: environment.Sandbox, Limits: org.Limits{MaxStreamsPerAccount: -1, EventRetentionDays: 7}},
 	}}
 	store := event.New(event.Deps{DB: db, Log: log, Now: time.Now})
 	streams := stream.New(stream.Deps{Store: store, Wire: wire, Redis: client, DB: db, Keys: who, Log: log, Now: time.Now})

@@ -11,6 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/accounts/health"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/calls/invoke"
 	"github.com/stagedoor/stagedoor/internal/calls/transfer"
@@ -20,7 +21,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/platform/sandboxapi"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
-	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
@@ -28,15 +28,15 @@ import (
 type platforms struct {
 	egress   *egress.Egress
 	sandbox  *sandboxapi.Client
-	catalogs map[org.Environment]*catalog.Catalog
-	drivers  func(org.Environment) (driver.Driver, bool)
-	signIns  map[org.Environment]connect.Platform
-	files    map[org.Environment]transfer.Platform
+	catalogs map[environment.Environment]*catalog.Catalog
+	drivers  func(environment.Environment) (driver.Driver, bool)
+	signIns  map[environment.Environment]connect.Platform
+	files    map[environment.Environment]transfer.Platform
 }
 
 // liveGuard limits password guessing on a live platform through this service. Sandbox logins are public, so it has
 // none.
-var liveGuard = map[org.Environment]connect.Guard{org.EnvLive: {PerLogin: 5, Refused: 20}}
+var liveGuard = map[environment.Environment]connect.Guard{environment.Live: {PerLogin: 5, Refused: 20}}
 
 func newPlatforms(n *Node, op operators) (platforms, error) {
 	control := sandboxapi.New(n.cfg.SandboxURL)
@@ -80,10 +80,10 @@ func newPlatforms(n *Node, op operators) (platforms, error) {
 	}
 	return platforms{
 		egress: out, sandbox: control,
-		catalogs: map[org.Environment]*catalog.Catalog{org.EnvSandbox: sandbox},
-		drivers:  func(env org.Environment) (driver.Driver, bool) { return client, env == org.EnvSandbox },
-		signIns:  map[org.Environment]connect.Platform{org.EnvSandbox: signIn},
-		files:    map[org.Environment]transfer.Platform{org.EnvSandbox: {Catalog: sandbox, Files: files}},
+		catalogs: map[environment.Environment]*catalog.Catalog{environment.Sandbox: sandbox},
+		drivers:  func(env environment.Environment) (driver.Driver, bool) { return client, env == environment.Sandbox },
+		signIns:  map[environment.Environment]connect.Platform{environment.Sandbox: signIn},
+		files:    map[environment.Environment]transfer.Platform{environment.Sandbox: {Catalog: sandbox, Files: files}},
 	}, nil
 }
 
@@ -101,7 +101,7 @@ func newAccounts(
 ) accounts {
 	list := account.New(account.Deps{
 		Config: account.Config{
-			Regions: connect.Regions, SignOutTimeout: 5 * time.Second, Listens: p.catalogs[org.EnvSandbox].Socket != nil,
+			Regions: connect.Regions, SignOutTimeout: 5 * time.Second, Listens: p.catalogs[environment.Sandbox].Socket != nil,
 		},
 		DB: eng.db, Orgs: t.orgs, Audit: t.audit, Outbox: t.outbox, Seal: sealer, Limits: t.limits, Bus: eng.bus,
 		Catalogs: p.catalogs, Drivers: p.drivers,

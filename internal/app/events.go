@@ -19,7 +19,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/listen"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
-	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
@@ -140,7 +139,7 @@ func newDelivery(
 	})
 	kinds := []string{"events", "deliveries"}
 	a.accounts.OnPurge(kinds, func(ctx context.Context, a account.Account, most int) (bool, error) {
-		events, err := ev.store.Purge(ctx, a.Org, a.ID, a.Environment == org.EnvSandbox, most)
+		events, err := ev.store.Purge(ctx, a.Org, a.ID, a.Environment.IsTest(), most)
 		if err != nil {
 			return false, err
 		}
@@ -156,7 +155,7 @@ func addIngest(n *Node, eng engines, t tenants, ev events, d delivery) {
 		Store: ev.store, Events: ev.log, Outbox: t.outbox, Bus: eng.bus, Meter: t.usage,
 		Sandbox: func(ctx context.Context, of id.Org) (bool, error) {
 			o, err := t.orgs.Get(ctx, of)
-			return o.Environment == org.EnvSandbox, err
+			return o.Environment.IsTest(), err
 		},
 		Committed: d.webhooks.Committed, Registry: n.registry, Log: n.log, Now: clock.Now,
 	})

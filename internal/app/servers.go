@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/stagedoor/stagedoor/internal/base/clock"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
@@ -22,7 +23,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/server/docs"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
-	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/version"
 	"github.com/stagedoor/stagedoor/web"
 )
@@ -149,8 +149,8 @@ func newAPI(n *Node, p parts, from client) (*api.API, *docs.Docs, error) {
 	})
 	// The documentation describes the platform of the sandbox, which every reader can try.
 	reference, err = docs.New(docs.Deps{
-		PublicURL: n.cfg.PublicURL, OpenAPI: public.OpenAPI, Catalog: p.platforms.catalogs[org.EnvSandbox],
-		Events: event.NewKinds(p.platforms.catalogs).List(org.EnvSandbox), Log: n.log, Now: clock.Now,
+		PublicURL: n.cfg.PublicURL, OpenAPI: public.OpenAPI, Catalog: p.platforms.catalogs[environment.Sandbox],
+		Events: event.NewKinds(p.platforms.catalogs).List(environment.Sandbox), Log: n.log, Now: clock.Now,
 	})
 	return public, reference, err
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/stagedoor/stagedoor/internal/base/cache"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
@@ -32,7 +33,7 @@ import (
 type Account struct {
 	Org         id.Org
 	ID          id.Account
-	Environment org.Environment
+	Environment environment.Environment
 	// UpstreamID is the platform's id of the creator.
 	UpstreamID     string
 	Label          string
@@ -169,8 +170,8 @@ type Deps struct {
 	Limits limiter
 	Bus    *pubsub.Bus
 	// Catalogs and Drivers give the platform of an environment. An org belongs to one environment.
-	Catalogs map[org.Environment]*catalog.Catalog
-	Drivers  func(org.Environment) (driver.Driver, bool)
+	Catalogs map[environment.Environment]*catalog.Catalog
+	Drivers  func(environment.Environment) (driver.Driver, bool)
 	// ReconnectURL returns the URL at which an API key creates a link to connect the account again.
 	ReconnectURL func(id.Org, id.Account) string
 	Log          *slog.Logger
@@ -181,7 +182,7 @@ type Deps struct {
 type Accounts struct {
 	Deps
 	// environments caches the environment of orgs, which never changes.
-	environments cache.Cache[id.Org, org.Environment]
+	environments cache.Cache[id.Org, environment.Environment]
 	// seenWritten holds when RecordSeen last wrote a success of an account, by this node's clock.
 	seenWritten cache.Cache[id.Account, time.Time]
 	// cached holds accounts with their sealed sessions, for calls.
@@ -201,7 +202,7 @@ const maxCached = 100_000
 func New(d Deps) *Accounts {
 	return &Accounts{
 		Deps:         d,
-		environments: cache.New[id.Org, org.Environment](maxCached),
+		environments: cache.New[id.Org, environment.Environment](maxCached),
 		seenWritten:  cache.New[id.Account, time.Time](maxCached),
 		cached:       newAccountCache(),
 		onDisconnect: func(context.Context, postgres.Tx, id.Org, id.Account) error { return nil },
@@ -313,7 +314,7 @@ func (s *Accounts) withEnvironment(ctx context.Context, a Account) (Account, err
 	return a, err
 }
 
-func (s *Accounts) environment(ctx context.Context, owner id.Org) (org.Environment, error) {
+func (s *Accounts) environment(ctx context.Context, owner id.Org) (environment.Environment, error) {
 	if env, ok := s.environments.Get(owner); ok {
 		return env, nil
 	}

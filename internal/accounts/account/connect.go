@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
-	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
@@ -86,7 +86,7 @@ type Prepared struct {
 	Connected
 	account id.Account
 	isNew   bool
-	env     org.Environment
+	env     environment.Environment
 	// version is the sealed version that session and credentials are sealed for.
 	version              int64
 	session, credentials []byte

@@ -9,12 +9,12 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/accounts/account/accounttest"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
-	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
@@ -32,7 +32,7 @@ func (p platform) SignOut(ctx context.Context, _ driver.Via, s driver.Session) e
 
 func withPlatform(p platform) func(*account.Deps) {
 	return func(d *account.Deps) {
-		d.Drivers = func(org.Environment) (driver.Driver, bool) { return p, true }
+		d.Drivers = func(environment.Environment) (driver.Driver, bool) { return p, true }
 	}
 }
 
@@ -186,7 +186,7 @@ func TestADisconnectThatCrashesAtAnyStepIsFinishedByTheSweeper(t *testing.T) {
 	t.Parallel()
 	steps := map[string]func(r *accounttest.Rig, d *account.Deps){
 		"before the sign-out": func(_ *accounttest.Rig, d *account.Deps) {
-			d.Drivers = func(org.Environment) (driver.Driver, bool) { panic(errCrash) }
+			d.Drivers = func(environment.Environment) (driver.Driver, bool) { panic(errCrash) }
 		},
 		"before the shredding": func(r *accounttest.Rig, d *account.Deps) {
 			d.Seal = failingSealer{r.Seal, func(func() (seal.Shredded, error)) (seal.Shredded, error) {

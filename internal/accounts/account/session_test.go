@@ -11,12 +11,12 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/accounts/account/accounttest"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
-	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
@@ -384,7 +384,7 @@ func TestAnOrgIsWarnedTwiceThatASessionEnds(t *testing.T) {
 			t.Fatalf("%s %s", e.Kind, e.Data)
 		}
 	}
-	if org.EnvSandbox != a.Environment {
+	if environment.Sandbox != a.Environment {
 		t.Fatal(a.Environment)
 	}
 }

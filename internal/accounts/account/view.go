@@ -4,7 +4,6 @@ import (
 	"cmp"
 
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
-	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // View is an account as callers see it, in responses and events.
@@ -52,7 +51,7 @@ func (a Account) View() View {
 		Metadata:            metadata,
 		RememberCredentials: a.RememberCredentials, CreatedAt: stamp.Time(a.CreatedAt), LastSeenAt: (*stamp.Time)(a.LastSeenAt), LastCheckedAt: (*stamp.Time)(a.LastCheckedAt),
 		SessionExpiresAt: (*stamp.Time)(a.SessionExpiresAt), PendingAttemptID: nilIfEmpty(string(a.PendingAttempt)),
-		Listener: a.listenerView(), Sandbox: a.Environment == org.EnvSandbox,
+		Listener: a.listenerView(), Sandbox: a.Environment.IsTest(),
 	}
 }
 

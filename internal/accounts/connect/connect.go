@@ -18,6 +18,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -39,7 +40,7 @@ type Config struct {
 	// Process identifies this run of this node; it is the holder of leases.
 	Process string
 	// Guards limit password guessing, per environment. An environment without a guard has no limits.
-	Guards map[org.Environment]Guard
+	Guards map[environment.Environment]Guard
 }
 
 // Guard limits sign-ins with a password.
@@ -78,7 +79,7 @@ type Deps struct {
 	// Switches can refuse new attempts; nil never does.
 	Switches *switches.Control
 	// Platforms maps environments to their platform; an environment may have none.
-	Platforms map[org.Environment]Platform
+	Platforms map[environment.Environment]Platform
 	Log       *slog.Logger
 	Now       func() time.Time
 }

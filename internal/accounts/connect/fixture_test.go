@@ -18,6 +18,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
@@ -58,7 +59,7 @@ var by = audit.By{Kind: audit.ActorKey, ID: "key_1", Label: "test", Action: "con
 // options change a fixture before it is built.
 type options struct {
 	idle   bool // do not start a worker
-	guards map[org.Environment]connect.Guard
+	guards map[environment.Environment]connect.Guard
 	slow   time.Duration
 	// beside is a node that shares its database and platform with this one. ahead is how far this node's clock is ahead.
 	beside *fixture
@@ -113,8 +114,8 @@ func newFixture(t *testing.T, o options) *fixture {
 	limits.SetEpochs(r.orgs)
 	r.accounts = account.New(account.Deps{
 		Config: account.Config{Regions: connect.Regions, SignOutTimeout: time.Second}, DB: r.db, Orgs: r.orgs, Audit: auditLog, Outbox: r.outbox,
-		Seal: r.seal, Limits: limits, Bus: bus, Catalogs: map[org.Environment]*catalog.Catalog{org.EnvSandbox: sandboxed},
-		Drivers:      func(env org.Environment) (driver.Driver, bool) { return drv, env == org.EnvSandbox },
+		Seal: r.seal, Limits: limits, Bus: bus, Catalogs: map[environment.Environment]*catalog.Catalog{environment.Sandbox: sandboxed},
+		Drivers:      func(env environment.Environment) (driver.Driver, bool) { return drv, env == environment.Sandbox },
 		ReconnectURL: func(_ id.Org, a id.Account) string { return "https://api.test/reconnect/" + string(a) }, Log: log, Now: now,
 	})
 	r.hosted = link.New(link.Deps{DB: r.db, Audit: auditLog, Outbox: r.outbox, Keys: r.seal, Regions: connect.Regions, Now: now})
@@ -124,7 +125,7 @@ func newFixture(t *testing.T, o options) *fixture {
 		Config: connect.Config{PublicURL: "https://api.test", ConnectURL: "https://connect.test", Process: process, Guards: o.guards},
 		DB:     r.db, Orgs: r.orgs, Accounts: r.accounts, Seal: r.seal, Limits: limits, Audit: auditLog, Outbox: r.outbox,
 		Jobs: jobs, Bus: bus,
-		Egress: out, Hosted: r.hosted, Events: event.New(event.Deps{DB: r.db, Log: log, Now: now}), Platforms: map[org.Environment]connect.Platform{org.EnvSandbox: {Driver: drv, Catalog: sandboxed, Hosts: []string{host.Host}}},
+		Egress: out, Hosted: r.hosted, Events: event.New(event.Deps{DB: r.db, Log: log, Now: now}), Platforms: map[environment.Environment]connect.Platform{environment.Sandbox: {Driver: drv, Catalog: sandboxed, Hosts: []string{host.Host}}},
 		Log: log, Now: now,
 	})
 	r.accounts.OnDisconnect(r.connects.Leave)
@@ -143,7 +144,7 @@ func (r *fixture) newOrg() org.Org {
 	r.t.Helper()
 	var made org.Org
 	must(r.t, r.db.Tx(r.t.Context(), func(tx postgres.Tx) (err error) {
-		made, err = r.orgs.Create(r.t.Context(), tx, by, org.Draft{Name: "Acme", Plan: "scale", Environment: org.EnvSandbox, ContactEmail: "a@b.test"})
+		made, err = r.orgs.Create(r.t.Context(), tx, by, org.Draft{Name: "Acme", Plan: "scale", Environment: environment.Sandbox, ContactEmail: "a@b.test"})
 		return err
 	}))
 	return made

@@ -11,6 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/internal/db"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
@@ -110,7 +111,7 @@ func (c *Connects) Start(ctx context.Context, s Start) (Found, error) {
 }
 
 // Platform returns the platform of an environment. It fails with a problem that is not retryable if none is configured.
-func (c *Connects) Platform(env org.Environment) (Platform, error) {
+func (c *Connects) Platform(env environment.Environment) (Platform, error) {
 	p, ok := c.Platforms[env]
 	if !ok {
 		return Platform{}, problem.ConnectUnavailable.Newf("There is no platform for %s organisations on this server.",

@@ -17,6 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/accounts/account/accounttest"
 	"github.com/stagedoor/stagedoor/internal/accounts/health"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -24,7 +25,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
-	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
@@ -73,12 +73,12 @@ func newFixture(t testing.TB, change ...func(*health.Deps)) *fixture {
 		t.Fatal(err)
 	}
 	r.driver = drv
-	drivers := func(org.Environment) (driver.Driver, bool) { return r.driver, true }
+	drivers := func(environment.Environment) (driver.Driver, bool) { return r.driver, true }
 	engines := accounttest.Engines{DB: testenv.Postgres(t), Redis: testenv.Redis(t), NATS: testenv.NATS(t)}
 	r.Rig = accounttest.New(t, engines, func(d *account.Deps) { d.Drivers = drivers })
 	d := health.Deps{
 		Config: health.Config{}, Accounts: r.Accounts, Orgs: r.Orgs, Limits: r.Limits, Drivers: drivers,
-		Catalogs:       map[org.Environment]*catalog.Catalog{org.EnvSandbox: platform},
+		Catalogs:       map[environment.Environment]*catalog.Catalog{environment.Sandbox: platform},
 		Reauthenticate: r.reauthenticate, Ticker: nil, Log: slog.New(slog.DiscardHandler), Now: r.Clock.Now,
 	}
 	for _, c := range change {

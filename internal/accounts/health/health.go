@@ -21,6 +21,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/cache"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
@@ -49,8 +50,8 @@ type Deps struct {
 	Accounts *account.Accounts
 	Orgs     *org.Orgs
 	Limits   limiter
-	Catalogs map[org.Environment]*catalog.Catalog
-	Drivers  func(org.Environment) (driver.Driver, bool)
+	Catalogs map[environment.Environment]*catalog.Catalog
+	Drivers  func(environment.Environment) (driver.Driver, bool)
 	// Reauthenticate starts a sign-in with remembered credentials, as the system, and does not wait for its end.
 	Reauthenticate func(ctx context.Context, org id.Org, account id.Account) error
 	// Ticker returns a channel that ticks every d until stop is called.

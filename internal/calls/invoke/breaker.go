@@ -8,9 +8,9 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // A breaker opens if at least half of the calls in a window fail. It then rejects calls for breakFor and lets
@@ -30,11 +30,11 @@ type routes struct {
 	now       func() time.Time
 	mu        sync.RWMutex
 	all       map[routeKey]*route
-	platforms map[org.Environment]*breaker
+	platforms map[environment.Environment]*breaker
 }
 
 type routeKey struct {
-	platform org.Environment
+	platform environment.Environment
 	region   string
 }
 
@@ -47,7 +47,7 @@ type route struct {
 }
 
 func newRoutes(now func() time.Time) *routes {
-	return &routes{now: now, all: map[routeKey]*route{}, platforms: map[org.Environment]*breaker{}}
+	return &routes{now: now, all: map[routeKey]*route{}, platforms: map[environment.Environment]*breaker{}}
 }
 
 // of returns the route of an account's calls.

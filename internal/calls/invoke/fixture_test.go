@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/calls/invoke"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
@@ -44,7 +45,7 @@ func newFixture(t *testing.T) *fixture {
 	}
 	r.Invoker = invoke.New(invoke.Deps{
 		Accounts: r, Health: r, Limits: r, Meter: r, Log: slog.New(slog.DiscardHandler), Now: time.Now,
-		Drivers: func(org.Environment) (driver.Driver, bool) { return r, true },
+		Drivers: func(environment.Environment) (driver.Driver, bool) { return r, true },
 	})
 	return r
 }
@@ -69,7 +70,7 @@ func (r *fixture) Ready(_ context.Context, owner id.Org, at id.Account, _ admiss
 }
 
 func (r *fixture) Remembered(owner id.Org, at id.Account) (account.Account, bool) {
-	return account.Account{Org: owner, ID: at, Environment: org.EnvSandbox, Region: "us", State: account.Active}, true
+	return account.Account{Org: owner, ID: at, Environment: environment.Sandbox, Region: "us", State: account.Active}, true
 }
 
 func (r *fixture) Rotate(_ context.Context, a account.Account, names []string, _ driver.Session) (account.Account, error) {

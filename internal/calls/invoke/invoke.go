@@ -17,13 +17,13 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/cache"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
-	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // accounts provides sessions. *account.Accounts implements it.
@@ -59,7 +59,7 @@ type Deps struct {
 	// Switches decides whether writes are accepted. If it is nil, they always are.
 	Switches *switches.Control
 	// Drivers returns the driver for the platform of an environment.
-	Drivers func(org.Environment) (driver.Driver, bool)
+	Drivers func(environment.Environment) (driver.Driver, bool)
 	// Registry registers the metrics. If it is nil, they are not registered.
 	Registry prometheus.Registerer
 	Log      *slog.Logger

@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
@@ -30,7 +31,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
-	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
@@ -169,7 +169,7 @@ func newFixture(t *testing.T, s setup) *fixture {
 		r.account.Region = s.region
 	}
 	r.Transfers = transfer.New(transfer.Deps{
-		Config: s.config, Platforms: map[org.Environment]transfer.Platform{org.EnvSandbox: {Catalog: &c, Files: files}},
+		Config: s.config, Platforms: map[environment.Environment]transfer.Platform{environment.Sandbox: {Catalog: &c, Files: files}},
 		Accounts: r, Call: r.call, Meter: r, Registry: r.metrics, Now: time.Now,
 	})
 	r.signIn()
@@ -248,7 +248,7 @@ func (r *fixture) serve(timeout time.Duration) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, req *http.Request) {
 			rec := &recorder{ResponseWriter: w}
 			err := h(rec, req, transfer.Caller{
-				Org: "org_1", Environment: org.EnvSandbox, Account: r.account.ID, May: r.may, MaxBytes: r.maxBytes,
+				Org: "org_1", Environment: environment.Sandbox, Account: r.account.ID, May: r.may, MaxBytes: r.maxBytes,
 			})
 			if err == nil {
 				return

@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/calls/transfer"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
-	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // fakePlatform is a platform that records uploads.
@@ -69,13 +69,13 @@ func FuzzForm(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, media string) {
 		s := &fakePlatform{}
 		flow := transfer.New(transfer.Deps{
-			Platforms: map[org.Environment]transfer.Platform{org.EnvSandbox: {Catalog: known, Files: s}},
+			Platforms: map[environment.Environment]transfer.Platform{environment.Sandbox: {Catalog: known, Files: s}},
 			Accounts:  s, Call: s.call, Meter: s, Now: time.Now,
 		})
 		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(body))
 		req.Header.Set("Content-Type", media)
 		_, err := flow.Upload(httptest.NewRecorder(), req, transfer.Caller{
-			Environment: org.EnvSandbox, May: func(string, string, bool) bool { return true }, MaxBytes: 1 << 20,
+			Environment: environment.Sandbox, May: func(string, string, bool) bool { return true }, MaxBytes: 1 << 20,
 		}, transfer.Given{FileName: "x"})
 		if (err == nil) != (s.finished == 1) || err == nil && !bytes.Contains(body, s.arrived.Bytes()) {
 			t.Errorf("%v: announced %d, finished %d, %d bytes arrived", err, s.announced, s.finished, s.arrived.Len())

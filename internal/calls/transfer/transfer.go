@@ -21,13 +21,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
-	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // accounts opens an account's session for an admitted call. *account.Accounts implements it.
@@ -67,7 +67,7 @@ type Config struct {
 type Deps struct {
 	Config Config
 	// Platforms maps the environments of orgs. A platform that is missing has no files.
-	Platforms map[org.Environment]Platform
+	Platforms map[environment.Environment]Platform
 	Accounts  accounts
 	// Call calls a method on an account with everything that package invoke does, such as retries and storing rotated
 	// cookies. Its errors are problems that are not shared, because Transfers adds members to them.
@@ -117,7 +117,7 @@ func New(d Deps) *Transfers {
 // Caller is the caller of a transfer, the account, and what the caller may do.
 type Caller struct {
 	Org         id.Org
-	Environment org.Environment
+	Environment environment.Environment
 	Account     id.Account
 	Admission   admission.Decision
 	// May reports whether the key may call a method.

@@ -62,7 +62,7 @@ func (w *Webhooks) Test(ctx context.Context, by audit.By, org id.Org, account id
 	ev := event.Stored{Org: org, Source: string(account), ID: id.New[id.Event](), Kind: event.KindTest, At: w.Now()}
 	ev.Body = event.AppendEnvelope(nil, &event.Envelope{
 		ID: ev.ID, Kind: ev.Kind, Account: string(account), At: ev.At, Data: data,
-		Meta: event.Meta{OfUserID: a.UpstreamID, ReferenceID: a.ReferenceID, Sandbox: a.Environment == "sandbox"},
+		Meta: event.Meta{OfUserID: a.UpstreamID, ReferenceID: a.ReferenceID, Sandbox: a.Environment.IsTest()},
 	})
 	result, answer := w.post(ctx, endpointOf(hook), &ev, deliveryMeta{attempt: 1})
 	if result.Aborted {

@@ -8,11 +8,11 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // These bytes are stored, signed and sent, so they must not change.
@@ -160,16 +160,16 @@ func kinds(t testing.TB) *event.Kinds {
 	t.Helper()
 	sandbox, err := catalog.Sandbox()
 	must(t, err)
-	return event.NewKinds(map[org.Environment]*catalog.Catalog{org.EnvSandbox: sandbox})
+	return event.NewKinds(map[environment.Environment]*catalog.Catalog{environment.Sandbox: sandbox})
 }
 
 func TestKindsIncludeTheWholeCatalogue(t *testing.T) {
 	t.Parallel()
 	k := kinds(t)
-	list := k.List(org.EnvSandbox)
+	list := k.List(environment.Sandbox)
 	equal(t, 78, len(list))
-	equal(t, catalog.Ephemeral, k.Class(org.EnvSandbox, "typing"))
-	equal(t, catalog.Durable, k.Class(org.EnvSandbox, "message"))
+	equal(t, catalog.Ephemeral, k.Class(environment.Sandbox, "typing"))
+	equal(t, catalog.Durable, k.Class(environment.Sandbox, "message"))
 }
 
 func TestFilters(t *testing.T) {
@@ -186,7 +186,7 @@ func TestFilters(t *testing.T) {
 		{[]string{"!typing"}, []string{"message", "key.created"}, []string{"typing"}},
 		{[]string{"*"}, []string{"message"}, nil},
 	} {
-		f, err := k.Filter(org.EnvSandbox, c.names)
+		f, err := k.Filter(environment.Sandbox, c.names)
 		must(t, err)
 		equal(t, c.names, f.Names())
 		for _, kind := range c.in {
@@ -200,16 +200,16 @@ func TestFilters(t *testing.T) {
 			}
 		}
 	}
-	_, err := k.Filter(org.EnvSandbox, []string{"message", "mesage", "cows"})
+	_, err := k.Filter(environment.Sandbox, []string{"message", "mesage", "cows"})
 	wantError(t, err, problem.UnknownEvent.New(""))
 	text, err := problem.Of(err).Document(problem.Place{})
 	must(t, err)
 	wantContains(t, string(text), "message", true)
 	wantContains(t, string(text), "cows", false) // what the caller sent is not repeated
-	_, err = k.Filter(org.EnvSandbox, slices.Repeat([]string{"message"}, 65))
+	_, err = k.Filter(environment.Sandbox, slices.Repeat([]string{"message"}, 65))
 	wantError(t, err, problem.ValidationFailed.New(""))
 	for _, name := range []string{"", "!", "messages*", "**"} {
-		_, err := k.Filter(org.EnvSandbox, []string{name})
+		_, err := k.Filter(environment.Sandbox, []string{name})
 		wantError(t, err, problem.UnknownEvent.New(""))
 	}
 }
@@ -219,12 +219,12 @@ func FuzzFilter(f *testing.F) {
 	f.Add("message*")
 	f.Add("!typing")
 	f.Fuzz(func(t *testing.T, name string) {
-		filter, err := k.Filter(org.EnvSandbox, []string{name})
+		filter, err := k.Filter(environment.Sandbox, []string{name})
 		if err != nil {
 			return
 		}
 		chosen := 0
-		for _, kind := range k.List(org.EnvSandbox) {
+		for _, kind := range k.List(environment.Sandbox) {
 			if filter.Match(kind.Name) {
 				chosen++
 			}

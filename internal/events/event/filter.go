@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // maxNames bounds the names of a filter.
@@ -59,7 +59,7 @@ func StoredFilter(names []string) Filter {
 }
 
 // Filter checks names and returns a filter. It fails with unknown-event, with suggestions, if a name matches no kind.
-func (k *Kinds) Filter(env org.Environment, names []string) (Filter, error) {
+func (k *Kinds) Filter(env environment.Environment, names []string) (Filter, error) {
 	if len(names) > maxNames {
 		detail := fmt.Sprintf("A filter can have at most %d names.", maxNames)
 		return Filter{}, problem.ValidationFailed.New(detail).At("/events", "too_many", detail)

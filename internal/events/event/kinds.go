@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // Kinds of the service that other code refers to. The others are named where their events are written.
@@ -54,7 +54,9 @@ var ownKinds = []Kind{
 }
 
 // Kinds holds all kinds of events, by environment.
-type Kinds struct{ by map[org.Environment]kindSet }
+type Kinds struct {
+	by map[environment.Environment]kindSet
+}
 
 type kindSet struct {
 	list  []Kind
@@ -63,8 +65,8 @@ type kindSet struct {
 }
 
 // NewKinds combines the kinds of the platforms with those of the service.
-func NewKinds(catalogs map[org.Environment]*catalog.Catalog) *Kinds {
-	k := &Kinds{by: map[org.Environment]kindSet{}}
+func NewKinds(catalogs map[environment.Environment]*catalog.Catalog) *Kinds {
+	k := &Kinds{by: map[environment.Environment]kindSet{}}
 	for env, c := range catalogs {
 		var all kindSet
 		for _, e := range c.Events() {
@@ -86,7 +88,7 @@ func (n kindSet) with(more []Kind) kindSet {
 }
 
 // kindsOf returns the kinds of an environment; only those of the service if it has no platform.
-func (k *Kinds) kindsOf(env org.Environment) kindSet {
+func (k *Kinds) kindsOf(env environment.Environment) kindSet {
 	if n, ok := k.by[env]; ok {
 		return n
 	}
@@ -94,10 +96,10 @@ func (k *Kinds) kindsOf(env org.Environment) kindSet {
 }
 
 // List returns the kinds of an environment: the platform's in the order of its manifest, then those of the service.
-func (k *Kinds) List(env org.Environment) []Kind { return slices.Clone(k.kindsOf(env).list) }
+func (k *Kinds) List(env environment.Environment) []Kind { return slices.Clone(k.kindsOf(env).list) }
 
 // Class returns the delivery class of a kind; durable for an unknown one.
-func (k *Kinds) Class(env org.Environment, kind string) catalog.Class {
+func (k *Kinds) Class(env environment.Environment, kind string) catalog.Class {
 	if class, ok := k.kindsOf(env).class[kind]; ok {
 		return class
 	}

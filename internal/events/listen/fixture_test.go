@@ -23,6 +23,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/accounts/account/accounttest"
 	"github.com/stagedoor/stagedoor/internal/accounts/health"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
@@ -33,7 +34,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
-	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
@@ -48,7 +48,7 @@ type fixture struct {
 	events   *eventlog.JetStream
 	store    *event.Store
 	health   *health.Health
-	drivers  func(org.Environment) (driver.Driver, bool)
+	drivers  func(environment.Environment) (driver.Driver, bool)
 	driver   driver.Driver
 	logins   atomic.Int64
 	// ahead is how far the clocks of listeners are ahead.
@@ -82,13 +82,13 @@ func newFixture(t testing.TB, o options) *fixture {
 		Now: time.Now}); err != nil {
 		t.Fatal(err)
 	}
-	r.drivers = func(org.Environment) (driver.Driver, bool) { return r.driver, true }
+	r.drivers = func(environment.Environment) (driver.Driver, bool) { return r.driver, true }
 	r.nats = testenv.PrivateJetStream(t)
 	engines := accounttest.Engines{DB: testenv.Postgres(t), Redis: testenv.Redis(t), NATS: r.nats.URL}
 	r.Rig = accounttest.New(t, engines, func(d *account.Deps) { d.Drivers, d.Config.Listens = r.drivers, true })
 	r.health = health.New(health.Deps{
 		Config: health.Config{Settle: time.Millisecond}, Accounts: r.Accounts, Orgs: r.Orgs, Limits: r.Limits, Drivers: r.drivers,
-		Catalogs: map[org.Environment]*catalog.Catalog{org.EnvSandbox: platform},
+		Catalogs: map[environment.Environment]*catalog.Catalog{environment.Sandbox: platform},
 		Reauthenticate: func(context.Context, id.Org, id.Account) error {
 			return errors.New("sign-ins are not supported in this test")
 		},

@@ -21,6 +21,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/cache"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/lease"
 	"github.com/stagedoor/stagedoor/internal/events/event"
@@ -118,7 +119,7 @@ type Deps struct {
 	// Leases are the leases of kind Kind, with one slot per shard.
 	Leases  leases
 	Bus     bus
-	Drivers func(org.Environment) (driver.Driver, bool)
+	Drivers func(environment.Environment) (driver.Driver, bool)
 	// Registry registers the metrics. If it is nil, they are not registered.
 	Registry prometheus.Registerer
 	Log      *slog.Logger

@@ -13,7 +13,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
-	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // session is one socket of an account, from its opening to its end.
@@ -419,7 +418,7 @@ func (s *session) publishEphemeral(e *catalog.Event, now time.Time) {
 	stored := event.Stored{Org: a.Org, Source: string(a.ID), At: now, ID: id.New[id.Event](), Kind: e.Kind}
 	stored.Body = event.AppendEnvelope(nil, &event.Envelope{
 		ID: stored.ID, Kind: e.Kind, Account: stored.Source, At: now, Data: e.Data,
-		Meta: event.Meta{OfUserID: a.UpstreamID, ReferenceID: a.ReferenceID, Sandbox: a.Environment == org.EnvSandbox, UpstreamAt: e.At},
+		Meta: event.Meta{OfUserID: a.UpstreamID, ReferenceID: a.ReferenceID, Sandbox: a.Environment.IsTest(), UpstreamAt: e.At},
 	})
 	message := event.AppendLive(nil, &stored)
 	_ = s.listener.l.Bus.Publish(event.LiveSubject(a.Org, stored.Source), message)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
@@ -144,7 +145,7 @@ func (a *Admin) orgRoutes() {
 	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "createOrg", Method: http.MethodPost, Path: "/admin/v1/orgs", Status: http.StatusCreated, Audit: "org.create",
 		Summary: "Create an organisation", Description: "Creates the organisation and its first key, which is shown only once.",
-		Example: map[string]any{"name": "Acme", "plan": "starter", "environment": "sandbox", "contactEmail": "ops@example.com"},
+		Example: map[string]any{"name": "Acme", "plan": "starter", "environment": environment.ForSignups, "contactEmail": "ops@example.com"},
 	}), a.createOrg)
 	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "listOrgs", Method: http.MethodGet, Path: "/admin/v1/orgs", Status: http.StatusOK, Summary: "List organisations",
@@ -180,7 +181,7 @@ func (a *Admin) createOrg(ctx context.Context, in *createOrgInput) (*createOrgOu
 	err := a.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		var err error
 		o, err = a.deps.Orgs.Create(ctx, tx, by, org.Draft{
-			Name: in.Body.Name, Plan: org.Plan(in.Body.Plan), Environment: org.Environment(in.Body.Environment),
+			Name: in.Body.Name, Plan: org.Plan(in.Body.Plan), Environment: environment.Environment(in.Body.Environment),
 			ContactEmail: in.Body.ContactEmail, Override: in.Body.Limits,
 		})
 		if err != nil {
@@ -204,7 +205,7 @@ func (a *Admin) listOrgs(ctx context.Context, in *listOrgsInput) (*listOrgsOutpu
 	if err != nil {
 		return nil, err
 	}
-	f := org.Search{Text: in.Text, Plan: org.Plan(in.Plan), Environment: org.Environment(in.Environment), After: after}
+	f := org.Search{Text: in.Text, Plan: org.Plan(in.Plan), Environment: environment.Environment(in.Environment), After: after}
 	if in.Suspended != "" {
 		suspended := in.Suspended == "true"
 		f.Suspended = &suspended

@@ -18,6 +18,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/accounts/health"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/calls/invoke"
 	"github.com/stagedoor/stagedoor/internal/calls/transfer"
@@ -95,7 +96,7 @@ type Deps struct {
 	// Idempotency makes requests with an Idempotency-Key run once.
 	Idempotency *idempotency.Keys
 	// Catalogs are the callable methods by the org's environment. An environment without one has no platform.
-	Catalogs map[org.Environment]*catalog.Catalog
+	Catalogs map[environment.Environment]*catalog.Catalog
 	// Pages serves the pages about problems to browsers. *docs.Docs implements it.
 	Pages    http.Handler
 	Metrics  *endpoint.Metrics
@@ -145,7 +146,7 @@ func New(d Deps) (*API, error) {
 	})
 	media.Routes(t, d.Transfers)
 	sandbox.Routes(t, sandbox.Deps{
-		Sandbox: d.Sandbox, Accounts: d.Accounts, Connects: d.Connects, Catalog: d.Catalogs[org.EnvSandbox],
+		Sandbox: d.Sandbox, Accounts: d.Accounts, Connects: d.Connects, Catalog: d.Catalogs[environment.Sandbox],
 		PublicURL: d.Config.PublicURL, Now: d.Now,
 	})
 	status.Routes(t, d.Egress, d.Control)

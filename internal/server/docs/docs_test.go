@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/server/docs"
 	"github.com/stagedoor/stagedoor/internal/server/docs/markdown"
-	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 const publicURL = "https://docs.test"
@@ -30,10 +30,10 @@ var shared = sync.OnceValues(func() (*docs.Docs, error) {
 	if err != nil {
 		return nil, err
 	}
-	kinds := event.NewKinds(map[org.Environment]*catalog.Catalog{org.EnvSandbox: platform})
+	kinds := event.NewKinds(map[environment.Environment]*catalog.Catalog{environment.Sandbox: platform})
 	return docs.New(docs.Deps{
 		PublicURL: publicURL, OpenAPI: func() ([]byte, error) { return os.ReadFile("../../../openapi/openapi.json") }, Catalog: platform,
-		Events: kinds.List(org.EnvSandbox), Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Events: kinds.List(environment.Sandbox), Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 })
 

@@ -10,6 +10,7 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
 
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
@@ -64,7 +65,7 @@ func (f *fixture) create(t *testing.T, limits org.Override) (org.Org, string) {
 	)
 	err := f.db.Tx(t.Context(), func(tx postgres.Tx) error {
 		var err error
-		if o, err = f.orgs.Create(t.Context(), tx, by, org.Draft{Name: "T", Plan: org.Starter, Environment: org.EnvLive, ContactEmail: "a@b.test", Override: limits}); err != nil {
+		if o, err = f.orgs.Create(t.Context(), tx, by, org.Draft{Name: "T", Plan: org.Starter, Environment: environment.Live, ContactEmail: "a@b.test", Override: limits}); err != nil {
 			return err
 		}
 		_, key, err := f.keys.Issue(t.Context(), tx, o, by, apikey.Draft{Label: "first"})
@@ -110,7 +111,7 @@ func TestVerify(t *testing.T) {
 		t.Error("a cached key was used for more than 30 seconds")
 	}
 
-	unknown, _, _, err := apikey.NewToken(org.EnvLive)
+	unknown, _, _, err := apikey.NewToken(environment.Live)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +219,7 @@ func TestVerifyRefusesSourceWithManyUnknownKeys(t *testing.T) {
 	}
 	var last string
 	for range 30 {
-		guess, _, _, err := apikey.NewToken(org.EnvLive)
+		guess, _, _, err := apikey.NewToken(environment.Live)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,8 +8,8 @@ import (
 	"hash/crc32"
 	"strings"
 
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // A key consists of a prefix, 43 base62 characters (256 bits) and a CRC-32 of both in 6 base62 characters. The checksum
@@ -22,7 +22,17 @@ const (
 	hintChars    = 4
 )
 
-func prefix(env org.Environment) string { return "sd_" + string(env) + "_" }
+func prefix(env environment.Environment) string { return "sd_" + string(env) + "_" }
+
+// cutPrefix removes the prefix of any environment.
+func cutPrefix(text string) (rest string, ok bool) {
+	for _, env := range environment.All() {
+		if rest, ok := strings.CutPrefix(text, prefix(env)); ok {
+			return rest, true
+		}
+	}
+	return "", false
+}
 
 // hash is the SHA-256 of a key, under which the database and the cache store it.
 type hash [sha256.Size]byte
@@ -31,16 +41,8 @@ var errToken = errors.New("not an API key of this service")
 
 // parseToken checks the form and the checksum of a key and returns its hash.
 func parseToken(text string) (hash, error) {
-	var rest string
-	switch {
-	case strings.HasPrefix(text, prefix(org.EnvLive)):
-		rest = text[len(prefix(org.EnvLive)):]
-	case strings.HasPrefix(text, prefix(org.EnvSandbox)):
-		rest = text[len(prefix(org.EnvSandbox)):]
-	default:
-		return hash{}, errToken
-	}
-	if len(rest) != entropyChars+sumChars {
+	rest, ok := cutPrefix(text)
+	if !ok || len(rest) != entropyChars+sumChars {
 		return hash{}, errToken
 	}
 	for i := range len(rest) {
@@ -56,7 +58,7 @@ func parseToken(text string) (hash, error) {
 }
 
 // newToken generates a key. hint is the prefix and the first four characters, by which its owner can recognise it.
-func newToken(env org.Environment) (key secret.String, h hash, hint string, err error) {
+func newToken(env environment.Environment) (key secret.String, h hash, hint string, err error) {
 	text := make([]byte, 0, 64)
 	text = append(text, prefix(env)...)
 	start := len(text)

@@ -7,15 +7,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
-	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // A key has the form that the specification describes, with its environment in the prefix.
 func TestNewTokenMatchesTheContract(t *testing.T) {
 	t.Parallel()
-	for env, form := range map[org.Environment]string{
-		org.EnvLive: `^sd_live_[0-9A-Za-z]{49}$`, org.EnvSandbox: `^sd_sandbox_[0-9A-Za-z]{49}$`,
+	for env, form := range map[environment.Environment]string{
+		environment.Live: `^sd_live_[0-9A-Za-z]{49}$`, environment.Sandbox: `^sd_sandbox_[0-9A-Za-z]{49}$`,
 	} {
 		key, _, hint, err := apikey.NewToken(env)
 		if err != nil {
@@ -37,7 +37,7 @@ func TestNewTokenMatchesTheContract(t *testing.T) {
 func TestParseTokenRejectsEveryTypo(t *testing.T) {
 	t.Parallel()
 	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-	key, _, _, err := apikey.NewToken(org.EnvLive)
+	key, _, _, err := apikey.NewToken(environment.Live)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestParseTokenRejectsGarbage(t *testing.T) {
 }
 
 func FuzzParseToken(f *testing.F) {
-	key, _, _, err := apikey.NewToken(org.EnvSandbox)
+	key, _, _, err := apikey.NewToken(environment.Sandbox)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
 
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
@@ -76,10 +77,10 @@ var operator = member.Caller{Operator: true}
 
 func (f *fixture) org(t *testing.T) id.Org {
 	t.Helper()
-	return f.orgIn(t, org.EnvLive)
+	return f.orgIn(t, environment.Live)
 }
 
-func (f *fixture) orgIn(t *testing.T, e org.Environment) id.Org {
+func (f *fixture) orgIn(t *testing.T, e environment.Environment) id.Org {
 	t.Helper()
 	var o org.Org
 	err := f.db.Tx(t.Context(), func(tx postgres.Tx) (err error) {

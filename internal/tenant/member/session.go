@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
@@ -158,7 +159,7 @@ func (s *Members) resolvePerson(ctx context.Context, tx postgres.Tx, b *Session,
 	return err
 }
 
-// startOrg returns the org that a new session shows: the one the person used last, else a sandbox org, where a mistake
+// startOrg returns the org that a new session shows: the one the person used last, else a test org, where a mistake
 // does no harm, else any.
 func (s *Members) startOrg(ctx context.Context, tx postgres.Tx, memberships []membership) (id.Org, error) {
 	if memberships[0].visited {
@@ -169,7 +170,7 @@ func (s *Members) startOrg(ctx context.Context, tx postgres.Tx, memberships []me
 		if err != nil {
 			return "", err
 		}
-		if o.Environment == org.EnvSandbox {
+		if o.Environment.IsTest() {
 			return one.org, nil
 		}
 	}
@@ -197,7 +198,7 @@ func (s *Members) createPerson(ctx context.Context, tx postgres.Tx, c Claims, w 
 func (s *Members) createOrg(ctx context.Context, tx postgres.Tx, by audit.By, who Person) (id.Org, error) {
 	by.Action = "org.create"
 	name := cleanText(who.Name, org.MaxName-len("'s organisation")) + "'s organisation"
-	o, err := s.Orgs.Create(ctx, tx, by, org.Draft{Name: name, Plan: org.Sandbox, Environment: org.EnvSandbox, ContactEmail: who.Email})
+	o, err := s.Orgs.Create(ctx, tx, by, org.Draft{Name: name, Plan: org.Sandbox, Environment: environment.ForSignups, ContactEmail: who.Email})
 	if err != nil {
 		return "", err
 	}

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
-	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // An unknown person can sign in only if they are invited or sign-up is open. Sign-up creates an org for them.
@@ -49,7 +49,7 @@ func TestSignInNeedsInvitationOrSignup(t *testing.T) {
 func TestSessionShowsSandboxFirstThenLastUsedOrg(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	live, sandbox, other := f.orgIn(t, org.EnvLive), f.orgIn(t, org.EnvSandbox), f.orgIn(t, org.EnvLive)
+	live, sandbox, other := f.orgIn(t, environment.Live), f.orgIn(t, environment.Sandbox), f.orgIn(t, environment.Live)
 	for _, owner := range []id.Org{live, sandbox, other} {
 		if _, _, err := f.members.Invite(t.Context(), by, owner, operator, "ada@acme.test", string(member.Developer)); err != nil {
 			t.Fatal(err)

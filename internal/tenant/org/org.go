@@ -17,19 +17,11 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
-)
-
-// Environment decides whether an org's accounts are on the real platform or on the sandbox, and the prefix of its keys.
-type Environment string
-
-// The environments.
-const (
-	EnvSandbox Environment = "sandbox"
-	EnvLive    Environment = "live"
 )
 
 // Org is a snapshot of a tenant. Callers share it and must not modify it.
@@ -37,7 +29,7 @@ type Org struct {
 	ID           id.Org
 	Name         string
 	Plan         Plan
-	Environment  Environment
+	Environment  environment.Environment
 	ContactEmail string
 	Override     Override
 	// Limits are the plan's limits with Override applied.
@@ -54,7 +46,7 @@ type Org struct {
 type Draft struct {
 	Name         string
 	Plan         Plan
-	Environment  Environment
+	Environment  environment.Environment
 	ContactEmail string
 	Override     Override
 }
@@ -248,7 +240,7 @@ func validate(o Org) error {
 	if _, ok := plans[o.Plan]; !ok {
 		bad.At("/plan", "enum", "must be one of "+joinPlans())
 	}
-	if o.Environment != EnvSandbox && o.Environment != EnvLive {
+	if !o.Environment.IsValid() {
 		bad.At("/environment", "enum", "must be sandbox or live")
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Override)) {

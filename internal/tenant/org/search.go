@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/tenant/org/internal/db"
 )
@@ -15,7 +16,7 @@ type Search struct {
 	// Text matches an exact id, or any part of the name or the contact address, ignoring case.
 	Text        string
 	Plan        Plan
-	Environment Environment
+	Environment environment.Environment
 	Suspended   *bool
 	// After is the last id of the previous page.
 	After id.Org

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/org/internal/db"
@@ -94,7 +95,7 @@ func fromRow(row db.Org) (Org, error) {
 		return Org{}, fmt.Errorf("read limits of org %s: %w", row.ID, err)
 	}
 	return Org{
-		ID: row.ID, Name: row.Name, Plan: Plan(row.Plan), Environment: Environment(row.Environment),
+		ID: row.ID, Name: row.Name, Plan: Plan(row.Plan), Environment: environment.Environment(row.Environment),
 		ContactEmail: row.ContactEmail, Override: override, Limits: resolve(Plan(row.Plan), override),
 		SuspendedAt: row.SuspendedAt, SuspendedReason: row.SuspendedReason, Epoch: row.AuthEpoch,
 		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,

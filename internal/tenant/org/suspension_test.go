@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -52,7 +53,7 @@ func TestSuspensionIsObeyedByAllProcessesWhenAnswered(t *testing.T) {
 	orgs := org.New(org.Deps{DB: db, Audit: audit.New(db, time.Now), Jobs: &jobs{}, Announce: &failingAnnouncer{}, Suspensions: here, Now: time.Now})
 	var o org.Org
 	err := db.Tx(t.Context(), func(tx postgres.Tx) (err error) {
-		o, err = orgs.Create(t.Context(), tx, by, org.Draft{Name: "Acme", Plan: org.Starter, Environment: org.EnvLive, ContactEmail: "ops@acme.test"})
+		o, err = orgs.Create(t.Context(), tx, by, org.Draft{Name: "Acme", Plan: org.Starter, Environment: environment.Live, ContactEmail: "ops@acme.test"})
 		return err
 	})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/base/stamp/stamptest"
@@ -116,8 +117,8 @@ func (r *Rig) Node(change func(*account.Deps)) *account.Accounts {
 	d := account.Deps{
 		Config: account.Config{Regions: []string{"us", "uk"}, SignOutTimeout: 5 * time.Second},
 		DB:     r.DB, Orgs: r.Orgs, Audit: r.Audit, Outbox: r.Outbox, Seal: r.Seal, Limits: r.Limits, Bus: r.Bus,
-		Catalogs:     map[org.Environment]*catalog.Catalog{org.EnvSandbox: r.Catalog},
-		Drivers:      func(org.Environment) (driver.Driver, bool) { return nil, false },
+		Catalogs:     map[environment.Environment]*catalog.Catalog{environment.Sandbox: r.Catalog},
+		Drivers:      func(environment.Environment) (driver.Driver, bool) { return nil, false },
 		ReconnectURL: func(_ id.Org, a id.Account) string { return "https://connect.test/reconnect/" + string(a) },
 		Log:          slog.New(slog.DiscardHandler), Now: r.Clock.Now,
 	}
@@ -138,7 +139,7 @@ func (r *Rig) Org() id.Org {
 	var made org.Org
 	err := r.DB.Tx(r.t.Context(), func(tx postgres.Tx) (err error) {
 		made, err = r.Orgs.Create(r.t.Context(), tx, By("org.create"), org.Draft{
-			Name: "Test", Plan: org.Scale, Environment: org.EnvSandbox, ContactEmail: "ops@example.com",
+			Name: "Test", Plan: org.Scale, Environment: environment.Sandbox, ContactEmail: "ops@example.com",
 		})
 		return err
 	})

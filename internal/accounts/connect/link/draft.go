@@ -8,9 +8,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // The connect methods that a page can offer.
@@ -71,7 +71,7 @@ func (d Draft) withDefaults() Draft {
 }
 
 // validate reports everything that is wrong with a draft in one problem, and never repeats a value of the caller.
-func (d Draft) validate(env org.Environment, regions []string) error {
+func (d Draft) validate(env environment.Environment, regions []string) error {
 	bad := problem.ValidationFailed.New("The session has values that are not allowed.")
 	for _, kind := range d.Kinds {
 		if kind != Credentials && kind != MobileApp {
@@ -113,7 +113,7 @@ func (d Draft) validate(env org.Environment, regions []string) error {
 	return nil
 }
 
-func validateOrigins(bad *problem.Error, pointer string, list []string, env org.Environment) {
+func validateOrigins(bad *problem.Error, pointer string, list []string, env environment.Environment) {
 	if len(list) > maxOrigins {
 		bad.At(pointer, "maxItems", "must have at most 10 origins")
 	}
@@ -125,19 +125,19 @@ func validateOrigins(bad *problem.Error, pointer string, list []string, env org.
 	}
 }
 
-func urlRule(env org.Environment) string {
+func urlRule(env environment.Environment) string {
 	return "must be an https URL of at most 2048 characters, without credentials and without a fragment" + loopbackRule(env)
 }
 
-func loopbackRule(env org.Environment) string {
-	if env == org.EnvSandbox {
+func loopbackRule(env environment.Environment) string {
+	if env.IsTest() {
 		return "; in the sandbox also http on localhost or 127.0.0.1"
 	}
 	return ""
 }
 
 // CheckReturn refuses a return URL that a creator's browser must not be sent to.
-func CheckReturn(text string, env org.Environment) error {
+func CheckReturn(text string, env environment.Environment) error {
 	if text == "" || validURL(text, env) {
 		return nil
 	}
@@ -146,7 +146,7 @@ func CheckReturn(text string, env org.Environment) error {
 }
 
 // validURL reports whether a creator's browser may be sent to a URL.
-func validURL(text string, env org.Environment) bool {
+func validURL(text string, env environment.Environment) bool {
 	u, err := url.Parse(text)
 	return err == nil && len(text) <= maxURL && u.User == nil && u.Fragment == "" && !strings.HasSuffix(text, "#") && u.Opaque == "" &&
 		isSafeScheme(u, env) && isSafeHost(u)
@@ -154,7 +154,7 @@ func validURL(text string, env org.Environment) bool {
 
 // ValidOrigin reports whether a text is an origin in exactly the form that browsers send. It becomes part of a
 // header, so nothing else may pass: no wildcard, no path, no space.
-func ValidOrigin(text string, env org.Environment) bool {
+func ValidOrigin(text string, env environment.Environment) bool {
 	u, err := url.Parse(text)
 	return err == nil && len(text) <= maxURL && u.Scheme+"://"+u.Host == text && isSafeScheme(u, env) && isSafeHost(u) &&
 		!hasDefaultPort(u)
@@ -165,8 +165,8 @@ func hasDefaultPort(u *url.URL) bool {
 	return u.Scheme == "https" && u.Port() == "443" || u.Scheme == "http" && u.Port() == "80"
 }
 
-func isSafeScheme(u *url.URL, env org.Environment) bool {
-	return u.Scheme == "https" || u.Scheme == "http" && env == org.EnvSandbox && isLoopback(u.Hostname())
+func isSafeScheme(u *url.URL, env environment.Environment) bool {
+	return u.Scheme == "https" || u.Scheme == "http" && env.IsTest() && isLoopback(u.Hostname())
 }
 
 func isLoopback(host string) bool {

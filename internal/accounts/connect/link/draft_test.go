@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
@@ -53,10 +54,10 @@ func TestOnlyExactOriginsMayFrame(t *testing.T) {
 		{"https:a.example", false, false},
 		{"https://a.example\n", false, false},
 	} {
-		if got := link.ValidOrigin(one.text, org.EnvLive); got != one.live {
+		if got := link.ValidOrigin(one.text, environment.Live); got != one.live {
 			t.Errorf("live %q: %v", one.text, got)
 		}
-		if got := link.ValidOrigin(one.text, org.EnvSandbox); got != one.sandbox {
+		if got := link.ValidOrigin(one.text, environment.Sandbox); got != one.sandbox {
 			t.Errorf("sandbox %q: %v", one.text, got)
 		}
 	}
@@ -67,7 +68,7 @@ func FuzzOrigin(f *testing.F) {
 	f.Add("https://app.example.com:8443")
 	f.Add("https://a.example;script-src *")
 	f.Fuzz(func(t *testing.T, text string) {
-		if link.ValidOrigin(text, org.EnvSandbox) && (strings.ContainsAny(text, " \t\r\n;,'\"*@?#\\") || strings.Count(text, "/") != 2) {
+		if link.ValidOrigin(text, environment.Sandbox) && (strings.ContainsAny(text, " \t\r\n;,'\"*@?#\\") || strings.Count(text, "/") != 2) {
 			t.Errorf("%q passes", text)
 		}
 	})
@@ -103,7 +104,7 @@ func TestReturnURLsAreChecked(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	live := r.org
-	live.Environment = org.EnvLive
+	live.Environment = environment.Live
 	for _, one := range []struct {
 		url string
 		org org.Org

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
@@ -58,7 +59,7 @@ func (r *fixture) addOrg(name string) org.Org {
 	var made org.Org
 	err := r.db.Tx(r.Context(), func(tx postgres.Tx) (err error) {
 		made, err = orgs.Create(r.Context(), tx, by("org.create"), org.Draft{
-			Name: name, Plan: org.Sandbox, Environment: org.EnvSandbox, ContactEmail: "ops@example.com",
+			Name: name, Plan: org.Sandbox, Environment: environment.Sandbox, ContactEmail: "ops@example.com",
 		})
 		return err
 	})

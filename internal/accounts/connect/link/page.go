@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -75,7 +76,7 @@ func (s *Sessions) SetPage(ctx context.Context, by audit.By, o org.Org, p Page) 
 	return p, err
 }
 
-func (p Page) validate(env org.Environment) error {
+func (p Page) validate(env environment.Environment) error {
 	bad := problem.ValidationFailed.New("The page has values that are not allowed.")
 	if p.BrandLight != "" && !colour.MatchString(p.BrandLight) {
 		bad.At("/brand_light", "format", "must be a colour such as #4f46e5")

@@ -8,11 +8,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // Load reads the OpenAPI document. Events, problem codes and scopes, which are not in it, come from the same packages
@@ -177,8 +177,8 @@ func (l *loader) events(platform *catalog.Catalog) {
 	for _, k := range platform.Events() {
 		schemas[k.Kind] = k.Schema()
 	}
-	kinds := event.NewKinds(map[org.Environment]*catalog.Catalog{org.EnvSandbox: platform})
-	for _, k := range kinds.List(org.EnvSandbox) {
+	kinds := event.NewKinds(map[environment.Environment]*catalog.Catalog{environment.Sandbox: platform})
+	for _, k := range kinds.List(environment.Sandbox) {
 		e := &Event{Kind: k.Name, Doc: k.Summary, Ephemeral: k.Class == catalog.Ephemeral, Org: k.Org}
 		schema, theirs := schemas[k.Name]
 		if !theirs {

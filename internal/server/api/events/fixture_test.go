@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
@@ -96,7 +97,7 @@ func newFixture(t testing.TB, change func(*fixture, *stream.Deps)) *fixture {
 	}
 	r := &fixture{Memory: streamtest.New(time.Now), keys: map[string]*apikey.Principal{}, accounts: map[id.Account]id.Org{}, mine: id.New[id.Account](), theirs: id.New[id.Account]()}
 	for key, at := range map[string]id.Account{"mine": r.mine, "theirs": r.theirs} {
-		o := org.Org{ID: id.New[id.Org](), Environment: org.EnvSandbox, Limits: org.Limits{MaxStreamsPerAccount: 3, EventRetentionDays: 7}}
+		o := org.Org{ID: id.New[id.Org](), Environment: environment.Sandbox, Limits: org.Limits{MaxStreamsPerAccount: 3, EventRetentionDays: 7}}
 		r.keys[key] = &apikey.Principal{Scopes: scope.Everyday(), Org: o, Key: apikey.Key{ID: id.New[id.Key]()}}
 		r.accounts[at] = o.ID
 	}
@@ -121,7 +122,7 @@ func newFixture(t testing.TB, change func(*fixture, *stream.Deps)) *fixture {
 			}
 			return nil
 		},
-		Kinds: event.NewKinds(map[org.Environment]*catalog.Catalog{org.EnvSandbox: sandbox}),
+		Kinds: event.NewKinds(map[environment.Environment]*catalog.Catalog{environment.Sandbox: sandbox}),
 	})
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan struct{})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
@@ -17,14 +18,13 @@ import (
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
-	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 type operations struct {
 	keys     *apikey.Keys
 	accounts *account.Accounts
 	// catalogs are the callable methods by the org's environment.
-	catalogs map[org.Environment]*catalog.Catalog
+	catalogs map[environment.Environment]*catalog.Catalog
 }
 
 // KeyLimits are the limits of a key beyond its scopes. They are enforced in three places: by the table where a path
@@ -96,7 +96,7 @@ type revokeOutput struct {
 }
 
 // Routes adds the operations.
-func Routes(t *endpoint.Table, keys *apikey.Keys, accounts *account.Accounts, catalogs map[org.Environment]*catalog.Catalog) {
+func Routes(t *endpoint.Table, keys *apikey.Keys, accounts *account.Accounts, catalogs map[environment.Environment]*catalog.Catalog) {
 	a := &operations{keys, accounts, catalogs}
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "listKeys", Method: http.MethodGet, Path: "/v1/me/keys", Tag: "Keys", Status: http.StatusOK,
@@ -156,8 +156,8 @@ func (a *operations) mintKey(ctx context.Context, in *mintInput) (*mintOutput, e
 }
 
 // checkNames rejects patterns that match nothing in the catalogue: a misspelt denial would deny nothing.
-func (a *operations) checkNames(bad *problem.Error, environment org.Environment, patterns []string) {
-	c := a.catalogs[environment]
+func (a *operations) checkNames(bad *problem.Error, env environment.Environment, patterns []string) {
+	c := a.catalogs[env]
 	if c == nil {
 		return
 	}

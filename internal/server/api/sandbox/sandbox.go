@@ -15,6 +15,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
@@ -22,7 +23,6 @@ import (
 	connectapi "github.com/stagedoor/stagedoor/internal/server/api/connect"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
-	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // These operations use the control API of our own sandbox server (package sandboxapi). They are the only ones that
@@ -149,7 +149,7 @@ func Routes(t *endpoint.Table, d Deps) {
 
 // sandboxOnly hides these operations from organisations of other environments.
 func (a *operations) sandboxOnly(ctx context.Context) error {
-	if endpoint.Caller(ctx).Org.Environment != org.EnvSandbox {
+	if endpoint.Caller(ctx).Org.Environment != environment.Sandbox {
 		return problem.RouteNotFound.New("Nothing is served at this path. The operations are listed in " + a.PublicURL + "/v1/openapi.json.")
 	}
 	if a.Sandbox == nil {

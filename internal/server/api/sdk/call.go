@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
@@ -41,7 +42,7 @@ type Deps struct {
 	// PublicURL is the address at which callers reach the service.
 	PublicURL string
 	// Catalogs are the callable methods by the org's environment.
-	Catalogs map[org.Environment]*catalog.Catalog
+	Catalogs map[environment.Environment]*catalog.Catalog
 }
 
 // calls are the operations.
@@ -136,7 +137,7 @@ func (c *calls) resolve(r *http.Request, body []byte) (*request, endpoint.Terms,
 }
 
 // method finds the method in the path.
-func (c *calls) method(env org.Environment, r *http.Request) (*catalog.Method, error) {
+func (c *calls) method(env environment.Environment, r *http.Request) (*catalog.Method, error) {
 	resource, name := r.PathValue("resource"), r.PathValue("method")
 	catalogue := c.Catalogs[env]
 	if catalogue == nil {

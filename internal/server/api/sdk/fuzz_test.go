@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
@@ -44,7 +45,7 @@ func (*echo) Get(context.Context, id.Org, id.Account) (account.Account, error) {
 func (*echo) Refusal(account.Account) error { return nil }
 
 func (*echo) Authenticate(context.Context, string) (endpoint.Identity, error) {
-	p := &apikey.Principal{Scopes: scope.Everyday(), Org: org.Org{ID: id.New[id.Org](), Environment: org.EnvSandbox}}
+	p := &apikey.Principal{Scopes: scope.Everyday(), Org: org.Org{ID: id.New[id.Org](), Environment: environment.Sandbox}}
 	return endpoint.Identity{Principal: p, Scopes: p.Scopes, Kind: audit.ActorKey}, nil
 }
 
@@ -63,7 +64,7 @@ func newTable(t testing.TB, e *echo) *endpoint.Table {
 		Draining: func() bool { return false }, Source: endpoint.SourceOf(nil), HashIP: func(s string) string { return s },
 		Metrics: endpoint.NewMetrics(nil, "test"), Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
-	sdk.Routes(table, sdk.Deps{Invoke: e, Accounts: e, PublicURL: "https://x.test", Catalogs: map[org.Environment]*catalog.Catalog{org.EnvSandbox: sandbox}})
+	sdk.Routes(table, sdk.Deps{Invoke: e, Accounts: e, PublicURL: "https://x.test", Catalogs: map[environment.Environment]*catalog.Catalog{environment.Sandbox: sandbox}})
 	return table
 }
 

@@ -9,12 +9,12 @@ import (
 	"sync"
 
 	"github.com/stagedoor/stagedoor/internal/base/cache"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
-	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // Formats of the catalogue in addition to the full one.
@@ -113,7 +113,7 @@ func (c *calls) listRoutes(t *endpoint.Table) {
 			"The list depends on the key's environment, and on the `methods` that the key is limited to. This call is free; the response has an ETag.",
 	}, c.listMethods)
 	t.Describe(func() (endpoint.Part, error) {
-		sandbox := c.Catalogs[org.EnvSandbox]
+		sandbox := c.Catalogs[environment.Sandbox]
 		return describeMethods(sandbox, sandbox.Methods())
 	})
 }

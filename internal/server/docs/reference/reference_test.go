@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/server/docs/reference"
-	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 func build(t *testing.T) map[string]reference.Page {
@@ -23,8 +23,8 @@ func build(t *testing.T) map[string]reference.Page {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kinds := event.NewKinds(map[org.Environment]*catalog.Catalog{org.EnvSandbox: platform})
-	pages, err := reference.Build(reference.Source{OpenAPI: text, Events: kinds.List(org.EnvSandbox), Catalog: platform})
+	kinds := event.NewKinds(map[environment.Environment]*catalog.Catalog{environment.Sandbox: platform})
+	pages, err := reference.Build(reference.Source{OpenAPI: text, Events: kinds.List(environment.Sandbox), Catalog: platform})
 	if err != nil {
 		t.Fatal(err)
 	}
