@@ -2,8 +2,6 @@ package app
 
 import (
 	"context"
-	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
@@ -11,14 +9,13 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/accounts/health"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
-	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/calls/invoke"
 	"github.com/stagedoor/stagedoor/internal/calls/transfer"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/platform/sandboxapi"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
@@ -28,15 +25,8 @@ import (
 type platforms struct {
 	egress   *egress.Egress
 	sandbox  *sandboxapi.Client
-	catalogs map[environment.Environment]*catalog.Catalog
-	drivers  func(environment.Environment) (driver.Driver, bool)
-	signIns  map[environment.Environment]connect.Platform
-	files    map[environment.Environment]transfer.Platform
+	registry registry.Registry
 }
-
-// liveGuard limits password guessing on a live platform through this service. Sandbox logins are public, so it has
-// none.
-var liveGuard = map[environment.Environment]connect.Guard{environment.Live: {PerLogin: 5, Refused: 20}}
 
 func newPlatforms(n *Node, op operators) (platforms, error) {
 	control := sandboxapi.New(n.cfg.SandboxURL)
@@ -60,31 +50,8 @@ func newPlatforms(n *Node, op operators) (platforms, error) {
 		}
 		out.Steer(drained, off)
 	})
-	sandbox, err := catalog.Sandbox()
-	if err != nil {
-		return platforms{}, err
-	}
-	client, err := driver.New(driver.Deps{
-		Catalog: sandbox, Egress: out, Origin: n.cfg.SandboxURL, Patience: 0, Now: clock.Now,
-	})
-	if err != nil {
-		return platforms{}, fmt.Errorf("STAGEDOOR_SANDBOX_URL: %w", err)
-	}
-	files, err := client.Files()
-	if err != nil {
-		return platforms{}, err
-	}
-	signIn := connect.Platform{Driver: client, Catalog: sandbox}
-	if u, err := url.Parse(n.cfg.SandboxURL); err == nil {
-		signIn.Hosts = []string{u.Host}
-	}
-	return platforms{
-		egress: out, sandbox: control,
-		catalogs: map[environment.Environment]*catalog.Catalog{environment.Sandbox: sandbox},
-		drivers:  func(env environment.Environment) (driver.Driver, bool) { return client, env == environment.Sandbox },
-		signIns:  map[environment.Environment]connect.Platform{environment.Sandbox: signIn},
-		files:    map[environment.Environment]transfer.Platform{environment.Sandbox: {Catalog: sandbox, Files: files}},
-	}, nil
+	all, err := registry.New(registry.Deps{SandboxURL: n.cfg.SandboxURL, Egress: out, Now: clock.Now})
+	return platforms{egress: out, sandbox: control, registry: all}, err
 }
 
 // accounts are the services for connected accounts: sign-in, state, probes.
@@ -101,10 +68,10 @@ func newAccounts(
 ) accounts {
 	list := account.New(account.Deps{
 		Config: account.Config{
-			Regions: connect.Regions, SignOutTimeout: 5 * time.Second, Listens: p.catalogs[environment.Sandbox].Socket != nil,
+			Regions: connect.Regions, SignOutTimeout: 5 * time.Second, Listens: p.registry.Sandbox().Catalog.Socket != nil,
 		},
 		DB: eng.db, Orgs: t.orgs, Audit: t.audit, Outbox: t.outbox, Seal: sealer, Limits: t.limits, Bus: eng.bus,
-		Catalogs: p.catalogs, Drivers: p.drivers,
+		Platforms: p.registry.For,
 		ReconnectURL: func(_ id.Org, at id.Account) string {
 			return n.cfg.PublicURL + "/v1/accounts/" + string(at) + "/reconnect-link"
 		},
@@ -118,17 +85,17 @@ func newAccounts(
 	})
 	connects := connect.New(connect.Deps{
 		Config: connect.Config{
-			PublicURL: n.cfg.PublicURL, ConnectURL: n.connectURL(), Process: n.process, Guards: liveGuard,
+			PublicURL: n.cfg.PublicURL, ConnectURL: n.connectURL(), Process: n.process,
 		},
 		DB: eng.db, Orgs: t.orgs, Accounts: list, Seal: sealer, Limits: t.limits, Audit: t.audit, Outbox: t.outbox,
 		Jobs: eng.jobs, Bus: eng.bus, Egress: p.egress, Hosted: sessions, Events: ev.store, Switches: op.switches,
-		Platforms: p.signIns, Log: n.log, Now: clock.Now,
+		Platforms: p.registry.For, Log: n.log, Now: clock.Now,
 	})
 	n.loop("attempts", func(ctx context.Context) error {
 		return eng.bus.Subscribe(ctx, connect.Pattern, connects.Heard)
 	})
 	probes := health.New(health.Deps{
-		Config: health.Config{}, Accounts: list, Orgs: t.orgs, Limits: t.limits, Catalogs: p.catalogs, Drivers: p.drivers,
+		Config: health.Config{}, Accounts: list, Orgs: t.orgs, Limits: t.limits, Platforms: p.registry.For,
 		Reauthenticate: connects.ReauthenticateAsSystem, Ticker: clock.Ticker,
 		Registry: n.registry, Log: n.log, Now: clock.Now,
 	})
@@ -156,7 +123,7 @@ type calls struct {
 
 func newCalls(n *Node, op operators, t tenants, p platforms, a accounts) calls {
 	invoker := invoke.New(invoke.Deps{
-		Accounts: a.accounts, Health: a.health, Limits: t.limits, Meter: t.usage, Switches: op.switches, Drivers: p.drivers,
+		Accounts: a.accounts, Health: a.health, Limits: t.limits, Meter: t.usage, Switches: op.switches, Platforms: p.registry.For,
 		Registry: n.registry, Log: n.log, Now: clock.Now,
 	})
 	call := func(
@@ -166,7 +133,7 @@ func newCalls(n *Node, op operators, t tenants, p platforms, a accounts) calls {
 		return r.Result, err
 	}
 	return calls{invoker, transfer.New(transfer.Deps{
-		Config: transfer.Config{}, Platforms: p.files, Accounts: a.accounts, Call: call, Meter: t.usage,
+		Config: transfer.Config{}, Platforms: p.registry.For, Accounts: a.accounts, Call: call, Meter: t.usage,
 		Switches: op.switches, Registry: n.registry, Now: clock.Now,
 	})}
 }

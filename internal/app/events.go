@@ -33,7 +33,7 @@ type events struct {
 
 func newEvents(n *Node, eng engines, p platforms) (events, error) {
 	ev := events{
-		kinds: event.NewKinds(p.catalogs),
+		kinds: event.NewKinds(p.registry.Catalogs()),
 		store: event.New(event.Deps{DB: eng.db, Log: n.log, Now: clock.Now}),
 	}
 	if !n.hasRole("worker") && !n.hasRole("listener") {
@@ -85,7 +85,7 @@ func addListeners(n *Node, eng engines, t tenants, p platforms, a accounts, ev e
 	listeners := listen.New(listen.Deps{
 		Config: listen.Config{}, Accounts: a.accounts, Health: a.health, Orgs: t.orgs, Store: ev.store, Events: batcher,
 		LogEpoch: ev.epoch, Settled: settling.Settled, Leases: newLeases(n, eng, listen.Kind, listen.Slots), Bus: eng.bus,
-		Drivers: p.drivers, Registry: n.registry, Log: n.log, Now: clock.Now,
+		Platforms: p.registry.For, Registry: n.registry, Log: n.log, Now: clock.Now,
 	})
 	n.loop("listeners", func(ctx context.Context) error {
 		err := listeners.Run(ctx)
@@ -153,11 +153,7 @@ func newDelivery(
 func addIngest(n *Node, eng engines, t tenants, ev events, d delivery) {
 	writer := ingest.New(ingest.Deps{
 		Store: ev.store, Events: ev.log, Outbox: t.outbox, Bus: eng.bus, Meter: t.usage,
-		Sandbox: func(ctx context.Context, of id.Org) (bool, error) {
-			o, err := t.orgs.Get(ctx, of)
-			return o.Environment.IsTest(), err
-		},
-		Committed: d.webhooks.Committed, Registry: n.registry, Log: n.log, Now: clock.Now,
+		Orgs: t.orgs, Committed: d.webhooks.Committed, Registry: n.registry, Log: n.log, Now: clock.Now,
 	})
 	buckets := bucket.Deps{Leases: newLeases(n, eng, "ingest", event.Buckets), Ingest: writer, Webhooks: d.webhooks}
 	n.loop("buckets", func(ctx context.Context) error { return bucket.Run(ctx, buckets) })

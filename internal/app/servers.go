@@ -11,13 +11,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/server/admin"
 	"github.com/stagedoor/stagedoor/internal/server/api"
 	eventsapi "github.com/stagedoor/stagedoor/internal/server/api/events"
-	"github.com/stagedoor/stagedoor/internal/server/api/status"
 	"github.com/stagedoor/stagedoor/internal/server/connectpages"
 	"github.com/stagedoor/stagedoor/internal/server/dashboard"
 	"github.com/stagedoor/stagedoor/internal/server/docs"
@@ -112,15 +110,15 @@ func newAPI(n *Node, p parts, from client) (*api.API, *docs.Docs, error) {
 		Orgs:   t.orgs, Keys: t.keys, Members: t.members, Audit: t.audit, Limits: t.limits, Usage: t.usage,
 		Journal: t.requestLog, Idempotency: t.idempotency,
 		Accounts: a.accounts, Connects: a.connects, Sessions: a.sessions, Links: a.links, Health: a.health,
-		Invoke: p.calls.invoker, Transfers: p.calls.transfers, Catalogs: p.platforms.catalogs, Sandbox: p.platforms.sandbox,
+		Invoke: p.calls.invoker, Transfers: p.calls.transfers, Platforms: p.platforms.registry, Sandbox: p.platforms.sandbox,
 		Events: eventsapi.Deps{
 			Streams: p.delivery.streams, Permit: t.suspensions.Permit, Store: p.events.store, Kinds: p.events.kinds,
 			Accounts: a.accounts, Meter: t.usage, Now: clock.Now,
 		},
 		Webhooks: p.delivery.webhooks,
-		Status:   status.Deps{Egress: p.platforms.egress, Control: p.operators.switches},
-		Pages:    http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { reference.ServeHTTP(w, r) }),
-		Metrics:  endpoint.NewMetrics(n.registry, "public"), Tracer: p.engines.tracer(),
+		Egress:   p.platforms.egress, Control: p.operators.switches,
+		Pages:   http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { reference.ServeHTTP(w, r) }),
+		Metrics: endpoint.NewMetrics(n.registry, "public"), Tracer: p.engines.tracer(),
 		Draining: n.draining.Load, Source: from.source, HashIP: from.hashIP, Log: n.log, Now: clock.Now,
 	})
 	if err != nil {
@@ -149,8 +147,8 @@ func newAPI(n *Node, p parts, from client) (*api.API, *docs.Docs, error) {
 	})
 	// The documentation describes the platform of the sandbox, which every reader can try.
 	reference, err = docs.New(docs.Deps{
-		PublicURL: n.cfg.PublicURL, OpenAPI: public.OpenAPI, Catalog: p.platforms.catalogs[environment.Sandbox],
-		Events: event.NewKinds(p.platforms.catalogs).List(environment.Sandbox), Log: n.log, Now: clock.Now,
+		PublicURL: n.cfg.PublicURL, OpenAPI: public.OpenAPI, Catalog: p.platforms.registry.Sandbox().Catalog,
+		Events: p.events.kinds.List(environment.ForSignups), Log: n.log, Now: clock.Now,
 	})
 	return public, reference, err
 }

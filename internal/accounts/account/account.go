@@ -22,8 +22,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
-	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
@@ -169,9 +169,8 @@ type Deps struct {
 	Seal   sealer
 	Limits limiter
 	Bus    *pubsub.Bus
-	// Catalogs and Drivers give the platform of an environment. An org belongs to one environment.
-	Catalogs map[environment.Environment]*catalog.Catalog
-	Drivers  func(environment.Environment) (driver.Driver, bool)
+	// Platforms returns the platform of an environment. An org belongs to one environment.
+	Platforms func(environment.Environment) (registry.Platform, bool)
 	// ReconnectURL returns the URL at which an API key creates a link to connect the account again.
 	ReconnectURL func(id.Org, id.Account) string
 	Log          *slog.Logger

@@ -121,7 +121,7 @@ func (s *Accounts) finishDisconnect(ctx context.Context, ref Ref, most int) erro
 // signOut ends the session on the platform. A failure is only logged, because it must not keep an account from being
 // disconnected.
 func (s *Accounts) signOut(ctx context.Context, a Account) {
-	driver, ok := s.Drivers(a.Environment)
+	platform, ok := s.Platforms(a.Environment)
 	if !ok || a.sessionDead {
 		return
 	}
@@ -131,7 +131,7 @@ func (s *Accounts) signOut(ctx context.Context, a Account) {
 		if err = opened; err == nil {
 			limited, cancel := context.WithTimeout(ctx, s.Config.SignOutTimeout)
 			defer cancel()
-			err = driver.SignOut(limited, a.Via(), session)
+			err = platform.Driver.SignOut(limited, a.Via(), session)
 		}
 	}
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
@@ -32,7 +33,12 @@ func (p platform) SignOut(ctx context.Context, _ driver.Via, s driver.Session) e
 
 func withPlatform(p platform) func(*account.Deps) {
 	return func(d *account.Deps) {
-		d.Drivers = func(environment.Environment) (driver.Driver, bool) { return p, true }
+		known := d.Platforms
+		d.Platforms = func(env environment.Environment) (registry.Platform, bool) {
+			platform, ok := known(env)
+			platform.Driver = p
+			return platform, ok
+		}
 	}
 }
 
@@ -186,7 +192,7 @@ func TestADisconnectThatCrashesAtAnyStepIsFinishedByTheSweeper(t *testing.T) {
 	t.Parallel()
 	steps := map[string]func(r *accounttest.Rig, d *account.Deps){
 		"before the sign-out": func(_ *accounttest.Rig, d *account.Deps) {
-			d.Drivers = func(environment.Environment) (driver.Driver, bool) { panic(errCrash) }
+			d.Platforms = func(environment.Environment) (registry.Platform, bool) { panic(errCrash) }
 		},
 		"before the shredding": func(r *accounttest.Rig, d *account.Deps) {
 			d.Seal = failingSealer{r.Seal, func(func() (seal.Shredded, error)) (seal.Shredded, error) {

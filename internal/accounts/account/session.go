@@ -146,8 +146,8 @@ func (s *Accounts) Rotate(ctx context.Context, a Account, names []string, sessio
 // tryRotate stores the next version of a session and returns the new account; nil if the stored version is not a's.
 func (s *Accounts) tryRotate(ctx context.Context, a Account, session driver.Session) (*Account, error) {
 	a.sealedVersion++
-	if c := s.Catalogs[a.Environment]; c != nil {
-		if ends := session.ExpiresAt(c).UTC().Truncate(time.Microsecond); !ends.IsZero() {
+	if p, ok := s.Platforms(a.Environment); ok {
+		if ends := session.ExpiresAt(p.Catalog).UTC().Truncate(time.Microsecond); !ends.IsZero() {
 			now, err := s.Time(ctx)
 			if err != nil {
 				return nil, err

@@ -24,9 +24,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
-	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
@@ -39,25 +38,6 @@ type Config struct {
 	PublicURL, ConnectURL string
 	// Process identifies this run of this node; it is the holder of leases.
 	Process string
-	// Guards limit password guessing, per environment. An environment without a guard has no limits.
-	Guards map[environment.Environment]Guard
-}
-
-// Guard limits sign-ins with a password.
-type Guard struct {
-	// PerLogin limits the sign-ins of one login per hour, over all orgs together; 0 for no limit.
-	PerLogin int
-	// Refused limits how many sign-ins of an org may fail with a wrong password within an hour. It applies only if they
-	// are at least half of the org's sign-ins. 0 for no limit.
-	Refused int
-}
-
-// Platform is the creator platform of an environment.
-type Platform struct {
-	Driver  driver.Driver
-	Catalog *catalog.Catalog
-	// Hosts are the platform's hosts, as name or name:port. Only cookies of these hosts are imported.
-	Hosts []string
 }
 
 // Deps holds the dependencies of Connects.
@@ -78,8 +58,8 @@ type Deps struct {
 	Events events
 	// Switches can refuse new attempts; nil never does.
 	Switches *switches.Control
-	// Platforms maps environments to their platform; an environment may have none.
-	Platforms map[environment.Environment]Platform
+	// Platforms returns the platform of an environment.
+	Platforms func(environment.Environment) (registry.Platform, bool)
 	Log       *slog.Logger
 	Now       func() time.Time
 }

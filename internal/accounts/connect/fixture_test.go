@@ -30,6 +30,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
@@ -58,9 +59,9 @@ var by = audit.By{Kind: audit.ActorKey, ID: "key_1", Label: "test", Action: "con
 
 // options change a fixture before it is built.
 type options struct {
-	idle   bool // do not start a worker
-	guards map[environment.Environment]connect.Guard
-	slow   time.Duration
+	idle  bool // do not start a worker
+	guard registry.Guard
+	slow  time.Duration
 	// beside is a node that shares its database and platform with this one. ahead is how far this node's clock is ahead.
 	beside *fixture
 	ahead  time.Duration
@@ -112,20 +113,22 @@ func newFixture(t *testing.T, o options) *fixture {
 	must(t, err)
 	r.orgs = org.New(org.Deps{DB: r.db, Audit: auditLog, Jobs: jobs, Announce: limits, Now: now})
 	limits.SetEpochs(r.orgs)
+	host, err := url.Parse(r.platform.URL)
+	must(t, err)
+	platforms := registry.Registry{environment.Sandbox: {
+		Driver: drv, Catalog: sandboxed, Hosts: []string{host.Host}, Guard: o.guard, IsSandbox: true,
+	}}
 	r.accounts = account.New(account.Deps{
 		Config: account.Config{Regions: connect.Regions, SignOutTimeout: time.Second}, DB: r.db, Orgs: r.orgs, Audit: auditLog, Outbox: r.outbox,
-		Seal: r.seal, Limits: limits, Bus: bus, Catalogs: map[environment.Environment]*catalog.Catalog{environment.Sandbox: sandboxed},
-		Drivers:      func(env environment.Environment) (driver.Driver, bool) { return drv, env == environment.Sandbox },
+		Seal: r.seal, Limits: limits, Bus: bus, Platforms: platforms.For,
 		ReconnectURL: func(_ id.Org, a id.Account) string { return "https://api.test/reconnect/" + string(a) }, Log: log, Now: now,
 	})
 	r.hosted = link.New(link.Deps{DB: r.db, Audit: auditLog, Outbox: r.outbox, Keys: r.seal, Regions: connect.Regions, Now: now})
-	host, err := url.Parse(r.platform.URL)
-	must(t, err)
 	r.connects = connect.New(connect.Deps{
-		Config: connect.Config{PublicURL: "https://api.test", ConnectURL: "https://connect.test", Process: process, Guards: o.guards},
+		Config: connect.Config{PublicURL: "https://api.test", ConnectURL: "https://connect.test", Process: process},
 		DB:     r.db, Orgs: r.orgs, Accounts: r.accounts, Seal: r.seal, Limits: limits, Audit: auditLog, Outbox: r.outbox,
 		Jobs: jobs, Bus: bus,
-		Egress: out, Hosted: r.hosted, Events: event.New(event.Deps{DB: r.db, Log: log, Now: now}), Platforms: map[environment.Environment]connect.Platform{environment.Sandbox: {Driver: drv, Catalog: sandboxed, Hosts: []string{host.Host}}},
+		Egress: out, Hosted: r.hosted, Events: event.New(event.Deps{DB: r.db, Log: log, Now: now}), Platforms: platforms.For,
 		Log: log, Now: now,
 	})
 	r.accounts.OnDisconnect(r.connects.Leave)

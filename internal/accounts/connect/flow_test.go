@@ -9,10 +9,10 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
-	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 )
 
 // An attempt with each persona of the sandbox ends as the documents say.
@@ -261,7 +261,7 @@ func TestEventsOfAttemptsCarryNoLinks(t *testing.T) {
 // Sign-ins of a login are limited over all orgs, and an org with mostly wrong passwords is stopped.
 func TestPasswordGuessingIsLimited(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, options{guards: map[environment.Environment]connect.Guard{environment.Sandbox: {PerLogin: 3, Refused: 4}}})
+	r := newFixture(t, options{guard: registry.Guard{PerLogin: 3, Refused: 4}})
 	email := login("ok")
 	for range 3 {
 		r.waitFor(r.start(email, "good", nil).ID, attempt.Success)

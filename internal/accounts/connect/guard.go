@@ -22,10 +22,14 @@ const (
 // refused. It counts the sign-in. The limit per login is a leaky bucket that drains PerLogin sign-ins per hour; the
 // row's lock makes it exact.
 func (c *Connects) checkGuards(ctx context.Context, tx postgres.Tx, s Start, login []byte) error {
-	g := c.Config.Guards[s.Org.Environment]
 	if s.Kind != attempt.Credentials {
 		return nil
 	}
+	platform, err := c.Platform(s.Org.Environment)
+	if err != nil {
+		return err
+	}
+	g := platform.Guard
 	now, err := c.DB.Now(ctx, tx)
 	if err != nil {
 		return err

@@ -19,6 +19,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
@@ -111,10 +112,10 @@ func (c *Connects) Start(ctx context.Context, s Start) (Found, error) {
 }
 
 // Platform returns the platform of an environment. It fails with a problem that is not retryable if none is configured.
-func (c *Connects) Platform(env environment.Environment) (Platform, error) {
-	p, ok := c.Platforms[env]
+func (c *Connects) Platform(env environment.Environment) (registry.Platform, error) {
+	p, ok := c.Platforms(env)
 	if !ok {
-		return Platform{}, problem.ConnectUnavailable.Newf("There is no platform for %s organisations on this server.",
+		return registry.Platform{}, problem.ConnectUnavailable.Newf("There is no platform for %s organisations on this server.",
 			env).Retry(false)
 	}
 	return p, nil

@@ -130,7 +130,7 @@ func via(r record) driver.Via {
 
 // runStep makes the step's request to the platform.
 func (c *Connects) runStep(ctx context.Context, r record, o org.Org, s secrets) (driver.Step, error) {
-	platform, ok := c.Platforms[o.Environment]
+	platform, ok := c.Platforms(o.Environment)
 	if !ok {
 		return driver.Step{}, fmt.Errorf("no platform for %s", o.Environment)
 	}
@@ -340,7 +340,11 @@ func (c *Connects) signOut(ctx context.Context, r record, s driver.Session) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	if err := c.Platforms[o.Environment].Driver.SignOut(ctx, via(r), s); err != nil {
+	platform, err := c.Platform(o.Environment)
+	if err != nil {
+		return
+	}
+	if err := platform.Driver.SignOut(ctx, via(r), s); err != nil {
 		c.Log.LogAttrs(ctx, slog.LevelWarn, "cannot sign out session of ended attempt",
 			slog.String("attempt_id", string(r.ID)), slog.Any("error", err))
 	}

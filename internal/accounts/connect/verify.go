@@ -49,7 +49,7 @@ func (c *Connects) verifyStep(ctx context.Context, r record, o org.Org, s secret
 	if err != nil {
 		return c.releaseStep(ctx, r, err)
 	}
-	platform, ok := c.Platforms[o.Environment]
+	platform, ok := c.Platforms(o.Environment)
 	if !ok {
 		return c.releaseStep(ctx, r, errors.New("no platform for the org's environment"))
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/sandbox"
@@ -73,12 +74,13 @@ func newFixture(t testing.TB, change ...func(*health.Deps)) *fixture {
 		t.Fatal(err)
 	}
 	r.driver = drv
-	drivers := func(environment.Environment) (driver.Driver, bool) { return r.driver, true }
+	platforms := func(environment.Environment) (registry.Platform, bool) {
+		return registry.Platform{Catalog: platform, Driver: r.driver}, true
+	}
 	engines := accounttest.Engines{DB: testenv.Postgres(t), Redis: testenv.Redis(t), NATS: testenv.NATS(t)}
-	r.Rig = accounttest.New(t, engines, func(d *account.Deps) { d.Drivers = drivers })
+	r.Rig = accounttest.New(t, engines, func(d *account.Deps) { d.Platforms = platforms })
 	d := health.Deps{
-		Config: health.Config{}, Accounts: r.Accounts, Orgs: r.Orgs, Limits: r.Limits, Drivers: drivers,
-		Catalogs:       map[environment.Environment]*catalog.Catalog{environment.Sandbox: platform},
+		Config: health.Config{}, Accounts: r.Accounts, Orgs: r.Orgs, Limits: r.Limits, Platforms: platforms,
 		Reauthenticate: r.reauthenticate, Ticker: nil, Log: slog.New(slog.DiscardHandler), Now: r.Clock.Now,
 	}
 	for _, c := range change {

@@ -23,8 +23,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/cache"
 	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/driver"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
@@ -50,8 +49,8 @@ type Deps struct {
 	Accounts *account.Accounts
 	Orgs     *org.Orgs
 	Limits   limiter
-	Catalogs map[environment.Environment]*catalog.Catalog
-	Drivers  func(environment.Environment) (driver.Driver, bool)
+	// Platforms returns the platform of an environment.
+	Platforms func(environment.Environment) (registry.Platform, bool)
 	// Reauthenticate starts a sign-in with remembered credentials, as the system, and does not wait for its end.
 	Reauthenticate func(ctx context.Context, org id.Org, account id.Account) error
 	// Ticker returns a channel that ticks every d until stop is called.

@@ -97,11 +97,11 @@ func (h *Health) confirm(ctx context.Context, refused account.Account) (bool, er
 	if !a.SameSession(refused) {
 		return true, nil // the session or a cookie has been replaced since
 	}
-	drv, ok := h.Drivers(a.Environment)
+	platform, ok := h.Platforms(a.Environment)
 	if !ok {
 		return false, problem.UpstreamUnavailable.New("This server is not connected to the account's platform.").After(5)
 	}
-	a, f, err := h.reprobe(ctx, drv, a)
+	a, f, err := h.reprobe(ctx, platform.Driver, a)
 	if err != nil {
 		return false, err
 	}

@@ -77,11 +77,11 @@ func (h *Health) checkAccount(ctx context.Context, ref account.Ref) (result, err
 	case !hasProbes(a.State):
 		return "", h.Accounts.ScheduleProbe(ctx, ref, nil)
 	}
-	drv, ok := h.Drivers(a.Environment)
+	platform, ok := h.Platforms(a.Environment)
 	if !ok {
 		return "", h.scheduleIn(ctx, ref, skipInterval)
 	}
-	a, f, err := h.probeTwice(ctx, drv, a, session)
+	a, f, err := h.probeTwice(ctx, platform.Driver, a, session)
 	if err != nil {
 		return "", err
 	}

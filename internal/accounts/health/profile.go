@@ -63,16 +63,15 @@ func refusedSession(err error) bool {
 
 // profileMethod returns the driver of the account's platform and its method me.get.
 func (h *Health) profileMethod(a account.Account) (driver.Driver, *catalog.Method, error) {
-	drv, ok := h.Drivers(a.Environment)
-	c := h.Catalogs[a.Environment]
-	if !ok || c == nil {
+	p, ok := h.Platforms(a.Environment)
+	if !ok {
 		return nil, nil, problem.UpstreamUnavailable.New("This server is not connected to the account's platform.").After(5)
 	}
-	method, ok := c.Method("me", "get")
+	method, ok := p.Catalog.Method("me", "get")
 	if !ok {
-		return nil, nil, fmt.Errorf("the catalog of %s has no me.get", c.ID)
+		return nil, nil, fmt.Errorf("the catalog of %s has no me.get", p.Catalog.ID)
 	}
-	return drv, method, nil
+	return p.Driver, method, nil
 }
 
 // callMethod calls a method without arguments and stores the cookies that the response changed.

@@ -14,6 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/calls/invoke"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
@@ -45,7 +46,7 @@ func newFixture(t *testing.T) *fixture {
 	}
 	r.Invoker = invoke.New(invoke.Deps{
 		Accounts: r, Health: r, Limits: r, Meter: r, Log: slog.New(slog.DiscardHandler), Now: time.Now,
-		Drivers: func(environment.Environment) (driver.Driver, bool) { return r, true },
+		Platforms: registry.Registry{environment.Sandbox: {Driver: r}}.For,
 	})
 	return r
 }

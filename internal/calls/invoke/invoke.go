@@ -23,6 +23,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
@@ -58,8 +59,8 @@ type Deps struct {
 	Meter    meter
 	// Switches decides whether writes are accepted. If it is nil, they always are.
 	Switches *switches.Control
-	// Drivers returns the driver for the platform of an environment.
-	Drivers func(environment.Environment) (driver.Driver, bool)
+	// Platforms returns the platform of an environment.
+	Platforms func(environment.Environment) (registry.Platform, bool)
 	// Registry registers the metrics. If it is nil, they are not registered.
 	Registry prometheus.Registerer
 	Log      *slog.Logger
@@ -157,12 +158,12 @@ func (i *Invoker) run(ctx context.Context, c Call) (Answer, error) {
 	if err != nil {
 		return Answer{State: a.State}, err
 	}
-	drv, ok := i.Drivers(a.Environment)
+	platform, ok := i.Platforms(a.Environment)
 	if !ok {
 		return Answer{State: a.State}, noPlatform()
 	}
 	// The attempt may replace account and session, if cookies rotate or the session is renewed.
-	t := attempt{Invoker: i, call: c, driver: drv, account: a, session: session}
+	t := attempt{Invoker: i, call: c, driver: platform.Driver, account: a, session: session}
 	err = t.sendWithRetry(ctx)
 	answer := Answer{Result: t.answer.Result, Whole: t.answer.Whole, State: t.account.State, Took: t.took, Via: t.account.Via()}
 	if refused, ok := errors.AsType[*driver.Refused](err); ok {

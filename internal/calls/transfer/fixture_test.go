@@ -30,6 +30,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/sandbox"
@@ -169,7 +170,7 @@ func newFixture(t *testing.T, s setup) *fixture {
 		r.account.Region = s.region
 	}
 	r.Transfers = transfer.New(transfer.Deps{
-		Config: s.config, Platforms: map[environment.Environment]transfer.Platform{environment.Sandbox: {Catalog: &c, Files: files}},
+		Config: s.config, Platforms: registry.Registry{environment.Sandbox: {Catalog: &c, Files: files}}.For,
 		Accounts: r, Call: r.call, Meter: r, Registry: r.metrics, Now: time.Now,
 	})
 	r.signIn()

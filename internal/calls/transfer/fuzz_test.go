@@ -15,6 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/calls/transfer"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
@@ -69,7 +70,7 @@ func FuzzForm(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, media string) {
 		s := &fakePlatform{}
 		flow := transfer.New(transfer.Deps{
-			Platforms: map[environment.Environment]transfer.Platform{environment.Sandbox: {Catalog: known, Files: s}},
+			Platforms: registry.Registry{environment.Sandbox: {Catalog: known, Files: s}}.For,
 			Accounts:  s, Call: s.call, Meter: s, Now: time.Now,
 		})
 		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(body))

@@ -27,6 +27,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
@@ -35,21 +36,9 @@ type accounts interface {
 	Ready(ctx context.Context, org id.Org, account id.Account, d admission.Decision) (account.Account, driver.Session, error)
 }
 
-// files is a client for a platform's files. *driver.Files implements it.
-type files interface {
-	Fetch(ctx context.Context, via driver.Via, s driver.Session, req driver.FileRequest) (*driver.File, error)
-	Put(ctx context.Context, via driver.Via, s driver.Session, part driver.PartRequest) (etag string, err error)
-}
-
 // meter counts the bytes through a region. *usage.Usage implements it.
 type meter interface {
 	Carried(org id.Org, region string, sent, received int64)
-}
-
-// Platform is the platform of an environment.
-type Platform struct {
-	Catalog *catalog.Catalog
-	Files   files
 }
 
 // Config holds the settings. Zero values mean the defaults.
@@ -66,8 +55,8 @@ type Config struct {
 // Deps are the dependencies of Transfers.
 type Deps struct {
 	Config Config
-	// Platforms maps the environments of orgs. A platform that is missing has no files.
-	Platforms map[environment.Environment]Platform
+	// Platforms returns the platform of an environment.
+	Platforms func(environment.Environment) (registry.Platform, bool)
 	Accounts  accounts
 	// Call calls a method on an account with everything that package invoke does, such as retries and storing rotated
 	// cookies. Its errors are problems that are not shared, because Transfers adds members to them.
@@ -130,7 +119,7 @@ type Caller struct {
 type activeTransfer struct {
 	transfers *Transfers
 	caller    Caller
-	platform  Platform
+	platform  registry.Platform
 	via       driver.Via
 	session   driver.Session
 }
@@ -138,7 +127,7 @@ type activeTransfer struct {
 // admit checks whether a transfer may proceed and reserves a place for it. methods selects the methods that the key
 // must be allowed to call, or returns nil if the platform does not have them. The caller must call leave at the end.
 func (t *Transfers) admit(ctx context.Context, c Caller, methods func(*catalog.Files) []*catalog.Method) (p *activeTransfer, leave func(), err error) {
-	platform, ok := t.Platforms[c.Environment]
+	platform, ok := t.Platforms(c.Environment)
 	var needed []*catalog.Method
 	if ok && platform.Catalog.Files != nil {
 		needed = methods(platform.Catalog.Files)

@@ -131,7 +131,7 @@ func (w *batch) build(ctx context.Context, at time.Time) (*event.Batch, error) {
 			w.g.metrics.repeated.Inc()
 			continue
 		}
-		sandbox, err := w.g.isSandbox(ctx, r.Org)
+		sandbox, err := w.g.isTestOrg(ctx, r.Org)
 		if err != nil && errors.Is(err, problem.OrgNotFound.New("")) {
 			w.g.metrics.unreadable.Inc() // the org no longer exists; do not block other records
 			continue
@@ -219,15 +219,17 @@ func envelope(s *event.Stored, r *pendingRecord, sandbox, purged bool) *event.En
 	}
 }
 
-func (g *Ingest) isSandbox(ctx context.Context, org id.Org) (bool, error) {
-	if is, known := g.sandbox[org]; known {
+// isTestOrg reports whether an org's accounts are test accounts.
+func (g *Ingest) isTestOrg(ctx context.Context, org id.Org) (bool, error) {
+	if is, known := g.isTest[org]; known {
 		return is, nil
 	}
-	is, err := g.Sandbox(ctx, org)
-	if err == nil {
-		g.sandbox[org] = is
+	o, err := g.Orgs.Get(ctx, org)
+	if err != nil {
+		return false, err
 	}
-	return is, err
+	g.isTest[org] = o.Environment.IsTest()
+	return g.isTest[org], nil
 }
 
 // maxLiveMessage bounds a live message, in bytes. NATS accepts a megabyte.

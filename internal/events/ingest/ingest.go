@@ -24,6 +24,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/events/event"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // publisher publishes live messages; implemented by *pubsub.Bus.
@@ -36,6 +37,11 @@ type meter interface {
 	Received(org id.Org, events int64)
 }
 
+// orgs reads orgs; implemented by *org.Orgs. What it returns of their environment is cached.
+type orgs interface {
+	Get(ctx context.Context, org id.Org) (org.Org, error)
+}
+
 // Deps holds the dependencies of Ingest.
 type Deps struct {
 	Store  *event.Store
@@ -43,8 +49,7 @@ type Deps struct {
 	Outbox *outbox.Outbox
 	Bus    publisher
 	Meter  meter
-	// Sandbox reports whether an org is in the sandbox environment. The result is cached.
-	Sandbox func(ctx context.Context, org id.Org) (bool, error)
+	Orgs   orgs
 	// Committed receives all events that this node has stored, in order per source. It must not block.
 	Committed func(list []event.Stored)
 	// Registry registers the metrics. If it is nil, they are not registered.
@@ -62,9 +67,9 @@ type Ingest struct {
 
 	// Only the loop uses the fields below.
 
-	owned   map[int]*bucket
-	heads   map[string]*head
-	sandbox map[id.Org]bool
+	owned  map[int]*bucket
+	heads  map[string]*head
+	isTest map[id.Org]bool
 	// reader reads the log; nil if no bucket is held or the log is unavailable.
 	reader *logReader
 	// dirty means that the set of buckets has changed, so the reader must be opened again.
@@ -97,7 +102,7 @@ type bucketChange struct {
 func New(d Deps) *Ingest {
 	return &Ingest{
 		Deps: d, changes: make(chan bucketChange), metrics: newMetrics(d.Registry),
-		owned: map[int]*bucket{}, heads: map[string]*head{}, sandbox: map[id.Org]bool{},
+		owned: map[int]*bucket{}, heads: map[string]*head{}, isTest: map[id.Org]bool{},
 	}
 }
 

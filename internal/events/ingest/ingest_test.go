@@ -12,12 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/events/ingest"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -80,6 +82,14 @@ func (r *fixture) Publish(subject string, payload []byte) error {
 
 func (r *fixture) Received(id.Org, int64) {}
 
+// Get returns the fixture's org in the sandbox and all others in the live environment.
+func (r *fixture) Get(_ context.Context, of id.Org) (org.Org, error) {
+	if of == r.org {
+		return org.Org{ID: of, Environment: environment.Sandbox}, nil
+	}
+	return org.Org{ID: of, Environment: environment.Live}, nil
+}
+
 func (r *fixture) recordCommitted(list []event.Stored) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,7 +104,7 @@ func (r *fixture) recordCommitted(list []event.Stored) {
 func (r *fixture) node(epoch int64, buckets ...int) (stop func()) {
 	g := ingest.New(ingest.Deps{
 		Store: r.store, Events: r.log, Outbox: r.outbox, Bus: r, Meter: r, Committed: r.recordCommitted, Log: quiet(), Now: now,
-		Sandbox: func(_ context.Context, o id.Org) (bool, error) { return o == r.org, nil },
+		Orgs: r,
 	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
 	loop, end := context.WithCancel(context.WithoutCancel(ctx))

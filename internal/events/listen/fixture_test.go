@@ -34,6 +34,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
@@ -42,15 +43,15 @@ import (
 // fixture has a sandbox platform behind proxies, and a real event log and store, for nodes that listen.
 type fixture struct {
 	*accounttest.Rig
-	t        testing.TB
-	platform *sandboxtest.Platform
-	nats     *testenv.Store
-	events   *eventlog.JetStream
-	store    *event.Store
-	health   *health.Health
-	drivers  func(environment.Environment) (driver.Driver, bool)
-	driver   driver.Driver
-	logins   atomic.Int64
+	t         testing.TB
+	platform  *sandboxtest.Platform
+	nats      *testenv.Store
+	events    *eventlog.JetStream
+	store     *event.Store
+	health    *health.Health
+	platforms func(environment.Environment) (registry.Platform, bool)
+	driver    driver.Driver
+	logins    atomic.Int64
 	// ahead is how far the clocks of listeners are ahead.
 	ahead atomic.Int64
 }
@@ -82,13 +83,14 @@ func newFixture(t testing.TB, o options) *fixture {
 		Now: time.Now}); err != nil {
 		t.Fatal(err)
 	}
-	r.drivers = func(environment.Environment) (driver.Driver, bool) { return r.driver, true }
+	r.platforms = func(environment.Environment) (registry.Platform, bool) {
+		return registry.Platform{Catalog: platform, Driver: r.driver}, true
+	}
 	r.nats = testenv.PrivateJetStream(t)
 	engines := accounttest.Engines{DB: testenv.Postgres(t), Redis: testenv.Redis(t), NATS: r.nats.URL}
-	r.Rig = accounttest.New(t, engines, func(d *account.Deps) { d.Drivers, d.Config.Listens = r.drivers, true })
+	r.Rig = accounttest.New(t, engines, func(d *account.Deps) { d.Platforms, d.Config.Listens = r.platforms, true })
 	r.health = health.New(health.Deps{
-		Config: health.Config{Settle: time.Millisecond}, Accounts: r.Accounts, Orgs: r.Orgs, Limits: r.Limits, Drivers: r.drivers,
-		Catalogs: map[environment.Environment]*catalog.Catalog{environment.Sandbox: platform},
+		Config: health.Config{Settle: time.Millisecond}, Accounts: r.Accounts, Orgs: r.Orgs, Limits: r.Limits, Platforms: r.platforms,
 		Reauthenticate: func(context.Context, id.Org, id.Account) error {
 			return errors.New("sign-ins are not supported in this test")
 		},
@@ -115,7 +117,7 @@ func (r *fixture) ingest() {
 	}
 	g := ingest.New(ingest.Deps{
 		Store: r.store, Events: r.events, Outbox: r.Outbox, Bus: r.Bus, Meter: unmetered{},
-		Sandbox:   func(context.Context, id.Org) (bool, error) { return true, nil },
+		Orgs:      r.Orgs,
 		Committed: func([]event.Stored) {},
 		Log:       slog.New(slog.DiscardHandler), Now: time.Now,
 	})
@@ -190,7 +192,7 @@ func (r *fixture) node(name string, change ...func(*listen.Deps)) *node {
 			DB: r.DB, Kind: listen.Kind, Slots: listen.Slots, Node: name, Config: lease.Config{TTL: 3 * time.Second, Beat: 300 * time.Millisecond},
 			Bus: r.Bus, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 		}),
-		Bus: r.Bus, Drivers: r.drivers, Log: slog.New(slog.DiscardHandler),
+		Bus: r.Bus, Platforms: r.platforms, Log: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
 	}
 	for _, c := range change {

@@ -25,7 +25,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/lease"
 	"github.com/stagedoor/stagedoor/internal/events/event"
-	"github.com/stagedoor/stagedoor/internal/platform/driver"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
@@ -117,9 +117,10 @@ type Deps struct {
 	// wait.
 	Settled func(ctx context.Context, bucket int) (bool, error)
 	// Leases are the leases of kind Kind, with one slot per shard.
-	Leases  leases
-	Bus     bus
-	Drivers func(environment.Environment) (driver.Driver, bool)
+	Leases leases
+	Bus    bus
+	// Platforms returns the platform of an environment.
+	Platforms func(environment.Environment) (registry.Platform, bool)
 	// Registry registers the metrics. If it is nil, they are not registered.
 	Registry prometheus.Registerer
 	Log      *slog.Logger

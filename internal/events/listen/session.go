@@ -53,9 +53,9 @@ func (n *listener) session(ctx context.Context) (up bool, err error) {
 		return false, err
 	}
 	defer release()
-	drv, ok := n.l.Drivers(n.a.Environment)
+	platform, ok := n.l.Platforms(n.a.Environment)
 	if !ok {
-		return false, internalError{errors.New("no driver for the account's platform")}
+		return false, internalError{errors.New("no platform for the account's environment")}
 	}
 	if n.written == account.ListenerOff {
 		n.writeState(ctx, account.ListenerConnecting)
@@ -63,7 +63,7 @@ func (n *listener) session(ctx context.Context) (up bool, err error) {
 	living, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	s := &session{
-		listener: n, driver: drv, bucket: event.Bucket(string(n.ref.Account)), fail: fail, ackSignal: make(chan struct{}, 1),
+		listener: n, driver: platform.Driver, bucket: event.Bucket(string(n.ref.Account)), fail: fail, ackSignal: make(chan struct{}, 1),
 		flow: flow{bounds: defaultBounds},
 	}
 	select {

@@ -18,14 +18,13 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/accounts/health"
-	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/calls/invoke"
 	"github.com/stagedoor/stagedoor/internal/calls/transfer"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
-	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/platform/sandboxapi"
 	"github.com/stagedoor/stagedoor/internal/server/api/accounts"
 	"github.com/stagedoor/stagedoor/internal/server/api/audits"
@@ -95,8 +94,8 @@ type Deps struct {
 	Sandbox *sandboxapi.Client
 	// Idempotency makes requests with an Idempotency-Key run once.
 	Idempotency *idempotency.Keys
-	// Catalogs are the callable methods by the org's environment. An environment without one has no platform.
-	Catalogs map[environment.Environment]*catalog.Catalog
+	// Platforms are the platforms of the environments.
+	Platforms registry.Registry
 	// Pages serves the pages about problems to browsers. *docs.Docs implements it.
 	Pages    http.Handler
 	Metrics  *endpoint.Metrics
@@ -130,13 +129,13 @@ func New(d Deps) (*API, error) {
 	a := &API{t, sync.OnceValues(t.OpenAPI)}
 	identity.Routes(t, d.Orgs, d.Members)
 	team.Routes(t, d.Members, d.Config.PublicURL)
-	keys.Routes(t, d.Keys, d.Accounts, d.Catalogs)
+	keys.Routes(t, d.Keys, d.Accounts, d.Platforms)
 	usages.Routes(t, usages.Deps{
 		Usage: d.Usage, Limits: d.Limits, Accounts: d.Accounts, Connects: d.Connects, Webhooks: d.Webhooks, Now: d.Now,
 	})
 	logs.Routes(t, d.Journal, d.Now)
 	audits.Routes(t, d.Audit, d.Accounts)
-	sdk.Routes(t, sdk.Deps{Invoke: d.Invoke, Accounts: d.Accounts, PublicURL: d.Config.PublicURL, Catalogs: d.Catalogs})
+	sdk.Routes(t, sdk.Deps{Invoke: d.Invoke, Accounts: d.Accounts, PublicURL: d.Config.PublicURL, Platforms: d.Platforms})
 	events.Routes(t, d.Events)
 	webhooks.Routes(t, d.Webhooks, d.Accounts, d.Now)
 	accounts.Routes(t, accounts.Deps{Accounts: d.Accounts, Health: d.Health, Webhooks: d.Webhooks, Usage: d.Usage})
@@ -146,7 +145,7 @@ func New(d Deps) (*API, error) {
 	})
 	media.Routes(t, d.Transfers)
 	sandbox.Routes(t, sandbox.Deps{
-		Sandbox: d.Sandbox, Accounts: d.Accounts, Connects: d.Connects, Catalog: d.Catalogs[environment.Sandbox],
+		Sandbox: d.Sandbox, Accounts: d.Accounts, Connects: d.Connects, Catalog: d.Platforms.Sandbox().Catalog,
 		PublicURL: d.Config.PublicURL, Now: d.Now,
 	})
 	status.Routes(t, d.Egress, d.Control)

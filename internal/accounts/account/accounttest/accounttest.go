@@ -23,6 +23,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/redis"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
@@ -81,7 +82,20 @@ type silent struct{}
 
 func (silent) Announce(context.Context, id.Org, int64) error { return nil }
 
-// New returns a fixture. It has no platform driver unless change sets one.
+// offline is a driver without a platform.
+type offline struct{ driver.Driver }
+
+// SignOut does nothing.
+func (offline) SignOut(context.Context, driver.Via, driver.Session) error { return nil }
+
+// Platforms returns the sandbox's catalogue with a driver, for all environments.
+func (r *Rig) Platforms(d driver.Driver) func(environment.Environment) (registry.Platform, bool) {
+	return func(environment.Environment) (registry.Platform, bool) {
+		return registry.Platform{Catalog: r.Catalog, Driver: d, IsSandbox: true}, true
+	}
+}
+
+// New returns a fixture. Its driver only signs out unless change sets another one.
 func New(t testing.TB, e Engines, change func(*account.Deps)) *Rig {
 	t.Helper()
 	moved := &Clock{now: clock.Now().Truncate(time.Microsecond)}
@@ -117,8 +131,7 @@ func (r *Rig) Node(change func(*account.Deps)) *account.Accounts {
 	d := account.Deps{
 		Config: account.Config{Regions: []string{"us", "uk"}, SignOutTimeout: 5 * time.Second},
 		DB:     r.DB, Orgs: r.Orgs, Audit: r.Audit, Outbox: r.Outbox, Seal: r.Seal, Limits: r.Limits, Bus: r.Bus,
-		Catalogs:     map[environment.Environment]*catalog.Catalog{environment.Sandbox: r.Catalog},
-		Drivers:      func(environment.Environment) (driver.Driver, bool) { return nil, false },
+		Platforms:    r.Platforms(offline{}),
 		ReconnectURL: func(_ id.Org, a id.Account) string { return "https://connect.test/reconnect/" + string(a) },
 		Log:          slog.New(slog.DiscardHandler), Now: r.Clock.Now,
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
@@ -121,7 +122,7 @@ func (a *operations) importRoutes(t *endpoint.Table) {
 }
 
 // platform returns the platform of the caller's environment.
-func (a *operations) platform(ctx context.Context) (connect.Platform, error) {
+func (a *operations) platform(ctx context.Context) (registry.Platform, error) {
 	return a.Connects.Platform(endpoint.Caller(ctx).Org.Environment)
 }
 

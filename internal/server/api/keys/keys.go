@@ -14,7 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
-	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
@@ -23,8 +23,8 @@ import (
 type operations struct {
 	keys     *apikey.Keys
 	accounts *account.Accounts
-	// catalogs are the callable methods by the org's environment.
-	catalogs map[environment.Environment]*catalog.Catalog
+	// platforms have the callable methods.
+	platforms registry.Registry
 }
 
 // KeyLimits are the limits of a key beyond its scopes. They are enforced in three places: by the table where a path
@@ -96,8 +96,8 @@ type revokeOutput struct {
 }
 
 // Routes adds the operations.
-func Routes(t *endpoint.Table, keys *apikey.Keys, accounts *account.Accounts, catalogs map[environment.Environment]*catalog.Catalog) {
-	a := &operations{keys, accounts, catalogs}
+func Routes(t *endpoint.Table, keys *apikey.Keys, accounts *account.Accounts, platforms registry.Registry) {
+	a := &operations{keys, accounts, platforms}
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "listKeys", Method: http.MethodGet, Path: "/v1/me/keys", Tag: "Keys", Status: http.StatusOK,
 		Scope: scope.MeRead, Quota: admission.Plain,
@@ -157,7 +157,7 @@ func (a *operations) mintKey(ctx context.Context, in *mintInput) (*mintOutput, e
 
 // checkNames rejects patterns that match nothing in the catalogue: a misspelt denial would deny nothing.
 func (a *operations) checkNames(bad *problem.Error, env environment.Environment, patterns []string) {
-	c := a.catalogs[env]
+	c := a.platforms[env].Catalog
 	if c == nil {
 		return
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/calls/invoke"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
@@ -41,8 +42,8 @@ type Deps struct {
 	Accounts accounts
 	// PublicURL is the address at which callers reach the service.
 	PublicURL string
-	// Catalogs are the callable methods by the org's environment.
-	Catalogs map[environment.Environment]*catalog.Catalog
+	// Platforms are the platforms of the environments.
+	Platforms registry.Registry
 }
 
 // calls are the operations.
@@ -139,7 +140,7 @@ func (c *calls) resolve(r *http.Request, body []byte) (*request, endpoint.Terms,
 // method finds the method in the path.
 func (c *calls) method(env environment.Environment, r *http.Request) (*catalog.Method, error) {
 	resource, name := r.PathValue("resource"), r.PathValue("method")
-	catalogue := c.Catalogs[env]
+	catalogue := c.Platforms[env].Catalog
 	if catalogue == nil {
 		return nil, problem.ServiceUnavailable.New("No platform is configured for this environment.").After(60)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/calls/invoke"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/server/api/sdk"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
@@ -64,7 +65,7 @@ func newTable(t testing.TB, e *echo) *endpoint.Table {
 		Draining: func() bool { return false }, Source: endpoint.SourceOf(nil), HashIP: func(s string) string { return s },
 		Metrics: endpoint.NewMetrics(nil, "test"), Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
-	sdk.Routes(table, sdk.Deps{Invoke: e, Accounts: e, PublicURL: "https://x.test", Catalogs: map[environment.Environment]*catalog.Catalog{environment.Sandbox: sandbox}})
+	sdk.Routes(table, sdk.Deps{Invoke: e, Accounts: e, PublicURL: "https://x.test", Platforms: registry.Registry{environment.Sandbox: {Catalog: sandbox, IsSandbox: true}}})
 	return table
 }
 

@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/stagedoor/stagedoor/internal/base/cache"
-	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
@@ -113,14 +112,14 @@ func (c *calls) listRoutes(t *endpoint.Table) {
 			"The list depends on the key's environment, and on the `methods` that the key is limited to. This call is free; the response has an ETag.",
 	}, c.listMethods)
 	t.Describe(func() (endpoint.Part, error) {
-		sandbox := c.Catalogs[environment.Sandbox]
+		sandbox := c.Platforms.Sandbox().Catalog
 		return describeMethods(sandbox, sandbox.Methods())
 	})
 }
 
 func (c *calls) listMethods(ctx context.Context, in *sdkInput) (*sdkOutput, error) {
 	caller := endpoint.Caller(ctx)
-	catalogue := c.Catalogs[caller.Org.Environment]
+	catalogue := c.Platforms[caller.Org.Environment].Catalog
 	if catalogue == nil {
 		return nil, problem.ServiceUnavailable.New("No platform is configured for this environment.").After(60)
 	}
