@@ -1,7 +1,7 @@
 // Package archtest checks the structure of the source tree: which package imports which, that every package is in a
 // group and has exactly one package comment, that queries name only tables that their package owns, and that queries
-// on tenant tables filter by organisation. groups.go has the rules for imports, sql.go those for tables. Start with
-// Check.
+// on tenant tables filter by organisation. groups.go has the rules for imports, code.go those for what a package may
+// contain, sql.go those for tables. Start with Check.
 package archtest
 
 import (
@@ -22,6 +22,8 @@ type pkg struct {
 	imports []string // packages of this module only
 	// comments is the number of files with a package comment.
 	comments int
+	// sandboxes are the lines that name the sandbox.
+	sandboxes []string
 }
 
 // Check returns a message for each broken rule in the tree below root, sorted.
@@ -77,7 +79,8 @@ func readPackages(root string) (map[string]*pkg, error) {
 }
 
 func (p *pkg) addFile(file string) error {
-	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.SkipObjectResolution)
+	fset := token.NewFileSet()
+	parsed, err := parser.ParseFile(fset, file, nil, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		return err
 	}
@@ -90,6 +93,8 @@ func (p *pkg) addFile(file string) error {
 			p.imports = append(p.imports, name)
 		}
 	}
+	name := p.dir + "/" + filepath.Base(file)
+	p.sandboxes = append(p.sandboxes, findSandbox(name, fset, parsed)...)
 	return nil
 }
 
@@ -121,6 +126,7 @@ func checkPackage(p *pkg) []string {
 			}
 		}
 	}
+	faults = append(faults, p.sandboxes...)
 	switch {
 	case internal && groupOf(path) == nil:
 		fault("%s is in no group", p.dir)

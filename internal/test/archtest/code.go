@@ -1,0 +1,58 @@
+package archtest
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// otherSandboxes lists files in which the text "sandbox" is not the name of the platform or of its environment.
+var otherSandboxes = map[string]string{
+	"internal/tenant/org/plan.go":               "the name of a plan",
+	"internal/server/docs/reference/api.go":     "the path of a page",
+	"internal/server/docs/reference/example.go": "a field of accounts and events",
+}
+
+// mayNameSandbox reports whether a package may name the sandbox. All others ask platform/registry or the environment,
+// so that they work with every platform.
+func mayNameSandbox(dir string) bool {
+	in, internal := strings.CutPrefix(dir, "internal/")
+	if !internal || strings.HasSuffix(dir, "test") { // for example accounttest
+		return true
+	}
+	if in == "base/environment" || strings.HasPrefix(in, "server/api/sandbox") {
+		return true
+	}
+	g := groupOf(in)
+	return g == nil || slices.Contains([]string{"platform", "command", "test"}, g.name)
+}
+
+// findSandbox returns the lines of a file that name the sandbox.
+func findSandbox(file string, fset *token.FileSet, parsed *ast.File) []string {
+	dir := path.Dir(file)
+	if mayNameSandbox(dir) || otherSandboxes[file] != "" {
+		return nil
+	}
+	var faults []string
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		var named bool
+		switch n := n.(type) {
+		case *ast.BasicLit:
+			text, err := strconv.Unquote(n.Value)
+			named = n.Kind == token.STRING && err == nil && text == "sandbox"
+		case *ast.SelectorExpr:
+			of, _ := n.X.(*ast.Ident)
+			named = n.Sel.Name == "Sandbox" && of != nil && (of.Name == "catalog" || of.Name == "environment")
+		}
+		if named {
+			faults = append(faults, fmt.Sprintf("%s:%d names the sandbox: ask platform/registry or the environment", file,
+				fset.Position(n.Pos()).Line))
+		}
+		return true
+	})
+	return faults
+}
