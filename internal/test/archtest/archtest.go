@@ -22,8 +22,8 @@ type pkg struct {
 	imports []string // packages of this module only
 	// comments is the number of files with a package comment.
 	comments int
-	// sandboxes are the lines that name the sandbox.
-	sandboxes []string
+	// sandboxes are the lines that name the sandbox, deps the exported structs that embed their dependencies.
+	sandboxes, deps []string
 }
 
 // Check returns a message for each broken rule in the tree below root, sorted.
@@ -95,6 +95,7 @@ func (p *pkg) addFile(file string) error {
 	}
 	name := p.dir + "/" + filepath.Base(file)
 	p.sandboxes = append(p.sandboxes, findSandbox(name, fset, parsed)...)
+	p.deps = append(p.deps, findEmbeddedDeps(name, parsed)...)
 	return nil
 }
 
@@ -127,6 +128,11 @@ func checkPackage(p *pkg) []string {
 		}
 	}
 	faults = append(faults, p.sandboxes...)
+	for _, name := range p.deps {
+		if !slices.Contains(embedsDeps, name) {
+			fault("%s embeds its Deps: keep them in unexported fields", name)
+		}
+	}
 	switch {
 	case internal && groupOf(path) == nil:
 		fault("%s is in no group", p.dir)

@@ -1,4 +1,4 @@
-// Package listen names the sandbox.
+// Package listen names the sandbox and makes its dependencies public.
 package listen
 
 import (
@@ -6,8 +6,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
-// Event has the name only in a tag, which is allowed.
-type Event struct {
+// Deps are the dependencies of Sockets.
+type Deps struct {
 	Sandbox bool `json:"sandbox"`
 }
 
@@ -19,3 +19,6 @@ const Kind = "sandbox"
 
 // Is compares an environment.
 func Is(env environment.Environment) bool { return env == environment.Sandbox }
+
+// Sockets embeds its dependencies.
+type Sockets struct{ Deps }
