@@ -3,7 +3,6 @@ package bench
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"testing"
 	"time"
 )
@@ -100,9 +99,7 @@ func BenchmarkDeliveryScale(b *testing.B) {
 		b.ReportMetric(each.rows, "rows-"+name)
 		b.ReportMetric(each.bytes, "B-"+name)
 		b.ReportMetric(each.wal, "B-wal-"+name)
-		if file := os.Getenv("BENCH_PROFILE"); file != "" {
-			d.profile(b, file+"."+name)
-		}
+		d.profile(b, name)
 	}
 	if d.shown.skipped.Load() > 0 || d.shown.repeated.Load() > 0 {
 		b.Errorf("%d skipped, %d repeated", d.shown.skipped.Load(), d.shown.repeated.Load())

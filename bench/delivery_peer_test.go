@@ -31,34 +31,23 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
-// TestDeliveryPeer is not a test: the benchmarks run it as separate processes.
-func TestDeliveryPeer(t *testing.T) {
-	what := os.Getenv(peerVariable)
-	if os.Getenv(boardVariable) == "" {
-		return
-	}
-	shown := openBoard(t, os.Getenv(boardVariable))
-	switch what {
-	case "receiver":
-		receive(t, shown)
-	case "source":
-		newSource(t, shown).run(t)
-	case "loop":
-		runBareDelivery(t, shown)
-	}
+// sharedBoard opens the board of the benchmark that runs this process.
+func sharedBoard(t *testing.T) *board {
+	t.Helper()
+	return openBoard(t, os.Getenv(boardVariable))
 }
 
-// receive answers every request with 200 and records when it arrived. It never answers paths that start with /hang.
-func receive(t *testing.T, shown *board) {
-	t.Helper()
-	listener, err := net.Listen("tcp", os.Getenv(peerVariable+"_ADDRESS"))
+// serveReceiver answers every request with 200 and records when it arrived. It never answers paths that start with
+// /hang.
+func serveReceiver(address string, shown *board) error {
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	for {
 		conn, err := listener.Accept()
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 		go func() {
 			defer conn.Close()

@@ -2,17 +2,12 @@ package bench
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"net/http"
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
 // Load of the delivery benchmarks. BENCH_ROUND is how long one side runs at a time. BENCH_FULL=1 uses the full sizes.
@@ -116,7 +111,7 @@ func BenchmarkDeliveryThroughput(b *testing.B) {
 	d := newDeliveries(b)
 	d.connect(b, deliveryLanes, func(n int) string { return fmt.Sprintf("%s/timed/%d", d.receiver, n) })
 	loop := d.startLoop(b, deliveryLanes)
-	during := round(b)
+	during := round(b, 4*time.Second)
 	var ours, bare, ownFilled, bareFilled flow
 	warm := plan{Events: 20_000, Window: deliveryWindow}
 	d.drive(b, d.pids.node, warm, &flow{})
@@ -124,7 +119,7 @@ func BenchmarkDeliveryThroughput(b *testing.B) {
 	d.drive(b, loop, warm, &flow{})
 	events := 20_000
 	for range deliveryRounds {
-		steps := []func(){
+		inRandomOrder(
 			func() {
 				d.drive(b, d.pids.node, plan{During: during, Window: deliveryWindow}, &ours)
 				b.Logf("ours         %v", &ours)
@@ -141,11 +136,7 @@ func BenchmarkDeliveryThroughput(b *testing.B) {
 				d.drain(b, loop, true, events, &bareFilled)
 				b.Logf("bare, filled %v", &bareFilled)
 			},
-		}
-		rand.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
-		for _, step := range steps {
-			step()
-		}
+		)
 	}
 	if d.shown.skipped.Load() > 0 || d.shown.repeated.Load() > 0 {
 		b.Errorf("%d skipped, %d repeated", d.shown.skipped.Load(), d.shown.repeated.Load())
@@ -157,28 +148,13 @@ func BenchmarkDeliveryThroughput(b *testing.B) {
 	bareFilled.report(b, "bare-filled")
 	b.ReportMetric(median(ours.rate)/median(bare.rate), "x-bare")
 	b.ReportMetric(median(ownFilled.rate)/median(bareFilled.rate), "x-bare-filled")
-	if file := os.Getenv("BENCH_PROFILE"); file != "" {
-		d.profile(b, file)
-	}
+	d.profile(b, "throughput")
 }
 
 // profile writes profiles of the node under load.
-func (d *deliveries) profile(b *testing.B, file string) {
+func (d *deliveries) profile(b *testing.B, name string) {
 	b.Helper()
-	var wait sync.WaitGroup
-	for path, name := range map[string]string{"profile?seconds=6": "cpu", "allocs?seconds=6": "allocs"} {
-		wait.Go(func() {
-			r, err := testnode.Do(b.Context(), http.MethodGet, d.node.Internal+"/debug/pprof/"+path, testnode.AdminToken, nil)
-			if err == nil {
-				err = os.WriteFile(file+"."+name, r.Body, 0o600)
-			}
-			if err != nil {
-				b.Error(err)
-			}
-		})
-	}
-	d.drive(b, d.pids.node, plan{During: 8 * time.Second, Window: deliveryWindow}, &flow{})
-	wait.Wait()
+	profile(b, d.node, name, func() { d.drive(b, d.pids.node, plan{During: 8 * time.Second, Window: deliveryWindow}, &flow{}) })
 }
 
 // BenchmarkDeliveryIsolation measures the latency of deliveries to healthy endpoints at a steady rate, while the other
@@ -205,7 +181,7 @@ func BenchmarkDeliveryIsolation(b *testing.B) {
 		for i, name := range names {
 			d.shown.stored.reset()
 			d.shown.published.reset()
-			d.paced(b, plan{First: 0, Count: half, Also: half * (i + 1), More: half, During: 2 * round(b), PerSecond: pacedEvents})
+			d.paced(b, plan{First: 0, Count: half, Also: half * (i + 1), More: half, During: 2 * round(b, 4*time.Second), PerSecond: pacedEvents})
 			p50, p99 := d.shown.stored.quantile(0.5), d.shown.stored.quantile(0.99)
 			median50[name], median99[name] = append(median50[name], p50), append(median99[name], p99)
 			sent99[name] = append(sent99[name], d.shown.published.quantile(0.99))

@@ -11,18 +11,12 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 )
-
-// peerVariable is the environment variable that selects the role in which a peer test runs this program.
-const peerVariable = "BENCH_PEER"
 
 // canned holds the platform's responses, recorded from the sandbox.
 type canned struct {
@@ -32,50 +26,17 @@ type canned struct {
 	Small, Large, One json.RawMessage
 }
 
-// TestGatewayPeer is not a test: the benchmarks run it as a separate process.
-func TestGatewayPeer(t *testing.T) {
-	address := os.Getenv(peerVariable + "_ADDRESS")
-	switch os.Getenv(peerVariable) {
-	case "platform":
-		text, err := os.ReadFile(os.Getenv(peerVariable + "_FILE"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var c canned
-		if err := json.Unmarshal(text, &c); err != nil {
-			t.Fatal(err)
-		}
-		t.Fatal(servePlatform(address, c))
-	case "proxy":
-		t.Fatal(serveReverseProxy(address, os.Getenv(peerVariable+"_FILE")))
+// readCanned reads the responses that record wrote.
+func readCanned(t *testing.T) (c canned) {
+	t.Helper()
+	text, err := os.ReadFile(os.Getenv("BENCH_CANNED"))
+	if err == nil {
+		err = json.Unmarshal(text, &c)
 	}
-}
-
-// startPeer runs this program as a peer on one core and waits until it listens.
-func startPeer(b *testing.B, what, core, file string) (address string, pid int) {
-	b.Helper()
-	address = freeAddress(b)
-	cmd := exec.Command("taskset", "-c", core, os.Args[0], "-test.run=^TestGatewayPeer$", "-test.timeout=0")
-	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", peerVariable+"="+what, peerVariable+"_ADDRESS="+address, peerVariable+"_FILE="+file)
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
+	if err != nil {
+		t.Fatal(err)
 	}
-	b.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	for deadline := time.Now().Add(20 * time.Second); ; {
-		conn, err := net.Dial("tcp", address)
-		if err == nil {
-			_ = conn.Close()
-			return address, cmd.Process.Pid
-		}
-		if time.Now().After(deadline) {
-			b.Fatal(err)
-		}
-		<-time.After(10 * time.Millisecond)
-	}
+	return c
 }
 
 // servePlatform serves the sandbox's recorded responses at minimal cost. It is also the proxy of every region: it
@@ -181,11 +142,7 @@ func serveReverseProxy(address, upstream string) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", proxy)
-	mux.HandleFunc("GET /mallocs", func(w http.ResponseWriter, _ *http.Request) {
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		fmt.Fprintf(w, "go_memstats_mallocs_total %d\ngo_memstats_alloc_bytes_total %d\n", m.Mallocs, m.TotalAlloc)
-	})
+	mux.HandleFunc("GET /mallocs", writeMallocs)
 	return http.ListenAndServe(address, mux)
 }
 
@@ -204,27 +161,15 @@ func (p *buffers) Put(b []byte) { p.pool.Put(&b) }
 func record(b *testing.B, s *sandboxd) (file string, c canned) {
 	b.Helper()
 	get := func(who creator, path string) []byte {
-		req, err := http.NewRequestWithContext(b.Context(), http.MethodGet, s.url+"/api/v2"+path, http.NoBody)
+		body, err := s.send(who, http.MethodGet, path, "")
 		if err != nil {
 			b.Fatal(err)
 		}
-		req.Header = who.header.Clone()
-		resp, err := pooled.Do(req)
-		if err != nil {
-			b.Fatal(err)
-		}
-		defer resp.Body.Close()
-		var out bytes.Buffer
-		if _, err := out.ReadFrom(resp.Body); err != nil || resp.StatusCode != http.StatusOK {
-			b.Fatalf("%s: %d %s %v", path, resp.StatusCode, out.Bytes(), err)
-		}
-		return out.Bytes()
+		return body
 	}
 	c.Me = map[string]json.RawMessage{}
 	for _, who := range s.creators {
-		_, id, _ := strings.Cut(who.header.Get("Cookie"), "auth_id=")
-		id, _, _ = strings.Cut(id, ";")
-		c.Me[id] = get(who, "/me")
+		c.Me[who.id] = get(who, "/me")
 	}
 	page := get(s.creators[0], "/chats/"+s.creators[0].fan+"/messages")
 	var members map[string]json.RawMessage

@@ -3,17 +3,13 @@ package bench
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -29,9 +25,6 @@ const (
 	gatewayClients  = 64
 	gatewayAccounts = 128
 	gatewayKeys     = 16
-	gatewayRounds   = 9
-	gatewayCore     = "0" // reserved for the server under test
-	restCore        = "1"
 )
 
 // gateway is our node and the standard library's reverse proxy in front of the same platform.
@@ -48,14 +41,6 @@ type gateway struct {
 	answers  canned
 }
 
-// target is a server under load.
-type target struct {
-	name    string
-	address string
-	pid     int
-	stats   string // URL of its allocation counters
-}
-
 // newGateway starts the node and the bare proxy on one core, and everything else on the other.
 func newGateway(b *testing.B) *gateway {
 	b.Helper()
@@ -63,18 +48,18 @@ func newGateway(b *testing.B) *gateway {
 	box.signIn(b, gatewayAccounts)
 	file, answers := record(b, box)
 	g := &gateway{fan: box.creators[0].fan, answers: answers}
-	g.platform, _ = startPeer(b, "platform", restCore, file)
+	g.platform, _ = startPeer(b, "platform", restCore, "BENCH_CANNED="+file)
 
 	redis, redisURL := testenv.PrivateRedis(b)
 	g.redis = redis.PID()
 	pin(b, g.redis)
 	g.node = testnode.Processes(b, 1, testnode.Setup{
 		Redis: redisURL, Sandbox: "http://" + g.platform, Egress: secret.New("us=http://" + g.platform),
-		Wrap: []string{"taskset", "-c", gatewayCore}, Env: nodeEnv(),
+		Wrap: []string{"taskset", "-c", measuredCore}, Env: nodeEnv(),
 	})[0]
 	g.ours = target{"gateway", strings.TrimPrefix(g.node.URL, "http://"), g.node.Process.PID(), g.node.Internal + "/metrics"}
 	g.bare.name = "bare"
-	g.bare.address, g.bare.pid = startPeer(b, "proxy", gatewayCore, "http://"+g.platform)
+	g.bare.address, g.bare.pid = startPeer(b, "proxy", measuredCore, "BENCH_UPSTREAM=http://"+g.platform)
 	g.bare.stats = "http://" + g.bare.address + "/mallocs"
 	g.connect(b, box)
 	pin(b, os.Getpid())
@@ -88,14 +73,6 @@ func nodeEnv() []string {
 		list = append(list, "GOGC="+percent)
 	}
 	return list
-}
-
-// pin moves a process to the core for everything that is not measured.
-func pin(b *testing.B, pid int) {
-	b.Helper()
-	if out, err := exec.Command("taskset", "-a", "-c", "-p", restCore, strconv.Itoa(pid)).CombinedOutput(); err != nil {
-		b.Fatalf("%v: %s", err, out)
-	}
 }
 
 // connect creates an org with keys and connects an account for every creator.
@@ -185,18 +162,9 @@ func (g *gateway) loads() []load {
 	return []load{small, large, send}
 }
 
-// round returns how long one side is under load at a time.
-func round(b *testing.B) time.Duration {
+func gatewayRound(b *testing.B) time.Duration {
 	b.Helper()
-	text := os.Getenv("BENCH_ROUND")
-	if text == "" {
-		return 4 * time.Second
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return d
+	return round(b, 4*time.Second)
 }
 
 // client is a minimal HTTP client, so that it uses little CPU time.
@@ -233,34 +201,22 @@ func (c *client) call(request []byte, size int) error {
 	return err
 }
 
-// press makes calls on several connections for some time and returns their number. Each connection has its own
+// pressTarget makes calls on several connections for some time and returns their number. Each connection has its own
 // accounts, because identical concurrent reads would share one call to the platform.
-func press(b *testing.B, at target, requests [][][]byte, size int, during time.Duration) int {
+func pressTarget(b *testing.B, at target, requests [][][]byte, size int, during time.Duration) int {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), during)
-	defer cancel()
-	var wait sync.WaitGroup
-	counts := make([]int, gatewayClients)
-	for i := range gatewayClients {
-		c := newClient(b, at.address)
-		wait.Go(func() {
-			defer c.conn.Close()
-			mine := requests[i]
-			for n := 0; ctx.Err() == nil; n++ {
-				if err := c.call(mine[n%len(mine)], size); err != nil {
-					b.Errorf("%s: %v", at.name, err)
-					return
-				}
-				counts[i]++
-			}
-		})
+	clients := make([]*client, gatewayClients)
+	for i := range clients {
+		clients[i] = newClient(b, at.address)
+		defer clients[i].conn.Close()
 	}
-	wait.Wait()
-	total := 0
-	for _, n := range counts {
-		total += n
-	}
-	return total
+	return press(b, gatewayClients, during, func(client, n int) error {
+		mine := requests[client]
+		if err := clients[client].call(mine[n%len(mine)], size); err != nil {
+			return fmt.Errorf("%s: %w", at.name, err)
+		}
+		return nil
+	})
 }
 
 // shares builds the requests of each connection.
@@ -270,33 +226,6 @@ func shares(request func(n int) []byte) [][][]byte {
 		out[n%gatewayClients] = append(out[n%gatewayClients], request(n))
 	}
 	return out
-}
-
-// figures holds the costs of one side, one figure per round.
-type figures struct{ cpu, redis, allocs, bytes, rate []float64 }
-
-func (g *gateway) measure(b *testing.B, at target, requests [][][]byte, size int, f *figures) {
-	b.Helper()
-	during := round(b)
-	cpu, shared := processCPU(b, at.pid), processCPU(b, g.redis)
-	mallocs, bytes := metric(b, at.stats, "go_memstats_mallocs_total"), metric(b, at.stats, "go_memstats_alloc_bytes_total")
-	began := time.Now()
-	n := float64(press(b, at, requests, size, during))
-	f.rate = append(f.rate, n/time.Since(began).Seconds())
-	f.cpu = append(f.cpu, float64((processCPU(b, at.pid)-cpu).Microseconds())/n)
-	f.redis = append(f.redis, float64((processCPU(b, g.redis)-shared).Microseconds())/n)
-	f.allocs = append(f.allocs, (metric(b, at.stats, "go_memstats_mallocs_total")-mallocs)/n)
-	f.bytes = append(f.bytes, (metric(b, at.stats, "go_memstats_alloc_bytes_total")-bytes)/n)
-}
-
-// spread returns the median absolute deviation.
-func spread(list []float64) float64 {
-	middle := median(list)
-	var far []float64
-	for _, x := range list {
-		far = append(far, max(x-middle, middle-x))
-	}
-	return median(far)
 }
 
 // BenchmarkGateway compares a method call, with everything that a node does for it - key, scope, arguments, quotas,
@@ -313,63 +242,21 @@ func BenchmarkGateway(b *testing.B) {
 func (g *gateway) compare(b *testing.B, l load) {
 	b.Helper()
 	ours, bare := shares(l.ours), shares(l.bare)
-	warm := round(b) / 2
-	press(b, g.ours, ours, l.size, warm)
-	press(b, g.bare, bare, l.size, warm)
+	during := gatewayRound(b)
+	pressTarget(b, g.ours, ours, l.size, during/2)
+	pressTarget(b, g.bare, bare, l.size, during/2)
 	if b.Failed() {
 		b.FailNow()
 	}
 	var mine, theirs figures
-	for range gatewayRounds {
-		steps := []func(){
-			func() { g.measure(b, g.ours, ours, l.size, &mine) },
-			func() { g.measure(b, g.bare, bare, l.size, &theirs) },
-		}
-		rand.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
-		for _, step := range steps {
-			step()
-		}
+	for range rounds {
+		inRandomOrder(
+			func() { mine.measure(b, g.ours, g.redis, func() int { return pressTarget(b, g.ours, ours, l.size, during) }) },
+			func() { theirs.measure(b, g.bare, 0, func() int { return pressTarget(b, g.bare, bare, l.size, during) }) },
+		)
 	}
-	var ratios, withRedis []float64
-	for i := range mine.cpu {
-		ratios = append(ratios, mine.cpu[i]/theirs.cpu[i])
-		withRedis = append(withRedis, (mine.cpu[i]+mine.redis[i])/theirs.cpu[i])
-	}
-	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(median(mine.cpu), "us-cpu/req")
-	b.ReportMetric(median(theirs.cpu), "us-cpu-bare/req")
-	b.ReportMetric(median(mine.redis), "us-cpu-redis/req")
-	b.ReportMetric(median(ratios), "x-bare")
-	b.ReportMetric(spread(ratios), "x-bare-mad")
-	b.ReportMetric(median(withRedis), "x-bare-with-redis")
-	b.ReportMetric(median(mine.allocs), "allocs/req")
-	b.ReportMetric(median(theirs.allocs), "allocs-bare/req")
-	b.ReportMetric(median(mine.bytes), "B/req")
-	b.ReportMetric(median(theirs.bytes), "B-bare/req")
-	b.ReportMetric(median(mine.rate), "req/s")
-	b.ReportMetric(median(theirs.rate), "req/s-bare")
-	if file := os.Getenv("BENCH_PROFILE"); file != "" {
-		g.profile(b, ours, l, file)
-	}
-}
-
-// profile writes a profile of the node under load.
-func (g *gateway) profile(b *testing.B, requests [][][]byte, l load, file string) {
-	b.Helper()
-	var wait sync.WaitGroup
-	for path, name := range map[string]string{"profile?seconds=4": "cpu", "allocs?seconds=4": "allocs"} {
-		wait.Go(func() {
-			r, err := testnode.Do(b.Context(), http.MethodGet, g.node.Internal+"/debug/pprof/"+path, testnode.AdminToken, nil)
-			if err == nil {
-				err = os.WriteFile(file+"."+l.name+"."+name, r.Body, 0o600)
-			}
-			if err != nil {
-				b.Error(err)
-			}
-		})
-	}
-	press(b, g.ours, requests, l.size, 5*time.Second)
-	wait.Wait()
+	reportRatio(b, &mine, &theirs)
+	profile(b, g.node, l.name, func() { pressTarget(b, g.ours, ours, l.size, 5*time.Second) })
 }
 
 // BenchmarkGatewayLatency compares the latency of the gateway with that of the platform itself, at a steady 1,000 calls
@@ -380,9 +267,9 @@ func BenchmarkGatewayLatency(b *testing.B) {
 	l := g.loads()[0]
 	ours, bare := shares(l.ours), shares(l.bare)
 	straight := target{name: "platform", address: g.platform}
-	press(b, g.ours, ours, l.size, round(b)/2)
+	pressTarget(b, g.ours, ours, l.size, gatewayRound(b)/2)
 	var mine, theirs []time.Duration
-	for range gatewayRounds {
+	for range rounds {
 		mine = append(mine, pace(b, g.ours, ours, l.size, perSecond)...)
 		theirs = append(theirs, pace(b, straight, bare, l.size, perSecond)...)
 	}
@@ -397,7 +284,7 @@ func BenchmarkGatewayLatency(b *testing.B) {
 // pace makes calls at a steady rate for a round, however long the responses take, and returns their latencies.
 func pace(b *testing.B, at target, requests [][][]byte, size, perSecond int) []time.Duration {
 	b.Helper()
-	calls := int(round(b).Seconds() * float64(perSecond))
+	calls := int(gatewayRound(b).Seconds() * float64(perSecond))
 	took := make([]time.Duration, calls)
 	began := time.Now()
 	var wait sync.WaitGroup

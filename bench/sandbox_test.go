@@ -1,25 +1,20 @@
 package bench
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/stagedoor/stagedoor/internal/platform/sandboxapi"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
 // Load of the sandbox benchmarks.
@@ -32,15 +27,16 @@ const (
 
 // creator is a signed-in creator of the sandbox.
 type creator struct {
-	login  string
+	id     string
 	fan    string
 	header http.Header
 }
 
 // sandboxd is a sandbox process on one core.
 type sandboxd struct {
+	target
 	url      string
-	pid      int
+	control  *sandboxapi.Client
 	creators []creator
 }
 
@@ -54,99 +50,30 @@ func startSandbox(b *testing.B) *sandboxd {
 		b.Fatalf("%v: %s", err, out)
 	}
 	address := freeAddress(b)
-	cmd := exec.Command("taskset", "-c", "0", program, "-addr", address, "-data", filepath.Join(dir, "bench.db"))
-	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	s := &sandboxd{url: "http://" + address, pid: cmd.Process.Pid}
-	awaitAnswer(b, s.url+"/control/clock")
+	pid := start(b, onCore(measuredCore, exec.Command(program, "-addr", address, "-data", filepath.Join(dir, "bench.db"))))
+	awaitPort(b, address)
+	s := &sandboxd{target: target{"sandbox", address, pid, ""}, url: "http://" + address}
+	s.control = sandboxapi.New(s.url)
+	b.Cleanup(s.control.Close)
 	return s
 }
-
-func freeAddress(b *testing.B) string {
-	b.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
-func awaitAnswer(b *testing.B, url string) {
-	b.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		resp, err := http.Get(url)
-		if err == nil {
-			_ = resp.Body.Close()
-			return
-		}
-		if time.Now().After(deadline) {
-			b.Fatal(err)
-		}
-		<-time.After(10 * time.Millisecond)
-	}
-}
-
-// control calls the sandbox's control API.
-func (s *sandboxd) control(b *testing.B, path string, body any) []byte {
-	b.Helper()
-	text, err := json.Marshal(body)
-	if err != nil {
-		b.Fatal(err)
-	}
-	resp, err := pooled.Post(s.url+"/control/"+path, "application/json", bytes.NewReader(text))
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		b.Fatalf("%s: %d %s %v", path, resp.StatusCode, answer, err)
-	}
-	return answer
-}
-
-var pooled = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 
 // signIn creates n creators with sessions.
 func (s *sandboxd) signIn(b *testing.B, n int) {
 	b.Helper()
 	for i := range n {
-		login := fmt.Sprintf("ok+bench%d@sandbox.test", i)
-		var session struct {
-			Cookie  string            `json:"cookie"`
-			User    string            `json:"user_id"`
-			Headers map[string]string `json:"headers"`
-		}
-		if err := json.Unmarshal(s.control(b, "sessions", map[string]string{"login": login}), &session); err != nil {
+		session, err := s.control.OpenSession(b.Context(), fmt.Sprintf("ok+bench%d@sandbox.test", i))
+		if err != nil {
 			b.Fatal(err)
 		}
-		h := http.Header{"Cookie": {session.Cookie}}
+		h := http.Header{"Cookie": {session.Cookie.Reveal()}}
 		for name, value := range session.Headers {
 			h.Set(name, value)
 		}
-		s.creators = append(s.creators, creator{login, session.User + "0000000001", h})
+		_, id, _ := strings.Cut(session.Cookie.Reveal(), "auth_id=")
+		id, _, _ = strings.Cut(id, ";")
+		s.creators = append(s.creators, creator{id, id + "0000000001", h})
 	}
-}
-
-// rss returns the resident memory of a process in bytes.
-func rss(b *testing.B, pid int) float64 {
-	b.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		b.Fatal(err)
-	}
-	pages, err := strconv.ParseFloat(strings.Fields(string(text))[1], 64)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return pages * float64(os.Getpagesize())
 }
 
 // sandboxCalls is a typical mix of calls: mostly reads of chats, and some writes. {fan} is the creator's first fan.
@@ -165,116 +92,52 @@ func BenchmarkSandboxRequests(b *testing.B) {
 	s.signIn(b, sandboxCreators)
 	perCreator := (rss(b, s.pid) - before) / sandboxCreators
 	made := time.Since(began) / sandboxCreators
-	sample := s.call(b, s.creators[0], 1)
-	plain := startBareBytes(b, sample)
-	var ours, theirs, ratios, rates []float64
-	for range rounds {
-		n, cpu, rate := s.drive(b)
-		ours = append(ours, float64(cpu.Microseconds())/float64(n))
-		rates = append(rates, rate)
-		n, cpu = plain.drive(b)
-		theirs = append(theirs, float64(cpu.Microseconds())/float64(n))
-		ratios = append(ratios, ours[len(ours)-1]/theirs[len(theirs)-1])
+	sample, err := s.call(s.creators[0], 1)
+	if err != nil {
+		b.Fatal(err)
 	}
-	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(median(rates), "req/s")
-	b.ReportMetric(1e6/median(ours), "req/s/core")
-	b.ReportMetric(median(ours), "us-cpu/req")
-	b.ReportMetric(median(theirs), "us-cpu-bare/req")
-	b.ReportMetric(median(ratios), "x-bare")
+	bare := startBytes(b, sample, nil)
+	var ours, theirs figures
+	for range rounds {
+		ours.measure(b, s.target, 0, func() int { return s.drive(b) })
+		theirs.measure(b, bare, 0, func() int { return getMe(b, bare, "x") })
+	}
+	reportRatio(b, &ours, &theirs)
+	b.ReportMetric(1e6/median(ours.cpu), "req/s/core")
 	b.ReportMetric(perCreator/1024, "KB/creator")
 	b.ReportMetric(float64(made.Microseconds()), "us/creator")
 	b.ReportMetric(rss(b, s.pid)/(1<<20), "MB-rss")
 }
 
 // call makes the n-th call and returns the body of the response.
-func (s *sandboxd) call(b *testing.B, who creator, n int) []byte {
-	b.Helper()
+func (s *sandboxd) call(who creator, n int) ([]byte, error) {
 	c := sandboxCalls[n%len(sandboxCalls)]
-	req, err := http.NewRequestWithContext(b.Context(), c.method, s.url+"/api/v2"+strings.ReplaceAll(c.path, "{fan}", who.fan), strings.NewReader(c.body))
+	return s.send(who, c.method, strings.ReplaceAll(c.path, "{fan}", who.fan), c.body)
+}
+
+// send makes a request of a creator and returns the body of the response.
+func (s *sandboxd) send(who creator, method, path, body string) ([]byte, error) {
+	req, err := http.NewRequest(method, s.url+"/api/v2"+path, strings.NewReader(body))
 	if err != nil {
-		b.Fatal(err)
+		return nil, err
 	}
 	req.Header = who.header.Clone()
-	resp, err := pooled.Do(req)
-	if err != nil {
-		b.Error(err)
-		return nil
+	r, err := testnode.Send(req)
+	if err == nil && r.Status != http.StatusOK {
+		err = fmt.Errorf("%s %s: %d %s", method, path, r.Status, r.Body)
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		b.Errorf("%s %s: %d %s %v", c.method, c.path, resp.StatusCode, body, err)
-	}
-	return body
+	return r.Body, err
 }
 
-// drive makes calls on several connections for a round, cycling through 300 creators. It returns the number of calls,
-// the CPU time and the rate.
-func (s *sandboxd) drive(b *testing.B) (int, time.Duration, float64) {
+// drive makes calls on several connections for a round, cycling through 300 creators.
+func (s *sandboxd) drive(b *testing.B) int {
 	b.Helper()
-	cpu, began := processCPU(b, s.pid), time.Now()
 	var n atomic.Int64
-	ctx, cancel := context.WithTimeout(b.Context(), roundTime)
-	defer cancel()
-	var wait sync.WaitGroup
-	for range connections {
-		wait.Go(func() {
-			for ctx.Err() == nil {
-				i := int(n.Add(1))
-				s.call(b, s.creators[i%300], i)
-			}
-		})
-	}
-	wait.Wait()
-	return int(n.Load()), processCPU(b, s.pid) - cpu, float64(n.Load()) / time.Since(began).Seconds()
-}
-
-// bareServer is this program running as a bare server on the same core.
-type bareServer struct {
-	url string
-	pid int
-}
-
-func startBareBytes(b *testing.B, body []byte) *bareServer {
-	b.Helper()
-	address := freeAddress(b)
-	cmd := exec.Command("taskset", "-c", "0", os.Args[0])
-	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", bareVariable+"="+address, bareVariable+"_BODY="+string(body))
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+	return press(b, connections, roundTime, func(int, int) error {
+		i := int(n.Add(1))
+		_, err := s.call(s.creators[i%300], i)
+		return err
 	})
-	awaitAnswer(b, "http://"+address+"/v1/me")
-	return &bareServer{"http://" + address, cmd.Process.Pid}
-}
-
-func (p *bareServer) drive(b *testing.B) (int, time.Duration) {
-	b.Helper()
-	cpu := processCPU(b, p.pid)
-	var n atomic.Int64
-	ctx, cancel := context.WithTimeout(b.Context(), roundTime)
-	defer cancel()
-	var wait sync.WaitGroup
-	for range connections {
-		wait.Go(func() {
-			for ctx.Err() == nil {
-				resp, err := pooled.Get(p.url + "/v1/me")
-				if err != nil {
-					b.Error(err)
-					return
-				}
-				_, _ = io.Copy(io.Discard, resp.Body)
-				_ = resp.Body.Close()
-				n.Add(1)
-			}
-		})
-	}
-	wait.Wait()
-	return int(n.Load()), processCPU(b, p.pid) - cpu
 }
 
 // BenchmarkSandboxEvents measures the CPU time of an event in the sandbox on one core, from the happening to the
@@ -290,7 +153,9 @@ func BenchmarkSandboxEvents(b *testing.B) {
 	perSocket := (rss(b, s.pid) - before) / sandboxSockets
 	const lasting = 15
 	for _, who := range s.creators[:sandboxBusy] {
-		s.control(b, "generate", map[string]any{"login": who.login, "events_per_sec": eventsPerSocket, "for_sec": 3 * lasting})
+		if err := s.control.Generate(b.Context(), who.id, eventsPerSocket, 3*lasting*time.Second); err != nil {
+			b.Fatal(err)
+		}
 	}
 	// In the first seconds the sandbox loads every creator's chats and fans.
 	<-time.After(lasting * time.Second)
@@ -341,10 +206,10 @@ func listen(b *testing.B, url string, header http.Header, frames, size *atomic.I
 // many sockets.
 func bareFrames(b *testing.B, size int) float64 {
 	b.Helper()
-	plain := startBareBytes(b, slices.Repeat([]byte{'x'}, size))
+	plain := startBytes(b, slices.Repeat([]byte{'x'}, size), nil)
 	var frames, bytes atomic.Int64
 	for range sandboxBusy {
-		listen(b, plain.url+"/frames?every="+(time.Second/eventsPerSocket).String(), nil, &frames, &bytes)
+		listen(b, "http://"+plain.address+"/frames?every="+(time.Second/eventsPerSocket).String(), nil, &frames, &bytes)
 	}
 	<-time.After(time.Second)
 	cpu, n := processCPU(b, plain.pid), frames.Load()

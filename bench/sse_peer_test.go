@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"os/exec"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -34,51 +33,16 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// TestSSEPeer is not a test: the benchmarks run it as a separate process.
-func TestSSEPeer(t *testing.T) {
-	address := os.Getenv(peerVariable + "_ADDRESS")
-	var h http.Handler
-	switch os.Getenv(peerVariable) {
-	case "streams":
-		h = ourStreams(t)
-	case "loop":
-		h = bareLoop(t)
-	default:
-		return
-	}
+// serveStreams serves streams, and collects garbage on demand.
+func serveStreams(address string, streams http.Handler) error {
 	mux := http.NewServeMux()
-	mux.Handle("/", h)
+	mux.Handle("/", streams)
 	mux.HandleFunc("/gc", func(http.ResponseWriter, *http.Request) {
 		runtime.GC()
 		debug.FreeOSMemory()
 	})
 	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
-	t.Fatal(server.ListenAndServe())
-}
-
-// startSSEPeer runs this program as a server of streams on one core.
-func startSSEPeer(b *testing.B, what string, env ...string) (address string, pid int) {
-	b.Helper()
-	address = freeAddress(b)
-	cmd := exec.Command("taskset", "-c", gatewayCore, os.Args[0], "-test.run=^TestSSEPeer$", "-test.timeout=0")
-	cmd.Env = append(append(os.Environ(), "GOMAXPROCS=1", peerVariable+"="+what, peerVariable+"_ADDRESS="+address), env...)
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	for deadline := time.Now().Add(20 * time.Second); ; {
-		if res, err := http.Get("http://" + address + "/gc"); err == nil {
-			_ = res.Body.Close()
-			return address, cmd.Process.Pid
-		} else if time.Now().After(deadline) {
-			b.Fatal(err)
-		}
-		<-time.After(10 * time.Millisecond)
-	}
+	return server.ListenAndServe()
 }
 
 // anybody accepts every request as the same key of one org, which has every account.
@@ -141,9 +105,9 @@ func ourStreams(t *testing.T) http.Handler {
 	return table
 }
 
-// bareLoop is a minimal server of streams: a subscription per connection, with every message written to its stream. It
+// bareStreams is a minimal server of streams: a subscription per connection, with every message written to its stream. It
 // does not resume, checks nothing and drops what it could not send.
-func bareLoop(t *testing.T) http.Handler {
+func bareStreams(t *testing.T) http.Handler {
 	t.Helper()
 	conn, err := nats.Connect(os.Getenv("BENCH_NATS"))
 	if err != nil {

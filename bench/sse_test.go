@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -33,8 +32,8 @@ const (
 	sseRounds   = 3
 )
 
-// sseRig holds the engines of both servers and writes events.
-type sseRig struct {
+// sseFixture holds the engines of both servers and writes events.
+type sseFixture struct {
 	env   []string
 	store *event.Store
 	bus   *pubsub.Bus
@@ -43,17 +42,16 @@ type sseRig struct {
 	data  []byte
 }
 
-func newSSERig(b *testing.B) *sseRig {
+func newSSEFixture(b *testing.B) *sseFixture {
 	b.Helper()
-	limit := syscall.Rlimit{Cur: 1 << 18, Max: 1 << 18}
-	_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) // best effort: the machine may allow less
+	raiseFileLimit()
 	natsURL, redisURL, database := testenv.NATS(b), testenv.Redis(b), testenv.DatabaseURL(b)
 	db, err := postgres.Open(b.Context(), postgres.Config{URL: database, MaxConns: 4, Name: "bench"})
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(db.Close)
-	r := &sseRig{org: id.New[id.Org](), seqs: map[string]int64{}, data: []byte(`{"text":"` + strings.Repeat("x", ssePayload) + `"}`)}
+	r := &sseFixture{org: id.New[id.Org](), seqs: map[string]int64{}, data: []byte(`{"text":"` + strings.Repeat("x", ssePayload) + `"}`)}
 	if _, err := db.Pool().Exec(b.Context(), `INSERT INTO org (id, name, plan, environment, contact_email, created_at, updated_at) VALUES ($1, 'T', 'scale', 'sandbox', 'a@b.c', now(), now())`, r.org); err != nil {
 		b.Fatal(err)
 	}
@@ -67,7 +65,7 @@ func newSSERig(b *testing.B) *sseRig {
 }
 
 // commit stores a batch of events for each source and publishes them, as ingest does.
-func (r *sseRig) commit(b *testing.B, sources []string) {
+func (r *sseFixture) commit(b *testing.B, sources []string) {
 	b.Helper()
 	var batch event.Batch
 	for _, source := range sources {
@@ -172,25 +170,6 @@ func (c *crowd) leave() {
 	}
 }
 
-// spent returns the CPU time of a process.
-func spent(b *testing.B, pid int) time.Duration {
-	b.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		b.Fatal(err)
-	}
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+2:]))
-	var ticks int64
-	for _, field := range fields[11:13] {
-		n, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			b.Fatal(err)
-		}
-		ticks += n
-	}
-	return time.Duration(ticks) * 10 * time.Millisecond
-}
-
 func someAccounts(n int) []string {
 	list := make([]string, n)
 	for i := range list {
@@ -218,10 +197,10 @@ func BenchmarkSSEHeld(b *testing.B) {
 		name     string
 		accounts int
 	}{{"own-account", n}, {"one-account", 1}} {
-		for _, server := range []string{"streams", "loop"} {
+		for _, server := range []string{"streams", "bare streams"} {
 			b.Run(shape.name+"/"+server, func(b *testing.B) {
-				r := newSSERig(b)
-				address, pid := startSSEPeer(b, server, r.env...)
+				r := newSSEFixture(b)
+				address, pid := startPeer(b, server, measuredCore, r.env...)
 				pin(b, os.Getpid())
 				join(b, address, 10, someAccounts(10)) // exclude what is allocated only once
 				collect(b, address)
@@ -230,9 +209,9 @@ func BenchmarkSSEHeld(b *testing.B) {
 				c := join(b, address, n, someAccounts(shape.accounts))
 				opened := time.Since(began)
 				<-time.After(20 * time.Second) // one heartbeat on each connection
-				natural, cpu := rss(b, pid), spent(b, pid)
+				natural, cpu := rss(b, pid), processCPU(b, pid)
 				<-time.After(15 * time.Second)
-				cpu = spent(b, pid) - cpu
+				cpu = processCPU(b, pid) - cpu
 				collect(b, address)
 				settled := rss(b, pid)
 				if c.broken.Load() > 0 {
@@ -250,34 +229,30 @@ func BenchmarkSSEHeld(b *testing.B) {
 
 // BenchmarkSSEFanOut sends events to many streams as fast as they are received, and counts what arrives.
 func BenchmarkSSEFanOut(b *testing.B) {
-	round := 10 * time.Second
-	if given, err := time.ParseDuration(os.Getenv("BENCH_ROUND")); err == nil {
-		round = given
-	}
-	r := newSSERig(b)
+	during := round(b, 10*time.Second)
+	r := newSSEFixture(b)
 	type side struct {
-		name    string
-		address string
-		pid     int
-		crowd   *crowd
-		sent    int64
+		name  string
+		pid   int
+		crowd *crowd
+		sent  int64
 	}
 	accounts := map[string][]string{}
 	var sides []*side
-	for _, name := range []string{"streams", "loop"} {
-		address, pid := startSSEPeer(b, name, r.env...)
+	for _, name := range []string{"streams", "bare streams"} {
+		address, pid := startPeer(b, name, measuredCore, r.env...)
 		accounts[name] = someAccounts(sseAccounts)
-		sides = append(sides, &side{name, address, pid, join(b, address, sseReaders, accounts[name]), 0})
+		sides = append(sides, &side{name, pid, join(b, address, sseReaders, accounts[name]), 0})
 	}
 	pin(b, os.Getpid())
 	for i := range sseRounds {
 		for _, s := range sides {
-			before, cpu, began := s.crowd.events.Load(), spent(b, s.pid), time.Now()
-			for time.Since(began) < round {
+			before, cpu, began := s.crowd.events.Load(), processCPU(b, s.pid), time.Now()
+			for time.Since(began) < during {
 				r.commit(b, accounts[s.name])
 				s.sent += sseAccounts * sseBatch * sseReaders / sseAccounts
 				// Limit the events in flight, so that the loop loses nothing either.
-				for s.sent-s.crowd.events.Load() > 4*sseBatch*sseReaders && time.Since(began) < 2*round {
+				for s.sent-s.crowd.events.Load() > 4*sseBatch*sseReaders && time.Since(began) < 2*during {
 					<-time.After(time.Millisecond)
 				}
 			}
@@ -285,11 +260,12 @@ func BenchmarkSSEFanOut(b *testing.B) {
 				<-time.After(time.Millisecond)
 			}
 			took, got := time.Since(began), s.crowd.events.Load()-before
-			cpu = spent(b, s.pid) - cpu
+			cpu = processCPU(b, s.pid) - cpu
 			b.Logf("round %d %-8s %9.0f events/s  %6.2f us CPU/event  lost %d", i, s.name, float64(got)/took.Seconds(), cpu.Seconds()*1e6/float64(got), s.sent-s.crowd.events.Load())
 			if i == sseRounds-1 {
-				b.ReportMetric(float64(got)/took.Seconds(), s.name+"-events/s")
-				b.ReportMetric(cpu.Seconds()*1e6/float64(got), s.name+"-us/event")
+				unit := strings.ReplaceAll(s.name, " ", "-")
+				b.ReportMetric(float64(got)/took.Seconds(), unit+"-events/s")
+				b.ReportMetric(cpu.Seconds()*1e6/float64(got), unit+"-us/event")
 			}
 			s.sent = s.crowd.events.Load()
 		}

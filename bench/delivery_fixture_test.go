@@ -55,8 +55,7 @@ type hooked struct {
 
 func newDeliveries(b *testing.B) *deliveries {
 	b.Helper()
-	limit := syscall.Rlimit{Cur: 1 << 17, Max: 1 << 17}
-	_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) // best effort: the machine may allow less
+	raiseFileLimit()
 	d := &deliveries{accounts: filepath.Join(b.TempDir(), "accounts")}
 	d.shown, d.file = newBoard(b)
 	var database secret.String
@@ -86,30 +85,6 @@ func newDeliveries(b *testing.B) *deliveries {
 	return d
 }
 
-// start runs a program that is killed when this process ends.
-func start(b *testing.B, cmd *exec.Cmd) *exec.Cmd {
-	b.Helper()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
-	return cmd
-}
-
-func awaitPort(b *testing.B, address string) {
-	b.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; <-time.After(10 * time.Millisecond) {
-		conn, err := net.Dial("tcp", address)
-		if err == nil {
-			_ = conn.Close()
-			return
-		}
-		if time.Now().After(deadline) {
-			b.Fatal(err)
-		}
-	}
-}
-
 // durablePostgres starts a private PostgreSQL with production settings. The one of testenv does not sync to disk and
 // logs every statement.
 func durablePostgres(b *testing.B) (secret.String, int) {
@@ -134,13 +109,13 @@ func durablePostgres(b *testing.B) (secret.String, int) {
 	}
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Dir = "/"
-	start(b, cmd)
+	pid := start(b, cmd)
 	b.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGINT) // SIGKILL would leave its shared memory behind
+		_ = cmd.Process.Signal(syscall.SIGINT) // after SIGKILL its shared memory would remain
 		_ = cmd.Wait()
 	})
 	awaitPort(b, address)
-	return store.URL, cmd.Process.Pid
+	return store.URL, pid
 }
 
 // durableNATS starts a private NATS server that writes every message to disk before it acknowledges it.
@@ -152,37 +127,14 @@ func durableNATS(b *testing.B) (string, int) {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	cmd := start(b, exec.Command(testenv.Path(b, ".dev", "bin", "nats-server"), "-c", config))
-	b.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
+	pid := start(b, exec.Command(testenv.Path(b, ".dev", "bin", "nats-server"), "-c", config))
 	awaitPort(b, address)
-	return "nats://" + address, cmd.Process.Pid
-}
-
-// peer returns a command that runs this program in another role.
-func (d *deliveries) peer(b *testing.B, what string, env ...string) *exec.Cmd {
-	b.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestDeliveryPeer$", "-test.timeout=0")
-	cmd.Env = append(append(os.Environ(), peerVariable+"="+what, boardVariable+"="+d.file), env...)
-	cmd.Stderr = os.Stderr
-	return cmd
-}
-
-func (d *deliveries) startPeer(b *testing.B, what string, env ...string) int {
-	b.Helper()
-	cmd := start(b, d.peer(b, what, env...))
-	b.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	return cmd.Process.Pid
+	return "nats://" + address, pid
 }
 
 func (d *deliveries) startReceiver(b *testing.B, address string) (string, int) {
 	b.Helper()
-	pid := d.startPeer(b, "receiver", peerVariable+"_ADDRESS="+address)
+	pid := start(b, peer("receiver", boardVariable+"="+d.file, peerVariable+"_ADDRESS="+address))
 	awaitPort(b, address)
 	return "http://" + address, pid
 }
@@ -197,7 +149,7 @@ func (d *deliveries) startLoop(b *testing.B, workers int) int {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return d.startPeer(b, "loop", "BENCH_NATS="+d.nats, "BENCH_WORKERS="+strconv.Itoa(workers), "BENCH_URL="+d.receiver+"/timed/0")
+	return start(b, peer("bare delivery", boardVariable+"="+d.file, "BENCH_NATS="+d.nats, "BENCH_WORKERS="+strconv.Itoa(workers), "BENCH_URL="+d.receiver+"/timed/0"))
 }
 
 // publish runs a source and waits until it ends.
@@ -208,16 +160,16 @@ func (d *deliveries) publish(b *testing.B, p plan) outcome {
 	if err != nil {
 		b.Fatal(err)
 	}
-	cmd := d.peer(b, "source", peerVariable+"_PLAN="+string(text))
-	var out bytes.Buffer
-	cmd.Stdout = &out
-	if err := start(b, cmd).Wait(); err != nil {
-		b.Fatalf("source: %v\n%s", err, out.Bytes())
+	cmd := peer("source", boardVariable+"="+d.file, peerVariable+"_PLAN="+string(text))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.Output()
+	if err != nil {
+		b.Fatalf("source: %v\n%s", err, out)
 	}
 	var o outcome
-	first, _, _ := bytes.Cut(out.Bytes(), []byte("\n"))
+	first, _, _ := bytes.Cut(out, []byte("\n"))
 	if err := json.Unmarshal(first, &o); err != nil {
-		b.Fatalf("%v: %s", err, out.Bytes())
+		b.Fatalf("%v: %s", err, out)
 	}
 	return o
 }
@@ -337,7 +289,7 @@ func familyCPU(b *testing.B, pid int) time.Duration {
 	if err != nil {
 		b.Fatal(err)
 	}
-	total := processCPU(b, pid) + endedCPU(b, pid)
+	total := processCPU(b, pid) + statTimes(b, pid, 13) // its own, and that of children that have exited
 	for _, child := range strings.Fields(string(children)) {
 		if n, err := strconv.Atoi(child); err == nil {
 			if _, err := os.Stat("/proc/" + child); err == nil {
@@ -346,22 +298,4 @@ func familyCPU(b *testing.B, pid int) time.Duration {
 		}
 	}
 	return total
-}
-
-// endedCPU returns the CPU time of children that have exited.
-func endedCPU(b *testing.B, pid int) time.Duration {
-	b.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		b.Fatal(err)
-	}
-	fields, sum := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])), 0
-	for _, f := range fields[13:15] {
-		n, err := strconv.Atoi(f)
-		if err != nil {
-			b.Fatal(err)
-		}
-		sum += n
-	}
-	return time.Duration(sum) * time.Second / 100
 }
