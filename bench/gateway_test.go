@@ -251,8 +251,12 @@ func (g *gateway) compare(b *testing.B, l load) {
 	var mine, theirs figures
 	for range rounds {
 		inRandomOrder(
-			func() { mine.measure(b, g.ours, g.redis, func() int { return pressTarget(b, g.ours, ours, l.size, during) }) },
-			func() { theirs.measure(b, g.bare, 0, func() int { return pressTarget(b, g.bare, bare, l.size, during) }) },
+			func() {
+				mine.measure(b, g.ours, g.redis, func() int { return pressTarget(b, g.ours, ours, l.size, during) })
+			},
+			func() {
+				theirs.measure(b, g.bare, 0, func() int { return pressTarget(b, g.bare, bare, l.size, during) })
+			},
 		)
 	}
 	reportRatio(b, &mine, &theirs)

@@ -1,7 +1,6 @@
 package library
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -13,13 +12,13 @@ import (
 func folderRoutes() []wire.Route {
 	return []wire.Route{
 		{Pattern: "GET /vault/folders", Handle: listFolders},
-		{Pattern: "POST /vault/folders", Handle: createFolder},
-		{Pattern: "GET /vault/folders/{folder_id}", Handle: getFolder},
-		{Pattern: "PATCH /vault/folders/{folder_id}", Handle: renameFolder},
-		{Pattern: "DELETE /vault/folders/{folder_id}", Handle: deleteFolder},
-		{Pattern: "GET /vault/folders/{folder_id}/media", Handle: folderMedia},
-		{Pattern: "POST /vault/folders/{folder_id}/media", Handle: addMedia},
-		{Pattern: "POST /vault/folders/{folder_id}/media/remove", Handle: removeMedia},
+		{Pattern: "POST /vault/folders", Handle: wire.Read(createFolder)},
+		{Pattern: "GET /vault/folders/{folder_id}", Handle: wire.Show(folder, view.Folder)},
+		{Pattern: "PATCH /vault/folders/{folder_id}", Handle: wire.ReadOn(ownFolder, renameFolder)},
+		{Pattern: "DELETE /vault/folders/{folder_id}", Handle: wire.On(ownFolder, deleteFolder)},
+		{Pattern: "GET /vault/folders/{folder_id}/media", Handle: wire.On(folder, folderMedia)},
+		{Pattern: "POST /vault/folders/{folder_id}/media", Handle: wire.ReadOn(ownFolder, addMedia)},
+		{Pattern: "POST /vault/folders/{folder_id}/media/remove", Handle: wire.ReadOn(ownFolder, removeMedia)},
 	}
 }
 
@@ -42,51 +41,30 @@ func ownFolder(c *wire.Call) (*row.Folder, error) {
 	return f, err
 }
 
-func getFolder(c *wire.Call) (any, error) {
-	f, err := folder(c)
-	if err != nil {
-		return nil, err
-	}
-	return view.Folder(c.Creator, f), nil
-}
-
 type folderName struct {
 	Name string `json:"name"`
 }
 
-func (in *folderName) check() error {
+func (in *folderName) Check(*wire.Call) error {
 	if in.Name == "" {
 		return wire.Invalid("name", "A folder needs a name.")
 	}
 	return nil
 }
 
-func createFolder(c *wire.Call) (any, error) {
-	var in folderName
-	if err := cmp.Or(c.Body(&in), in.check()); err != nil {
-		return nil, err
-	}
+func createFolder(c *wire.Call, in *folderName) (any, error) {
 	f := &row.Folder{Rec: row.Rec{ID: c.Folders().NextID()}, Name: in.Name, At: c.Now()}
 	c.Folders().Put(f)
 	return view.Folder(c.Creator, f), nil
 }
 
-func renameFolder(c *wire.Call) (any, error) {
-	var in folderName
-	f, err := ownFolder(c)
-	if err := cmp.Or(err, c.Body(&in), in.check()); err != nil {
-		return nil, err
-	}
+func renameFolder(c *wire.Call, f *row.Folder, in *folderName) (any, error) {
 	f.Name = in.Name
 	c.Folders().Put(f)
 	return view.Folder(c.Creator, f), nil
 }
 
-func deleteFolder(c *wire.Call) (any, error) {
-	f, err := ownFolder(c)
-	if err != nil {
-		return nil, err
-	}
+func deleteFolder(c *wire.Call, f *row.Folder) (any, error) {
 	for _, m := range c.Media().All() {
 		takeOut(c, m, f.ID)
 	}
@@ -104,20 +82,11 @@ func takeOut(c *wire.Call, m *row.Media, folder int64) bool {
 	return true
 }
 
-func folderMedia(c *wire.Call) (any, error) {
-	f, err := folder(c)
-	if err != nil {
-		return nil, err
-	}
+func folderMedia(c *wire.Call, f *row.Folder) (any, error) {
 	return pageMedia(c, func(m *row.Media) bool { return slices.Contains(m.Folders, f.ID) })
 }
 
-func addMedia(c *wire.Call) (any, error) {
-	var in mediaIDs
-	f, err := ownFolder(c)
-	if err := cmp.Or(err, c.Body(&in)); err != nil {
-		return nil, err
-	}
+func addMedia(c *wire.Call, f *row.Folder, in *mediaIDs) (any, error) {
 	added := 0
 	for _, id := range in.Media {
 		m, err := wire.Found("media", c.Media().Get(id))
@@ -133,12 +102,7 @@ func addMedia(c *wire.Call) (any, error) {
 	return map[string]int{"added": added}, nil
 }
 
-func removeMedia(c *wire.Call) (any, error) {
-	var in mediaIDs
-	f, err := ownFolder(c)
-	if err := cmp.Or(err, c.Body(&in)); err != nil {
-		return nil, err
-	}
+func removeMedia(c *wire.Call, f *row.Folder, in *mediaIDs) (any, error) {
 	removed := 0
 	for _, id := range in.Media {
 		if m := c.Media().Get(id); m != nil && takeOut(c, m, f.ID) {

@@ -1,7 +1,6 @@
 package library
 
 import (
-	"cmp"
 	"crypto/rand"
 	"slices"
 	"strconv"
@@ -21,8 +20,8 @@ func formRoutes() []wire.Route {
 	return []wire.Route{
 		{Pattern: "GET /release-forms", Handle: listForms},
 		{Pattern: "GET /release-forms/people", Handle: taggable},
-		{Pattern: "POST /release-forms/invites", Handle: invite},
-		{Pattern: "PUT /vault/media/{media_id}/release-forms", Handle: tagMedia},
+		{Pattern: "POST /release-forms/invites", Handle: wire.Read(invite)},
+		{Pattern: "PUT /vault/media/{media_id}/release-forms", Handle: wire.ReadOn(medium, tagMedia)},
 		{Pattern: "GET /gifs/trending", Handle: gifs},
 		{Pattern: "GET /gifs/search", Handle: gifs},
 	}
@@ -59,14 +58,12 @@ func taggable(c *wire.Call) (any, error) {
 	return wire.Page(c, rows, wire.Order[*row.Person]{Up: true}, func(p *row.Person) any { return view.Person(c.Creator, p) })
 }
 
-func invite(c *wire.Call) (any, error) {
-	var in struct {
-		Name  string `json:"full_name"`
-		Email string `json:"email"`
-	}
-	if err := c.Body(&in); err != nil {
-		return nil, err
-	}
+type inviteInput struct {
+	Name  string `json:"full_name"`
+	Email string `json:"email"`
+}
+
+func invite(c *wire.Call, in *inviteInput) (any, error) {
 	f := &row.Form{
 		Rec: row.Rec{ID: c.Forms().NextID()}, Name: in.Name, Email: in.Email, Status: "pending", Code: strings.ToLower(rand.Text()),
 		At: c.Now(), Expires: c.Now().Add(inviteLife),
@@ -75,14 +72,11 @@ func invite(c *wire.Call) (any, error) {
 	return map[string]any{"url": c.Origin() + "/release/" + f.Code, "expires_at": view.Stamp(f.Expires)}, nil
 }
 
-func tagMedia(c *wire.Call) (any, error) {
-	var in struct {
-		Forms []int64 `json:"form_ids"`
-	}
-	m, err := medium(c)
-	if err := cmp.Or(err, c.Body(&in)); err != nil {
-		return nil, err
-	}
+type tagMediaInput struct {
+	Forms []int64 `json:"form_ids"`
+}
+
+func tagMedia(c *wire.Call, m *row.Media, in *tagMediaInput) (any, error) {
 	for _, id := range in.Forms {
 		if _, err := wire.Found("release form", c.Forms().Get(id)); err != nil {
 			return nil, err

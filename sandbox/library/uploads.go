@@ -40,12 +40,12 @@ const (
 func uploadRoutes() []wire.Route {
 	return []wire.Route{
 		{Pattern: "GET /uploads/known", Handle: checkUpload},
-		{Pattern: "POST /uploads", Handle: initUpload},
-		{Pattern: "POST /uploads/remote", Handle: remoteUpload},
-		{Pattern: "GET /uploads/{upload_id}", Handle: getUpload},
-		{Pattern: "DELETE /uploads/{upload_id}", Handle: abortUpload},
-		{Pattern: "GET /uploads/{upload_id}/parts/{number}", Handle: partAddress},
-		{Pattern: "POST /uploads/{upload_id}/complete", Handle: completeUpload},
+		{Pattern: "POST /uploads", Handle: wire.Read(initUpload)},
+		{Pattern: "POST /uploads/remote", Handle: wire.Read(remoteUpload)},
+		{Pattern: "GET /uploads/{upload_id}", Handle: wire.On(upload, getUpload)},
+		{Pattern: "DELETE /uploads/{upload_id}", Handle: wire.On(upload, abortUpload)},
+		{Pattern: "GET /uploads/{upload_id}/parts/{number}", Handle: wire.On(upload, partAddress)},
+		{Pattern: "POST /uploads/{upload_id}/complete", Handle: wire.ReadOn(upload, completeUpload)},
 	}
 }
 
@@ -60,16 +60,14 @@ func checkUpload(c *wire.Call) (any, error) {
 	return map[string]any{"exists": false, "media_id": nil}, nil
 }
 
-func initUpload(c *wire.Call) (any, error) {
-	var in struct {
-		Name   string `json:"file_name"`
-		Bytes  int64  `json:"size"`
-		MIME   string `json:"mime_type"`
-		SHA256 string `json:"sha256"`
-	}
-	if err := c.Body(&in); err != nil {
-		return nil, err
-	}
+type initUploadInput struct {
+	Name   string `json:"file_name"`
+	Bytes  int64  `json:"size"`
+	MIME   string `json:"mime_type"`
+	SHA256 string `json:"sha256"`
+}
+
+func initUpload(c *wire.Call, in *initUploadInput) (any, error) {
 	if in.Bytes < 1 || in.Bytes > maxParts*seed.PartSize {
 		return nil, wire.Invalid("size", "A file has 1 byte to 48 GiB.")
 	}
@@ -81,17 +79,15 @@ func initUpload(c *wire.Call) (any, error) {
 	return view.Upload(u), nil
 }
 
+type remoteUploadInput struct {
+	URL  string `json:"url"`
+	Name string `json:"file_name"`
+	MIME string `json:"mime_type"`
+}
+
 // remoteUpload simulates an upload from a URL. The sandbox fetches nothing: it names the medium after the URL and
 // generates its content. A URL that ends in "fail" does not answer.
-func remoteUpload(c *wire.Call) (any, error) {
-	var in struct {
-		URL  string `json:"url"`
-		Name string `json:"file_name"`
-		MIME string `json:"mime_type"`
-	}
-	if err := c.Body(&in); err != nil {
-		return nil, err
-	}
+func remoteUpload(c *wire.Call, in *remoteUploadInput) (any, error) {
 	address, err := url.Parse(in.URL)
 	if err != nil {
 		return nil, wire.Invalid("url", "This is not a URL.")
@@ -121,22 +117,14 @@ func upload(c *wire.Call) (*row.Upload, error) {
 	return wire.Found("upload", c.Uploads().Get(c.ID("upload_id")))
 }
 
-func getUpload(c *wire.Call) (any, error) {
-	u, err := upload(c)
-	if err != nil {
-		return nil, err
-	}
+func getUpload(c *wire.Call, u *row.Upload) (any, error) {
 	return view.Upload(u), nil
 }
 
 // isOpen reports whether an upload still accepts parts.
 func isOpen(u *row.Upload) bool { return u.State == "open" || u.State == "uploading" }
 
-func partAddress(c *wire.Call) (any, error) {
-	u, err := upload(c)
-	if err != nil {
-		return nil, err
-	}
+func partAddress(c *wire.Call, u *row.Upload) (any, error) {
 	number := c.ID("number")
 	if !isOpen(u) {
 		return nil, wire.Conflict("This upload accepts no more parts.")
@@ -160,11 +148,7 @@ func partBytes(u *row.Upload, number int64) int64 {
 	return min(u.PartSize, u.Bytes-(number-1)*u.PartSize)
 }
 
-func abortUpload(c *wire.Call) (any, error) {
-	u, err := upload(c)
-	if err != nil {
-		return nil, err
-	}
+func abortUpload(c *wire.Call, u *row.Upload) (any, error) {
 	switch {
 	case u.State == "aborted":
 		return wire.OK, nil
@@ -184,19 +168,16 @@ func forget(c *world.Creator, u *row.Upload) {
 	}
 }
 
+type completeUploadInput struct {
+	Parts []struct {
+		Number int    `json:"number"`
+		ETag   string `json:"etag"`
+	} `json:"parts"`
+}
+
 // completeUpload starts processing a file. Missing parts are refused immediately. Processing fails if the file differs
 // from what was announced, or its parts from those that the caller lists.
-func completeUpload(c *wire.Call) (any, error) {
-	var in struct {
-		Parts []struct {
-			Number int    `json:"number"`
-			ETag   string `json:"etag"`
-		} `json:"parts"`
-	}
-	u, err := upload(c)
-	if err := cmp.Or(err, c.Body(&in)); err != nil {
-		return nil, err
-	}
+func completeUpload(c *wire.Call, u *row.Upload, in *completeUploadInput) (any, error) {
 	switch {
 	case u.State == "processing" || u.State == "ready":
 		return view.Upload(u), nil

@@ -14,10 +14,10 @@ import (
 func vaultRoutes() []wire.Route {
 	return []wire.Route{
 		{Pattern: "GET /vault/media", Handle: listMedia},
-		{Pattern: "GET /vault/media/{media_id}", Handle: getMedia},
-		{Pattern: "GET /vault/media/{media_id}/download", Handle: downloadMedia},
-		{Pattern: "GET /vault/media/{media_id}/usage", Handle: mediaUsage},
-		{Pattern: "POST /vault/media/delete", Handle: deleteMedia},
+		{Pattern: "GET /vault/media/{media_id}", Handle: wire.Show(medium, view.Media)},
+		{Pattern: "GET /vault/media/{media_id}/download", Handle: wire.On(medium, downloadMedia)},
+		{Pattern: "GET /vault/media/{media_id}/usage", Handle: wire.On(medium, mediaUsage)},
+		{Pattern: "POST /vault/media/delete", Handle: wire.Read(deleteMedia)},
 	}
 }
 
@@ -67,22 +67,10 @@ func medium(c *wire.Call) (*row.Media, error) {
 	return wire.Found("media", c.Media().Get(c.ID("media_id")))
 }
 
-func getMedia(c *wire.Call) (any, error) {
-	m, err := medium(c)
-	if err != nil {
-		return nil, err
-	}
-	return view.Media(c.Creator, m), nil
-}
-
 // downloadLife is how long a download URL is valid.
 const downloadLife = time.Hour
 
-func downloadMedia(c *wire.Call) (any, error) {
-	m, err := medium(c)
-	if err != nil {
-		return nil, err
-	}
+func downloadMedia(c *wire.Call, m *row.Media) (any, error) {
 	if m.State != "ready" {
 		return nil, wire.Conflict("This media is not ready.")
 	}
@@ -100,11 +88,7 @@ type mediaIDs struct {
 }
 
 // deleteMedia deletes the given media and ignores ids that do not exist. Posts and messages that showed them remain.
-func deleteMedia(c *wire.Call) (any, error) {
-	var in mediaIDs
-	if err := c.Body(&in); err != nil {
-		return nil, err
-	}
+func deleteMedia(c *wire.Call, in *mediaIDs) (any, error) {
 	deleted := []int64{}
 	for _, id := range in.Media {
 		m := c.Media().Get(id)
@@ -135,11 +119,7 @@ type useView struct {
 	At   view.Stamp `json:"used_at"`
 }
 
-func mediaUsage(c *wire.Call) (any, error) {
-	m, err := medium(c)
-	if err != nil {
-		return nil, err
-	}
+func mediaUsage(c *wire.Call, m *row.Media) (any, error) {
 	order := wire.Order[*use]{Rank: func(u *use) int64 { return u.at.UnixMilli() }}
 	return wire.Page(c, uses(c, m.ID), order, func(u *use) any { return useView{Kind: u.kind, ID: u.id, At: view.Stamp(u.at)} })
 }

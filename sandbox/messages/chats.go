@@ -7,6 +7,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/row"
 	"github.com/stagedoor/stagedoor/sandbox/view"
 	"github.com/stagedoor/stagedoor/sandbox/wire"
+	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
 func chatRoutes() []wire.Route {
@@ -14,9 +15,9 @@ func chatRoutes() []wire.Route {
 		{Pattern: "GET /chats", Handle: chats},
 		{Pattern: "GET /chats/unread", Handle: unreadCounts},
 		{Pattern: "POST /chats/read", Handle: readAll},
-		{Pattern: "GET /chats/{chat_id}", Handle: getChat},
+		{Pattern: "GET /chats/{chat_id}", Handle: wire.Show(chat, view.Chat)},
 		{Pattern: "DELETE /chats/{chat_id}", Handle: deleteChat},
-		{Pattern: "GET /chats/{chat_id}/media", Handle: chatMedia},
+		{Pattern: "GET /chats/{chat_id}/media", Handle: wire.On(chat, chatMedia)},
 		{Pattern: "PUT /chats/{chat_id}/read", Handle: change(func(c *wire.Call, chat *row.Chat) { read(c.Creator, chat) })},
 		{Pattern: "DELETE /chats/{chat_id}/read", Handle: change(markUnread)},
 		{Pattern: "PUT /chats/{chat_id}/mute", Handle: change(func(_ *wire.Call, chat *row.Chat) { chat.Muted = true })},
@@ -34,16 +35,8 @@ func chat(c *wire.Call) (*row.Chat, error) {
 }
 
 // change returns a handler that changes a chat and answers OK.
-func change(do func(*wire.Call, *row.Chat)) func(*wire.Call) (any, error) {
-	return func(c *wire.Call) (any, error) {
-		one, err := chat(c)
-		if err != nil {
-			return nil, err
-		}
-		do(c, one)
-		c.Chats().Put(one)
-		return wire.OK, nil
-	}
+func change(do func(*wire.Call, *row.Chat)) wire.Handler {
+	return wire.Change(chat, (*world.Creator).Chats, do)
 }
 
 func chats(c *wire.Call) (any, error) {
@@ -77,14 +70,6 @@ func onTab(tab string, one *row.Chat, p *row.Person) bool {
 		return p.Online
 	}
 	return true
-}
-
-func getChat(c *wire.Call) (any, error) {
-	one, err := chat(c)
-	if err != nil {
-		return nil, err
-	}
-	return view.Chat(c.Creator, one), nil
 }
 
 // deleteChat deletes a chat and its messages. Deleting it again is harmless.
@@ -131,11 +116,7 @@ type sentMedia struct {
 // Key returns the medium's id, which orders pages.
 func (m sentMedia) Key() int64 { return m.media.ID }
 
-func chatMedia(c *wire.Call) (any, error) {
-	one, err := chat(c)
-	if err != nil {
-		return nil, err
-	}
+func chatMedia(c *wire.Call, one *row.Chat) (any, error) {
 	kind, opened := c.Query("kind"), c.Query("is_opened")
 	if kind == "image" {
 		kind = "photo"

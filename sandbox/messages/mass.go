@@ -12,15 +12,15 @@ import (
 func massRoutes() []wire.Route {
 	return []wire.Route{
 		{Pattern: "GET /campaigns", Handle: masses},
-		{Pattern: "POST /campaigns", Handle: sendMass},
+		{Pattern: "POST /campaigns", Handle: wire.Read(sendMass)},
 		{Pattern: "GET /campaigns/estimate", Handle: estimate},
 		{Pattern: "GET /campaigns/chart", Handle: massChart},
-		{Pattern: "GET /campaigns/{campaign_id}", Handle: getMass},
-		{Pattern: "PATCH /campaigns/{campaign_id}", Handle: updateMass},
-		{Pattern: "DELETE /campaigns/{campaign_id}", Handle: cancelMass},
-		{Pattern: "POST /campaigns/{campaign_id}/withdraw", Handle: unsendMass},
-		{Pattern: "GET /campaigns/{campaign_id}/statistics", Handle: massStatistics},
-		{Pattern: "GET /campaigns/{campaign_id}/buyers", Handle: massBuyers},
+		{Pattern: "GET /campaigns/{campaign_id}", Handle: wire.On(mass, getMass)},
+		{Pattern: "PATCH /campaigns/{campaign_id}", Handle: wire.ReadOn(mass, updateMass)},
+		{Pattern: "DELETE /campaigns/{campaign_id}", Handle: wire.On(mass, cancelMass)},
+		{Pattern: "POST /campaigns/{campaign_id}/withdraw", Handle: wire.On(mass, unsendMass)},
+		{Pattern: "GET /campaigns/{campaign_id}/statistics", Handle: wire.On(mass, massStatistics)},
+		{Pattern: "GET /campaigns/{campaign_id}/buyers", Handle: wire.On(mass, massBuyers)},
 	}
 }
 
@@ -35,11 +35,7 @@ func masses(c *wire.Call) (any, error) {
 	return wire.Page(c, rows, order, func(m *row.Mass) any { return showMass(c.Creator, m) })
 }
 
-func getMass(c *wire.Call) (any, error) {
-	m, err := mass(c)
-	if err != nil {
-		return nil, err
-	}
+func getMass(c *wire.Call, m *row.Mass) (any, error) {
 	return showMass(c.Creator, m), nil
 }
 
@@ -66,16 +62,14 @@ func (in *audience) check(c *wire.Call) error {
 	return nil
 }
 
-func sendMass(c *wire.Call) (any, error) {
-	var in struct {
-		content
-		audience
-		Scheduled view.Stamp `json:"publish_at"`
-		UnsendIn  int        `json:"withdraw_after"`
-	}
-	if err := c.Body(&in); err != nil {
-		return nil, err
-	}
+type sendMassInput struct {
+	content
+	audience
+	Scheduled view.Stamp `json:"publish_at"`
+	UnsendIn  int        `json:"withdraw_after"`
+}
+
+func sendMass(c *wire.Call, in *sendMassInput) (any, error) {
 	if err := cmp.Or(in.content.check(c), in.audience.check(c)); err != nil {
 		return nil, err
 	}
@@ -99,16 +93,13 @@ func estimate(c *wire.Call) (any, error) {
 // lead is the minimum time between a change and sending, so that a mistake can be corrected.
 const lead = time.Minute
 
-func updateMass(c *wire.Call) (any, error) {
-	var in struct {
-		content
-		audience
-		Scheduled view.Stamp `json:"publish_at"`
-	}
-	m, err := mass(c)
-	if err := cmp.Or(err, c.Body(&in)); err != nil {
-		return nil, err
-	}
+type updateMassInput struct {
+	content
+	audience
+	Scheduled view.Stamp `json:"publish_at"`
+}
+
+func updateMass(c *wire.Call, m *row.Mass, in *updateMassInput) (any, error) {
 	if err := cmp.Or(in.content.check(c), in.audience.check(c)); err != nil {
 		return nil, err
 	}
@@ -137,11 +128,7 @@ func updateMass(c *wire.Call) (any, error) {
 	return showMass(c.Creator, m), nil
 }
 
-func cancelMass(c *wire.Call) (any, error) {
-	m, err := mass(c)
-	if err != nil {
-		return nil, err
-	}
+func cancelMass(c *wire.Call, m *row.Mass) (any, error) {
 	if !Cancel(c.Creator, m) {
 		return nil, wire.Conflict("This message has already been sent. You can withdraw it.")
 	}
@@ -149,11 +136,7 @@ func cancelMass(c *wire.Call) (any, error) {
 }
 
 // unsendMass withdraws a mass message. Buyers keep the copies that they paid for.
-func unsendMass(c *wire.Call) (any, error) {
-	m, err := mass(c)
-	if err != nil {
-		return nil, err
-	}
+func unsendMass(c *wire.Call, m *row.Mass) (any, error) {
 	if m.State != "sent" {
 		return nil, wire.Conflict("This message has not been sent.")
 	}
@@ -165,18 +148,10 @@ func unsendMass(c *wire.Call) (any, error) {
 	return wire.OK, nil
 }
 
-func massStatistics(c *wire.Call) (any, error) {
-	m, err := mass(c)
-	if err != nil {
-		return nil, err
-	}
+func massStatistics(c *wire.Call, m *row.Mass) (any, error) {
 	return view.MassStats(c.Creator, m, nil), nil
 }
 
-func massBuyers(c *wire.Call) (any, error) {
-	m, err := mass(c)
-	if err != nil {
-		return nil, err
-	}
+func massBuyers(c *wire.Call, m *row.Mass) (any, error) {
 	return buyers(c, m.ID, 0, m.ID)
 }

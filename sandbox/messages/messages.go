@@ -53,37 +53,32 @@ const (
 
 func messageRoutes() []wire.Route {
 	return []wire.Route{
-		{Pattern: "GET /chats/{chat_id}/messages", Handle: messages},
+		{Pattern: "GET /chats/{chat_id}/messages", Handle: wire.On(chat, messages)},
 		{Pattern: "POST /chats/{chat_id}/messages", Handle: sendMessage},
-		{Pattern: "GET /chats/{chat_id}/search", Handle: searchMessages},
-		{Pattern: "GET /chats/{chat_id}/messages/{message_id}", Handle: getMessage},
-		{Pattern: "DELETE /chats/{chat_id}/messages/{message_id}", Handle: unsend},
-		{Pattern: "PUT /chats/{chat_id}/messages/{message_id}/favorite", Handle: like},
-		{Pattern: "DELETE /chats/{chat_id}/messages/{message_id}/favorite", Handle: unlike},
-		{Pattern: "PUT /chats/{chat_id}/messages/{message_id}/pin", Handle: pin},
-		{Pattern: "DELETE /chats/{chat_id}/messages/{message_id}/pin", Handle: unpin},
-		{Pattern: "PUT /messages/{message_id}/releases", Handle: tag},
-		{Pattern: "GET /messages/{message_id}/buyers", Handle: messageBuyers},
+		{Pattern: "GET /chats/{chat_id}/search", Handle: wire.On(chat, searchMessages)},
+		{Pattern: "GET /chats/{chat_id}/messages/{message_id}", Handle: wire.Show(message, view.Message)},
+		{Pattern: "DELETE /chats/{chat_id}/messages/{message_id}", Handle: wire.On(message, unsend)},
+		{Pattern: "PUT /chats/{chat_id}/messages/{message_id}/favorite", Handle: wire.Set(message, setLike, true)},
+		{Pattern: "DELETE /chats/{chat_id}/messages/{message_id}/favorite", Handle: wire.Set(message, setLike, false)},
+		{Pattern: "PUT /chats/{chat_id}/messages/{message_id}/pin", Handle: wire.Set(message, setPin, true)},
+		{Pattern: "DELETE /chats/{chat_id}/messages/{message_id}/pin", Handle: wire.Set(message, setPin, false)},
+		{Pattern: "PUT /messages/{message_id}/releases", Handle: wire.ReadOn(anywhere, tag)},
+		{Pattern: "GET /messages/{message_id}/buyers", Handle: wire.On(anywhere, messageBuyers)},
 	}
 }
 
-// message returns the message named in the path, with its chat.
-func message(c *wire.Call) (*row.Chat, *row.Message, error) {
-	one, err := chat(c)
-	if err != nil {
-		return nil, nil, err
-	}
-	m, err := wire.Found("message", c.Messages(one.ID).Get(c.ID("message_id")))
-	return one, m, err
-}
-
-// messages lists the messages of a chat by id, which is the order of time. A page starts after the message with the id
-// from_id, even if that message was deleted.
-func messages(c *wire.Call) (any, error) {
+// message returns the message named in the path.
+func message(c *wire.Call) (*row.Message, error) {
 	one, err := chat(c)
 	if err != nil {
 		return nil, err
 	}
+	return wire.Found("message", c.Messages(one.ID).Get(c.ID("message_id")))
+}
+
+// messages lists the messages of a chat by id, which is the order of time. A page starts after the message with the id
+// from_id, even if that message was deleted.
+func messages(c *wire.Call, one *row.Chat) (any, error) {
 	up := c.Query("sort") == "asc"
 	before, after, from := c.QueryID("before_id"), c.QueryID("after_id"), c.QueryID("from_id")
 	rows := wire.Filter(c.Messages(one.ID).All(), func(m *row.Message) bool {
@@ -101,22 +96,10 @@ func messages(c *wire.Call) (any, error) {
 	return out, nil
 }
 
-func searchMessages(c *wire.Call) (any, error) {
-	one, err := chat(c)
-	if err != nil {
-		return nil, err
-	}
+func searchMessages(c *wire.Call, one *row.Chat) (any, error) {
 	query := strings.ToLower(c.Query("q"))
 	rows := wire.Filter(c.Messages(one.ID).All(), func(m *row.Message) bool { return strings.Contains(strings.ToLower(m.Text), query) })
 	return wire.Page(c, rows, wire.Order[*row.Message]{}, func(m *row.Message) any { return view.Message(c.Creator, m) })
-}
-
-func getMessage(c *wire.Call) (any, error) {
-	_, m, err := message(c)
-	if err != nil {
-		return nil, err
-	}
-	return view.Message(c.Creator, m), nil
 }
 
 // Limits of a message: characters and attachments.
@@ -196,11 +179,8 @@ func sendMessage(c *wire.Call) (any, error) {
 	}, byWeb), nil
 }
 
-func unsend(c *wire.Call) (any, error) {
-	one, m, err := message(c)
+func unsend(c *wire.Call, m *row.Message) (any, error) {
 	switch {
-	case err != nil:
-		return nil, err
 	case !m.Mine:
 		return nil, wire.Forbidden("You can unsend only your own messages.")
 	case m.Price > 0 && m.Opened:
@@ -208,34 +188,20 @@ func unsend(c *wire.Call) (any, error) {
 	case c.Now().Sub(m.At) > view.UnsendFor:
 		return nil, wire.Conflict("This message is too old to be unsent.")
 	}
-	remove(c.Creator, one, m, "creator")
+	remove(c.Creator, c.Chats().Get(m.Chat), m, "creator")
 	return wire.OK, nil
 }
 
-func like(c *wire.Call) (any, error)   { return setLike(c, true) }
-func unlike(c *wire.Call) (any, error) { return setLike(c, false) }
-
-func setLike(c *wire.Call, liked bool) (any, error) {
-	one, m, err := message(c)
-	if err != nil {
-		return nil, err
-	}
+func setLike(c *wire.Call, m *row.Message, liked bool) (any, error) {
 	m.Liked = liked
-	c.Messages(one.ID).Put(m)
+	c.Messages(m.Chat).Put(m)
 	tellLike(c.Creator, m, view.Self(c.Creator), liked)
 	return wire.OK, nil
 }
 
-func pin(c *wire.Call) (any, error)   { return setPin(c, true) }
-func unpin(c *wire.Call) (any, error) { return setPin(c, false) }
-
-func setPin(c *wire.Call, pinned bool) (any, error) {
-	one, m, err := message(c)
-	if err != nil {
-		return nil, err
-	}
+func setPin(c *wire.Call, m *row.Message, pinned bool) (any, error) {
 	m.Pinned = pinned
-	c.Messages(one.ID).Put(m)
+	c.Messages(m.Chat).Put(m)
 	return wire.OK, nil
 }
 
@@ -249,14 +215,11 @@ func anywhere(c *wire.Call) (*row.Message, error) {
 	return wire.Found("message", c.Messages(in).Get(id))
 }
 
-func tag(c *wire.Call) (any, error) {
-	var in struct {
-		Forms []int64 `json:"release_ids"`
-	}
-	m, err := anywhere(c)
-	if err := cmp.Or(err, c.Body(&in)); err != nil {
-		return nil, err
-	}
+type tagInput struct {
+	Forms []int64 `json:"release_ids"`
+}
+
+func tag(c *wire.Call, m *row.Message, in *tagInput) (any, error) {
 	if err := formsExist(c, "release_ids", in.Forms); err != nil {
 		return nil, err
 	}
@@ -267,11 +230,7 @@ func tag(c *wire.Call) (any, error) {
 
 // messageBuyers lists the buyer of a message, who can only be the person in the chat. The payment for a copy of a mass
 // message refers to the mass message.
-func messageBuyers(c *wire.Call) (any, error) {
-	m, err := anywhere(c)
-	if err != nil {
-		return nil, err
-	}
+func messageBuyers(c *wire.Call, m *row.Message) (any, error) {
 	return buyers(c, cmp.Or(m.Mass, m.ID), m.Chat, m.ID)
 }
 

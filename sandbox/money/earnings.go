@@ -21,8 +21,8 @@ func earningRoutes() []wire.Route {
 		{Pattern: "GET /earnings/balance", Handle: getBalance},
 		{Pattern: "GET /earnings/transactions", Handle: transactions},
 		{Pattern: "GET /earnings/transactions/{transaction_id}", Handle: transaction},
-		{Pattern: "GET /earnings/chart", Handle: chart},
-		{Pattern: "GET /earnings/statement", Handle: statement},
+		{Pattern: "GET /earnings/chart", Handle: wire.On(days, chart)},
+		{Pattern: "GET /earnings/statement", Handle: wire.On(days, statement)},
 		{Pattern: "GET /earnings/chargebacks", Handle: chargebacks},
 		{Pattern: "GET /earnings/chargebacks/ratio", Handle: chargebackRatio},
 		{Pattern: "GET /earnings/referrals", Handle: referrals},
@@ -92,11 +92,7 @@ func transaction(c *wire.Call) (any, error) {
 }
 
 // chart returns the net income. Bundles count as subscriptions, so that the types add up to the total.
-func chart(c *wire.Call) (any, error) {
-	in, err := days(c)
-	if err != nil {
-		return nil, err
-	}
+func chart(c *wire.Call, in wire.Span) (any, error) {
 	kind := c.Query("kind")
 	return series(c.Creator, in, c.Query("by"), "cents", func(add func(time.Time, int64)) {
 		for _, t := range c.Txs().All() {
@@ -138,11 +134,7 @@ type statementView struct {
 	Chargebacks view.Dollars    `json:"charged_back"` // in this span; not included in any of the above
 }
 
-func statement(c *wire.Call) (any, error) {
-	in, err := days(c)
-	if err != nil {
-		return nil, err
-	}
+func statement(c *wire.Call, in wire.Span) (any, error) {
 	s := statementView{From: c.Query("from"), To: c.Query("to"), Currency: currency}
 	lines := make([]statementLine, len(types))
 	for i, kind := range types {

@@ -32,20 +32,20 @@ func (k linkKind) routes(path string) []wire.Route {
 	one := path + "/{link_id}"
 	return []wire.Route{
 		{Pattern: "GET " + path, Handle: k.list},
-		{Pattern: "POST " + path, Handle: k.create},
-		{Pattern: "GET " + one, Handle: k.get},
-		{Pattern: "PATCH " + one, Handle: k.update},
-		{Pattern: "DELETE " + one, Handle: k.remove},
-		{Pattern: "GET " + one + "/stats", Handle: k.stats},
-		{Pattern: "GET " + one + "/subscribers", Handle: k.subscribers},
-		{Pattern: "GET " + one + "/spenders", Handle: k.spenders},
-		{Pattern: "PUT " + one + "/shares/{user_id}", Handle: k.share},
-		{Pattern: "DELETE " + one + "/shares/{user_id}", Handle: k.unshare},
+		{Pattern: "POST " + path, Handle: wire.Read(k.create)},
+		{Pattern: "GET " + one, Handle: wire.On(k.found, k.get)},
+		{Pattern: "PATCH " + one, Handle: wire.ReadOn(k.found, k.update)},
+		{Pattern: "DELETE " + one, Handle: wire.Remove(k.found, k.table)},
+		{Pattern: "GET " + one + "/stats", Handle: wire.On(k.found, k.stats)},
+		{Pattern: "GET " + one + "/subscribers", Handle: wire.On(k.found, k.subscribers)},
+		{Pattern: "GET " + one + "/spenders", Handle: wire.On(k.found, k.spenders)},
+		{Pattern: "PUT " + one + "/shares/{user_id}", Handle: wire.Set(k.found, k.setShare, true)},
+		{Pattern: "DELETE " + one + "/shares/{user_id}", Handle: wire.Set(k.found, k.setShare, false)},
 	}
 }
 
 func trialRoutes() []wire.Route {
-	return []wire.Route{{Pattern: "POST /trial_links/{link_id}/finish", Handle: finishTrial}}
+	return []wire.Route{{Pattern: "POST /trial_links/{link_id}/finish", Handle: wire.On(trials.found, finishTrial)}}
 }
 
 // yields returns the results of the links (or promotions) of a kind within a span, by id: the subscriptions that
@@ -137,11 +137,7 @@ func (k linkKind) answer(c *wire.Call, l *row.Link) (any, error) {
 	return show(c, l, yields(c.Creator, k.name, wire.Span{})[l.ID]), nil
 }
 
-func (k linkKind) get(c *wire.Call) (any, error) {
-	l, err := k.found(c)
-	if err != nil {
-		return nil, err
-	}
+func (k linkKind) get(c *wire.Call, l *row.Link) (any, error) {
 	return k.answer(c, l)
 }
 
@@ -153,11 +149,7 @@ type linkInput struct {
 	Expires   view.Stamp `json:"expires_at"`
 }
 
-func (k linkKind) create(c *wire.Call) (any, error) {
-	var in linkInput
-	if err := c.Body(&in); err != nil {
-		return nil, err
-	}
+func (k linkKind) create(c *wire.Call, in *linkInput) (any, error) {
 	if n := utf8.RuneCountInString(in.Name); n < 1 || n > 64 {
 		return nil, wire.Invalid("title", "A link's title must have 1 to 64 characters.")
 	}
@@ -175,12 +167,7 @@ func (k linkKind) create(c *wire.Call) (any, error) {
 }
 
 // update changes the given fields. The title cannot be removed.
-func (k linkKind) update(c *wire.Call) (any, error) {
-	var in linkInput
-	l, err := k.found(c)
-	if err := cmp.Or(err, c.Body(&in)); err != nil {
-		return nil, err
-	}
+func (k linkKind) update(c *wire.Call, l *row.Link, in *linkInput) (any, error) {
 	l.Name = cmp.Or(in.Name, l.Name)
 	if c.Has("tags") {
 		l.Tags = in.Tags
@@ -189,20 +176,7 @@ func (k linkKind) update(c *wire.Call) (any, error) {
 	return k.answer(c, l)
 }
 
-func (k linkKind) remove(c *wire.Call) (any, error) {
-	l, err := k.found(c)
-	if err != nil {
-		return nil, err
-	}
-	k.table(c.Creator).Delete(l.ID)
-	return wire.OK, nil
-}
-
-func finishTrial(c *wire.Call) (any, error) {
-	l, err := trials.found(c)
-	if err != nil {
-		return nil, err
-	}
+func finishTrial(c *wire.Call, l *row.Link) (any, error) {
 	if l.Ended.IsZero() {
 		l.Ended = c.Now()
 		c.TrialLinks().Put(l)
@@ -210,11 +184,7 @@ func finishTrial(c *wire.Call) (any, error) {
 	return trials.answer(c, l)
 }
 
-func (k linkKind) stats(c *wire.Call) (any, error) {
-	l, err := k.found(c)
-	if err != nil {
-		return nil, err
-	}
+func (k linkKind) stats(c *wire.Call, l *row.Link) (any, error) {
 	in := span(c)
 	return linkStats(c, l.ID, k.name, l.Name, withClicks(yields(c.Creator, k.name, in)[l.ID], clicked(l, in))), nil
 }
@@ -256,20 +226,12 @@ func showFans(c *wire.Call, fans []*row.Person) (any, error) {
 	return wire.Page(c, fans, order, func(p *row.Person) any { return view.Fan(c.Creator, p) })
 }
 
-func (k linkKind) subscribers(c *wire.Call) (any, error) {
-	l, err := k.found(c)
-	if err != nil {
-		return nil, err
-	}
+func (k linkKind) subscribers(c *wire.Call, l *row.Link) (any, error) {
 	return showFans(c, cameBy(c.Creator, k.name, l.ID))
 }
 
 // spenders lists a link's subscribers who paid anything, or at least min_spend.
-func (k linkKind) spenders(c *wire.Call) (any, error) {
-	l, err := k.found(c)
-	if err != nil {
-		return nil, err
-	}
+func (k linkKind) spenders(c *wire.Call, l *row.Link) (any, error) {
 	var least view.Dollars
 	if text := c.Query("min_spend"); text != "" && least.UnmarshalJSON([]byte(text)) != nil {
 		return nil, wire.Invalid("min_spend", "This is not an amount in dollars, such as 12.5.")
@@ -283,15 +245,8 @@ func (k linkKind) spenders(c *wire.Call) (any, error) {
 	})
 }
 
-func (k linkKind) share(c *wire.Call) (any, error)   { return k.setShare(c, true) }
-func (k linkKind) unshare(c *wire.Call) (any, error) { return k.setShare(c, false) }
-
 // setShare starts or stops sharing a link's results with another user.
-func (k linkKind) setShare(c *wire.Call, shared bool) (any, error) {
-	l, err := k.found(c)
-	if err != nil {
-		return nil, err
-	}
+func (k linkKind) setShare(c *wire.Call, l *row.Link, shared bool) (any, error) {
 	p, err := c.Person("user_id")
 	if err != nil {
 		return nil, err

@@ -27,11 +27,11 @@ const (
 func payoutRoutes() []wire.Route {
 	return []wire.Route{
 		{Pattern: "GET /payouts", Handle: payouts},
-		{Pattern: "POST /payouts", Handle: requestPayout},
+		{Pattern: "POST /payouts", Handle: wire.Read(requestPayout)},
 		{Pattern: "POST /payouts/{payout_id}/cancel", Handle: cancelPayout},
 		{Pattern: "GET /payouts/eligibility", Handle: eligibility},
 		{Pattern: "GET /payouts/schedule", Handle: schedule},
-		{Pattern: "PUT /payouts/schedule", Handle: setSchedule},
+		{Pattern: "PUT /payouts/schedule", Handle: wire.Read(setSchedule)},
 		{Pattern: "GET /payouts/methods", Handle: payoutMethods},
 		{Pattern: "GET /payouts/tax", Handle: taxStatus},
 	}
@@ -76,13 +76,11 @@ func eligibility(c *wire.Call) (any, error) {
 	}{len(reasons) == 0, minPayout, reasons}, nil
 }
 
-func requestPayout(c *wire.Call) (any, error) {
-	var in struct {
-		Amount view.Dollars `json:"amount"`
-	}
-	if err := c.Body(&in); err != nil {
-		return nil, err
-	}
+type requestPayoutInput struct {
+	Amount view.Dollars `json:"amount"`
+}
+
+func requestPayout(c *wire.Call, in *requestPayoutInput) (any, error) {
 	p, err := request(c.Creator, int64(in.Amount))
 	if err != nil {
 		return nil, err
@@ -155,13 +153,11 @@ func showSchedule(c *wire.Call) scheduleView {
 
 func schedule(c *wire.Call) (any, error) { return showSchedule(c), nil }
 
-func setSchedule(c *wire.Call) (any, error) {
-	var in struct {
-		Every string `json:"interval"`
-	}
-	if err := c.Body(&in); err != nil {
-		return nil, err
-	}
+type setScheduleInput struct {
+	Every string `json:"interval"`
+}
+
+func setSchedule(c *wire.Call, in *setScheduleInput) (any, error) {
 	s := c.Settings()
 	if in.Every == s.PayoutEvery {
 		return showSchedule(c), nil

@@ -7,6 +7,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/row"
 	"github.com/stagedoor/stagedoor/sandbox/view"
 	"github.com/stagedoor/stagedoor/sandbox/wire"
+	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
 const promotion = "promotion"
@@ -14,12 +15,12 @@ const promotion = "promotion"
 func promotionRoutes() []wire.Route {
 	return []wire.Route{
 		{Pattern: "GET /promotions", Handle: promotions},
-		{Pattern: "POST /promotions", Handle: createPromotion},
-		{Pattern: "GET /promotions/{promotion_id}", Handle: getPromotion},
-		{Pattern: "PATCH /promotions/{promotion_id}", Handle: updatePromotion},
-		{Pattern: "DELETE /promotions/{promotion_id}", Handle: deletePromotion},
-		{Pattern: "POST /promotions/{promotion_id}/finish", Handle: stopPromotion},
-		{Pattern: "GET /promotions/{promotion_id}/claimers", Handle: claimers},
+		{Pattern: "POST /promotions", Handle: wire.Read(createPromotion)},
+		{Pattern: "GET /promotions/{promotion_id}", Handle: wire.On(findPromotion, getPromotion)},
+		{Pattern: "PATCH /promotions/{promotion_id}", Handle: wire.ReadOn(findPromotion, updatePromotion)},
+		{Pattern: "DELETE /promotions/{promotion_id}", Handle: wire.Remove(findPromotion, (*world.Creator).Promotions)},
+		{Pattern: "POST /promotions/{promotion_id}/finish", Handle: wire.On(findPromotion, stopPromotion)},
+		{Pattern: "GET /promotions/{promotion_id}/claimers", Handle: wire.On(findPromotion, claimers)},
 	}
 }
 
@@ -47,11 +48,7 @@ func findPromotion(c *wire.Call) (*row.Promotion, error) {
 	return wire.Found(promotion, c.Promotions().Get(c.ID("promotion_id")))
 }
 
-func getPromotion(c *wire.Call) (any, error) {
-	p, err := findPromotion(c)
-	if err != nil {
-		return nil, err
-	}
+func getPromotion(c *wire.Call, p *row.Promotion) (any, error) {
 	return showPromotion(c, p)
 }
 
@@ -73,11 +70,7 @@ const (
 	longestRun   = 3650 // days
 )
 
-func createPromotion(c *wire.Call) (any, error) {
-	var in promotionInput
-	if err := c.Body(&in); err != nil {
-		return nil, err
-	}
+func createPromotion(c *wire.Call, in *promotionInput) (any, error) {
 	p := &row.Promotion{Audience: in.Audience, Type: in.Type, Message: in.Message, MaxClaims: max(in.MaxClaims, 0), Starts: c.Now()}
 	switch in.Audience {
 	case "new", "expired", "both":
@@ -106,12 +99,7 @@ func endIn(p *row.Promotion, days int, now time.Time) {
 	}
 }
 
-func updatePromotion(c *wire.Call) (any, error) {
-	var in promotionInput
-	p, err := findPromotion(c)
-	if err := cmp.Or(err, c.Body(&in)); err != nil {
-		return nil, err
-	}
+func updatePromotion(c *wire.Call, p *row.Promotion, in *promotionInput) (any, error) {
 	if c.Has("message") {
 		p.Message = in.Message
 	}
@@ -125,11 +113,7 @@ func updatePromotion(c *wire.Call) (any, error) {
 	return showPromotion(c, p)
 }
 
-func stopPromotion(c *wire.Call) (any, error) {
-	p, err := findPromotion(c)
-	if err != nil {
-		return nil, err
-	}
+func stopPromotion(c *wire.Call, p *row.Promotion) (any, error) {
 	if !p.Stopped {
 		p.Stopped = true
 		if p.Ends.IsZero() || p.Ends.After(c.Now()) {
@@ -140,30 +124,17 @@ func stopPromotion(c *wire.Call) (any, error) {
 	return showPromotion(c, p)
 }
 
-func deletePromotion(c *wire.Call) (any, error) {
-	p, err := findPromotion(c)
-	if err != nil {
-		return nil, err
-	}
-	c.Promotions().Delete(p.ID)
-	return wire.OK, nil
-}
-
-func claimers(c *wire.Call) (any, error) {
-	p, err := findPromotion(c)
-	if err != nil {
-		return nil, err
-	}
+func claimers(c *wire.Call, p *row.Promotion) (any, error) {
 	return showFans(c, cameBy(c.Creator, promotion, p.ID))
 }
 
 func bundleRoutes() []wire.Route {
 	return []wire.Route{
 		{Pattern: "GET /bundles", Handle: bundles},
-		{Pattern: "POST /bundles", Handle: createBundle},
-		{Pattern: "GET /bundles/{bundle_id}", Handle: getBundle},
-		{Pattern: "PATCH /bundles/{bundle_id}", Handle: updateBundle},
-		{Pattern: "DELETE /bundles/{bundle_id}", Handle: deleteBundle},
+		{Pattern: "POST /bundles", Handle: wire.Read(createBundle)},
+		{Pattern: "GET /bundles/{bundle_id}", Handle: wire.Show(findBundle, view.Bundle)},
+		{Pattern: "PATCH /bundles/{bundle_id}", Handle: wire.ReadOn(findBundle, updateBundle)},
+		{Pattern: "DELETE /bundles/{bundle_id}", Handle: wire.Remove(findBundle, (*world.Creator).Bundles)},
 	}
 }
 
@@ -175,31 +146,19 @@ func findBundle(c *wire.Call) (*row.Bundle, error) {
 	return wire.Found("bundle", c.Bundles().Get(c.ID("bundle_id")))
 }
 
-func getBundle(c *wire.Call) (any, error) {
-	b, err := findBundle(c)
-	if err != nil {
-		return nil, err
-	}
-	return view.Bundle(c.Creator, b), nil
-}
-
 type bundleInput struct {
 	Months  int `json:"duration"`
 	Percent int `json:"discount_percent"`
 }
 
-func (in *bundleInput) check() error {
+func (in *bundleInput) Check(*wire.Call) error {
 	if in.Percent < 5 || in.Percent > 50 {
 		return wire.Invalid("discount_percent", "The discount of a bundle must be 5 to 50 percent.")
 	}
 	return nil
 }
 
-func createBundle(c *wire.Call) (any, error) {
-	var in bundleInput
-	if err := cmp.Or(c.Body(&in), in.check()); err != nil {
-		return nil, err
-	}
+func createBundle(c *wire.Call, in *bundleInput) (any, error) {
 	if in.Months != 3 && in.Months != 6 && in.Months != 12 {
 		return nil, wire.Invalid("duration", "A bundle must have 3, 6 or 12 months.")
 	}
@@ -211,21 +170,7 @@ func saveBundle(c *wire.Call, b *row.Bundle) (any, error) {
 	return view.Bundle(c.Creator, b), nil
 }
 
-func updateBundle(c *wire.Call) (any, error) {
-	var in bundleInput
-	b, err := findBundle(c)
-	if err := cmp.Or(err, c.Body(&in), in.check()); err != nil {
-		return nil, err
-	}
+func updateBundle(c *wire.Call, b *row.Bundle, in *bundleInput) (any, error) {
 	b.Percent = in.Percent
 	return saveBundle(c, b)
-}
-
-func deleteBundle(c *wire.Call) (any, error) {
-	b, err := findBundle(c)
-	if err != nil {
-		return nil, err
-	}
-	c.Bundles().Delete(b.ID)
-	return wire.OK, nil
 }

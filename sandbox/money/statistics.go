@@ -14,10 +14,10 @@ import (
 
 func statisticRoutes() []wire.Route {
 	return []wire.Route{
-		{Pattern: "GET /statistics/overview", Handle: overview},
-		{Pattern: "GET /statistics/subscribers", Handle: subscribers},
-		{Pattern: "GET /statistics/visitors", Handle: visitors},
-		{Pattern: "GET /statistics/countries", Handle: countries},
+		{Pattern: "GET /statistics/overview", Handle: wire.On(days, overview)},
+		{Pattern: "GET /statistics/subscribers", Handle: wire.On(days, subscribers)},
+		{Pattern: "GET /statistics/visitors", Handle: wire.On(days, visitors)},
+		{Pattern: "GET /statistics/countries", Handle: wire.On(days, countries)},
 	}
 }
 
@@ -78,11 +78,7 @@ func subscribedAt(s *row.Subscription, at time.Time) bool {
 }
 
 // subscribers charts the new, renewed or lost subscribers. The kind all means new and renewed.
-func subscribers(c *wire.Call) (any, error) {
-	in, err := days(c)
-	if err != nil {
-		return nil, err
-	}
+func subscribers(c *wire.Call, in wire.Span) (any, error) {
 	kind := cmp.Or(c.Query("kind"), "all")
 	return series(c.Creator, in, c.Query("by"), "subscribers", func(add func(time.Time, int64)) {
 		eachTurn(c.Creator, func(what string, at time.Time) {
@@ -103,11 +99,7 @@ func eachVisit(c *world.Creator, in wire.Span, tell func(at time.Time, guests, u
 	}
 }
 
-func visitors(c *wire.Call) (any, error) {
-	in, err := days(c)
-	if err != nil {
-		return nil, err
-	}
+func visitors(c *wire.Call, in wire.Span) (any, error) {
 	audience := c.Query("audience")
 	return series(c.Creator, in, c.Query("by"), "visitors", func(add func(time.Time, int64)) {
 		eachVisit(c.Creator, in, func(at time.Time, guests, users int64) {
@@ -142,11 +134,7 @@ type overviewView struct {
 	Streams  int          `json:"streams_count"`
 }
 
-func overview(c *wire.Call) (any, error) {
-	in, err := days(c)
-	if err != nil {
-		return nil, err
-	}
+func overview(c *wire.Call, in wire.Span) (any, error) {
 	v := overviewView{From: c.Query("from"), To: c.Query("to"), Currency: currency}
 	spenders := map[int64]bool{}
 	for _, t := range c.Txs().All() {
@@ -197,11 +185,7 @@ type countryView struct {
 }
 
 // countries lists fans and income by country, highest income first.
-func countries(c *wire.Call) (any, error) {
-	in, err := days(c)
-	if err != nil {
-		return nil, err
-	}
+func countries(c *wire.Call, in wire.Span) (any, error) {
 	byName := map[string]*countryView{}
 	of := func(p *row.Person) *countryView {
 		if byName[p.Country] == nil {

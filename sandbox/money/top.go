@@ -12,11 +12,11 @@ import (
 
 func topRoutes() []wire.Route {
 	return []wire.Route{
-		{Pattern: "GET /statistics/top/posts", Handle: topPosts},
-		{Pattern: "GET /statistics/top/messages", Handle: topMessages},
-		{Pattern: "GET /statistics/top/stories", Handle: topStories},
-		{Pattern: "GET /statistics/top/streams", Handle: topStreams},
-		{Pattern: "GET /statistics/top/links", Handle: topLinks},
+		{Pattern: "GET /statistics/top/posts", Handle: wire.On(days, topPosts)},
+		{Pattern: "GET /statistics/top/messages", Handle: wire.On(days, topMessages)},
+		{Pattern: "GET /statistics/top/stories", Handle: wire.On(days, topStories)},
+		{Pattern: "GET /statistics/top/streams", Handle: wire.On(days, topStreams)},
+		{Pattern: "GET /statistics/top/links", Handle: wire.On(days, topLinks)},
 	}
 }
 
@@ -58,11 +58,7 @@ func streamsIn(c *wire.Call, in wire.Span) []*row.Stream {
 
 // topPosts ranks the posts published before the end of the span, by their earnings or tips in the span or by their
 // views or likes so far.
-func topPosts(c *wire.Call) (any, error) {
-	in, err := days(c)
-	if err != nil {
-		return nil, err
-	}
+func topPosts(c *wire.Call, in wire.Span) (any, error) {
 	paid := func(id int64) view.Earned {
 		return view.Paid(c.Creator, id, func(t *row.Tx) bool { return in.Has(t.At) })
 	}
@@ -79,11 +75,7 @@ func topPosts(c *wire.Call) (any, error) {
 }
 
 // topMessages is topPosts for mass messages.
-func topMessages(c *wire.Call) (any, error) {
-	in, err := days(c)
-	if err != nil {
-		return nil, err
-	}
+func topMessages(c *wire.Call, in wire.Span) (any, error) {
 	stats := func(m *row.Mass) view.MassStatsView { return view.MassStats(c.Creator, m, in.Has) }
 	rank := func(m *row.Mass) int64 { return int64(stats(m).Net) }
 	switch c.Query("by") {
@@ -96,11 +88,7 @@ func topMessages(c *wire.Call) (any, error) {
 }
 
 // topStories ranks the stories that were posted in the span.
-func topStories(c *wire.Call) (any, error) {
-	in, err := days(c)
-	if err != nil {
-		return nil, err
-	}
+func topStories(c *wire.Call, in wire.Span) (any, error) {
 	stats := func(s *row.Story) view.StoryStatsView { return view.StoryStats(c.Creator, s) }
 	rank := func(s *row.Story) int64 { return int64(stats(s).Views) }
 	switch c.Query("by") {
@@ -113,11 +101,7 @@ func topStories(c *wire.Call) (any, error) {
 }
 
 // topStreams ranks the streams that started in the span.
-func topStreams(c *wire.Call) (any, error) {
-	in, err := days(c)
-	if err != nil {
-		return nil, err
-	}
+func topStreams(c *wire.Call, in wire.Span) (any, error) {
 	stats := func(s *row.Stream) view.StreamStatsView { return view.StreamStats(c.Creator, s) }
 	rank := func(s *row.Stream) int64 { return int64(stats(s).Net) }
 	if c.Query("by") == "viewers" {
@@ -127,11 +111,7 @@ func topStreams(c *wire.Call) (any, error) {
 }
 
 // topLinks ranks links or promotions by what their subscribers paid in the span.
-func topLinks(c *wire.Call) (any, error) {
-	in, err := days(c)
-	if err != nil {
-		return nil, err
-	}
+func topLinks(c *wire.Call, in wire.Span) (any, error) {
 	if c.Query("kind") == promotion {
 		came := yields(c.Creator, promotion, in)
 		return top(c, c.Promotions().All(), func(p *row.Promotion) int64 { return came[p.ID].Revenue }, func(p *row.Promotion) any {

@@ -1,7 +1,6 @@
 package people
 
 import (
-	"cmp"
 	"math"
 	"strings"
 	"time"
@@ -18,16 +17,16 @@ func fanRoutes() []wire.Route {
 		{Pattern: "GET /fans", Handle: listFans},
 		{Pattern: "GET /fans/latest", Handle: latestFans},
 		{Pattern: "GET /fans/top", Handle: topFans},
-		{Pattern: "GET /fans/{user_id}", Handle: getFan},
-		{Pattern: "GET /fans/{user_id}/periods", Handle: fanPeriods},
-		{Pattern: "GET /fans/{user_id}/spending", Handle: fanSpend},
-		{Pattern: "PUT /fans/{user_id}/alias", Handle: setAlias},
-		{Pattern: "GET /fans/{user_id}/note", Handle: getNote},
-		{Pattern: "PUT /fans/{user_id}/note", Handle: setNote},
-		{Pattern: "DELETE /fans/{user_id}/note", Handle: clearNote},
-		{Pattern: "PUT /fans/{user_id}/discount", Handle: setDiscount},
-		{Pattern: "DELETE /fans/{user_id}/discount", Handle: removeDiscount},
-		{Pattern: "POST /fans/{user_id}/free-days", Handle: addFreeDays},
+		{Pattern: "GET /fans/{user_id}", Handle: wire.Show(fan, view.Fan)},
+		{Pattern: "GET /fans/{user_id}/periods", Handle: wire.On(fan, fanPeriods)},
+		{Pattern: "GET /fans/{user_id}/spending", Handle: wire.On(wire.User, fanSpend)},
+		{Pattern: "PUT /fans/{user_id}/alias", Handle: wire.ReadOn(wire.User, setAlias)},
+		{Pattern: "GET /fans/{user_id}/note", Handle: wire.On(wire.User, getNote)},
+		{Pattern: "PUT /fans/{user_id}/note", Handle: wire.ReadOn(wire.User, setNote)},
+		{Pattern: "DELETE /fans/{user_id}/note", Handle: changePerson(clearNote)},
+		{Pattern: "PUT /fans/{user_id}/discount", Handle: wire.ReadOn(wire.User, setDiscount)},
+		{Pattern: "DELETE /fans/{user_id}/discount", Handle: changePerson(removeDiscount)},
+		{Pattern: "POST /fans/{user_id}/free-days", Handle: wire.ReadOn(fan, addFreeDays)},
 	}
 }
 
@@ -151,19 +150,7 @@ func fan(c *wire.Call) (*row.Person, error) {
 	return p, nil
 }
 
-func getFan(c *wire.Call) (any, error) {
-	p, err := fan(c)
-	if err != nil {
-		return nil, err
-	}
-	return view.Fan(c.Creator, p), nil
-}
-
-func fanPeriods(c *wire.Call) (any, error) {
-	p, err := fan(c)
-	if err != nil {
-		return nil, err
-	}
+func fanPeriods(c *wire.Call, p *row.Person) (any, error) {
 	return periods(c, p.Sub)
 }
 
@@ -186,23 +173,16 @@ type period struct {
 // Key returns the number of the period.
 func (p period) Key() int64 { return p.n }
 
-func fanSpend(c *wire.Call) (any, error) {
-	p, err := c.Person("user_id")
-	if err != nil {
-		return nil, err
-	}
+func fanSpend(c *wire.Call, p *row.Person) (any, error) {
 	in := days(c)
 	return view.Spend(c.Creator, p, spending(c.Creator, in)(p.ID), in.From, in.To), nil
 }
 
-func setAlias(c *wire.Call) (any, error) {
-	var in struct {
-		Alias string `json:"alias"`
-	}
-	p, err := c.Person("user_id")
-	if err := cmp.Or(err, c.Body(&in)); err != nil {
-		return nil, err
-	}
+type setAliasInput struct {
+	Alias string `json:"alias"`
+}
+
+func setAlias(c *wire.Call, p *row.Person, in *setAliasInput) (any, error) {
 	if utf8.RuneCountInString(in.Alias) > 100 {
 		return nil, wire.Invalid("alias", "An alias must have at most 100 characters.")
 	}
@@ -225,22 +205,15 @@ func showNote(p *row.Person) note {
 	return n
 }
 
-func getNote(c *wire.Call) (any, error) {
-	p, err := c.Person("user_id")
-	if err != nil {
-		return nil, err
-	}
+func getNote(c *wire.Call, p *row.Person) (any, error) {
 	return showNote(p), nil
 }
 
-func setNote(c *wire.Call) (any, error) {
-	var in struct {
-		Note string `json:"note"`
-	}
-	p, err := c.Person("user_id")
-	if err := cmp.Or(err, c.Body(&in)); err != nil {
-		return nil, err
-	}
+type setNoteInput struct {
+	Note string `json:"note"`
+}
+
+func setNote(c *wire.Call, p *row.Person, in *setNoteInput) (any, error) {
 	if utf8.RuneCountInString(in.Note) > 5000 {
 		return nil, wire.Invalid("note", "A note must have at most 5000 characters.")
 	}
@@ -249,19 +222,14 @@ func setNote(c *wire.Call) (any, error) {
 	return showNote(p), nil
 }
 
-func clearNote(c *wire.Call) (any, error) {
-	return changePerson(c, func(p *row.Person) { p.Note, p.NoteAt = "", time.Time{} })
+func clearNote(_ *wire.Call, p *row.Person) { p.Note, p.NoteAt = "", time.Time{} }
+
+type setDiscountInput struct {
+	Percent int        `json:"percent"`
+	Ends    view.Stamp `json:"expires_at"`
 }
 
-func setDiscount(c *wire.Call) (any, error) {
-	var in struct {
-		Percent int        `json:"percent"`
-		Ends    view.Stamp `json:"expires_at"`
-	}
-	p, err := c.Person("user_id")
-	if err := cmp.Or(err, c.Body(&in)); err != nil {
-		return nil, err
-	}
+func setDiscount(c *wire.Call, p *row.Person, in *setDiscountInput) (any, error) {
 	if in.Percent < 5 || in.Percent > 100 {
 		return nil, wire.Invalid("percent", "A discount must be 5 to 100 percent.")
 	}
@@ -270,19 +238,14 @@ func setDiscount(c *wire.Call) (any, error) {
 	return view.DiscountOff{Percent: in.Percent, Ends: in.Ends}, nil
 }
 
-func removeDiscount(c *wire.Call) (any, error) {
-	return changePerson(c, func(p *row.Person) { p.Discount = nil })
+func removeDiscount(_ *wire.Call, p *row.Person) { p.Discount = nil }
+
+type addFreeDaysInput struct {
+	Days int `json:"days"`
 }
 
 // addFreeDays adds free days to the end of a subscription. A subscription that has ended starts again.
-func addFreeDays(c *wire.Call) (any, error) {
-	var in struct {
-		Days int `json:"days"`
-	}
-	p, err := fan(c)
-	if err := cmp.Or(err, c.Body(&in)); err != nil {
-		return nil, err
-	}
+func addFreeDays(c *wire.Call, p *row.Person, in *addFreeDaysInput) (any, error) {
 	if in.Days < 1 || in.Days > 365 {
 		return nil, wire.Invalid("days", "You can give 1 to 365 free days.")
 	}

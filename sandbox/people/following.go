@@ -1,8 +1,6 @@
 package people
 
 import (
-	"cmp"
-
 	"github.com/stagedoor/stagedoor/sandbox/row"
 	"github.com/stagedoor/stagedoor/sandbox/view"
 	"github.com/stagedoor/stagedoor/sandbox/wire"
@@ -12,9 +10,9 @@ func followingRoutes() []wire.Route {
 	return []wire.Route{
 		{Pattern: "GET /following", Handle: listFollowing},
 		{Pattern: "GET /following/counts", Handle: followingCounts},
-		{Pattern: "GET /following/{user_id}", Handle: getFollowing},
-		{Pattern: "PUT /following/{user_id}/rebill", Handle: setFollowRenewal},
-		{Pattern: "GET /following/{user_id}/periods", Handle: followPeriods},
+		{Pattern: "GET /following/{user_id}", Handle: wire.Show(followed, view.Following)},
+		{Pattern: "PUT /following/{user_id}/rebill", Handle: wire.ReadOn(followed, setFollowRenewal)},
+		{Pattern: "GET /following/{user_id}/periods", Handle: wire.On(followed, followPeriods)},
 	}
 }
 
@@ -48,22 +46,11 @@ func followed(c *wire.Call) (*row.Person, error) {
 	return p, nil
 }
 
-func getFollowing(c *wire.Call) (any, error) {
-	p, err := followed(c)
-	if err != nil {
-		return nil, err
-	}
-	return view.Following(c.Creator, p), nil
+type setFollowRenewalInput struct {
+	On bool `json:"is_rebill_on"`
 }
 
-func setFollowRenewal(c *wire.Call) (any, error) {
-	var in struct {
-		On bool `json:"is_rebill_on"`
-	}
-	p, err := followed(c)
-	if err := cmp.Or(err, c.Body(&in)); err != nil {
-		return nil, err
-	}
+func setFollowRenewal(c *wire.Call, p *row.Person, in *setFollowRenewalInput) (any, error) {
 	if in.On && !p.Follow.Active(c.Now()) {
 		return nil, wire.Conflict("This subscription has ended. Follow the user again.")
 	}
@@ -72,11 +59,7 @@ func setFollowRenewal(c *wire.Call) (any, error) {
 	return view.Following(c.Creator, p), nil
 }
 
-func followPeriods(c *wire.Call) (any, error) {
-	p, err := followed(c)
-	if err != nil {
-		return nil, err
-	}
+func followPeriods(c *wire.Call, p *row.Person) (any, error) {
 	return periods(c, p.Follow)
 }
 
@@ -106,11 +89,9 @@ func follow(c *wire.Call) (any, error) {
 }
 
 // unfollow ends the creator's subscription to a person immediately and keeps its history.
-func unfollow(c *wire.Call) (any, error) {
-	return changePerson(c, func(p *row.Person) {
-		if now := c.Now(); p.Follow.Active(now) {
-			cut(p.Follow, now)
-			p.Follow.Ended, p.Follow.AutoRenew = true, false
-		}
-	})
+func unfollow(c *wire.Call, p *row.Person) {
+	if now := c.Now(); p.Follow.Active(now) {
+		cut(p.Follow, now)
+		p.Follow.Ended, p.Follow.AutoRenew = true, false
+	}
 }

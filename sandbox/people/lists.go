@@ -1,7 +1,6 @@
 package people
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -15,17 +14,17 @@ import (
 func listRoutes() []wire.Route {
 	return []wire.Route{
 		{Pattern: "GET /lists", Handle: lists},
-		{Pattern: "POST /lists", Handle: createList},
-		{Pattern: "GET /lists/{list_id}", Handle: getList},
-		{Pattern: "PATCH /lists/{list_id}", Handle: renameList},
-		{Pattern: "DELETE /lists/{list_id}", Handle: deleteList},
-		{Pattern: "GET /lists/{list_id}/users", Handle: listUsers},
-		{Pattern: "POST /lists/{list_id}/users", Handle: addUsers},
-		{Pattern: "DELETE /lists/{list_id}/users", Handle: clearList},
-		{Pattern: "POST /lists/{list_id}/users/remove", Handle: removeUsers},
-		{Pattern: "PUT /lists/{list_id}/pins/{user_id}", Handle: pinUser},
-		{Pattern: "DELETE /lists/{list_id}/pins/{user_id}", Handle: unpinUser},
-		{Pattern: "PUT /users/{user_id}/lists", Handle: setForUser},
+		{Pattern: "POST /lists", Handle: wire.Read(createList)},
+		{Pattern: "GET /lists/{list_id}", Handle: wire.Show(findList, view.List)},
+		{Pattern: "PATCH /lists/{list_id}", Handle: wire.ReadOn(ownList, renameList)},
+		{Pattern: "DELETE /lists/{list_id}", Handle: wire.On(ownList, deleteList)},
+		{Pattern: "GET /lists/{list_id}/users", Handle: wire.On(findList, listUsers)},
+		{Pattern: "POST /lists/{list_id}/users", Handle: wire.ReadOn(ownList, addUsers)},
+		{Pattern: "DELETE /lists/{list_id}/users", Handle: wire.On(ownList, clearList)},
+		{Pattern: "POST /lists/{list_id}/users/remove", Handle: wire.ReadOn(ownList, removeUsers)},
+		{Pattern: "PUT /lists/{list_id}/pins/{user_id}", Handle: wire.Set(findList, setPin, true)},
+		{Pattern: "DELETE /lists/{list_id}/pins/{user_id}", Handle: wire.Set(findList, setPin, false)},
+		{Pattern: "PUT /users/{user_id}/lists", Handle: wire.ReadOn(wire.User, setForUser)},
 	}
 }
 
@@ -37,52 +36,38 @@ func lists(c *wire.Call) (any, error) {
 	return wire.Page(c, rows, wire.Order[*row.List]{Up: true}, func(l *row.List) any { return view.List(c.Creator, l) })
 }
 
-func getList(c *wire.Call) (any, error) {
-	l, err := wire.Found("list", c.Lists().Get(c.ID("list_id")))
-	if err != nil {
-		return nil, err
-	}
-	return view.List(c.Creator, l), nil
+func findList(c *wire.Call) (*row.List, error) {
+	return wire.Found("list", c.Lists().Get(c.ID("list_id")))
 }
 
-// own returns a list that the creator may change, or a refusal.
-func own(c *wire.Call, id int64) (*row.List, error) {
+// ownList is like findList, but refuses lists that the creator may not change.
+func ownList(c *wire.Call) (*row.List, error) { return ownListByID(c, c.ID("list_id")) }
+
+func ownListByID(c *wire.Call, id int64) (*row.List, error) {
 	l, err := wire.Found("list", c.Lists().Get(id))
-	if err != nil {
-		return nil, err
-	}
-	if l.System != "" {
+	if err == nil && l.System != "" {
 		return nil, wire.Forbidden("This is a system list. It cannot be changed.")
 	}
-	return l, nil
+	return l, err
 }
 
 type listName struct {
 	Name string `json:"name"`
 }
 
-func (in *listName) check() error {
+func (in *listName) Check(*wire.Call) error {
 	if n := utf8.RuneCountInString(in.Name); n < 1 || n > 64 {
 		return wire.Invalid("name", "A list's name must have 1 to 64 characters.")
 	}
 	return nil
 }
 
-func createList(c *wire.Call) (any, error) {
-	var in listName
-	if err := cmp.Or(c.Body(&in), in.check()); err != nil {
-		return nil, err
-	}
+func createList(c *wire.Call, in *listName) (any, error) {
 	l := &row.List{Rec: row.Rec{ID: c.Lists().NextID()}, Name: in.Name, At: c.Now()}
 	return saveList(c.Creator, l, 0, 0), nil
 }
 
-func renameList(c *wire.Call) (any, error) {
-	var in listName
-	l, err := own(c, c.ID("list_id"))
-	if err := cmp.Or(err, c.Body(&in), in.check()); err != nil {
-		return nil, err
-	}
+func renameList(c *wire.Call, l *row.List, in *listName) (any, error) {
 	l.Name = in.Name
 	return saveList(c.Creator, l, 0, 0), nil
 }
@@ -101,31 +86,19 @@ type listChanged struct {
 	Removed int           `json:"removed"`
 }
 
-func deleteList(c *wire.Call) (any, error) {
-	l, err := own(c, c.ID("list_id"))
-	if err != nil {
-		return nil, err
-	}
+func deleteList(c *wire.Call, l *row.List) (any, error) {
 	c.Lists().Delete(l.ID)
 	c.Emit(frameList, listChanged{List: view.List(c.Creator, l), Removed: len(l.Members)})
 	return wire.OK, nil
 }
 
-func clearList(c *wire.Call) (any, error) {
-	l, err := own(c, c.ID("list_id"))
-	if err != nil {
-		return nil, err
-	}
+func clearList(c *wire.Call, l *row.List) (any, error) {
 	removed := l.Remove(func(int64) bool { return true })
 	saveList(c.Creator, l, 0, removed)
 	return map[string]int{"removed": removed}, nil
 }
 
-func listUsers(c *wire.Call) (any, error) {
-	l, err := wire.Found("list", c.Lists().Get(c.ID("list_id")))
-	if err != nil {
-		return nil, err
-	}
+func listUsers(c *wire.Call, l *row.List) (any, error) {
 	members := wire.Filter(c.People().All(), func(p *row.Person) bool { return c.Member(l, p) })
 	order := wire.Order[*row.Person]{}
 	switch c.Query("sort") {
@@ -179,12 +152,7 @@ type userIDs struct {
 	Users []int64 `json:"user_ids"`
 }
 
-func addUsers(c *wire.Call) (any, error) {
-	var in userIDs
-	l, err := own(c, c.ID("list_id"))
-	if err := cmp.Or(err, c.Body(&in)); err != nil {
-		return nil, err
-	}
+func addUsers(c *wire.Call, l *row.List, in *userIDs) (any, error) {
 	added, skipped := 0, []int64{}
 	for _, id := range in.Users {
 		if c.People().Get(id) == nil || slices.Contains(l.Members, id) {
@@ -198,28 +166,20 @@ func addUsers(c *wire.Call) (any, error) {
 	return map[string]any{"added": added, "skipped": skipped}, nil
 }
 
-func removeUsers(c *wire.Call) (any, error) {
-	var in userIDs
-	l, err := own(c, c.ID("list_id"))
-	if err := cmp.Or(err, c.Body(&in)); err != nil {
-		return nil, err
-	}
+func removeUsers(c *wire.Call, l *row.List, in *userIDs) (any, error) {
 	removed := l.Remove(func(id int64) bool { return slices.Contains(in.Users, id) })
 	saveList(c.Creator, l, 0, removed)
 	return map[string]int{"removed": removed}, nil
 }
 
-func setForUser(c *wire.Call) (any, error) {
-	var in struct {
-		Add    []int64 `json:"add"`
-		Remove []int64 `json:"remove"`
-	}
-	p, err := c.Person("user_id")
-	if err := cmp.Or(err, c.Body(&in)); err != nil {
-		return nil, err
-	}
+type setForUserInput struct {
+	Add    []int64 `json:"add"`
+	Remove []int64 `json:"remove"`
+}
+
+func setForUser(c *wire.Call, p *row.Person, in *setForUserInput) (any, error) {
 	for _, id := range slices.Concat(in.Add, in.Remove) {
-		if _, err := own(c, id); err != nil {
+		if _, err := ownListByID(c, id); err != nil {
 			return nil, err
 		}
 	}
@@ -238,14 +198,7 @@ func setForUser(c *wire.Call) (any, error) {
 	return map[string]any{"list_ids": view.Person(c.Creator, p).Lists}, nil
 }
 
-func pinUser(c *wire.Call) (any, error)   { return setPin(c, true) }
-func unpinUser(c *wire.Call) (any, error) { return setPin(c, false) }
-
-func setPin(c *wire.Call, pinned bool) (any, error) {
-	l, err := wire.Found("list", c.Lists().Get(c.ID("list_id")))
-	if err != nil {
-		return nil, err
-	}
+func setPin(c *wire.Call, l *row.List, pinned bool) (any, error) {
 	p, err := c.Person("user_id")
 	if err != nil {
 		return nil, err

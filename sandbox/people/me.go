@@ -14,7 +14,7 @@ import (
 func meRoutes() []wire.Route {
 	return []wire.Route{
 		{Pattern: "GET /me", Handle: getMe},
-		{Pattern: "PATCH /me", Handle: updateMe},
+		{Pattern: "PATCH /me", Handle: wire.Read(updateMe)},
 		{Pattern: "GET /me/counts", Handle: myCounts},
 		{Pattern: "GET /me/since", Handle: mySince},
 		{Pattern: "GET /me/ranking", Handle: myRanking},
@@ -32,18 +32,16 @@ func showMe(c *world.Creator) view.MeView {
 	})
 }
 
-func updateMe(c *wire.Call) (any, error) {
-	var in struct {
-		Name     string `json:"display_name"`
-		About    string `json:"about"`
-		Location string `json:"location"`
-		Website  string `json:"website"`
-		Avatar   int64  `json:"avatar_id"`
-		Cover    int64  `json:"header_id"`
-	}
-	if err := c.Body(&in); err != nil {
-		return nil, err
-	}
+type updateMeInput struct {
+	Name     string `json:"display_name"`
+	About    string `json:"about"`
+	Location string `json:"location"`
+	Website  string `json:"website"`
+	Avatar   int64  `json:"avatar_id"`
+	Cover    int64  `json:"header_id"`
+}
+
+func updateMe(c *wire.Call, in *updateMeInput) (any, error) {
 	if n := utf8.RuneCountInString(in.Name); c.Has("display_name") && (n < 1 || n > 50) {
 		return nil, wire.Invalid("display_name", "A name must have 1 to 50 characters.")
 	}

@@ -1,13 +1,13 @@
 package people
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
 	"github.com/stagedoor/stagedoor/sandbox/row"
 	"github.com/stagedoor/stagedoor/sandbox/view"
 	"github.com/stagedoor/stagedoor/sandbox/wire"
+	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
 func userRoutes() []wire.Route {
@@ -18,13 +18,13 @@ func userRoutes() []wire.Route {
 		{Pattern: "GET /users/restricted", Handle: usersWhere(func(p *row.Person) bool { return p.Restricted })},
 		{Pattern: "GET /users/{user_id}", Handle: getUser},
 		{Pattern: "GET /handles/{handle}", Handle: userByHandle},
-		{Pattern: "PUT /users/{user_id}/block", Handle: block},
-		{Pattern: "DELETE /users/{user_id}/block", Handle: unblock},
-		{Pattern: "PUT /users/{user_id}/restriction", Handle: restrict},
-		{Pattern: "DELETE /users/{user_id}/restriction", Handle: unrestrict},
+		{Pattern: "PUT /users/{user_id}/block", Handle: changePerson(block)},
+		{Pattern: "DELETE /users/{user_id}/block", Handle: changePerson(unblock)},
+		{Pattern: "PUT /users/{user_id}/restriction", Handle: changePerson(restrict)},
+		{Pattern: "DELETE /users/{user_id}/restriction", Handle: changePerson(unrestrict)},
 		{Pattern: "PUT /users/{user_id}/follow", Handle: follow},
-		{Pattern: "DELETE /users/{user_id}/follow", Handle: unfollow},
-		{Pattern: "POST /users/{user_id}/reports", Handle: report},
+		{Pattern: "DELETE /users/{user_id}/follow", Handle: changePerson(unfollow)},
+		{Pattern: "POST /users/{user_id}/reports", Handle: wire.ReadOn(wire.User, report)},
 	}
 }
 
@@ -90,53 +90,36 @@ func userByHandle(c *wire.Call) (any, error) {
 	return nil, wire.NotFound("user")
 }
 
-// changePerson changes the person named in the path and answers OK.
-func changePerson(c *wire.Call, do func(*row.Person)) (any, error) {
-	p, err := c.Person("user_id")
-	if err != nil {
-		return nil, err
-	}
-	do(p)
-	c.People().Put(p)
-	return wire.OK, nil
+// changePerson returns a handler that changes the person named in the path and answers OK.
+func changePerson(do func(*wire.Call, *row.Person)) wire.Handler {
+	return wire.Change(wire.User, (*world.Creator).People, do)
 }
 
 // block blocks a person, who can no longer write, tip or subscribe, receives no mass messages, and whose subscription
 // is not renewed.
-func block(c *wire.Call) (any, error) {
-	return changePerson(c, func(p *row.Person) {
-		p.Blocked = true
-		if p.Sub.Active(c.Now()) && p.Sub.AutoRenew {
-			setRenewal(c.Creator, p, false)
-		}
-	})
+func block(c *wire.Call, p *row.Person) {
+	p.Blocked = true
+	if p.Sub.Active(c.Now()) && p.Sub.AutoRenew {
+		setRenewal(c.Creator, p, false)
+	}
 }
 
-func unblock(c *wire.Call) (any, error) {
-	return changePerson(c, func(p *row.Person) { p.Blocked = false })
-}
+func unblock(_ *wire.Call, p *row.Person) { p.Blocked = false }
 
 // restrict restricts a person, who can still read but no longer write or tip.
-func restrict(c *wire.Call) (any, error) {
-	return changePerson(c, func(p *row.Person) { p.Restricted = true })
-}
+func restrict(_ *wire.Call, p *row.Person) { p.Restricted = true }
 
-func unrestrict(c *wire.Call) (any, error) {
-	return changePerson(c, func(p *row.Person) { p.Restricted = false })
-}
+func unrestrict(_ *wire.Call, p *row.Person) { p.Restricted = false }
 
 // keptReports limits how many reports about a person are stored.
 const keptReports = 20
 
-func report(c *wire.Call) (any, error) {
-	var in struct {
-		Reason string `json:"reason"`
-		Note   string `json:"comment"`
-	}
-	p, err := c.Person("user_id")
-	if err := cmp.Or(err, c.Body(&in)); err != nil {
-		return nil, err
-	}
+type reportInput struct {
+	Reason string `json:"reason"`
+	Note   string `json:"comment"`
+}
+
+func report(c *wire.Call, p *row.Person, in *reportInput) (any, error) {
 	p.Reported = append(p.Reported, strings.TrimSpace(in.Reason+": "+in.Note))
 	p.Reported = p.Reported[max(len(p.Reported)-keptReports, 0):]
 	c.People().Put(p)

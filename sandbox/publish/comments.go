@@ -1,7 +1,6 @@
 package publish
 
 import (
-	"cmp"
 	"math"
 
 	"github.com/stagedoor/stagedoor/sandbox/row"
@@ -12,24 +11,20 @@ import (
 
 func commentRoutes() []wire.Route {
 	return []wire.Route{
-		{Pattern: "GET /posts/{post_id}/comments", Handle: listComments},
-		{Pattern: "POST /posts/{post_id}/comments", Handle: createComment},
-		{Pattern: "PATCH /posts/{post_id}/comments/{comment_id}", Handle: updateComment},
-		{Pattern: "DELETE /posts/{post_id}/comments/{comment_id}", Handle: deleteComment},
-		{Pattern: "PUT /posts/{post_id}/comments/{comment_id}/like", Handle: likeComment},
-		{Pattern: "DELETE /posts/{post_id}/comments/{comment_id}/like", Handle: unlikeComment},
-		{Pattern: "PUT /posts/{post_id}/comments/{comment_id}/pin", Handle: pinComment},
-		{Pattern: "DELETE /posts/{post_id}/comments/{comment_id}/pin", Handle: unpinComment},
+		{Pattern: "GET /posts/{post_id}/comments", Handle: wire.On(post, listComments)},
+		{Pattern: "POST /posts/{post_id}/comments", Handle: wire.ReadOn(post, createComment)},
+		{Pattern: "PATCH /posts/{post_id}/comments/{comment_id}", Handle: wire.ReadOn(comment, updateComment)},
+		{Pattern: "DELETE /posts/{post_id}/comments/{comment_id}", Handle: wire.On(comment, deleteComment)},
+		{Pattern: "PUT /posts/{post_id}/comments/{comment_id}/like", Handle: wire.Set(comment, setCommentLike, true)},
+		{Pattern: "DELETE /posts/{post_id}/comments/{comment_id}/like", Handle: wire.Set(comment, setCommentLike, false)},
+		{Pattern: "PUT /posts/{post_id}/comments/{comment_id}/pin", Handle: wire.Set(comment, setCommentPin, true)},
+		{Pattern: "DELETE /posts/{post_id}/comments/{comment_id}/pin", Handle: wire.Set(comment, setCommentPin, false)},
 	}
 }
 
 func commentTime(m *row.Comment) int64 { return m.At.UnixMilli() }
 
-func listComments(c *wire.Call) (any, error) {
-	p, err := post(c)
-	if err != nil {
-		return nil, err
-	}
+func listComments(c *wire.Call, p *row.Post) (any, error) {
 	order := wire.Order[*row.Comment]{Up: c.Query("sort") == "oldest"}
 	order.Rank = func(m *row.Comment) int64 {
 		switch { // the pinned comment comes first in either order
@@ -49,7 +44,7 @@ type commentInput struct {
 	Gif     int64  `json:"gif_id"`
 }
 
-func (in *commentInput) check() error {
+func (in *commentInput) Check(*wire.Call) error {
 	if in.Text == "" {
 		return wire.Invalid("text", "A comment needs a text.")
 	}
@@ -59,12 +54,7 @@ func (in *commentInput) check() error {
 	return nil
 }
 
-func createComment(c *wire.Call) (any, error) {
-	var in commentInput
-	p, err := post(c)
-	if err := cmp.Or(err, c.Body(&in), in.check()); err != nil {
-		return nil, err
-	}
+func createComment(c *wire.Call, p *row.Post, in *commentInput) (any, error) {
 	if p.Published.IsZero() {
 		return nil, wire.Conflict("This post is not published.")
 	}
@@ -81,72 +71,53 @@ func createComment(c *wire.Call) (any, error) {
 	return v, nil
 }
 
-// comment returns the comment named in the path, and its post.
-func comment(c *wire.Call) (*row.Comment, *row.Post, error) {
+// comment returns the comment named in the path.
+func comment(c *wire.Call) (*row.Comment, error) {
 	p, err := post(c)
 	if err != nil {
-		return nil, nil, err
-	}
-	m, err := wire.Found("comment", c.Comments(p.ID).Get(c.ID("comment_id")))
-	return m, p, err
-}
-
-func updateComment(c *wire.Call) (any, error) {
-	var in commentInput
-	m, p, err := comment(c)
-	if err := cmp.Or(err, c.Body(&in), in.check()); err != nil {
 		return nil, err
 	}
+	return wire.Found("comment", c.Comments(p.ID).Get(c.ID("comment_id")))
+}
+
+// onOwnPost reports whether a comment is on a post of the creator.
+func onOwnPost(c *wire.Call, m *row.Comment) bool {
+	return c.Posts().Get(m.Parent).Author == c.Profile.ID
+}
+
+func updateComment(c *wire.Call, m *row.Comment, in *commentInput) (any, error) {
 	if m.Author != c.Profile.ID {
 		return nil, wire.Forbidden("This comment belongs to another user.")
 	}
 	m.Text = in.Text
-	c.Comments(p.ID).Put(m)
+	c.Comments(m.Parent).Put(m)
 	return view.Comment(c.Creator, m), nil
 }
 
 // deleteComment deletes a comment of the creator, or any comment on the creator's posts.
-func deleteComment(c *wire.Call) (any, error) {
-	m, p, err := comment(c)
-	if err != nil {
-		return nil, err
-	}
-	if m.Author != c.Profile.ID && p.Author != c.Profile.ID {
+func deleteComment(c *wire.Call, m *row.Comment) (any, error) {
+	if m.Author != c.Profile.ID && !onOwnPost(c, m) {
 		return nil, wire.Forbidden("This comment belongs to another user.")
 	}
-	c.Comments(p.ID).Delete(m.ID)
+	c.Comments(m.Parent).Delete(m.ID)
 	return wire.OK, nil
 }
 
-func likeComment(c *wire.Call) (any, error)   { return setCommentLike(c, true) }
-func unlikeComment(c *wire.Call) (any, error) { return setCommentLike(c, false) }
-
-func setCommentLike(c *wire.Call, liked bool) (any, error) {
-	m, p, err := comment(c)
-	if err != nil {
-		return nil, err
-	}
+func setCommentLike(c *wire.Call, m *row.Comment, liked bool) (any, error) {
 	m.Liked = liked
-	c.Comments(p.ID).Put(m)
+	c.Comments(m.Parent).Put(m)
 	return map[string]bool{"is_liked": liked}, nil
 }
 
-func pinComment(c *wire.Call) (any, error)   { return setCommentPin(c, true) }
-func unpinComment(c *wire.Call) (any, error) { return setCommentPin(c, false) }
-
 // setCommentPin pins or unpins a comment. Pinning one unpins the others of the post.
-func setCommentPin(c *wire.Call, pinned bool) (any, error) {
-	m, p, err := comment(c)
-	if err != nil {
-		return nil, err
-	}
-	if p.Author != c.Profile.ID {
+func setCommentPin(c *wire.Call, m *row.Comment, pinned bool) (any, error) {
+	if !onOwnPost(c, m) {
 		return nil, wire.Forbidden("This post belongs to another user.")
 	}
-	for _, other := range c.Comments(p.ID).All() {
+	for _, other := range c.Comments(m.Parent).All() {
 		if want := pinned && other == m; other.Pinned != want && (pinned || other == m) {
 			other.Pinned = want
-			c.Comments(p.ID).Put(other)
+			c.Comments(m.Parent).Put(other)
 		}
 	}
 	return map[string]bool{"is_pinned": pinned}, nil

@@ -19,9 +19,9 @@ func draftRoutes() []wire.Route {
 		{Pattern: "GET /drafts/{kind}", Handle: listDrafts},
 		{Pattern: "GET /drafts/{kind}/automation", Handle: getAutomation},
 		{Pattern: "PUT /drafts/{kind}/automation", Handle: setAutomation},
-		{Pattern: "GET /drafts/{kind}/items/{draft_id}", Handle: getDraft},
-		{Pattern: "POST /drafts/{kind}/items/{draft_id}/publish", Handle: publishDraft},
-		{Pattern: "DELETE /drafts/{kind}/items/{draft_id}", Handle: deleteDraft},
+		{Pattern: "GET /drafts/{kind}/items/{draft_id}", Handle: wire.On(oneDraft, getDraft)},
+		{Pattern: "POST /drafts/{kind}/items/{draft_id}/publish", Handle: wire.ReadOn(oneDraft, publishDraft)},
+		{Pattern: "DELETE /drafts/{kind}/items/{draft_id}", Handle: wire.On(oneDraft, deleteDraft)},
 	}
 }
 
@@ -105,32 +105,21 @@ func oneDraft(c *wire.Call) (*draft, error) {
 	return nil, wire.NotFound("draft")
 }
 
-func getDraft(c *wire.Call) (any, error) {
-	d, err := oneDraft(c)
-	if err != nil {
-		return nil, err
-	}
+func getDraft(c *wire.Call, d *draft) (any, error) {
 	return d.view(), nil
 }
 
-func publishDraft(c *wire.Call) (any, error) {
-	var in struct {
-		At view.Stamp `json:"publish_at"`
-	}
-	d, err := oneDraft(c)
-	if err := cmp.Or(err, c.Body(&in)); err != nil {
-		return nil, err
-	}
+type publishDraftInput struct {
+	At view.Stamp `json:"publish_at"`
+}
+
+func publishDraft(c *wire.Call, d *draft, in *publishDraftInput) (any, error) {
 	v := d.view()
 	d.publish(time.Time(in.At))
 	return v, nil
 }
 
-func deleteDraft(c *wire.Call) (any, error) {
-	d, err := oneDraft(c)
-	if err != nil {
-		return nil, err
-	}
+func deleteDraft(c *wire.Call, d *draft) (any, error) {
 	d.drop()
 	return wire.OK, nil
 }

@@ -1,23 +1,23 @@
 package publish
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/stagedoor/stagedoor/sandbox/row"
 	"github.com/stagedoor/stagedoor/sandbox/view"
 	"github.com/stagedoor/stagedoor/sandbox/wire"
+	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
 func highlightRoutes() []wire.Route {
 	return []wire.Route{
 		{Pattern: "GET /highlights", Handle: listHighlights},
-		{Pattern: "POST /highlights", Handle: createHighlight},
-		{Pattern: "GET /highlights/{highlight_id}", Handle: getHighlight},
-		{Pattern: "PATCH /highlights/{highlight_id}", Handle: updateHighlight},
-		{Pattern: "DELETE /highlights/{highlight_id}", Handle: deleteHighlight},
-		{Pattern: "PUT /highlights/{highlight_id}/stories/{story_id}", Handle: addStory},
-		{Pattern: "DELETE /highlights/{highlight_id}/stories/{story_id}", Handle: removeStory},
+		{Pattern: "POST /highlights", Handle: wire.Read(createHighlight)},
+		{Pattern: "GET /highlights/{highlight_id}", Handle: wire.Show(highlight, view.Highlight)},
+		{Pattern: "PATCH /highlights/{highlight_id}", Handle: wire.ReadOn(highlight, updateHighlight)},
+		{Pattern: "DELETE /highlights/{highlight_id}", Handle: wire.Remove(highlight, (*world.Creator).Highlights)},
+		{Pattern: "PUT /highlights/{highlight_id}/stories/{story_id}", Handle: wire.On(highlight, addStory)},
+		{Pattern: "DELETE /highlights/{highlight_id}/stories/{story_id}", Handle: wire.On(highlight, removeStory)},
 	}
 }
 
@@ -30,21 +30,13 @@ func highlight(c *wire.Call) (*row.Highlight, error) {
 	return wire.Found("highlight", c.Highlights().Get(c.ID("highlight_id")))
 }
 
-func getHighlight(c *wire.Call) (any, error) {
-	h, err := highlight(c)
-	if err != nil {
-		return nil, err
-	}
-	return view.Highlight(c.Creator, h), nil
-}
-
 type highlightInput struct {
 	Title   string  `json:"title"`
 	Stories []int64 `json:"story_ids"`
 	Cover   int64   `json:"cover_story_id"`
 }
 
-func (in *highlightInput) check(c *wire.Call) error {
+func (in *highlightInput) Check(c *wire.Call) error {
 	there := func(id int64) bool { return c.Stories().Get(id) != nil }
 	if in.Cover != 0 && !there(in.Cover) {
 		return wire.Invalid("cover_story_id", "This story does not exist.")
@@ -52,11 +44,7 @@ func (in *highlightInput) check(c *wire.Call) error {
 	return exist("story_ids", in.Stories, there)
 }
 
-func createHighlight(c *wire.Call) (any, error) {
-	var in highlightInput
-	if err := cmp.Or(c.Body(&in), in.check(c)); err != nil {
-		return nil, err
-	}
+func createHighlight(c *wire.Call, in *highlightInput) (any, error) {
 	if in.Title == "" {
 		return nil, wire.Invalid("title", "A highlight needs a title.")
 	}
@@ -69,12 +57,7 @@ func saveHighlight(c *wire.Call, h *row.Highlight) view.HighlightView {
 	return view.Highlight(c.Creator, h)
 }
 
-func updateHighlight(c *wire.Call) (any, error) {
-	var in highlightInput
-	h, err := highlight(c)
-	if err := cmp.Or(err, c.Body(&in), in.check(c)); err != nil {
-		return nil, err
-	}
+func updateHighlight(c *wire.Call, h *row.Highlight, in *highlightInput) (any, error) {
 	if c.Has("title") {
 		h.Title = in.Title
 	}
@@ -87,20 +70,7 @@ func updateHighlight(c *wire.Call) (any, error) {
 	return saveHighlight(c, h), nil
 }
 
-func deleteHighlight(c *wire.Call) (any, error) {
-	h, err := highlight(c)
-	if err != nil {
-		return nil, err
-	}
-	c.Highlights().Delete(h.ID)
-	return wire.OK, nil
-}
-
-func addStory(c *wire.Call) (any, error) {
-	h, err := highlight(c)
-	if err != nil {
-		return nil, err
-	}
+func addStory(c *wire.Call, h *row.Highlight) (any, error) {
 	s, err := story(c)
 	if err != nil {
 		return nil, err
@@ -111,11 +81,7 @@ func addStory(c *wire.Call) (any, error) {
 	return saveHighlight(c, h), nil
 }
 
-func removeStory(c *wire.Call) (any, error) {
-	h, err := highlight(c)
-	if err != nil {
-		return nil, err
-	}
+func removeStory(c *wire.Call, h *row.Highlight) (any, error) {
 	gone := c.ID("story_id")
 	h.Stories = slices.DeleteFunc(slices.Clone(h.Stories), func(id int64) bool { return id == gone })
 	if h.Cover == gone {

@@ -1,7 +1,6 @@
 package publish
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/stagedoor/stagedoor/sandbox/row"
@@ -12,9 +11,9 @@ import (
 func labelRoutes() []wire.Route {
 	return []wire.Route{
 		{Pattern: "GET /labels", Handle: listLabels},
-		{Pattern: "POST /labels", Handle: createLabel},
-		{Pattern: "PATCH /labels/{label_id}", Handle: updateLabel},
-		{Pattern: "DELETE /labels/{label_id}", Handle: deleteLabel},
+		{Pattern: "POST /labels", Handle: wire.Read(createLabel)},
+		{Pattern: "PATCH /labels/{label_id}", Handle: wire.ReadOn(findLabel, updateLabel)},
+		{Pattern: "DELETE /labels/{label_id}", Handle: wire.On(findLabel, deleteLabel)},
 	}
 }
 
@@ -22,44 +21,35 @@ func listLabels(c *wire.Call) (any, error) {
 	return wire.Page(c, c.Labels().All(), wire.Order[*row.Label]{Up: true}, func(l *row.Label) any { return view.Label(c.Creator, l) })
 }
 
+func findLabel(c *wire.Call) (*row.Label, error) {
+	return wire.Found("label", c.Labels().Get(c.ID("label_id")))
+}
+
 type labelName struct {
 	Name string `json:"name"`
 }
 
-func (in *labelName) check() error {
+func (in *labelName) Check(*wire.Call) error {
 	if in.Name == "" {
 		return wire.Invalid("name", "A label needs a name.")
 	}
 	return nil
 }
 
-func createLabel(c *wire.Call) (any, error) {
-	var in labelName
-	if err := cmp.Or(c.Body(&in), in.check()); err != nil {
-		return nil, err
-	}
+func createLabel(c *wire.Call, in *labelName) (any, error) {
 	l := &row.Label{Rec: row.Rec{ID: c.Labels().NextID()}, Name: in.Name, At: c.Now()}
 	c.Labels().Put(l)
 	return view.Label(c.Creator, l), nil
 }
 
-func updateLabel(c *wire.Call) (any, error) {
-	var in labelName
-	l, err := wire.Found("label", c.Labels().Get(c.ID("label_id")))
-	if err := cmp.Or(err, c.Body(&in), in.check()); err != nil {
-		return nil, err
-	}
+func updateLabel(c *wire.Call, l *row.Label, in *labelName) (any, error) {
 	l.Name = in.Name
 	c.Labels().Put(l)
 	return view.Label(c.Creator, l), nil
 }
 
 // deleteLabel deletes a label and removes it from its posts.
-func deleteLabel(c *wire.Call) (any, error) {
-	l, err := wire.Found("label", c.Labels().Get(c.ID("label_id")))
-	if err != nil {
-		return nil, err
-	}
+func deleteLabel(c *wire.Call, l *row.Label) (any, error) {
 	for _, p := range c.Posts().All() {
 		if slices.Contains(p.Labels, l.ID) {
 			p.Labels = slices.DeleteFunc(slices.Clone(p.Labels), func(id int64) bool { return id == l.ID })

@@ -18,13 +18,13 @@ func postRoutes() []wire.Route {
 	return []wire.Route{
 		{Pattern: "GET /posts", Handle: listPosts},
 		{Pattern: "GET /users/{user_id}/posts", Handle: listByUser},
-		{Pattern: "GET /posts/{post_id}", Handle: getPost},
-		{Pattern: "PUT /posts/{post_id}/like", Handle: likePost},
-		{Pattern: "DELETE /posts/{post_id}/like", Handle: unlikePost},
-		{Pattern: "GET /posts/{post_id}/likes", Handle: listLikers},
-		{Pattern: "GET /posts/{post_id}/buyers", Handle: listBuyers},
-		{Pattern: "GET /posts/{post_id}/stats", Handle: postStats},
-		{Pattern: "POST /posts/{post_id}/poll/votes", Handle: votePoll},
+		{Pattern: "GET /posts/{post_id}", Handle: wire.Show(post, view.Post)},
+		{Pattern: "PUT /posts/{post_id}/like", Handle: wire.Set(post, setPostLike, true)},
+		{Pattern: "DELETE /posts/{post_id}/like", Handle: wire.Set(post, setPostLike, false)},
+		{Pattern: "GET /posts/{post_id}/likes", Handle: wire.On(post, listLikers)},
+		{Pattern: "GET /posts/{post_id}/buyers", Handle: wire.On(ownPost, listBuyers)},
+		{Pattern: "GET /posts/{post_id}/stats", Handle: wire.On(ownPost, postStats)},
+		{Pattern: "POST /posts/{post_id}/poll/votes", Handle: wire.ReadOn(post, votePoll)},
 	}
 }
 
@@ -109,22 +109,7 @@ func ownPost(c *wire.Call) (*row.Post, error) {
 	return p, err
 }
 
-func getPost(c *wire.Call) (any, error) {
-	p, err := post(c)
-	if err != nil {
-		return nil, err
-	}
-	return view.Post(c.Creator, p), nil
-}
-
-func likePost(c *wire.Call) (any, error)   { return setPostLike(c, true) }
-func unlikePost(c *wire.Call) (any, error) { return setPostLike(c, false) }
-
-func setPostLike(c *wire.Call, liked bool) (any, error) {
-	p, err := post(c)
-	if err != nil {
-		return nil, err
-	}
+func setPostLike(c *wire.Call, p *row.Post, liked bool) (any, error) {
 	if p.Published.IsZero() {
 		return nil, wire.Conflict("This post is not published.")
 	}
@@ -156,30 +141,18 @@ func likers(c *world.Creator, p *row.Post) []*liker {
 	return list
 }
 
-func listLikers(c *wire.Call) (any, error) {
-	p, err := post(c)
-	if err != nil {
-		return nil, err
-	}
+func listLikers(c *wire.Call, p *row.Post) (any, error) {
 	order := wire.Order[*liker]{Rank: func(l *liker) int64 { return l.rank }}
 	return wire.Page(c, likers(c.Creator, p), order, func(l *liker) any { return view.PersonByID(c.Creator, l.person) })
 }
 
-func listBuyers(c *wire.Call) (any, error) {
-	p, err := ownPost(c)
-	if err != nil {
-		return nil, err
-	}
+func listBuyers(c *wire.Call, p *row.Post) (any, error) {
 	rows := wire.Filter(c.Paid(p.ID), func(t *row.Tx) bool { return t.Type == "post" && t.Status != "reversed" })
 	order := wire.Order[*row.Tx]{Rank: func(t *row.Tx) int64 { return t.At.UnixMilli() }}
 	return wire.Page(c, rows, order, func(t *row.Tx) any { return view.Purchase(c.Creator, t) })
 }
 
-func postStats(c *wire.Call) (any, error) {
-	p, err := ownPost(c)
-	if err != nil {
-		return nil, err
-	}
+func postStats(c *wire.Call, p *row.Post) (any, error) {
 	return view.PostStats(c.Creator, p, days(c).Has), nil
 }
 
@@ -192,15 +165,12 @@ func days(c *wire.Call) wire.Span {
 	return s
 }
 
+type votePollInput struct {
+	Option int64 `json:"option_id"`
+}
+
 // votePoll casts or changes the creator's vote.
-func votePoll(c *wire.Call) (any, error) {
-	var in struct {
-		Option int64 `json:"option_id"`
-	}
-	p, err := post(c)
-	if err := cmp.Or(err, c.Body(&in)); err != nil {
-		return nil, err
-	}
+func votePoll(c *wire.Call, p *row.Post, in *votePollInput) (any, error) {
 	if p.Poll == nil {
 		return nil, wire.Conflict("This post has no poll.")
 	}

@@ -12,13 +12,13 @@ import (
 
 func postWriteRoutes() []wire.Route {
 	return []wire.Route{
-		{Pattern: "POST /posts", Handle: createPost},
-		{Pattern: "PATCH /posts/{post_id}", Handle: updatePost},
-		{Pattern: "DELETE /posts/{post_id}", Handle: deletePost},
-		{Pattern: "POST /posts/{post_id}/archive", Handle: archivePost},
-		{Pattern: "POST /posts/{post_id}/unarchive", Handle: unarchivePost},
-		{Pattern: "PUT /posts/{post_id}/pin", Handle: pinPost},
-		{Pattern: "DELETE /posts/{post_id}/pin", Handle: unpinPost},
+		{Pattern: "POST /posts", Handle: wire.Read(createPost)},
+		{Pattern: "PATCH /posts/{post_id}", Handle: wire.ReadOn(ownPost, updatePost)},
+		{Pattern: "DELETE /posts/{post_id}", Handle: wire.On(ownPost, deletePost)},
+		{Pattern: "POST /posts/{post_id}/archive", Handle: wire.ReadOn(publishedPost, archivePost)},
+		{Pattern: "POST /posts/{post_id}/unarchive", Handle: wire.On(publishedPost, unarchivePost)},
+		{Pattern: "PUT /posts/{post_id}/pin", Handle: wire.Set(publishedPost, setPostPin, true)},
+		{Pattern: "DELETE /posts/{post_id}/pin", Handle: wire.Set(publishedPost, setPostPin, false)},
 	}
 }
 
@@ -48,7 +48,7 @@ type fundInput struct {
 	Target view.Dollars `json:"target"`
 }
 
-func (in *postInput) check(c *world.Creator) error {
+func (in *postInput) Check(c *wire.Call) error {
 	if in.Price < 0 {
 		return wire.Invalid("price", "The price must not be negative.")
 	}
@@ -59,20 +59,14 @@ func (in *postInput) check(c *world.Creator) error {
 		return wire.Invalid("fundraising.target", "The target must be positive.")
 	}
 	return cmp.Or(
-		mediaExist(c, "attachments", in.Media), mediaExist(c, "previews", in.Previews), formsExist(c, in.Forms),
+		mediaExist(c.Creator, "attachments", in.Media), mediaExist(c.Creator, "previews", in.Previews),
+		formsExist(c.Creator, in.Forms),
 		exist("label_ids", in.Labels, func(id int64) bool { return c.Labels().Get(id) != nil }),
 		exist("mention_ids", in.Mentions, func(id int64) bool { return c.People().Get(id) != nil }),
 	)
 }
 
-func createPost(c *wire.Call) (any, error) {
-	var in postInput
-	if err := c.Body(&in); err != nil {
-		return nil, err
-	}
-	if err := in.check(c.Creator); err != nil {
-		return nil, err
-	}
+func createPost(c *wire.Call, in *postInput) (any, error) {
 	p := &row.Post{
 		Rec: row.Rec{ID: c.Posts().NextID()}, Author: c.Profile.ID, Text: in.Text, Media: in.Media, Previews: in.Previews, Price: int64(in.Price),
 		Labels: in.Labels, Forms: in.Forms, Mentions: in.Mentions, Saved: in.Save, Days: in.Days, At: c.Now(), Scheduled: time.Time(in.PublishAt),
@@ -180,15 +174,7 @@ func savePost(c *world.Creator, p *row.Post, changes ...string) {
 }
 
 // updatePost changes the given fields. It refuses to change the time of a published post.
-func updatePost(c *wire.Call) (any, error) {
-	var in postInput
-	p, err := ownPost(c)
-	if err := cmp.Or(err, c.Body(&in)); err != nil {
-		return nil, err
-	}
-	if err := in.check(c.Creator); err != nil {
-		return nil, err
-	}
+func updatePost(c *wire.Call, p *row.Post, in *postInput) (any, error) {
 	moved := c.Has("publish_at") && !time.Time(in.PublishAt).Equal(p.Scheduled)
 	if moved && !p.Published.IsZero() {
 		return nil, wire.Conflict("This post has already been published.")
@@ -212,11 +198,7 @@ func updatePost(c *wire.Call) (any, error) {
 	return view.Post(c.Creator, p), nil
 }
 
-func deletePost(c *wire.Call) (any, error) {
-	p, err := ownPost(c)
-	if err != nil {
-		return nil, err
-	}
+func deletePost(c *wire.Call, p *row.Post) (any, error) {
 	removePost(c.Creator, p)
 	return wire.OK, nil
 }
@@ -226,14 +208,11 @@ func removePost(c *world.Creator, p *row.Post) {
 	c.Emit(frameDeleted, postEvent{Post: p.ID})
 }
 
-func archivePost(c *wire.Call) (any, error) {
-	var in struct {
-		Private bool `json:"private"`
-	}
-	p, err := publishedPost(c)
-	if err := cmp.Or(err, c.Body(&in)); err != nil {
-		return nil, err
-	}
+type archivePostInput struct {
+	Private bool `json:"private"`
+}
+
+func archivePost(c *wire.Call, p *row.Post, in *archivePostInput) (any, error) {
 	p.Archived, p.Private, p.Pinned = !in.Private, in.Private, false
 	savePost(c.Creator, p, "is_archived")
 	return view.Post(c.Creator, p), nil
@@ -248,24 +227,13 @@ func publishedPost(c *wire.Call) (*row.Post, error) {
 	return p, err
 }
 
-func unarchivePost(c *wire.Call) (any, error) {
-	p, err := publishedPost(c)
-	if err != nil {
-		return nil, err
-	}
+func unarchivePost(c *wire.Call, p *row.Post) (any, error) {
 	p.Archived, p.Private = false, false
 	savePost(c.Creator, p, "is_archived")
 	return view.Post(c.Creator, p), nil
 }
 
-func pinPost(c *wire.Call) (any, error)   { return setPostPin(c, true) }
-func unpinPost(c *wire.Call) (any, error) { return setPostPin(c, false) }
-
-func setPostPin(c *wire.Call, pinned bool) (any, error) {
-	p, err := publishedPost(c)
-	if err != nil {
-		return nil, err
-	}
+func setPostPin(c *wire.Call, p *row.Post, pinned bool) (any, error) {
 	if p.Pinned != pinned {
 		p.Pinned = pinned
 		savePost(c.Creator, p, "is_pinned")

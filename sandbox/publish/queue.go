@@ -15,9 +15,9 @@ func queueRoutes() []wire.Route {
 	return []wire.Route{
 		{Pattern: "GET /queue", Handle: listQueue},
 		{Pattern: "GET /queue/counts", Handle: countQueue},
-		{Pattern: "POST /queue/{item_id}/publish", Handle: publishQueued},
+		{Pattern: "POST /queue/{item_id}/publish", Handle: wire.On(findQueued, publishQueued)},
 		{Pattern: "PATCH /queue/{item_id}", Handle: moveQueued},
-		{Pattern: "DELETE /queue/{item_id}", Handle: deleteQueued},
+		{Pattern: "DELETE /queue/{item_id}", Handle: wire.On(findQueued, deleteQueued)},
 	}
 }
 
@@ -81,6 +81,8 @@ func find(c *world.Creator, id int64) (*queued, error) {
 	return q, nil
 }
 
+func findQueued(c *wire.Call) (*queued, error) { return find(c.Creator, c.ID("item_id")) }
+
 func (q *queued) post(c *world.Creator, p *row.Post) {
 	q.publish = func() {
 		p.Scheduled = c.Now()
@@ -118,11 +120,7 @@ func (q *queued) stream(c *world.Creator, s *row.Stream) {
 	}
 }
 
-func publishQueued(c *wire.Call) (any, error) {
-	q, err := find(c.Creator, c.ID("item_id"))
-	if err != nil {
-		return nil, err
-	}
+func publishQueued(c *wire.Call, q *queued) (any, error) {
 	q.publish()
 	q.State = "publishing"
 	return q.QueueView, nil
@@ -132,7 +130,7 @@ func moveQueued(c *wire.Call) (any, error) {
 	var in struct {
 		At view.Stamp `json:"publish_at"`
 	}
-	q, err := find(c.Creator, c.ID("item_id"))
+	q, err := findQueued(c)
 	if err != nil {
 		return nil, err
 	}
@@ -147,11 +145,7 @@ func moveQueued(c *wire.Call) (any, error) {
 	return q.QueueView, nil
 }
 
-func deleteQueued(c *wire.Call) (any, error) {
-	q, err := find(c.Creator, c.ID("item_id"))
-	if err != nil {
-		return nil, err
-	}
+func deleteQueued(c *wire.Call, q *queued) (any, error) {
 	q.drop()
 	return wire.OK, nil
 }

@@ -18,12 +18,12 @@ func storyRoutes() []wire.Route {
 	return []wire.Route{
 		{Pattern: "GET /stories/active", Handle: activeStories},
 		{Pattern: "GET /stories/archive", Handle: archivedStories},
-		{Pattern: "POST /stories", Handle: createStory},
-		{Pattern: "GET /stories/{story_id}", Handle: getStory},
-		{Pattern: "DELETE /stories/{story_id}", Handle: deleteStory},
-		{Pattern: "GET /stories/{story_id}/viewers", Handle: listViewers},
-		{Pattern: "GET /stories/{story_id}/stats", Handle: storyStats},
-		{Pattern: "PUT /stories/{story_id}/watched", Handle: watchStory},
+		{Pattern: "POST /stories", Handle: wire.Read(createStory)},
+		{Pattern: "GET /stories/{story_id}", Handle: wire.Show(story, view.Story)},
+		{Pattern: "DELETE /stories/{story_id}", Handle: wire.Remove(story, (*world.Creator).Stories)},
+		{Pattern: "GET /stories/{story_id}/viewers", Handle: wire.On(story, listViewers)},
+		{Pattern: "GET /stories/{story_id}/stats", Handle: wire.Show(story, view.StoryStats)},
+		{Pattern: "PUT /stories/{story_id}/watched", Handle: wire.On(story, watchStory)},
 	}
 }
 
@@ -45,25 +45,15 @@ func story(c *wire.Call) (*row.Story, error) {
 	return wire.Found("story", c.Stories().Get(c.ID("story_id")))
 }
 
-func getStory(c *wire.Call) (any, error) {
-	s, err := story(c)
-	if err != nil {
-		return nil, err
-	}
-	return view.Story(c.Creator, s), nil
+type createStoryInput struct {
+	Media    int64   `json:"attachment"`
+	Text     string  `json:"text"`
+	Link     int64   `json:"link_user_id"`
+	Question string  `json:"question"`
+	Forms    []int64 `json:"release_form_ids"`
 }
 
-func createStory(c *wire.Call) (any, error) {
-	var in struct {
-		Media    int64   `json:"attachment"`
-		Text     string  `json:"text"`
-		Link     int64   `json:"link_user_id"`
-		Question string  `json:"question"`
-		Forms    []int64 `json:"release_form_ids"`
-	}
-	if err := c.Body(&in); err != nil {
-		return nil, err
-	}
+func createStory(c *wire.Call, in *createStoryInput) (any, error) {
 	if err := cmp.Or(mediaExist(c.Creator, "attachment", []int64{in.Media}), formsExist(c.Creator, in.Forms)); err != nil {
 		return nil, err
 	}
@@ -105,15 +95,6 @@ func expireStory(c *world.Creator, id int64) {
 	c.Emit(frameStoryEnd, map[string]any{"story_id": s.ID})
 }
 
-func deleteStory(c *wire.Call) (any, error) {
-	s, err := story(c)
-	if err != nil {
-		return nil, err
-	}
-	c.Stories().Delete(s.ID)
-	return wire.OK, nil
-}
-
 // viewer is a person who saw a story. The latest has the highest rank.
 type viewer struct {
 	row.Viewing
@@ -140,30 +121,14 @@ type viewerView struct {
 	Liked bool       `json:"is_liked"`
 }
 
-func listViewers(c *wire.Call) (any, error) {
-	s, err := story(c)
-	if err != nil {
-		return nil, err
-	}
+func listViewers(c *wire.Call, s *row.Story) (any, error) {
 	order := wire.Order[*viewer]{Rank: func(v *viewer) int64 { return v.rank }}
 	return wire.Page(c, viewers(c.Creator, s), order, func(v *viewer) any {
 		return viewerView{User: view.PersonByID(c.Creator, v.Person), At: view.Stamp(v.At), Liked: v.Liked}
 	})
 }
 
-func storyStats(c *wire.Call) (any, error) {
-	s, err := story(c)
-	if err != nil {
-		return nil, err
-	}
-	return view.StoryStats(c.Creator, s), nil
-}
-
-func watchStory(c *wire.Call) (any, error) {
-	s, err := story(c)
-	if err != nil {
-		return nil, err
-	}
+func watchStory(c *wire.Call, s *row.Story) (any, error) {
 	s.Watched = true
 	c.Stories().Put(s)
 	return wire.OK, nil

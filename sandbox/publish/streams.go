@@ -16,13 +16,13 @@ const streamLife = time.Hour
 func streamRoutes() []wire.Route {
 	return []wire.Route{
 		{Pattern: "GET /streams", Handle: listStreams},
-		{Pattern: "POST /streams", Handle: scheduleStream},
-		{Pattern: "GET /streams/{stream_id}", Handle: getStream},
-		{Pattern: "PATCH /streams/{stream_id}", Handle: updateStream},
-		{Pattern: "DELETE /streams/{stream_id}", Handle: cancelStream},
-		{Pattern: "POST /streams/{stream_id}/stop", Handle: endStream},
-		{Pattern: "GET /streams/{stream_id}/comments", Handle: streamComments},
-		{Pattern: "GET /streams/{stream_id}/stats", Handle: streamStats},
+		{Pattern: "POST /streams", Handle: wire.Read(scheduleStream)},
+		{Pattern: "GET /streams/{stream_id}", Handle: wire.Show(stream, view.Stream)},
+		{Pattern: "PATCH /streams/{stream_id}", Handle: wire.ReadOn(stream, updateStream)},
+		{Pattern: "DELETE /streams/{stream_id}", Handle: wire.On(stream, cancelStream)},
+		{Pattern: "POST /streams/{stream_id}/stop", Handle: wire.On(stream, endStream)},
+		{Pattern: "GET /streams/{stream_id}/comments", Handle: wire.On(stream, streamComments)},
+		{Pattern: "GET /streams/{stream_id}/stats", Handle: wire.Show(stream, view.StreamStats)},
 	}
 }
 
@@ -43,14 +43,6 @@ func stream(c *wire.Call) (*row.Stream, error) {
 	return wire.Found("stream", c.Streams().Get(c.ID("stream_id")))
 }
 
-func getStream(c *wire.Call) (any, error) {
-	s, err := stream(c)
-	if err != nil {
-		return nil, err
-	}
-	return view.Stream(c.Creator, s), nil
-}
-
 type streamInput struct {
 	Title       string       `json:"title"`
 	Description string       `json:"description"`
@@ -67,9 +59,8 @@ func (in *streamInput) check(c *wire.Call) error {
 	return exist("list_ids", in.Lists, func(id int64) bool { return c.Lists().Get(id) != nil })
 }
 
-func scheduleStream(c *wire.Call) (any, error) {
-	var in streamInput
-	if err := cmp.Or(c.Body(&in), in.check(c)); err != nil {
+func scheduleStream(c *wire.Call, in *streamInput) (any, error) {
+	if err := in.check(c); err != nil {
 		return nil, err
 	}
 	if time.Time(in.Starts).IsZero() {
@@ -128,12 +119,7 @@ func closeStream(c *world.Creator, s *row.Stream, at time.Time) {
 }
 
 // updateStream changes the given fields. It refuses to change the start time of a live stream.
-func updateStream(c *wire.Call) (any, error) {
-	var in streamInput
-	s, err := stream(c)
-	if err := cmp.Or(err, c.Body(&in)); err != nil {
-		return nil, err
-	}
+func updateStream(c *wire.Call, s *row.Stream, in *streamInput) (any, error) {
 	switch {
 	case s.State == "ended" || s.State == "canceled":
 		return nil, wire.Conflict("This stream has ended.")
@@ -159,11 +145,7 @@ func saveStream(c *world.Creator, s *row.Stream) view.StreamView {
 	return v
 }
 
-func cancelStream(c *wire.Call) (any, error) {
-	s, err := stream(c)
-	if err != nil {
-		return nil, err
-	}
+func cancelStream(c *wire.Call, s *row.Stream) (any, error) {
 	if s.State == "live" || s.State == "ended" {
 		return nil, wire.Conflict("This stream has already started. Stop it instead.")
 	}
@@ -172,11 +154,7 @@ func cancelStream(c *wire.Call) (any, error) {
 	return wire.OK, nil
 }
 
-func endStream(c *wire.Call) (any, error) {
-	s, err := stream(c)
-	if err != nil {
-		return nil, err
-	}
+func endStream(c *wire.Call, s *row.Stream) (any, error) {
 	if s.State == "scheduled" || s.State == "canceled" {
 		return nil, wire.Conflict("This stream is not live.")
 	}
@@ -186,19 +164,7 @@ func endStream(c *wire.Call) (any, error) {
 	return wire.OK, nil
 }
 
-func streamComments(c *wire.Call) (any, error) {
-	s, err := stream(c)
-	if err != nil {
-		return nil, err
-	}
+func streamComments(c *wire.Call, s *row.Stream) (any, error) {
 	order := wire.Order[*row.Comment]{Rank: commentTime}
 	return wire.Page(c, c.StreamComments(s.ID).All(), order, func(m *row.Comment) any { return view.Comment(c.Creator, m) })
-}
-
-func streamStats(c *wire.Call) (any, error) {
-	s, err := stream(c)
-	if err != nil {
-		return nil, err
-	}
-	return view.StreamStats(c.Creator, s), nil
 }

@@ -13,10 +13,10 @@ func noticeRoutes() []wire.Route {
 	return []wire.Route{
 		{Pattern: "GET /notifications", Handle: notices},
 		{Pattern: "GET /notifications/counts", Handle: noticeCounts},
-		{Pattern: "POST /notifications/read", Handle: readNotices},
+		{Pattern: "POST /notifications/read", Handle: wire.Read(readNotices)},
 		{Pattern: "POST /notifications/read_all", Handle: readAllNotices},
 		{Pattern: "GET /notifications/preferences", Handle: preferences},
-		{Pattern: "PATCH /notifications/preferences", Handle: setPreferences},
+		{Pattern: "PATCH /notifications/preferences", Handle: wire.Read(setPreferences)},
 	}
 }
 
@@ -31,13 +31,11 @@ func notices(c *wire.Call) (any, error) {
 
 func noticeCounts(c *wire.Call) (any, error) { return view.Counts(c.Creator, nil), nil }
 
-func readNotices(c *wire.Call) (any, error) {
-	var in struct {
-		IDs []int64 `json:"ids"`
-	}
-	if err := c.Body(&in); err != nil {
-		return nil, err
-	}
+type readNoticesInput struct {
+	IDs []int64 `json:"ids"`
+}
+
+func readNotices(c *wire.Call, in *readNoticesInput) (any, error) {
 	return markRead(c, func(n *row.Notice) bool { return slices.Contains(in.IDs, n.ID) }), nil
 }
 
@@ -63,14 +61,12 @@ func markRead(c *wire.Call, fits func(*row.Notice) bool) any {
 
 func preferences(c *wire.Call) (any, error) { return c.Settings().Preferences, nil }
 
+type setPreferencesInput struct {
+	Preferences map[string]bool `json:"preferences"`
+}
+
 // setPreferences changes the given preferences and refuses unknown ones.
-func setPreferences(c *wire.Call) (any, error) {
-	var in struct {
-		Preferences map[string]bool `json:"preferences"`
-	}
-	if err := c.Body(&in); err != nil {
-		return nil, err
-	}
+func setPreferences(c *wire.Call, in *setPreferencesInput) (any, error) {
 	s := c.Settings()
 	for name := range in.Preferences {
 		if _, ok := s.Preferences[name]; !ok {

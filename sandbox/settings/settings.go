@@ -79,17 +79,17 @@ const maxPrice = 4999
 func settingRoutes() []wire.Route {
 	return []wire.Route{
 		{Pattern: "GET /settings", Handle: settings},
-		{Pattern: "PATCH /settings/profile", Handle: updateProfile},
-		{Pattern: "PUT /settings/price", Handle: setPrice},
+		{Pattern: "PATCH /settings/profile", Handle: wire.Read(updateProfile)},
+		{Pattern: "PUT /settings/price", Handle: wire.Read(setPrice)},
 		{Pattern: "GET /settings/handle_check", Handle: checkHandle},
 		{Pattern: "GET /settings/welcome", Handle: welcome},
-		{Pattern: "PUT /settings/welcome", Handle: setWelcome},
+		{Pattern: "PUT /settings/welcome", Handle: wire.Read(setWelcome)},
 		{Pattern: "GET /settings/blocked_countries", Handle: blockedCountries},
-		{Pattern: "PUT /settings/blocked_countries", Handle: setBlockedCountries},
+		{Pattern: "PUT /settings/blocked_countries", Handle: wire.Read(setBlockedCountries)},
 		{Pattern: "GET /settings/links", Handle: socialLinks},
-		{Pattern: "POST /settings/links", Handle: addSocialLink},
-		{Pattern: "PATCH /settings/links/{link_id}", Handle: updateSocialLink},
-		{Pattern: "DELETE /settings/links/{link_id}", Handle: removeSocialLink},
+		{Pattern: "POST /settings/links", Handle: wire.Read(addSocialLink)},
+		{Pattern: "PATCH /settings/links/{link_id}", Handle: wire.ReadOn(findSocialLink, updateSocialLink)},
+		{Pattern: "DELETE /settings/links/{link_id}", Handle: wire.Remove(findSocialLink, (*world.Creator).SocialLinks)},
 		{Pattern: "GET /settings/sessions", Handle: sessions},
 		{Pattern: "DELETE /settings/sessions/{session_id}", Handle: endSession},
 	}
@@ -102,16 +102,14 @@ func tellChanged(c *world.Creator, changes ...string) {
 
 func settings(c *wire.Call) (any, error) { return view.Settings(c.Creator), nil }
 
-func updateProfile(c *wire.Call) (any, error) {
-	var in struct {
-		Name     string `json:"display_name"`
-		Bio      string `json:"about"`
-		Location string `json:"location"`
-		Website  string `json:"website"`
-	}
-	if err := c.Body(&in); err != nil {
-		return nil, err
-	}
+type updateProfileInput struct {
+	Name     string `json:"display_name"`
+	Bio      string `json:"about"`
+	Location string `json:"location"`
+	Website  string `json:"website"`
+}
+
+func updateProfile(c *wire.Call, in *updateProfileInput) (any, error) {
 	changes := []string{}
 	set := func(field string, at *string, to string) {
 		if c.Has(field) && *at != to {
@@ -131,13 +129,11 @@ func updateProfile(c *wire.Call) (any, error) {
 	return view.Settings(c.Creator), nil
 }
 
-func setPrice(c *wire.Call) (any, error) {
-	var in struct {
-		Price view.Dollars `json:"price"`
-	}
-	if err := c.Body(&in); err != nil {
-		return nil, err
-	}
+type setPriceInput struct {
+	Price view.Dollars `json:"price"`
+}
+
+func setPrice(c *wire.Call, in *setPriceInput) (any, error) {
 	if in.Price < 0 || in.Price > maxPrice {
 		return nil, wire.Invalid("price", "The price of a month must be at most $49.99.")
 	}
@@ -160,17 +156,15 @@ func checkHandle(c *wire.Call) (any, error) {
 
 func welcome(c *wire.Call) (any, error) { return view.Welcome(c.Creator), nil }
 
+type setWelcomeInput struct {
+	On    bool         `json:"is_on"`
+	Text  string       `json:"text"`
+	Media []int64      `json:"media_ids"`
+	Price view.Dollars `json:"price"`
+}
+
 // setWelcome changes the given fields and keeps the others.
-func setWelcome(c *wire.Call) (any, error) {
-	var in struct {
-		On    bool         `json:"is_on"`
-		Text  string       `json:"text"`
-		Media []int64      `json:"media_ids"`
-		Price view.Dollars `json:"price"`
-	}
-	if err := c.Body(&in); err != nil {
-		return nil, err
-	}
+func setWelcome(c *wire.Call, in *setWelcomeInput) (any, error) {
 	for _, id := range in.Media {
 		if c.Media().Get(id) == nil {
 			return nil, wire.Invalid("media_ids", "At least one of these media does not exist.")
@@ -198,14 +192,12 @@ func showCountries(c *wire.Call) any {
 
 func blockedCountries(c *wire.Call) (any, error) { return showCountries(c), nil }
 
+type setBlockedCountriesInput struct {
+	Countries []string `json:"countries"`
+}
+
 // setBlockedCountries does not check that the countries exist.
-func setBlockedCountries(c *wire.Call) (any, error) {
-	var in struct {
-		Countries []string `json:"countries"`
-	}
-	if err := c.Body(&in); err != nil {
-		return nil, err
-	}
+func setBlockedCountries(c *wire.Call, in *setBlockedCountriesInput) (any, error) {
 	blocked := []string{}
 	for _, name := range in.Countries {
 		if name = strings.ToUpper(strings.TrimSpace(name)); name != "" && !slices.Contains(blocked, name) {
@@ -227,11 +219,7 @@ type socialInput struct {
 	URL   string `json:"url"`
 }
 
-func addSocialLink(c *wire.Call) (any, error) {
-	var in socialInput
-	if err := c.Body(&in); err != nil {
-		return nil, err
-	}
+func addSocialLink(c *wire.Call, in *socialInput) (any, error) {
 	if in.URL == "" {
 		return nil, wire.Invalid("url", "A link needs a URL.")
 	}
@@ -244,27 +232,13 @@ func findSocialLink(c *wire.Call) (*row.SocialLink, error) {
 	return wire.Found("link", c.SocialLinks().Get(c.ID("link_id")))
 }
 
-func updateSocialLink(c *wire.Call) (any, error) {
-	var in socialInput
-	l, err := findSocialLink(c)
-	if err := cmp.Or(err, c.Body(&in)); err != nil {
-		return nil, err
-	}
+func updateSocialLink(c *wire.Call, l *row.SocialLink, in *socialInput) (any, error) {
 	if c.Has("title") {
 		l.Label = in.Label
 	}
 	l.URL = cmp.Or(in.URL, l.URL)
 	c.SocialLinks().Put(l)
 	return view.SocialLink(l), nil
-}
-
-func removeSocialLink(c *wire.Call) (any, error) {
-	l, err := findSocialLink(c)
-	if err != nil {
-		return nil, err
-	}
-	c.SocialLinks().Delete(l.ID)
-	return wire.OK, nil
 }
 
 func sessions(c *wire.Call) (any, error) {

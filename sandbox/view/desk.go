@@ -24,17 +24,11 @@ type SettingsView struct {
 func Settings(c *world.Creator) SettingsView {
 	p, s := &c.Profile, c.Settings()
 	return SettingsView{
-		Handle: p.Username, Name: p.Name, Email: p.Login, About: text(p.Bio), Location: text(p.Location), Website: text(p.Website),
-		Price: Dollars(p.Price), Currency: "USD", Welcome: s.WelcomeOn, Blocked: texts(s.BlockedStates), Payouts: s.PayoutEvery,
+		Handle: p.Username, Name: p.Name, Email: p.Login, About: Optional(p.Bio), Location: Optional(p.Location),
+		Website: Optional(p.Website),
+		Price:   Dollars(p.Price), Currency: "USD", Welcome: s.WelcomeOn, Blocked: NotNull(s.BlockedStates),
+		Payouts: s.PayoutEvery,
 	}
-}
-
-// texts returns list, or an empty list instead of nil, so that it is never null in JSON.
-func texts(list []string) []string {
-	if list == nil {
-		return []string{}
-	}
-	return list
 }
 
 // WelcomeView is the view of the welcome message.

@@ -27,28 +27,18 @@ var mediaStates = map[string]string{"processing": "converting", "ready": "done",
 // Media returns the view of a medium.
 func Media(c *world.Creator, m *row.Media) MediaView {
 	v := MediaView{
-		ID: m.ID, Type: m.Type, State: mediaStates[m.State], Width: size(m.Width), Height: size(m.Height), Seconds: size(m.Seconds),
-		Folders: IDs(m.Folders), At: Stamp(m.At),
+		ID: m.ID, Type: m.Type, State: mediaStates[m.State], Width: Optional(m.Width), Height: Optional(m.Height),
+		Seconds: Optional(m.Seconds),
+		Bytes:   Optional(m.Bytes), Folders: NotNull(m.Folders), At: Stamp(m.At),
 	}
 	if m.Type == "photo" {
 		v.Type = "image"
-	}
-	if m.Bytes > 0 {
-		v.Bytes = &m.Bytes
 	}
 	if m.State == "ready" && m.Type != "audio" {
 		thumb := MediaURL(c, m.ID, "thumb")
 		v.Thumb = &thumb
 	}
 	return v
-}
-
-// size returns nil for 0, which means that the value is not known.
-func size(n int) *int {
-	if n == 0 {
-		return nil
-	}
-	return &n
 }
 
 // MediaList returns the views of the media with these ids, in this order. It skips deleted media.
@@ -125,13 +115,12 @@ type PartView struct {
 // Upload returns the view of an upload.
 func Upload(u *row.Upload) UploadView {
 	v := UploadView{
-		ID: u.ID, State: u.State, Name: u.Name, Bytes: u.Bytes, PartSize: u.PartSize, Parts: []PartView{}, Media: Ref(u.Media),
+		ID: u.ID, State: u.State, Name: u.Name, Bytes: u.Bytes, PartSize: u.PartSize, Parts: []PartView{},
+		Media: Optional(u.Media),
+		Error: Optional(u.Error),
 	}
 	if word, ok := mediaStates[u.State]; ok {
 		v.State = word
-	}
-	if u.Error != "" {
-		v.Error = &u.Error
 	}
 	for number, part := range u.Parts {
 		v.Parts = append(v.Parts, PartView{Number: number, Bytes: part.Bytes, ETag: part.Tag})
@@ -153,13 +142,8 @@ type FormView struct {
 
 // Form returns the view of a release form.
 func Form(c *world.Creator, f *row.Form) FormView {
-	v := FormView{ID: f.ID, Name: f.Name, Status: f.Status, At: Stamp(f.At), Expires: Stamp(f.Expires)}
-	if f.Email != "" {
-		v.Email = &f.Email
+	return FormView{
+		ID: f.ID, Name: f.Name, Email: Optional(f.Email), Status: f.Status, User: optionalUser(c, f.Person), At: Stamp(f.At),
+		Expires: Stamp(f.Expires),
 	}
-	if f.Person != 0 {
-		u := PersonByID(c, f.Person)
-		v.User = &u
-	}
-	return v
 }

@@ -120,14 +120,15 @@ type TrialView struct {
 // Link returns the view of a link. A link with Days is a trial link.
 func Link(c *world.Creator, l *row.Link, y Yield) LinkView {
 	v := LinkView{
-		ID: l.ID, Name: l.Name, Code: l.Code, URL: strings.Join([]string{c.Origin(), c.Profile.Username, l.Code}, "/"), Tags: l.Tags,
-		Clicks: y.Clicks, Subscribers: y.Subscribers, Revenue: Dollars(y.Revenue), Shared: IDs(l.Shared), At: Stamp(l.At), Ended: Stamp(l.Ended),
-	}
-	if v.Tags == nil {
-		v.Tags = []string{}
+		ID: l.ID, Name: l.Name, Code: l.Code, URL: strings.Join([]string{c.Origin(), c.Profile.Username, l.Code}, "/"),
+		Tags:   NotNull(l.Tags),
+		Clicks: y.Clicks, Subscribers: y.Subscribers, Revenue: Dollars(y.Revenue), Shared: NotNull(l.Shared), At: Stamp(l.At),
+		Ended: Stamp(l.Ended),
 	}
 	if l.Days > 0 {
-		v.TrialView = &TrialView{Days: l.Days, MaxClaims: size(l.MaxClaims), Claims: y.Subscribers, Expires: Stamp(l.Expires)}
+		v.TrialView = &TrialView{
+			Days: l.Days, MaxClaims: Optional(l.MaxClaims), Claims: y.Subscribers, Expires: Stamp(l.Expires),
+		}
 	}
 	return v
 }
@@ -164,11 +165,9 @@ type PromotionView struct {
 // Promotion returns the view of a promotion.
 func Promotion(p *row.Promotion, claims int, running bool) PromotionView {
 	v := PromotionView{
-		ID: p.ID, Audience: p.Audience, Type: p.Type, Percent: size(p.Percent), TrialDays: size(p.TrialDays), MaxClaims: size(p.MaxClaims),
-		Claims: claims, Starts: Stamp(p.Starts), Ends: Stamp(p.Ends), State: "finished",
-	}
-	if p.Message != "" {
-		v.Message = &p.Message
+		ID: p.ID, Audience: p.Audience, Type: p.Type, Percent: Optional(p.Percent), TrialDays: Optional(p.TrialDays),
+		MaxClaims: Optional(p.MaxClaims),
+		Claims:    claims, Message: Optional(p.Message), Starts: Stamp(p.Starts), Ends: Stamp(p.Ends), State: "finished",
 	}
 	if running {
 		v.State = "running"

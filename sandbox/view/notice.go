@@ -19,10 +19,9 @@ type NoticeView struct {
 
 // Notice returns the view of a notice.
 func Notice(c *world.Creator, n *row.Notice) NoticeView {
-	v := NoticeView{ID: n.ID, Type: n.Type, Text: n.Text, Ref: Ref(n.Ref), Read: n.Read, At: Stamp(n.At)}
-	if n.Person != 0 {
-		u := PersonByID(c, n.Person)
-		v.User = &u
+	v := NoticeView{
+		ID: n.ID, Type: n.Type, Text: n.Text, User: optionalUser(c, n.Person), Ref: Optional(n.Ref), Read: n.Read,
+		At: Stamp(n.At),
 	}
 	if kind := KindName(n.RefKind); n.Ref != 0 && kind != "" {
 		v.RefKind = &kind

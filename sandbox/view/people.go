@@ -80,8 +80,9 @@ func Me(c *world.Creator, second SecondView) MeView {
 	p := &c.Profile
 	v := MeView{
 		ID: p.ID, Handle: p.Username, Name: p.Name, Email: p.Login, Avatar: picture(c, p.AvatarID), Cover: picture(c, p.CoverID),
-		About: text(p.Bio), Location: text(p.Location), Website: text(p.Website), IsCreator: !p.IsFan, Verified: !p.IsFan,
-		Joined: Stamp(p.JoinedAt), Price: Dollars(p.Price), Currency: "USD", Fans: p.Fans, Media: c.Media().Len(),
+		About: Optional(p.Bio), Location: Optional(p.Location), Website: Optional(p.Website), IsCreator: !p.IsFan,
+		Verified: !p.IsFan,
+		Joined:   Stamp(p.JoinedAt), Price: Dollars(p.Price), Currency: "USD", Fans: p.Fans, Media: c.Media().Len(),
 		Counts: Counts(c, nil), Second: second,
 	}
 	for _, post := range c.Posts().All() {
@@ -98,14 +99,6 @@ func picture(c *world.Creator, media int64) *string {
 	}
 	url := MediaURL(c, media, "thumb")
 	return &url
-}
-
-// text returns nil for the empty string.
-func text(t string) *string {
-	if t == "" {
-		return nil
-	}
-	return &t
 }
 
 // FanView is the view of a current or former subscriber.
@@ -138,12 +131,11 @@ type SourceView struct {
 
 // Fan returns the view of a fan. The person must have a subscription, which may have ended.
 func Fan(c *world.Creator, p *row.Person) FanView {
-	v := FanView{
+	return FanView{
 		User: Person(c, p), Status: status(p.Sub, c.Now()), Since: Stamp(p.Sub.Since), Until: Stamp(p.Sub.Until), Renews: p.Sub.AutoRenew,
-		Price: Dollars(p.Sub.Price), Discount: Discount(p, c.Now()), Alias: text(p.CustomName), Note: text(p.Note),
+		Price: Dollars(p.Sub.Price), Discount: Discount(p, c.Now()), Alias: Optional(p.CustomName), Note: Optional(p.Note),
 		Spent: Dollars(c.Spent(p.ID).Total), Seen: Stamp(p.LastSeen), Source: Source(p.Sub),
 	}
-	return v
 }
 
 func status(s *row.Subscription, now time.Time) string {
@@ -163,7 +155,7 @@ func Discount(p *row.Person, now time.Time) *DiscountOff {
 
 // Source returns the view of the source of a subscription.
 func Source(s *row.Subscription) SourceView {
-	return SourceView{Kind: s.SourceKind, Link: Ref(s.SourceID)}
+	return SourceView{Kind: s.SourceKind, Link: Optional(s.SourceID)}
 }
 
 // SpendView is the view of a person's payments within a time span, by purpose.

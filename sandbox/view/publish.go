@@ -93,28 +93,18 @@ func Likes(p *row.Post) int {
 
 // PollView is the view of a poll.
 type PollView struct {
-	Question *string      `json:"question"`
-	Options  []OptionView `json:"options"`
-	Votes    int          `json:"votes_count"`
-	Voted    *int64       `json:"voted_option_id"`
-	Ends     Stamp        `json:"ends_at"`
-}
-
-// OptionView is the view of one option of a poll.
-type OptionView struct {
-	ID    int64  `json:"id"`
-	Text  string `json:"text"`
-	Votes int    `json:"votes"`
+	Question *string          `json:"question"`
+	Options  []row.PollOption `json:"options"`
+	Votes    int              `json:"votes_count"`
+	Voted    *int64           `json:"voted_option_id"`
+	Ends     Stamp            `json:"ends_at"`
 }
 
 // Poll returns the view of a poll.
 func Poll(p *row.Poll) PollView {
-	v := PollView{Options: []OptionView{}, Voted: Ref(p.Voted), Ends: Stamp(p.EndsAt)}
-	if p.Question != "" {
-		v.Question = &p.Question
-	}
+	options := append([]row.PollOption{}, p.Options...) // a copy, because votes change the options
+	v := PollView{Question: Optional(p.Question), Options: options, Voted: Optional(p.Voted), Ends: Stamp(p.EndsAt)}
 	for _, o := range p.Options {
-		v.Options = append(v.Options, OptionView(o))
 		v.Votes += o.Votes
 	}
 	return v
@@ -129,11 +119,8 @@ type FundraisingView struct {
 
 // Fundraising returns the view of a post's fundraising. Its progress is the sum of the tips for the post.
 func Fundraising(c *world.Creator, p *row.Post) *FundraisingView {
-	v := &FundraisingView{Target: Dollars(p.Fundraising.Target), Progress: Dollars(Paid(c, p.ID, nil).Tips)}
-	if p.Fundraising.Title != "" {
-		v.Title = &p.Fundraising.Title
-	}
-	return v
+	f, raised := p.Fundraising, Paid(c, p.ID, nil).Tips
+	return &FundraisingView{Title: Optional(f.Title), Target: Dollars(f.Target), Progress: Dollars(raised)}
 }
 
 // CommentView is the view of a comment on a post or a stream.
@@ -152,7 +139,8 @@ type CommentView struct {
 // Comment returns the view of a comment.
 func Comment(c *world.Creator, m *row.Comment) CommentView {
 	v := CommentView{
-		ID: m.ID, Parent: m.Parent, Author: PersonByID(c, m.Author), Text: m.Text, ReplyTo: Ref(m.ReplyTo), Likes: m.Likes, Liked: m.Liked,
+		ID: m.ID, Parent: m.Parent, Author: PersonByID(c, m.Author), Text: m.Text, ReplyTo: Optional(m.ReplyTo),
+		Likes: m.Likes, Liked: m.Liked,
 		Pinned: m.Pinned, At: Stamp(m.At),
 	}
 	if m.Liked {
@@ -194,14 +182,11 @@ type StoryView struct {
 
 // Story returns the view of a story.
 func Story(c *world.Creator, s *row.Story) StoryView {
-	v := StoryView{
-		ID: s.ID, Media: MediaList(c, []int64{s.Media}), Views: s.Views + len(s.Seen), Likes: StoryLikes(s), Tips: Dollars(Paid(c, s.ID, nil).Tips),
-		At: Stamp(s.At), Expires: Stamp(s.Expires),
+	return StoryView{
+		ID: s.ID, Media: MediaList(c, []int64{s.Media}), Text: Optional(s.Text), Views: s.Views + len(s.Seen),
+		Likes: StoryLikes(s),
+		Tips:  Dollars(Paid(c, s.ID, nil).Tips), At: Stamp(s.At), Expires: Stamp(s.Expires),
 	}
-	if s.Text != "" {
-		v.Text = &s.Text
-	}
-	return v
 }
 
 // StoryLikes counts the likes of a story.
@@ -263,14 +248,10 @@ var StreamStates = map[string]string{"scheduled": "planned", "live": "live", "en
 func Stream(c *world.Creator, s *row.Stream) StreamView {
 	v := StreamView{
 		ID: s.ID, Title: s.Title, State: StreamStates[s.State], Starts: Stamp(s.Starts), Started: Stamp(s.Started), Ended: Stamp(s.Ended),
-		Viewers: s.Viewers, Likes: s.Likes, Tips: Dollars(Paid(c, s.ID, nil).Tips),
+		Viewers: s.Viewers, Likes: s.Likes, Tips: Dollars(Paid(c, s.ID, nil).Tips), Goal: Optional(Dollars(s.TipGoal)),
 	}
 	if s.State == "ended" {
 		v.Viewers = s.Peak
-	}
-	if s.TipGoal > 0 {
-		goal := Dollars(s.TipGoal)
-		v.Goal = &goal
 	}
 	return v
 }

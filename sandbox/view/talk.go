@@ -49,8 +49,9 @@ func Message(c *world.Creator, m *row.Message) MessageView {
 	locked := m.Price > 0 && !m.Opened
 	v := MessageView{
 		ID: m.ID, Chat: ChatRef{m.Chat}, From: m.Chat, To: c.Profile.ID, Text: m.Text, Media: MediaList(c, m.Media), Price: Dollars(m.Price),
-		Locked: locked, Opened: !locked, Free: m.Price == 0, IsTip: m.Tip > 0, Liked: m.Liked, Pinned: m.Pinned, ReplyTo: Ref(m.ReplyTo),
-		Campaign: Ref(m.Mass), At: Stamp(m.At), Edited: Stamp(m.EditedAt),
+		Locked: locked, Opened: !locked, Free: m.Price == 0, IsTip: m.Tip > 0, Liked: m.Liked, Pinned: m.Pinned,
+		ReplyTo:  Optional(m.ReplyTo),
+		Campaign: Optional(m.Mass), At: Stamp(m.At), Edited: Stamp(m.EditedAt),
 	}
 	if m.Gif != 0 {
 		v.Media = append(v.Media, gif(c, m))
@@ -97,7 +98,7 @@ func Chat(c *world.Creator, chat *row.Chat) ChatView {
 		v.Unread = max(v.Unread, 1)
 	}
 	if v.User.Blocked {
-		v.CanSend, v.Reason = false, text("blocked")
+		v.CanSend, v.Reason = false, Optional("blocked")
 	}
 	if last := c.Messages(chat.ID).Get(chat.LastID); last != nil {
 		m := Message(c, last)
@@ -139,8 +140,10 @@ func MassState(m *row.Mass) string {
 // Mass returns the view of a mass message with the given number of recipients.
 func Mass(c *world.Creator, m *row.Mass, recipients int) MassView {
 	return MassView{
-		ID: m.ID, State: MassState(m), Text: m.Text, Media: MediaList(c, m.Media), Price: Dollars(m.Price), Include: IDs(m.Include),
-		Exclude: IDs(m.Exclude), Recipients: recipients, Sent: m.Sent, Viewed: m.Viewed, Purchased: Paid(c, m.ID, nil).Purchases,
+		ID: m.ID, State: MassState(m), Text: m.Text, Media: MediaList(c, m.Media), Price: Dollars(m.Price),
+		Include: NotNull(m.Include),
+		Exclude: NotNull(m.Exclude), Recipients: recipients, Sent: m.Sent, Viewed: m.Viewed,
+		Purchased: Paid(c, m.ID, nil).Purchases,
 		Scheduled: Stamp(m.Scheduled), SentAt: Stamp(m.SentAt), At: Stamp(m.At),
 	}
 }

@@ -69,20 +69,21 @@ func (s *Stamp) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// Ref returns a pointer to an id, or nil for 0.
-func Ref(id int64) *int64 {
-	if id == 0 {
+// Optional returns a pointer to a value, or nil for the zero value, which is null in JSON.
+func Optional[T comparable](value T) *T {
+	var zero T
+	if value == zero {
 		return nil
 	}
-	return &id
+	return &value
 }
 
-// IDs returns ids, or an empty list instead of nil, so that it is never null in JSON.
-func IDs(ids []int64) []int64 {
-	if ids == nil {
-		return []int64{}
+// NotNull returns list, or an empty list instead of nil, so that it is never null in JSON.
+func NotNull[T any](list []T) []T {
+	if list == nil {
+		return []T{}
 	}
-	return ids
+	return list
 }
 
 // User is the creator's view of a user.
@@ -137,6 +138,15 @@ func PersonByID(c *world.Creator, id int64) User {
 	return User{ID: id, Handle: "deleted_" + strconv.FormatInt(id, 10), Name: "Deleted user", Lists: []int64{}}
 }
 
+// optionalUser returns the view of the user with an id, or nil for 0.
+func optionalUser(c *world.Creator, id int64) *User {
+	if id == 0 {
+		return nil
+	}
+	u := PersonByID(c, id)
+	return &u
+}
+
 // MediaURL returns the URL of a medium. The quality is thumb, preview, full or source.
 func MediaURL(c *world.Creator, media int64, quality string) string {
 	return c.Origin() + "/media/" + strconv.FormatInt(media, 10) + "/" + quality
@@ -158,15 +168,10 @@ type Transaction struct {
 
 // Tx returns the view of a transaction with its stored state.
 func Tx(c *world.Creator, t *row.Tx) Transaction {
-	v := Transaction{
+	return Transaction{
 		ID: t.ID, Type: t.Type, Status: t.Status, Gross: Dollars(t.Gross), Fee: Dollars(t.Fee()), Net: Dollars(t.Net()),
-		Curr: "USD", Ref: Ref(t.Ref), At: Stamp(t.At),
+		Curr: "USD", User: optionalUser(c, t.Person), Ref: Optional(t.Ref), At: Stamp(t.At),
 	}
-	if t.Person != 0 {
-		u := PersonByID(c, t.Person)
-		v.User = &u
-	}
-	return v
 }
 
 // ListView is the view of a list of people.

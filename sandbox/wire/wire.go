@@ -22,10 +22,13 @@ import (
 // maxBody limits the size of a JSON body.
 const maxBody = 1 << 20
 
+// Handler answers a call.
+type Handler func(*Call) (any, error)
+
 // Route is one operation: "POST /posts/{post_id}/pin", below the base path.
 type Route struct {
 	Pattern string
-	Handle  func(*Call) (any, error)
+	Handle  Handler
 	// Live marks a route of the live connection, which opens at unpredictable times, so faults with a count skip it.
 	Live bool
 }
@@ -177,6 +180,9 @@ func (c *Call) Person(name string) (*row.Person, error) {
 	return c.PersonByID(c.ID(name))
 }
 
+// User returns the person whose id is in the path as user_id.
+func User(c *Call) (*row.Person, error) { return c.Person("user_id") }
+
 // PersonByID returns a person, or the refusal NotFound.
 func (c *Call) PersonByID(id int64) (*row.Person, error) {
 	if p := c.People().Get(id); p != nil {
@@ -191,6 +197,80 @@ func Found[T any](what string, r *T) (*T, error) {
 		return nil, NotFound(what)
 	}
 	return r, nil
+}
+
+// On returns the handler of a route that acts on one object. find returns the object, or a refusal.
+func On[T any](find func(*Call) (T, error), handle func(*Call, T) (any, error)) Handler {
+	return func(c *Call) (any, error) {
+		one, err := find(c)
+		if err != nil {
+			return nil, err
+		}
+		return handle(c, one)
+	}
+}
+
+// checked is a body that has rules of its own.
+type checked interface{ Check(*Call) error }
+
+// Read returns the handler of a route that takes a JSON body. If the body has a method Check, Read calls it.
+func Read[In any](handle func(*Call, *In) (any, error)) Handler {
+	return func(c *Call) (any, error) {
+		in := new(In)
+		if err := c.Body(in); err != nil {
+			return nil, err
+		}
+		if body, ok := any(in).(checked); ok {
+			if err := body.Check(c); err != nil {
+				return nil, err
+			}
+		}
+		return handle(c, in)
+	}
+}
+
+// ReadOn is On for a route that takes a JSON body.
+func ReadOn[T, In any](find func(*Call) (T, error), handle func(*Call, T, *In) (any, error)) Handler {
+	return On(find, func(c *Call, one T) (any, error) {
+		return Read(func(c *Call, in *In) (any, error) { return handle(c, one, in) })(c)
+	})
+}
+
+// Show returns the handler of a route that answers with the view of one object.
+func Show[T, V any](find func(*Call) (T, error), view func(*world.Creator, T) V) Handler {
+	return On(find, func(c *Call, one T) (any, error) { return view(c.Creator, one), nil })
+}
+
+// Set returns the handler of a route that switches a property of one object on or off.
+func Set[T any](find func(*Call) (T, error), set func(*Call, T, bool) (any, error), on bool) Handler {
+	return On(find, func(c *Call, one T) (any, error) { return set(c, one, on) })
+}
+
+// record is a pointer to a record of a table.
+type record[T any] interface {
+	*T
+	keyed
+}
+
+// Remove returns the handler of a route that deletes one record.
+func Remove[T any, P record[T]](
+	find func(*Call) (P, error), table func(*world.Creator) *world.Table[T, P],
+) Handler {
+	return On(find, func(c *Call, one P) (any, error) {
+		table(c.Creator).Delete(one.Key())
+		return OK, nil
+	})
+}
+
+// Change returns the handler of a route that changes and saves one record.
+func Change[T any, P record[T]](
+	find func(*Call) (P, error), table func(*world.Creator) *world.Table[T, P], change func(*Call, P),
+) Handler {
+	return On(find, func(c *Call, one P) (any, error) {
+		change(c, one)
+		table(c.Creator).Put(one)
+		return OK, nil
+	})
 }
 
 // OK is the answer to a change that returns no data.
