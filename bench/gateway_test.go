@@ -3,7 +3,6 @@ package bench
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -93,38 +92,13 @@ func (g *gateway) connect(b *testing.B, box *sandboxd) {
 				headers[strings.ToLower(name)] = who.header.Get(name)
 			}
 		}
-		text, err := json.Marshal(map[string]any{"cookie": who.header.Get("Cookie"), "user_agent": "Mozilla/5.0 (X11; Linux x86_64)", "headers": headers, "proxy_country": "us"})
-		if err != nil {
-			b.Fatal(err)
-		}
-		req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, g.node.URL+"/v1/connect/cookie", bytes.NewReader(text))
-		if err != nil {
-			b.Fatal(err)
-		}
-		req.Header = http.Header{"Authorization": {"Bearer " + owner.Key}, "Content-Type": {"application/json"}, "Prefer": {"wait=20"}}
-		r, err := testnode.Send(req)
-		if err != nil {
-			b.Fatal(err)
-		}
-		account := accountOf(r)
-		if account == "" {
-			b.Fatalf("connect: %d %s", r.Status, r.Body)
-		}
+		account := g.node.Connect(b, owner.Key, "/v1/connect/cookie", map[string]any{
+			"cookie": who.header.Get("Cookie"), "user_agent": "Mozilla/5.0 (X11; Linux x86_64)", "headers": headers,
+			"proxy_country": "us",
+		})
 		g.accounts = append(g.accounts, account)
 		g.cookies = append(g.cookies, who.header)
 	}
-}
-
-// accountOf returns the account of a successful attempt, or "".
-func accountOf(r testnode.Reply) string {
-	for _, name := range []string{"account_id", "accountId"} {
-		if id, ok := r.JSON()[name].(string); ok && id != "" {
-			return id
-		}
-	}
-	account, _ := r.JSON()["account"].(map[string]any)
-	id, _ := account["id"].(string)
-	return id
 }
 
 // load is one kind of call.

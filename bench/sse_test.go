@@ -51,10 +51,7 @@ func newSSEFixture(b *testing.B) *sseFixture {
 		b.Fatal(err)
 	}
 	b.Cleanup(db.Close)
-	r := &sseFixture{org: id.New[id.Org](), seqs: map[string]int64{}, data: []byte(`{"text":"` + strings.Repeat("x", ssePayload) + `"}`)}
-	if _, err := db.Pool().Exec(b.Context(), `INSERT INTO org (id, name, plan, environment, contact_email, created_at, updated_at) VALUES ($1, 'T', 'scale', 'sandbox', 'a@b.c', now(), now())`, r.org); err != nil {
-		b.Fatal(err)
-	}
+	r := &sseFixture{org: testenv.AddOrg(b, db), seqs: map[string]int64{}, data: []byte(`{"text":"` + strings.Repeat("x", ssePayload) + `"}`)}
 	r.store = event.New(event.Deps{DB: db, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	if r.bus, err = pubsub.Open(pubsub.Config{URL: natsURL, Name: "bench"}); err != nil {
 		b.Fatal(err)

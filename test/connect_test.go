@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 	"github.com/stagedoor/stagedoor/sandbox"
@@ -135,13 +133,8 @@ func (c *connectFixture) killRepeatedly(every time.Duration, times int, stop <-c
 func TestAttemptsSurviveTheDeathOfNodes(t *testing.T) {
 	// Not parallel: its load would slow down other tests.
 	many := setting("STAGEDOOR_TEST_ATTEMPTS", proof.Scale(12, 36))
-	platform := sandboxtest.New(t, func(cfg *sandbox.Config) {
-		cfg.Regions = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}
-		cfg.Slow = 3 * time.Second
-	})
-	nodes := testnode.Processes(t, 3, testnode.Setup{
-		Sandbox: platform.URL, Egress: secret.New("us=" + testenv.NewProxy(t, "127.0.1.1").URL() + " uk=" + testenv.NewProxy(t, "127.0.2.1").URL()),
-	})
+	platform, setup := testnode.Sandbox(t, func(cfg *sandbox.Config) { cfg.Slow = 3 * time.Second })
+	nodes := testnode.Processes(t, 3, setup)
 	c := &connectFixture{t: t, nodes: nodes, platform: platform, owner: nodes[0].NewOrg(t, map[string]int{
 		"callsPerMinute": -1, "callsPerMonth": -1, "connectAttemptsPerHour": -1, "maxAccounts": -1,
 	})}

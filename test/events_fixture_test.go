@@ -105,20 +105,17 @@ func newEventsFixture(t *testing.T, sc scale) *eventsFixture {
 		t.Fatal(err)
 	}
 	s := &eventsFixture{t: t, scale: sc, catalog: known, farm: newFarm(t), actions: sandbox.Happenings()}
-	s.platform = sandboxtest.New(t, func(cfg *sandbox.Config) {
-		cfg.Regions = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}
-	})
+	platform, setup := testnode.Sandbox(t, nil)
+	s.platform = platform
 	s.postgres = testenv.PrivatePostgres(t, io.Discard)
 	s.nats = testenv.NATSCluster(t, 3)
 	redis, redisURL := testenv.PrivateRedis(t)
 	s.redis = redis
-	s.nodes = testnode.Processes(t, 3, testnode.Setup{
-		// A committed transaction must survive a crash of the server, as in production.
-		Database: secret.New(s.postgres.URL.Reveal() + "&synchronous_commit=on&log_statement=none"),
-		Redis:    redisURL, RedisTimeout: 250 * time.Millisecond, NATS: s.nats.URL, EventLog: "jetstream", Sandbox: s.platform.URL, Log: s.logFile(),
-		Egress: secret.New("us=" + testenv.NewProxy(t, "127.0.1.1").URL() + " uk=" + testenv.NewProxy(t, "127.0.2.1").URL()),
-		Env:    []string{"STAGEDOOR_EVENT_REPLICAS=3"},
-	})
+	// A committed transaction must survive a crash of the server, as in production.
+	setup.Database = secret.New(s.postgres.URL.Reveal() + "&synchronous_commit=on&log_statement=none")
+	setup.Redis, setup.RedisTimeout, setup.NATS, setup.EventLog = redisURL, 250*time.Millisecond, s.nats.URL, "jetstream"
+	setup.Log, setup.Env = s.logFile(), []string{"STAGEDOOR_EVENT_REPLICAS=3"}
+	s.nodes = testnode.Processes(t, 3, setup)
 	for range sc.orgs {
 		s.orgs = append(s.orgs, &tenant{canary: randomHex(8), Org: s.nodes[0].NewOrg(t, map[string]int{
 			"callsPerMinute": -1, "callsPerMonth": -1, "connectAttemptsPerHour": -1, "maxAccounts": -1, "maxStreamsPerAccount": -1,

@@ -97,22 +97,8 @@ func newCallsFixture(t *testing.T, accounts int) *callsFixture {
 func (s *callsFixture) connect(n int) *connected {
 	c := &connected{login: fmt.Sprintf("ok+call%d@sandbox.test", n), region: []string{"us", "uk"}[n%2]}
 	node := s.nodes[n%len(s.nodes)]
-	pasted := node.Call(s.t, http.MethodPost, "/v1/sandbox/session", s.owner.Key, map[string]any{"login": c.login}).JSON()
-	r := node.Call(s.t, http.MethodPost, "/v1/connect/cookie", s.owner.Key, map[string]any{
-		"cookie": pasted["cookie"], "user_agent": pasted["userAgent"], "headers": pasted["headers"], "proxy_country": c.region,
-	})
-	id, _ := r.JSON()["attempt_id"].(string)
-	for range 60 {
-		r = node.Call(s.t, http.MethodGet, "/v1/connect/login/"+id+"?wait=5", s.owner.Key, nil)
-		if state, _ := r.JSON()["state"].(string); strings.HasPrefix(state, "completed_") {
-			break
-		}
-	}
-	if c.account, _ = r.JSON()["account_id"].(string); c.account == "" {
-		s.t.Errorf("%s is not connected: %d %s", c.login, r.Status, r.Body)
-		return c
-	}
-	r = node.Call(s.t, http.MethodPost, "/v1/accounts/"+c.account+"/fans/list", s.owner.Key, map[string]any{"limit": 1})
+	c.account = node.ConnectLogin(s.t, s.owner.Key, c.login, c.region)
+	r := node.Call(s.t, http.MethodPost, "/v1/accounts/"+c.account+"/fans/list", s.owner.Key, map[string]any{"limit": 1})
 	var page struct {
 		Result struct {
 			Items []struct{ User struct{ ID string } }

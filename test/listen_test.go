@@ -23,7 +23,6 @@ import (
 	"time"
 
 	stagedoor "github.com/stagedoor/stagedoor/client/go"
-	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
@@ -58,18 +57,10 @@ type listenFixture struct {
 func newListenFixture(t *testing.T) *listenFixture {
 	t.Helper()
 	a := &listenFixture{t: t, login: "ok+listen@sandbox.test", program: buildCommand(t, "stagedoor")}
-	a.platform = sandboxtest.New(t, func(cfg *sandbox.Config) {
-		cfg.Regions = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}
-	})
-	a.node = testnode.Processes(t, 1, testnode.Setup{
-		Sandbox: a.platform.URL, Egress: secret.New("us=" + testenv.NewProxy(t, "127.0.1.1").URL() + " uk=" + testenv.NewProxy(t, "127.0.2.1").URL()),
-	})[0]
+	platform, setup := testnode.Sandbox(t, nil)
+	a.platform, a.node = platform, testnode.Processes(t, 1, setup)[0]
 	a.key = a.node.NewOrg(t, unlimited).Key
-	started := a.node.Call(t, http.MethodPost, "/v1/connect/login", a.key, map[string]any{"email": a.login, "password": "good", "label": "Maya"})
-	attempt, _ := started.JSON()["attempt_id"].(string)
-	await(t, "the account is connected", 60*time.Second, func() bool {
-		return a.node.Call(t, http.MethodGet, "/v1/connect/login/"+attempt+"?wait=5", a.key, nil).JSON()["state"] == "completed_success"
-	})
+	a.node.Connect(t, a.key, "/v1/connect/login", map[string]any{"email": a.login, "password": "good", "label": "Maya"})
 	return a
 }
 

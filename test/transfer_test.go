@@ -18,8 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
@@ -57,9 +55,8 @@ func newFileHost(t *testing.T, size int64) (*fileHost, testnode.Setup) {
 	server := httptest.NewUnstartedServer(nil)
 	origin := "http://" + server.Listener.Addr().String()
 	s := &fileHost{size: size}
-	s.Platform = sandboxtest.New(t, func(cfg *sandbox.Config) {
-		cfg.Origin, cfg.Regions = origin, map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}
-	})
+	platform, setup := testnode.Sandbox(t, func(cfg *sandbox.Config) { cfg.Origin = origin })
+	s.Platform, setup.Sandbox = platform, origin
 	mux := http.NewServeMux()
 	mux.Handle("/", s.Platform)
 	mux.HandleFunc("GET /media/{id}/{quality}", s.serveFile)
@@ -67,8 +64,7 @@ func newFileHost(t *testing.T, size int64) (*fileHost, testnode.Setup) {
 	server.Config.Handler = mux
 	server.Start()
 	t.Cleanup(server.Close)
-	us, uk := testenv.NewProxy(t, "127.0.1.1"), testenv.NewProxy(t, "127.0.2.1")
-	return s, testnode.Setup{Sandbox: origin, Egress: secret.New("us=" + us.URL() + " uk=" + uk.URL())}
+	return s, setup
 }
 
 func (s *fileHost) recordSource(r *http.Request) {
@@ -123,20 +119,9 @@ func connectMediaAccounts(t *testing.T, node *testnode.Node, o testnode.Org, n i
 	t.Helper()
 	all := make([]mediaAccount, n)
 	for i := range all {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, node.URL+"/v1/connect/login",
-			strings.NewReader(fmt.Sprintf(`{"email":"ok+transfer%d@sandbox.test","password":"good","proxy_country":"us"}`, i)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header = http.Header{"Authorization": {"Bearer " + o.Key}, "Content-Type": {"application/json"}, "Prefer": {"wait=25"}}
-		r, err := testnode.Send(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[i].account, _ = r.JSON()["account_id"].(string)
-		if all[i].account == "" {
-			t.Fatalf("connect: %d %s", r.Status, r.Body)
-		}
+		all[i].account = node.Connect(t, o.Key, "/v1/connect/login", map[string]any{
+			"email": fmt.Sprintf("ok+transfer%d@sandbox.test", i), "password": "good", "proxy_country": "us",
+		})
 		list := node.Call(t, http.MethodGet, "/v1/accounts/"+all[i].account+"/vault/list?limit=1", o.Key, nil)
 		page, _ := list.JSON()["result"].(map[string]any)
 		items, _ := page["items"].([]any)

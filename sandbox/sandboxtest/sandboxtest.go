@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -53,6 +52,47 @@ func New(t testing.TB, change func(*sandbox.Config)) *Platform {
 		}
 	})
 	return &Platform{Platform: p, URL: server.URL, t: t}
+}
+
+// Control sends a request to the control API and decodes the response, with numbers as json.Number. It fails the test
+// unless the status is 200.
+func (p *Platform) Control(t testing.TB, method, path string, body any) map[string]any {
+	t.Helper()
+	a := p.send(t, method, p.URL+"/control/"+path, body, nil)
+	if a.Status != http.StatusOK {
+		t.Fatalf("%s /control/%s: %d %v", method, path, a.Status, a.Body)
+	}
+	return a.Body
+}
+
+// send sends a request and decodes the response.
+func (p *Platform) send(t testing.TB, method, url string, body any, header http.Header) Answer {
+	t.Helper()
+	var reader io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reader = bytes.NewReader(text)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), method, url, reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header = header
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	a := Answer{Status: res.StatusCode}
+	decoder := json.NewDecoder(res.Body)
+	decoder.UseNumber()
+	if err := decoder.Decode(&a.Body); err != nil {
+		t.Fatalf("%s %s: %v", method, url, err)
+	}
+	return a
 }
 
 // Client is a signed-in creator.
@@ -107,35 +147,10 @@ type Answer struct {
 
 // Do sends a request to a path below sandbox.Base and decodes the response.
 func (c *Client) Do(method, path string, body any) Answer {
-	t := c.platform.t
-	t.Helper()
-	var reader io.Reader
-	if body != nil {
-		text, err := json.Marshal(body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		reader = bytes.NewReader(text)
-	}
-	r, err := http.NewRequestWithContext(t.Context(), method, c.platform.URL+sandbox.Base+path, reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.AddCookie(&http.Cookie{Name: "sess", Value: c.Session.Token})
-	r.AddCookie(&http.Cookie{Name: "auth_id", Value: strconv.FormatInt(c.Session.Owner, 10)})
-	r.Header.Set("X-Device", c.Session.Device)
-	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	a := Answer{Status: res.StatusCode}
-	decoder := json.NewDecoder(res.Body)
-	decoder.UseNumber()
-	if err := decoder.Decode(&a.Body); err != nil {
-		t.Fatalf("%s %s: %v", method, path, err)
-	}
-	return a
+	c.platform.t.Helper()
+	cookies := fmt.Sprintf("sess=%s; auth_id=%d", c.Session.Token, c.Session.Owner)
+	header := http.Header{"Cookie": {cookies}, "X-Device": {c.Session.Device}}
+	return c.platform.send(c.platform.t, method, c.platform.URL+sandbox.Base+path, body, header)
 }
 
 // Must is like Do, but fails the test unless the status is 200.

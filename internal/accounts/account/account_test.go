@@ -11,19 +11,17 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
-	"github.com/stagedoor/stagedoor/internal/accounts/account/accounttest"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
-	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
 )
 
-func newFixture(t testing.TB, change ...func(*account.Deps)) *accounttest.Rig {
+func newFixture(t testing.TB, change ...func(*account.Deps)) *accounttest.Fixture {
 	t.Helper()
-	engines := accounttest.Engines{DB: testenv.Postgres(t), Redis: testenv.Redis(t), NATS: testenv.NATS(t)}
-	return accounttest.New(t, engines, func(d *account.Deps) {
+	return accounttest.New(t, accounttest.Engines{}, func(d *account.Deps) {
 		for _, c := range change {
 			c(d)
 		}
@@ -39,7 +37,7 @@ func wantProblem(t testing.TB, err error, kind problem.Kind) {
 	}
 }
 
-func trigger(t testing.TB, r *accounttest.Rig, a account.Account, c account.Cause) account.Account {
+func trigger(t testing.TB, r *accounttest.Fixture, a account.Account, c account.Cause) account.Account {
 	t.Helper()
 	next, err := r.Accounts.Trigger(t.Context(), system, a.Org, a.ID, c)
 	if err != nil {
@@ -48,7 +46,7 @@ func trigger(t testing.TB, r *accounttest.Rig, a account.Account, c account.Caus
 	return next
 }
 
-func connectActive(t testing.TB, r *accounttest.Rig, creator string) account.Account {
+func connectActive(t testing.TB, r *accounttest.Fixture, creator string) account.Account {
 	t.Helper()
 	return trigger(t, r, r.Connect(r.Connected(r.Org(), creator)), account.Cause{On: account.ProbePassed})
 }

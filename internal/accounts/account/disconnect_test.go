@@ -8,14 +8,13 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
-	"github.com/stagedoor/stagedoor/internal/accounts/account/accounttest"
-	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
-	"github.com/stagedoor/stagedoor/internal/platform/registry"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
@@ -42,7 +41,7 @@ func withPlatform(p platform) func(*account.Deps) {
 	}
 }
 
-func connectWithSecrets(t testing.TB, r *accounttest.Rig, creator string) account.Account {
+func connectWithSecrets(t testing.TB, r *accounttest.Fixture, creator string) account.Account {
 	t.Helper()
 	c := r.Connected(r.Org(), creator)
 	c.Label, c.ReferenceID = "planted-label", "planted-reference"
@@ -52,7 +51,7 @@ func connectWithSecrets(t testing.TB, r *accounttest.Rig, creator string) accoun
 
 // checkTombstone fails unless all that is left of an account is its tombstone, a valid receipt, one audit entry and one
 // event.
-func checkTombstone(t testing.TB, r *accounttest.Rig, a account.Account) {
+func checkTombstone(t testing.TB, r *accounttest.Fixture, a account.Account) {
 	t.Helper()
 	ctx := t.Context()
 	_, err := r.Accounts.Get(ctx, a.Org, a.ID)
@@ -190,17 +189,17 @@ var errCrash = errors.New("crashed here")
 // Wherever a disconnect crashes, the account is out of use immediately and the sweeper of another node finishes it.
 func TestADisconnectThatCrashesAtAnyStepIsFinishedByTheSweeper(t *testing.T) {
 	t.Parallel()
-	steps := map[string]func(r *accounttest.Rig, d *account.Deps){
-		"before the sign-out": func(_ *accounttest.Rig, d *account.Deps) {
+	steps := map[string]func(r *accounttest.Fixture, d *account.Deps){
+		"before the sign-out": func(_ *accounttest.Fixture, d *account.Deps) {
 			d.Platforms = func(environment.Environment) (registry.Platform, bool) { panic(errCrash) }
 		},
-		"before the shredding": func(r *accounttest.Rig, d *account.Deps) {
+		"before the shredding": func(r *accounttest.Fixture, d *account.Deps) {
 			d.Seal = failingSealer{r.Seal, func(func() (seal.Shredded, error)) (seal.Shredded, error) {
 				return seal.Shredded{},
 					errCrash
 			}, nil}
 		},
-		"after the shredding": func(r *accounttest.Rig, d *account.Deps) {
+		"after the shredding": func(r *accounttest.Fixture, d *account.Deps) {
 			d.Seal = failingSealer{r.Seal, func(do func() (seal.Shredded, error)) (seal.Shredded, error) {
 				if _, err := do(); err != nil {
 					return seal.Shredded{}, err
@@ -208,7 +207,7 @@ func TestADisconnectThatCrashesAtAnyStepIsFinishedByTheSweeper(t *testing.T) {
 				return seal.Shredded{}, errCrash
 			}, nil}
 		},
-		"before the receipt": func(r *accounttest.Rig, d *account.Deps) {
+		"before the receipt": func(r *accounttest.Fixture, d *account.Deps) {
 			d.Seal = failingSealer{r.Seal, func(do func() (seal.Shredded, error)) (seal.Shredded, error) { return do() },
 				func() error { return errCrash }}
 		},

@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
-	"github.com/stagedoor/stagedoor/internal/accounts/account/accounttest"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
 )
 
 func listening(d *account.Deps) { d.Config.Listens = true }
 
-func recordListener(t testing.TB, r *accounttest.Rig, a account.Account, epoch int64,
+func recordListener(t testing.TB, r *accounttest.Fixture, a account.Account, epoch int64,
 	s account.ListenerState) account.Account {
 	t.Helper()
 	if err := r.Accounts.RecordListener(t.Context(), account.Ref{Org: a.Org, Account: a.ID}, epoch, s); err != nil {
@@ -21,7 +21,7 @@ func recordListener(t testing.TB, r *accounttest.Rig, a account.Account, epoch i
 	return r.Get(a)
 }
 
-func takeShard(t testing.TB, r *accounttest.Rig, a account.Account, epoch int64) {
+func takeShard(t testing.TB, r *accounttest.Fixture, a account.Account, epoch int64) {
 	t.Helper()
 	if err := r.Accounts.TakeShard(t.Context(), account.ShardOf(a.ID), epoch); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
-	"github.com/stagedoor/stagedoor/internal/accounts/account/accounttest"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
 )
 
 // accountsInPlan returns how many accounts the query plan is made for. docs/accounts.md shows PLAN_ACCOUNTS=1000000.
@@ -76,14 +76,14 @@ func TestDueAccountsAreFoundByTheIndex(t *testing.T) {
 }
 
 // vacuumTables brings the tables into the state in which autovacuum keeps them.
-func vacuumTables(t *testing.T, r *accounttest.Rig) {
+func vacuumTables(t *testing.T, r *accounttest.Fixture) {
 	t.Helper()
 	execSlow(t, r, `VACUUM ANALYZE account_health`)
 	execSlow(t, r, `ANALYZE account`)
 }
 
 // execSlow runs a statement without the statement timeout of the product.
-func execSlow(t testing.TB, r *accounttest.Rig, sql string, args ...any) {
+func execSlow(t testing.TB, r *accounttest.Fixture, sql string, args ...any) {
 	t.Helper()
 	conn, err := r.DB.Pool().Acquire(t.Context())
 	if err != nil {
@@ -102,7 +102,7 @@ func execSlow(t testing.TB, r *accounttest.Rig, sql string, args ...any) {
 }
 
 // claimTimes claims due probes repeatedly, as workers do, and reports how long that takes.
-func claimTimes(t *testing.T, r *accounttest.Rig) string {
+func claimTimes(t *testing.T, r *accounttest.Fixture) string {
 	t.Helper()
 	r.Clock.Advance(5 * time.Minute)
 	var times []time.Duration
@@ -124,7 +124,7 @@ func median(times []time.Duration) time.Duration {
 	return sorted[len(sorted)/2].Round(10 * time.Microsecond)
 }
 
-func explain(t *testing.T, r *accounttest.Rig, sql string) string {
+func explain(t *testing.T, r *accounttest.Fixture, sql string) string {
 	t.Helper()
 	tx, err := r.DB.Pool().Begin(t.Context())
 	if err != nil {
@@ -168,7 +168,7 @@ func sharedBuffers(t *testing.T, plan string) int {
 
 // insertAccounts inserts n accounts without secrets. Every tenth is paused. Their probes are due from a minute ago to
 // 14 minutes from now.
-func insertAccounts(t testing.TB, r *accounttest.Rig, owner string, from, n int) {
+func insertAccounts(t testing.TB, r *accounttest.Fixture, owner string, from, n int) {
 	t.Helper()
 	for _, sql := range []string{
 		`INSERT INTO account (org_id, id, upstream_id, label, state, state_changed_at, username, display_name, avatar_url, region, reference_id,

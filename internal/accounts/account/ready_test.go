@@ -6,17 +6,17 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
-	"github.com/stagedoor/stagedoor/internal/accounts/account/accounttest"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
 )
 
 // cacheFixture has a node with its own database connections, which a test can close.
 type cacheFixture struct {
-	*accounttest.Rig
+	*accounttest.Fixture
 	node *account.Accounts
 	db   *postgres.DB
 }
@@ -33,7 +33,7 @@ func newCacheFixture(t *testing.T) cacheFixture {
 	}
 	shared, own := open(), open()
 	t.Cleanup(shared.Close)
-	m := cacheFixture{Rig: accounttest.New(t, accounttest.Engines{DB: shared, Redis: testenv.Redis(t),
+	m := cacheFixture{Fixture: accounttest.New(t, accounttest.Engines{DB: shared, Redis: testenv.Redis(t),
 		NATS: testenv.NATS(t)}, nil), db: own}
 	m.node = m.Node(func(d *account.Deps) { d.DB = own })
 	return m

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
-	"github.com/stagedoor/stagedoor/internal/accounts/account/accounttest"
-	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
@@ -62,7 +62,7 @@ func TestConcurrentRotationsKeepBothCookies(t *testing.T) {
 }
 
 // publishedVersion returns the session version that every node gets with its next admission.
-func publishedVersion(t testing.TB, r *accounttest.Rig, a account.Account) uint32 {
+func publishedVersion(t testing.TB, r *accounttest.Fixture, a account.Account) uint32 {
 	t.Helper()
 	o, err := r.Orgs.Get(t.Context(), a.Org)
 	if err != nil {
@@ -243,7 +243,7 @@ func TestAutomaticSignInsAreLimited(t *testing.T) {
 	}
 }
 
-func inTx(t testing.TB, r *accounttest.Rig, do func(tx postgres.Tx) (account.AfterCommit, error)) error {
+func inTx(t testing.TB, r *accounttest.Fixture, do func(tx postgres.Tx) (account.AfterCommit, error)) error {
 	t.Helper()
 	var after account.AfterCommit
 	err := r.DB.Tx(t.Context(), func(tx postgres.Tx) (err error) {

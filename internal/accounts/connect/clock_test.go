@@ -1,7 +1,6 @@
 package connect_test
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
@@ -15,15 +14,10 @@ import (
 // signIns counts how often the platform got the password of a login.
 func (r *fixture) signIns(email string) (n int) {
 	r.t.Helper()
-	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, r.platform.URL+"/control/requests?login="+url.QueryEscape(email), nil)
-	must(r.t, err)
-	resp, err := http.DefaultClient.Do(req)
-	must(r.t, err)
-	defer resp.Body.Close()
-	var list struct{ Requests []struct{ Path string } }
-	must(r.t, json.NewDecoder(resp.Body).Decode(&list))
-	for _, one := range list.Requests {
-		if strings.HasSuffix(one.Path, "/auth/login") {
+	list, _ := r.platform.Control(r.t, http.MethodGet, "requests?login="+url.QueryEscape(email), nil)["requests"].([]any)
+	for _, one := range list {
+		request, _ := one.(map[string]any)
+		if path, _ := request["path"].(string); strings.HasSuffix(path, "/auth/login") {
 			n++
 		}
 	}

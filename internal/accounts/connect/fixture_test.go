@@ -29,12 +29,12 @@ import (
 	"github.com/stagedoor/stagedoor/internal/operate/fleet"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
-	"github.com/stagedoor/stagedoor/internal/platform/egress"
-	"github.com/stagedoor/stagedoor/internal/platform/registry"
+	"github.com/stagedoor/stagedoor/internal/platform/sandboxapi"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/testplatform"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
 	"github.com/stagedoor/stagedoor/sandbox"
@@ -46,6 +46,7 @@ type fixture struct {
 	t        *testing.T
 	db       *postgres.DB
 	platform *sandboxtest.Platform
+	control  *sandboxapi.Client
 	connects *connect.Connects
 	accounts *account.Accounts
 	orgs     *org.Orgs
@@ -79,20 +80,14 @@ func newFixture(t *testing.T, o options) *fixture {
 		r.db, r.platform, process = o.beside.db, o.beside.platform, "p2"
 	} else {
 		r.db = testenv.Postgres(t)
-		r.platform = sandboxtest.New(t, func(cfg *sandbox.Config) {
-			cfg.Regions = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}
-			cfg.Slow = o.slow
-		})
 	}
+	reached := testplatform.New(t, testplatform.Setup{
+		Running: r.platform, Sandbox: func(cfg *sandbox.Config) { cfg.Slow = o.slow },
+	})
+	r.platform, r.control = reached.Platform, sandboxapi.New(reached.URL)
+	t.Cleanup(r.control.Close)
+	drv, out, sandboxed := reached.Driver, reached.Egress, reached.Catalog
 	log := slog.New(slog.DiscardHandler)
-	regions, err := egress.ParseRegions(secret.New("us=" + testenv.NewProxy(t, "127.0.1.1").URL() + " uk=" + testenv.NewProxy(t, "127.0.2.1").URL()))
-	must(t, err)
-	out := egress.New(egress.Deps{Config: egress.Config{Regions: regions}, Log: log, Now: time.Now})
-	t.Cleanup(out.Close)
-	sandboxed, err := catalog.Sandbox()
-	must(t, err)
-	drv, err := driver.New(driver.Deps{Catalog: sandboxed, Egress: out, Origin: r.platform.URL, Now: time.Now})
-	must(t, err)
 	bus, err := pubsub.Open(pubsub.Config{URL: testenv.NATS(t), Name: "test"})
 	must(t, err)
 	t.Cleanup(bus.Close)

@@ -128,7 +128,7 @@ func TestMobile(t *testing.T) {
 		if err != nil || kind != "qr" {
 			t.Fatal(kind, err)
 		}
-		r.control("/control/qr/"+handle+"/"+what, `{}`)
+		must(t, r.control.AnswerQR(t.Context(), handle, what))
 		f = r.waitFor(at, want)
 		if want == attempt.Failed && f.Failure.Code != "mobile_denied" {
 			t.Errorf("%+v", f.Failure)
@@ -149,7 +149,7 @@ func TestSelfie(t *testing.T) {
 	}
 	_, handle, err := r.connects.SandboxHandle(t.Context(), r.org.ID, at)
 	must(t, err)
-	r.control("/control/selfies/"+handle, `{"passed":true}`)
+	must(t, r.control.TakeSelfie(t.Context(), handle, true))
 	r.waitFor(at, attempt.Success)
 }
 

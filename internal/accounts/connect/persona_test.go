@@ -1,8 +1,6 @@
 package connect_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"testing"
@@ -13,35 +11,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
+	"github.com/stagedoor/stagedoor/internal/platform/sandboxapi"
 )
 
-// copied is a session as a creator copies it from a browser.
-type copied struct {
-	Cookie    string            `json:"cookie"`
-	UserAgent string            `json:"user_agent"`
-	Headers   map[string]string `json:"headers"`
-}
-
-func (r *fixture) copySession(email string) copied {
-	r.t.Helper()
-	body, err := json.Marshal(map[string]string{"login": email})
-	must(r.t, err)
-	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, r.platform.URL+"/control/sessions", bytes.NewReader(body))
-	must(r.t, err)
-	req.Header.Set("Content-Type", "application/json")
-	res, err := http.DefaultClient.Do(req)
-	must(r.t, err)
-	defer res.Body.Close()
-	var out copied
-	must(r.t, json.NewDecoder(res.Body).Decode(&out))
-	if out.Cookie == "" {
-		r.t.Fatalf("no session for %s: %d", email, res.StatusCode)
-	}
-	return out
-}
-
 // importSession imports a copied session, as cookies or as a cURL command.
-func (r *fixture) importSession(c copied, asCurl bool) driver.Session {
+func (r *fixture) importSession(c sandboxapi.Session, asCurl bool) driver.Session {
 	r.t.Helper()
 	sandboxed, err := catalog.Sandbox()
 	must(r.t, err)
@@ -50,7 +24,7 @@ func (r *fixture) importSession(c copied, asCurl bool) driver.Session {
 	var cookies map[string]secret.String
 	agent, headers := c.UserAgent, map[string]secret.String{}
 	if asCurl {
-		command := "curl '" + r.platform.URL + "/' -H 'cookie: " + c.Cookie + "' -H 'user-agent: " + c.UserAgent + "'"
+		command := "curl '" + r.platform.URL + "/' -H 'cookie: " + c.Cookie.Reveal() + "' -H 'user-agent: " + c.UserAgent + "'"
 		for name, value := range c.Headers {
 			command += " -H '" + name + ": " + value + "'"
 		}
@@ -58,7 +32,7 @@ func (r *fixture) importSession(c copied, asCurl bool) driver.Session {
 		must(r.t, err)
 		cookies, agent, headers = pasted.Cookies, pasted.UserAgent, pasted.Headers
 	} else {
-		cookies, err = curlimport.Cookies(secret.New(c.Cookie), []string{at.Host})
+		cookies, err = curlimport.Cookies(c.Cookie, []string{at.Host})
 		must(r.t, err)
 		for name, value := range c.Headers {
 			headers[name] = secret.New(value)
@@ -102,15 +76,15 @@ func TestEveryPersonaConnectsByEveryMethod(t *testing.T) {
 func (r *fixture) connectBy(email string, kind attempt.Kind) connect.Found {
 	r.t.Helper()
 	if kind != attempt.Mobile {
-		s := r.importSession(r.copySession(email), kind == attempt.Curl)
+		copied, err := r.control.OpenSession(r.t.Context(), email)
+		must(r.t, err)
+		s := r.importSession(copied, kind == attempt.Curl)
 		return r.start("", "", func(st *connect.Start) { st.Kind, st.Imported = kind, &s })
 	}
 	f := r.start("", "", func(st *connect.Start) { st.Kind = attempt.Mobile })
 	r.waitFor(f.ID, attempt.AwaitingMobile)
 	_, handle, err := r.connects.SandboxHandle(r.t.Context(), r.org.ID, f.ID)
 	must(r.t, err)
-	body, err := json.Marshal(map[string]string{"login": email})
-	must(r.t, err)
-	r.control("/control/qr/"+handle+"/approve", string(body))
+	r.platform.Control(r.t, http.MethodPost, "qr/"+handle+"/approve", map[string]any{"login": email})
 	return f
 }

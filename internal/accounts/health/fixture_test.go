@@ -1,21 +1,17 @@
 package health_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
-	"github.com/stagedoor/stagedoor/internal/accounts/account/accounttest"
 	"github.com/stagedoor/stagedoor/internal/accounts/health"
 	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
@@ -23,20 +19,17 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
-	"github.com/stagedoor/stagedoor/internal/platform/egress"
-	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
-	"github.com/stagedoor/stagedoor/internal/test/testenv"
-	"github.com/stagedoor/stagedoor/sandbox"
-	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/testplatform"
 )
 
 // fixture is a Health on a real database and a sandbox platform.
 type fixture struct {
-	*accounttest.Rig
+	*accounttest.Fixture
 	t        testing.TB
-	platform *sandboxtest.Platform
-	proxies  []*testenv.Proxy
+	platform *testplatform.Platform
 	driver   driver.Driver
 	health   *health.Health
 	signIns  *signIns
@@ -55,30 +48,12 @@ var system = audit.By{Kind: audit.ActorSystem, ID: "test"}
 func newFixture(t testing.TB, change ...func(*health.Deps)) *fixture {
 	t.Helper()
 	r := &fixture{t: t, signIns: &signIns{}}
-	r.platform = sandboxtest.New(t, func(cfg *sandbox.Config) { cfg.Regions = map[string]string{"127.0.1.1": "us"} })
-	proxy := testenv.NewProxy(t, "127.0.1.1")
-	r.proxies = []*testenv.Proxy{proxy}
-	regions, err := egress.ParseRegions(secret.New("us=" + proxy.URL()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := egress.New(egress.Deps{Config: egress.Config{Regions: regions}, Log: slog.New(slog.DiscardHandler),
-		Now: time.Now})
-	t.Cleanup(out.Close)
-	platform, err := catalog.Sandbox()
-	if err != nil {
-		t.Fatal(err)
-	}
-	drv, err := driver.New(driver.Deps{Catalog: platform, Egress: out, Origin: r.platform.URL, Patience: 0, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.driver = drv
+	r.platform = testplatform.New(t, testplatform.Setup{})
+	r.driver = r.platform.Driver
 	platforms := func(environment.Environment) (registry.Platform, bool) {
-		return registry.Platform{Catalog: platform, Driver: r.driver}, true
+		return registry.Platform{Catalog: r.platform.Catalog, Driver: r.driver}, true
 	}
-	engines := accounttest.Engines{DB: testenv.Postgres(t), Redis: testenv.Redis(t), NATS: testenv.NATS(t)}
-	r.Rig = accounttest.New(t, engines, func(d *account.Deps) { d.Platforms = platforms })
+	r.Fixture = accounttest.New(t, accounttest.Engines{}, func(d *account.Deps) { d.Platforms = platforms })
 	d := health.Deps{
 		Config: health.Config{}, Accounts: r.Accounts, Orgs: r.Orgs, Limits: r.Limits, Platforms: platforms,
 		Reauthenticate: r.reauthenticate, Ticker: nil, Log: slog.New(slog.DiscardHandler), Now: r.Clock.Now,
@@ -114,17 +89,9 @@ func (r *fixture) reauthenticate(ctx context.Context, owner id.Org, at id.Accoun
 func (r *fixture) connect(persona string, remember bool) (account.Account, string) {
 	r.t.Helper()
 	login := fmt.Sprintf("%s+%d@sandbox.test", persona, r.logins.Add(1))
-	via := driver.Via{Region: "us", Account: string(id.New[id.Attempt]())}
-	step, err := r.driver.SignIn(r.t.Context(), via, secret.New(login), secret.New("good"))
-	if err != nil || step.Session == nil {
-		r.t.Fatalf("%s: %+v, %v", login, step.Failure, err)
-	}
-	who, _, err := r.driver.Probe(r.t.Context(), via, *step.Session)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	session, who := r.platform.SignIn(r.t, login)
 	c := r.Connected(r.Org(), who.ID)
-	c.Identity, c.Session, c.SessionExpiresAt = who, *step.Session, step.Session.ExpiresAt(r.Catalog)
+	c.Identity, c.Session, c.SessionExpiresAt = who, session, session.ExpiresAt(r.Catalog)
 	if remember {
 		c.Remember, c.Credentials = true, &account.Credentials{Email: secret.New(login), Password: secret.New("good")}
 	}
@@ -180,28 +147,7 @@ func (r *fixture) wantLastEvent(a account.Account, kind string) map[string]any {
 // control calls the sandbox's control API.
 func (r *fixture) control(method, path string, body any) map[string]any {
 	r.t.Helper()
-	text, err := json.Marshal(body)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	req, err := http.NewRequestWithContext(r.t.Context(), method, r.platform.URL+"/control/"+path, bytes.NewReader(text))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	var out map[string]any
-	if err := json.Unmarshal(answer, &out); err != nil || resp.StatusCode != http.StatusOK {
-		r.t.Fatalf("%s /control/%s: %d %s", method, path, resp.StatusCode, answer)
-	}
-	return out
+	return r.platform.Control(r.t, method, path, body)
 }
 
 func (r *fixture) addFault(login, kind string, value, count int) {

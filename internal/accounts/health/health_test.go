@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
-	"github.com/stagedoor/stagedoor/internal/accounts/account/accounttest"
 	"github.com/stagedoor/stagedoor/internal/accounts/health"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
 )
 
 func TestTheFirstGoodProbeMakesAnAccountActive(t *testing.T) {
@@ -216,7 +216,7 @@ func TestAccountIsDegradedWithEgressDownWhenItsProxyIsDown(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	a, _ := r.connectActive(false)
-	for _, p := range r.proxies {
+	for _, p := range slices.Concat(r.platform.US, r.platform.UK) {
 		p.Kill()
 	}
 	r.Clock.Advance(17 * time.Minute)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -29,10 +28,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/calls/transfer"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
-	"github.com/stagedoor/stagedoor/internal/platform/egress"
-	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/testplatform"
 	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
@@ -141,13 +139,6 @@ func newFixture(t *testing.T, s setup) *fixture {
 	platform.Config.ErrorLog = log.New(io.Discard, "", 0)
 	platform.Start()
 	t.Cleanup(platform.Close)
-	us, uk := testenv.NewProxy(t, "127.0.1.1"), testenv.NewProxy(t, "127.0.2.1")
-	regions, err := egress.ParseRegions(secret.New("us=" + us.URL() + " uk=" + uk.URL()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := egress.New(egress.Deps{Config: egress.Config{Regions: regions}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	t.Cleanup(out.Close)
 	known, err := catalog.Sandbox()
 	if err != nil {
 		t.Fatal(err)
@@ -155,10 +146,7 @@ func newFixture(t *testing.T, s setup) *fixture {
 	c := *known
 	own := *known.Files
 	c.Files, own.Cookies = &own, s.cookies
-	drv, err := driver.New(driver.Deps{Catalog: &c, Egress: out, Origin: platform.URL, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	drv := testplatform.New(t, testplatform.Setup{Running: world, Catalog: &c, Origin: platform.URL}).Driver
 	files, err := drv.Files()
 	if err != nil {
 		t.Fatal(err)
@@ -389,18 +377,7 @@ func (r *fixture) fetchDirectly(medium, quality string) []byte {
 // awaitIdle waits until no transfer is in progress.
 func (r *fixture) awaitIdle() {
 	r.t.Helper()
-	await(r.t, "no transfer is in progress", func() bool { return r.inProgress() == 0 })
-}
-
-// await waits for something that another goroutine does.
-func await(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !holds(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 2 minutes: %s", what)
-		}
-		<-time.After(2 * time.Millisecond)
-	}
+	testenv.Await(r.t, "no transfer is in progress", func() bool { return inProgress(r.t, r.Transfers) == 0 })
 }
 
 // content returns pseudo-random bytes.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/calls/transfer"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
 const partSize = 5 << 20 // of the sandbox
@@ -28,7 +29,7 @@ func (r *fixture) wantStored(got reply, want []byte) {
 		r.t.Fatalf("%d %s", got.status, got.body)
 	}
 	upload := fmt.Sprint(got.json("id"))
-	await(r.t, "the platform has the file", func() bool {
+	testenv.Await(r.t, "the platform has the file", func() bool {
 		return r.callMethod("uploads.get", fmt.Sprintf(`{"uploadId":%q}`, upload))["state"] == "ready"
 	})
 	back := r.do("GET", fmt.Sprintf("/media/%v?quality=source", got.json("mediaId")), nil)
@@ -365,7 +366,7 @@ func TestStalledBodyEndsTheUpload(t *testing.T) {
 	}
 	before := len(r.front.requests("/upload/"))
 	fmt.Fprintf(conn, "POST /media?fileName=film.mp4 HTTP/1.1\r\nHost: x\r\nContent-Type: video/mp4\r\nContent-Length: 5000\r\n\r\n%s", content(1000))
-	await(t, "the part has begun", func() bool { return len(r.front.requests("/upload/")) > before })
+	testenv.Await(t, "the part has begun", func() bool { return len(r.front.requests("/upload/")) > before })
 	if err := conn.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -78,12 +78,7 @@ func (e *engines) node(t *testing.T) *stream.Streams {
 
 func (e *engines) org(t *testing.T) id.Org {
 	t.Helper()
-	made := id.New[id.Org]()
-	_, err := e.db.Pool().Exec(t.Context(), `INSERT INTO org (id, name, plan, environment, contact_email, created_at, updated_at) VALUES ($1, 'T', 'scale', 'sandbox', 'a@b.c', now(), now())`, made)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return made
+	return testenv.AddOrg(t, e.db)
 }
 
 // commit stores events of a source and publishes them, as ingest does.

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
-	"github.com/stagedoor/stagedoor/internal/accounts/account/accounttest"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
@@ -27,6 +26,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
 )
 
 func must(t testing.TB, err error) {
@@ -38,7 +38,7 @@ func must(t testing.TB, err error) {
 
 // fixture holds accounts, an event store, and nodes that deliver.
 type fixture struct {
-	*accounttest.Rig
+	*accounttest.Fixture
 	t      testing.TB
 	events *event.Store
 	public *egress.Public
@@ -69,7 +69,7 @@ func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	db := testenv.Postgres(t)
 	r := &fixture{
-		Rig: accounttest.New(t, accounttest.Engines{DB: db, Redis: testenv.Redis(t), NATS: testenv.NATS(t)}, nil), t: t, config: quickConfig(),
+		Fixture: accounttest.New(t, accounttest.Engines{DB: db}, nil), t: t, config: quickConfig(),
 		events: event.New(event.Deps{DB: db, Log: slog.New(slog.DiscardHandler), Now: clock.Now}),
 		heads:  map[string]event.HeadRow{}, epochs: map[int]int64{},
 	}
@@ -268,17 +268,9 @@ func (rec *receiver) wait(t testing.TB, path string, n int) []got {
 	}
 }
 
-// until waits until a condition holds.
 func until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(2 * time.Minute)
-	for !holds() {
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-deadline:
-			t.Fatalf("timed out: %s", what)
-		}
-	}
+	testenv.Await(t, what, holds)
 }
 
 func seqs(list []got) []int64 {

@@ -68,8 +68,8 @@ func (backwards) Open(_ context.Context, at seal.Address, sealed []byte) (secret
 
 func newListFixture(t *testing.T) *listFixture {
 	t.Helper()
-	r := &listFixture{t: t, db: testenv.Postgres(t), owner: id.New[id.Org]()}
-	r.exec(`INSERT INTO org (id, name, plan, environment, contact_email, created_at, updated_at) VALUES ($1, 'x', 'scale', 'sandbox', 'a@b.test', now(), now())`, r.owner)
+	r := &listFixture{t: t, db: testenv.Postgres(t)}
+	r.owner = testenv.AddOrg(t, r.db)
 	log := slog.New(slog.DiscardHandler)
 	if _, err := postgres.NewDays(r.db, "webhook_delivery", log).Upkeep(t.Context(), 1, 2, 31); err != nil {
 		t.Fatal(err)

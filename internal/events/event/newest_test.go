@@ -11,6 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/events/event"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
 // commitEvents commits three events in each round, for the sources in turn; kind returns the kind of the n-th event.
@@ -53,7 +54,7 @@ func TestNewestEventsComeFirst(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	other := id.New[id.Org]()
-	r.makeOrg(other)
+	testenv.InsertOrg(r.t, r.DB, other)
 	sources := []string{string(id.New[id.Account]()), string(id.New[id.Account]()), string(r.org)}
 	kinds := []string{"message", "tips", "account.updated"}
 	r.commitEvents(other, []string{string(id.New[id.Account]())}, 3, func(int) string { return "message" })
@@ -103,7 +104,7 @@ func TestEventsAreFoundByTheirIds(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	other := id.New[id.Org]()
-	r.makeOrg(other)
+	testenv.InsertOrg(r.t, r.DB, other)
 	all := r.commitEvents(r.org, []string{string(id.New[id.Account]()), string(r.org)}, 4,
 		func(int) string { return "message" })
 	for _, e := range all {

@@ -28,15 +28,9 @@ func newFixture(t *testing.T) *fixture {
 	db := testenv.Postgres(t)
 	r := &fixture{t: t, org: id.New[id.Org](), Store: event.New(event.Deps{DB: db, Log: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return time.Now().UTC() }})}
-	r.makeOrg(r.org)
+	testenv.InsertOrg(r.t, r.DB, r.org)
 	must(t, r.Upkeep(t.Context()))
 	return r
-}
-
-func (r *fixture) makeOrg(o id.Org) {
-	r.t.Helper()
-	_, err := r.DB.Pool().Exec(r.t.Context(), `INSERT INTO org (id, name, plan, environment, contact_email, created_at, updated_at) VALUES ($1, 'x', 'scale', 'sandbox', 'a@b.test', now(), now())`, string(o))
-	must(r.t, err)
 }
 
 // claim claims the bucket of a source.
@@ -135,7 +129,7 @@ func TestEventsOfAnotherOrgAreNotFound(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	other := id.New[id.Org]()
-	r.makeOrg(other)
+	testenv.InsertOrg(r.t, r.DB, other)
 	source := string(id.New[id.Account]())
 	b := r.events(r.org, source, 1, 3, now())
 	_, err := r.Commit(t.Context(), &b)

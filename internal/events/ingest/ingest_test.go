@@ -50,9 +50,7 @@ func newFixtureOn(t *testing.T, db *postgres.DB, log eventlog.Log) *fixture {
 		t: t, db: db, org: id.New[id.Org](), live: map[string]int{}, changed: make(chan struct{}, 1), log: log,
 		store: event.New(event.Deps{DB: db, Log: quiet(), Now: now}), outbox: outbox.New(db, now),
 	}
-	_, err := db.Pool().Exec(t.Context(), `INSERT INTO org (id, name, plan, environment, contact_email, created_at, updated_at)
-		VALUES ($1, 'x', 'scale', 'sandbox', 'a@b.test', now(), now())`, string(r.org))
-	r.must(err)
+	testenv.InsertOrg(t, db, r.org)
 	r.must(r.store.Upkeep(t.Context()))
 	return r
 }

@@ -1,12 +1,9 @@
 package listen_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -19,13 +16,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
-	"github.com/stagedoor/stagedoor/internal/accounts/account/accounttest"
 	"github.com/stagedoor/stagedoor/internal/accounts/health"
 	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
 	"github.com/stagedoor/stagedoor/internal/engine/lease"
 	"github.com/stagedoor/stagedoor/internal/events/event"
@@ -33,18 +29,18 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/listen"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
-	"github.com/stagedoor/stagedoor/internal/platform/egress"
-	"github.com/stagedoor/stagedoor/internal/platform/registry"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/testplatform"
 	"github.com/stagedoor/stagedoor/sandbox"
-	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
 
 // fixture has a sandbox platform behind proxies, and a real event log and store, for nodes that listen.
 type fixture struct {
-	*accounttest.Rig
+	*accounttest.Fixture
 	t         testing.TB
-	platform  *sandboxtest.Platform
+	platform  *testplatform.Platform
 	nats      *testenv.Store
 	events    *eventlog.JetStream
 	store     *event.Store
@@ -64,31 +60,15 @@ type options struct {
 func newFixture(t testing.TB, o options) *fixture {
 	t.Helper()
 	r := &fixture{t: t}
-	r.platform = sandboxtest.New(t, func(cfg *sandbox.Config) {
-		cfg.Regions, cfg.NoSince = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}, o.noSince
-	})
-	us, uk := testenv.NewProxy(t, "127.0.1.1"), testenv.NewProxy(t, "127.0.2.1")
-	regions, err := egress.ParseRegions(secret.New("us=" + us.URL() + " uk=" + uk.URL()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := egress.New(egress.Deps{Config: egress.Config{Regions: regions}, Log: slog.New(slog.DiscardHandler),
-		Now: time.Now})
-	t.Cleanup(out.Close)
-	platform, err := catalog.Sandbox()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.driver, err = driver.New(driver.Deps{Catalog: platform, Egress: out, Origin: r.platform.URL,
-		Now: time.Now}); err != nil {
-		t.Fatal(err)
-	}
+	r.platform = testplatform.New(t, testplatform.Setup{Sandbox: func(cfg *sandbox.Config) { cfg.NoSince = o.noSince }})
+	r.driver = r.platform.Driver
 	r.platforms = func(environment.Environment) (registry.Platform, bool) {
-		return registry.Platform{Catalog: platform, Driver: r.driver}, true
+		return registry.Platform{Catalog: r.platform.Catalog, Driver: r.driver}, true
 	}
 	r.nats = testenv.PrivateJetStream(t)
-	engines := accounttest.Engines{DB: testenv.Postgres(t), Redis: testenv.Redis(t), NATS: r.nats.URL}
-	r.Rig = accounttest.New(t, engines, func(d *account.Deps) { d.Platforms, d.Config.Listens = r.platforms, true })
+	r.Fixture = accounttest.New(t, accounttest.Engines{NATS: r.nats.URL}, func(d *account.Deps) {
+		d.Platforms, d.Config.Listens = r.platforms, true
+	})
 	r.health = health.New(health.Deps{
 		Config: health.Config{Settle: time.Millisecond}, Accounts: r.Accounts, Orgs: r.Orgs, Limits: r.Limits, Platforms: r.platforms,
 		Reauthenticate: func(context.Context, id.Org, id.Account) error {
@@ -96,6 +76,7 @@ func newFixture(t testing.TB, o options) *fixture {
 		},
 		Log: slog.New(slog.DiscardHandler), Now: r.Clock.Now,
 	})
+	var err error
 	if r.events, err = eventlog.Open(eventlog.Config{URL: r.nats.URL, Name: "test", Patience: 5 * time.Second}); err != nil {
 		t.Fatal(err)
 	}
@@ -140,19 +121,9 @@ func (r *fixture) ingest() {
 	})
 }
 
-// waitFor waits until is returns true. It checks rarely enough not to load the machine.
 func (r *fixture) waitFor(what string, is func() bool) {
 	r.t.Helper()
-	over := time.After(3 * time.Minute)
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for !is() {
-		select {
-		case <-tick.C:
-		case <-over:
-			r.t.Fatalf("timeout while waiting for: %s", what)
-		}
-	}
+	testenv.Await(r.t, what, is)
 }
 
 // node is one process that listens.
@@ -242,23 +213,24 @@ func (r *fixture) connect(change ...func(*account.Connected)) (account.Account, 
 
 func (r *fixture) connectAs(login string, change ...func(*account.Connected)) account.Account {
 	r.t.Helper()
-	via := driver.Via{Region: "us", Account: string(id.New[id.Attempt]())}
-	step, err := r.driver.SignIn(r.t.Context(), via, secret.New(login), secret.New("good"))
-	if err != nil || step.Session == nil {
-		r.t.Fatalf("%s: %+v, %v", login, step.Failure, err)
-	}
-	who, _, err := r.driver.Probe(r.t.Context(), via, *step.Session)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	session, who := r.platform.SignIn(r.t, login)
 	c := r.Connected(r.Org(), who.ID)
-	c.Identity, c.Session, c.SessionExpiresAt = who, *step.Session, step.Session.ExpiresAt(r.Catalog)
+	c.Identity, c.Session, c.SessionExpiresAt = who, session, session.ExpiresAt(r.Catalog)
 	for _, each := range change {
 		each(&c)
 	}
 	a := r.Connect(c)
 	r.health.Round(r.t.Context())
 	return a
+}
+
+// startListening returns a fixture with a node and an account whose listener is up, and the account's login.
+func startListening(t testing.TB) (*fixture, *node, account.Account, string) {
+	t.Helper()
+	r := newFixture(t, options{})
+	n := r.node("a")
+	a, login := r.connect()
+	return r, n, r.waitUp(a), login
 }
 
 // waitUp waits until an account's listener is up.
@@ -271,30 +243,7 @@ func (r *fixture) waitUp(a account.Account) account.Account {
 // control calls the sandbox's control API.
 func (r *fixture) control(method, path string, body any) map[string]any {
 	r.t.Helper()
-	text, err := json.Marshal(body)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	req, err := http.NewRequestWithContext(r.t.Context(), method, r.platform.URL+"/control/"+path, bytes.NewReader(text))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	var out map[string]any
-	decoder := json.NewDecoder(bytes.NewReader(answer))
-	decoder.UseNumber()
-	if err := decoder.Decode(&out); err != nil || resp.StatusCode != http.StatusOK {
-		r.t.Fatalf("%s /control/%s: %d %s", method, path, resp.StatusCode, answer)
-	}
-	return out
+	return r.platform.Control(r.t, method, path, body)
 }
 
 func (r *fixture) addFault(login, kind string, count int) {
@@ -412,8 +361,8 @@ func difference(want, got []string) string {
 	return "one is longer"
 }
 
-// counterValue reads a counter of a node.
-func counterValue(t testing.TB, n *node, name string) float64 {
+// metrics returns the samples of a metric of a node.
+func metrics(t testing.TB, n *node, name string) []*dto.Metric {
 	t.Helper()
 	families, err := n.registry.Gather()
 	if err != nil {
@@ -421,25 +370,28 @@ func counterValue(t testing.TB, n *node, name string) float64 {
 	}
 	for _, f := range families {
 		if f.GetName() == name {
-			return f.GetMetric()[0].GetCounter().GetValue()
+			return f.GetMetric()
 		}
 	}
-	t.Fatalf("no metric %s", name)
-	return 0
+	return nil
+}
+
+// counterValue reads a counter of a node.
+func counterValue(t testing.TB, n *node, name string) float64 {
+	t.Helper()
+	samples := metrics(t, n, name)
+	if samples == nil {
+		t.Fatalf("no metric %s", name)
+	}
+	return samples[0].GetCounter().GetValue()
 }
 
 // socketCount returns how many listeners of a node are in a state.
 func socketCount(t testing.TB, n *node, state string) float64 {
 	t.Helper()
-	families, err := n.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			if f.GetName() == "stagedoor_listener_sockets" && m.GetLabel()[0].GetValue() == state {
-				return m.GetGauge().GetValue()
-			}
+	for _, m := range metrics(t, n, "stagedoor_listener_sockets") {
+		if m.GetLabel()[0].GetValue() == state {
+			return m.GetGauge().GetValue()
 		}
 	}
 	return 0

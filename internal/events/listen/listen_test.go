@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
-	"github.com/stagedoor/stagedoor/internal/accounts/account/accounttest"
 	"github.com/stagedoor/stagedoor/internal/engine/lease"
 	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/events/listen"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 )
 
@@ -66,10 +66,7 @@ func TestNewAccountStartsAtThePlatformsNewestFrame(t *testing.T) {
 
 func TestFramesMissedWithoutAListenerAreFetched(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, options{})
-	first := r.node("a")
-	a, login := r.connect()
-	r.waitUp(a)
+	r, first, a, login := startListening(t)
 	r.sendMessages(login, 5)
 	r.wantAllStored(a, login, true)
 	first.stop()
@@ -84,10 +81,7 @@ func TestFramesMissedWithoutAListenerAreFetched(t *testing.T) {
 // Sockets are cut at any point while frames arrive.
 func TestCutSocketsLoseNothing(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, options{})
-	n := r.node("a")
-	a, login := r.connect()
-	r.waitUp(a)
+	r, n, a, login := startListening(t)
 	r.generate(200, login)
 	for cuts := range 10 {
 		r.addFault(login, "drop_socket", 1)
@@ -102,10 +96,7 @@ func TestCutSocketsLoseNothing(t *testing.T) {
 
 func TestRepeatedAndSwappedFramesAreStoredOnce(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, options{})
-	r.node("a")
-	a, login := r.connect()
-	r.waitUp(a)
+	r, _, a, login := startListening(t)
 	r.addFault(login, "duplicate", 0)
 	r.addFault(login, "reorder", 0)
 	r.generate(200, login)
@@ -117,10 +108,7 @@ func TestRepeatedAndSwappedFramesAreStoredOnce(t *testing.T) {
 
 func TestFloodIsStoredInOrder(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, options{})
-	r.node("a")
-	a, login := r.connect()
-	r.waitUp(a)
+	r, _, a, login := startListening(t)
 	r.generate(2000, login)
 	r.waitForFrames(proof.Scale(1200, 3600), login)
 	r.wantAllStored(a, login, true)
@@ -202,10 +190,7 @@ func TestGapIsReportedIfThePlatformCannotListFrames(t *testing.T) {
 // The platform has dropped some of the missed frames.
 func TestGapInListedFramesIsReportedOnce(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, options{})
-	first := r.node("a")
-	a, login := r.connect()
-	r.waitUp(a)
+	r, first, a, login := startListening(t)
 	r.generate(2000, login)
 	r.waitForFrames(600, login) // enough that some have settled
 	r.wantAllStored(a, login, true)
@@ -240,10 +225,7 @@ func TestGapInListedFramesIsReportedOnce(t *testing.T) {
 
 func TestDeadSessionIsConfirmedAndItsListenerStops(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, options{})
-	n := r.node("a")
-	a, login := r.connect()
-	r.waitUp(a)
+	r, n, a, login := startListening(t)
 	r.control(http.MethodPost, "sessions/end", map[string]any{"login": login})
 	r.waitFor("a person is needed", func() bool { return r.Get(a).State == account.ReconnectRequired })
 	r.waitFor("no listener runs", func() bool {
@@ -337,10 +319,7 @@ func TestAccountWithoutAListenerIsDegraded(t *testing.T) {
 // Frames that the log refuses are fetched again.
 func TestFramesThatTheLogRefusesAreFetchedAgain(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, options{})
-	n := r.node("a")
-	a, login := r.connect()
-	r.waitUp(a)
+	r, n, a, login := startListening(t)
 	r.generate(100, login)
 	for range 3 {
 		r.waitFor("something is stored", func() bool { _, ids := r.stored(a); return len(ids) > 10 })
@@ -356,10 +335,7 @@ func TestFramesThatTheLogRefusesAreFetchedAgain(t *testing.T) {
 // While NATS is unavailable, sockets are not read, and nothing is lost.
 func TestNothingIsLostWhileTheLogIsUnavailable(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, options{})
-	r.node("a")
-	a, login := r.connect()
-	r.waitUp(a)
+	r, _, a, login := startListening(t)
 	r.generate(300, login)
 	r.waitFor("events come", func() bool { _, ids := r.stored(a); return len(ids) > 50 })
 	r.nats.Kill()
@@ -373,10 +349,7 @@ func TestNothingIsLostWhileTheLogIsUnavailable(t *testing.T) {
 // Ephemeral events are published immediately, at a limited rate, and never stored.
 func TestEphemeralEventsArePublishedAndNotStored(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, options{})
-	r.node("a")
-	a, login := r.connect()
-	r.waitUp(a)
+	r, _, a, login := startListening(t)
 	var (
 		mu       sync.Mutex
 		received []event.Stored
@@ -460,10 +433,7 @@ func TestSweepFindsChangesWithoutMessages(t *testing.T) {
 // The platform changes a cookie in every response, also when a socket is opened or missed frames are fetched.
 func TestCookiesFromTheSocketAreStored(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, options{})
-	r.node("a")
-	a, login := r.connect()
-	r.waitUp(a)
+	r, _, a, login := startListening(t)
 	r.control(http.MethodPost, "faults", map[string]any{"scope": login, "kind": "rotate", "value": 1})
 	for range 4 {
 		sockets := len(r.dialRegions(login))

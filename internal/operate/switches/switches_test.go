@@ -61,18 +61,6 @@ func openBus(t *testing.T) *pubsub.Bus {
 	return b
 }
 
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.After(2 * time.Minute)
-	for !holds() {
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-deadline:
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
-
 // A change takes effect on the node that made it before the call returns, and on the others soon, with and without a
 // bus. The same holds for reverting it.
 func TestDecisionReachesEveryNode(t *testing.T) {
@@ -94,13 +82,13 @@ func TestDecisionReachesEveryNode(t *testing.T) {
 		t.Error("another switch is off, or the region is not")
 	}
 	for name, c := range map[string]*switches.Control{"with a bus": there, "without one": alone} {
-		eventually(t, name, func() bool { return c.Refuse(switches.Writes) != nil && c.Refuse(switches.Region("us")) != nil })
+		testenv.Await(t, name, func() bool { return c.Refuse(switches.Writes) != nil && c.Refuse(switches.Region("us")) != nil })
 	}
 	if _, err := there.Turn(t.Context(), ana, []switches.Turn{{Switch: switches.Writes, On: true}}); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]*switches.Control{"with a bus": here, "without one": alone} {
-		eventually(t, name, func() bool { return c.Refuse(switches.Writes) == nil && c.Refuse(switches.Region("us")) != nil })
+		testenv.Await(t, name, func() bool { return c.Refuse(switches.Writes) == nil && c.Refuse(switches.Region("us")) != nil })
 	}
 	if (*switches.Control)(nil).Refuse(switches.Writes) != nil || (*switches.Control)(nil).Banner() != nil {
 		t.Error("a nil Control refuses something or has a banner")

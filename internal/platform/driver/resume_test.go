@@ -186,7 +186,7 @@ func TestSinceReportsAGapForAnUnknownID(t *testing.T) {
 
 func TestUnsendableCookieCountsAsMissing(t *testing.T) {
 	t.Parallel()
-	c, err := sandboxCatalog()
+	c, err := catalog.Sandbox()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,14 +2,9 @@ package driver_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
-	"io"
-	"log/slog"
-	"net/http"
 	"path"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,6 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/driver/drivertest"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/testplatform"
 	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
@@ -35,37 +31,14 @@ type fixture struct {
 	logins   *atomic.Int64
 }
 
-var sandboxCatalog = sync.OnceValues(catalog.Sandbox)
-
 func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	c, err := sandboxCatalog()
-	if err != nil {
-		t.Fatal(err)
+	slow := func(cfg *sandbox.Config) { cfg.Slow = 300 * time.Millisecond }
+	p := testplatform.New(t, testplatform.Setup{Sandbox: slow, Proxies: 2})
+	return &fixture{
+		t: t, platform: p.Platform, catalog: p.Catalog, egress: p.Egress, us: p.US, uk: p.UK, driver: p.Driver,
+		logins: new(atomic.Int64),
 	}
-	r := &fixture{t: t, catalog: c, logins: new(atomic.Int64)}
-	r.platform = sandboxtest.New(t, func(cfg *sandbox.Config) {
-		cfg.Regions = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}
-		cfg.Slow = 300 * time.Millisecond
-	})
-	var settings []string
-	for name, source := range map[string]string{"us": "127.0.1.1", "uk": "127.0.2.1"} {
-		a, b := testenv.NewProxy(t, source), testenv.NewProxy(t, source)
-		settings = append(settings, name+"="+a.URL()+","+b.URL())
-		if name == "us" {
-			r.us = []*testenv.Proxy{a, b}
-		} else {
-			r.uk = []*testenv.Proxy{a, b}
-		}
-	}
-	regions, err := egress.ParseRegions(secret.New(strings.Join(settings, " ")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.egress = egress.New(egress.Deps{Config: egress.Config{Regions: regions}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	t.Cleanup(r.egress.Close)
-	r.driver = r.newDriver(0)
-	return r
 }
 
 // forTest returns the fixture for a subtest.
@@ -121,28 +94,7 @@ func (r *fixture) call(s driver.Session, name, args string) (driver.Answer, erro
 // control sends a request to the sandbox's control API and returns the response.
 func (r *fixture) control(method, path string, body any) map[string]any {
 	r.t.Helper()
-	text, err := json.Marshal(body)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	req, err := http.NewRequestWithContext(r.t.Context(), method, r.platform.URL+"/control/"+path, bytes.NewReader(text))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	var out map[string]any
-	if err := json.Unmarshal(answer, &out); err != nil || resp.StatusCode != http.StatusOK {
-		r.t.Fatalf("%s /control/%s: %d %s", method, path, resp.StatusCode, answer)
-	}
-	return out
+	return r.platform.Control(r.t, method, path, body)
 }
 
 // platformTest returns the sandbox in the form that the conformance suite needs.

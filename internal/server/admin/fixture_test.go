@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
@@ -61,14 +60,7 @@ func connect(t testing.TB, n *testnode.Node, o testnode.Org, extra map[string]an
 
 func until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(2 * time.Minute)
-	for !holds() {
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-deadline:
-			t.Fatalf("timed out waiting until %s", what)
-		}
-	}
+	testenv.Await(t, what, holds)
 }
 
 // receiver starts a webhook receiver that counts its requests.

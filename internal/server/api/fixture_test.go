@@ -4,21 +4,14 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
-	"github.com/stagedoor/stagedoor/sandbox"
-	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
 
 // withSandbox starts a sandbox platform for the test, with a proxy per region, and returns a setup that uses them.
 func withSandbox(t testing.TB) testnode.Setup {
 	t.Helper()
-	platform := sandboxtest.New(t, func(cfg *sandbox.Config) {
-		cfg.Regions = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}
-	})
-	us, uk := testenv.NewProxy(t, "127.0.1.1"), testenv.NewProxy(t, "127.0.2.1")
-	return testnode.Setup{Sandbox: platform.URL, Egress: secret.New("us=" + us.URL() + " uk=" + uk.URL())}
+	_, setup := testnode.Sandbox(t, nil)
+	return setup
 }
 
 // connected connects an account of an org.

@@ -13,7 +13,7 @@ import (
 // Every admission of a call on an account returns when the account was last written to, through any node.
 func TestAdmitReturnsTheLastWrite(t *testing.T) {
 	t.Parallel()
-	time0 := &clock{now: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)}
+	time0 := testenv.NewClock(time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC))
 	n := newNodes(t, testenv.Redis(t), time0.Now, true)
 	owner, account := n.newOrg(t), id.New[id.Account]()
 	limits := &org.Limits{CallsPerMinute: 600, CallsPerMonth: 1000, AccountReadPerMinute: 60, AccountWritePerMinute: 3}
@@ -58,7 +58,7 @@ func TestAdmitReturnsTheLastWrite(t *testing.T) {
 // AccountWindows uses nothing, and returns the windows that calls on the account get.
 func TestAccountWindowsUsesNothing(t *testing.T) {
 	t.Parallel()
-	time0 := &clock{now: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)}
+	time0 := testenv.NewClock(time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC))
 	n := newNodes(t, testenv.Redis(t), time0.Now, true)
 	owner, account := n.newOrg(t), id.New[id.Account]()
 	limits := &org.Limits{CallsPerMinute: 600, CallsPerMonth: 1000, AccountReadPerMinute: 60, AccountWritePerMinute: 20}

@@ -23,24 +23,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
-// clock is a clock that a test advances.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) Advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
 // nodes are limiters that share the engines and nothing else, like the nodes of a fleet.
 type nodes struct {
 	db       *postgres.DB
@@ -197,7 +179,7 @@ func TestAdmitDecidesAsOnePlaceWould(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	// The middle of a month, so that the test does not run into the next one. In the future, because the clock of
 	// Redis, by which the other scripts write, must not be ahead.
-	time0 := &clock{now: nextMonth(time.Now()).AddDate(0, 0, 10)}
+	time0 := testenv.NewClock(nextMonth(time.Now()).AddDate(0, 0, 10))
 	n := newNodes(t, testenv.Redis(t), time0.Now, true)
 	var (
 		admitted, refused, waits int
@@ -286,7 +268,7 @@ func nextMonth(t time.Time) time.Time { return admission.MonthStart(t).AddDate(0
 // Concurrent calls on three nodes share one limit exactly.
 func TestAdmitIsExactUnderConcurrency(t *testing.T) {
 	t.Parallel()
-	time0 := &clock{now: time.Now().UTC().Add(time.Hour)} // stands still, so nothing drains
+	time0 := testenv.NewClock(time.Now().UTC().Add(time.Hour)) // stands still, so nothing drains
 	n := newNodes(t, testenv.Redis(t), time0.Now, true)
 	owner := n.newOrg(t)
 	limits := org.Limits{CallsPerMinute: 500, CallsPerMonth: 10_000}
@@ -377,7 +359,7 @@ func TestAnnouncedEpochSurvivesRebuild(t *testing.T) {
 // Windows report what is left, a Free call uses nothing, and at Reset the whole limit is available.
 func TestWindowsReportWhatIsLeft(t *testing.T) {
 	t.Parallel()
-	time0 := &clock{now: time.Now().UTC().Add(time.Hour).Truncate(time.Second)}
+	time0 := testenv.NewClock(time.Now().UTC().Add(time.Hour).Truncate(time.Second))
 	n := newNodes(t, testenv.Redis(t), time0.Now, true)
 	owner := n.newOrg(t)
 	limits := org.Limits{CallsPerMinute: 10, CallsPerMonth: 100}
@@ -430,7 +412,7 @@ func TestShareIsAtMostTheLimit(t *testing.T) {
 // no other limit.
 func TestSafetyCallsPassWhenQuotasAreUsedUp(t *testing.T) {
 	t.Parallel()
-	time0 := &clock{now: time.Now().UTC().Add(time.Hour)} // stands still, so nothing drains
+	time0 := testenv.NewClock(time.Now().UTC().Add(time.Hour)) // stands still, so nothing drains
 	n := newNodes(t, testenv.Redis(t), time0.Now, true)
 	owner := n.newOrg(t)
 	limits := org.Limits{CallsPerMinute: 2, CallsPerMonth: 2, AccountReadPerMinute: 1, AccountWritePerMinute: 1}

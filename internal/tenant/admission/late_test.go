@@ -16,7 +16,7 @@ import (
 // answers in a row nodes decide alone, so that calls no longer wait.
 func TestLateAnswersKeepLimitsExact(t *testing.T) {
 	t.Parallel()
-	time0 := &clock{now: time.Now().UTC().Add(time.Hour)} // stands still, so nothing drains
+	time0 := testenv.NewClock(time.Now().UTC().Add(time.Hour)) // stands still, so nothing drains
 	_, url := testenv.PrivateRedis(t)
 	link := testenv.NewSlowLink(t, strings.TrimSuffix(strings.TrimPrefix(url.Reveal(), "redis://"), "/0"))
 	const (

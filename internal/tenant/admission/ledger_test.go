@@ -165,7 +165,7 @@ func TestTheMonthIsExactAfterRedisHung(t *testing.T) {
 func TestAloneIsNotUnlimited(t *testing.T) {
 	t.Parallel()
 	process, url := testenv.PrivateRedis(t)
-	time0 := &clock{now: time.Now().UTC()}
+	time0 := testenv.NewClock(time.Now().UTC())
 	n := newNodesWith(t, url, time0.Now, true, 20*time.Millisecond)
 	owner := n.newOrg(t)
 	account := id.New[id.Account]()
@@ -214,7 +214,7 @@ func TestAloneIsNotUnlimited(t *testing.T) {
 // concurrency.
 func TestTakeConnect(t *testing.T) {
 	t.Parallel()
-	time0 := &clock{now: time.Now().UTC().Truncate(time.Microsecond)}
+	time0 := testenv.NewClock(time.Now().UTC().Truncate(time.Microsecond))
 	n := newNodes(t, testenv.Redis(t), time0.Now, true)
 	owner := n.newOrg(t)
 	const perHour = 4

@@ -19,12 +19,7 @@ import (
 func newLog(t *testing.T) (*audit.Log, *postgres.DB, id.Org) {
 	t.Helper()
 	db := testenv.Postgres(t)
-	owner := id.New[id.Org]()
-	_, err := db.Pool().Exec(t.Context(), `INSERT INTO org (id, name, plan, environment, contact_email, created_at, updated_at)
-		VALUES ($1, 'T', 'starter', 'live', 'a@b.test', now(), now())`, owner)
-	if err != nil {
-		t.Fatal(err)
-	}
+	owner := testenv.AddOrg(t, db)
 	return audit.New(db, func() time.Time { return time.Now().UTC() }), db, owner
 }
 
@@ -130,11 +125,7 @@ func TestVerifyFindsEveryKindOfTampering(t *testing.T) {
 func TestFiltersChooseEntries(t *testing.T) {
 	t.Parallel()
 	_, db, owner := newLog(t)
-	_, err := db.Pool().Exec(t.Context(), `INSERT INTO org (id, name, plan, environment, contact_email, created_at, updated_at)
-		VALUES ('org_other', 'O', 'starter', 'live', 'a@b.test', now(), now())`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.InsertOrg(t, db, "org_other")
 	start := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	now := start
 	log := audit.New(db, func() time.Time { return now })

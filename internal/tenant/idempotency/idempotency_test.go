@@ -80,16 +80,8 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{db: testenv.Postgres(t), sealer: &fakeSealer{}}
 	f.keys = idempotency.New(idempotency.Deps{DB: f.db, Seal: f.sealer})
-	f.org = f.newOrg(t)
+	f.org = testenv.AddOrg(t, f.db)
 	return f
-}
-
-func (f *fixture) newOrg(t *testing.T) id.Org {
-	t.Helper()
-	owner := id.New[id.Org]()
-	f.exec(t, `INSERT INTO org (id, name, plan, environment, contact_email, created_at, updated_at)
-		VALUES ($1, 'T', 'starter', 'live', 'a@b.test', now(), now())`, owner)
-	return owner
 }
 
 func (f *fixture) exec(t *testing.T, sql string, args ...any) {
@@ -170,7 +162,7 @@ func TestRepeatedRequestGetsTheFirstAnswer(t *testing.T) {
 	for what, change := range map[string]func(*idempotency.Request){
 		"another key":       func(r *idempotency.Request) { r.Key = "K" },
 		"another operation": func(r *idempotency.Request) { r.Route = "PUT /x" },
-		"another org":       func(r *idempotency.Request) { r.Org = f.newOrg(t) },
+		"another org":       func(r *idempotency.Request) { r.Org = testenv.AddOrg(t, f.db) },
 	} {
 		other := f.request()
 		change(&other)

@@ -18,7 +18,7 @@ import (
 func TestBytesAddUp(t *testing.T) {
 	t.Parallel()
 	db := testenv.Postgres(t)
-	owner, other := insertOrg(t, db), insertOrg(t, db)
+	owner, other := testenv.AddOrg(t, db), testenv.AddOrg(t, db)
 	now := time.Now().UTC()
 	nodes := []*usage.Usage{}
 	for range 3 {

@@ -17,7 +17,7 @@ import (
 func TestSeriesAddUp(t *testing.T) {
 	t.Parallel()
 	db := testenv.Postgres(t)
-	owner, other := insertOrg(t, db), insertOrg(t, db)
+	owner, other := testenv.AddOrg(t, db), testenv.AddOrg(t, db)
 	start := time.Date(2026, 11, 14, 22, 0, 0, 0, time.UTC)
 	now := start
 	var nodes []*usage.Usage
@@ -89,7 +89,7 @@ func TestSeriesAddUp(t *testing.T) {
 func TestActivityCountsCallsByHour(t *testing.T) {
 	t.Parallel()
 	db := testenv.Postgres(t)
-	owner := insertOrg(t, db)
+	owner := testenv.AddOrg(t, db)
 	now := time.Date(2026, 11, 14, 22, 10, 0, 0, time.UTC)
 	u := usage.New(usage.Deps{DB: db, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
 	for _, ago := range []time.Duration{0, 0, time.Hour, 23 * time.Hour, 24 * time.Hour} {

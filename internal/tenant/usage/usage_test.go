@@ -8,28 +8,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
-
-func insertOrg(t *testing.T, db *postgres.DB) id.Org {
-	t.Helper()
-	owner := id.New[id.Org]()
-	_, err := db.Pool().Exec(t.Context(), `INSERT INTO org (id, name, plan, environment, contact_email, created_at, updated_at)
-		VALUES ($1, 'T', 'starter', 'live', 'a@b.test', now(), now())`, owner)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return owner
-}
 
 // Counts of concurrent callers on several nodes add up. A failed flush loses none.
 func TestCountsAddUp(t *testing.T) {
 	t.Parallel()
 	db := testenv.Postgres(t)
-	owner, other := insertOrg(t, db), insertOrg(t, db)
+	owner, other := testenv.AddOrg(t, db), testenv.AddOrg(t, db)
 	now := time.Now().UTC()
 	nodes := []*usage.Usage{}
 	for range 3 {

@@ -20,42 +20,30 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
-// fixture is the service on its own database, with a clock that only advance moves.
+// fixture is the service on its own database, with a clock that only Advance moves.
 type fixture struct {
 	*testing.T
 	*link.Sessions
+	*testenv.Clock
 	db     *postgres.DB
 	outbox *outbox.Outbox
 	audit  *audit.Log
 	org    org.Org
-	mu     sync.Mutex
-	at     time.Time
-}
-
-func (r *fixture) now() time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.at
-}
-
-func (r *fixture) advance(d time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.at = r.at.Add(d)
 }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	r := &fixture{T: t, db: testenv.Postgres(t), at: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)}
-	r.outbox, r.audit = outbox.New(r.db, r.now), audit.New(r.db, r.now)
-	r.Sessions = link.New(link.Deps{DB: r.db, Audit: r.audit, Outbox: r.outbox, Keys: keys{key: "one key for all nodes, 32 bytes."}, Regions: []string{"us", "uk"}, Now: r.now})
+	now := testenv.NewClock(time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC))
+	r := &fixture{T: t, Clock: now, db: testenv.Postgres(t)}
+	r.outbox, r.audit = outbox.New(r.db, r.Now), audit.New(r.db, r.Now)
+	r.Sessions = link.New(link.Deps{DB: r.db, Audit: r.audit, Outbox: r.outbox, Keys: keys{key: "one key for all nodes, 32 bytes."}, Regions: []string{"us", "uk"}, Now: r.Now})
 	r.org = r.addOrg("Northlight")
 	return r
 }
 
 func (r *fixture) addOrg(name string) org.Org {
 	r.Helper()
-	orgs := org.New(org.Deps{DB: r.db, Audit: r.audit, Jobs: nil, Announce: nil, Now: r.now})
+	orgs := org.New(org.Deps{DB: r.db, Audit: r.audit, Jobs: nil, Announce: nil, Now: r.Now})
 	var made org.Org
 	err := r.db.Tx(r.Context(), func(tx postgres.Tx) (err error) {
 		made, err = orgs.Create(r.Context(), tx, by("org.create"), org.Draft{
@@ -248,12 +236,12 @@ func TestOpenedLinkWorksUntilItExpires(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r.advance(59 * time.Minute)
+	r.Advance(59 * time.Minute)
 	if n := r.sweep(); n != 0 {
 		t.Fatalf("swept %d", n)
 	}
 	r.wantStatus(s, link.Open)
-	r.advance(time.Minute)
+	r.Advance(time.Minute)
 	// For readers it has expired immediately; the sweep only writes the event.
 	if got, err := r.ByToken(t.Context(), token); err != nil || got.Status != link.Expired {
 		t.Fatalf("%+v, %v", got, err)
@@ -272,14 +260,14 @@ func TestIdleSessionEndsAfterTenMinutes(t *testing.T) {
 	r := newFixture(t)
 	s, _ := r.createSession(link.Draft{ExpiresIn: 2 * time.Hour})
 	attempt := r.startAttempt(s)
-	r.advance(29 * time.Minute) // a long attempt is not idle time
+	r.Advance(29 * time.Minute) // a long attempt is not idle time
 	r.sweep()
 	r.wantStatus(s, link.InProgress)
 	r.endAttempt(s, attempt, "")
-	r.advance(10*time.Minute - time.Second)
+	r.Advance(10*time.Minute - time.Second)
 	r.sweep()
 	r.wantStatus(s, link.InProgress)
-	r.advance(time.Second)
+	r.Advance(time.Second)
 	r.sweep()
 	if got := r.wantStatus(s, link.Exited, link.Exited); got.FinishedAt == nil {
 		t.Fatalf("%+v", got)
@@ -291,7 +279,7 @@ func TestAttemptMayFinishAfterTheLinkExpired(t *testing.T) {
 	r := newFixture(t)
 	s, token := r.createSession(link.Draft{ExpiresIn: time.Minute})
 	attempt := r.startAttempt(s)
-	r.advance(5 * time.Minute)
+	r.Advance(5 * time.Minute)
 	r.sweep()
 	if got, err := r.ByToken(t.Context(), token); err != nil || got.Status != link.InProgress {
 		t.Fatalf("%+v, %v", got, err)
@@ -305,7 +293,7 @@ func TestSessionEndsIfItsAttemptNeverDoes(t *testing.T) {
 	r := newFixture(t)
 	s, _ := r.createSession(link.Draft{ExpiresIn: 2 * time.Hour})
 	r.startAttempt(s)
-	r.advance(45 * time.Minute)
+	r.Advance(45 * time.Minute)
 	r.sweep()
 	if got := r.wantStatus(s, link.Exited, link.Exited); got.Active != "" {
 		t.Fatalf("%+v", got)
@@ -343,11 +331,11 @@ func TestEndedSessionIsDeletedAfterThirtyDays(t *testing.T) {
 	if _, err := r.Exit(t.Context(), s.Org, s.ID); err != nil {
 		t.Fatal(err)
 	}
-	r.advance(30*24*time.Hour - time.Second)
+	r.Advance(30*24*time.Hour - time.Second)
 	if n := r.sweep(); n != 0 {
 		t.Fatalf("swept %d", n)
 	}
-	r.advance(time.Second)
+	r.Advance(time.Second)
 	r.sweep()
 	if _, err := r.Get(t.Context(), s.Org, s.ID); !errors.Is(err, problem.SessionNotFound.New("")) {
 		t.Fatalf("%v", err)
@@ -360,7 +348,7 @@ func TestConcurrentSweepersWriteOneEventPerSession(t *testing.T) {
 	for range 30 {
 		r.createSession(link.Draft{ExpiresIn: time.Minute})
 	}
-	r.advance(time.Hour)
+	r.Advance(time.Hour)
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {

@@ -81,7 +81,7 @@ func TestReconnectingReusesAnOpenSession(t *testing.T) {
 	if again, same := reconnect(); again.ID != first.ID || same != token {
 		t.Error("a second session was created while one is open")
 	}
-	r.advance(link.ReconnectLife - 5*time.Minute)
+	r.Advance(link.ReconnectLife - 5*time.Minute)
 	second, other := reconnect()
 	if second.ID == first.ID || other == token {
 		t.Error("a session that is about to end was used")

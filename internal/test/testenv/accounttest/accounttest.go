@@ -7,7 +7,6 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -27,41 +26,22 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
 )
 
-// Engines holds the database and the addresses of the other engines.
+// Engines holds the database and the addresses of the other engines. Those that are missing are the ones of testenv.
 type Engines struct {
 	DB          *postgres.DB
 	Redis, NATS secret.String
 }
 
-// Clock is a clock that moves only when a test advances it.
-type Clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-// Now returns the clock's time.
-func (c *Clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-// Advance moves the clock forward.
-func (c *Clock) Advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
-// Rig is an account service with its dependencies.
-type Rig struct {
+// Fixture is an account service with its dependencies.
+type Fixture struct {
 	t testing.TB
 	Engines
-	Clock    *Clock
+	Clock    *testenv.Clock
 	Orgs     *org.Orgs
 	Audit    *audit.Log
 	Outbox   *outbox.Outbox
@@ -82,25 +62,21 @@ type silent struct{}
 
 func (silent) Announce(context.Context, id.Org, int64) error { return nil }
 
-// offline is a driver without a platform.
-type offline struct{ driver.Driver }
-
-// SignOut does nothing.
-func (offline) SignOut(context.Context, driver.Via, driver.Session) error { return nil }
-
-// Platforms returns the sandbox's catalogue with a driver, for all environments.
-func (r *Rig) Platforms(d driver.Driver) func(environment.Environment) (registry.Platform, bool) {
-	return func(environment.Environment) (registry.Platform, bool) {
-		return registry.Platform{Catalog: r.Catalog, Driver: d, IsSandbox: true}, true
-	}
-}
-
-// New returns a fixture. Its driver only signs out unless change sets another one.
-func New(t testing.TB, e Engines, change func(*account.Deps)) *Rig {
+// New returns a fixture. It has no platform driver unless change sets one.
+func New(t testing.TB, e Engines, change func(*account.Deps)) *Fixture {
 	t.Helper()
-	moved := &Clock{now: clock.Now().Truncate(time.Microsecond)}
+	moved := testenv.NewClock(clock.Now().Truncate(time.Microsecond))
+	if e.DB == nil {
+		e.DB = testenv.Postgres(t)
+	}
+	if e.Redis.Empty() {
+		e.Redis = testenv.Redis(t)
+	}
+	if e.NATS.Empty() {
+		e.NATS = testenv.NATS(t)
+	}
 	e.DB = e.DB.WithClock(moved.Now) // stands in for the database's clock, which all nodes use
-	r := &Rig{t: t, Engines: e, Clock: moved}
+	r := &Fixture{t: t, Engines: e, Clock: moved}
 	var err error
 	if r.Catalog, err = catalog.Sandbox(); err != nil {
 		t.Fatal(err)
@@ -127,7 +103,7 @@ func New(t testing.TB, e Engines, change func(*account.Deps)) *Rig {
 }
 
 // Node returns the service of another node on the same engines; change may be nil.
-func (r *Rig) Node(change func(*account.Deps)) *account.Accounts {
+func (r *Fixture) Node(change func(*account.Deps)) *account.Accounts {
 	d := account.Deps{
 		Config: account.Config{Regions: []string{"us", "uk"}, SignOutTimeout: 5 * time.Second},
 		DB:     r.DB, Orgs: r.Orgs, Audit: r.Audit, Outbox: r.Outbox, Seal: r.Seal, Limits: r.Limits, Bus: r.Bus,
@@ -147,7 +123,7 @@ func By(action string) audit.By {
 }
 
 // Org creates an org in the sandbox environment.
-func (r *Rig) Org() id.Org {
+func (r *Fixture) Org() id.Org {
 	r.t.Helper()
 	var made org.Org
 	err := r.DB.Tx(r.t.Context(), func(tx postgres.Tx) (err error) {
@@ -163,7 +139,7 @@ func (r *Rig) Org() id.Org {
 }
 
 // Session returns a session with these cookies, for example "auth_id=1; sess=2".
-func (r *Rig) Session(cookies string) driver.Session {
+func (r *Fixture) Session(cookies string) driver.Session {
 	r.t.Helper()
 	jar := map[string]secret.String{}
 	for pair := range strings.SplitSeq(cookies, "; ") {
@@ -178,7 +154,7 @@ func (r *Rig) Session(cookies string) driver.Session {
 }
 
 // Connected returns a finished sign-in of a creator.
-func (r *Rig) Connected(owner id.Org, creator string) account.Connected {
+func (r *Fixture) Connected(owner id.Org, creator string) account.Connected {
 	return account.Connected{
 		Org: owner, Attempt: id.New[id.Attempt](), Kind: "credentials", Region: "us", Label: "Luna", MaxAccounts: -1,
 		Identity: driver.Identity{ID: creator, Username: "luna", Name: "Luna Vale", IsCreator: true},
@@ -188,7 +164,7 @@ func (r *Rig) Connected(owner id.Org, creator string) account.Connected {
 }
 
 // Connect writes a finished sign-in and retries after account.ErrRaced.
-func (r *Rig) Connect(c account.Connected) account.Account {
+func (r *Fixture) Connect(c account.Connected) account.Account {
 	r.t.Helper()
 	a, err := r.TryConnect(r.Accounts, c)
 	if err != nil {
@@ -198,7 +174,7 @@ func (r *Rig) Connect(c account.Connected) account.Account {
 }
 
 // TryConnect is Connect on a given node; it returns the error.
-func (r *Rig) TryConnect(on *account.Accounts, c account.Connected) (account.Account, error) {
+func (r *Fixture) TryConnect(on *account.Accounts, c account.Connected) (account.Account, error) {
 	r.t.Helper()
 	for {
 		p, err := on.Prepare(r.t.Context(), c)
@@ -224,7 +200,7 @@ func (r *Rig) TryConnect(on *account.Accounts, c account.Connected) (account.Acc
 }
 
 // Get reads an account.
-func (r *Rig) Get(a account.Account) account.Account {
+func (r *Fixture) Get(a account.Account) account.Account {
 	r.t.Helper()
 	got, err := r.Accounts.Get(r.t.Context(), a.Org, a.ID)
 	if err != nil {
@@ -234,7 +210,7 @@ func (r *Rig) Get(a account.Account) account.Account {
 }
 
 // Kinds lists the kinds of an account's events, oldest first.
-func (r *Rig) Kinds(a account.Account) []string {
+func (r *Fixture) Kinds(a account.Account) []string {
 	r.t.Helper()
 	kinds := []string{}
 	for _, e := range r.Events(a) {
@@ -244,7 +220,7 @@ func (r *Rig) Kinds(a account.Account) []string {
 }
 
 // Events lists the events of an account, oldest first.
-func (r *Rig) Events(a account.Account) []outbox.Stored {
+func (r *Fixture) Events(a account.Account) []outbox.Stored {
 	r.t.Helper()
 	all, err := r.Outbox.After(r.t.Context(), a.Org, 0, 1000)
 	if err != nil {
