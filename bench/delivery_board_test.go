@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // boardVariable is the environment variable with the board's file name, for the processes of a benchmark.
@@ -66,18 +68,12 @@ type board struct {
 func openBoard(tb testing.TB, file string) *board {
 	tb.Helper()
 	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.OK(tb, err)
 	defer f.Close()
 	size := int(unsafe.Sizeof(board{}))
-	if err := f.Truncate(int64(size)); err != nil {
-		tb.Fatal(err)
-	}
+	must.OK(tb, f.Truncate(int64(size)))
 	memory, err := syscall.Mmap(int(f.Fd()), 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.OK(tb, err)
 	return (*board)(unsafe.Pointer(&memory[0])) // page-aligned
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 	"github.com/stagedoor/stagedoor/internal/vault/kms"
@@ -65,17 +66,14 @@ func newDeliveries(b *testing.B) *deliveries {
 	_, redis := testenv.PrivateRedis(b)
 	keyset := filepath.Join(b.TempDir(), "keyset.json")
 	keys, err := kms.OpenLocal(kms.LocalConfig{File: keyset, Create: true})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	d.node = testnode.Processes(b, 1, testnode.Setup{
 		Database: database, Redis: redis, NATS: secret.New(d.nats), EventLog: "jetstream", Log: os.Stderr, Keyset: keyset,
 		Env: []string{"STAGEDOOR_LOG_LEVEL=warn", "STAGEDOOR_ROLES=api,worker", "STAGEDOOR_EVENT_LOG_BYTES=536870912"},
 	})[0]
 	d.pids.node = d.node.Process.PID()
-	if d.db, err = postgres.Open(b.Context(), postgres.Config{URL: database, MaxConns: 4, Name: "bench"}); err != nil {
-		b.Fatal(err)
-	}
+	d.db, err = postgres.Open(b.Context(), postgres.Config{URL: database, MaxConns: 4, Name: "bench"})
+	must.OK(b, err)
 	b.Cleanup(d.db.Close)
 	d.seal = seal.New(seal.Deps{DB: d.db, KMS: keys, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	const many = 100_000_000
@@ -94,9 +92,7 @@ func durablePostgres(b *testing.B) (secret.String, int) {
 	address := strings.TrimPrefix(store.URL.Reveal(), "postgres://stagedoor@")
 	address, _, _ = strings.Cut(address, "/")
 	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	args := []string{"-D", store.Dir}
 	for _, setting := range []string{
 		"listen_addresses=127.0.0.1", "port=" + port, "unix_socket_directories=", "shared_buffers=256MB", "max_wal_size=1GB", "max_connections=100",
@@ -124,9 +120,7 @@ func durableNATS(b *testing.B) (string, int) {
 	dir, address := b.TempDir(), freeAddress(b)
 	config := filepath.Join(dir, "nats.conf")
 	text := fmt.Sprintf("listen: %q\njetstream { store_dir: %q, sync_interval: always, max_file_store: 4GB, max_memory_store: 64MB }\n", address, dir)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, os.WriteFile(config, []byte(text), 0o600))
 	pid := start(b, exec.Command(testenv.Path(b, ".dev", "bin", "nats-server"), "-c", config))
 	awaitPort(b, address)
 	return "nats://" + address, pid
@@ -146,9 +140,7 @@ func (d *deliveries) startLoop(b *testing.B, workers int) int {
 	_, err := js.CreateStream(b.Context(), jetstream.StreamConfig{
 		Name: bareStream, Subjects: []string{"bare.>"}, Storage: jetstream.FileStorage, Replicas: 1, MaxBytes: 512 << 20, Discard: jetstream.DiscardOld,
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	return start(b, peer("bare delivery", boardVariable+"="+d.file, "BENCH_NATS="+d.nats, "BENCH_WORKERS="+strconv.Itoa(workers), "BENCH_URL="+d.receiver+"/timed/0"))
 }
 
@@ -157,9 +149,7 @@ func (d *deliveries) publish(b *testing.B, p plan) outcome {
 	b.Helper()
 	p.NATS, p.Accounts = d.nats, d.accounts
 	text, err := json.Marshal(p)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	cmd := peer("source", boardVariable+"="+d.file, peerVariable+"_PLAN="+string(text))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.Output()
@@ -203,9 +193,7 @@ func (d *deliveries) connect(b *testing.B, n int, url func(n int) string) []hook
 		_, err = d.db.Pool().Exec(b.Context(), `INSERT INTO account_health (org_id, account_id, shard)
 			SELECT o, a, 0 FROM unnest($1::text[], $2::text[]) AS t (o, a)`, owners, names)
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	var (
 		next    atomic.Int64
 		putting sync.WaitGroup
@@ -230,9 +218,7 @@ func (d *deliveries) connect(b *testing.B, n int, url func(n int) string) []hook
 	for _, h := range d.list {
 		fmt.Fprintf(&text, "%s %s\n", h.owner.ID, h.account)
 	}
-	if err := os.WriteFile(d.accounts, text.Bytes(), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, os.WriteFile(d.accounts, text.Bytes(), 0o600))
 	d.awaitRows(b, "webhook_lane", 0, 2*time.Minute)
 	return list
 }
@@ -249,9 +235,7 @@ func (d *deliveries) call(b *testing.B, h hooked, method, path string, body any)
 
 func (d *deliveries) number(b *testing.B, query string, args ...any) (n int64) {
 	b.Helper()
-	if err := d.db.Pool().QueryRow(b.Context(), query, args...).Scan(&n); err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, d.db.Pool().QueryRow(b.Context(), query, args...).Scan(&n))
 	return n
 }
 
@@ -286,9 +270,7 @@ func (c costs) since(before costs) costs {
 func familyCPU(b *testing.B, pid int) time.Duration {
 	b.Helper()
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	total := processCPU(b, pid) + statTimes(b, pid, 13) // its own, and that of children that have exited
 	for _, child := range strings.Fields(string(children)) {
 		if n, err := strconv.Atoi(child); err == nil {

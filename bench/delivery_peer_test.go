@@ -29,6 +29,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
 	"github.com/stagedoor/stagedoor/internal/events/event"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // sharedBoard opens the board of the benchmark that runs this process.
@@ -175,13 +176,9 @@ const payloadSize = 640 // results in an envelope of 1 KB
 func newSource(t *testing.T, shown *board) *source {
 	t.Helper()
 	s := &source{shown: shown, name: strconv.FormatInt(time.Now().UnixNano(), 36)}
-	if err := json.Unmarshal([]byte(os.Getenv(peerVariable+"_PLAN")), &s.plan); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(os.Getenv(peerVariable+"_PLAN")), &s.plan))
 	text, err := os.ReadFile(s.Accounts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var lines []string
 	for line := range strings.Lines(string(text)) {
 		lines = append(lines, strings.TrimSpace(line))
@@ -237,9 +234,7 @@ func (s *source) data(to []byte, n int) []byte {
 func cpuOfSelf(t *testing.T) time.Duration {
 	t.Helper()
 	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
@@ -256,9 +251,7 @@ func (s *source) run(t *testing.T) {
 		t.Fatalf("%d events were not published", s.failed.Load())
 	}
 	out, err := json.Marshal(outcome{int(s.taken.Load()), cpuOfSelf(t) - before})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	fmt.Printf("%s\n", out)
 }
 
@@ -269,9 +262,7 @@ func (s *source) events(t *testing.T) (publish func(context.Context), end func()
 		return s.bareEvents(t), func() {}
 	}
 	log, err := eventlog.Open(eventlog.Config{URL: secret.New(s.NATS), Name: "bench source", Buckets: event.Buckets})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := log.State(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -295,9 +286,7 @@ func (s *source) events(t *testing.T) (publish func(context.Context), end func()
 		}
 	}
 	return publish, func() {
-		if err := batcher.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, batcher.Close(t.Context()))
 		log.Close()
 	}
 }
@@ -337,13 +326,9 @@ func (s *source) bareEvents(t *testing.T) func(context.Context) {
 func bareJetStream(tb testing.TB, url string) jetstream.JetStream {
 	tb.Helper()
 	conn, err := nats.Connect(url)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.OK(tb, err)
 	js, err := jetstream.New(conn)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.OK(tb, err)
 	return js
 }
 
@@ -353,15 +338,11 @@ func runBareDelivery(t *testing.T, shown *board) {
 	t.Helper()
 	js := bareJetStream(t, os.Getenv("BENCH_NATS"))
 	workers, err := strconv.Atoi(os.Getenv("BENCH_WORKERS"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	consumer, err := js.CreateOrUpdateConsumer(t.Context(), bareStream, jetstream.ConsumerConfig{
 		Durable: "loop", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Minute, MaxAckPending: 16_384,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: workers}, Timeout: 10 * time.Second}
 	url := os.Getenv("BENCH_URL")
 	work := make(chan jetstream.Msg, 2*workers)
@@ -379,14 +360,10 @@ func runBareDelivery(t *testing.T, shown *board) {
 		}()
 	}
 	messages, err := consumer.Messages(jetstream.PullMaxMessages(2048))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for {
 		m, err := messages.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for shown.hold.Load() > 0 {
 			<-time.After(time.Millisecond)
 		}

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // Load of the delivery benchmarks. BENCH_ROUND is how long one side runs at a time. BENCH_FULL=1 uses the full sizes.
@@ -98,9 +100,7 @@ func (d *deliveries) drain(b *testing.B, sender int, bare bool, events int, f *f
 
 func (d *deliveries) signal(b *testing.B, pid int, s syscall.Signal) {
 	b.Helper()
-	if err := syscall.Kill(pid, s); err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, syscall.Kill(pid, s))
 }
 
 // BenchmarkDeliveryThroughput compares the full path of an event - batcher, log, store, lane, signatures, POST,

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // canned holds the platform's responses, recorded from the sandbox.
@@ -33,9 +35,7 @@ func readCanned(t *testing.T) (c canned) {
 	if err == nil {
 		err = json.Unmarshal(text, &c)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return c
 }
 
@@ -162,9 +162,7 @@ func record(b *testing.B, s *sandboxd) (file string, c canned) {
 	b.Helper()
 	get := func(who creator, path string) []byte {
 		body, err := s.send(who, http.MethodGet, path, "")
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		return body
 	}
 	c.Me = map[string]json.RawMessage{}
@@ -174,9 +172,7 @@ func record(b *testing.B, s *sandboxd) (file string, c canned) {
 	page := get(s.creators[0], "/chats/"+s.creators[0].fan+"/messages")
 	var members map[string]json.RawMessage
 	var items []json.RawMessage
-	if err := json.Unmarshal(page, &members); err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, json.Unmarshal(page, &members))
 	list := ""
 	for name, value := range members {
 		if json.Unmarshal(value, &items) == nil && len(items) > 0 {
@@ -193,13 +189,10 @@ func record(b *testing.B, s *sandboxd) (file string, c canned) {
 			some = append(some, items[0])
 		}
 		text, err := json.Marshal(some)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		members[list] = text
-		if text, err = json.Marshal(members); err != nil {
-			b.Fatal(err)
-		}
+		text, err = json.Marshal(members)
+		must.OK(b, err)
 		return text
 	}
 	c.Small, c.Large, c.One = sized(1<<10), sized(64<<10), slices.Clone(items[0])
@@ -208,8 +201,6 @@ func record(b *testing.B, s *sandboxd) (file string, c canned) {
 	if err == nil {
 		err = os.WriteFile(file, text, 0o600)
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	return file, c
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
@@ -150,9 +151,7 @@ type client struct {
 func newClient(b *testing.B, address string) *client {
 	b.Helper()
 	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	return &client{conn, bufio.NewReaderSize(conn, 128<<10)}
 }
 

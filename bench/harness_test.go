@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
@@ -75,9 +76,7 @@ func onCore(core string, cmd *exec.Cmd) *exec.Cmd {
 func start(b *testing.B, cmd *exec.Cmd) int {
 	b.Helper()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, cmd.Start())
 	b.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -97,9 +96,7 @@ func startPeer(b *testing.B, role, core string, env ...string) (address string, 
 func freeAddress(b *testing.B) string {
 	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	defer l.Close()
 	return l.Addr().String()
 }
@@ -140,9 +137,7 @@ func round(b *testing.B, usual time.Duration) time.Duration {
 		return usual
 	}
 	d, err := time.ParseDuration(text)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	return d
 }
 
@@ -278,16 +273,12 @@ func processCPU(b *testing.B, pid int) time.Duration {
 func statTimes(b *testing.B, pid, field int) time.Duration {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	ticks := 0
 	for _, f := range fields[field : field+2] {
 		n, err := strconv.Atoi(f)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		ticks += n
 	}
 	return time.Duration(ticks) * time.Second / 100
@@ -297,13 +288,9 @@ func statTimes(b *testing.B, pid, field int) time.Duration {
 func rss(b *testing.B, pid int) float64 {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	pages, err := strconv.ParseFloat(strings.Fields(string(text))[1], 64)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	return pages * float64(os.Getpagesize())
 }
 
@@ -311,15 +298,11 @@ func rss(b *testing.B, pid int) float64 {
 func metric(b *testing.B, url, name string) float64 {
 	b.Helper()
 	r, err := testnode.Do(b.Context(), http.MethodGet, url, "", nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	for line := range strings.Lines(string(r.Body)) {
 		if value, ok := strings.CutPrefix(line, name+" "); ok {
 			n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.OK(b, err)
 			return n
 		}
 	}

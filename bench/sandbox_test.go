@@ -14,6 +14,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/stagedoor/stagedoor/internal/platform/sandboxapi"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
@@ -63,9 +64,7 @@ func (s *sandboxd) signIn(b *testing.B, n int) {
 	b.Helper()
 	for i := range n {
 		session, err := s.control.OpenSession(b.Context(), fmt.Sprintf("ok+bench%d@sandbox.test", i))
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		h := http.Header{"Cookie": {session.Cookie.Reveal()}}
 		for name, value := range session.Headers {
 			h.Set(name, value)
@@ -93,9 +92,7 @@ func BenchmarkSandboxRequests(b *testing.B) {
 	perCreator := (rss(b, s.pid) - before) / sandboxCreators
 	made := time.Since(began) / sandboxCreators
 	sample, err := s.call(s.creators[0], 1)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	bare := startBytes(b, sample, nil)
 	var ours, theirs figures
 	for range rounds {
@@ -153,9 +150,7 @@ func BenchmarkSandboxEvents(b *testing.B) {
 	perSocket := (rss(b, s.pid) - before) / sandboxSockets
 	const lasting = 15
 	for _, who := range s.creators[:sandboxBusy] {
-		if err := s.control.Generate(b.Context(), who.id, eventsPerSocket, 3*lasting*time.Second); err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, s.control.Generate(b.Context(), who.id, eventsPerSocket, 3*lasting*time.Second))
 	}
 	// In the first seconds the sandbox loads every creator's chats and fans.
 	<-time.After(lasting * time.Second)
@@ -185,9 +180,7 @@ func listen(b *testing.B, url string, header http.Header, frames, size *atomic.I
 	b.Helper()
 	options := &websocket.DialOptions{HTTPHeader: header, CompressionMode: websocket.CompressionDisabled}
 	conn, _, err := websocket.Dial(b.Context(), "ws"+strings.TrimPrefix(url, "http"), options) //nolint:bodyclose // the library closes it
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	conn.SetReadLimit(1 << 20)
 	go func() {
 		defer func() { _ = conn.CloseNow() }()

@@ -31,6 +31,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // serveStreams serves streams, and collects garbage on demand.
@@ -76,17 +77,11 @@ func ourStreams(t *testing.T) http.Handler {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	db, err := postgres.Open(t.Context(), postgres.Config{URL: secret.New(os.Getenv("BENCH_DATABASE")), MaxConns: 4, Name: "bench"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	client, err := redis.Open(redis.Config{URL: secret.New(os.Getenv("BENCH_REDIS")), Name: "bench"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	wire, err := pubsub.Open(pubsub.Config{URL: secret.New(os.Getenv("BENCH_NATS")), Name: "bench"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	who := anybody{&apikey.Principal{
 		Scopes: scope.Everyday(), Key: apikey.Key{ID: id.New[id.Key]()},
 		Org: org.Org{ID: id.Org(os.Getenv("BENCH_ORG")), Environment: environment.Sandbox, Limits: org.Limits{MaxStreamsPerAccount: -1, EventRetentionDays: 7}},
@@ -110,9 +105,7 @@ func ourStreams(t *testing.T) http.Handler {
 func bareStreams(t *testing.T) http.Handler {
 	t.Helper()
 	conn, err := nats.Connect(os.Getenv("BENCH_NATS"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		source := strings.Split(r.URL.Path, "/")[3]
 		inbox := make(chan *nats.Msg, 64)

@@ -18,6 +18,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 	"github.com/stagedoor/stagedoor/internal/events/event"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -47,15 +48,12 @@ func newSSEFixture(b *testing.B) *sseFixture {
 	raiseFileLimit()
 	natsURL, redisURL, database := testenv.NATS(b), testenv.Redis(b), testenv.DatabaseURL(b)
 	db, err := postgres.Open(b.Context(), postgres.Config{URL: database, MaxConns: 4, Name: "bench"})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	b.Cleanup(db.Close)
 	r := &sseFixture{org: testenv.AddOrg(b, db), seqs: map[string]int64{}, data: []byte(`{"text":"` + strings.Repeat("x", ssePayload) + `"}`)}
 	r.store = event.New(event.Deps{DB: db, Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	if r.bus, err = pubsub.Open(pubsub.Config{URL: natsURL, Name: "bench"}); err != nil {
-		b.Fatal(err)
-	}
+	r.bus, err = pubsub.Open(pubsub.Config{URL: natsURL, Name: "bench"})
+	must.OK(b, err)
 	b.Cleanup(r.bus.Close)
 	r.env = []string{"BENCH_DATABASE=" + database.Reveal(), "BENCH_REDIS=" + redisURL.Reveal(), "BENCH_NATS=" + natsURL.Reveal(), "BENCH_ORG=" + string(r.org)}
 	return r
@@ -75,18 +73,14 @@ func (r *sseFixture) commit(b *testing.B, sources []string) {
 		batch.Heads = append(batch.Heads, event.HeadRow{Org: r.org, Source: source, Head: event.Head{LastSeq: r.seqs[source], LastAt: time.Now()}})
 	}
 	tx, err := r.store.Commit(b.Context(), &batch)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	for i := 0; i < len(batch.Events); i += sseBatch {
 		var payload []byte
 		for j := range sseBatch {
 			batch.Events[i+j].Tx = tx
 			payload = event.AppendLive(payload, &batch.Events[i+j].Stored)
 		}
-		if err := r.bus.Publish(event.LiveSubject(r.org, batch.Events[i].Source), payload); err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, r.bus.Publish(event.LiveSubject(r.org, batch.Events[i].Source), payload))
 	}
 }
 
@@ -178,9 +172,7 @@ func someAccounts(n int) []string {
 func collect(b *testing.B, address string) {
 	b.Helper()
 	res, err := http.Get("http://" + address + "/gc")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	_ = res.Body.Close()
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
@@ -112,9 +113,7 @@ func redisTrouble(t *testing.T, f fault) {
 func storedCalls(t *testing.T, database secret.String, owner string) (used int64) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), database.Reveal())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close(t.Context())
 	if err := conn.QueryRow(t.Context(), "SELECT coalesce(sum(used), 0) FROM month_total WHERE org_id = $1", owner).Scan(&used); err != nil {
 		t.Fatal(err)

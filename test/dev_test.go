@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
@@ -34,17 +35,11 @@ func newLaptop(t *testing.T) *laptop {
 	l := &laptop{t: t, home: t.TempDir()}
 	l.data = filepath.Join(l.home, "data")
 	programs := filepath.Join(l.home, "programs")
-	if err := os.Mkdir(programs, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(programs, 0o755))
 	for _, name := range []string{"stagedoor", "stagedoord", "sandboxd"} {
-		if err := os.Symlink(buildCommand(t, name), filepath.Join(programs, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Symlink(buildCommand(t, name), filepath.Join(programs, name)))
 	}
-	if err := os.Symlink(testenv.Path(t, ".dev", "bin", "nats-server"), filepath.Join(programs, "nats-server")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Symlink(testenv.Path(t, ".dev", "bin", "nats-server"), filepath.Join(programs, "nats-server")))
 	l.program = filepath.Join(programs, "stagedoor")
 	return l
 }
@@ -69,12 +64,8 @@ func (l *laptop) start() (*exec.Cmd, up) {
 	cmd := l.command("dev", "--data", l.data, "--json")
 	cmd.Stderr = &l.stderr
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		l.t.Fatal(err)
-	}
+	must.OK(l.t, err)
+	must.OK(l.t, cmd.Start())
 	l.t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGTERM); _ = cmd.Wait() })
 	line, err := bufio.NewReader(stdout).ReadBytes('\n')
 	if err != nil {
@@ -142,9 +133,7 @@ func TestDevRunsTheWholeProduct(t *testing.T) {
 		t.Errorf("a second stagedoor dev in the same directory: %v\n%s", err, text)
 	}
 
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Process.Signal(os.Interrupt))
 	if e, ok := errors.AsType[*exec.ExitError](cmd.Wait()); !ok || e.ExitCode() != 130 {
 		t.Errorf("stagedoor dev exited with %v, want 130\n%s", e, &l.stderr)
 	}
@@ -158,9 +147,7 @@ func TestDevRunsTheWholeProduct(t *testing.T) {
 	if err != nil || !strings.Contains(string(reply.Body), `"Maya"`) {
 		t.Errorf("the account is missing after a restart: %s %v", reply.Body, err)
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Process.Kill())
 	_ = cmd.Wait() // it was killed
 	l.awaitStopped()
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
@@ -25,9 +26,7 @@ const proofSecret = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 func delivery(t *testing.T, url, body string, spoil func(http.Header)) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader([]byte(body)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	mac := hmac.New(sha256.New, []byte(proofSecret))
 	mac.Write([]byte(body))
 	r.Header.Set("X-Webhook-Signature", "sha256="+hex.EncodeToString(mac.Sum(nil)))
@@ -76,9 +75,7 @@ func TestReceiversVerifyDeliveries(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			b := f.inbox(honest, proofSecret, ownCanary)
 			res, err := http.DefaultClient.Do(delivery(t, b.url, c.body, c.spoil))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer res.Body.Close()
 			list := b.received()
 			if res.StatusCode != http.StatusOK || len(list) != 1 {
@@ -125,9 +122,7 @@ func TestBadReceiversMisbehave(t *testing.T) {
 	refused := 0
 	for range 30 {
 		res, err := client.Do(delivery(t, b.url, proofBody(ownCanary), nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		_ = res.Body.Close()
 		if res.StatusCode != http.StatusOK {
 			refused++
@@ -141,9 +136,7 @@ func TestBadReceiversMisbehave(t *testing.T) {
 // The ledger that the chaos tests compare with has exactly the frames that a socket delivers.
 func TestLedgerHasEveryDurableFrame(t *testing.T) {
 	known, err := catalog.Sandbox()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := &eventsFixture{t: t, scale: scale{perSecond: 500}, catalog: known, platform: sandboxtest.New(t, nil), actions: sandbox.Happenings()}
 	for n := range 3 {
 		s.creators = append(s.creators, &creator{login: fmt.Sprintf("ok+ledger%d@sandbox.test", n), org: &tenant{canary: ownCanary}})
@@ -153,16 +146,12 @@ func TestLedgerHasEveryDurableFrame(t *testing.T) {
 		heard[n] = map[digest]int{}
 		s.markFrame(c)
 		socket, err := s.platform.World.Listen(c.login, "proof")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer socket.Close()
 		defer func() {
 			for _, frame := range socket.Take() {
 				e, err := known.Decode(frame)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				if e.Class == catalog.Durable {
 					heard[n][content(e.Kind, e.At.Truncate(time.Millisecond), e.Data)]++
 				}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 	"github.com/stagedoor/stagedoor/sandbox"
@@ -101,9 +102,7 @@ func newEventsFixture(t *testing.T, sc scale) *eventsFixture {
 	t.Helper()
 	began := time.Now()
 	known, err := catalog.Sandbox()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := &eventsFixture{t: t, scale: sc, catalog: known, farm: newFarm(t), actions: sandbox.Happenings()}
 	platform, setup := testnode.Sandbox(t, nil)
 	s.platform = platform
@@ -135,9 +134,7 @@ func (s *eventsFixture) logFile() io.Writer {
 		return nil
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 	s.t.Cleanup(func() { _ = f.Close() })
 	return f
 }
@@ -262,9 +259,7 @@ func (s *eventsFixture) awaitReady() {
 	}
 	text := "probe " + randomHex(8)
 	for _, c := range s.creators {
-		if err := s.act(c, "chat.message", text); err != nil {
-			s.t.Fatal(err)
-		}
+		must.OK(s.t, s.act(c, "chat.message", text))
 	}
 	for _, c := range s.creators {
 		for !s.findProbe(c, text) || c.inbox.manner.acceptsAll() && !c.inbox.has(c.from) {
@@ -289,9 +284,7 @@ func (s *eventsFixture) findProbe(c *creator, text string) bool {
 		return true
 	}
 	list, err := s.pull(c, c.from)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 	for i := range list {
 		if strings.Contains(string(list[i].Data), text) {
 			c.from = list[i].Meta.Seq
@@ -307,9 +300,7 @@ func (s *eventsFixture) markFrame(c *creator) {
 		c.mark = w.LastFrame()
 		return nil
 	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 }
 
 // cursor returns the cursor after an event.
@@ -403,16 +394,12 @@ func (s *eventsFixture) readLedger(c *creator) []digest {
 			frames, more = append(frames, list...), rest
 			return err
 		})
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.OK(s.t, err)
 		if !more {
 			break
 		}
 		var last struct{ ID int64 }
-		if err := json.Unmarshal(frames[len(frames)-1], &last); err != nil {
-			s.t.Fatal(err)
-		}
+		must.OK(s.t, json.Unmarshal(frames[len(frames)-1], &last))
 		after = last.ID
 	}
 	var list []digest

@@ -19,6 +19,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // manner is how a receiver behaves.
@@ -178,9 +180,7 @@ func newFarm(t *testing.T) *farm {
 	f := &farm{}
 	start := func(address string, secure bool) *httptest.Server {
 		l, err := net.Listen("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		s := httptest.NewUnstartedServer(f)
 		_ = s.Listener.Close()
 		s.Listener = l

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // sseFrame is one event of a stream of server-sent events.
@@ -261,9 +263,7 @@ func TestReaderResumesWhereItWasCutOff(t *testing.T) {
 		}
 	})}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() { _ = server.Close() })
 	r := newReader("/v1/events", "key", "", []string{"http://" + l.Addr().String()}, time.Second)

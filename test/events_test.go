@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // faultCase is a fault and what it may cause.
@@ -117,9 +119,7 @@ func (s *eventsFixture) startCase() {
 	from := map[string]int64{}
 	for _, c := range s.creators {
 		list, err := s.pull(c, c.from)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.OK(s.t, err)
 		if len(list) > 0 {
 			c.from = list[len(list)-1].Meta.Seq
 		}

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	stagedoor "github.com/stagedoor/stagedoor/client/go"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
@@ -128,23 +129,17 @@ func (l *listener) command(args ...string) *exec.Cmd {
 func (l *listener) start() {
 	l.a.t.Helper()
 	file, err := os.OpenFile(l.output, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		l.a.t.Fatal(err)
-	}
+	must.OK(l.a.t, err)
 	defer file.Close()
 	l.cmd = l.command(l.args...)
 	l.cmd.Stdout, l.cmd.Stderr = file, l.stderr
 	l.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := l.cmd.Start(); err != nil {
-		l.a.t.Fatal(err)
-	}
+	must.OK(l.a.t, l.cmd.Start())
 }
 
 func (l *listener) signal(s syscall.Signal) {
 	l.a.t.Helper()
-	if err := l.cmd.Process.Signal(s); err != nil {
-		l.a.t.Fatal(err)
-	}
+	must.OK(l.a.t, l.cmd.Process.Signal(s))
 }
 
 // kill kills the program between two events. An event that it has printed but not yet recorded would be printed twice;
@@ -164,9 +159,7 @@ func (l *listener) kill() {
 
 func (l *listener) size() int64 {
 	info, err := os.Stat(l.output)
-	if err != nil {
-		l.a.t.Fatal(err)
-	}
+	must.OK(l.a.t, err)
 	return info.Size()
 }
 
@@ -174,9 +167,7 @@ func (l *listener) size() int64 {
 func (l *listener) printed() []string {
 	l.a.t.Helper()
 	file, err := os.Open(l.output)
-	if err != nil {
-		l.a.t.Fatal(err)
-	}
+	must.OK(l.a.t, err)
 	defer file.Close()
 	var ids []string
 	lines := bufio.NewScanner(file)
@@ -202,15 +193,11 @@ func (a *listenFixture) log() (ids []string, numbers map[string]bool) {
 	numbers = map[string]bool{}
 	for after := "0"; ; {
 		req, err := http.NewRequestWithContext(a.t.Context(), http.MethodGet, a.node.URL+"/v1/events?limit=100&after="+url.QueryEscape(after), nil)
-		if err != nil {
-			a.t.Fatal(err)
-		}
+		must.OK(a.t, err)
 		// Without Accept the response is a stream.
 		req.Header = http.Header{"Authorization": {"Bearer " + a.key}, "Accept": {"application/json"}}
 		reply, err := testnode.Send(req)
-		if err != nil {
-			a.t.Fatal(err)
-		}
+		must.OK(a.t, err)
 		var page struct {
 			Events []struct {
 				ID   string
@@ -291,9 +278,7 @@ func TestListenLosesNothing(t *testing.T) {
 	hooks := newReceiver(t)
 	printing, forwarding := a.listener("--json", "--since", "all"), a.listener("--since", "all", "--forward-to", hooks.URL)
 	secret, err := forwarding.command("listen", "--print-secret").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	hooks.secret = strings.TrimSpace(string(secret))
 	both := []*listener{printing, forwarding}
 	for _, l := range both {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/redis"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
@@ -104,9 +105,7 @@ func countAdmittedAlone(t *testing.T, nodes []*testnode.Node) (n float64) {
 		for line := range strings.Lines(string(r.Body)) {
 			if value, ok := strings.CutPrefix(line, `stagedoor_admission_decisions_total{how="alone"} `); ok {
 				count, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				n += count
 			}
 		}
@@ -195,9 +194,7 @@ var flushAll = redis.NewScript("redis.call('FLUSHALL') return 'ok'")
 func flushRepeatedly(t *testing.T, redisURL secret.String) func() int {
 	t.Helper()
 	client, err := redis.Open(redis.Config{URL: redisURL, Name: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(client.Close)
 	var (
 		done  = make(chan struct{})

@@ -30,6 +30,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/vault/kms"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
@@ -117,9 +118,7 @@ func newPrivateEngines(t *testing.T) *privateEngines {
 func (e *privateEngines) sql(text string, args ...any) {
 	e.t.Helper()
 	conn, err := pgx.Connect(e.t.Context(), e.postgres.URL.Reveal())
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	must.OK(e.t, err)
 	defer conn.Close(e.t.Context())
 	if _, err := conn.Exec(e.t.Context(), text, args...); err != nil {
 		e.t.Fatal(err)
@@ -130,21 +129,15 @@ func (e *privateEngines) sql(text string, args ...any) {
 func (e *privateEngines) recordNATS() {
 	e.t.Helper()
 	conn, err := nats.Connect(e.nats.URL.Reveal())
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	must.OK(e.t, err)
 	e.t.Cleanup(conn.Close)
 	js, err := jetstream.New(conn)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	must.OK(e.t, err)
 	_, err = js.CreateStream(e.t.Context(), jetstream.StreamConfig{Name: "all", Subjects: []string{"connect.>", "inv.>", "probe.>"}, Storage: jetstream.FileStorage})
 	if err == nil {
 		_, err = js.Publish(e.t.Context(), "probe.x", []byte(e.natsText))
 	}
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	must.OK(e.t, err)
 }
 
 // recordRedis records every command with MONITOR.
@@ -152,9 +145,7 @@ func (e *privateEngines) recordRedis() {
 	e.t.Helper()
 	address := strings.TrimSuffix(strings.TrimPrefix(e.redis.URL.Reveal(), "redis://"), "/0")
 	watch, err := net.Dial("tcp", address)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	must.OK(e.t, err)
 	e.t.Cleanup(func() { _ = watch.Close() })
 	if _, err := io.WriteString(watch, "MONITOR\r\n"); err != nil {
 		e.t.Fatal(err)
@@ -164,9 +155,8 @@ func (e *privateEngines) recordRedis() {
 		e.t.Fatalf("MONITOR: %q %v", line, err)
 	}
 	go func() { _, _ = io.Copy(e.monitor, lines) }()
-	if e.commands, err = net.Dial("tcp", address); err != nil {
-		e.t.Fatal(err)
-	}
+	e.commands, err = net.Dial("tcp", address)
+	must.OK(e.t, err)
 	e.t.Cleanup(func() { _ = e.commands.Close() })
 	e.replies = bufio.NewReader(e.commands)
 	e.command("SET probe " + e.commandText)
@@ -200,77 +190,69 @@ func numberOf(n int32) string { return string(binary.BigEndian.AppendUint64(nil,
 func (e *privateEngines) plantKeys(v *vault) {
 	t := e.t
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	text, err := os.ReadFile(e.keyset)
-	must(err)
+	must.OK(t, err)
 	top, err := insecurecleartextkeyset.Read(keyset.NewJSONReader(bytes.NewReader(text)))
-	must(err)
+	must.OK(t, err)
 	v.plant(t, false, "kms key", keyBytes(t, top))
 	local, err := kms.OpenLocal(kms.LocalConfig{File: e.keyset})
-	must(err)
+	must.OK(t, err)
 	db, err := postgres.Open(t.Context(), postgres.Config{URL: e.postgres.URL, MaxConns: 2, Name: "keys"})
-	must(err)
+	must.OK(t, err)
 	defer db.Close()
 	unwrap := func(stored, aad []byte) string {
 		t.Helper()
 		wrapped, err := kms.ParseWrapped(stored)
-		must(err)
+		must.OK(t, err)
 		key, err := local.Unwrap(t.Context(), wrapped, aad)
-		must(err)
+		must.OK(t, err)
 		return key.Reveal()
 	}
 	var org, holder string
 	var number int32
 	var wrapped []byte
-	must(db.Pool().QueryRow(t.Context(), "SELECT wrapped FROM keyring.root_key").Scan(&wrapped))
+	must.OK(t, db.Pool().QueryRow(t.Context(), "SELECT wrapped FROM keyring.root_key").Scan(&wrapped))
 	v.plant(t, false, "root key", unwrap(wrapped, joinParts("sd1root")))
 	sealer := seal.New(seal.Deps{DB: db, KMS: local, Log: nil, Now: clock.Now, Config: seal.Config{}, OldKMS: nil, Bus: nil})
 	for _, purpose := range []string{"connect.link", "connect.login", "creator manage link", "idempotency"} {
 		key, err := sealer.Derive(t.Context(), purpose)
-		must(err)
+		must.OK(t, err)
 		v.plant(t, false, "derived key", string(key))
 	}
 
 	orgs := map[string]*keyset.Handle{}
 	rows, err := db.Pool().Query(t.Context(), "SELECT org_id, version, wrapped FROM keyring.org_key")
-	must(err)
+	must.OK(t, err)
 	_, err = pgx.ForEachRow(rows, []any{&org, &number, &wrapped}, func() error {
 		key := unwrap(wrapped, joinParts("sd1ork", org, numberOf(number)))
 		handle, err := insecurecleartextkeyset.Read(keyset.NewBinaryReader(strings.NewReader(key)))
-		must(err)
+		must.OK(t, err)
 		v.plant(t, false, "org key", key, keyBytes(t, handle))
 		orgs[org+fmt.Sprint(number)] = handle
 		return nil
 	})
-	must(err)
+	must.OK(t, err)
 	var generation int32
 	rows, err = db.Pool().Query(t.Context(), "SELECT org_id, holder, generation, org_version, wrapped FROM probe.data_key")
-	must(err)
+	must.OK(t, err)
 	_, err = pgx.ForEachRow(rows, []any{&org, &holder, &generation, &number, &wrapped}, func() error {
 		above, err := aead.New(orgs[org+fmt.Sprint(number)])
-		must(err)
+		must.OK(t, err)
 		key, err := above.Decrypt(wrapped, joinParts("sd1dek", org, holder, numberOf(generation)))
-		must(err)
+		must.OK(t, err)
 		handle, err := insecurecleartextkeyset.Read(keyset.NewBinaryReader(bytes.NewReader(key)))
-		must(err)
+		must.OK(t, err)
 		v.plant(t, false, "data key", string(key), keyBytes(t, handle))
 		return nil
 	})
-	must(err)
+	must.OK(t, err)
 }
 
 // keyBytes returns the AES key of a keyset with one key.
 func keyBytes(t *testing.T, handle *keyset.Handle) string {
 	t.Helper()
 	entry, err := handle.Primary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	key, ok := entry.Key().(*aesgcm.Key)
 	if !ok {
 		t.Fatalf("%T is no AES-GCM key", entry.Key())
@@ -316,8 +298,6 @@ func files(t *testing.T, name, folder string) (list []place) {
 		list = append(list, place{name, part, data})
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return list
 }

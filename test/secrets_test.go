@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 	"github.com/stagedoor/stagedoor/sandbox"
@@ -76,9 +77,7 @@ func newSecretsFixture(t *testing.T) *secretsFixture {
 func (s *secretsFixture) withPassword(address secret.String) secret.String {
 	s.t.Helper()
 	u, err := url.Parse(address.Reveal())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 	u.User = url.UserPassword("stagedoor", s.newSecret("engine password", ""))
 	return secret.New(u.String())
 }
@@ -105,9 +104,7 @@ func (s *secretsFixture) send(method, where string, body any, headers ...string)
 		raw, _ = json.Marshal(body)
 	}
 	req, err := http.NewRequestWithContext(s.t.Context(), method, where, bytes.NewReader(raw))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 	if body != nil {
 		req.Header.Set("Content-Type", kind)
 	}
@@ -165,9 +162,7 @@ func (s *secretsFixture) recordSecrets(r testnode.Reply, answer bool) {
 			}
 			return nil
 		})
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.OK(s.t, err)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
@@ -95,16 +96,12 @@ func (s *fileHost) acceptPart(w http.ResponseWriter, r *http.Request) {
 func residentMemory(t *testing.T, pid int) int64 {
 	t.Helper()
 	file, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer file.Close()
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		if text, ok := strings.CutPrefix(lines.Text(), "VmRSS:"); ok {
 			kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(text), " kB"), 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			return kb << 10
 		}
 	}

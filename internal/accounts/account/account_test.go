@@ -16,6 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
 )
 
@@ -40,9 +41,7 @@ func wantProblem(t testing.TB, err error, kind problem.Kind) {
 func trigger(t testing.TB, r *accounttest.Fixture, a account.Account, c account.Cause) account.Account {
 	t.Helper()
 	next, err := r.Accounts.Trigger(t.Context(), system, a.Org, a.ID, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return next
 }
 
@@ -120,9 +119,7 @@ func TestVerifiedAccountIsConnectedOnceAndReconnectedAfterwards(t *testing.T) {
 	read := func(i int) {
 		t.Helper()
 		data.Reason = nil
-		if err := json.Unmarshal(events[i].Data, &data); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal(events[i].Data, &data))
 	}
 	read(0)
 	if data.From != "connecting" || data.To != "active" || data.AttemptID != string(c.Attempt) || data.Kind != "credentials" || data.Account.OfUserID != "1" || data.UserAction != "none" {
@@ -440,9 +437,7 @@ func TestFiveThousandAccountsAreStreamedInOrder(t *testing.T) {
 	}
 	count := func(f account.Filter) (n int, last id.Account) {
 		t.Helper()
-		if err := r.Accounts.List(t.Context(), owner, f, func(a account.Account) error { n++; last = a.ID; return nil }); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.Accounts.List(t.Context(), owner, f, func(a account.Account) error { n++; last = a.ID; return nil }))
 		return n, last
 	}
 	seen, after := 0, id.Account("")
@@ -559,23 +554,17 @@ func TestProbeIsClaimedOnceWhenClocksDiffer(t *testing.T) {
 				some, failed := s.ClaimProbes(t.Context(), shard, 10, 5*time.Second)
 				list, err = append(list, some...), errors.Join(err, failed)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			return list
 		}
 		for i, nodes := range [][2]*account.Accounts{{r.Accounts, other}, {other, r.Accounts}} {
 			p, err := nodes[0].Prepare(t.Context(), r.Connected(r.Org(), fmt.Sprint("creator ", i)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			err = r.DB.Tx(t.Context(), func(tx postgres.Tx) error {
 				_, _, err := nodes[0].Connect(t.Context(), tx, accounttest.By("account.connect"), p)
 				return err
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if got := claim(nodes[0]); len(got) != 1 || got[0].Account != p.AccountID() {
 				t.Errorf("%s: claimed %v, want the account that was just connected", ahead, got)
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
@@ -65,13 +66,9 @@ func checkTombstone(t testing.TB, r *accounttest.Fixture, a account.Account) {
 		t.Fatalf("%d rows, tombstone %s, %v", rows, rest, err)
 	}
 	text, err := r.Accounts.Receipt(ctx, a.Org, a.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	key, err := r.Seal.PublicKey(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	receipt, err := seal.VerifyReceipt(text, key)
 	if err != nil || receipt.Account != a.ID || receipt.Org != a.Org || receipt.Blobs != 2 || receipt.DataKey == "" || receipt.Generations != 1 {
 		t.Fatalf("%+v, %v", receipt, err)
@@ -115,9 +112,7 @@ func TestADisconnectedAccountLeavesNothingAndCannotBeUsed(t *testing.T) {
 		return nil
 	})
 	before := publishedVersion(t, r, a)
-	if err := r.Accounts.Disconnect(t.Context(), accounttest.By("account.disconnect"), a.Org, a.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Accounts.Disconnect(t.Context(), accounttest.By("account.disconnect"), a.Org, a.ID))
 	_, _, err := elsewhere.Session(t.Context(), a.Org, a.ID)
 	wantProblem(t, err, problem.AccountNotFound)
 	if now := publishedVersion(t, r, a); now <= before {
@@ -146,9 +141,7 @@ func TestReceiptIsGivenWhenEverythingItCoversIsPurged(t *testing.T) {
 		}
 		return calls == 3, nil
 	})
-	if err := r.Accounts.Disconnect(t.Context(), accounttest.By("account.disconnect"), a.Org, a.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Accounts.Disconnect(t.Context(), accounttest.By("account.disconnect"), a.Org, a.ID))
 	for range 2 {
 		_, err := r.Accounts.Get(t.Context(), a.Org, a.ID)
 		wantProblem(t, err, problem.AccountNotFound)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
 )
 
@@ -15,17 +16,13 @@ func listening(d *account.Deps) { d.Config.Listens = true }
 func recordListener(t testing.TB, r *accounttest.Fixture, a account.Account, epoch int64,
 	s account.ListenerState) account.Account {
 	t.Helper()
-	if err := r.Accounts.RecordListener(t.Context(), account.Ref{Org: a.Org, Account: a.ID}, epoch, s); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Accounts.RecordListener(t.Context(), account.Ref{Org: a.Org, Account: a.ID}, epoch, s))
 	return r.Get(a)
 }
 
 func takeShard(t testing.TB, r *accounttest.Fixture, a account.Account, epoch int64) {
 	t.Helper()
-	if err := r.Accounts.TakeShard(t.Context(), account.ShardOf(a.ID), epoch); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Accounts.TakeShard(t.Context(), account.ShardOf(a.ID), epoch))
 }
 
 func TestListenerStateIsWrittenOnlyByTheHolderOfTheShard(t *testing.T) {
@@ -75,9 +72,7 @@ func TestAccountBecomesActiveWhenItsListenerIsUp(t *testing.T) {
 	}
 	// The sign-in read the profile, which counts as the first good probe. Without it the listener alone is not enough.
 	a.Health.Successes = 0
-	if err := r.Accounts.RecordProbe(t.Context(), a, true); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Accounts.RecordProbe(t.Context(), a, true))
 	if a = recordListener(t, r, a, 1, account.ListenerUp); a.State != account.Connecting ||
 		a.Health.ProbeAt.After(r.Clock.Now()) {
 		t.Fatalf("%s, probed at %s", a.State, a.Health.ProbeAt)
@@ -89,9 +84,7 @@ func TestAccountBecomesActiveWhenItsListenerIsUp(t *testing.T) {
 	}
 	recordListener(t, r, a, 1, account.ListenerDown)
 	a.Health.Successes = 1
-	if err := r.Accounts.RecordProbe(t.Context(), a, true); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Accounts.RecordProbe(t.Context(), a, true))
 	if a = recordListener(t, r, a, 1, account.ListenerUp); a.State != account.Active {
 		t.Fatal(a.State)
 	}
@@ -101,9 +94,7 @@ func TestAccountBecomesActiveWhenItsListenerIsUp(t *testing.T) {
 	a = trigger(t, r, a, account.Cause{On: account.Failing, Reason: account.ReasonListenerDown})
 	a = recordListener(t, r, a, 1, account.ListenerDown)
 	a.Health.Successes = 2
-	if err := r.Accounts.RecordProbe(t.Context(), a, true); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Accounts.RecordProbe(t.Context(), a, true))
 	if a = recordListener(t, r, a, 1, account.ListenerUp); a.State != account.Active || a.Reason != "" {
 		t.Fatal(a.State)
 	}
@@ -169,9 +160,7 @@ func TestInShardListsAccountsThatNeedAListener(t *testing.T) {
 		var got []id.Account
 		for after := id.Account(""); ; {
 			list, err := r.Accounts.InShard(t.Context(), shard, after, 2)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			for _, one := range list {
 				if one.Org != owner || one.SessionVersion == 0 {
 					t.Fatalf("%+v", one)
@@ -200,9 +189,7 @@ func TestEventTimesAreRecordedForManyAccounts(t *testing.T) {
 	list := []account.EventTime{{Ref: account.Ref{Org: a.Org, Account: a.ID}, At: at},
 		{Ref: account.Ref{Org: b.Org, Account: b.ID}, At: at.Add(-time.Hour)}}
 	for range 2 {
-		if err := r.Accounts.RecordEventTimes(t.Context(), list); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.Accounts.RecordEventTimes(t.Context(), list))
 	}
 	if a, b = r.Get(a), r.Get(b); !a.Listener.LastEventAt.Equal(at) || !a.LastSeenAt.Equal(at) || !b.Listener.LastEventAt.Equal(at.Add(-time.Hour)) || b.LastSeenAt.Before(r.Clock.Now()) {
 		t.Fatalf("%+v, %+v", a.Listener, b.Listener)

@@ -10,6 +10,7 @@ import (
 	"testing/quick"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -202,22 +203,16 @@ func TestRandomHistoriesTakeListedEdgesOnly(t *testing.T) {
 		}
 		return true
 	}
-	if err := quick.Check(history, &quick.Config{MaxCount: 5000}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, quick.Check(history, &quick.Config{MaxCount: 5000}))
 }
 
 // docs/accounts.md contains exactly the diagram that the table renders.
 func TestDocumentHasTheCurrentDiagram(t *testing.T) {
 	t.Parallel()
 	root, err := testenv.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	text, err := os.ReadFile(filepath.Join(root, "docs", "accounts.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want := "```mermaid\n" + account.Diagram() + "```\n"
 	if strings.Count(string(text), "```mermaid") != 1 || !strings.Contains(string(text), want) {
 		t.Fatalf("docs/accounts.md must contain exactly this diagram:\n%s", want)

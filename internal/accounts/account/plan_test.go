@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
 )
 
@@ -31,9 +32,7 @@ func accountsInPlan(t *testing.T) int {
 func query(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile("queries.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, rest, found := strings.Cut(string(text), "-- name: "+name+" :")
 	if !found {
 		t.Fatalf("there is no query %s", name)
@@ -86,9 +85,7 @@ func vacuumTables(t *testing.T, r *accounttest.Fixture) {
 func execSlow(t testing.TB, r *accounttest.Fixture, sql string, args ...any) {
 	t.Helper()
 	conn, err := r.DB.Pool().Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Release()
 	if _, err := conn.Exec(t.Context(), `SET statement_timeout = 0`); err != nil {
 		t.Fatal(err)
@@ -110,9 +107,7 @@ func claimTimes(t *testing.T, r *accounttest.Fixture) string {
 	for i := range 400 {
 		began := time.Now()
 		list, err := r.Accounts.ClaimProbes(t.Context(), i%account.Shards, 64, 15*time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		times, taken = append(times, time.Since(began)), taken+len(list)
 	}
 	return fmt.Sprintf("%d accounts claimed, 64 at a time; median of each hundred claims: %s, %s, %s, %s", taken,
@@ -127,28 +122,20 @@ func median(times []time.Duration) time.Duration {
 func explain(t *testing.T, r *accounttest.Fixture, sql string) string {
 	t.Helper()
 	tx, err := r.DB.Pool().Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = tx.Rollback(t.Context()) }()
 	if _, err := tx.Exec(t.Context(), query(t, "InOrder")); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := tx.Query(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, SUMMARY) "+sql)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var lines []string
 	for rows.Next() {
 		var line string
-		if err := rows.Scan(&line); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, rows.Scan(&line))
 		lines = append(lines, line)
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, rows.Err())
 	return strings.Join(lines, "\n")
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
 )
@@ -26,9 +27,7 @@ func newCacheFixture(t *testing.T) cacheFixture {
 	url := testenv.DatabaseURL(t)
 	open := func() *postgres.DB {
 		db, err := postgres.Open(t.Context(), postgres.Config{URL: url, MaxConns: 4, Name: "test"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return db
 	}
 	shared, own := open(), open()
@@ -55,9 +54,7 @@ func TestReadyReadsTheDatabaseOnlyForANewVersion(t *testing.T) {
 		t.Fatalf("%q, %v", got, err)
 	}
 	next, err := m.Accounts.Rotate(t.Context(), a, []string{"sess"}, m.Session("auth_id=1; sess=second"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got, err := ready(at(a.SessionVersion)); err != nil || got != "first" {
 		t.Errorf("same version: %q, %v", got, err)
 	}
@@ -98,15 +95,11 @@ func TestReadyFollowsOrgStateAndDisconnect(t *testing.T) {
 		t.Error("another org sees the cached account")
 	}
 	paused, err := m.Accounts.Pause(t.Context(), accounttest.By("account.pause"), owner, a.ID, account.ReasonPausedByCaller)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, _, err := m.node.Ready(t.Context(), owner, a.ID, at(paused.SessionVersion)); !errors.Is(err, problem.AccountPaused.New("")) {
 		t.Errorf("paused: %v", err)
 	}
-	if err := m.Accounts.Disconnect(t.Context(), accounttest.By("account.disconnect"), owner, a.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, m.Accounts.Disconnect(t.Context(), accounttest.By("account.disconnect"), owner, a.ID))
 	if _, _, err := m.node.Ready(t.Context(), owner, a.ID, at(paused.SessionVersion+1)); !errors.Is(err, problem.AccountNotFound.New("")) {
 		t.Errorf("disconnected: %v", err)
 	}
@@ -127,9 +120,7 @@ func TestReadyRestoresALostVersion(t *testing.T) {
 			Org: owner, Account: a.ID, Quota: admission.Read, Limits: &org.Limits{CallsPerMinute: -1, CallsPerMonth: -1, AccountReadPerMinute: -1},
 			Started: m.Clock.Now(), ReadAt: m.Clock.Now(),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return d
 	}
 	if got := admit().SessionVersion; int64(got) != a.SessionVersion {

@@ -16,6 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
@@ -33,9 +34,7 @@ func TestConcurrentRotationsKeepBothCookies(t *testing.T) {
 		}
 		changed := [][]string{{"sess"}, {"lang"}}
 		seen, _, err := r.Accounts.Session(t.Context(), a.Org, a.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var wait sync.WaitGroup
 		for i, node := range nodes {
 			wait.Go(func() {
@@ -46,9 +45,7 @@ func TestConcurrentRotationsKeepBothCookies(t *testing.T) {
 		}
 		wait.Wait()
 		now, session, err := r.Accounts.Session(t.Context(), a.Org, a.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if session.Cookie("sess").Reveal() != fmt.Sprint("s", round) || session.Cookie("lang").Reveal() != fmt.Sprint("l", round) {
 			t.Fatalf("round %d: a cookie is lost", round)
 		}
@@ -65,9 +62,7 @@ func TestConcurrentRotationsKeepBothCookies(t *testing.T) {
 func publishedVersion(t testing.TB, r *accounttest.Fixture, a account.Account) uint32 {
 	t.Helper()
 	o, err := r.Orgs.Get(t.Context(), a.Org)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	d, err := r.Limits.Admit(t.Context(), admission.Call{Org: a.Org, Account: a.ID, Quota: admission.Read, Epoch: o.Epoch, Limits: &o.Limits})
 	if err != nil || d.Degraded || d.Denied != nil {
 		t.Fatalf("%+v, %v", d, err)
@@ -113,13 +108,9 @@ func TestNewVersionIsPublished(t *testing.T) {
 	// The subscription may need a moment: rotate until a message arrives.
 	for {
 		next, err := r.Accounts.Rotate(t.Context(), a, []string{"lang"}, r.Session("auth_id=1; sess=first; lang=x"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		ping, cancel := context.WithTimeout(t.Context(), time.Minute)
-		if err := r.Bus.Ping(ping); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.Bus.Ping(ping))
 		cancel()
 		a = next
 		select {
@@ -128,9 +119,7 @@ func TestNewVersionIsPublished(t *testing.T) {
 				t.Fatalf("received version %d at %d", version, a.SessionVersion)
 			}
 			stop()
-			if err := <-listening; err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, <-listening)
 			return
 		default:
 		}
@@ -142,9 +131,7 @@ func TestASealedSessionOpensAtItsOwnAccountOnly(t *testing.T) {
 	r := newFixture(t)
 	a, b := connectActive(t, r, "1"), connectActive(t, r, "2")
 	_, err := r.DB.Pool().Exec(t.Context(), `UPDATE account_secret SET sealed = (SELECT sealed FROM account_secret WHERE account_id = $1) WHERE account_id = $2`, a.ID, b.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, _, err := r.Accounts.Session(t.Context(), b.Org, b.ID); !errors.Is(err, seal.ErrCorrupt) {
 		t.Fatal(err)
 	}
@@ -157,33 +144,25 @@ func TestSuccessIsRecordedOnceAMinuteAndPostponesTheProbe(t *testing.T) {
 	a := connectActive(t, r, "1")
 	r.Clock.Advance(10 * time.Minute)
 	for range 1000 {
-		if err := r.Accounts.RecordSeen(t.Context(), a); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.Accounts.RecordSeen(t.Context(), a))
 	}
 	first := r.Get(a)
 	if !first.LastSeenAt.Equal(r.Clock.Now()) || first.Health.ProbeAt.Before(r.Clock.Now().Add(13*time.Minute)) || first.Health.ProbeAt.After(r.Clock.Now().Add(17*time.Minute)) {
 		t.Fatalf("%+v", first.Health)
 	}
 	r.Clock.Advance(30 * time.Second)
-	if err := r.Accounts.RecordSeen(t.Context(), a); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Accounts.RecordSeen(t.Context(), a))
 	if got := r.Get(a); !got.LastSeenAt.Equal(*first.LastSeenAt) {
 		t.Fatal("written twice within a minute")
 	}
 	r.Clock.Advance(31 * time.Second)
-	if err := r.Accounts.RecordSeen(t.Context(), a); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Accounts.RecordSeen(t.Context(), a))
 	if got := r.Get(a); !got.LastSeenAt.Equal(r.Clock.Now()) {
 		t.Fatal("not written after a minute")
 	}
 	b := trigger(t, r, a, account.Cause{On: account.Pause, Reason: account.ReasonPausedByCaller})
 	r.Clock.Advance(2 * time.Minute)
-	if err := r.Accounts.RecordSeen(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Accounts.RecordSeen(t.Context(), b))
 	if got := r.Get(a); got.Health.ProbeAt != nil {
 		t.Fatal("a late success started the probes of a paused account")
 	}
@@ -223,9 +202,7 @@ func TestAutomaticSignInsAreLimited(t *testing.T) {
 		}
 		_, err = begin()
 		wantProblem(t, err, problem.AttemptInProgress)
-		if err := end(attempt, account.ReauthFailed); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, end(attempt, account.ReauthFailed))
 	}
 	if got := r.Get(a); got.State != account.ReconnectRequired || got.PendingAttempt != "" {
 		t.Fatalf("the tries are used up: %+v", got)
@@ -270,9 +247,7 @@ func TestALateSignInIsFencedOff(t *testing.T) {
 		err := inTx(t, r, func(tx postgres.Tx) (account.AfterCommit, error) {
 			return r.Accounts.BeginReauth(t.Context(), tx, by, a.Org, a.ID, attempt)
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return attempt
 	}
 	lost := begin()
@@ -363,9 +338,7 @@ func TestAnOrgIsWarnedTwiceThatASessionEnds(t *testing.T) {
 	warn := func() int {
 		t.Helper()
 		n, err := r.Accounts.WarnExpiring(t.Context(), 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return n
 	}
 	for i, step := range []struct {

@@ -27,12 +27,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/redis"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/operate/fleet"
-	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/sandboxapi"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testplatform"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
@@ -89,10 +88,10 @@ func newFixture(t *testing.T, o options) *fixture {
 	drv, out, sandboxed := reached.Driver, reached.Egress, reached.Catalog
 	log := slog.New(slog.DiscardHandler)
 	bus, err := pubsub.Open(pubsub.Config{URL: testenv.NATS(t), Name: "test"})
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(bus.Close)
 	client, err := redis.Open(redis.Config{URL: testenv.Redis(t), Name: "test"})
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(client.Close)
 	auditLog := audit.New(r.db, now)
 	if o.beside != nil {
@@ -105,11 +104,11 @@ func newFixture(t *testing.T, o options) *fixture {
 	limits := admission.New(admission.Deps{Config: admission.Config{Timeout: time.Second, Process: process},
 		Redis: client, DB: r.db, Bus: bus, Fleet: nodes, Log: log, Now: now})
 	jobs, err := river.NewClient(riverpgxv5.New(r.db.Pool()), &river.Config{Logger: log})
-	must(t, err)
+	must.OK(t, err)
 	r.orgs = org.New(org.Deps{DB: r.db, Audit: auditLog, Jobs: jobs, Announce: limits, Now: now})
 	limits.SetEpochs(r.orgs)
 	host, err := url.Parse(r.platform.URL)
-	must(t, err)
+	must.OK(t, err)
 	platforms := registry.Registry{environment.Sandbox: {
 		Driver: drv, Catalog: sandboxed, Hosts: []string{host.Host}, Guard: o.guard, IsSandbox: true,
 	}}
@@ -141,7 +140,7 @@ func newFixture(t *testing.T, o options) *fixture {
 func (r *fixture) newOrg() org.Org {
 	r.t.Helper()
 	var made org.Org
-	must(r.t, r.db.Tx(r.t.Context(), func(tx postgres.Tx) (err error) {
+	must.OK(r.t, r.db.Tx(r.t.Context(), func(tx postgres.Tx) (err error) {
 		made, err = r.orgs.Create(r.t.Context(), tx, by, org.Draft{Name: "Acme", Plan: "scale", Environment: environment.Sandbox, ContactEmail: "a@b.test"})
 		return err
 	}))
@@ -157,9 +156,9 @@ func (r *fixture) startWorker(_ *river.Client[pgx.Tx]) {
 		Workers: workers, Logger: slog.New(slog.DiscardHandler), FetchCooldown: 5 * time.Millisecond, FetchPollInterval: 50 * time.Millisecond,
 		Queues: map[string]river.QueueConfig{connect.Queue: {MaxWorkers: 20}},
 	})
-	must(r.t, err)
+	must.OK(r.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
-	must(r.t, client.Start(ctx))
+	must.OK(r.t, client.Start(ctx))
 	done := make(chan error, 1)
 	go func() { done <- r.connects.Run(ctx) }()
 	r.t.Cleanup(func() {
@@ -171,13 +170,6 @@ func (r *fixture) startWorker(_ *river.Client[pgx.Tx]) {
 	})
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 var logins atomic.Int64
 
 func login(persona string) string { return fmt.Sprintf("%s+%d@sandbox.test", persona, logins.Add(1)) }
@@ -185,7 +177,7 @@ func login(persona string) string { return fmt.Sprintf("%s+%d@sandbox.test", per
 func (r *fixture) start(email, password string, change func(*connect.Start)) connect.Found {
 	r.t.Helper()
 	f, err := r.tryStart(email, password, change)
-	must(r.t, err)
+	must.OK(r.t, err)
 	return f
 }
 
@@ -203,7 +195,7 @@ func (r *fixture) waitFor(at id.Attempt, states ...attempt.State) connect.Found 
 	deadline := time.Now().Add(2 * time.Minute)
 	f, err := r.connects.Get(r.t.Context(), r.org.ID, at)
 	for {
-		must(r.t, err)
+		must.OK(r.t, err)
 		for _, s := range states {
 			if f.State == string(s) {
 				return f
@@ -219,9 +211,9 @@ func (r *fixture) waitFor(at id.Attempt, states ...attempt.State) connect.Found 
 func (r *fixture) submit(at id.Attempt, code string) connect.Found {
 	r.t.Helper()
 	_, err := r.connects.Submit(r.t.Context(), r.org.ID, at, connect.Submission{Code: secret.New(code)})
-	must(r.t, err)
+	must.OK(r.t, err)
 	f, err := r.connects.Verdict(r.t.Context(), r.org.ID, at, 10*time.Second)
-	must(r.t, err)
+	must.OK(r.t, err)
 	return f
 }
 

@@ -13,6 +13,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/registry"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // An attempt with each persona of the sandbox ends as the documents say.
@@ -57,7 +59,7 @@ func TestChallenges(t *testing.T) {
 		f := r.waitFor(at, state)
 		if slices.Contains(f.NextActions, "send_email") {
 			_, err := r.connects.SendEmail(t.Context(), r.org.ID, at)
-			must(t, err)
+			must.OK(t, err)
 			if f, err = r.connects.Verdict(t.Context(), r.org.ID, at, 5*time.Second); err != nil || !slices.Contains(f.NextActions, "submit_code") {
 				t.Fatalf("%s: %v %v", persona, f.NextActions, err)
 			}
@@ -128,7 +130,7 @@ func TestMobile(t *testing.T) {
 		if err != nil || kind != "qr" {
 			t.Fatal(kind, err)
 		}
-		must(t, r.control.AnswerQR(t.Context(), handle, what))
+		must.OK(t, r.control.AnswerQR(t.Context(), handle, what))
 		f = r.waitFor(at, want)
 		if want == attempt.Failed && f.Failure.Code != "mobile_denied" {
 			t.Errorf("%+v", f.Failure)
@@ -143,13 +145,13 @@ func TestSelfie(t *testing.T) {
 	at := r.start(login("face"), "good", nil).ID
 	r.waitFor(at, attempt.NeedsFace)
 	_, err := r.connects.Submit(t.Context(), r.org.ID, at, connect.Submission{Selfie: true})
-	must(t, err)
+	must.OK(t, err)
 	if f, err := r.connects.Verdict(t.Context(), r.org.ID, at, 5*time.Second); err != nil || f.State != string(attempt.NeedsFace) {
 		t.Fatalf("%s %v", f.State, err)
 	}
 	_, handle, err := r.connects.SandboxHandle(t.Context(), r.org.ID, at)
-	must(t, err)
-	must(t, r.control.TakeSelfie(t.Context(), handle, true))
+	must.OK(t, err)
+	must.OK(t, r.control.TakeSelfie(t.Context(), handle, true))
 	r.waitFor(at, attempt.Success)
 }
 
@@ -166,7 +168,7 @@ func TestReconnect(t *testing.T) {
 	account := id.Account(*first.AccountID)
 	r.wantFailure(r.start(login("ok"), "good", func(s *connect.Start) { s.Account = account }).ID, "account_mismatch")
 	f, err := r.connects.Reauthenticate(t.Context(), r.org, by, account, false)
-	must(t, err)
+	must.OK(t, err)
 	if f = r.waitFor(f.ID, attempt.Success); *f.AccountID != *first.AccountID || f.Kind != "reauth" {
 		t.Errorf("%+v", f.Attempt)
 	}
@@ -242,17 +244,17 @@ func TestEventsOfAttemptsCarryNoLinks(t *testing.T) {
 		t.Errorf("%+v", shown)
 	}
 	rows, err := r.db.Pool().Query(t.Context(), `SELECT kind, data::text FROM outbox WHERE org_id = $1`, r.org.ID)
-	must(t, err)
+	must.OK(t, err)
 	defer rows.Close()
 	seen := 0
 	for rows.Next() {
 		var kind, data string
-		must(t, rows.Scan(&kind, &data))
+		must.OK(t, rows.Scan(&kind, &data))
 		if seen++; strings.Contains(data, "/a/at_") {
 			t.Errorf("%s: %s", kind, data)
 		}
 	}
-	must(t, rows.Err())
+	must.OK(t, rows.Err())
 	if seen < 2 {
 		t.Errorf("%d events", seen)
 	}

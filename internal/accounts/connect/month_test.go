@@ -9,6 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // The month counts every attempt once at its start and once at its end, however it ends and however often Clean runs.
@@ -20,7 +21,7 @@ func TestMonthCountsEveryAttemptOnce(t *testing.T) {
 	read := func(of id.Org) connect.Month {
 		t.Helper()
 		m, err := r.connects.Month(t.Context(), of, month)
-		must(t, err)
+		must.OK(t, err)
 		return m
 	}
 	if m := read(r.org.ID); m != (connect.Month{}) {
@@ -34,18 +35,18 @@ func TestMonthCountsEveryAttemptOnce(t *testing.T) {
 	r.waitFor(waiting.ID, attempt.NeedsOTP)
 	for range 2 {
 		_, err := r.connects.Cancel(t.Context(), r.org.ID, by, waiting.ID)
-		must(t, err)
+		must.OK(t, err)
 	}
 	open := r.start(login("sms"), "good", nil)
 	r.waitFor(open.ID, attempt.NeedsOTP)
 	again, err := r.connects.Reauthenticate(t.Context(), r.org, by, id.Account(*made.AccountID), false)
-	must(t, err)
+	must.OK(t, err)
 	r.waitFor(again.ID, attempt.Success)
 
 	_, err = r.db.Pool().Exec(t.Context(), "UPDATE attempt SET finished_at = finished_at - interval '1 minute'")
-	must(t, err)
+	must.OK(t, err)
 	for range 2 {
-		must(t, r.connects.Clean(t.Context()))
+		must.OK(t, r.connects.Clean(t.Context()))
 	}
 	if m := read(r.org.ID); m != (connect.Month{Started: 4, Succeeded: 1, Failed: 2}) {
 		t.Errorf("%+v", m)
@@ -67,7 +68,7 @@ func TestListFiltersByAccount(t *testing.T) {
 	list := func(accounts []id.Account) (found []id.Attempt) {
 		t.Helper()
 		rows, err := r.connects.List(t.Context(), r.org.ID, connect.Filter{Accounts: accounts, Limit: 10})
-		must(t, err)
+		must.OK(t, err)
 		for _, one := range rows {
 			found = append(found, one.ID)
 		}

@@ -12,15 +12,16 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/sandboxapi"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // importSession imports a copied session, as cookies or as a cURL command.
 func (r *fixture) importSession(c sandboxapi.Session, asCurl bool) driver.Session {
 	r.t.Helper()
 	sandboxed, err := catalog.Sandbox()
-	must(r.t, err)
+	must.OK(r.t, err)
 	at, err := url.Parse(r.platform.URL)
-	must(r.t, err)
+	must.OK(r.t, err)
 	var cookies map[string]secret.String
 	agent, headers := c.UserAgent, map[string]secret.String{}
 	if asCurl {
@@ -29,11 +30,11 @@ func (r *fixture) importSession(c sandboxapi.Session, asCurl bool) driver.Sessio
 			command += " -H '" + name + ": " + value + "'"
 		}
 		pasted, err := curlimport.Curl(secret.New(command), []string{at.Host})
-		must(r.t, err)
+		must.OK(r.t, err)
 		cookies, agent, headers = pasted.Cookies, pasted.UserAgent, pasted.Headers
 	} else {
 		cookies, err = curlimport.Cookies(c.Cookie, []string{at.Host})
-		must(r.t, err)
+		must.OK(r.t, err)
 		for name, value := range c.Headers {
 			headers[name] = secret.New(value)
 		}
@@ -77,14 +78,14 @@ func (r *fixture) connectBy(email string, kind attempt.Kind) connect.Found {
 	r.t.Helper()
 	if kind != attempt.Mobile {
 		copied, err := r.control.OpenSession(r.t.Context(), email)
-		must(r.t, err)
+		must.OK(r.t, err)
 		s := r.importSession(copied, kind == attempt.Curl)
 		return r.start("", "", func(st *connect.Start) { st.Kind, st.Imported = kind, &s })
 	}
 	f := r.start("", "", func(st *connect.Start) { st.Kind = attempt.Mobile })
 	r.waitFor(f.ID, attempt.AwaitingMobile)
 	_, handle, err := r.connects.SandboxHandle(r.t.Context(), r.org.ID, f.ID)
-	must(r.t, err)
+	must.OK(r.t, err)
 	r.platform.Control(r.t, http.MethodPost, "qr/"+handle+"/approve", map[string]any{"login": email})
 	return f
 }

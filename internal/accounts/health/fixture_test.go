@@ -21,6 +21,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testplatform"
 )
@@ -138,9 +139,7 @@ func (r *fixture) wantLastEvent(a account.Account, kind string) map[string]any {
 		r.t.Fatalf("the last event is %s, not %s", last.Kind, kind)
 	}
 	var data map[string]any
-	if err := json.Unmarshal(last.Data, &data); err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, json.Unmarshal(last.Data, &data))
 	return data
 }
 

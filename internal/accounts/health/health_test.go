@@ -13,6 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
 )
 
@@ -36,9 +37,7 @@ func TestOnlyIdleAccountsAreProbed(t *testing.T) {
 	a, login := r.connectActive(false)
 	r.Clock.Advance(13 * time.Minute)
 	r.runRound(0)
-	if err := r.Accounts.RecordSeen(t.Context(), a); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Accounts.RecordSeen(t.Context(), a))
 	r.Clock.Advance(13 * time.Minute)
 	r.runRound(0)
 	if n := r.requestCount(login); n != 0 {
@@ -238,9 +237,7 @@ func TestRateLimitPostponesProbesAndPausesCalls(t *testing.T) {
 		t.Fatalf("the next probe is at %s", a.Health.ProbeAt)
 	}
 	o, err := r.Orgs.Get(t.Context(), a.Org)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	d, err := r.Limits.Admit(t.Context(), admission.Call{Org: a.Org, Account: a.ID, Quota: admission.Read, Epoch: o.Epoch, Limits: &o.Limits})
 	if err != nil || d.Denied == nil || !d.Denied.CoolDown {
 		t.Fatalf("%+v, %v", d, err)
@@ -253,9 +250,7 @@ func TestCookieFromAProbeIsStored(t *testing.T) {
 	r := newFixture(t)
 	a, _ := r.connectActive(false)
 	_, before, err := r.Accounts.Session(t.Context(), a.Org, a.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r.control("POST", "clock", map[string]any{"advance_sec": 31 * 60})
 	r.Clock.Advance(17 * time.Minute)
 	r.runRound(1)
@@ -314,9 +309,7 @@ func TestProbeOfADeadWorkerIsClaimedByAnother(t *testing.T) {
 	taken := 0
 	for shard := range account.Shards {
 		list, err := r.Node(nil).ClaimProbes(t.Context(), shard, 10, time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		taken += len(list)
 	}
 	if taken != 1 {
@@ -419,9 +412,7 @@ func TestStoppedNodeReleasesItsProbes(t *testing.T) {
 	k.rounds <- r.Clock.Now()
 	<-began
 	stop()
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, <-ended)
 	<-k.stopped
 	<-k.stopped
 	r.driver = real
@@ -446,9 +437,7 @@ func TestSweepFinishesDisconnectsAndWarns(t *testing.T) {
 	k.rounds <- r.Clock.Now() // taken only by a loop that does not wait for the sweep
 	r.health.Sweep(t.Context())
 	stop()
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, <-ended)
 	if _, err := r.Accounts.Receipt(t.Context(), b.Org, b.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -466,12 +455,8 @@ func TestADisconnectSignsOutUpstream(t *testing.T) {
 	r := newFixture(t)
 	a, _ := r.connectActive(false)
 	_, session, err := r.Accounts.Session(t.Context(), a.Org, a.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Accounts.Disconnect(t.Context(), accounttest.By("account.disconnect"), a.Org, a.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, r.Accounts.Disconnect(t.Context(), accounttest.By("account.disconnect"), a.Org, a.ID))
 	_, _, err = r.driver.Probe(t.Context(), a.Via(), session)
 	if refused, ok := errors.AsType[*driver.Refused](err); !ok || refused.Kind != catalog.RefusedSession {
 		t.Fatalf("the session still works: %v", err)

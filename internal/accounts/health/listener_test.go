@@ -9,6 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/accounts/health"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 func listening(d *health.Deps) { d.Accounts.Config.Listens = true }
@@ -16,12 +17,8 @@ func listening(d *health.Deps) { d.Accounts.Config.Listens = true }
 // recordListener records the state of an account's listener.
 func (r *fixture) recordListener(a account.Account, s account.ListenerState) {
 	r.t.Helper()
-	if err := r.Accounts.TakeShard(r.t.Context(), account.ShardOf(a.ID), 1); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := r.Accounts.RecordListener(r.t.Context(), account.Ref{Org: a.Org, Account: a.ID}, 1, s); err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, r.Accounts.TakeShard(r.t.Context(), account.ShardOf(a.ID), 1))
+	must.OK(r.t, r.Accounts.RecordListener(r.t.Context(), account.Ref{Org: a.Org, Account: a.ID}, 1, s))
 }
 
 func TestVerifiedAccountWaitsForItsListener(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 func (r *fixture) wantProfileProblem(a account.Account, kind problem.Kind) []byte {
@@ -18,9 +19,7 @@ func (r *fixture) wantProfileProblem(a account.Account, kind problem.Kind) []byt
 		r.t.Fatalf("want %s, got %v", kind.Code, err)
 	}
 	document, err := problem.Of(err).Document(problem.Place{ProblemsURL: "https://p.test"})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 	return document
 }
 
@@ -29,9 +28,7 @@ func TestProfileIsTheCatalogsMeAndCountsAsAProbe(t *testing.T) {
 	r := newFixture(t)
 	a, login := r.connect("ok", false)
 	text, err := r.health.Profile(t.Context(), a.Org, a.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var me struct {
 		ID, Username, Currency string
 		IsCreator              bool

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // Every kind is complete, and its code is a unique slug.
@@ -72,9 +73,7 @@ func TestOfHidesUnexpectedErrors(t *testing.T) {
 func render(t *testing.T, e *problem.Error) string {
 	t.Helper()
 	doc, err := e.Document(problem.Place{ProblemsURL: "https://x.test/problems", Instance: "urn:request:req_1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return string(doc)
 }
 
@@ -85,9 +84,7 @@ func FuzzDocument(f *testing.F) {
 	f.Fuzz(func(t *testing.T, detail, name, value string) {
 		e := problem.ValidationFailed.New(detail).With(name, value).At("/"+name, "x", value)
 		doc, err := e.Document(problem.Place{ProblemsURL: "https://x.test/problems", Instance: "urn:request:x"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var back map[string]any
 		if err := json.Unmarshal(doc, &back); err != nil {
 			t.Fatalf("%v in %s", err, doc)

@@ -8,23 +8,18 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/base/qrcode"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // All three forms have the same size, and the image has the border and the three corners that scanners look for.
 func TestFormsAgree(t *testing.T) {
 	t.Parallel()
 	code, err := qrcode.New("https://connect.test/a/at_" + strings.Repeat("x", 70) + "/phone")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	raw, err := code.PNG()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	picture, err := png.Decode(bytes.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	modules := picture.Bounds().Dx() / 8
 	lines := strings.Split(strings.TrimSuffix(code.Text(), "\n"), "\n")
 	if len(lines) != (modules+1)/2 || len([]rune(lines[0])) != modules {

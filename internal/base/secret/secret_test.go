@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 type nested struct {
@@ -39,9 +40,7 @@ func TestStringNeverPrints(t *testing.T) {
 	for _, h := range []slog.Handler{slog.NewJSONHandler(&out, nil), slog.NewTextHandler(&out, nil)} {
 		slog.New(h).Info("x", slog.Any("secret", s), slog.Any("all", all), slog.Any("err", fmt.Errorf("with %v: %w", s, errors.ErrUnsupported)))
 	}
-	if err := json.NewEncoder(&out).Encode(map[string]any{"s": s, "all": all}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.NewEncoder(&out).Encode(map[string]any{"s": s, "all": all}))
 	for _, form := range []string{text, fmt.Sprintf("%x", text), fmt.Sprintf("%d", []byte(text))} {
 		if strings.Contains(out.String(), form) {
 			t.Errorf("the secret is printed as %q in:\n%s", form, out.String())
@@ -55,9 +54,7 @@ func TestStringNeverPrints(t *testing.T) {
 func TestStringReadsFromJSONAndCompares(t *testing.T) {
 	t.Parallel()
 	var body struct{ Password secret.String }
-	if err := json.Unmarshal([]byte(`{"password":"hunter2"}`), &body); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(`{"password":"hunter2"}`), &body))
 	var zero secret.String
 	switch {
 	case body.Password.Reveal() != "hunter2":

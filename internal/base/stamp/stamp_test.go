@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 func TestTimesAreUTCWithExactlyThreeDecimals(t *testing.T) {
@@ -20,9 +21,7 @@ func TestTimesAreUTCWithExactlyThreeDecimals(t *testing.T) {
 		"1969-12-31T23:59:59.999499-00:00": "1969-12-31T23:59:59.999Z",
 	} {
 		at, err := time.Parse(time.RFC3339Nano, given)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		text, err := json.Marshal(struct {
 			At   stamp.Time  `json:"at"`
 			Also *stamp.Time `json:"also"`

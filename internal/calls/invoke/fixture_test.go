@@ -17,6 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // fixture is an Invoker and all of its dependencies, with a platform that a test controls.
@@ -116,17 +117,13 @@ var errGone = fmt.Errorf("the session is gone")
 func method(t *testing.T, name string, args string) (*catalog.Method, catalog.Args) {
 	t.Helper()
 	c, err := catalog.Sandbox()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, m := range c.Methods() {
 		if m.ID() != name {
 			continue
 		}
 		given, err := m.Parse([]byte(args), false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return m, given
 	}
 	t.Fatalf("no method %s", name)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/calls/transfer"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // A download returns the platform's file, whole or the requested range, through the account's region and without the
@@ -198,13 +199,9 @@ func TestDownloadEndsWhenTheCallerGoesAway(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.server.URL+"/media/"+r.mediumID(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	resp, err := r.server.Client().Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer resp.Body.Close()
 	if _, err := io.CopyN(io.Discard, resp.Body, 1<<20); err != nil {
 		t.Fatal(err)
@@ -221,13 +218,9 @@ func TestCallerThatStopsReadingIsCutOff(t *testing.T) {
 	started, ended := make(chan struct{}), make(chan struct{})
 	r.front.handle("/media/", endless(started, ended))
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.server.URL+"/media/"+r.mediumID(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	resp, err := r.server.Client().Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer resp.Body.Close()
 	<-started
 	<-ended
@@ -411,8 +404,6 @@ func (nowhere) WriteHeader(int)             {}
 func request(t *testing.T, target string) *http.Request {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return req
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testplatform"
 	"github.com/stagedoor/stagedoor/sandbox"
@@ -140,17 +141,13 @@ func newFixture(t *testing.T, s setup) *fixture {
 	platform.Start()
 	t.Cleanup(platform.Close)
 	known, err := catalog.Sandbox()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c := *known
 	own := *known.Files
 	c.Files, own.Cookies = &own, s.cookies
 	drv := testplatform.New(t, testplatform.Setup{Running: world, Catalog: &c, Origin: platform.URL}).Driver
 	files, err := drv.Files()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r := &fixture{t: t, front: f, origin: platform.URL, driver: drv, catalog: &c, maxBytes: 1 << 30, metrics: prometheus.NewRegistry()}
 	r.may = func(string, string, bool) bool { return true }
 	r.account = account.Account{ID: id.New[id.Account](), Region: "us"}
@@ -216,17 +213,13 @@ func (r *fixture) callMethod(name, args string) map[string]any {
 		r.t.Fatalf("no method %s", name)
 	}
 	parsed, err := m.FromObject([]byte(args), false)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 	result, err := r.call(r.t.Context(), "", "", admission.Decision{}, m, parsed)
 	if err != nil {
 		r.t.Fatalf("%s: %v", name, err)
 	}
 	var out map[string]any
-	if err := json.Unmarshal(result, &out); err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, json.Unmarshal(result, &out))
 	return out
 }
 
@@ -330,9 +323,7 @@ func (a reply) code() string {
 func (r *fixture) do(method, target string, body io.Reader, headers ...string) reply {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(r.t.Context(), method, r.server.URL+target, body)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 	for i := 0; i < len(headers); i += 2 {
 		if headers[i] == "Content-Length" {
 			req.ContentLength, _ = strconv.ParseInt(headers[i+1], 10, 64)
@@ -363,9 +354,7 @@ func (r *fixture) fetchDirectly(medium, quality string) []byte {
 	r.t.Helper()
 	address := r.callMethod("vault.getDownloadUrl", fmt.Sprintf(`{"mediaId":%q,"quality":%q}`, medium, quality))["url"]
 	resp, err := http.Get(fmt.Sprint(address))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {

@@ -17,6 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // fakePlatform is a platform that records uploads.
@@ -64,9 +65,7 @@ func FuzzForm(f *testing.F) {
 	f.Add([]byte("--b\r\n\r\n--b--"), "multipart/form-data; boundary=b")
 	f.Add([]byte("raw"), "image/png")
 	known, err := catalog.Sandbox()
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	f.Fuzz(func(t *testing.T, body []byte, media string) {
 		s := &fakePlatform{}
 		flow := transfer.New(transfer.Deps{

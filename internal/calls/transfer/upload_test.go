@@ -17,6 +17,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/calls/transfer"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -361,15 +362,11 @@ func TestStalledBodyEndsTheUpload(t *testing.T) {
 	}
 	r.awaitIdle()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(r.server.URL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	before := len(r.front.requests("/upload/"))
 	fmt.Fprintf(conn, "POST /media?fileName=film.mp4 HTTP/1.1\r\nHost: x\r\nContent-Type: video/mp4\r\nContent-Length: 5000\r\n\r\n%s", content(1000))
 	testenv.Await(t, "the part has begun", func() bool { return len(r.front.requests("/upload/")) > before })
-	if err := conn.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, conn.Close())
 	r.awaitIdle()
 	if slices.Contains(r.calls(), "uploads.complete") {
 		t.Error("an incomplete upload was finished")

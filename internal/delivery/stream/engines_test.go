@@ -22,6 +22,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 )
@@ -40,9 +41,8 @@ func newEngines(t *testing.T, nats, redisURL secret.String) *engines {
 	t.Helper()
 	e := &engines{db: testenv.Postgres(t), nats: nats, seqs: map[string]int64{}}
 	var err error
-	if e.redis, err = redis.Open(redis.Config{URL: redisURL, Name: "test"}); err != nil {
-		t.Fatal(err)
-	}
+	e.redis, err = redis.Open(redis.Config{URL: redisURL, Name: "test"})
+	must.OK(t, err)
 	t.Cleanup(e.redis.Close)
 	e.bus = e.open(t)
 	e.store = event.New(event.Deps{DB: e.db, Log: slog.New(slog.DiscardHandler), Now: time.Now})
@@ -52,9 +52,7 @@ func newEngines(t *testing.T, nats, redisURL secret.String) *engines {
 func (e *engines) open(t *testing.T) *pubsub.Bus {
 	t.Helper()
 	b, err := pubsub.Open(pubsub.Config{URL: e.nats, Name: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(b.Close)
 	return b
 }
@@ -93,9 +91,7 @@ func (e *engines) commit(t *testing.T, of id.Org, source string, n int) {
 	}
 	b.Heads = []event.HeadRow{{Org: of, Source: source, Head: event.Head{LastSeq: e.seqs[source], LastAt: time.Now()}}}
 	tx, err := e.store.Commit(t.Context(), &b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var payload []byte
 	for i := range b.Events {
 		b.Events[i].Tx = tx
@@ -180,9 +176,7 @@ func TestEventsArriveWithoutTheBus(t *testing.T) {
 	h := e.node(t)
 	owner, account := e.org(t), id.New[id.Account]()
 	r, _, err := h.Watch(t.Context(), stream.Want{Org: owner, Account: account, Days: 7})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer r.Close()
 	within := func(limit time.Duration) {
 		t.Helper()
@@ -297,9 +291,8 @@ func TestTokenCanBeRedeemedOnce(t *testing.T) {
 	if len(used) != 1 || used[0].Org.ID != owner || used[0].Key.ID != p.Key.ID {
 		t.Errorf("used by %d", len(used))
 	}
-	if token, _, err = a.Token(t.Context(), p, account); err != nil {
-		t.Fatal(err)
-	}
+	token, _, err = a.Token(t.Context(), p, account)
+	must.OK(t, err)
 	now = now.Add(61 * time.Second)
 	if _, err := b.Redeem(t.Context(), token.Reveal(), account, "x"); !errors.Is(err, problem.KeyInvalid.New("")) {
 		t.Errorf("too late: %v", err)

@@ -16,6 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/stream"
 	"github.com/stagedoor/stagedoor/internal/delivery/stream/streamtest"
 	"github.com/stagedoor/stagedoor/internal/events/event"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // fixture is a node with a store and a wire in memory.
@@ -48,9 +49,7 @@ func readEvents(t *testing.T, r *stream.Reader, n int) (list []stream.Event) {
 	t.Helper()
 	for end := time.After(time.Hour); len(list) < n; {
 		got, more, err := r.Read(t.Context(), nil, n-len(list))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if list = append(list, got...); len(got) > 0 || more == nil {
 			continue
 		}
@@ -75,18 +74,14 @@ func wantNothing(t *testing.T, r *stream.Reader) {
 func watch(t *testing.T, h *stream.Streams, w stream.Want) (*stream.Reader, stream.Start) {
 	t.Helper()
 	r, start, err := h.Watch(t.Context(), w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return r, start
 }
 
 func filter(t *testing.T, names ...string) event.Filter {
 	t.Helper()
 	f, err := event.NewKinds(nil).Filter("sandbox", names)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return f
 }
 

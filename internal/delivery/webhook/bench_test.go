@@ -18,13 +18,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/events/event"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // canned responds to every request with 200 and does almost no work itself.
 func canned(b testing.TB, count *atomic.Int64) string {
 	b.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(b, err)
+	must.OK(b, err)
 	b.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {

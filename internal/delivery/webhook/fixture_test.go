@@ -25,16 +25,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
 )
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // fixture holds accounts, an event store, and nodes that deliver.
 type fixture struct {
@@ -73,7 +67,7 @@ func newFixture(t testing.TB) *fixture {
 		events: event.New(event.Deps{DB: db, Log: slog.New(slog.DiscardHandler), Now: clock.Now}),
 		heads:  map[string]event.HeadRow{}, epochs: map[int]int64{},
 	}
-	must(t, r.events.Upkeep(t.Context()))
+	must.OK(t, r.events.Upkeep(t.Context()))
 	r.public = egress.NewPublic(egress.PublicConfig{Loopback: true, Now: clock.Now})
 	t.Cleanup(r.public.Close)
 	r.org = r.Org()
@@ -168,7 +162,7 @@ func (r *fixture) store(a account.Account, kind string, count int) []event.Store
 	source := string(a.ID)
 	bucket := event.Bucket(source)
 	progress, err := r.events.Claim(r.t.Context(), bucket, 1)
-	must(r.t, err)
+	must.OK(r.t, err)
 	head, ok := r.heads[source]
 	if !ok {
 		head = event.HeadRow{Org: a.Org, Source: source}
@@ -188,7 +182,7 @@ func (r *fixture) store(a account.Account, kind string, count int) []event.Store
 	r.heads[source] = head
 	b.Heads = []event.HeadRow{head}
 	_, err = r.events.Commit(r.t.Context(), &b)
-	must(r.t, err)
+	must.OK(r.t, err)
 	list := make([]event.Stored, len(b.Events))
 	for i := range b.Events {
 		list[i] = b.Events[i].Stored
@@ -292,13 +286,13 @@ func seqsUpTo(n int64) []int64 {
 func (r *fixture) put(n *node, a account.Account, c webhook.Change) webhook.Webhook {
 	r.t.Helper()
 	hook, err := n.Put(r.t.Context(), accounttest.By("webhook.put"), a.Org, a.ID, c)
-	must(r.t, err)
+	must.OK(r.t, err)
 	return hook
 }
 
 func (r *fixture) rows(query string, args ...any) (n int) {
 	r.t.Helper()
-	must(r.t, r.DB.Pool().QueryRow(r.t.Context(), query, args...).Scan(&n))
+	must.OK(r.t, r.DB.Pool().QueryRow(r.t.Context(), query, args...).Scan(&n))
 	return n
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/sign"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/events/event"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
@@ -75,7 +76,7 @@ func newListFixture(t *testing.T) *listFixture {
 		t.Fatal(err)
 	}
 	store := event.New(event.Deps{DB: r.db, Log: log, Now: clock.Now})
-	must(t, store.Upkeep(t.Context()))
+	must.OK(t, store.Upkeep(t.Context()))
 	r.Webhooks = webhook.New(webhook.Deps{DB: r.db, Accounts: labels{}, Events: store, Seal: backwards{}, Log: log, Now: clock.Now})
 	return r
 }
@@ -148,9 +149,7 @@ func TestWebhooksAreListedByState(t *testing.T) {
 		var got []id.Account
 		for after := id.Account(""); ; {
 			page, next, err := r.List(t.Context(), all, state, after, 2)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			for _, row := range page {
 				got = append(got, row.Account)
 				if row.Label != "label of "+string(row.Account) || !strings.HasSuffix(row.URL, string(row.Account)) || state != "" && webhook.StateOf(row.Health.State) != state {
@@ -201,9 +200,7 @@ func TestWebhooksThatNeedAttentionAreListedTogether(t *testing.T) {
 	all := webhook.Reader{Org: r.owner, Days: 30}
 	for state, want := range map[webhook.State][]id.Account{webhook.Attention: want, webhook.Lagging: lagging} {
 		page, _, err := r.List(t.Context(), all, state, "", 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var got []id.Account
 		for _, row := range page {
 			got = append(got, row.Account)
@@ -268,9 +265,7 @@ func TestDeliveriesAreFound(t *testing.T) {
 	var after webhook.Position
 	for {
 		list, next, err := r.DeliveriesOf(t.Context(), all, []id.Event{mine, theirs, id.New[id.Event]()}, after, 4)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, d := range list {
 			got = append(got, d.ID)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // During a halt events wait in the store, and they are delivered in order afterwards. A node that shuts down during a
@@ -89,18 +90,18 @@ func TestOperatorOrdersChangeSelectedLanes(t *testing.T) {
 	}
 	r.put(n, owners, webhook.Change{URL: rec.URL + "/works"})
 	_, err := n.Pause(t.Context(), by("webhook.pause"), owners.Org, owners.ID)
-	must(t, err)
+	must.OK(t, err)
 	for _, a := range append(slices.Clone(failing), elsewhere) {
 		until(t, "the lane backs off", func() bool { state, _ := r.state(a); return state == "backoff" })
 	}
 
 	lanes, err := n.ListLanes(t.Context(), webhook.LaneFilter{}, 100)
-	must(t, err)
+	must.OK(t, err)
 	if text, _ := json.Marshal(lanes); len(lanes) != 5 || strings.Contains(string(text), "canary") || strings.Contains(string(text), "token") {
 		t.Errorf("%d lanes, want 5 without their URLs: %s", len(lanes), text)
 	}
 	counts, err := n.CountLanes(t.Context(), "")
-	must(t, err)
+	must.OK(t, err)
 	if counts[lane.Backoff] != 4 || counts[lane.Paused] != 1 || counts[lane.Live] != 0 {
 		t.Errorf("%v", counts)
 	}
@@ -108,7 +109,7 @@ func TestOperatorOrdersChangeSelectedLanes(t *testing.T) {
 	operate := func(o webhook.LaneOrder) webhook.LaneResult {
 		t.Helper()
 		done, err := n.OrderLanes(t.Context(), audit.By{Kind: audit.ActorOperator, ID: "admin", Label: "ana", Action: "webhook." + string(o.Do)}, o)
-		must(t, err)
+		must.OK(t, err)
 		return done
 	}
 	// The limit applies: two of three, then the last, then none.
@@ -141,7 +142,7 @@ func TestOperatorOrdersChangeSelectedLanes(t *testing.T) {
 	}
 
 	entries, err := audit.New(r.DB, clock.Now).Page(t.Context(), other, 0, 100)
-	must(t, err)
+	must.OK(t, err)
 	if e := entries[0]; e.By.Action != "webhook.retry" || e.By.Label != "ana" || !strings.Contains(string(e.Changes), string(elsewhere.ID)) ||
 		strings.Contains(string(e.Changes), string(failing[0].ID)) {
 		t.Errorf("%+v %s", e, e.Changes)

@@ -8,6 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/events/event"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // A deleted account leaves no webhook, no URL and no response of its receiver, not even of a delivery that was in
@@ -37,11 +38,11 @@ func TestPurgedWebhookLeavesNoResponsesAndNoRow(t *testing.T) {
 	}
 	until(t, "responses are in the log", func() bool { return responses(string(a.ID)) == 3 && responses(string(other.ID)) > 0 })
 
-	must(t, r.DB.Tx(t.Context(), func(tx postgres.Tx) error { return n.Leave(t.Context(), tx, a.Org, a.ID) }))
+	must.OK(t, r.DB.Tx(t.Context(), func(tx postgres.Tx) error { return n.Leave(t.Context(), tx, a.Org, a.ID) }))
 	for done := false; !done; {
 		var err error
 		done, err = n.Purge(t.Context(), a.Org, a.ID, 1)
-		must(t, err)
+		must.OK(t, err)
 	}
 	close(release)
 	until(t, "the last delivery is in the log", func() bool {

@@ -11,6 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/events/event"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // At most one ephemeral event per kind and second is sent, the newest last, and none is retried.
@@ -30,7 +31,7 @@ func TestEphemeralEventsAreCoalesced(t *testing.T) {
 	publish := func(kind, text string) {
 		e := event.Stored{Org: a.Org, Source: string(a.ID), At: time.Now(), ID: id.New[id.Event](), Kind: kind}
 		e.Body = event.AppendEnvelope(nil, &event.Envelope{ID: e.ID, Kind: kind, Account: e.Source, At: e.At, Data: []byte(`"` + text + `"`)})
-		must(t, r.Bus.Publish(event.EphemeralSubject(e.Source), event.AppendLive(nil, &e)))
+		must.OK(t, r.Bus.Publish(event.EphemeralSubject(e.Source), event.AppendLive(nil, &e)))
 	}
 	of := func(kind string) (list []got) {
 		for _, g := range rec.requests("/a") {
@@ -103,9 +104,9 @@ func TestLeaveDeletesLaneAndSideDeliveries(t *testing.T) {
 	r.fire(n, a, "message", 3)
 	until(t, "the lane backs off", func() bool { return r.rows("SELECT count(*) FROM webhook_lane WHERE state = 'backoff'") == 1 })
 	tx, err := r.DB.Pool().Begin(t.Context())
-	must(t, err)
-	must(t, n.Leave(t.Context(), tx, a.Org, a.ID))
-	must(t, tx.Commit(t.Context()))
+	must.OK(t, err)
+	must.OK(t, n.Leave(t.Context(), tx, a.Org, a.ID))
+	must.OK(t, tx.Commit(t.Context()))
 	if _, err := n.Get(t.Context(), a.Org, a.ID); err == nil {
 		t.Error("the webhook still exists")
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 type noJobs struct{}
@@ -58,7 +59,7 @@ func TestSuspendedOrgGetsNoDeliveryFromAnyNode(t *testing.T) {
 	suspend := func(is bool) {
 		t.Helper()
 		_, err := orgs.Update(t.Context(), mine, by("org.update"), org.Change{Suspended: &is})
-		must(t, err)
+		must.OK(t, err)
 	}
 	r.fire(nodes[failing.ID], failing, "message", 1)
 	rec.wait(t, "/fails", 1)
@@ -73,7 +74,7 @@ func TestSuspendedOrgGetsNoDeliveryFromAnyNode(t *testing.T) {
 		before[path] = len(rec.requests(path))
 	}
 	_, err := nodes[a.ID].Redeliver(t.Context(), by("webhook.redeliver"), a.Org, a.ID, lastDeliveryOf(t, r, nodes[a.ID], a), 30)
-	must(t, err)
+	must.OK(t, err)
 	for i := range 20 {
 		r.fire(nodes[a.ID], a, "message", 1)
 		r.fire(nodes[b.ID], b, "message", 1)

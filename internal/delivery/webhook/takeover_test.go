@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // After an orderly handover another node continues all lanes, whatever their state, without a gap or a duplicate.
@@ -26,7 +27,7 @@ func TestHandoverDeliversNothingTwice(t *testing.T) {
 	r.put(first, fails, webhook.Change{URL: rec.URL + "/fails"})
 	r.put(first, paused, webhook.Change{URL: rec.URL + "/paused"})
 	_, err := first.Pause(t.Context(), by("webhook.pause"), paused.Org, paused.ID)
-	must(t, err)
+	must.OK(t, err)
 	r.fire(first, fine, "message", 30)
 	r.fire(first, fails, "message", 5)
 	r.fire(first, paused, "message", 5)
@@ -43,7 +44,7 @@ func TestHandoverDeliversNothingTwice(t *testing.T) {
 		t.Errorf("fails: %v", seqs(list))
 	}
 	_, err = second.Resume(t.Context(), by("webhook.resume"), paused.Org, paused.ID, webhook.Resume{})
-	must(t, err)
+	must.OK(t, err)
 	if list := rec.wait(t, "/paused", 5); !slices.Equal(seqs(list), seqsUpTo(5)) {
 		t.Errorf("paused: %v", seqs(list))
 	}
@@ -112,9 +113,9 @@ func TestLateWriteOfOldLeaseDoesNotEndNewLease(t *testing.T) {
 	until(t, "the lane has no row", func() bool { return r.rows("SELECT count(*) FROM webhook_lane") == 0 })
 
 	other, err := r.DB.Pool().Begin(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	_, err = other.Exec(t.Context(), "UPDATE webhook_bucket SET epoch = 2 WHERE bucket = $1", bucket)
-	must(t, err)
+	must.OK(t, err)
 	blocked := func(n int) func() bool {
 		return func() bool {
 			return r.rows("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") >= n
@@ -128,7 +129,7 @@ func TestLateWriteOfOldLeaseDoesNotEndNewLease(t *testing.T) {
 	defer stop()
 	holds.Go(func() { n.Hold(again, bucket, 3) })
 	until(t, "the claim of the third lease is blocked", blocked(2))
-	must(t, other.Commit(t.Context()))
+	must.OK(t, other.Commit(t.Context()))
 
 	until(t, "the third lease holds the bucket", func() bool { return r.rows("SELECT count(*) FROM webhook_bucket WHERE epoch = 3") == 1 })
 	r.fire(n, a, "message", 1)

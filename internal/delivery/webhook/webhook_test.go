@@ -14,6 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/sign"
 	"github.com/stagedoor/stagedoor/internal/events/event"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 )
@@ -58,7 +59,7 @@ func TestEventsArriveInOrderAndSigned(t *testing.T) {
 		t.Errorf("%d deliveries counted, want 50", got)
 	}
 	shown, err := n.Get(t.Context(), a.Org, a.ID)
-	must(t, err)
+	must.OK(t, err)
 	if !shown.Secret.Empty() || shown.Health.State != lane.Live || shown.Health.LastStatus != 200 || shown.Health.LastSuccess.IsZero() || shown.Health.Backlog != 0 || shown.Health.Cursor != 53 {
 		t.Errorf("%+v", shown)
 	}
@@ -116,7 +117,7 @@ func TestFailuresAreRetriedInOrder(t *testing.T) {
 	until(t, "all deliveries are in the log", func() bool { return r.rows("SELECT count(*) FROM webhook_delivery") == 8 })
 	no := false
 	failed, _, err := n.Deliveries(t.Context(), a.Org, a.ID, webhook.LogFilter{Delivered: &no}, 30, 10)
-	must(t, err)
+	must.OK(t, err)
 	if len(failed) != 3 || failed[0].Status != 503 || failed[0].Attempt != 3 || failed[0].Snippet != "out of order" {
 		t.Errorf("%+v", failed)
 	}
@@ -215,42 +216,42 @@ func TestOwnerChangesApplyImmediately(t *testing.T) {
 	r.fire(n, a, "message", 2)
 	rec.wait(t, "/a", 2)
 	paused, err := n.Pause(t.Context(), by, a.Org, a.ID)
-	must(t, err)
+	must.OK(t, err)
 	if paused.Health.State != lane.Paused {
 		t.Fatalf("%+v", paused.Health)
 	}
 	until(t, "the cursor is stored", func() bool { return r.rows("SELECT count(*) FROM webhook_lane WHERE cursor = 2") == 1 })
 	r.fire(n, a, "message", 3)
 	shown, err := n.Get(t.Context(), a.Org, a.ID)
-	must(t, err)
+	must.OK(t, err)
 	if shown.Health.Backlog != 3 || len(rec.requests("/a")) != 2 {
 		t.Errorf("%+v, %d requests", shown.Health, len(rec.requests("/a")))
 	}
 	_, err = n.Resume(t.Context(), by, a.Org, a.ID, webhook.Resume{})
-	must(t, err)
+	must.OK(t, err)
 	if list := rec.wait(t, "/a", 5); !slices.Equal(seqs(list), seqsUpTo(5)) {
 		t.Errorf("%v", seqs(list))
 	}
 	// Resume after the first event.
 	_, err = n.Resume(t.Context(), by, a.Org, a.ID, webhook.Resume{Moved: true, After: 1})
-	must(t, err)
+	must.OK(t, err)
 	if list := rec.wait(t, "/a", 9); !slices.Equal(seqs(list)[5:], []int64{2, 3, 4, 5}) {
 		t.Errorf("%v", seqs(list))
 	}
 	_, err = n.Pause(t.Context(), by, a.Org, a.ID)
-	must(t, err)
+	must.OK(t, err)
 	until(t, "paused", func() bool {
 		return r.rows("SELECT count(*) FROM webhook_lane WHERE cursor = 5 AND state = 'paused'") == 1
 	})
 	r.fire(n, a, "message", 2)
 	_, err = n.Resume(t.Context(), by, a.Org, a.ID, webhook.Resume{Now: true})
-	must(t, err)
+	must.OK(t, err)
 	until(t, "live again", func() bool { return r.rows("SELECT count(*) FROM webhook_lane") == 0 })
 	r.fire(n, a, "message", 1)
 	if list := rec.wait(t, "/a", 10); list[9].seq != 8 {
 		t.Errorf("%v", seqs(list))
 	}
-	must(t, n.Delete(t.Context(), by, a.Org, a.ID))
+	must.OK(t, n.Delete(t.Context(), by, a.Org, a.ID))
 	if err := n.Delete(t.Context(), by, a.Org, a.ID); err == nil {
 		t.Error("a webhook was deleted twice")
 	}
@@ -271,7 +272,7 @@ func TestSecretsRotateWithAnOverlap(t *testing.T) {
 	n := r.node(bucketsOf(a)...)
 	old := r.put(n, a, webhook.Change{URL: rec.URL + "/a", Secret: secret.New("a-secret-of-my-own-choice")})
 	fresh, err := n.Rotate(t.Context(), accounttest.By("webhook.rotate"), a.Org, a.ID, time.Hour)
-	must(t, err)
+	must.OK(t, err)
 	// The node that delivers applies a rotation a moment after the response.
 	delivered := 0
 	signedWith := func(key secret.String) (g got) {
@@ -294,7 +295,7 @@ func TestSecretsRotateWithAnOverlap(t *testing.T) {
 		}
 	}
 	last, err := n.Rotate(t.Context(), accounttest.By("webhook.rotate"), a.Org, a.ID, 0)
-	must(t, err)
+	must.OK(t, err)
 	g = signedWith(last.Secret)
 	if g.header["X-Webhook-Signature-Previous"] != nil || strings.Contains(g.header.Get("webhook-signature"), " ") {
 		t.Errorf("%v", g.header)
@@ -321,7 +322,7 @@ func TestSideDeliveriesAreOutOfOrder(t *testing.T) {
 	r.put(n, a, webhook.Change{URL: rec.URL + "/a"})
 	by := accounttest.By("webhook.replay")
 	replay, err := n.Replay(t.Context(), by, a.Org, a.ID, webhook.Range{FromTime: early[2].At, ToTime: early[7].At, Events: []string{"message"}})
-	must(t, err)
+	must.OK(t, err)
 	list := rec.wait(t, "/a", 6)
 	if !slices.Equal(seqs(list), []int64{3, 4, 5, 6, 7, 8}) || list[0].header.Get("X-Webhook-Replay") != replay.ID || string(list[0].body) != string(early[2].Body) {
 		t.Errorf("%v %v", seqs(list), list[0].header)
@@ -329,20 +330,20 @@ func TestSideDeliveriesAreOutOfOrder(t *testing.T) {
 	until(t, "the replay is over", func() bool { return r.rows("SELECT count(*) FROM webhook_errand") == 0 })
 	until(t, "the replay is in the log", func() bool { return r.rows("SELECT count(*) FROM webhook_delivery WHERE cause = 'replay'") == 6 })
 	log, next, err := n.Deliveries(t.Context(), a.Org, a.ID, webhook.LogFilter{}, 30, 4)
-	must(t, err)
+	must.OK(t, err)
 	rest, end, err := n.Deliveries(t.Context(), a.Org, a.ID, webhook.LogFilter{Behind: next}, 30, 4)
-	must(t, err)
+	must.OK(t, err)
 	if len(log) != 4 || len(rest) != 2 || !end.At.IsZero() || log[3].ID == rest[0].ID {
 		t.Errorf("pages of %d and %d deliveries, want 4 and 2", len(log), len(rest))
 	}
 	_, err = n.Redeliver(t.Context(), by, a.Org, a.ID, log[0].ID, 30)
-	must(t, err)
+	must.OK(t, err)
 	if list = rec.wait(t, "/a", 7); list[6].seq != 8 || list[6].header.Get("X-Webhook-Replay") == "" {
 		t.Errorf("%v", seqs(list))
 	}
 	// OnlyFailed skips what was delivered.
 	_, err = n.Replay(t.Context(), by, a.Org, a.ID, webhook.Range{FromID: early[0].ID, OnlyFailed: true})
-	must(t, err)
+	must.OK(t, err)
 	if list = rec.wait(t, "/a", 11); !slices.Equal(seqs(list)[7:], []int64{1, 2, 9, 10}) {
 		t.Errorf("%v", seqs(list))
 	}
@@ -374,7 +375,7 @@ func TestGoneDisablesAndPutResumes(t *testing.T) {
 	rec.wait(t, "/gone", 1)
 	until(t, "webhook.disabled is in the outbox", func() bool { return r.rows("SELECT count(*) FROM outbox WHERE kind = 'webhook.disabled'") == 1 })
 	shown, err := n.Get(t.Context(), a.Org, a.ID)
-	must(t, err)
+	must.OK(t, err)
 	if shown.Health.State != lane.Disabled || shown.Health.Reason != lane.ReasonGone || shown.Health.Backlog != 3 {
 		t.Errorf("%+v", shown.Health)
 	}
@@ -408,7 +409,7 @@ func TestLagIsTheAgeOfTheOldestUndeliveredEvent(t *testing.T) {
 	until(t, "three events wait", func() bool {
 		var err error
 		shown, err = n.Get(t.Context(), a.Org, a.ID)
-		must(t, err)
+		must.OK(t, err)
 		return shown.Health.Backlog == 3
 	})
 	if lag := time.Duration(shown.Health.Lag) * time.Second; lag < time.Hour || lag >= 3*time.Hour {
@@ -434,7 +435,7 @@ func TestTestsAreReportedAndLimited(t *testing.T) {
 	}
 	hook := r.put(n, a, webhook.Change{URL: rec.URL + "/a"})
 	tested, err := n.Test(t.Context(), by, a.Org, a.ID)
-	must(t, err)
+	must.OK(t, err)
 	if g := rec.requests("/a")[0]; !tested.Delivered || tested.Status != 200 || tested.Snippet != "thanks" || g.kind != "test" || !sign.Verify(hook.Secret, g.header.Get("X-Webhook-Signature"), g.body) {
 		t.Errorf("%+v", tested)
 	}

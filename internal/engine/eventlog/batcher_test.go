@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // slowLog is a log whose publishes end when the test allows it.
@@ -63,9 +64,7 @@ func TestRecordsAreGroupedWhileOthersArePublished(t *testing.T) {
 		var done []string
 		add := func(text string) {
 			record := []byte(text)
-			if err := b.Add(t.Context(), 1, record, func(err error) { done = append(done, fmt.Sprint(text, err)) }); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, b.Add(t.Context(), 1, record, func(err error) { done = append(done, fmt.Sprint(text, err)) }))
 			clear(record) // Add has taken a copy
 		}
 		add("a")
@@ -238,9 +237,7 @@ func TestTheLargestRecordFits(t *testing.T) {
 	if err := b.Add(t.Context(), 1, make([]byte, eventlog.MaxRecord+1), nil); !errors.Is(err, eventlog.ErrTooBig) {
 		t.Errorf("%v", err)
 	}
-	if err := b.Add(t.Context(), 1, make([]byte, eventlog.MaxRecord), func(error) {}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.Add(t.Context(), 1, make([]byte, eventlog.MaxRecord), func(error) {}))
 	if data := <-log.started; len(data) > eventlog.MaxData || len(records(data)[0]) != eventlog.MaxRecord {
 		t.Errorf("%d bytes", len(data))
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -118,15 +119,11 @@ func benchRead(b *testing.B, log eventlog.Log) {
 	count, entries := 0, 0
 	for count < b.N {
 		r, err := log.Read(b.Context(), all(256))
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		last := map[int]uint64{}
 		for bucket := range 256 {
 			s, err := log.State(b.Context(), bucket)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.OK(b, err)
 			last[bucket] = s.Last
 			if s.Last > 0 && bucket == 0 && s.First > s.Last {
 				b.Fatal("there is nothing to read")
@@ -135,9 +132,7 @@ func benchRead(b *testing.B, log eventlog.Log) {
 		b.StartTimer()
 		for more := true; more && count < b.N; {
 			list, err := r.Next(b.Context())
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.OK(b, err)
 			entries += len(list)
 			for _, e := range list {
 				for range eventlog.SplitBatch(e.Data) {

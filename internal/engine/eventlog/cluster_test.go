@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 )
@@ -134,9 +135,7 @@ func TestAClusterLosesNothingWithItsLeader(t *testing.T) {
 	const n = 16
 	w := startWriters(t, log, n)
 	live, err := open(t, config).Read(t.Context(), all(buckets))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer live.Close()
 	var total atomic.Int64
 	total.Store(1 << 40)
@@ -160,9 +159,7 @@ func TestAClusterLosesNothingWithItsLeader(t *testing.T) {
 	total.Store(int64(sum))
 	<-followed
 	later, err := log.Read(t.Context(), all(buckets))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer later.Close()
 	follow(t, later, n, func() int { return sum })
 	t.Logf("%d records", sum)
@@ -207,9 +204,7 @@ func TestAServerThatRestartsLosesNothing(t *testing.T) {
 	const n = 16
 	w := startWriters(t, log, n)
 	r, err := log.Read(t.Context(), map[int]uint64{0: 0, 1: 0, 2: 0, 3: 0, 4: 0, 5: 0, 6: 0, 7: 0})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer r.Close()
 	var total atomic.Int64
 	total.Store(1 << 40)
@@ -235,34 +230,22 @@ func TestEntriesLostInTransitAreReadAgain(t *testing.T) {
 	log := open(t, eventlog.Config{URL: server.URL})
 	js := admin(t, server.URL)
 	r, err := log.Read(t.Context(), map[int]uint64{1: 0})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer r.Close()
-	if err := log.Publish(t.Context(), 1, "first", []byte("0")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, log.Publish(t.Context(), 1, "first", []byte("0")))
 	if list, err := r.Next(t.Context()); err != nil || len(list) != 1 { // now the reader has a consumer
 		t.Fatalf("%v, %v", list, err)
 	}
 	stream, err := js.Stream(t.Context(), "EVT_00")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	name := <-stream.ConsumerNames(t.Context()).Name()
 	thief, err := stream.Consumer(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	stolen, err := thief.Fetch(100, jetstream.FetchMaxWait(10*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	const n = 150 // more than one fetch of the reader: the rest goes to the thief
 	for i := 1; i <= n; i++ {
-		if err := log.Publish(t.Context(), 1, strconv.Itoa(i), []byte(strconv.Itoa(i))); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, log.Publish(t.Context(), 1, strconv.Itoa(i), []byte(strconv.Itoa(i))))
 	}
 	if m := <-stolen.Messages(); m == nil {
 		t.Fatalf("nothing was stolen: %v", stolen.Error())
@@ -291,38 +274,26 @@ func TestALogRestoredFromABackupIsNoticed(t *testing.T) {
 	log := open(t, eventlog.Config{URL: server.URL})
 	publish := func(from, to int) {
 		for i := from; i < to; i++ {
-			if err := log.Publish(t.Context(), 1, strconv.Itoa(i), []byte("x")); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, log.Publish(t.Context(), 1, strconv.Itoa(i), []byte("x")))
 		}
 	}
 	publish(0, 5)
 	server.Kill()
 	backup := t.TempDir()
-	if err := os.CopyFS(backup, os.DirFS(server.Dir)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.CopyFS(backup, os.DirFS(server.Dir)))
 	server.Start()
 	publish(5, 10)
 	r, err := log.Read(t.Context(), map[int]uint64{1: 0})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer r.Close()
 	for n := 0; n < 10; {
 		list, err := r.Next(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		n += len(list)
 	}
 	server.Kill()
-	if err := os.RemoveAll(filepath.Join(server.Dir, "jetstream")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.CopyFS(server.Dir, os.DirFS(backup)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.RemoveAll(filepath.Join(server.Dir, "jetstream")))
+	must.OK(t, os.CopyFS(server.Dir, os.DirFS(backup)))
 	server.Start()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -336,9 +307,7 @@ func TestWithoutAServer(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateJetStream(t)
 	log := open(t, eventlog.Config{URL: server.URL, Patience: 700 * time.Millisecond})
-	if err := log.Publish(t.Context(), 1, "a", []byte("a")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, log.Publish(t.Context(), 1, "a", []byte("a")))
 	server.Kill()
 	start := time.Now()
 	if err := log.Publish(t.Context(), 1, "b", []byte("b")); err == nil {
@@ -370,16 +339,10 @@ func TestAnExistingStreamIsAdjusted(t *testing.T) {
 	}
 	log := open(t, eventlog.Config{URL: server.URL, MaxBytes: 64 << 20})
 	before, err := log.State(t.Context(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := log.Publish(t.Context(), 1, "a", []byte("a")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, log.Publish(t.Context(), 1, "a", []byte("a")))
 	stream, err := js.Stream(t.Context(), "EVT_00")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c := stream.CachedInfo().Config
 	if c.MaxAge != 72*time.Hour || c.MaxBytes != 64<<20 || c.Compression != jetstream.NoCompression || c.Duplicates != 2*time.Minute || c.MaxMsgSize != 1<<20 ||
 		!c.AllowDirect || c.Metadata["team"] != "events" || c.Storage != jetstream.FileStorage {
@@ -396,24 +359,18 @@ func TestPostgresDropsOldEntries(t *testing.T) {
 	db := testenv.Postgres(t)
 	log := eventlog.NewPostgres(db, eventlog.Config{MaxAge: time.Hour})
 	for i := range 5 {
-		if err := log.Publish(t.Context(), 1, strconv.Itoa(i), []byte{byte(i)}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, log.Publish(t.Context(), 1, strconv.Itoa(i), []byte{byte(i)}))
 	}
 	if _, err := db.Pool().Exec(t.Context(), "UPDATE eventlog_entry SET at = now() - interval '61 minutes' WHERE seq < 4"); err != nil {
 		t.Fatal(err)
 	}
-	if err := log.Trim(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, log.Trim(t.Context()))
 	s, err := log.State(t.Context(), 1)
 	if err != nil || s.First != 4 || s.Last != 5 {
 		t.Errorf("%+v, %v", s, err)
 	}
 	r, err := log.Read(t.Context(), map[int]uint64{1: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	list, err := r.Next(t.Context())
 	if err != nil || len(list) != 2 || list[0].Seq != 4 {
 		t.Errorf("%v, %v", list, err)

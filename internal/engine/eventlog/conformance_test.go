@@ -9,6 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog/eventlogtest"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -16,9 +17,7 @@ func open(t testing.TB, c eventlog.Config) *eventlog.JetStream {
 	t.Helper()
 	c.Name = "test"
 	log, err := eventlog.Open(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(log.Close)
 	return log
 }
@@ -27,14 +26,10 @@ func open(t testing.TB, c eventlog.Config) *eventlog.JetStream {
 func admin(t testing.TB, url secret.String) jetstream.JetStream {
 	t.Helper()
 	conn, err := nats.Connect(url.Reveal(), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(conn.Close)
 	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return js
 }
 
@@ -100,24 +95,16 @@ func TestStatesRequestsEachStreamOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	observer, err := nats.Connect(server.URL.Reveal())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(observer.Close)
 	requests, err := observer.SubscribeSync("$JS.API.STREAM.INFO.>")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := observer.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, observer.Flush())
 	states, err := log.States(t.Context(), all)
 	if err != nil || len(states) != len(all) {
 		t.Fatalf("%d states (%v)", len(states), err)
 	}
-	if err := observer.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, observer.Flush())
 	if n, _, err := requests.Pending(); err != nil || n != streams {
 		t.Fatalf("%d requests for %d streams (%v)", n, streams, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/lease"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -166,18 +167,14 @@ func (f *fixture) start(name string, skew time.Duration) *node {
 	f.t.Helper()
 	n := &node{f: f, name: name, link: newLink(f.t, f.database), ended: make(chan struct{}), failing: make(chan struct{}, 100)}
 	db, err := postgres.Open(f.t.Context(), postgres.Config{URL: n.link.url, MaxConns: 2, Name: name})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must.OK(f.t, err)
 	deps := lease.Deps{
 		DB: db, Kind: f.kind, Slots: slots, Node: name, Config: quick, Log: slog.New(n),
 		Now: func() time.Time { return time.Now().Add(skew) },
 	}
 	if f.bus {
 		b, err := pubsub.Open(pubsub.Config{URL: testenv.NATS(f.t), Name: name})
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		must.OK(f.t, err)
 		f.t.Cleanup(b.Close)
 		deps.Bus = b
 	}
@@ -240,13 +237,9 @@ type link struct {
 func newLink(t *testing.T, database secret.String) *link {
 	t.Helper()
 	address, err := url.Parse(database.Reveal())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	l := &link{to: address.Host, conns: map[net.Conn]bool{}}
 	address.Host = listener.Addr().String()

@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stagedoor/stagedoor/internal/engine/lease"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // All nodes get about the same number of slots, and when one leaves, only its own slots move.
@@ -30,9 +31,7 @@ func TestPreferredNodesAreFairAndStable(t *testing.T) {
 func exec(t *testing.T, l *link, sql string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), l.url.Reveal())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close(t.Context())
 	if _, err := conn.Exec(t.Context(), sql); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -51,9 +52,7 @@ func TestDaysAreMadeAndDroppedPerTable(t *testing.T) {
 		"diary_of_others": {"20260226", "20260227", "20260228", "20260301", "20260302", "20260303", "20260304", "20260305", "20260306"},
 	} {
 		rows, err := db.Pool().Query(t.Context(), "SELECT right(inhrelid::regclass::text, 8) FROM pg_inherits WHERE inhparent = $1::text::regclass ORDER BY 1", table)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if got, err := pgx.CollectRows(rows, pgx.RowTo[string]); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: %v, %v", table, got, err)
 		}
@@ -78,13 +77,9 @@ func TestDaysAreMadeAndDroppedPerTable(t *testing.T) {
 func days(t *testing.T, db *postgres.DB, table string) []string {
 	t.Helper()
 	rows, err := db.Pool().Query(t.Context(), "SELECT right(inhrelid::regclass::text, 8) FROM pg_inherits WHERE inhparent = $1::text::regclass ORDER BY 1", table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return list
 }
 
@@ -107,9 +102,7 @@ func TestUpkeepDropsAtMostAQuarterOfTheDays(t *testing.T) {
 		}
 	}
 	for n := range keep {
-		if err := diary.Make(t.Context(), postgres.DayOf(today.AddDate(0, 0, -n))); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, diary.Make(t.Context(), postgres.DayOf(today.AddDate(0, 0, -n))))
 	}
 	upkeep()
 	before := days(t, db, "diary")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/migrations"
 )
@@ -46,16 +47,12 @@ func TestMigrateFromManyNodes(t *testing.T) {
 	}
 	wait.Wait()
 	files, err := migrations.Files.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if applied != len(files) {
 		t.Errorf("%d migrations applied, want %d", applied, len(files))
 	}
 	db, err := postgres.Open(t.Context(), postgres.Config{URL: url, MaxConns: 2, Name: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer db.Close()
 	if current, err := postgres.Current(t.Context(), db, migrations.Files); err != nil || !current {
 		t.Errorf("Current = %v, %v", current, err)
@@ -67,9 +64,7 @@ func TestUnavailable(t *testing.T) {
 	t.Parallel()
 	db := testenv.Postgres(t)
 	unreachable, err := postgres.Open(t.Context(), postgres.Config{URL: secret.New("postgres://127.0.0.1:1/none"), MaxConns: 2, Name: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer unreachable.Close()
 	run := func(db *postgres.DB, sql string) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -108,15 +103,11 @@ func TestOpenHidesTheURL(t *testing.T) {
 func TestSnapshotWithinCountsFromTheConnection(t *testing.T) {
 	t.Parallel()
 	db, err := postgres.Open(t.Context(), postgres.Config{URL: testenv.DatabaseURL(t), MaxConns: 1, Name: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(db.Close)
 	const atMost = time.Second
 	held, err := db.Pool().Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	done := make(chan error, 1)
 	go func() {
 		done <- db.SnapshotWithin(t.Context(), atMost, func(ctx context.Context, tx postgres.Tx) error {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/engine/telemetry"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // The exporter uses the given address and takes everything else, such as the headers for authentication, from the
@@ -18,14 +19,10 @@ func TestTracesArePostedToTheAddressWithTheHeadersOfTheEnvironment(t *testing.T)
 	defer collector.Close()
 
 	provider, err := telemetry.Tracer(t.Context(), collector.URL+"/otlp/v1/traces", "node-1", "1.2.3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, span := provider.Tracer("test").Start(t.Context(), "request")
 	span.End()
-	if err := provider.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, provider.Shutdown(t.Context()))
 	r := <-got
 	if r.Method != http.MethodPost || r.URL.Path != "/otlp/v1/traces" {
 		t.Errorf("%s %s", r.Method, r.URL)

@@ -13,6 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // These bytes are stored, signed and sent, so they must not change.
@@ -68,7 +69,7 @@ func TestRecordRoundTrip(t *testing.T) {
 		},
 	} {
 		back, err := event.ReadRecord(r.Append(nil))
-		must(t, err)
+		must.OK(t, err)
 		r.Data = slices.Clip(append(json.RawMessage{}, r.Data...))
 		back.Data = append(json.RawMessage{}, back.Data...)
 		equal(t, r, back)
@@ -123,7 +124,7 @@ func TestCursors(t *testing.T) {
 	equal(t, "00000000004711", event.FormatCursor(4711))
 	for text, want := range map[string]int64{"0": 0, "00000000004711": 4711, "7": 7} {
 		got, err := event.ParseCursor(text)
-		must(t, err)
+		must.OK(t, err)
 		equal(t, want, got)
 	}
 	for _, text := range []string{"", "-1", "1 ", "a", "000000000047110", "１"} {
@@ -132,10 +133,10 @@ func TestCursors(t *testing.T) {
 	}
 	p := event.Position{Tx: 74_562, ID: id.New[id.Event]()}
 	back, err := event.ParsePosition(p.String())
-	must(t, err)
+	must.OK(t, err)
 	equal(t, p, back)
 	back, err = event.ParsePosition(event.Position{Tx: 5}.String())
-	must(t, err)
+	must.OK(t, err)
 	equal(t, event.Position{Tx: 5}, back)
 	for _, text := range []string{"", "1", "00000000004711", "zzzzzzzzzzzz.", "000000000001.evt_x", "000000000001.acct_01h2xcejqtf2nbrexx3vqjhp41"} {
 		_, err := event.ParsePosition(text)
@@ -159,7 +160,7 @@ func FuzzCursors(f *testing.F) {
 func kinds(t testing.TB) *event.Kinds {
 	t.Helper()
 	sandbox, err := catalog.Sandbox()
-	must(t, err)
+	must.OK(t, err)
 	return event.NewKinds(map[environment.Environment]*catalog.Catalog{environment.Sandbox: sandbox})
 }
 
@@ -187,7 +188,7 @@ func TestFilters(t *testing.T) {
 		{[]string{"*"}, []string{"message"}, nil},
 	} {
 		f, err := k.Filter(environment.Sandbox, c.names)
-		must(t, err)
+		must.OK(t, err)
 		equal(t, c.names, f.Names())
 		for _, kind := range c.in {
 			if !f.Match(kind) {
@@ -203,7 +204,7 @@ func TestFilters(t *testing.T) {
 	_, err := k.Filter(environment.Sandbox, []string{"message", "mesage", "cows"})
 	wantError(t, err, problem.UnknownEvent.New(""))
 	text, err := problem.Of(err).Document(problem.Place{})
-	must(t, err)
+	must.OK(t, err)
 	wantContains(t, string(text), "message", true)
 	wantContains(t, string(text), "cows", false) // what the caller sent is not repeated
 	_, err = k.Filter(environment.Sandbox, slices.Repeat([]string{"message"}, 65))

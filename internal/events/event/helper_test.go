@@ -14,13 +14,6 @@ func equal[T any](t testing.TB, want, got T) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func wantError(t testing.TB, err, with error) {
 	t.Helper()
 	if !errors.Is(err, with) {

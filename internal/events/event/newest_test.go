@@ -11,6 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/events/event"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -26,7 +27,7 @@ func (r *fixture) commitEvents(org id.Org, sources []string, rounds int, kind fu
 		}
 		b.Buckets = []event.Progress{p}
 		tx, err := r.Commit(r.t.Context(), &b)
-		must(r.t, err)
+		must.OK(r.t, err)
 		for _, e := range b.Events {
 			e.Tx = tx
 			all = append(all, e.Stored)
@@ -41,7 +42,7 @@ func (r *fixture) waitUntilListed(all []event.Stored) {
 	r.t.Helper()
 	for {
 		head, err := r.OrgHead(r.t.Context(), r.org)
-		must(r.t, err)
+		must.OK(r.t, err)
 		if head.Tx > all[len(all)-1].Tx {
 			return
 		}
@@ -78,7 +79,7 @@ func TestNewestEventsComeFirst(t *testing.T) {
 		n := event.Newest{Org: r.org, Sources: c.sources, Kinds: c.kinds, Since: now().Add(-time.Hour), Limit: 5}
 		for {
 			list, next, err := r.Newest(t.Context(), n)
-			must(t, err)
+			must.OK(t, err)
 			for _, e := range list {
 				got = append(got, e.ID)
 				if len(e.Body) == 0 || !strings.Contains(string(e.Body), string(e.ID)) {
@@ -109,14 +110,14 @@ func TestEventsAreFoundByTheirIds(t *testing.T) {
 		func(int) string { return "message" })
 	for _, e := range all {
 		found, err := r.FindOne(t.Context(), r.org, e.ID)
-		must(t, err)
+		must.OK(t, err)
 		equal(t, e, found)
 		if _, err := r.FindOne(t.Context(), other, e.ID); !isKind(err, problem.EventNotFound) {
 			t.Errorf("another org: %v", err)
 		}
 	}
 	list, err := r.FindAny(t.Context(), r.org, []id.Event{all[7].ID, id.New[id.Event](), all[2].ID})
-	must(t, err)
+	must.OK(t, err)
 	equal(t, []event.Stored{all[2], all[7]}, list)
 }
 
@@ -133,7 +134,7 @@ func TestLookingUpEventsUsesAnIndex(t *testing.T) {
 	}
 	r := newFixture(t)
 	conn, err := r.DB.Pool().Acquire(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	defer conn.Release()
 	for _, sql := range []string{
 		`SET statement_timeout = 0`,
@@ -143,7 +144,7 @@ func TestLookingUpEventsUsesAnIndex(t *testing.T) {
 		`VACUUM ANALYZE event`,
 	} {
 		_, err := conn.Exec(t.Context(), sql)
-		must(t, err)
+		must.OK(t, err)
 	}
 	since := now().Add(-24 * time.Hour).Format(time.RFC3339)
 	for name, c := range map[string]struct{ sql, index string }{
@@ -154,14 +155,14 @@ func TestLookingUpEventsUsesAnIndex(t *testing.T) {
 			AND event.source = s.source AND event.at >= '%s' ORDER BY event.seq DESC LIMIT 51) e ORDER BY e.tx DESC, e.id DESC LIMIT 51`, r.org, since), "pkey"},
 	} {
 		rows, err := conn.Query(t.Context(), "EXPLAIN (ANALYZE, BUFFERS) "+c.sql)
-		must(t, err)
+		must.OK(t, err)
 		var plan []string
 		for rows.Next() {
 			var line string
-			must(t, rows.Scan(&line))
+			must.OK(t, rows.Scan(&line))
 			plan = append(plan, line)
 		}
-		must(t, rows.Err())
+		must.OK(t, rows.Err())
 		text := strings.Join(plan, "\n")
 		t.Log(name, plan[len(plan)-1])
 		if !strings.Contains(text, c.index) {

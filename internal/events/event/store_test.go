@@ -13,6 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/events/event"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -29,7 +30,7 @@ func newFixture(t *testing.T) *fixture {
 	r := &fixture{t: t, org: id.New[id.Org](), Store: event.New(event.Deps{DB: db, Log: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return time.Now().UTC() }})}
 	testenv.InsertOrg(r.t, r.DB, r.org)
-	must(t, r.Upkeep(t.Context()))
+	must.OK(t, r.Upkeep(t.Context()))
 	return r
 }
 
@@ -37,7 +38,7 @@ func newFixture(t *testing.T) *fixture {
 func (r *fixture) claim(source string, epoch int64) event.Progress {
 	r.t.Helper()
 	p, err := r.Claim(r.t.Context(), event.Bucket(source), epoch)
-	must(r.t, err)
+	must.OK(r.t, err)
 	return p
 }
 
@@ -72,12 +73,12 @@ func TestOldestIsOneWhileTheFirstEventIsCommitted(t *testing.T) {
 		for over := false; !over; {
 			select {
 			case err := <-committed:
-				must(t, err)
+				must.OK(t, err)
 				over = true
 			default:
 			}
 			oldest, err := r.Oldest(t.Context(), r.org, source, now().Add(-time.Hour))
-			must(t, err)
+			must.OK(t, err)
 			equal(t, 1, oldest)
 		}
 	}
@@ -94,10 +95,10 @@ func TestCommittedEventsCanBeRead(t *testing.T) {
 	p.LogEpoch, p.Committed, p.LastAt = "log", 17, b.Events[0].At
 	b.Buckets = []event.Progress{p}
 	tx, err := r.Commit(t.Context(), &b)
-	must(t, err)
+	must.OK(t, err)
 
 	list, err := r.After(t.Context(), r.org, source, 2, now().Add(-time.Hour), 10)
-	must(t, err)
+	must.OK(t, err)
 	equal(t, 3, len(list))
 	want := b.Events[2].Stored
 	want.Tx = tx
@@ -106,21 +107,21 @@ func TestCommittedEventsCanBeRead(t *testing.T) {
 	again := r.claim(source, 2)
 	equal(t, event.Progress{Bucket: p.Bucket, Epoch: 2, LogEpoch: "log", Committed: 17, LastAt: p.LastAt}, again)
 	head, err := r.Head(t.Context(), r.org, source)
-	must(t, err)
+	must.OK(t, err)
 	equal(t, event.Head{LastSeq: 5, LastAt: b.Events[0].At, Watermark: "u4", Known: true}, head)
 	loaded, err := r.Load(t.Context(), []string{source, "acct_none"})
-	must(t, err)
+	must.OK(t, err)
 	equal(t, 1, len(loaded))
 	equal(t, []string{"u1", "u2", "u3", "u4", "u5"}, loaded[0].DedupKeys)
 
 	found, err := r.Find(t.Context(), r.org, source, want.ID)
-	must(t, err)
+	must.OK(t, err)
 	equal(t, want, found)
 	seq, err := r.SeqAt(t.Context(), r.org, source, now())
-	must(t, err)
+	must.OK(t, err)
 	equal(t, 5, seq)
 	oldest, err := r.Oldest(t.Context(), r.org, source, now().Add(-time.Hour))
-	must(t, err)
+	must.OK(t, err)
 	equal(t, 1, oldest)
 }
 
@@ -133,22 +134,22 @@ func TestEventsOfAnotherOrgAreNotFound(t *testing.T) {
 	source := string(id.New[id.Account]())
 	b := r.events(r.org, source, 1, 3, now())
 	_, err := r.Commit(t.Context(), &b)
-	must(t, err)
+	must.OK(t, err)
 	long := now().AddDate(0, 0, -30)
 	list, err := r.After(t.Context(), other, source, 0, long, 10)
-	must(t, err)
+	must.OK(t, err)
 	equal(t, 0, len(list))
 	list, _, err = r.OrgAfter(t.Context(), other, event.Position{}, long, 10)
-	must(t, err)
+	must.OK(t, err)
 	equal(t, 0, len(list))
 	_, err = r.Find(t.Context(), other, source, b.Events[0].ID)
 	wantError(t, err, problem.EventNotFound.New(""))
 	head, err := r.Head(t.Context(), other, source)
-	must(t, err)
+	must.OK(t, err)
 	equal(t, event.Head{}, head)
-	must(t, r.SetWatermark(t.Context(), other, source, "stolen"))
+	must.OK(t, r.SetWatermark(t.Context(), other, source, "stolen"))
 	head, err = r.Head(t.Context(), r.org, source)
-	must(t, err)
+	must.OK(t, err)
 	equal(t, "u2", head.Watermark)
 }
 
@@ -164,7 +165,7 @@ func TestOldLeaseIsFencedOff(t *testing.T) {
 	_, err := r.Commit(t.Context(), &b)
 	wantError(t, err, event.ErrFenced)
 	list, err := r.After(t.Context(), r.org, source, 0, now().Add(-time.Hour), 10)
-	must(t, err)
+	must.OK(t, err)
 	equal(t, 0, len(list))
 	_, err = r.Claim(t.Context(), old.Bucket, 1)
 	wantError(t, err, event.ErrFenced)
@@ -195,26 +196,26 @@ func TestOrgStreamWaitsForOlderTransactions(t *testing.T) {
 	<-inside
 	b := r.events(r.org, fast, 1, 1, now())
 	_, err := r.Commit(t.Context(), &b)
-	must(t, err)
+	must.OK(t, err)
 	since := now().Add(-time.Hour)
 	list, _, err := r.OrgAfter(t.Context(), r.org, event.Position{}, since, 10)
-	must(t, err)
+	must.OK(t, err)
 	equal(t, 0, len(list)) // the fast transaction has the higher number
 	close(finish)
 	wait.Wait()
 	for len(list) < 2 && t.Context().Err() == nil { // transactions of other tests delay it, too
 		list, _, err = r.OrgAfter(t.Context(), r.org, event.Position{}, since, 10)
-		must(t, err)
+		must.OK(t, err)
 	}
 	reached := list[1].Position()
 	equal(t, []string{slow, fast}, []string{list[0].Source, list[1].Source})
 	list, _, err = r.OrgAfter(t.Context(), r.org, reached, since, 10)
-	must(t, err)
+	must.OK(t, err)
 	equal(t, 0, len(list))
 	head, err := r.OrgHead(t.Context(), r.org)
-	must(t, err)
+	must.OK(t, err)
 	list, _, err = r.OrgAfter(t.Context(), r.org, head, since, 10)
-	must(t, err)
+	must.OK(t, err)
 	equal(t, 0, len(list))
 }
 
@@ -240,7 +241,7 @@ func TestPagesOfTheOrgStreamMissNothing(t *testing.T) {
 	// Transactions of other tests delay it, too: all databases of a server share transaction numbers.
 	for total < writers*batches*3 && t.Context().Err() == nil {
 		list, reached, err := r.OrgAfter(t.Context(), r.org, at, now().Add(-time.Hour), 7)
-		must(t, err)
+		must.OK(t, err)
 		for _, e := range list {
 			equal(t, last[e.Source]+1, e.Seq)
 			last[e.Source] = e.Seq
@@ -256,10 +257,10 @@ func TestMissingPartitionIsCreatedByCommit(t *testing.T) {
 	r := newFixture(t)
 	source := string(id.New[id.Account]())
 	_, err := r.DB.Pool().Exec(t.Context(), "DROP TABLE event_"+now().Format("20060102"))
-	must(t, err)
+	must.OK(t, err)
 	b := r.events(r.org, source, 1, 1, now())
 	_, err = r.Commit(t.Context(), &b)
-	must(t, err)
+	must.OK(t, err)
 }
 
 // Events that an org may no longer read are skipped, and a page is as full as possible.
@@ -269,7 +270,7 @@ func TestPageSkipsEventsThatMayNotBeRead(t *testing.T) {
 	source := string(id.New[id.Account]())
 	for _, b := range []event.Batch{r.events(r.org, source, 1, 5, now().Add(-2*time.Hour)), r.events(r.org, source, 6, 5, now())} {
 		_, err := r.Commit(t.Context(), &b)
-		must(t, err)
+		must.OK(t, err)
 	}
 	since := now().Add(-time.Hour)
 	for _, c := range []struct {
@@ -278,7 +279,7 @@ func TestPageSkipsEventsThatMayNotBeRead(t *testing.T) {
 		want  []int64
 	}{{0, 3, []int64{6, 7, 8}}, {4, 3, []int64{6, 7, 8}}, {5, 3, []int64{6, 7, 8}}, {8, 3, []int64{9, 10}}, {3, 100, []int64{6, 7, 8, 9, 10}}, {10, 3, nil}, {1 << 62, 3, nil}} {
 		list, err := r.After(t.Context(), r.org, source, c.after, since, c.limit)
-		must(t, err)
+		must.OK(t, err)
 		var got []int64
 		for _, e := range list {
 			got = append(got, e.Seq)
@@ -295,17 +296,17 @@ func TestReadingASourceUsesItsKey(t *testing.T) {
 	source := string(id.New[id.Account]())
 	b := r.events(r.org, source, 1, 5000, now())
 	_, err := r.Commit(t.Context(), &b)
-	must(t, err)
+	must.OK(t, err)
 	rows, err := r.DB.Pool().Query(t.Context(), `EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) SELECT * FROM event
 		WHERE org_id = '`+string(r.org)+`' AND source = '`+source+`' AND seq > 5 AND seq <= 105 AND at >= now() - interval '1 hour' ORDER BY seq`)
-	must(t, err)
+	must.OK(t, err)
 	var plan []string
 	for rows.Next() {
 		var line string
-		must(t, rows.Scan(&line))
+		must.OK(t, rows.Scan(&line))
 		plan = append(plan, line)
 	}
-	must(t, rows.Err())
+	must.OK(t, rows.Err())
 	wantContains(t, strings.Join(plan, "\n"), "Index", true)
 	wantContains(t, strings.Join(plan, "\n"), "Seq Scan", false)
 	wantContains(t, strings.Join(plan, "\n"), "rows=100 ", true)
@@ -320,17 +321,17 @@ func TestWrongClockDropsNoEvents(t *testing.T) {
 	today := postgres.DayOf(time.Now())
 	days := postgres.NewDays(r.DB, "event", slog.New(slog.DiscardHandler))
 	for n := range postgres.Day(event.MaxDays) {
-		must(t, days.Make(t.Context(), today-n))
+		must.OK(t, days.Make(t.Context(), today-n))
 	}
 	count := func() (n int) {
 		t.Helper()
-		must(t, r.DB.Pool().QueryRow(t.Context(), "SELECT count(*) FROM pg_inherits WHERE inhparent = 'event'::regclass").Scan(&n))
+		must.OK(t, r.DB.Pool().QueryRow(t.Context(), "SELECT count(*) FROM pg_inherits WHERE inhparent = 'event'::regclass").Scan(&n))
 		return n
 	}
 	before := count()
 	ahead := func() time.Time { return time.Now().UTC().AddDate(0, 0, 34) }
 	wrong := event.New(event.Deps{DB: r.DB, Log: slog.New(slog.DiscardHandler), Now: ahead})
-	must(t, wrong.Upkeep(t.Context()))
+	must.OK(t, wrong.Upkeep(t.Context()))
 	if after := count(); after != before {
 		t.Errorf("%d partitions became %d", before, after)
 	}

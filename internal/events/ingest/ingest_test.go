@@ -20,6 +20,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/events/ingest"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -60,9 +61,7 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func (r *fixture) must(err error) {
 	r.t.Helper()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 }
 
 // Publish counts live messages.
@@ -166,9 +165,7 @@ func wantContiguous(t *testing.T, list []event.Stored, want []int) {
 			Data struct{ N int }
 			Meta struct{ Seq int64 }
 		}
-		if err := json.Unmarshal(e.Body, &body); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal(e.Body, &body))
 		if e.Seq != int64(i+1) || body.Meta.Seq != e.Seq || body.Data.N != want[i] {
 			t.Fatalf("event %d has the number %d and the content %d, want %d", i, e.Seq, body.Data.N, want[i])
 		}
@@ -267,9 +264,7 @@ func TestFirstEventOfAnAccountIsConnected(t *testing.T) {
 			r := newFixtureOn(t, db, log)
 			a := id.New[id.Account]()
 			if watermark != "" {
-				if err := r.store.SetWatermark(t.Context(), r.org, string(a), watermark); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, r.store.SetWatermark(t.Context(), r.org, string(a), watermark))
 			}
 			log.first = sync.OnceFunc(func() {
 				err := r.db.Tx(t.Context(), func(tx postgres.Tx) error {

@@ -27,9 +27,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/events/ingest"
 	"github.com/stagedoor/stagedoor/internal/events/listen"
-	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
-	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testplatform"
@@ -77,9 +76,8 @@ func newFixture(t testing.TB, o options) *fixture {
 		Log: slog.New(slog.DiscardHandler), Now: r.Clock.Now,
 	})
 	var err error
-	if r.events, err = eventlog.Open(eventlog.Config{URL: r.nats.URL, Name: "test", Patience: 5 * time.Second}); err != nil {
-		t.Fatal(err)
-	}
+	r.events, err = eventlog.Open(eventlog.Config{URL: r.nats.URL, Name: "test", Patience: 5 * time.Second})
+	must.OK(t, err)
 	t.Cleanup(r.events.Close)
 	r.ingest()
 	return r
@@ -93,9 +91,7 @@ func (unmetered) Received(id.Org, int64) {}
 func (r *fixture) ingest() {
 	r.t.Helper()
 	r.store = event.New(event.Deps{DB: r.DB, Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	if err := r.store.Upkeep(r.t.Context()); err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, r.store.Upkeep(r.t.Context()))
 	g := ingest.New(ingest.Deps{
 		Store: r.store, Events: r.events, Outbox: r.Outbox, Bus: r.Bus, Meter: unmetered{},
 		Orgs:      r.Orgs,
@@ -280,9 +276,7 @@ func (r *fixture) sockets(login string) int {
 	list, _ := r.control(http.MethodGet, "creators?login="+url.QueryEscape(login), nil)["creators"].([]any)
 	one, _ := list[0].(map[string]any)
 	n, err := strconv.Atoi(fmt.Sprint(one["sockets"]))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 	return n
 }
 
@@ -315,15 +309,11 @@ func (r *fixture) sentFrames(login string) []string {
 func (r *fixture) stored(a account.Account) (kinds, ids []string) {
 	r.t.Helper()
 	rows, err := r.DB.Pool().Query(r.t.Context(), `SELECT kind, upstream_id FROM event WHERE source = $1 ORDER BY seq`, a.ID)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 	defer rows.Close()
 	for rows.Next() {
 		var kind, upstream string
-		if err := rows.Scan(&kind, &upstream); err != nil {
-			r.t.Fatal(err)
-		}
+		must.OK(r.t, rows.Scan(&kind, &upstream))
 		kinds = append(kinds, kind)
 		if upstream != "" && !strings.HasPrefix(upstream, "#") {
 			ids = append(ids, upstream)
@@ -365,9 +355,7 @@ func difference(want, got []string) string {
 func metrics(t testing.TB, n *node, name string) []*dto.Metric {
 	t.Helper()
 	families, err := n.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, f := range families {
 		if f.GetName() == name {
 			return f.GetMetric()

@@ -15,6 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/events/listen"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 )
@@ -35,9 +36,7 @@ func TestFramesAreStoredInOrder(t *testing.T) {
 		return slices.Contains(kinds, "account.connected")
 	})
 	list, err := r.store.After(t.Context(), a.Org, string(a.ID), 0, time.Time{}, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var body struct {
 		Event, AccountID string
 		Meta             struct{ OfUserID string }
@@ -167,9 +166,7 @@ func TestGapIsReportedIfThePlatformCannotListFrames(t *testing.T) {
 	r.sendMessages(login, 1)
 	r.waitFor("the next event is stored", func() bool { _, ids := r.stored(a); return len(ids) == 4 })
 	list, err := r.store.After(t.Context(), a.Org, string(a.ID), 0, time.Time{}, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	list = slices.DeleteFunc(list, func(s event.Stored) bool { return strings.HasPrefix(s.Kind, "account.") })
 	at := slices.IndexFunc(list, func(s event.Stored) bool { return s.Kind == "listener.gap" })
 	var body struct {
@@ -179,9 +176,7 @@ func TestGapIsReportedIfThePlatformCannotListFrames(t *testing.T) {
 			Backfilled bool
 		}
 	}
-	if err := json.Unmarshal(list[at].Body, &body); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(list[at].Body, &body))
 	if d := body.Data; d.From == nil || d.To == nil || d.From.After(*d.To) || d.Backfilled || d.FromSeq != nil || at != len(list)-2 {
 		t.Fatalf("%s", list[at].Body)
 	}
@@ -258,9 +253,7 @@ func TestPausedAccountHasNoListenerAndMissesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.wantAllStored(a, login, true)
-	if err := r.Accounts.Disconnect(t.Context(), accounttest.By("account.disconnect"), a.Org, a.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Accounts.Disconnect(t.Context(), accounttest.By("account.disconnect"), a.Org, a.ID))
 	r.waitFor("the socket is closed for good", func() bool { return r.sockets(login) == 0 })
 }
 
@@ -374,9 +367,7 @@ func TestEphemeralEventsArePublishedAndNotStored(t *testing.T) {
 	<-ready
 	limited, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	if err := r.Bus.Ping(limited); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Bus.Ping(limited))
 	for range 60 {
 		r.control(http.MethodPost, "happen", map[string]any{"login": login, "what": "chat.typing"})
 	}
@@ -445,9 +436,7 @@ func TestCookiesFromTheSocketAreStored(t *testing.T) {
 	r.control(http.MethodDelete, "faults", nil)
 	r.control(http.MethodPost, "clock", map[string]any{"advance_sec": 120}) // replaced tokens have expired by now
 	a, session, err := r.Accounts.Session(t.Context(), a.Org, a.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if who, _, err := r.driver.Probe(t.Context(), a.Via(), session); err != nil || who.ID != a.UpstreamID {
 		t.Fatalf("the stored session is dead: %v", err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/events/listen"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // Two nodes listen to the same accounts concurrently, because one has not noticed that it has lost its leases.
@@ -53,9 +54,7 @@ func TestLostLogIsFilledAgain(t *testing.T) {
 	for i := range 3 {
 		r.waitFor("events come", func() bool { _, ids := r.stored(all[0].Account); return len(ids) > 60*(i+1) })
 		r.nats.Kill()
-		if err := os.RemoveAll(filepath.Join(r.nats.Dir, "jetstream")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.RemoveAll(filepath.Join(r.nats.Dir, "jetstream")))
 		r.nats.Start()
 		fills := counterValue(t, n, "stagedoor_listener_fills_total")
 		r.waitFor("it is filled again", func() bool {

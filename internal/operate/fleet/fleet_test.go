@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/operate/fleet"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -25,17 +26,13 @@ func TestBeatCountsLiveAPINodes(t *testing.T) {
 		t.Errorf("before any heartbeat: %d", a.LiveAPI())
 	}
 	for _, f := range []*fleet.Fleet{a, b, w, a} {
-		if err := f.Beat(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, f.Beat(t.Context()))
 	}
 	if a.LiveAPI() != 2 {
 		t.Errorf("two of three nodes answer calls; counted %d", a.LiveAPI())
 	}
 	now = now.Add(16 * time.Second)
-	if err := a.Beat(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, a.Beat(t.Context()))
 	live, err := a.Live(t.Context())
 	if err != nil || a.LiveAPI() != 1 || len(live) != 1 || live[0].ID != "a" {
 		t.Errorf("after the others stopped: %d, %v, %v", a.LiveAPI(), live, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -54,9 +55,7 @@ func startNode(t *testing.T, db *postgres.DB, on messageBus) *switches.Control {
 func openBus(t *testing.T) *pubsub.Bus {
 	t.Helper()
 	b, err := pubsub.Open(pubsub.Config{URL: testenv.NATS(t), Name: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(b.Close)
 	return b
 }
@@ -67,9 +66,7 @@ func TestDecisionReachesEveryNode(t *testing.T) {
 	t.Parallel()
 	db := testenv.Postgres(t)
 	here, there, alone := startNode(t, db, openBus(t)), startNode(t, db, openBus(t)), startNode(t, db, noBus{})
-	if err := here.Refuse(switches.Writes); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, here.Refuse(switches.Writes))
 	if _, err := here.Turn(t.Context(), ana, []switches.Turn{{Switch: switches.Writes, Reason: "flood"}, {Switch: switches.Region("us"), Reason: "flood"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -113,9 +110,7 @@ func TestWatch(t *testing.T) {
 		seen = append(seen, off)
 	})
 	for range 3 {
-		if err := c.Read(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Read(t.Context()))
 	}
 	if _, err := c.Turn(t.Context(), ana, []switches.Turn{{Switch: switches.Webhooks, On: true}}); err != nil {
 		t.Fatal(err)
@@ -135,9 +130,7 @@ func TestDecisionsAreAudited(t *testing.T) {
 	log := audit.New(db, clock.Now)
 	do := func(_ switches.State, err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	for range 2 {
 		do(c.Turn(t.Context(), ana, []switches.Turn{{Switch: switches.Connects, Reason: "platform changed"}}))
@@ -148,9 +141,7 @@ func TestDecisionsAreAudited(t *testing.T) {
 	do(c.SetBanner(t.Context(), ana, switches.Banner{}))
 	do(c.SetBanner(t.Context(), ana, switches.Banner{}))
 	entries, err := log.All(t.Context(), audit.Choice{Org: audit.Operators}, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var targets []string
 	for _, e := range entries {
 		targets = append(targets, e.Target)

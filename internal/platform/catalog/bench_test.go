@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 const callBody = `{"userId":"4242000000000000001","slug":"s","text":"Thank you!","mediaIds":["1","2"],"priceCents":1250}`
@@ -20,9 +21,7 @@ func BenchmarkParseAndBind(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		args, err := m.Parse(body, false)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		args.Request()
 	}
 }
@@ -34,9 +33,7 @@ func BenchmarkQueryAndBind(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		args, err := m.FromQuery(values, false)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		args.Request()
 	}
 }
@@ -48,12 +45,8 @@ func BenchmarkValidatorOracle(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		var v any
-		if err := json.Unmarshal(body, &v); err != nil {
-			b.Fatal(err)
-		}
-		if err := schema.Validate(v); err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, json.Unmarshal(body, &v))
+		must.OK(b, schema.Validate(v))
 	}
 }
 
@@ -79,9 +72,7 @@ func messagePage(n int) []byte {
 // Maps a page of twenty messages of the sandbox.
 func BenchmarkResultMessages(b *testing.B) {
 	c, err := catalog.Sandbox()
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	m := method(b, c, "messages", "list")
 	page := messagePage(20)
 	b.SetBytes(int64(len(page)))
@@ -96,17 +87,13 @@ func BenchmarkResultMessages(b *testing.B) {
 // Parses the body of messages.send and builds the request.
 func BenchmarkParseAndBindMessage(b *testing.B) {
 	c, err := catalog.Sandbox()
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	m := method(b, c, "messages", "send")
 	body := []byte(`{"chatId":"3438267820000000001","text":"Thank you!","mediaIds":["1","2"],"priceCents":1250}`)
 	b.ReportAllocs()
 	for b.Loop() {
 		args, err := m.Parse(body, false)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		args.Request()
 	}
 }

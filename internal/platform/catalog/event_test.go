@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // A frame becomes the event that the manifest maps it to, with the platform's id and time.
@@ -50,9 +51,7 @@ func TestDecode(t *testing.T) {
 		}
 	}
 	quiet, err := catalog.Load(withEdit(t, "upstream.yaml", "passUnknown: true", "passUnknown: false"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := quiet.Decode([]byte(`{"type":"nothing","body":{}}`)); !errors.Is(err, catalog.ErrUnknownFrame) {
 		t.Errorf("%v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing/fstest"
 
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // sandboxWithEdit returns the sandbox's manifest with one text of one file replaced.
@@ -25,9 +26,7 @@ func sandboxWithEdit(t *testing.T, file, from, to string) fstest.MapFS {
 		files[path] = &fstest.MapFile{Data: text}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	text := string(files[file].Data)
 	if !strings.Contains(text, from) {
 		t.Fatalf("%s has no %q", file, from)
@@ -77,9 +76,7 @@ func TestFilesSectionIsOptional(t *testing.T) {
 	head, _, _ := strings.Cut(string(files["upstream.yaml"].Data), "  download: {")
 	files["upstream.yaml"].Data = []byte(head)
 	c, err := catalog.Load(files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if c.Files == nil || len(c.Files.At) != 2 || c.Files.Download != nil || c.Files.Upload != nil {
 		t.Errorf("%+v", c.Files)
 	}
@@ -88,9 +85,7 @@ func TestFilesSectionIsOptional(t *testing.T) {
 func sandboxFiles(t *testing.T) *catalog.Files {
 	t.Helper()
 	c, err := catalog.Sandbox()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return c.Files
 }
 

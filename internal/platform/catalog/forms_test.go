@@ -17,6 +17,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // Errors point at invalid arguments in the form that the caller used, and never repeat a value.
@@ -134,9 +135,7 @@ func TestQueryForm(t *testing.T) {
 		"since=2026-11-14T22:50:00.5%2B01:00": `{"order":"newest","since":"2026-11-14T22:50:00.5+01:00","limit":20}`,
 	} {
 		values, err := url.ParseQuery(query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		args, err := list.FromQuery(values, false)
 		if err != nil || string(args.JSON()) != want {
 			t.Errorf("%s: %s %v", query, args.JSON(), err)
@@ -150,9 +149,7 @@ func TestQueryForm(t *testing.T) {
 		`args={"limit":0}`: "query/args/limit range",
 	} {
 		values, err := url.ParseQuery(query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		_, err = list.FromQuery(values, false)
 		if err == nil || !slices.Equal(fieldsOf(t, err), []string{want}) {
 			t.Errorf("%s: %v, want %s", query, err, want)
@@ -169,9 +166,7 @@ func TestBigIntegersKeepEveryDigit(t *testing.T) {
 	m := method(t, small(t), "notes", "create")
 	for _, n := range []string{"9007199254740993", "12345678901234567890", "-9223372036854775808"} {
 		args, err := m.Parse([]byte(`{"userId":"18446744073709551615","slug":"s","big":`+n+`,"free":{"a":`+n+`,"b":1e400}}`), false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		req := args.Request()
 		if !strings.Contains(string(req.Body), `"big":`+n) || !strings.Contains(string(req.Body), `"free":{"a":`+n+`,"b":1e400}`) ||
 			!strings.HasPrefix(req.Path, "/api/v2/users/18446744073709551615/") {
@@ -284,16 +279,12 @@ func TestAllFormsOfACallGiveTheSameRequest(t *testing.T) {
 	accepted := 0
 	for _, m := range everyMethod(t) {
 		var schema schemaNode
-		if err := json.Unmarshal(m.ArgsSchema(), &schema); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal(m.ArgsSchema(), &schema))
 		oracle := compileSchema(t, m.ArgsSchema())
 		for range rounds {
 			given, _ := r.value(schema).(map[string]any)
 			object, err := json.Marshal(given)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			args, err := m.Parse(object, false)
 			if valid := oracle.Validate(value(t, object)) == nil; !valid {
 				t.Fatalf("%s: the generator made %s, which the schema rejects", m.ID(), object)
@@ -331,9 +322,7 @@ func TestArgumentChecksAgreeWithTheSchema(t *testing.T) {
 	refused := 0
 	for _, m := range everyMethod(t) {
 		var schema schemaNode
-		if err := json.Unmarshal(m.ArgsSchema(), &schema); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal(m.ArgsSchema(), &schema))
 		oracle := compileSchema(t, m.ArgsSchema())
 		for _, name := range m.Positional() {
 			for i, text := range junk {
@@ -343,9 +332,7 @@ func TestArgumentChecksAgreeWithTheSchema(t *testing.T) {
 				given, _ := r.value(schema).(map[string]any)
 				given[name] = json.RawMessage(text)
 				object, err := json.Marshal(given)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				_, err = m.Parse(object, false)
 				valid := oracle.Validate(value(t, object)) == nil
 				if err == nil && !valid {
@@ -404,9 +391,7 @@ func forms(t *testing.T, m *catalog.Method, given map[string]any) map[string]cat
 	}
 	encode := func(v any) []byte {
 		text, err := json.MarshalIndent(v, "", " ")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return text
 	}
 	args, err := m.Parse(encode(map[string]any{"args": append([]any{}, all...)}), false)
@@ -456,14 +441,10 @@ func plain(v any) string {
 func compileSchema(t testing.TB, schema []byte) *jsonschema.Schema {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
-	if err := c.AddResource("schema.json", doc); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.AddResource("schema.json", doc))
 	compiled, err := c.Compile("schema.json")
 	if err != nil {
 		t.Fatalf("%v in %s", err, schema)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // Loading any manifest gives a catalog whose methods can be called, or faults with positions.
@@ -153,9 +154,7 @@ func FuzzBind(f *testing.F) {
 func checkRequest(t *testing.T, m *catalog.Method, args catalog.Args) {
 	t.Helper()
 	example, err := m.Parse(m.Example, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want, req := example.Request(), args.Request()
 	u, err := url.Parse("https://platform.test" + req.Path + "?" + req.Query)
 	if err != nil || u.Host != "platform.test" || u.User != nil || u.Fragment != "" || u.EscapedPath() != req.Path {

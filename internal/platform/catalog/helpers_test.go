@@ -12,15 +12,14 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // small returns the catalog of testdata/small, a manifest that uses every feature.
 func small(t testing.TB) *catalog.Catalog {
 	t.Helper()
 	c, err := catalog.Load(smallFiles(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return c
 }
 
@@ -29,9 +28,7 @@ func smallFiles(t testing.TB) fstest.MapFS {
 	files := fstest.MapFS{}
 	for _, name := range []string{"upstream.yaml", "types.yaml", "events.yaml", "resources/notes.yaml"} {
 		text, err := os.ReadFile(filepath.Join("testdata/small", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		files[name] = &fstest.MapFile{Data: text}
 	}
 	return files
@@ -53,9 +50,7 @@ func withEdit(t testing.TB, file, from, to string) fstest.MapFS {
 func everyMethod(t testing.TB) []*catalog.Method {
 	t.Helper()
 	sandbox, err := catalog.Sandbox()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return append(small(t).Methods(), sandbox.Methods()...)
 }
 

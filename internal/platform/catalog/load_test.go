@@ -7,6 +7,7 @@ import (
 	"testing/fstest"
 
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // Every check of docs/manifest.md rejects a manifest that violates it, and reports the place and the reason.
@@ -151,9 +152,7 @@ func TestRevision(t *testing.T) {
 		t.Errorf("%s, %s", base, again)
 	}
 	other, err := catalog.Load(withEdit(t, "resources/notes.yaml", "Who is signed in.", "Who is signed in?."))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if other.Revision == base {
 		t.Error("different contents have the same revision")
 	}

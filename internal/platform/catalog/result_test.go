@@ -12,6 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // theirNote is a note as the platform sends it, ourNote the result of mapping it.
@@ -112,18 +113,14 @@ func TestResultErrorsNamePlacesNotValues(t *testing.T) {
 func resultSchema(t testing.TB, c *catalog.Catalog, schema json.RawMessage) *jsonschema.Schema {
 	t.Helper()
 	var root map[string]json.RawMessage
-	if err := json.Unmarshal(schema, &root); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(schema, &root))
 	types := map[string]json.RawMessage{}
 	for _, ty := range c.Types() {
 		types[ty.Name] = ty.Schema
 	}
 	root["types"], _ = json.Marshal(types)
 	text, err := json.Marshal(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return compileSchema(t, text)
 }
 
@@ -137,9 +134,7 @@ func TestResultsSatisfyTheirSchema(t *testing.T) {
 	} {
 		m := method(t, c, "notes", name)
 		got, err := m.Result([]byte(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if err := resultSchema(t, c, m.ResultSchema()).Validate(value(t, got)); err != nil {
 			t.Errorf("%s: %v\n%s", name, err, got)
 		}
@@ -150,9 +145,7 @@ func TestResultsSatisfyTheirSchema(t *testing.T) {
 func TestSchemasCompile(t *testing.T) {
 	t.Parallel()
 	sandbox, err := catalog.Sandbox()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, c := range []*catalog.Catalog{small(t), sandbox} {
 		parts := map[string]map[string]json.RawMessage{"types": {}, "results": {}, "args": {}, "events": {}}
 		for _, ty := range c.Types() {
@@ -166,17 +159,11 @@ func TestSchemasCompile(t *testing.T) {
 			parts["events"][k.Kind] = k.Schema()
 		}
 		text, err := json.Marshal(parts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		compiler := jsonschema.NewCompiler()
-		if err := compiler.AddResource("catalog.json", doc); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, compiler.AddResource("catalog.json", doc))
 		for part, schemas := range parts {
 			for name := range schemas {
 				if _, err := compiler.Compile("catalog.json#/" + part + "/" + name); err != nil {
@@ -194,9 +181,7 @@ func TestResultSizeIsBounded(t *testing.T) {
 	files["resources/notes.yaml"].Data = bytes.Replace(files["resources/notes.yaml"].Data, []byte("result: {of: User, from: data.user}"), []byte("result: Twice"), 1)
 	files["types.yaml"].Data = append(files["types.yaml"].Data, []byte("    user: {of: User, from: .}\n")...)
 	c, err := catalog.Load(files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	body := strings.Repeat(`{"n":`, 60) + "{}" + strings.Repeat("}", 60)
 	if _, err := method(t, c, "notes", "me").Result([]byte(body)); !errors.Is(err, catalog.ErrInvalid) {
 		t.Errorf("%v", err)
@@ -235,8 +220,6 @@ func BenchmarkResultStandardDecode(b *testing.B) {
 		dec := json.NewDecoder(bytes.NewReader(page))
 		dec.UseNumber()
 		var v any
-		if err := dec.Decode(&v); err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, dec.Decode(&v))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // wantedResource is one resource of testdata/catalog.json, the catalogue that the product promises.
@@ -80,13 +81,9 @@ func reportFaults(t *testing.T, faults []catalog.Fault, file string) {
 func wantedCatalog(t testing.TB) []wantedResource {
 	t.Helper()
 	text, err := os.ReadFile("testdata/catalog.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var list []wantedResource
-	if err := json.Unmarshal(text, &list); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(text, &list))
 	return list
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // Each step of the sign-in gives the request from the manifest, and requests print nothing secret.
@@ -50,9 +51,7 @@ func TestSignInRequests(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	without, err := catalog.Load(withEdit(t, "upstream.yaml", "  resend:\n    http: POST /auth/challenges/{token}/resend\n", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := without.SignIn.Resend(token); !errors.Is(err, catalog.ErrNoStep) {
 		t.Errorf("%v", err)
 	}

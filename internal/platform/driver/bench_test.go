@@ -15,6 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // recordResponse returns the sandbox's response to a request, as raw HTTP.
@@ -24,13 +25,9 @@ func recordResponse(b *testing.B, r *fixture, s driver.Session, path string) []b
 		Cookies []struct{ Name, Value string }
 		Headers map[string]string
 	}
-	if err := json.Unmarshal([]byte(s.Encode().Reveal()), &stored); err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, json.Unmarshal([]byte(s.Encode().Reveal()), &stored))
 	req, err := http.NewRequestWithContext(b.Context(), http.MethodGet, r.platform.URL+path, http.NoBody)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	for _, c := range stored.Cookies {
 		req.AddCookie(&http.Cookie{Name: c.Name, Value: c.Value})
 	}
@@ -38,9 +35,7 @@ func recordResponse(b *testing.B, r *fixture, s driver.Session, path string) []b
 		req.Header.Set(name, value)
 	}
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {
@@ -53,9 +48,7 @@ func recordResponse(b *testing.B, r *fixture, s driver.Session, path string) []b
 func replayServer(b *testing.B, answer []byte) string {
 	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	b.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
@@ -94,28 +87,20 @@ func BenchmarkCall(b *testing.B) {
 		b.Fatal("no such method")
 	}
 	args, err := m.FromObject([]byte(`{"limit":2}`), false)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	req := args.Request()
 	answer := recordResponse(b, r, s, req.Path+"?"+req.Query)
 	regions, err := egress.ParseRegions(secret.New("us=http://" + replayServer(b, answer)))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	out := egress.New(egress.Deps{Config: egress.Config{Regions: regions}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	d, err := driver.New(driver.Deps{Catalog: r.catalog, Egress: out, Origin: r.platform.URL, Patience: 0, Now: time.Now})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	text := s.Encode()
 	b.ReportAllocs()
 	before := processorTime(b)
 	for b.Loop() {
 		session, err := driver.DecodeSession(text)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		if a, err := d.Call(b.Context(), via("us"), session, m, args); err != nil || len(a.Result) == 0 {
 			b.Fatal(err)
 		}
@@ -127,8 +112,6 @@ func BenchmarkCall(b *testing.B) {
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // texts are encoded sessions, and texts that are similar but invalid.
@@ -51,9 +52,7 @@ func FuzzDecodeSession(f *testing.F) {
 func TestEncodedSessionsAreDecodedQuickly(t *testing.T) {
 	t.Parallel()
 	c, err := catalog.Sandbox()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for value, quick := range map[string]bool{"abc": true, "a%20b=+/": true, `"q"`: false, "a&b": false} {
 		s, missing := driver.NewSession(c, map[string]secret.String{"auth_id": secret.New("1"), "sess": secret.New(value), "other": secret.New("x")},
 			map[string]secret.String{"X-Device": secret.New("d")}, "browser")
@@ -78,9 +77,7 @@ func TestEncodedSessionsAreDecodedQuickly(t *testing.T) {
 func TestSessionDoesNotPrintItsValues(t *testing.T) {
 	t.Parallel()
 	s, err := driver.DecodeSession(secret.New(strings.ReplaceAll(texts[0], "abc", "canary-value")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if text := fmt.Sprintf("%v %+v %#v", s, s, s); strings.Contains(text, "canary") {
 		t.Error(text)
 	}
@@ -106,9 +103,7 @@ func TestMergeKeepsTheLaterCookie(t *testing.T) {
 	at := func(value, second string) driver.Session {
 		s, err := driver.DecodeSession(secret.New(`{"cookies":[{"name":"auth_id","value":"1"},{"name":"sess","value":"` + value +
 			`","setAt":"2026-11-15T12:00:0` + second + `Z"}],"headers":{"x-device":"d"}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return s
 	}
 	first, second := at("first", "1"), at("second", "2")
@@ -121,9 +116,7 @@ func TestMergeKeepsTheLaterCookie(t *testing.T) {
 		}
 	}
 	noEvents, err := driver.DecodeSession(secret.New(`{"cookies":[{"name":"auth_id","value":"1"}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got := second.Merge(noEvents, []string{"sess"}); !got.Cookie("sess").Empty() || got.Cookie("auth_id").Empty() {
 		t.Error("a cookie that the platform removed is still there")
 	}

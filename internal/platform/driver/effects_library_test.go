@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
@@ -137,13 +138,9 @@ func comesBack(t *testing.T, s *effectFixture) {
 	t.Helper()
 	address := at(s.read("vault.getDownloadUrl", s.fill(`{"mediaId":"$.mediaId","quality":"source"}`)), "url")
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprint(address), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer resp.Body.Close()
 	if data, err := io.ReadAll(resp.Body); err != nil || !bytes.Equal(data, picture) {
 		t.Errorf("%d bytes came back of %d: %v", len(data), len(picture), err)

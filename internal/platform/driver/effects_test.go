@@ -19,6 +19,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/driver/drivertest"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/sandbox/row"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
@@ -264,9 +265,7 @@ func withoutLastSeen(value any) any {
 // expectedValue returns an expected value as it would be decoded, with its references filled in.
 func (s *effectFixture) expectedValue(value any) any {
 	text, err := json.Marshal(value)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 	return document(s.t, []byte(s.fill(string(text))))
 }
 
@@ -292,9 +291,7 @@ func (s *effectFixture) inside(e *effect) (is string) {
 		is = fmt.Sprint(e.inside(c, id))
 		return nil
 	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 	return is
 }
 
@@ -349,9 +346,7 @@ func (s *effectFixture) skipEvents() {
 		s.from = c.LastFrame()
 		return nil
 	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 }
 
 // event waits for an event that meets the expectations and returns its data.
@@ -401,22 +396,16 @@ func (s *effectFixture) put(args string) any {
 		delete(in, "size")
 	}
 	text, err := json.Marshal(in)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 	target := s.read("uploads.getPartUrl", string(text))
 	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPut, fmt.Sprint(at(target, "url")), bytes.NewReader(data))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 	headers, _ := at(target, "headers").(map[string]any)
 	for name, value := range headers {
 		req.Header.Set(name, fmt.Sprint(value))
 	}
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		s.t.Fatalf("PUT of a part: %d", resp.StatusCode)
@@ -462,9 +451,7 @@ func (s *effectFixture) pages(name, args string, limit int, between func(came []
 	in["limit"] = limit
 	for range 1000 {
 		text, err := json.Marshal(in)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.OK(s.t, err)
 		a, err := s.call(s.session, name, string(text))
 		if refused, ok := errors.AsType[*driver.Refused](err); ok && len(items) == 0 && refused.Kind == catalog.RefusedNotFound {
 			return nil
@@ -523,9 +510,7 @@ func (s *effectFixture) fill(text string) string {
 func count(t testing.TB, text string) int {
 	t.Helper()
 	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return n
 }
 

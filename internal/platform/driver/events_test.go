@@ -11,6 +11,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // eventValidator validates the data of events against the schemas of their kinds.
@@ -26,18 +27,12 @@ func newEventValidator(t *testing.T, c *catalog.Catalog) eventValidator {
 		data[kind.Kind] = kind.Schema()
 	}
 	text, err := json.Marshal(map[string]any{"types": types, "data": data})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	compiler := jsonschema.NewCompiler()
 	compiler.AssertFormat()
-	if err := compiler.AddResource("catalog.json", document); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, compiler.AddResource("catalog.json", document))
 	j := eventValidator{}
 	for _, kind := range c.Events() {
 		if j[kind.Kind], err = compiler.Compile("catalog.json#/data/" + kind.Kind); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/driver/drivertest"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // injectFault makes the sandbox fail for one login. A count of 0 means always.
@@ -67,9 +68,7 @@ func (r *fixture) callBriefly(s driver.Session, name, args string) error {
 	m := *drivertest.Method(r.t, r.catalog, name)
 	m.Timeout = time.Second
 	parsed, err := m.FromObject([]byte(args), false)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 	_, err = r.driver.Call(r.t.Context(), via("us"), s, &m, parsed)
 	return err
 }
@@ -120,9 +119,7 @@ func TestLatencyIsMeasured(t *testing.T) {
 func (r *fixture) listen(s driver.Session) *driver.Socket {
 	r.t.Helper()
 	socket, err := r.driver.Listen(r.t.Context(), via("us"), s)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 	r.t.Cleanup(socket.Close)
 	return socket
 }

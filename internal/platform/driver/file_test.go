@@ -19,6 +19,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // filesAt returns a client for files in other folders than the sandbox's.
@@ -29,13 +30,9 @@ func (r *fixture) filesAt(at ...string) *driver.Files {
 	own.At = at
 	c.Files = &own
 	d, err := driver.New(driver.Deps{Catalog: &c, Egress: r.egress, Origin: r.platform.URL, Now: r.driver.Now})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 	files, err := d.Files()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 	return files
 }
 
@@ -128,9 +125,7 @@ func TestFilesFailsWithoutAUsableSection(t *testing.T) {
 	c := *r.catalog
 	c.Files = nil
 	d, err := driver.New(driver.Deps{Catalog: &c, Egress: r.egress, Origin: r.platform.URL, Now: r.driver.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := d.Files(); err == nil {
 		t.Error("Files succeeded without a section")
 	}
@@ -150,18 +145,12 @@ func FuzzFileAddress(f *testing.F) {
 		f.Add(seed)
 	}
 	known, err := catalog.Sandbox()
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	nowhere := egress.New(egress.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	d, err := driver.New(driver.Deps{Catalog: known, Egress: nowhere, Origin: origin, Now: time.Now})
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	files, err := d.Files()
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	f.Fuzz(func(t *testing.T, address string) {
 		_, err := files.Fetch(t.Context(), via("us"), driver.Session{}, driver.FileRequest{Method: http.MethodGet, URL: address})
 		if err == nil {

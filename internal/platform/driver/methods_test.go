@@ -15,6 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/driver/drivertest"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // exampleCreator is the id of ok@sandbox.test, whose ids are in the manifest's examples.
@@ -38,18 +39,12 @@ func newResultValidator(t *testing.T, c *catalog.Catalog) *resultValidator {
 	j := &resultValidator{schemas: map[string]*jsonschema.Schema{}}
 	for _, m := range c.Methods() {
 		text, err := json.Marshal(map[string]any{"types": types, "result": m.ResultSchema()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		document, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		compiler := jsonschema.NewCompiler()
 		compiler.AssertFormat()
-		if err := compiler.AddResource("catalog.json", document); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, compiler.AddResource("catalog.json", document))
 		if j.schemas[m.ID()], err = compiler.Compile("catalog.json#/result"); err != nil {
 			t.Fatalf("%s: %v", m.ID(), err)
 		}
@@ -177,12 +172,8 @@ func (g *generator) args(t *testing.T, m *catalog.Method) []byte {
 		Properties map[string]map[string]any `json:"properties"`
 	}
 	var example map[string]any
-	if err := json.Unmarshal(m.ArgsSchema(), &schema); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(m.Example, &example); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(m.ArgsSchema(), &schema))
+	must.OK(t, json.Unmarshal(m.Example, &example))
 	out := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
 		property := schema.Properties[name]
@@ -202,9 +193,7 @@ func (g *generator) args(t *testing.T, m *catalog.Method) []byte {
 	}
 	orderDates(out)
 	text, err := json.Marshal(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return text
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // The sign-in of each persona without challenges ends as the specification says. An empty failure means a session.
@@ -93,9 +94,8 @@ func TestCodesMeanWhatTheContractSays(t *testing.T) {
 					t.Fatalf("before code %d: %+v", i, step.Failure)
 				}
 				var err error
-				if step, err = r.driver.Continue(t.Context(), via("us"), step.Next, driver.Input{Code: secret.New(code)}); err != nil {
-					t.Fatal(err)
-				}
+				step, err = r.driver.Continue(t.Context(), via("us"), step.Next, driver.Input{Code: secret.New(code)})
+				must.OK(t, err)
 			}
 			if want.failure == "" && step.Session == nil || want.failure != "" && (step.Failure == nil || step.Failure.Code != want.failure) {
 				t.Fatalf("want %q, got %+v", want.failure, step.Failure)
@@ -144,13 +144,9 @@ func TestMismatchPersonaSignsInAsAnotherUserTheSecondTime(t *testing.T) {
 	login := r.login("mismatch")
 	first, second := r.session(login), r.session(login)
 	a, _, err := r.driver.Probe(t.Context(), via("us"), first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b, _, err := r.driver.Probe(t.Context(), via("us"), second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if a.ID == b.ID {
 		t.Fatalf("both sign-ins are %s", a.ID)
 	}
@@ -162,9 +158,7 @@ func TestRotatedTokenReplacesTheOldOne(t *testing.T) {
 	old := r.session(r.login("ok"))
 	r.control("POST", "clock", map[string]any{"advance_sec": 31 * 60})
 	a, err := r.call(old, "me.get", "{}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(a.Changed) != 1 || a.Changed[0] != "sess" || a.Session.Cookie("sess").Equal(old.Cookie("sess")) {
 		t.Fatalf("changed: %v", a.Changed)
 	}

@@ -8,15 +8,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/driver/drivertest"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // next takes a step of a sign-in.
 func (r *fixture) next(from driver.Step, in driver.Input) driver.Step {
 	r.t.Helper()
 	step, err := r.driver.Continue(r.t.Context(), via("us"), from.Next, in)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 	return step
 }
 
@@ -187,9 +186,7 @@ func TestSinceReportsAGapForAnUnknownID(t *testing.T) {
 func TestUnsendableCookieCountsAsMissing(t *testing.T) {
 	t.Parallel()
 	c, err := catalog.Sandbox()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	cookies := map[string]secret.String{"auth_id": secret.New("1"), "sess": secret.New("a\nb"), "other": secret.New("x")}
 	_, missing := driver.NewSession(c, cookies, map[string]secret.String{"X-Device": secret.New("d")}, "agent")
 	if len(missing) != 1 || missing[0] != "sess" {

@@ -14,6 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/driver/drivertest"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testplatform"
 	"github.com/stagedoor/stagedoor/sandbox"
@@ -52,9 +53,7 @@ func (r *fixture) forTest(t testing.TB) *fixture {
 func (r *fixture) newDriver(patience time.Duration) *driver.HTTP {
 	r.t.Helper()
 	d, err := driver.New(driver.Deps{Catalog: r.catalog, Egress: r.egress, Origin: r.platform.URL, Patience: patience, Now: time.Now})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 	return d
 }
 
@@ -69,9 +68,7 @@ func via(region string) driver.Via { return driver.Via{Region: region, Account: 
 func (r *fixture) signIn(login, password string) driver.Step {
 	r.t.Helper()
 	step, err := r.driver.SignIn(r.t.Context(), via("us"), secret.New(login), secret.New(password))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 	return step
 }
 

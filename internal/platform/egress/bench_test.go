@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // cannedPlatform responds to every request with the same KiB without allocating, so that a benchmark measures the
@@ -57,7 +58,7 @@ func benchmarkRoundTrip(b *testing.B, secure bool) {
 	f := newTestProxy(b, "http", "127.0.1.1", p)
 	w := newFixture(b, p, "us="+f.url())
 	via, err := url.Parse(f.url())
-	must(b, err)
+	must.OK(b, err)
 	bare := &http.Transport{
 		Proxy: http.ProxyURL(via), TLSClientConfig: &tls.Config{RootCAs: p.roots, MinVersion: tls.VersionTLS12},
 		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}, MaxIdleConnsPerHost: 64, DisableCompression: true,
@@ -69,14 +70,14 @@ func benchmarkRoundTrip(b *testing.B, secure bool) {
 		return func(b *testing.B) {
 			b.Helper()
 			req, err := http.NewRequestWithContext(b.Context(), http.MethodGet, p.origin+"/api/v2/me", nil)
-			must(b, err)
+			must.OK(b, err)
 			req.Header = http.Header{"Accept-Encoding": {"gzip"}, "Cookie": {"a=1"}, "User-Agent": {"browser"}}
 			resp, err := do(req)
-			must(b, err)
+			must.OK(b, err)
 			if n, err := io.Copy(io.Discard, resp.Body); n != 1024 || err != nil {
 				b.Fatal(n, err)
 			}
-			must(b, resp.Body.Close())
+			must.OK(b, resp.Body.Close())
 		}
 	}
 	header, cookies := []egress.Field{{Name: "User-Agent", Value: "browser"}}, []egress.Field{{Name: "a", Value: "1"}}
@@ -115,7 +116,7 @@ func benchmarkRoundTrip(b *testing.B, secure bool) {
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var usage syscall.Rusage
-	must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
+	must.OK(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
@@ -128,7 +129,7 @@ func BenchmarkDial(b *testing.B) {
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {
 				_, err := w.get(b, "us", fmt.Sprintf("acct_%d", n%10))
-				must(b, err)
+				must.OK(b, err)
 			}
 		})
 	}

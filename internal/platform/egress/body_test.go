@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 func zip(t testing.TB, text []byte) []byte {
@@ -20,8 +21,8 @@ func zip(t testing.TB, text []byte) []byte {
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)
 	_, err := z.Write(text)
-	must(t, err)
-	must(t, z.Close())
+	must.OK(t, err)
+	must.OK(t, z.Close())
 	return out.Bytes()
 }
 
@@ -30,7 +31,7 @@ func TestBodiesAreBounded(t *testing.T) {
 	t.Parallel()
 	noise := make([]byte, 200<<10)
 	_, err := rand.Read(noise)
-	must(t, err)
+	must.OK(t, err)
 	answer := func(encoding string, body []byte) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", encoding)
@@ -162,19 +163,19 @@ func TestBodiesCanBeClosedEarly(t *testing.T) {
 	})
 	w := newFixture(t, p, "us="+newTestProxy(t, "http", "127.0.1.1", p).url())
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.origin, nil)
-	must(t, err)
+	must.OK(t, err)
 	resp, err := w.client(t, "us", "acct_1").Do(req, egress.Limits{Bytes: egress.None}) //nolint:bodyclose // twice, below
-	must(t, err)
+	must.OK(t, err)
 	ended := make(chan error)
 	go func() {
 		_, err := io.Copy(io.Discard, resp.Body)
 		ended <- err
 	}()
-	must(t, resp.Body.Close())
+	must.OK(t, resp.Body.Close())
 	if err := <-ended; !errors.Is(err, egress.ErrBroken) {
 		t.Error(err)
 	}
-	must(t, resp.Body.Close())
+	must.OK(t, resp.Body.Close())
 	if _, err := resp.Body.Read(make([]byte, 1)); !errors.Is(err, egress.ErrBroken) {
 		t.Error(err)
 	}

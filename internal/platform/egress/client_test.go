@@ -17,6 +17,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // seenConns records which connections each account's calls used.
@@ -60,18 +61,18 @@ func (s *seenConns) shared() int {
 func callAs(t testing.TB, rt http.RoundTripper, url, account string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	must(t, err)
+	must.OK(t, err)
 	req.Header.Set("X-Account", account)
 	if client, ok := rt.(*egress.Client); ok && usesCall() {
 		_, err := send(client, req, egress.Limits{})
-		must(t, err)
+		must.OK(t, err)
 		return
 	}
 	resp, err := rt.RoundTrip(req)
-	must(t, err)
+	must.OK(t, err)
 	defer resp.Body.Close()
 	_, err = io.Copy(io.Discard, resp.Body)
-	must(t, err)
+	must.OK(t, err)
 }
 
 // Two accounts never share a connection, even if the platform offers HTTP/2. Call reuses connections.
@@ -164,7 +165,7 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 	var conns []string
 	for n := range 8 {
 		conn, err := w.get(t, "us", fmt.Sprintf("acct_%d", n))
-		must(t, err)
+		must.OK(t, err)
 		conns = append(conns, conn)
 	}
 	var gone []string
@@ -202,7 +203,7 @@ func TestOnlyTheManifestsOriginsAreCalled(t *testing.T) {
 	}
 	body := &onceBody{Reader: strings.NewReader("x")}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://evil.test/", body)
-	must(t, err)
+	must.OK(t, err)
 	if _, err := send(w.client(t, "us", "acct_1"), req, egress.Limits{}); !errors.Is(err, egress.ErrOrigin) {
 		t.Error(err)
 	}
@@ -233,11 +234,11 @@ func TestRequestsAndAnswersAreNotTouched(t *testing.T) {
 	for range 2 {
 		for name, do := range map[string]func(*http.Request) (*http.Response, error){"Do": client.RoundTrip, "HTTP": client.HTTP().Do} {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.origin+"/a%2Fb?c=d", nil)
-			must(t, err)
+			must.OK(t, err)
 			req.Header = http.Header{"User-Agent": {"browser"}}
 			resp, err := do(req)
-			must(t, err)
-			must(t, resp.Body.Close())
+			must.OK(t, err)
+			must.OK(t, resp.Body.Close())
 			if resp.StatusCode != http.StatusFound || resp.Header.Get("Set-Cookie") != "a=1" || resp.Request.URL.Host != "platform.test" {
 				t.Errorf("%s: %d %v %s", name, resp.StatusCode, resp.Header, resp.Request.URL.Host)
 			}
@@ -277,17 +278,17 @@ func TestWebSocketsGoThroughTheRegion(t *testing.T) {
 			//nolint:bodyclose // the connection is the body, and is closed below
 			conn, resp, err := websocket.Dial(ctx, strings.Replace(p.origin, "http", "ws", 1), &websocket.DialOptions{HTTPClient: w.client(t, "us", "acct_1").HTTP()})
 			cancel()
-			must(t, err)
+			must.OK(t, err)
 			if resp.StatusCode != http.StatusSwitchingProtocols {
 				t.Error(resp.StatusCode)
 			}
 			for range 3 {
-				must(t, conn.Write(t.Context(), websocket.MessageText, []byte("hello")))
+				must.OK(t, conn.Write(t.Context(), websocket.MessageText, []byte("hello")))
 				if _, text, err := conn.Read(t.Context()); err != nil || string(text) != "hello from 127.0.1.1" {
 					t.Errorf("%s: %s, %v", p.origin, text, err)
 				}
 			}
-			must(t, conn.Close(websocket.StatusNormalClosure, ""))
+			must.OK(t, conn.Close(websocket.StatusNormalClosure, ""))
 		}
 	}
 }
@@ -306,9 +307,9 @@ func TestWritesAreNotRepeated(t *testing.T) {
 	for n := range 3 {
 		before := p.hits.Load()
 		_, err := fetch(t, client, p.origin, egress.Limits{})
-		must(t, err)
+		must.OK(t, err)
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.origin, strings.NewReader("x"))
-		must(t, err)
+		must.OK(t, err)
 		_, err = send(client, req, egress.Limits{})
 		if !errors.Is(err, egress.ErrBroken) || errors.Is(err, egress.ErrNotSent) {
 			t.Errorf("%d: %v", n, err)
@@ -326,7 +327,7 @@ func TestABrokenUploadIsTheCallersError(t *testing.T) {
 	w := newFixture(t, p, "us="+newTestProxy(t, "http", "127.0.1.1", p).url())
 	lost := errors.New("the caller hung up")
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.origin, io.MultiReader(strings.NewReader("half"), failing{lost}))
-	must(t, err)
+	must.OK(t, err)
 	if _, err = send(w.client(t, "us", "acct_1"), req, egress.Limits{}); !errors.Is(err, lost) {
 		t.Error(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // modeVariable selects how this run of the tests sends bodies in memory: "owned" means through Call, otherwise
@@ -471,7 +472,7 @@ func TestAKeepAliveHintIsBelieved(t *testing.T) {
 		for _, wait := range []time.Duration{0, 3 * time.Second, 3 * time.Second, 4*time.Second + 1} {
 			time.Sleep(wait)
 			r, err := client.Call(t.Context(), &egress.Request{Method: http.MethodGet, Origin: "http://plain.test", Path: "/"}, egress.Limits{})
-			must(t, err)
+			must.OK(t, err)
 			r.Release()
 		}
 		if n := s.dials.Load(); n != 2 {

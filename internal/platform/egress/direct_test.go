@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // The direct client does not follow redirects, does not use plain http to other machines, and bounds responses.
@@ -32,9 +33,8 @@ func TestDirect(t *testing.T) {
 		t.Errorf("%v %v, followed %v", res, err, elsewhere)
 	}
 	_ = res.Body.Close()
-	if res, err = client.Get(service.URL + "/endless"); err != nil {
-		t.Fatal(err)
-	}
+	res, err = client.Get(service.URL + "/endless")
+	must.OK(t, err)
 	text, _ := io.ReadAll(res.Body)
 	_ = res.Body.Close()
 	if len(text) != 1<<20 {

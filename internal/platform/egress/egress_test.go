@@ -21,6 +21,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 )
 
@@ -205,9 +206,7 @@ func TestAccountsStayWithTheirProxy(t *testing.T) {
 		for n := range 60 {
 			account := fmt.Sprintf("acct_%d", n)
 			from, err := w.get(t, "us", account)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			homes[account] = from
 		}
 		return homes
@@ -289,7 +288,7 @@ func TestAFailedDialTriesTheNextProxy(t *testing.T) {
 	post := func(w *fixture, account string) (string, error) {
 		body := &onceBody{Reader: strings.NewReader("hello")}
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.origin, body)
-		must(t, err)
+		must.OK(t, err)
 		text, err := send(w.client(t, "us", account), req, egress.Limits{})
 		body.wantClosed(t)
 		return text, err
@@ -376,7 +375,7 @@ func TestChecksUseTheOperatorsAddresses(t *testing.T) {
 	w := newFixture(t, p, "us="+alive.url()+","+blind.url()+","+forger, func(c *egress.Config) {
 		var err error
 		c.Check, err = egress.ParseOrigins("https://platform.test", "https://elsewhere.test")
-		must(t, err)
+		must.OK(t, err)
 	})
 	w.Check(t.Context())
 	if len(w.Status()) != 3 || !w.Status()[1].Healthy {
@@ -410,7 +409,7 @@ func TestAnImpatientCallerDoesNotTakeAProxyDown(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { <-asked; cancel() }()
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.origin, strings.NewReader("x"))
-		must(t, err)
+		must.OK(t, err)
 		_, err = send(w.client(t, "us", "acct_1"), req, egress.Limits{})
 		if !errors.Is(err, context.Canceled) || !errors.Is(err, egress.ErrNotSent) {
 			t.Fatal(err)
@@ -454,9 +453,9 @@ func TestTheEnvironmentIsATrap(t *testing.T) {
 	t.Parallel()
 	for _, scheme := range []string{"http", "https"} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, scheme+"://platform.test", nil)
-		must(t, err)
+		must.OK(t, err)
 		proxy, err := http.ProxyFromEnvironment(req)
-		must(t, err)
+		must.OK(t, err)
 		trapped := os.Getenv("EGRESS_TRAP") == "elsewhere" || os.Getenv("EGRESS_TRAP") == "lower"
 		if os.Getenv("EGRESS_TRAP") != "" && trapped != (proxy != nil) {
 			t.Errorf("the environment says %v", proxy)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // scriptedPlatform starts a platform that responds to each path with a fixed text, and to other paths with "next".
@@ -113,7 +114,7 @@ func TestDoubtfulConnectionsAreNotUsedAgain(t *testing.T) {
 				w := newFixture(t, p, "us="+f.url())
 				client := w.client(t, "us", "acct_1")
 				r, err := do(client, t.Context(), &egress.Request{Method: http.MethodGet, Origin: p.origin, Path: "/first"}, egress.Limits{})
-				must(t, err)
+				must.OK(t, err)
 				r.Release()
 				r = do.want(t, client, egress.Request{Method: http.MethodPost, Origin: p.origin, Path: "/second"}, 200, "next")
 				r.Release()

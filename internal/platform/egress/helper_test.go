@@ -36,6 +36,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 const (
@@ -53,15 +54,15 @@ type authority struct {
 func newAuthority(t testing.TB) *authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	must.OK(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	must(t, err)
+	must.OK(t, err)
 	certificate, err := x509.ParseCertificate(der)
-	must(t, err)
+	must.OK(t, err)
 	roots := x509.NewCertPool()
 	roots.AddCert(certificate)
 	return &authority{certificate, key, roots}
@@ -70,13 +71,13 @@ func newAuthority(t testing.TB) *authority {
 func (a *authority) issue(t testing.TB, until time.Duration, names ...string) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	must.OK(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(2), DNSNames: names, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(until), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, &key.PublicKey, a.key)
-	must(t, err)
+	must.OK(t, err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
@@ -139,7 +140,7 @@ func (p *platform) count(handler http.HandlerFunc) http.Handler {
 func (p *platform) origins(t testing.TB) egress.Origins {
 	t.Helper()
 	o, err := egress.ParseOrigins(p.origin)
-	must(t, err)
+	must.OK(t, err)
 	return o
 }
 
@@ -147,7 +148,7 @@ func (p *platform) origins(t testing.TB) egress.Origins {
 func listen(t testing.TB, talk func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	must.OK(t, err)
 	keep := &connSet{}
 	t.Cleanup(func() { _ = l.Close(); keep.close() })
 	go func() {
@@ -226,7 +227,7 @@ func (f *testProxy) start() {
 		return
 	}
 	l, err := net.Listen("tcp", f.address)
-	must(f.t, err)
+	must.OK(f.t, err)
 	f.address, f.listener, f.conns = l.Addr().String(), l, &connSet{}
 	l = recordingListener{l, f.conns}
 	if f.tls != nil {
@@ -341,7 +342,7 @@ type fixture struct {
 func newFixture(t testing.TB, p *platform, regions string, change ...func(*egress.Config)) *fixture {
 	t.Helper()
 	list, err := egress.ParseRegions(secret.New(regions))
-	must(t, err)
+	must.OK(t, err)
 	c := egress.Config{Regions: list, Roots: p.roots, DialTimeout: time.Minute, HandshakeTimeout: time.Minute}
 	for _, f := range change {
 		f(&c)
@@ -352,7 +353,7 @@ func newFixture(t testing.TB, p *platform, regions string, change ...func(*egres
 			part = after
 		}
 		u, err := url.Parse(part)
-		must(t, err)
+		must.OK(t, err)
 		w.addresses = append(w.addresses, u.Host)
 	}
 	w.Egress = egress.New(egress.Deps{Config: c, Registry: w.registry, Log: slog.New(slog.NewTextHandler(w.log, nil)), Now: clock.Now})
@@ -378,7 +379,7 @@ func (w *fixture) get(t testing.TB, region, account string) (string, error) {
 func fetch(t testing.TB, c *egress.Client, url string, limits egress.Limits) (string, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	must(t, err)
+	must.OK(t, err)
 	return send(c, req, limits)
 }
 
@@ -420,7 +421,7 @@ func (w *fixture) wantUnavailable(t testing.TB, err error) {
 		t.Errorf("the error does not wrap ErrNotSent: %v", err)
 	}
 	document, failed := p.Document(problem.Place{ProblemsURL: "https://x/problems", Instance: "urn:x"})
-	must(t, failed)
+	must.OK(t, failed)
 	w.noLeak(t, fmt.Sprintf("%v %+v %s", err, err, document))
 }
 
@@ -436,7 +437,7 @@ type nameserver struct {
 func newNameserver(t testing.TB, answer func(name string, v6 bool) []netip.Addr) *nameserver {
 	t.Helper()
 	n, err := startNameserver(answer)
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(func() { _ = n.conn.Close() })
 	return n
 }
@@ -498,11 +499,4 @@ func (n *nameserver) resolver() *net.Resolver {
 		var d net.Dialer
 		return d.DialContext(ctx, "udp", n.conn.LocalAddr().String())
 	}}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

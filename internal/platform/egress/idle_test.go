@@ -21,6 +21,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 const (
@@ -66,22 +67,22 @@ func TestIdleChild(t *testing.T) { //nolint:paralleltest // it measures its proc
 		do = (*egress.Client).CallStreaming
 	}
 	regions, err := egress.ParseRegions(secret.New("us=http://" + os.Getenv(idleAddress)))
-	must(t, err)
+	must.OK(t, err)
 	origin, roots := "http://plain.test", x509.NewCertPool()
 	if roots.AppendCertsFromPEM([]byte(os.Getenv(idleRoot))) {
 		origin = "https://platform.test"
 	}
 	origins, err := egress.ParseOrigins(origin)
-	must(t, err)
+	must.OK(t, err)
 	out := egress.New(egress.Deps{Config: egress.Config{Regions: regions, Roots: roots}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	call := func(n int) {
 		client := out.Client(egress.Identity{Region: "us", Account: fmt.Sprintf("acct_%d", n)}, origins)
 		r, err := do(client, t.Context(), &egress.Request{Method: http.MethodGet, Origin: origin, Path: "/"}, egress.Limits{})
-		must(t, err)
+		must.OK(t, err)
 		r.Release()
 	}
 	number, err := strconv.Atoi(os.Getenv(idleNumber))
-	must(t, err)
+	must.OK(t, err)
 	call(0)
 	debug.FreeOSMemory()
 	goroutines, memory := runtime.NumGoroutine(), residentBytes(t)
@@ -95,10 +96,10 @@ func TestIdleChild(t *testing.T) { //nolint:paralleltest // it measures its proc
 func residentBytes(t testing.TB) float64 {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/statm")
-	must(t, err)
+	must.OK(t, err)
 	var size, resident float64
 	_, err = fmt.Sscan(string(text), &size, &resident)
-	must(t, err)
+	must.OK(t, err)
 	return resident * float64(os.Getpagesize())
 }
 
@@ -120,7 +121,7 @@ func idleCost(t testing.TB, way string, number int, secure bool) (goroutines, ki
 	}
 	_, figures, _ := strings.Cut(string(out), "idle ")
 	_, err = fmt.Sscan(figures, &goroutines, &kilobytes)
-	must(t, err)
+	must.OK(t, err)
 	return goroutines, kilobytes
 }
 

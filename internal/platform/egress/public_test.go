@@ -21,6 +21,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // outside is the network that tests treat as public. The other loopback addresses of this machine are inside.
@@ -43,7 +44,7 @@ func newFakeInternet(t testing.TB, handler http.HandlerFunc, change ...func(*tls
 	n.resolve(func(string) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.3.1")} })
 	n.names = newNameserver(t, func(name string, _ bool) []netip.Addr { return (*n.found.Load())(name) })
 	server := httptest.NewUnstartedServer(handler)
-	must(t, server.Listener.Close())
+	must.OK(t, server.Listener.Close())
 	var inside net.Listener
 	server.Listener, inside = samePort(t)
 	n.port = server.Listener.Addr().(*net.TCPAddr).Port
@@ -78,12 +79,12 @@ func samePort(t testing.TB) (outer, inner net.Listener) {
 	t.Helper()
 	for try := 0; ; try++ {
 		outer, err := net.Listen("tcp", "127.0.3.1:0")
-		must(t, err)
+		must.OK(t, err)
 		inner, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(outer.Addr().(*net.TCPAddr).Port))
 		if err == nil {
 			return outer, inner
 		}
-		must(t, outer.Close())
+		must.OK(t, outer.Close())
 		if try == 20 {
 			t.Fatal(err)
 		}
@@ -115,10 +116,10 @@ func TestGoodReceiversGetTheirWebhooks(t *testing.T) {
 		fmt.Fprint(w, "thanks")
 	})
 	p := n.client(t)
-	must(t, p.CheckURL(t.Context(), n.url()))
+	must.OK(t, p.CheckURL(t.Context(), n.url()))
 	for range 3 {
 		answer, err := p.Post(t.Context(), n.url(), http.Header{"X-Webhook-Id": {"evt_1"}, "User-Agent": {"Stagedoor"}}, []byte(`{"a":1}`))
-		must(t, err)
+		must.OK(t, err)
 		if answer.Status != http.StatusAccepted || string(answer.Body) != "thanks" || answer.Header.Get("Retry-After") != "7" {
 			t.Errorf("%+v", answer)
 		}
@@ -171,7 +172,7 @@ func TestRebindingReachesNothing(t *testing.T) {
 			return []netip.Addr{public}
 		})
 		p := n.client(t)
-		must(t, p.CheckURL(t.Context(), n.url()))
+		must.OK(t, p.CheckURL(t.Context(), n.url()))
 		turned.Store(true)
 		for range 10 {
 			if _, err := p.Post(t.Context(), n.url(), nil, nil); !errors.Is(err, egress.FailBlocked) {
@@ -349,7 +350,7 @@ func TestUnreachableReceiversTellNothing(t *testing.T) {
 			started = time.Now()
 			err := p.CheckURL(t.Context(), address)
 			if host == "nobody.test" {
-				must(t, err)
+				must.OK(t, err)
 				return
 			}
 			unsafe, ok := errors.AsType[*problem.Error](err)
@@ -392,12 +393,12 @@ func TestLoopbackIsForDevelopment(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }))
 	t.Cleanup(server.Close)
 	u, err := url.Parse(server.URL)
-	must(t, err)
+	must.OK(t, err)
 	resolver := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no DNS") }}
 	dev := egress.NewPublic(egress.PublicConfig{Loopback: true, Now: clock.Now, Resolver: resolver})
 	live := egress.NewPublic(egress.PublicConfig{Now: clock.Now, Resolver: resolver})
 	for _, address := range []string{server.URL, "http://localhost:" + u.Port() + "/hook"} {
-		must(t, dev.CheckURL(t.Context(), address))
+		must.OK(t, dev.CheckURL(t.Context(), address))
 		if answer, err := dev.Post(t.Context(), address, nil, nil); err != nil || string(answer.Body) != "hello" {
 			t.Errorf("%s: %+v, %v", address, answer, err)
 		}

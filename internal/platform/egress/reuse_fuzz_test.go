@@ -21,6 +21,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // turn is the behaviour of a scripted platform for one request.
@@ -148,7 +149,7 @@ func (f *reuseFixture) standard(t *testing.T, turns []turn, n int) seenAnswer {
 	alone := make([]turn, n+1)
 	alone[n] = this
 	near, far, err := socketPair()
-	must(t, err)
+	must.OK(t, err)
 	var playing sync.WaitGroup
 	playing.Go(func() { f.play(far, false, alone, nil) })
 	defer playing.Wait()
@@ -158,7 +159,7 @@ func (f *reuseFixture) standard(t *testing.T, turns []turn, n int) seenAnswer {
 	}
 	defer near.Close()
 	req, err := http.NewRequestWithContext(t.Context(), this.method, fmt.Sprintf("http://plain.test/%d", n), bodyOf(this.method))
-	must(t, err)
+	must.OK(t, err)
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
 		return seenAnswer{failed: true}
@@ -229,7 +230,7 @@ func FuzzCallGivesTheAnswersOfTheStandardTransport(f *testing.F) {
 	authority := newAuthority(f)
 	fixture := &reuseFixture{authority, &tls.Config{Certificates: []tls.Certificate{authority.issue(f, time.Hour, "platform.test")}}}
 	regions, err := egress.ParseRegions(secret.New("us=http://proxy:1"))
-	must(f, err)
+	must.OK(f, err)
 	f.Fuzz(func(t *testing.T, scriptedPlatform string, secure bool) {
 		turns := parseScript(scriptedPlatform)
 		wants := make([]seenAnswer, len(turns))
@@ -241,7 +242,7 @@ func FuzzCallGivesTheAnswersOfTheStandardTransport(f *testing.F) {
 		}
 		origin := map[bool]string{true: "https://platform.test", false: "http://plain.test"}[secure]
 		origins, err := egress.ParseOrigins(origin)
-		must(t, err)
+		must.OK(t, err)
 		out := egress.New(egress.Deps{
 			Config: egress.Config{Regions: regions, Roots: fixture.authority.roots}, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 		})

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 const (
@@ -112,7 +113,7 @@ func TestUnaskedAnswerIsNeverGivenToTheNextCall(t *testing.T) {
 							return w.Client(egress.Identity{Region: "us", Account: accounts[n], Isolation: isolation}, p.origins(t))
 						}
 						r, err := do(client(0), t.Context(), &egress.Request{Method: c.method, Origin: p.origin, Path: "/first"}, egress.Limits{})
-						must(t, err)
+						must.OK(t, err)
 						r.Release()
 						for _, method := range []string{http.MethodGet, http.MethodPost} {
 							r = do.want(t, client(1), egress.Request{Method: method, Origin: p.origin, Path: "/second"}, 200, "next")

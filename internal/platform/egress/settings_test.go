@@ -7,13 +7,14 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // Regions are parsed as written and do not print anything about their proxies.
 func TestRegionsAreRead(t *testing.T) {
 	t.Parallel()
 	list, err := egress.ParseRegions(secret.New(" us=http://canary-user:canary%2Cpassword@canary-host:3128,https://canary-host:443/\n\tuk=socks5h://canary-user@10.0.0.1:1080  fr=socks5://[::1]:1080 "))
-	must(t, err)
+	must.OK(t, err)
 	var got []string
 	for _, r := range list {
 		got = append(got, fmt.Sprintf("%s %d", r.Name, len(r.Proxies)))

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // breakableConn is a connection whose writes fail once dead is set, while reads do not notice.
@@ -67,10 +68,10 @@ func TestAWriteSurvivesADeadConnection(t *testing.T) {
 					}
 					return connect(ctx, address)
 				})
-				must(t, s.get(t, "/", egress.Limits{}))
+				must.OK(t, s.get(t, "/", egress.Limits{}))
 				dead.Store(true)
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://plain.test", strings.NewReader("hello"))
-				must(t, err)
+				must.OK(t, err)
 				got, err := send(s.Client(egress.Identity{Region: "us", Account: "acct_1"}, s.origins), req, egress.Limits{})
 				if got != c.want || (err == nil) != (c.want != "") {
 					t.Errorf("%q, %v", got, err)

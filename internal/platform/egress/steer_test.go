@@ -12,6 +12,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // A drained proxy gets no new traffic, regardless of its position in the settings. Its accounts use other proxies and
@@ -26,7 +27,7 @@ func TestADrainedProxyGetsNothingNew(t *testing.T) {
 		for n := range 20 {
 			account := fmt.Sprintf("acct_%d", n)
 			from, err := w.get(t, "us", account)
-			must(t, err)
+			must.OK(t, err)
 			homes[account] = from
 		}
 		return homes
@@ -106,7 +107,7 @@ func TestConnectionsThroughADrainedProxyAreClosedLater(t *testing.T) {
 	})
 	f := newTestProxy(t, "http", "127.0.1.1", p)
 	list, err := egress.ParseRegions(secret.New("us=" + f.url()))
-	must(t, err)
+	must.OK(t, err)
 	var later atomic.Int64
 	w := &fixture{platform: p, log: &logBuffer{}}
 	w.Egress = egress.New(egress.Deps{Config: egress.Config{Regions: list, Roots: p.roots}, Log: slog.New(slog.NewTextHandler(w.log, nil)), Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) }})
@@ -114,9 +115,9 @@ func TestConnectionsThroughADrainedProxyAreClosedLater(t *testing.T) {
 	// open starts to read an endless response and sends the error with which it ends.
 	open := func() <-chan error {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.origin, nil)
-		must(t, err)
+		must.OK(t, err)
 		resp, err := w.client(t, "us", "acct_1").Do(req, egress.Limits{Total: egress.None, Idle: egress.None}) //nolint:bodyclose // the goroutine below closes it
-		must(t, err)
+		must.OK(t, err)
 		<-begun
 		done := make(chan error, 1)
 		go func() {

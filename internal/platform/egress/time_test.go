@@ -18,6 +18,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // fakeTimeFixture is an Egress with proxies and a platform in memory, for synctest.
@@ -34,12 +35,12 @@ type fakeTimeFixture struct {
 func newFakeTimeFixture(t *testing.T, regions string, handler http.HandlerFunc, check ...string) *fakeTimeFixture {
 	t.Helper()
 	list, err := egress.ParseRegions(secret.New(regions))
-	must(t, err)
+	must.OK(t, err)
 	s := &fakeTimeFixture{}
 	s.origins, err = egress.ParseOrigins("http://plain.test")
-	must(t, err)
+	must.OK(t, err)
 	named, err := egress.ParseOrigins(check...)
-	must(t, err)
+	must.OK(t, err)
 	s.Egress = egress.New(egress.Deps{Config: egress.Config{Regions: list, Check: named}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	conns := make(chan net.Conn)
 	server := &http.Server{Handler: handler}
@@ -184,9 +185,9 @@ func TestOnlyThePlatformsTimeCounts(t *testing.T) {
 					_ = writer.Close()
 				}()
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://plain.test", reader)
-				must(t, err)
+				must.OK(t, err)
 				resp, err := s.Client(egress.Identity{Region: "us", Account: "acct_1"}, s.origins).Do(req, egress.Limits{Total: egress.None})
-				must(t, err)
+				must.OK(t, err)
 				defer resp.Body.Close()
 				time.Sleep(time.Hour)
 				if text, err := io.ReadAll(resp.Body); err != nil || string(text) != "xxx" {
@@ -274,7 +275,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 		s := newFakeTimeFixture(t, "us=http://good:1", func(http.ResponseWriter, *http.Request) {})
 		for _, wait := range []time.Duration{0, 59 * time.Second, 59 * time.Second, 61 * time.Second} {
 			time.Sleep(wait)
-			must(t, s.get(t, "/", egress.Limits{}))
+			must.OK(t, s.get(t, "/", egress.Limits{}))
 		}
 		if n, want := s.dials.Load(), connections(4, 2); n != want {
 			t.Errorf("%d connections, want %d", n, want)
@@ -329,7 +330,7 @@ func TestChecksLeaveThePlatformAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeTimeFixture(t, "us=http://good:1", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") })
-		must(t, s.get(t, "/", egress.Limits{}))
+		must.OK(t, s.get(t, "/", egress.Limits{}))
 		s.Check(t.Context()) // not needed: a call has just succeeded
 		if s.dials.Load() != 1 {
 			t.Errorf("%d dials", s.dials.Load())

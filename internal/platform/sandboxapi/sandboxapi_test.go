@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/platform/sandboxapi"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
 
@@ -20,17 +21,13 @@ const login = "ok@sandbox.test"
 func get(t *testing.T, origin, path string, s sandboxapi.Session) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, origin+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	req.Header.Set("Cookie", s.Cookie.Reveal())
 	for name, value := range s.Headers {
 		req.Header.Set(name, value)
 	}
 	res, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer res.Body.Close()
 	_, _ = io.Copy(io.Discard, res.Body)
 	return res.StatusCode
@@ -50,9 +47,7 @@ func TestSessionsOpenAndEnd(t *testing.T) {
 		t.Errorf("a request with the session returns %d", status)
 	}
 	owner := strconv.FormatInt(p.SignIn(login).Session.Owner, 10)
-	if err := c.EndSessions(t.Context(), owner); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.EndSessions(t.Context(), owner))
 	if status := get(t, c.Origin(), "/api/v2/lists", s); status != http.StatusUnauthorized {
 		t.Errorf("a request with the ended session returns %d", status)
 	}
@@ -74,9 +69,7 @@ func TestHappenTriggersFrames(t *testing.T) {
 	owner := strconv.FormatInt(creator.Session.Owner, 10)
 	fan := strconv.FormatInt(creator.Person(3), 10)
 	err := c.Happen(t.Context(), owner, sandboxapi.Happening{What: "fan.tip", User: fan, Cents: 1205, Text: "for you"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	text, err := json.Marshal(creator.Frame("fan.tip"))
 	if err != nil || !strings.Contains(string(text), fan) || !strings.Contains(string(text), "12.05") {
 		t.Errorf("%s %v", text, err)
@@ -112,19 +105,13 @@ func TestAnswerQRActsAsThePhone(t *testing.T) {
 func openQR(t *testing.T, origin string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, origin+"/api/v2/auth/qr", strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	req.Header.Set("X-Device", "phone")
 	res, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer res.Body.Close()
 	var answer struct{ QR struct{ URL string } }
-	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.NewDecoder(res.Body).Decode(&answer))
 	return answer.QR.URL[strings.LastIndexByte(answer.QR.URL, '/')+1:]
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -20,17 +21,13 @@ func TestAdmitReturnsTheLastWrite(t *testing.T) {
 	admit := func(node int, q admission.Quota) admission.Decision {
 		t.Helper()
 		d, err := n.limiters[node].Admit(t.Context(), admission.Call{Org: owner, Account: account, Quota: q, Limits: limits, Started: time0.Now(), ReadAt: time0.Now()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return d
 	}
 	if d := admit(0, admission.Read); !d.LastWrite.IsZero() || !d.At.Equal(time0.Now()) {
 		t.Errorf("before any write: %s at %s", d.LastWrite, d.At)
 	}
-	if err := n.limiters[0].SessionChanged(t.Context(), owner, account, 7); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, n.limiters[0].SessionChanged(t.Context(), owner, account, 7))
 	if d := admit(1, admission.Read); !d.LastWrite.IsZero() || d.SessionVersion != 7 {
 		t.Errorf("after a new session: %s", d.LastWrite)
 	}
@@ -66,9 +63,8 @@ func TestAccountWindowsUsesNothing(t *testing.T) {
 	var d admission.Decision
 	for range 3 {
 		var err error
-		if d, err = n.limiters[0].Admit(t.Context(), call); err != nil {
-			t.Fatal(err)
-		}
+		d, err = n.limiters[0].Admit(t.Context(), call)
+		must.OK(t, err)
 	}
 	for range 5 {
 		read, write, err := n.limiters[1].AccountWindows(t.Context(), owner, account, limits)

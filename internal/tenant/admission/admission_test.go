@@ -20,6 +20,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -77,14 +78,10 @@ func newPatientNodes(t testing.TB, redisURL secret.String, now func() time.Time,
 func (n *nodes) add(t testing.TB, redisURL secret.String, now func() time.Time, ownClock bool, timeout time.Duration) *admission.Limiter {
 	t.Helper()
 	client, err := redis.Open(redis.Config{URL: redisURL, Name: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(client.Close)
 	bus, err := pubsub.Open(pubsub.Config{URL: testenv.NATS(t), Name: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(bus.Close)
 	l := admission.New(admission.Deps{
 		Config: admission.Config{Timeout: timeout, Patience: n.patience, Process: fmt.Sprint("p", len(n.limiters)), OwnClock: ownClock},
@@ -104,9 +101,7 @@ func (n *nodes) newOrg(t testing.TB) id.Org {
 		})
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return made.ID
 }
 
@@ -203,9 +198,7 @@ func TestAdmitDecidesAsOnePlaceWould(t *testing.T) {
 			l := n.limiters[random.IntN(3)]
 			if random.IntN(60) == 0 {
 				pause := time.Duration(1+random.IntN(20)) * time.Second
-				if err := l.Cool(t.Context(), owner, account, pause); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, l.Cool(t.Context(), owner, account, pause))
 				for _, other := range n.limiters {
 					other.ForgetAccount(account) // as the message between nodes does
 				}
@@ -310,17 +303,13 @@ func TestAdmitDetectsOldEpochs(t *testing.T) {
 		t.Helper()
 		call.Epoch = epoch
 		d, err := n.limiters[node].Admit(t.Context(), call)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return d
 	}
 	if d := admit(0, 1); d.Stale || d.MonthUsed != 1 {
 		t.Fatalf("first call: %+v", d)
 	}
-	if err := n.limiters[1].Announce(t.Context(), owner, 2); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, n.limiters[1].Announce(t.Context(), owner, 2))
 	if d := admit(2, 1); !d.Stale {
 		t.Fatalf("an old epoch passed: %+v", d)
 	}
@@ -346,9 +335,7 @@ func TestAnnouncedEpochSurvivesRebuild(t *testing.T) {
 	n := newNodes(t, testenv.Redis(t), time.Now, false)
 	owner := n.newOrg(t)
 	limits := org.Limits{CallsPerMinute: 100, CallsPerMonth: 1000}
-	if err := n.limiters[0].Announce(t.Context(), owner, 7); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, n.limiters[0].Announce(t.Context(), owner, 7))
 	// The epoch in the database is still 1 and must not win.
 	d, err := n.limiters[1].Admit(t.Context(), admission.Call{Org: owner, Quota: admission.Plain, Epoch: 1, Limits: &limits})
 	if err != nil || !d.Stale {

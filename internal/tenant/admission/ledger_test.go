@@ -13,6 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission/internal/db"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -21,9 +22,7 @@ var flushAll = redis.NewScript("redis.call('FLUSHALL') return 'ok'")
 func flush(t *testing.T, redisURL secret.String) {
 	t.Helper()
 	client, err := redis.Open(redis.Config{URL: redisURL, Name: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer client.Close()
 	if _, err := client.Run(t.Context(), flushAll, []string{"any"}, nil); err != nil {
 		t.Fatal(err)
@@ -60,9 +59,7 @@ func (n *nodes) shared(t *testing.T, owner id.Org, limits *org.Limits, used *int
 	reached := true
 	for _, l := range n.limiters {
 		d, err := l.Admit(t.Context(), admission.Call{Org: owner, Quota: admission.Free, Epoch: 1, Limits: limits})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		reached = reached && !d.Degraded
 		*used = d.MonthUsed
 	}
@@ -72,9 +69,7 @@ func (n *nodes) shared(t *testing.T, owner id.Org, limits *org.Limits, used *int
 func (n *nodes) stored(t *testing.T, owner id.Org) (used int64) {
 	t.Helper()
 	row := n.db.Pool().QueryRow(t.Context(), "SELECT coalesce(sum(used), 0) FROM month_total WHERE org_id = $1", owner)
-	if err := row.Scan(&used); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, row.Scan(&used))
 	return used
 }
 
@@ -274,9 +269,7 @@ func TestTheMonthSurvivesADeadNode(t *testing.T) {
 	}
 	settle := func() {
 		for _, l := range n.limiters {
-			if err := l.Settle(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, l.Settle(t.Context()))
 		}
 	}
 	for range 3 {

@@ -8,6 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -32,9 +33,7 @@ func TestEachThresholdIsReportedOnce(t *testing.T) {
 				reported = append(reported, th)
 				return nil
 			})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	for _, used := range []int64{10, 499, 500, 501, 1000, 2000} {
 		use(used)

@@ -11,6 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // method is a method of the catalogue, reduced to what the limits of keys depend on.
@@ -139,9 +140,7 @@ func TestLimitsAreInherited(t *testing.T) {
 			draft.Accounts = []id.Account{yours, mine, yours}
 		}
 		minted, plain, err := f.keys.Mint(t.Context(), caller, by, draft)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		caller, _ = f.verify(t, plain.Reveal())
 		own, inherited := caller.Key.Allow.Lists()
 		if !slices.Equal(own, list) || fmt.Sprint(inherited) != fmt.Sprint(lists[:i]) || !slices.Equal(caller.Key.Allow.Accounts, []id.Account{mine, yours}) {
@@ -181,9 +180,7 @@ func TestInheritanceIsBounded(t *testing.T) {
 				}
 				continue
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			key = plain.Reveal()
 			caller, _ = f.verify(t, key)
 			if len(caller.Key.Allow.Methods) != i+1 {
@@ -263,9 +260,7 @@ func TestLimitsAreAudited(t *testing.T) {
 		t.Fatal(err)
 	}
 	entries, err := f.keys.Audit.Page(t.Context(), o.ID, 0, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var changes struct {
 		Methods    struct{ To []string }
 		AccountIDs struct{ To []id.Account }

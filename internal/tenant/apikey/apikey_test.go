@@ -18,6 +18,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -72,9 +73,7 @@ func (f *fixture) create(t *testing.T, limits org.Override) (org.Org, string) {
 		plain = key.Reveal()
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return o, plain
 }
 
@@ -112,9 +111,7 @@ func TestVerify(t *testing.T) {
 	}
 
 	unknown, _, _, err := apikey.NewToken(environment.Live)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, code := f.verify(t, unknown.Reveal()); code != "key-invalid" {
 		t.Errorf("an unknown key: %s", code)
 	}
@@ -137,9 +134,7 @@ func TestVerifyNoticesExpiry(t *testing.T) {
 	caller, _ := f.verify(t, first)
 	end := f.now.Add(10 * time.Second)
 	_, plain, err := f.keys.Mint(t.Context(), caller, by, apikey.Draft{Label: "short", ExpiresAt: &end})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, code := f.verify(t, plain.Reveal()); code != "" {
 		t.Fatalf("a key that has not expired: %s", code)
 	}
@@ -157,14 +152,10 @@ func TestLastUsedAtIsAccurateToTwoMinutes(t *testing.T) {
 	caller, _ := f.verify(t, first)
 	used := f.now
 	key, plain, err := f.keys.Mint(t.Context(), caller, by, apikey.Draft{Label: "idle"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	lastUses := func() map[id.Key]*time.Time {
 		list, err := f.keys.List(t.Context(), owner.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		uses := map[id.Key]*time.Time{}
 		for _, k := range list {
 			uses[k.ID] = k.LastUsedAt
@@ -181,9 +172,7 @@ func TestLastUsedAtIsAccurateToTwoMinutes(t *testing.T) {
 			t.Fatalf("used at %v, LastUsedAt is %v", f.now, last)
 		}
 	}
-	if err := f.keys.Revoke(t.Context(), caller, by, string(key.ID)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.keys.Revoke(t.Context(), caller, by, string(key.ID)))
 	if _, code := f.verify(t, plain.Reveal()); code != "key-revoked" {
 		t.Errorf("a revoked key: %q", code)
 	}
@@ -220,9 +209,7 @@ func TestVerifyRefusesSourceWithManyUnknownKeys(t *testing.T) {
 	var last string
 	for range 30 {
 		guess, _, _, err := apikey.NewToken(environment.Live)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		_, last = f.verify(t, guess.Reveal())
 	}
 	if last != "quota-exceeded" {
@@ -267,16 +254,12 @@ func TestRevokeAnnouncesOnce(t *testing.T) {
 	o, key := f.create(t, nil)
 	caller, _ := f.verify(t, key)
 	other, plain, err := f.keys.Mint(t.Context(), caller, by, apikey.Draft{Label: "other"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, code := f.verify(t, plain.Reveal()); code != "" {
 		t.Fatal(code)
 	}
 	for range 2 {
-		if err := f.keys.Revoke(t.Context(), caller, by, string(other.ID)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, f.keys.Revoke(t.Context(), caller, by, string(other.ID)))
 	}
 	if len(f.announcer.epochs) != 1 || f.announcer.epochs[0] != caller.Org.Epoch+1 {
 		t.Errorf("announced %v", f.announcer.epochs)

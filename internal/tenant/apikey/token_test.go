@@ -9,6 +9,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // A key has the form that the specification describes, with its environment in the prefix.
@@ -18,9 +19,7 @@ func TestNewTokenMatchesTheContract(t *testing.T) {
 		environment.Live: `^sd_live_[0-9A-Za-z]{49}$`, environment.Sandbox: `^sd_sandbox_[0-9A-Za-z]{49}$`,
 	} {
 		key, _, hint, err := apikey.NewToken(env)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if text := key.Reveal(); !regexp.MustCompile(form).MatchString(text) || !strings.HasPrefix(text, hint) || len(hint) > len("sd_sandbox_")+4 {
 			t.Errorf("%s key, hint %q, has the wrong form", env, hint)
 		}
@@ -38,9 +37,7 @@ func TestParseTokenRejectsEveryTypo(t *testing.T) {
 	t.Parallel()
 	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	key, _, _, err := apikey.NewToken(environment.Live)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	text := key.Reveal()
 	for i := len("sd_live_"); i < len(text); i++ {
 		for _, c := range digits {

@@ -7,6 +7,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // All returns the entries of all logs in the order of time, over several pages and with filters. Operators' own changes
@@ -19,9 +20,7 @@ func TestAllReadsEveryLogInOrder(t *testing.T) {
 		err := db.Tx(t.Context(), func(tx postgres.Tx) error {
 			return log.Record(t.Context(), tx, to, audit.By{Kind: audit.ActorKey, ID: actor, Action: action}, target, audit.Changes{})
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	began := time.Now()
 	for range 3 {
@@ -32,9 +31,7 @@ func TestAllReadsEveryLogInOrder(t *testing.T) {
 	list := func(c audit.Choice, n int) []audit.Of {
 		t.Helper()
 		found, err := log.All(t.Context(), c, n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return found
 	}
 	var seen []audit.Of

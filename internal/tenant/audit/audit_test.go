@@ -13,6 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -104,9 +105,7 @@ func TestVerifyFindsEveryKindOfTampering(t *testing.T) {
 			t.Parallel()
 			log, db, owner := newLog(t)
 			for i := range 5 {
-				if err := record(t.Context(), log, db, owner, i); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, record(t.Context(), log, db, owner, i))
 			}
 			if _, err := db.Pool().Exec(t.Context(), sql); err != nil {
 				t.Fatal(err)
@@ -139,9 +138,7 @@ func TestFiltersChooseEntries(t *testing.T) {
 			err := db.Tx(t.Context(), func(tx postgres.Tx) error {
 				return log.Record(t.Context(), tx, org, by, fmt.Sprint("target-", i%5), audit.Changes{})
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 		}
 	}
 	all, err := log.Page(t.Context(), owner, 0, 100)
@@ -165,9 +162,7 @@ func TestFiltersChooseEntries(t *testing.T) {
 					}
 					for before := int64(0); ; {
 						page, err := log.Choose(t.Context(), owner, f, before, 4)
-						if err != nil {
-							t.Fatal(err)
-						}
+						must.OK(t, err)
 						for _, e := range page {
 							got = append(got, e.Seq)
 							before = e.Seq

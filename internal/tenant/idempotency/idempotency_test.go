@@ -18,6 +18,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/idempotency"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
@@ -137,9 +138,7 @@ func TestRepeatedRequestGetsTheFirstAnswer(t *testing.T) {
 		t.Errorf("while it runs: %v", doc)
 	}
 	first := idempotency.Answer{Status: 201, Header: map[string]string{"Content-Type": "application/json", "Location": "/x/1"}, Body: []byte("{\"key\":\"sd_live_<&>\"}\n")}
-	if err := f.keys.Finish(t.Context(), claim, first); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.keys.Finish(t.Context(), claim, first))
 	_, again, err := f.keys.Begin(t.Context(), r)
 	if err != nil || again == nil || again.Status != 201 || !maps.Equal(again.Header, first.Header) || !bytes.Equal(again.Body, first.Body) {
 		t.Errorf("%+v %v", again, err)
@@ -177,9 +176,7 @@ func TestStoredRowsRevealNoSecrets(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	claim := f.mustBegin(t, f.request())
-	if err := f.keys.Finish(t.Context(), claim, idempotency.Answer{Status: 200, Body: []byte("SECRET-ANSWER")}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.keys.Finish(t.Context(), claim, idempotency.Answer{Status: 200, Body: []byte("SECRET-ANSWER")}))
 	var text string
 	if err := f.db.Pool().QueryRow(t.Context(), `SELECT encode(body, 'escape') || encode(request_hash, 'hex') || headers::text FROM idempotency_key`).Scan(&text); err != nil {
 		t.Fatal(err)
@@ -194,9 +191,7 @@ func TestReleasedKeyCanBeUsedAgain(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	claim := f.mustBegin(t, f.request())
-	if err := f.keys.Release(t.Context(), claim); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.keys.Release(t.Context(), claim))
 	other := f.request()
 	other.Body = []byte(`{}`)
 	f.mustBegin(t, other)
@@ -231,9 +226,7 @@ func TestDeadRunLeavesOutcomeUnknown(t *testing.T) {
 	if err := f.keys.Finish(t.Context(), dead, idempotency.Answer{Status: 200, Body: []byte("dead")}); !errors.Is(err, idempotency.ErrLost) {
 		t.Errorf("the dead run: %v", err)
 	}
-	if err := f.keys.Finish(t.Context(), second, idempotency.Answer{Status: 200, Body: []byte("second")}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.keys.Finish(t.Context(), second, idempotency.Answer{Status: 200, Body: []byte("second")}))
 	if _, a, err := f.keys.Begin(t.Context(), repeatable); err != nil || string(a.Body) != "second" {
 		t.Errorf("%v %v", a, err)
 	}
@@ -244,9 +237,7 @@ func TestDeadRunLeavesOutcomeUnknown(t *testing.T) {
 func TestAbandonedAndSlowRuns(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	if err := f.keys.Abandon(t.Context(), f.mustBegin(t, f.request())); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.keys.Abandon(t.Context(), f.mustBegin(t, f.request())))
 	if doc := f.mustRefuse(t, f.request()); doc["outcome"] != "unknown" {
 		t.Errorf("%v", doc)
 	}
@@ -254,9 +245,7 @@ func TestAbandonedAndSlowRuns(t *testing.T) {
 	late.Key = "slow"
 	slow := f.mustBegin(t, late)
 	f.exec(t, `UPDATE idempotency_key SET lease_until = now() - interval '1 second'`)
-	if err := f.keys.Finish(t.Context(), slow, idempotency.Answer{Status: 204}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.keys.Finish(t.Context(), slow, idempotency.Answer{Status: 204}))
 	if _, a, err := f.keys.Begin(t.Context(), late); err != nil || a.Status != 204 || len(a.Body) != 0 {
 		t.Errorf("%v %v", a, err)
 	}
@@ -266,9 +255,7 @@ func TestAbandonedAndSlowRuns(t *testing.T) {
 func TestRequestWithLargeAnswerIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	if err := f.keys.Finish(t.Context(), f.mustBegin(t, f.request()), idempotency.Answer{Status: 200, TooLarge: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.keys.Finish(t.Context(), f.mustBegin(t, f.request()), idempotency.Answer{Status: 200, TooLarge: true}))
 	if doc := f.mustRefuse(t, f.request()); doc["retryable"] != false || doc["outcome"] != "done" {
 		t.Errorf("%v", doc)
 	}
@@ -283,9 +270,7 @@ func TestSealingKeysUnavailable(t *testing.T) {
 		t.Errorf("%v", doc)
 	}
 	f.sealer.unavailable.Store(false)
-	if err := f.keys.Finish(t.Context(), f.mustBegin(t, f.request()), idempotency.Answer{Status: 200, Body: []byte("x")}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.keys.Finish(t.Context(), f.mustBegin(t, f.request()), idempotency.Answer{Status: 200, Body: []byte("x")}))
 	f.sealer.unavailable.Store(true)
 	if doc := f.mustRefuse(t, f.request()); doc["code"] != "service-unavailable" || doc["retryable"] != true {
 		t.Errorf("%v", doc)

@@ -21,6 +21,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -87,9 +88,7 @@ func (f *fixture) orgIn(t *testing.T, e environment.Environment) id.Org {
 		o, err = f.orgs.Create(t.Context(), tx, by, org.Draft{Name: "Acme", Plan: org.Starter, Environment: e, ContactEmail: "ops@acme.test"})
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return o.ID
 }
 
@@ -138,9 +137,7 @@ func (f *fixture) identify(t *testing.T, b browser, owner id.Org) (scope.Set, st
 func (f *fixture) actions(t *testing.T, owner id.Org) []string {
 	t.Helper()
 	entries, err := f.audit.Page(t.Context(), owner, 0, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	list := make([]string, len(entries))
 	for i, e := range entries {
 		list[i] = string(e.By.Kind) + " " + e.By.Action

@@ -13,6 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // Each role has the scopes in this table. An unknown role has none.
@@ -102,26 +103,21 @@ func (f *fixture) tryInvitations(t *testing.T, owner id.Org, caller member.Calle
 		t.Errorf("invite as %s: %v, want %q", role, err, want)
 	}
 	there, _, err := f.members.Invite(t.Context(), by, owner, operator, fmt.Sprintf("other-%s@acme.test", role), string(role))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	// Replacing an invitation needs the right to withdraw the existing one.
 	_, _, err = f.members.Invite(t.Context(), by, owner, caller, there.Email, string(member.Support))
 	if refused := want != "" && code(err) == ""; refused {
 		t.Errorf("replace an invitation as %s: %v", role, err)
 	}
 	if err == nil {
-		if there, _, err = f.members.Invite(t.Context(), by, owner, operator, there.Email, string(role)); err != nil {
-			t.Fatal(err)
-		}
+		there, _, err = f.members.Invite(t.Context(), by, owner, operator, there.Email, string(role))
+		must.OK(t, err)
 	}
 	if err := f.members.Withdraw(t.Context(), by, owner, caller, string(there.ID)); code(err) != want {
 		t.Errorf("withdraw an invitation as %s: %v, want %q", role, err, want)
 	}
 	_, open, err := f.members.List(t.Context(), owner)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if left := slices.ContainsFunc(open, func(i member.Invitation) bool { return i.ID == there.ID }); left != (want != "") {
 		t.Errorf("after withdrawing an invitation as %s: still open is %v", role, left)
 	}
@@ -193,9 +189,7 @@ func TestInvitations(t *testing.T) {
 	invite := func(email string) secret.String {
 		t.Helper()
 		_, token, err := f.members.Invite(t.Context(), by, owner, operator, email, "developer")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return token
 	}
 	eve := f.signIn(t, "eve@else.test", member.Welcome{Signup: true})
@@ -267,9 +261,7 @@ func TestInvitationIsAcceptedOnceUnderConcurrency(t *testing.T) {
 	f := newFixture(t)
 	owner := f.org(t)
 	_, token, err := f.members.Invite(t.Context(), by, owner, operator, "ada@acme.test", "admin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b := f.signIn(t, "ada@acme.test", member.Welcome{})
 	var (
 		wait sync.WaitGroup

@@ -12,6 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // An unknown person can sign in only if they are invited or sign-up is open. Sign-up creates an org for them.
@@ -149,9 +150,7 @@ func TestSignOut(t *testing.T) {
 			t.Fatal(refused)
 		}
 	}
-	if err := f.members.SignOut(t.Context(), by, ada.cookie); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.members.SignOut(t.Context(), by, ada.cookie))
 	for _, owner := range []id.Org{one, two} {
 		if _, refused := f.identify(t, ada, owner); refused != "signed-out" {
 			t.Errorf("signed out: %q", refused)
@@ -176,9 +175,7 @@ func TestSignOut(t *testing.T) {
 	if err := f.members.End(t.Context(), acts, f.org(t), bob.Person.ID, true, string(ada.ID)); code(err) != "browser-session-not-found" {
 		t.Errorf("ended another org's session: %v", err)
 	}
-	if err := f.members.End(t.Context(), acts, one, bob.Person.ID, true, string(ada.ID)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.members.End(t.Context(), acts, one, bob.Person.ID, true, string(ada.ID)))
 	if got := []string{f.actions(t, one)[0], f.actions(t, two)[0]}; !slices.Equal(got, []string{"member session.end", "system session.end"}) {
 		t.Errorf("the logs have %v", got)
 	}
@@ -218,9 +215,7 @@ func TestIdentify(t *testing.T) {
 		t.Errorf("listed: %+v %v", keys, err)
 	}
 	p, err := f.members.Identify(t.Context(), ada.cookie, string(mine), member.From{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if err := f.keys.Revoke(t.Context(), p, by, string(p.Key.ID)); code(err) != "key-self-revoke" {
 		t.Errorf("revoked by itself: %v", err)
 	}
@@ -238,9 +233,7 @@ func TestCookiesCannotBeGuessed(t *testing.T) {
 	f := newFixture(t)
 	owner := f.org(t)
 	ended := f.join(t, owner, "ada@acme.test", member.Admin)
-	if err := f.members.SignOut(t.Context(), by, ended.cookie); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.members.SignOut(t.Context(), by, ended.cookie))
 	for range 50 {
 		if _, refused := f.identify(t, ended, owner); refused != "signed-out" {
 			t.Fatalf("ended: %q", refused)
@@ -272,16 +265,12 @@ func TestSupport(t *testing.T) {
 		t.Errorf("no org: %v", err)
 	}
 	offer, err := f.members.OfferSupport(t.Context(), acts, owner, "Ticket 1423")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if shown, err := f.members.SupportOffered(t.Context(), offer.Token); err != nil || shown.Org.Name != "Acme" || shown.Reason != "Ticket 1423" {
 		t.Errorf("%+v %v", shown, err)
 	}
 	b, cookie, err := f.members.SignInSupport(t.Context(), by, offer.Token, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, _, err := f.members.SignInSupport(t.Context(), by, offer.Token, ""); code(err) != "invitation-not-found" {
 		t.Errorf("used an offer a second time: %v", err)
 	}
@@ -303,9 +292,7 @@ func TestSupport(t *testing.T) {
 		t.Errorf("after half an hour: %q", refused)
 	}
 	offer, err = f.members.OfferSupport(t.Context(), acts, owner, "Ticket 1424")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	f.advance(5*time.Minute + time.Second)
 	if _, _, err := f.members.SignInSupport(t.Context(), by, offer.Token, ""); code(err) != "invitation-not-found" {
 		t.Errorf("used an expired offer: %v", err)

@@ -15,6 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -45,9 +46,7 @@ func newOrgs(t *testing.T) (*org.Orgs, *jobs, *failingAnnouncer, org.Org) {
 		o, err = orgs.Create(t.Context(), tx, by, org.Draft{Name: "Acme", Plan: org.Starter, Environment: environment.Live, ContactEmail: "ops@acme.test"})
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return orgs, j, a, o
 }
 
@@ -62,9 +61,7 @@ func TestPlansMatchTheContract(t *testing.T) {
 		org.Scale:   {12_000, 200_000_000, 240, 60, 600, 20_000, 20, 30},
 	} {
 		changed, err := orgs.Update(t.Context(), o.ID, by, org.Change{Plan: &plan})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		l := changed.Limits
 		got := [8]int{l.CallsPerMinute, l.CallsPerMonth, l.AccountReadPerMinute, l.AccountWritePerMinute, l.ConnectAttemptsPerHour, l.MaxAccounts, l.MaxStreamsPerAccount, l.EventRetentionDays}
 		if got != want {
@@ -79,9 +76,7 @@ func TestUpdate(t *testing.T) {
 	t.Parallel()
 	orgs, jobs, announcer, o := newOrgs(t)
 	changed, err := orgs.Update(t.Context(), o.ID, by, org.Change{Override: &org.Override{"callsPerMinute": 7, "maxKeys": org.Unlimited}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if changed.Epoch != o.Epoch+1 || changed.Limits.CallsPerMinute != 7 || changed.Limits.MaxKeys != org.Unlimited || changed.Limits.CallsPerMonth != 1_000_000 {
 		t.Errorf("%+v", changed)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -56,9 +57,7 @@ func TestSuspensionIsObeyedByAllProcessesWhenAnswered(t *testing.T) {
 		o, err = orgs.Create(t.Context(), tx, by, org.Draft{Name: "Acme", Plan: org.Starter, Environment: environment.Live, ContactEmail: "ops@acme.test"})
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	all := []*org.Suspensions{here, newProcess(t, db, "there"), newProcess(t, db, "elsewhere")}
 	watched := make([]atomic.Bool, len(all)) // what each process's watcher last saw
 	for i, s := range all {
@@ -67,9 +66,7 @@ func TestSuspensionIsObeyedByAllProcessesWhenAnswered(t *testing.T) {
 			watched[i].Store(is)
 		})
 		defer run(t, s)()
-		if err := s.Permit(t.Context(), o.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Permit(t.Context(), o.ID))
 	}
 	for range 3 {
 		suspend(t, orgs, o.ID, true)
@@ -85,9 +82,7 @@ func TestSuspensionIsObeyedByAllProcessesWhenAnswered(t *testing.T) {
 		for _, s := range all {
 			s.Wake()
 			for s.Permit(t.Context(), o.ID) != nil {
-				if err := s.Read(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, s.Read(t.Context()))
 			}
 		}
 	}
@@ -100,12 +95,8 @@ func TestProcessThatReadsNoSuspensionsPermitsNothing(t *testing.T) {
 	hangs := newProcess(t, orgs.DB, "hangs")
 	orgs.Suspensions = newProcess(t, orgs.DB, "here")
 	defer run(t, orgs.Suspensions)()
-	if err := hangs.Read(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := hangs.Permit(t.Context(), o.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, hangs.Read(t.Context()))
+	must.OK(t, hangs.Permit(t.Context(), o.ID))
 	suspend(t, orgs, o.ID, true)
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // BenchmarkAdd measures what Add costs a call.
@@ -48,9 +49,7 @@ func BenchmarkFlush(b *testing.B) {
 		for i := range entries {
 			j.Add(entries[i])
 		}
-		if err := j.Flush(b.Context()); err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, j.Flush(b.Context()))
 	}
 	// This process only; the work of the database is not included.
 	b.ReportMetric(float64(spent(b)-before)/float64(b.N*batch), "cpu-ns/request")
@@ -60,8 +59,6 @@ func BenchmarkFlush(b *testing.B) {
 func spent(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

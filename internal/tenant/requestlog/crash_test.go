@@ -16,6 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -33,9 +34,7 @@ func TestAsAProcess(t *testing.T) {
 		t.Skip("runs as a process of another test")
 	}
 	db, err := postgres.Open(t.Context(), postgres.Config{URL: secret.New(address), MaxConns: 2, Name: "crash"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	j := requestlog.New(requestlog.Deps{SettleTimeout: time.Minute, DB: db, Ticker: clock.Ticker, Log: slog.New(slog.DiscardHandler), Now: clock.Now})
 	go func() { _ = j.Run(t.Context()) }()
 	tick, stop := clock.Ticker(time.Millisecond)
@@ -54,20 +53,14 @@ func TestAKilledNodeLosesAboutASecond(t *testing.T) {
 	t.Parallel()
 	address := testenv.DatabaseURL(t)
 	db, err := postgres.Open(t.Context(), postgres.Config{URL: address, MaxConns: 2, Name: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer db.Close()
 	owner := id.New[id.Org]()
 	node := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAsAProcess$")
 	node.Env = append(os.Environ(), crashDatabase+"="+address.Reveal(), crashOrg+"="+string(owner))
 	out, err := node.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := node.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, node.Start())
 	var added []time.Time
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		fields := strings.Fields(lines.Text())
@@ -75,18 +68,14 @@ func TestAKilledNodeLosesAboutASecond(t *testing.T) {
 			continue
 		}
 		micros, err := strconv.ParseInt(fields[2], 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		added = append(added, time.UnixMicro(micros))
 		// Kill it after several flushes, shortly before the next one.
 		if added[len(added)-1].Sub(added[0]) > 3900*time.Millisecond {
 			break
 		}
 	}
-	if err := node.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, node.Process.Kill())
 	_ = node.Wait() // always an error, because the process was killed
 	if len(added) == 0 {
 		t.Fatal("the node added nothing")

@@ -12,6 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // partitions returns the names of the table's partitions, in order.
@@ -19,13 +20,9 @@ func partitions(t testing.TB, db *postgres.DB) []string {
 	t.Helper()
 	found, err := db.Pool().Query(t.Context(), `SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 		WHERE i.inhparent = 'request_log'::regclass ORDER BY 1`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	names, err := pgx.CollectRows(found, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return names
 }
 
@@ -86,9 +83,7 @@ func TestBadEntriesDoNotBlockOthers(t *testing.T) {
 	c := newClock()
 	j, metrics := newMeasuredJournal(db, c)
 	owner := id.New[id.Org]()
-	if err := j.Upkeep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, j.Upkeep(t.Context()))
 	for _, at := range []time.Time{{}, time.Unix(0, 0), noon.AddDate(0, 0, -31), noon.AddDate(0, 0, 3), noon.AddDate(8000, 0, 0)} {
 		j.Add(success(owner, at))
 	}
@@ -128,23 +123,17 @@ func TestDropOfPartitionWaitsBriefly(t *testing.T) {
 	db := database(t)
 	c := newClock()
 	j := newJournal(db, c)
-	if err := j.Upkeep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, j.Upkeep(t.Context()))
 	c.set(noon.AddDate(0, 0, requestlog.MaxDays))
 	tx, err := db.Pool().Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := tx.Exec(t.Context(), "SELECT count(*) FROM request_log"); err != nil {
 		t.Fatal(err)
 	}
 	if j.Upkeep(t.Context()) == nil {
 		t.Error("a partition was dropped while it was being read")
 	}
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tx.Rollback(t.Context()))
 	if err := j.Upkeep(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -161,21 +150,15 @@ func TestWrongClockDropsNoRequests(t *testing.T) {
 	c := newClock()
 	j := newJournal(db, c)
 	for range requestlog.MaxDays {
-		if err := j.Upkeep(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, j.Upkeep(t.Context()))
 		c.move(24 * time.Hour)
 	}
-	if err := j.Upkeep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, j.Upkeep(t.Context()))
 	before := partitions(t, db)
 	wrong := requestlog.New(requestlog.Deps{SettleTimeout: time.Minute,
 		DB: db.WithClock(c.now), Ticker: noTicker, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return c.now().AddDate(0, 0, 34) },
 	})
-	if err := wrong.Upkeep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, wrong.Upkeep(t.Context()))
 	if after := partitions(t, db); !slices.Equal(after, before) {
 		t.Errorf("%v became %v", before, after)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -92,9 +93,7 @@ func allPages(t testing.TB, j *requestlog.Journal, r requestlog.Reader, f reques
 	)
 	for {
 		found, next, err := j.Page(t.Context(), r, f, after, limit)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		all = append(all, found...)
 		if next.At.IsZero() {
 			return all
@@ -105,9 +104,7 @@ func allPages(t testing.TB, j *requestlog.Journal, r requestlog.Reader, f reques
 
 func countRows(t testing.TB, db *postgres.DB, where string, args ...any) (n int) {
 	t.Helper()
-	if err := db.Pool().QueryRow(t.Context(), "SELECT count(*) FROM request_log WHERE "+where, args...).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, db.Pool().QueryRow(t.Context(), "SELECT count(*) FROM request_log WHERE "+where, args...).Scan(&n))
 	return n
 }
 
@@ -115,9 +112,7 @@ func countRows(t testing.TB, db *postgres.DB, where string, args ...any) (n int)
 func metric(t testing.TB, registry *prometheus.Registry, name, why string) float64 {
 	t.Helper()
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			if f.GetName() == name && (why == "" || m.GetLabel()[0].GetValue() == why) {
@@ -143,13 +138,9 @@ type faultyLink struct {
 func openThroughLink(t testing.TB, database secret.String) (*postgres.DB, *faultyLink) {
 	t.Helper()
 	address, err := url.Parse(database.Reveal())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	l := &faultyLink{to: address.Host, conns: map[net.Conn]bool{}, swallowed: make(chan struct{})}
 	go func() {
 		for {
@@ -162,9 +153,7 @@ func openThroughLink(t testing.TB, database secret.String) (*postgres.DB, *fault
 	}()
 	address.Host = listener.Addr().String()
 	db, err := postgres.Open(t.Context(), postgres.Config{URL: secret.New(address.String()), MaxConns: 4, Name: "linked"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() {
 		_ = listener.Close()
 		l.setCut(true)

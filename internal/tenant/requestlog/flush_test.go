@@ -14,6 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -76,9 +77,7 @@ func TestNewestRequestsSurviveDatabaseOutage(t *testing.T) {
 		}
 	}
 	add(10)
-	if err := j.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, j.Flush(t.Context()))
 	link.setCut(true)
 	for range 20 { // many small flushes do not use up the room
 		add(500)
@@ -126,9 +125,7 @@ func TestUnconfirmedCopyIsNotRepeated(t *testing.T) {
 	c := newClock()
 	j, metrics := newMeasuredJournal(db, c)
 	owner := id.New[id.Org]()
-	if err := j.Upkeep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, j.Upkeep(t.Context()))
 	for range 3000 {
 		j.Add(success(owner, noon))
 	}
@@ -174,9 +171,7 @@ func TestCallsOverALimitDoNotFillTheLog(t *testing.T) {
 				}
 			}
 		}
-		if err := j.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, j.Flush(t.Context()))
 		for _, want := range []struct {
 			where string
 			org   id.Org
@@ -196,17 +191,13 @@ func TestCallsOverALimitDoNotFillTheLog(t *testing.T) {
 func TestConcurrentReadersAreLimited(t *testing.T) {
 	t.Parallel()
 	address, err := url.Parse(testenv.DatabaseURL(t).Reveal())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	params := address.Query()
 	params.Set("lock_timeout", "0")
 	params.Set("statement_timeout", "0")
 	address.RawQuery = params.Encode()
 	db, err := postgres.Open(t.Context(), postgres.Config{URL: secret.New(address.String()), MaxConns: 20, Name: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(db.Close)
 	j := startJournal(t, db, newClock())
 	owner := id.New[id.Org]()
@@ -214,13 +205,9 @@ func TestConcurrentReadersAreLimited(t *testing.T) {
 		_, _, err := j.Page(ctx, unlimited(owner), requestlog.Filter{}, requestlog.Position{}, 10)
 		return err
 	}
-	if err := read(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, read(t.Context()))
 	held, err := db.Pool().Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := held.Exec(t.Context(), "LOCK TABLE request_log"); err != nil {
 		t.Fatal(err)
 	}
@@ -239,9 +226,7 @@ func TestConcurrentReadersAreLimited(t *testing.T) {
 	if err := read(short); !errors.Is(err, problem.ServiceUnavailable.New("")) {
 		t.Errorf("one reader too many: %v", err)
 	}
-	if err := held.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, held.Rollback(t.Context()))
 	for range 4 {
 		if err := <-errs; err != nil {
 			t.Error(err)

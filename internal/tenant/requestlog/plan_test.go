@@ -16,6 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -64,13 +65,9 @@ func explain(t *testing.T, conn *pgx.Conn, sql string, args []any, generic bool)
 		}
 	}
 	found, err := conn.Query(t.Context(), "EXPLAIN (ANALYZE, BUFFERS) EXECUTE looked ("+strings.Join(literals, ", ")+")", pgx.QueryExecModeSimpleProtocol)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	lines, err := pgx.CollectRows(found, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return strings.Join(lines, "\n")
 }
 
@@ -117,9 +114,7 @@ func fill(t *testing.T, conn *pgx.Conn, j *requestlog.Journal, owner id.Org, n i
 		}
 		j.Add(e)
 		if i%50_000 == 49_999 || i == n-1 {
-			if err := j.Flush(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, j.Flush(t.Context()))
 		}
 	}
 	if _, err := conn.Exec(t.Context(), "ANALYZE request_log"); err != nil {
@@ -139,14 +134,10 @@ func TestQuestionsReadWhatTheyAreAbout(t *testing.T) {
 	watch := &queryTracer{}
 	address := testenv.DatabaseURL(t)
 	db, err := postgres.Open(t.Context(), postgres.Config{URL: address, MaxConns: 4, Name: "test", Tracer: watch})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(db.Close)
 	conn, err := pgx.Connect(t.Context(), address.Reveal())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close(t.Context())
 	c := newClock()
 	j := startJournal(t, db, c)
@@ -193,9 +184,7 @@ func TestQuestionsReadWhatTheyAreAbout(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		if err := query.ask(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, query.ask())
 		took := time.Since(began)
 		sql, args := watch.query()
 		for _, generic := range []bool{false, true} {

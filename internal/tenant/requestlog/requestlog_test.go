@@ -10,6 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // Every field of an entry is read back, immediately after Add on the same node.
@@ -34,9 +35,7 @@ func TestEveryFieldIsReadBack(t *testing.T) {
 	empty.Source, quick.Source = requestlog.SourceAPI, requestlog.SourceAPI
 	for _, want := range []requestlog.Entry{full, empty, quick} {
 		got, err := j.Get(t.Context(), unlimited(owner), string(want.Request))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if got != want {
 			t.Errorf("\n%+v\n%+v", got, want)
 		}
@@ -170,9 +169,7 @@ func TestPagesNeitherRepeatNorSkip(t *testing.T) {
 			)
 			for {
 				found, next, err := j.Page(t.Context(), unlimited(owner), requestlog.Filter{}, after, limit)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				for _, e := range found {
 					if seen[e.Request] {
 						t.Fatalf("%s is repeated", e.Request)
@@ -217,9 +214,7 @@ func TestOrgSeesOnlyItsOwnRequests(t *testing.T) {
 	}
 	hidden := success(theirs, noon)
 	j.Add(hidden)
-	if err := j.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, j.Flush(t.Context()))
 	for _, owner := range []id.Org{mine, theirs} {
 		e, err := j.Get(t.Context(), unlimited(owner), "same")
 		if err != nil || e.Org != owner || e.Operation != "of."+string(owner) {
@@ -300,9 +295,7 @@ func TestFailuresAreGrouped(t *testing.T) {
 		"of no account": {requestlog.Reader{Org: owner, Days: 30, Accounts: []id.Account{}}, time.Time{}, 10, nil},
 	} {
 		got, err := j.Failures(t.Context(), c.r, requestlog.FailureFilter{Since: since, Until: c.until}, c.limit)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if name == "until" {
 			if len(got) != 1 || got[0].Count != 1 {
 				t.Errorf("until: %+v", got)

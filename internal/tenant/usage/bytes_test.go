@@ -10,6 +10,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -53,9 +54,7 @@ func TestBytesAddUp(t *testing.T) {
 		t.Error("a flush without a database succeeded")
 	}
 	for _, u := range nodes {
-		if err := u.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, u.Flush(t.Context()))
 	}
 	for of, want := range map[id.Org]map[string]int64{
 		owner: {"us": 1200*1010 + 1, "uk": 1200 * 5_000_000_001},

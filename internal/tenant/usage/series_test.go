@@ -9,6 +9,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -45,9 +46,7 @@ func TestSeriesAddUp(t *testing.T) {
 			if u.Flush(cancelled) == nil {
 				t.Error("a flush without a database succeeded")
 			}
-			if err := u.Flush(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, u.Flush(t.Context()))
 		}
 	}
 	u := nodes[0]
@@ -98,9 +97,7 @@ func TestActivityCountsCallsByHour(t *testing.T) {
 		u.Count(usage.Call{Org: owner, Account: "acct_1", Operation: "x", Access: usage.Read, Outcome: usage.OK})
 		now = later
 	}
-	if err := u.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, u.Flush(t.Context()))
 	got, err := u.Activity(t.Context(), owner, []id.Account{"acct_1", "acct_2"})
 	want := make([]int64, usage.ActivityHours)
 	want[0], want[22], want[23] = 1, 1, 2

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -48,9 +49,7 @@ func TestCountsAddUp(t *testing.T) {
 	}
 	wait.Wait()
 	sum, err := nodes[0].Summarise(t.Context(), owner, now.Add(-time.Hour), now.Add(time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if sum.Read != 1800 || sum.Write != 900 || sum.Failed != 900 || sum.RateLimited != 900 || !maps.Equal(sum.ByResource, map[string]int64{"messages": 1800}) {
 		t.Errorf("%+v", sum)
 	}

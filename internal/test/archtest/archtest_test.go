@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/test/archtest"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -16,9 +17,7 @@ var update = flag.Bool("update", false, "write the table of groups into ARCHITEC
 func TestTreeBreaksNoRule(t *testing.T) {
 	t.Parallel()
 	faults, err := archtest.Check(testenv.Path(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, fault := range faults {
 		t.Error(fault)
 	}
@@ -28,9 +27,7 @@ func TestTreeBreaksNoRule(t *testing.T) {
 func TestCheckFindsEveryKindOfFault(t *testing.T) {
 	t.Parallel()
 	faults, err := archtest.Check("testdata/broken")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want := []string{
 		`internal/base/id imports internal/tenant/org: base may not import tenant`,
 		`internal/server/api/keys imports internal/server/admin: these packages must not import each other`,
@@ -73,9 +70,7 @@ func TestArchitectureShowsTheGroups(t *testing.T) {
 	const begin, end = "<!-- groups: written by make generate -->\n", "<!-- end of groups -->"
 	path := testenv.Path(t, "ARCHITECTURE.md")
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	before, rest, found := strings.Cut(string(text), begin)
 	shown, after, ended := strings.Cut(rest, end)
 	if !found || !ended {
@@ -87,7 +82,5 @@ func TestArchitectureShowsTheGroups(t *testing.T) {
 	if !*update {
 		t.Fatal("the table of groups in ARCHITECTURE.md is out of date: run make generate")
 	}
-	if err := os.WriteFile(path, []byte(before+begin+archtest.Table()+end+after), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(before+begin+archtest.Table()+end+after), 0o600))
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // Cluster is a cluster of NATS servers with JetStream for one test.
@@ -45,9 +46,7 @@ http: %q
 jetstream { store_dir: %q, sync_interval: always, max_file_store: 2GB, max_memory_store: 64MB }
 cluster { name: test, listen: %q, routes: ["nats://%s"] }
 `, i, clients[i], c.monitors[i], dir, routes[i], strings.Join(routes, `", "nats://`))
-		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(config, []byte(text), 0o600))
 		p := StartProcess(t, clients[i], func() *exec.Cmd { return exec.Command(binary, "-c", config) })
 		url := "nats://" + clients[i]
 		urls = append(urls, url)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/migrations"
 	"github.com/stagedoor/stagedoor/migrations/keyring"
 )
@@ -33,9 +34,7 @@ func PrivatePostgres(t testing.TB, log io.Writer) *Store {
 	t.Helper()
 	requireEngines(t)
 	dir, err := os.MkdirTemp("", "stagedoor-pg-") //nolint:usetesting // user postgres has no access to t.TempDir
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	var as []string
 	if os.Getuid() == 0 {
@@ -54,9 +53,7 @@ func PrivatePostgres(t testing.TB, log io.Writer) *Store {
 	}
 	address := FreePort(t)
 	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p := StartProcess(t, address, func() *exec.Cmd {
 		args := []string{"-D", dir}
 		for _, setting := range []string{
@@ -79,44 +76,30 @@ func PrivatePostgres(t testing.TB, log io.Writer) *Store {
 func PostgresPrograms(t testing.TB) string {
 	t.Helper()
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(found) > 0 {
 		return filepath.Dir(slices.Max(found))
 	}
 	path, err := exec.LookPath("initdb")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return filepath.Dir(path)
 }
 
 func chownTo(t testing.TB, dir, name string) {
 	t.Helper()
 	who, err := user.Lookup(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	uid, err := strconv.Atoi(who.Uid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	gid, err := strconv.Atoi(who.Gid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(dir, uid, gid); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, os.Chown(dir, uid, gid))
 }
 
 func (s *Store) migrate(t testing.TB) {
 	t.Helper()
 	db, err := postgres.Open(t.Context(), postgres.Config{URL: s.URL, MaxConns: 2, Name: "migrate", Patient: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer db.Close()
 	for tries := 0; db.Ping(t.Context()) != nil; tries++ { // PostgreSQL listens before it accepts queries
 		if tries == 200 {
@@ -127,9 +110,7 @@ func (s *Store) migrate(t testing.TB) {
 	if _, err = postgres.Migrate(t.Context(), db, migrations.Files); err == nil {
 		_, err = postgres.MigrateSchema(t.Context(), db, keyring.Files, keyring.Schema)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 }
 
 // Stop shuts the engine down cleanly, so that its files are complete. It may be called twice.
@@ -144,9 +125,7 @@ func PrivateJetStream(t testing.TB) *Store {
 	requireEngines(t)
 	address, dir := FreePort(t), t.TempDir()
 	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	binary := Path(t, ".dev", "bin", "nats-server")
 	p := StartProcess(t, address, func() *exec.Cmd {
 		return exec.Command(binary, "-a", "127.0.0.1", "-p", port, "-js", "-sd", dir)
@@ -160,9 +139,7 @@ func StoringRedis(t testing.TB) *Store {
 	requireEngines(t)
 	address, dir := FreePort(t), t.TempDir()
 	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	binary := "redis-server"
 	if _, err := exec.LookPath("valkey-server"); err == nil {
 		binary = "valkey-server"

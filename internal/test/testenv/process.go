@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // Process is a program that a test may kill, pause and start again. It ends with the test.
@@ -153,9 +154,7 @@ func PrivateRedis(t testing.TB) (*Process, secret.String) {
 	requireEngines(t) // installs the programs
 	address := FreePort(t)
 	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	binary := "redis-server"
 	if _, err := exec.LookPath("valkey-server"); err == nil {
 		binary = "valkey-server"
@@ -172,13 +171,9 @@ func PrivateNATS(t testing.TB) (*Process, secret.String) {
 	requireEngines(t)
 	address := FreePort(t)
 	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	root, err := Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p := StartProcess(t, address, func() *exec.Cmd {
 		return exec.Command(filepath.Join(root, ".dev", "bin", "nats-server"), "-a", "127.0.0.1", "-p", port)
 	})

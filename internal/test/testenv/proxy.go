@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/elazarl/goproxy"
+
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // Proxy is a CONNECT proxy that dials from a given loopback address, and can be killed and started again.
@@ -46,9 +48,7 @@ func (p *Proxy) Start() {
 		return
 	}
 	l, err := net.Listen("tcp", p.address)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.OK(p.t, err)
 	p.address, p.listener, p.conns = l.Addr().String(), l, map[net.Conn]struct{}{}
 	proxy := goproxy.NewProxyHttpServer()
 	proxy.Logger = log.New(io.Discard, "", 0)

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // SlowLink forwards TCP connections to another address, with a delay that can be changed at any time.
@@ -19,9 +21,7 @@ type SlowLink struct {
 func NewSlowLink(t testing.TB, to string) *SlowLink {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { listener.Close() })
 	l := &SlowLink{Address: listener.Addr().String()}
 	go func() {

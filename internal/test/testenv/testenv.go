@@ -22,6 +22,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/migrations"
 	"github.com/stagedoor/stagedoor/migrations/keyring"
 )
@@ -113,9 +114,7 @@ func DatabaseURL(t testing.TB) secret.String {
 func Postgres(t testing.TB) *postgres.DB {
 	t.Helper()
 	db, err := postgres.Open(t.Context(), postgres.Config{URL: DatabaseURL(t), MaxConns: 8, Name: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(db.Close)
 	return db
 }
@@ -228,8 +227,6 @@ func random() string {
 func Path(t testing.TB, parts ...string) string {
 	t.Helper()
 	root, err := Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return filepath.Join(append([]string{root}, parts...)...)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/wording"
 )
@@ -19,9 +20,7 @@ var update = flag.Bool("update", false, "write testdata/allowed.txt, which may o
 func TestTextsAvoidWordsThatPuzzleReaders(t *testing.T) {
 	t.Parallel()
 	found, err := wording.Check(testenv.Path(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	counts := map[string]int{}
 	for _, f := range found {
 		counts[f.File]++
@@ -39,9 +38,7 @@ func TestTextsAvoidWordsThatPuzzleReaders(t *testing.T) {
 		return
 	}
 	if *update {
-		if err := os.WriteFile(path, []byte(list.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(list.String()), 0o600))
 		return
 	}
 	before := map[string]int{}
@@ -68,9 +65,7 @@ func TestTextsAvoidWordsThatPuzzleReaders(t *testing.T) {
 func TestWordsAreFoundInEveryKindOfText(t *testing.T) {
 	t.Parallel()
 	found, err := wording.Check("testdata/puzzling")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var got []string
 	for _, f := range found {
 		got = append(got, f.String())

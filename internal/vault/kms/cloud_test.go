@@ -13,6 +13,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/vault/kms"
 	"github.com/stagedoor/stagedoor/internal/vault/kms/kmstest"
 )
@@ -25,9 +26,7 @@ func openAWS(t testing.TB, server *kmstest.Cloud, timeout time.Duration) kms.Wra
 		Key: server.Key, Endpoint: server.URL, Timeout: timeout,
 		Credentials: credentials.NewStaticCredentialsProvider("AKIDEXAMPLE", "hunter2-secret", ""),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return w
 }
 
@@ -37,9 +36,7 @@ func openGCP(t testing.TB, server *kmstest.Cloud, timeout time.Duration) kms.Wra
 		Key: server.Key, Endpoint: server.URL, Timeout: timeout,
 		Tokens: oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "hunter2-token"}),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(w.Close)
 	return w
 }
@@ -121,9 +118,7 @@ func TestCloudsDistinguishCorruptFromUnavailable(t *testing.T) {
 				server := c.start(t)
 				w := c.open(t, server, 0)
 				wrapped, err := w.Wrap(t.Context(), secret.New("key"), []byte("aad"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				server.Answer(func(w http.ResponseWriter, _ *http.Request) {
 					w.Header().Set("Content-Type", "application/json")
 					w.WriteHeader(f.status)
@@ -157,9 +152,7 @@ func TestOpenAcceptsTheFormsOfKeys(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	tokens := filepath.Join(folder, "token")
-	if err := os.WriteFile(tokens, []byte("hvs.token"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(tokens, []byte("hvs.token"), 0o600))
 	arn, name := kmstest.NewAWS(t).Key, kmstest.NewGCP(t).Key
 	for want, s := range map[string]kms.Settings{
 		kms.LocalID:                   {Key: "local:" + filepath.Join(folder, "keyset.json"), Create: true},

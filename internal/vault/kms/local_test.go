@@ -14,6 +14,7 @@ import (
 	tinkpb "github.com/tink-crypto/tink-go/v2/proto/tink_go_proto"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/vault/kms"
 	"github.com/stagedoor/stagedoor/internal/vault/kms/kmstest"
 )
@@ -21,9 +22,7 @@ import (
 func openLocal(t testing.TB, file string) *kms.Local {
 	t.Helper()
 	local, err := kms.OpenLocal(kms.LocalConfig{File: file, Create: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return local
 }
 
@@ -60,9 +59,7 @@ func TestLocalCreatesItsFileOnlyWithCreate(t *testing.T) {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if info.Mode() != 0o600 {
 		t.Errorf("the file has mode %v", info.Mode())
 	}
@@ -78,9 +75,7 @@ func TestLocalRejectsAFileThatOthersCanAccess(t *testing.T) {
 	for mode, good := range map[os.FileMode]bool{
 		0o600: true, 0o400: true, 0o640: false, 0o604: false, 0o644: false, 0o660: false, 0o700: false, 0o601: false,
 	} {
-		if err := os.Chmod(file, mode); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chmod(file, mode))
 		_, err := kms.OpenLocal(kms.LocalConfig{File: file, Create: true})
 		if (err == nil) != good {
 			t.Errorf("mode %v: %v", mode, err)
@@ -166,20 +161,14 @@ func TestLocalWithoutItsFileIsUnavailableForNewVersionsOnly(t *testing.T) {
 	stale := openLocal(t, file)
 	aad := []byte("aad")
 	old, err := stale.Wrap(t.Context(), secret.New("key"), aad)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	rotated := openLocal(t, file)
 	if _, err := rotated.Rotate(); err != nil {
 		t.Fatal(err)
 	}
 	recent, err := rotated.Wrap(t.Context(), secret.New("key"), aad)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(file, file+".away"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, os.Rename(file, file+".away"))
 	if _, err := stale.Unwrap(t.Context(), old, aad); err != nil {
 		t.Errorf("known version: %v", err)
 	}
@@ -209,9 +198,7 @@ func TestLocalRejectsOtherFiles(t *testing.T) {
 	}
 	for name, text := range texts {
 		file := filepath.Join(t.TempDir(), "keyset.json")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 		_, err := kms.OpenLocal(kms.LocalConfig{File: file, Create: true})
 		if err == nil {
 			t.Errorf("%s: accepted", name)
@@ -228,9 +215,7 @@ func TestLocalRejectsOtherFiles(t *testing.T) {
 func TestLocalAcceptsAKeysetMadeByTink(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "keyset.json")
-	if err := os.WriteFile(file, []byte(keysetText(t, aead.AES256GCMKeyTemplate())), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(keysetText(t, aead.AES256GCMKeyTemplate())), 0o600))
 	if _, err := kms.OpenLocal(kms.LocalConfig{File: file}); err != nil {
 		t.Error(err)
 	}
@@ -239,13 +224,9 @@ func TestLocalAcceptsAKeysetMadeByTink(t *testing.T) {
 func keysetText(t testing.TB, template *tinkpb.KeyTemplate) string {
 	t.Helper()
 	handle, err := keyset.NewHandle(template)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var text strings.Builder
-	if err := insecurecleartextkeyset.Write(handle, keyset.NewJSONWriter(&text)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, insecurecleartextkeyset.Write(handle, keyset.NewJSONWriter(&text)))
 	return text.String()
 }
 
@@ -262,9 +243,7 @@ func BenchmarkLocalWrap(b *testing.B) {
 func BenchmarkLocalUnwrap(b *testing.B) {
 	local, key, aad := openLocal(b, filepath.Join(b.TempDir(), "keyset.json")), secret.New(strings.Repeat("k", 200)), []byte("sd1|us|org_1")
 	wrapped, err := local.Wrap(b.Context(), key, aad)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := local.Unwrap(b.Context(), wrapped, aad); err != nil {

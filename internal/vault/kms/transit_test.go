@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/vault/kms"
 	"github.com/stagedoor/stagedoor/internal/vault/kms/kmstest"
 )
@@ -25,9 +26,7 @@ func configOf(s *kmstest.Transit) kms.TransitConfig {
 func openTransit(t testing.TB, c kms.TransitConfig) *kms.Transit {
 	t.Helper()
 	transit, err := kms.OpenTransit(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(transit.Close)
 	return transit
 }
@@ -107,9 +106,7 @@ func TestTransitDistinguishesCorruptFromUnavailable(t *testing.T) {
 			server, _ := kmstest.NewTransit(t, false)
 			transit := openTransit(t, configOf(server))
 			wrapped, err := transit.Wrap(t.Context(), secret.New("key"), aad)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			server.Answer(c.fault)
 			key, unwrap := transit.Unwrap(t.Context(), wrapped, aad)
 			if !errors.Is(unwrap, c.want) || !key.Empty() {
@@ -159,9 +156,7 @@ func TestTransitTrustsItsRootsOnly(t *testing.T) {
 	server, listener := kmstest.NewTransit(t, true)
 	roots := filepath.Join(t.TempDir(), "roots.pem")
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: listener.Certificate().Raw})
-	if err := os.WriteFile(roots, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(roots, text, 0o600))
 	c := configOf(server)
 	if _, err := openTransit(t, c).Check(t.Context()); !errors.Is(err, kms.ErrUnavailable) {
 		t.Errorf("unknown certificate: %v", err)
@@ -190,17 +185,13 @@ func TestTransitReadsItsTokenFileForEveryCall(t *testing.T) {
 		token string
 		good  bool
 	}{{server.Token + "\n", true}, {"hvs.hunter2", false}, {"", false}, {"hvs.hun\r\nter2", false}, {server.Token, true}} {
-		if err := os.WriteFile(file, []byte(step.token), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, []byte(step.token), 0o600))
 		_, err := transit.Check(t.Context())
 		if (err == nil) != step.good || err != nil && (!errors.Is(err, kms.ErrUnavailable) || strings.Contains(err.Error(), "hun")) {
 			t.Errorf("token %q: %v", step.token, err)
 		}
 	}
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(file))
 	if _, err := transit.Check(t.Context()); !errors.Is(err, kms.ErrUnavailable) {
 		t.Errorf("no token file: %v", err)
 	}

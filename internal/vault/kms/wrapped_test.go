@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/vault/kms"
 )
 
@@ -15,9 +16,7 @@ func FuzzParseWrapped(f *testing.F) {
 		{Key: kms.Ref{ID: "transit:transit/stagedoor", Version: 3}, Ciphertext: []byte("abc")},
 	} {
 		stored, err := w.Encode()
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.OK(f, err)
 		f.Add(stored)
 	}
 	f.Add([]byte{})
@@ -92,9 +91,7 @@ func TestWrappedThatCannotBeParsedIsNotEncoded(t *testing.T) {
 func TestParseWrappedIsBounded(t *testing.T) {
 	t.Parallel()
 	stored, err := kms.Wrapped{Key: kms.Ref{ID: "id", Version: 1}, Ciphertext: make([]byte, kms.MaxKey)}.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := kms.ParseWrapped(stored); err != nil {
 		t.Error(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
@@ -92,8 +93,6 @@ func BenchmarkPrepare(b *testing.B) {
 	node := newFixture(b).node()
 	org := prepared(b, node).Org
 	for b.Loop() {
-		if err := node.Prepare(b.Context(), org, newAccount()); err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, node.Prepare(b.Context(), org, newAccount()))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/migrations"
 	"github.com/stagedoor/stagedoor/migrations/keyring"
@@ -18,9 +19,7 @@ func TestTheKeyringIsMigratedSeparately(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db, err := postgres.Open(t.Context(), postgres.Config{URL: testenv.EmptyDatabase(t), MaxConns: 8, Name: "test", Patient: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			t.Cleanup(db.Close)
 			if main {
 				if _, err := postgres.Migrate(t.Context(), db, migrations.Files); err != nil {
@@ -45,9 +44,7 @@ func TestTheKeyringIsMigratedSeparately(t *testing.T) {
 			}
 			group.Wait()
 			files, err := keyring.Files.ReadDir(".")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if int(applied.Load()) != len(files) {
 				t.Errorf("%d migrations applied, want %d", applied.Load(), len(files))
 			}

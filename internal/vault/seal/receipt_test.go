@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
@@ -30,31 +31,23 @@ func TestAReceiptIsVerifiedOffline(t *testing.T) {
 	s := newFixture(t)
 	want := receipt()
 	signed, err := s.node().SignReceipt(t.Context(), want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	public, err := s.node().PublicKey(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	key, err := seal.ParsePublicKey(public.String() + "\n")
 	if err != nil || key.ID() != public.ID() {
 		t.Fatal(err)
 	}
 	forms := [][]byte{signed, indent(t, signed)}
 	var stored []byte
-	if err := s.db.Pool().QueryRow(t.Context(), "SELECT $1::jsonb", signed).Scan(&stored); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.db.Pool().QueryRow(t.Context(), "SELECT $1::jsonb", signed).Scan(&stored))
 	for _, form := range append(forms, stored) {
 		if got, err := seal.VerifyReceipt(form, key); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, %v", form, got, err)
 		}
 	}
 	other, err := newFixture(t).node().PublicKey(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := seal.VerifyReceipt(signed, other); !errors.Is(err, seal.ErrReceipt) {
 		t.Errorf("key of another installation: %v", err)
 	}
@@ -66,9 +59,7 @@ func TestAReceiptIsVerifiedOffline(t *testing.T) {
 func indent(t *testing.T, text []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := json.Indent(&out, text, "", "  "); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Indent(&out, text, "", "  "))
 	return out.Bytes()
 }
 
@@ -78,13 +69,9 @@ func TestAChangedReceiptIsNotValid(t *testing.T) {
 	node := newFixture(t).node()
 	want := receipt()
 	signed, err := node.SignReceipt(t.Context(), want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	key, err := node.PublicKey(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for bit := range len(signed) * 8 {
 		flipped := slices.Clone(signed)
 		flipped[bit/8] ^= 1 << (bit % 8)
@@ -120,9 +107,7 @@ func TestAChangedReceiptIsNotValid(t *testing.T) {
 func TestReceiptOfTheOldFormatIsVerified(t *testing.T) {
 	t.Parallel()
 	public, private, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	const text = `{"account_id":"acct_1","blobs":2,"data_key_id":"3f1c","generations":1,"org_id":"org_1","purged_at":"2026-11-15T08:30:00.123456Z"}`
 	signature := base64.StdEncoding.EncodeToString(ed25519.Sign(private, []byte("sd1receipt\n"+text)))
 	signed := fmt.Sprintf(`{"format":1,"receipt":%s,"key_id":"%s","signature":"%s"}`, text, seal.PublicKey(public).ID(), signature)
@@ -154,13 +139,9 @@ func FuzzVerifyReceipt(f *testing.F) {
 	node := newFixture(f).node()
 	want := receipt()
 	signed, err := node.SignReceipt(f.Context(), want)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	key, err := node.PublicKey(f.Context())
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	f.Add(signed)
 	f.Add([]byte(`{"format":1,"receipt":{},"key_id":"` + key.ID() + `","signature":""}`))
 	f.Add([]byte(`{"format":2,"receipt":{},"keyId":"` + key.ID() + `","signature":""}`))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 	"github.com/stagedoor/stagedoor/internal/vault/kms"
 	"github.com/stagedoor/stagedoor/internal/vault/kms/kmstest"
@@ -24,18 +25,14 @@ func fast(d *seal.Deps) { d.Config.RewrapRate = 1_000_000 }
 func status(t testing.TB, s *seal.Sealer) seal.Status {
 	t.Helper()
 	out, err := s.Status(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return out
 }
 
 func rewrap(t testing.TB, s *seal.Sealer) seal.Rewrapped {
 	t.Helper()
 	done, err := s.Rewrap(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return done
 }
 
@@ -43,9 +40,7 @@ func rewrap(t testing.TB, s *seal.Sealer) seal.Rewrapped {
 func verifyAll(t testing.TB, s *seal.Sealer) seal.Verified {
 	t.Helper()
 	v, err := s.Verify(t.Context(), func(f seal.Fault) { t.Errorf("corrupt: %+v", f) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return v
 }
 
@@ -171,9 +166,7 @@ func TestRewrapMovesEverythingToTheNewestKeys(t *testing.T) {
 	at := prepared(t, node)
 	text := sealed(t, node, at, plain)
 	before, err := node.Derive(t.Context(), "link")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if done := rewrap(t, node); done != (seal.Rewrapped{}) {
 		t.Errorf("with nothing to do: %+v", done)
 	}
@@ -214,9 +207,7 @@ func TestKeysMoveToAnotherKeyManagementService(t *testing.T) {
 	text := sealed(t, s.node(), at, plain)
 	server, _ := kmstest.NewTransit(t, false)
 	transit, err := kms.OpenTransit(kms.TransitConfig{Address: server.URL, Key: server.Key, Token: secret.New(server.Token)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(transit.Close)
 	both := func(d *seal.Deps) { d.KMS, d.OldKMS = transit, []kms.Wrapper{s.kms} }
 	only := func(d *seal.Deps) { d.KMS = transit }
@@ -239,9 +230,7 @@ func TestACachedOrgWorksForADayWithoutTheService(t *testing.T) {
 	s := newFixture(t)
 	server, _ := kmstest.NewTransit(t, false)
 	transit, err := kms.OpenTransit(kms.TransitConfig{Address: server.URL, Key: server.Key, Token: secret.New(server.Token), Timeout: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(transit.Close)
 	var m testClock
 	node := s.node(m.set, func(d *seal.Deps) { d.KMS = transit })
@@ -313,9 +302,7 @@ func TestVerifyFindsEveryDamagedKey(t *testing.T) {
 	node := s.node(fast)
 	good, badData, badOrg := prepared(t, node), prepared(t, node), prepared(t, node)
 	for range 2 {
-		if err := node.Prepare(t.Context(), badData.Org, newAccount()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, node.Prepare(t.Context(), badData.Org, newAccount()))
 	}
 	if _, err := node.Derive(t.Context(), "link"); err != nil {
 		t.Fatal(err)

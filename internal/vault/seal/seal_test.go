@@ -16,6 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/vault/kms"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
@@ -64,18 +65,14 @@ func address(o id.Org, h string) seal.Address {
 func prepared(t testing.TB, s *seal.Sealer) seal.Address {
 	t.Helper()
 	at := address(newOrg(), newAccount())
-	if err := s.Prepare(t.Context(), at.Org, at.Holder); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Prepare(t.Context(), at.Org, at.Holder))
 	return at
 }
 
 func sealed(t testing.TB, s *seal.Sealer, at seal.Address, text string) []byte {
 	t.Helper()
 	out, err := s.Seal(t.Context(), at, secret.New(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return out
 }
 
@@ -119,9 +116,7 @@ func TestOneNodeOpensWhatAnotherSealed(t *testing.T) {
 	}
 	// Preparing again changes nothing.
 	out := sealed(t, one, at, plain)
-	if err := other.Prepare(t.Context(), at.Org, at.Holder); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, other.Prepare(t.Context(), at.Org, at.Holder))
 	expectOpens(t, s.node(), at, out, plain)
 }
 
@@ -133,9 +128,7 @@ func TestASealedTextOpensOnlyAtItsAddress(t *testing.T) {
 	text := sealed(t, s, at, plain)
 	sameOrg, other := address(at.Org, newAccount()), prepared(t, s)
 	for _, a := range []seal.Address{sameOrg, {Org: other.Org, Holder: at.Holder}} {
-		if err := s.Prepare(t.Context(), a.Org, a.Holder); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Prepare(t.Context(), a.Org, a.Holder))
 	}
 	for name, change := range map[string]func(*seal.Address){
 		"another account":            func(a *seal.Address) { a.Holder = sameOrg.Holder },
@@ -170,9 +163,7 @@ func TestAWrappedKeyWorksOnlyInItsPlace(t *testing.T) {
 			node := s.node()
 			at, other := prepared(t, node), prepared(t, node)
 			peer := address(at.Org, newAccount())
-			if err := node.Prepare(t.Context(), peer.Org, peer.Holder); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, node.Prepare(t.Context(), peer.Org, peer.Holder))
 			text := sealed(t, node, at, plain)
 			args := []any{at.Org, at.Holder, peer.Holder, other.Holder}
 			if !strings.Contains(sql, "$4") {
@@ -254,9 +245,7 @@ func TestOlderGenerationsOpenAfterRenew(t *testing.T) {
 	texts := [][]byte{sealed(t, one, at, plain)}
 	expectOpens(t, other, at, texts[0], plain)
 	for range 3 {
-		if err := one.Renew(t.Context(), at.Org, at.Holder); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, one.Renew(t.Context(), at.Org, at.Holder))
 		texts = append(texts, sealed(t, one, at, plain))
 	}
 	for i, text := range texts {

@@ -14,6 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
@@ -89,9 +90,7 @@ func TestARaceOfPrepareAndShredLeavesNoKey(t *testing.T) {
 func connect(t testing.TB, url secret.String) *pubsub.Bus {
 	t.Helper()
 	b, err := pubsub.Open(pubsub.Config{URL: url, Name: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(b.Close)
 	return b
 }
@@ -181,9 +180,7 @@ func TestAShreddingOverridesAReadInProgress(t *testing.T) {
 	g := &gate{reached: make(chan struct{}), opens: make(chan struct{})}
 	open := func(tracer pgx.QueryTracer) *postgres.DB {
 		db, err := postgres.Open(t.Context(), postgres.Config{URL: url, MaxConns: 4, Name: "test", Tracer: tracer})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		t.Cleanup(db.Close)
 		return db
 	}

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 var start = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
@@ -67,9 +68,7 @@ func withStep(t *testing.T, s attempt.State, step attempt.Step) attempt.Attempt 
 		others := slices.DeleteFunc([]string{"sms", "app", "email", "face"}, func(one string) bool { return one == a.Channel })
 		err = a.RequestChannel(others[0], now)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return a
 }
 
@@ -184,9 +183,7 @@ func TestTheTableIsSound(t *testing.T) {
 func TestTheDiagramIsCurrent(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../../docs/connect.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if !strings.Contains(string(text), "```mermaid\n"+attempt.Diagram()+"```") {
 		t.Errorf("docs/connect.md does not contain the current diagram:\n```mermaid\n%s```", attempt.Diagram())
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/curlimport"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 const (
@@ -51,9 +52,7 @@ func TestCookiesReadsEveryFormat(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, err := curlimport.Cookies(secret.New(c[0]), hosts())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if pairs(got) != c[1] {
 				t.Errorf("got %s, want %s", pairs(got), c[1])
 			}
@@ -108,9 +107,7 @@ func TestCookiesRefusesTheRestAndRepeatsNothing(t *testing.T) {
 				t.Fatalf("got %v, %v, want validation-failed at /cookie", got, err)
 			}
 			document, err := e.Document(problem.Place{ProblemsURL: "https://x.example", Instance: "urn:x"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if strings.Contains(e.Error()+string(document), canary) {
 				t.Errorf("the error repeats the text: %s", document)
 			}

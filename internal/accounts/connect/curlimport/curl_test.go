@@ -10,6 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/curlimport"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 func hosts() []string { return []string{"stage.example", "127.0.0.1:18443"} }
@@ -102,9 +103,7 @@ func TestCurlReadsWhatBrowsersCopy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, err := curlimport.Curl(secret.New(c[0]), hosts())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if flat(got) != c[1] {
 				t.Errorf("got  %s\nwant %s", flat(got), c[1])
 			}

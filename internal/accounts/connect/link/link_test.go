@@ -17,6 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -51,9 +52,7 @@ func (r *fixture) addOrg(name string) org.Org {
 		})
 		return err
 	})
-	if err != nil {
-		r.Fatal(err)
-	}
+	must.OK(r, err)
 	return made
 }
 
@@ -63,9 +62,7 @@ func by(action string) audit.By { return audit.By{Kind: audit.ActorSystem, ID: "
 func (r *fixture) createSession(d link.Draft) (link.Session, string) {
 	r.Helper()
 	s, token, err := r.Create(r.Context(), by("connect.session_create"), r.org, d)
-	if err != nil {
-		r.Fatal(err)
-	}
+	must.OK(r, err)
 	return s, token.Reveal()
 }
 
@@ -80,9 +77,7 @@ func (r *fixture) tryStartAttempt(s link.Session) (id.Attempt, error) {
 func (r *fixture) startAttempt(s link.Session) id.Attempt {
 	r.Helper()
 	attempt, err := r.tryStartAttempt(s)
-	if err != nil {
-		r.Fatal(err)
-	}
+	must.OK(r, err)
 	return attempt
 }
 
@@ -92,17 +87,13 @@ func (r *fixture) endAttempt(s link.Session, attempt id.Attempt, account id.Acco
 		return r.AttemptEnded(r.Context(), tx, s.Org, s.ID, attempt,
 			account)
 	})
-	if err != nil {
-		r.Fatal(err)
-	}
+	must.OK(r, err)
 }
 
 func (r *fixture) sweep() int {
 	r.Helper()
 	n, err := r.Sweep(r.Context())
-	if err != nil {
-		r.Fatal(err)
-	}
+	must.OK(r, err)
 	return n
 }
 
@@ -110,9 +101,7 @@ func (r *fixture) sweep() int {
 func (r *fixture) wantStatus(s link.Session, want link.Status, ends ...link.Status) link.Session {
 	r.Helper()
 	got, err := r.Get(r.Context(), s.Org, s.ID)
-	if err != nil {
-		r.Fatal(err)
-	}
+	must.OK(r, err)
 	if got.Status != want {
 		r.Fatalf("the session is %s, want %s", got.Status, want)
 	}
@@ -129,9 +118,7 @@ func (r *fixture) wantStatus(s link.Session, want link.Status, ends ...link.Stat
 func (r *fixture) events(s link.Session) []link.Finished {
 	r.Helper()
 	stored, err := r.outbox.After(r.Context(), s.Org, 0, 100)
-	if err != nil {
-		r.Fatal(err)
-	}
+	must.OK(r, err)
 	var list []link.Finished
 	for _, e := range stored {
 		var data link.Finished

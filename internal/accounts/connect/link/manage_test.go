@@ -9,6 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 type keys struct {
@@ -23,18 +24,14 @@ func TestManageTokenIdentifiesItsAccountAndCannotBeForged(t *testing.T) {
 	links := link.NewLinks(keys{key: "one key for all nodes, 32 bytes."})
 	org, account := id.New[id.Org](), id.New[id.Account]()
 	token, err := links.Make(t.Context(), org, account)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	text := token.Reveal()
 	gotOrg, gotAccount, err := links.Read(t.Context(), text)
 	if err != nil || gotOrg != org || gotAccount != account {
 		t.Fatalf("%s %s %v", gotOrg, gotAccount, err)
 	}
 	other, err := links.Make(t.Context(), org, id.New[id.Account]())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	bad := []string{"", "mng_", text[:60], text + "A", strings.ToUpper(text), text[:56] + other.Reveal()[56:], "cst_" + text[4:]}
 	for i := 4; i < len(text); i++ {
 		changed := []byte(text)

@@ -9,6 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 func TestReconnectLinkIsStableForADayAndExpiresAfterTheNext(t *testing.T) {
@@ -19,9 +20,7 @@ func TestReconnectLinkIsStableForADayAndExpiresAfterTheNext(t *testing.T) {
 	made := func(at time.Time) string {
 		t.Helper()
 		token, err := links.MakeReconnect(t.Context(), org, account, at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return token.Reveal()
 	}
 	text := made(morning)
@@ -41,9 +40,7 @@ func TestReconnectLinkIsStableForADayAndExpiresAfterTheNext(t *testing.T) {
 	}
 	missing("too old", text, morning.Add(48*time.Hour))
 	manage, err := links.Make(t.Context(), org, account)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	missing("a manage link", strings.Replace(manage.Reveal(), "mng_", "rcn_", 1), morning)
 	if _, _, err := links.Read(t.Context(), strings.Replace(text, "rcn_", "mng_", 1)); !errors.Is(err, problem.AccountNotFound.New("")) {
 		t.Errorf("a reconnect link as a manage link: %v", err)
@@ -68,9 +65,7 @@ func TestReconnectingReusesAnOpenSession(t *testing.T) {
 	reconnect := func() (link.Session, string) {
 		t.Helper()
 		s, token, err := r.Reconnecting(t.Context(), by("connect.session"), r.org, account)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		found, err := r.ByToken(t.Context(), token.Reveal())
 		if err != nil || found.ID != s.ID || found.Account != account {
 			t.Fatalf("%+v %v", found, err)

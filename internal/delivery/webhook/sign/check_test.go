@@ -10,6 +10,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/sign"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 const (
@@ -73,9 +74,7 @@ func TestEveryVerdict(t *testing.T) {
 	standard := good.without("X-Webhook-Signature")
 	sum := strings.TrimPrefix(good.header["X-Webhook-Signature"], "sha256=")
 	raw, err := hex.DecodeString(sum)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name, c := range map[string]struct {
 		in      request
 		given   string

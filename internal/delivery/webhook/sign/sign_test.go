@@ -16,15 +16,14 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/sign"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // The signatures match the test vectors of the verifiers in other languages.
 func TestVectors(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../../docs/verify/vectors.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var vectors []struct {
 		Name, Secret, ID, Body, Signature, Standard string
 		Timestamp                                   int64

@@ -26,6 +26,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
@@ -78,17 +79,13 @@ func New(t testing.TB, e Engines, change func(*account.Deps)) *Fixture {
 	e.DB = e.DB.WithClock(moved.Now) // stands in for the database's clock, which all nodes use
 	r := &Fixture{t: t, Engines: e, Clock: moved}
 	var err error
-	if r.Catalog, err = catalog.Sandbox(); err != nil {
-		t.Fatal(err)
-	}
-	if r.Bus, err = pubsub.Open(pubsub.Config{URL: e.NATS, Name: "test"}); err != nil {
-		t.Fatal(err)
-	}
+	r.Catalog, err = catalog.Sandbox()
+	must.OK(t, err)
+	r.Bus, err = pubsub.Open(pubsub.Config{URL: e.NATS, Name: "test"})
+	must.OK(t, err)
 	t.Cleanup(r.Bus.Close)
 	client, err := redis.Open(redis.Config{URL: e.Redis, Name: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(client.Close)
 	log := slog.New(slog.DiscardHandler)
 	r.Audit, r.Outbox = audit.New(e.DB, r.Clock.Now), outbox.New(e.DB, r.Clock.Now)
@@ -132,9 +129,7 @@ func (r *Fixture) Org() id.Org {
 		})
 		return err
 	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 	return made.ID
 }
 
@@ -167,9 +162,7 @@ func (r *Fixture) Connected(owner id.Org, creator string) account.Connected {
 func (r *Fixture) Connect(c account.Connected) account.Account {
 	r.t.Helper()
 	a, err := r.TryConnect(r.Accounts, c)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 	return a
 }
 
@@ -203,9 +196,7 @@ func (r *Fixture) TryConnect(on *account.Accounts, c account.Connected) (account
 func (r *Fixture) Get(a account.Account) account.Account {
 	r.t.Helper()
 	got, err := r.Accounts.Get(r.t.Context(), a.Org, a.ID)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 	return got
 }
 
@@ -223,9 +214,7 @@ func (r *Fixture) Kinds(a account.Account) []string {
 func (r *Fixture) Events(a account.Account) []outbox.Stored {
 	r.t.Helper()
 	all, err := r.Outbox.After(r.t.Context(), a.Org, 0, 1000)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 	var list []outbox.Stored
 	for _, e := range all {
 		if faults := stamptest.Loose(e.Data); len(faults) > 0 {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // Browser is a browser of a user who is signed in to the dashboard.
@@ -31,9 +32,7 @@ func (n *Node) SignIn(t testing.TB, email string) *Browser {
 	}
 	b.Keep(t, r)
 	var who struct{ Person struct{ ID string } }
-	if err := json.Unmarshal(b.Do(t, http.MethodGet, "/app/session", nil).Body, &who); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(b.Do(t, http.MethodGet, "/app/session", nil).Body, &who))
 	b.Person = who.Person.ID
 	return b
 }
@@ -73,9 +72,8 @@ func (b *Browser) Do(t testing.TB, method, path string, body any) Reply {
 	var text []byte
 	if body != nil {
 		var err error
-		if text, err = json.Marshal(body); err != nil {
-			t.Fatal(err)
-		}
+		text, err = json.Marshal(body)
+		must.OK(t, err)
 	}
 	req := b.Request(t, method, path, text)
 	if body != nil {
@@ -105,9 +103,7 @@ func (b *Browser) Page(t testing.TB, path string) Reply {
 func (b *Browser) Request(t testing.TB, method, path string, body []byte) *http.Request {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, b.Node.URL+path, bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	req.Header.Set("Sec-Fetch-Site", "same-origin")
 	if b.Cookie != "" {
 		req.Header.Set("Cookie", member.Cookie+"="+b.Cookie)
@@ -122,8 +118,6 @@ func (b *Browser) Request(t testing.TB, method, path string, body []byte) *http.
 func (b *Browser) Send(t testing.TB, req *http.Request) Reply {
 	t.Helper()
 	r, err := Send(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return r
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // document is an OpenAPI document that responses are validated against. The client libraries are generated from it,
@@ -45,25 +46,17 @@ const documentURL = "https://stagedoor.test/openapi.json"
 
 func readDocument(t testing.TB, text []byte, err error) *document {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var doc struct {
 		Paths map[string]map[string]operationDoc
 	}
-	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(text, &doc))
 	root, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	d := &document{mux: http.NewServeMux(), paths: doc.Paths, compiled: map[string]*jsonschema.Schema{}, compiler: jsonschema.NewCompiler()}
 	d.compiler.DefaultDraft(jsonschema.Draft2020)
 	d.compiler.AssertFormat()
-	if err := d.compiler.AddResource(documentURL, root); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.compiler.AddResource(documentURL, root))
 	for route, item := range doc.Paths {
 		for method := range item {
 			d.mux.Handle(strings.ToUpper(method)+" "+muxPath(route), http.NotFoundHandler())

@@ -23,6 +23,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/app"
 	"github.com/stagedoor/stagedoor/internal/app/config"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -135,13 +136,9 @@ func startInProcess(t testing.TB, i int, s Setup) *Node {
 		Egress: s.Egress, EgressMaxIdle: 100, KMS: "local:" + s.Keyset, SandboxURL: s.Sandbox,
 		Signup: s.Signup, OIDCIssuer: s.OIDC[0], OIDCClientID: s.OIDC[1], OIDCSecret: secret.New(s.OIDC[2]), OIDCName: "Test",
 	}, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	listeners, err := node.Listen(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	// The context of the test ends before its cleanup, but the node must run until then.
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
@@ -366,9 +363,7 @@ func (n *Node) Restart(t testing.TB) {
 func buildServer(t testing.TB) string {
 	t.Helper()
 	root, err := testenv.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	// All test processes use the same path: with Go's build cache, every build after the first takes about a second.
 	path := filepath.Join(root, ".dev", "test", "stagedoord")
 	buildOnce.Do(func() {

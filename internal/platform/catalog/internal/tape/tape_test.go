@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/tape"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 var limits = tape.Limits{Bytes: 1 << 16, Depth: 20, Nodes: 1 << 12}
@@ -32,9 +33,7 @@ func TestReadRefusesWhatIsNotJSON(t *testing.T) {
 func TestFind(t *testing.T) {
 	t.Parallel()
 	tp, err := tape.Read([]byte(`{"a": 1, "\u0062": {"c": [true, null, "x\ny"]}, "d": "\ud83d\ude00\ud800"}`), limits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer tp.Release()
 	var hint uint32
 	for _, name := range []string{"a", "b", "d", "b", "a", "d"} {
@@ -73,9 +72,7 @@ func TestRepeated(t *testing.T) {
 		`{"a":1,"b":2}`: "", `{"a":1,"\u0061":2}`: "a", `[{"a":{"b":1,"b":2}}]`: "b", `{` + many + `}`: "", `{` + many + `,"nxx":1}`: "nxx",
 	} {
 		tp, err := tape.Read([]byte(text), limits)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		at, ok := tp.Repeated(tape.Root)
 		if ok != (want != "") || ok && tp.Text(at) != want {
 			t.Errorf("%s: %v, want %q", text, ok, want)
@@ -128,9 +125,7 @@ func TestReadDoesNotAllocate(t *testing.T) { //nolint:paralleltest // it counts 
 	text := []byte(`{"list":[` + strings.Repeat(`{"id":1,"text":"hello"},`, 50) + `{}]}`)
 	allocs := testing.AllocsPerRun(100, func() {
 		tp, err := tape.Read(text, limits)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		tp.Release()
 	})
 	if allocs > 0 {

@@ -12,6 +12,7 @@ import (
 	"testing/iotest"
 
 	"github.com/stagedoor/stagedoor/internal/platform/egress/internal/h1"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 var answers = []string{
@@ -146,9 +147,7 @@ func TestBodiesAreBounded(t *testing.T) {
 	} {
 		var a h1.Answer
 		from := strings.NewReader("HTTP/1.1 200 OK\r\n" + c.text)
-		if err := a.ReadHeader(from, http.MethodGet); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, a.ReadHeader(from, http.MethodGet))
 		var inflater h1.Inflater
 		if c.zip {
 			inflater = new(gzip.Reader)
@@ -182,12 +181,9 @@ func TestNothingIsAllocated(t *testing.T) { //nolint:paralleltest // it counts a
 	if n := testing.AllocsPerRun(100, func() {
 		from.Reset(text)
 		var err error
-		if out, err = h1.AppendRequest(out[:0], &q); err != nil {
-			t.Fatal(err)
-		}
-		if err := a.ReadHeader(from, "GET"); err != nil {
-			t.Fatal(err)
-		}
+		out, err = h1.AppendRequest(out[:0], &q)
+		must.OK(t, err)
+		must.OK(t, a.ReadHeader(from, "GET"))
 		if body, err := a.ReadBody(from, nil, -1); err != nil || len(body) != 1024 {
 			t.Fatal(err)
 		}
