@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/sandbox"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
 
 // daemon is a sandboxd process.
@@ -184,6 +186,22 @@ func TestSettingsThatAreWrongAreExplained(t *testing.T) {
 		cancel()
 		if code := sandbox.Main(ctx, strings.Fields(args), time.Now, &out, &errs); code == 0 || !strings.Contains(errs.String(), want) {
 			t.Errorf("%s: exit %d, stderr %q", args, code, errs.String())
+		}
+	}
+}
+
+// Every happening works without parameters, can be repeated, and sends its frame.
+func TestEverythingCanHappenByItself(t *testing.T) {
+	t.Parallel()
+	const login = "ok@sandbox.test"
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	for what := range sandbox.Happenings() {
+		for range 3 {
+			p.Order(login, what, fanaction.Input{})
+			if body := c.Frame(what); len(body) == 0 {
+				t.Errorf("%s: the frame is empty", what)
+			}
 		}
 	}
 }

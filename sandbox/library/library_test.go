@@ -16,11 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/library"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 	"github.com/stagedoor/stagedoor/sandbox/seed"
-	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
 const login = "ok@sandbox.test"
@@ -350,22 +348,5 @@ func TestAReleaseFormIsInvitedTaggedAndEnds(t *testing.T) {
 	}
 	if got := p.SignIn(login).Must("GET", "/release-forms?status=pending", nil); len(got.Get("list").([]any)) != 0 {
 		t.Fatalf("pending after two weeks: %v", got.Body)
-	}
-}
-
-func TestMediaComeFromElsewhereAgainAndAgain(t *testing.T) {
-	t.Parallel()
-	p := sandboxtest.New(t, nil)
-	c := p.SignIn(login)
-	for frame, happens := range library.Happenings() {
-		for range 3 {
-			if err := p.World.Do(login, func(c *world.Creator) error { return happens(c, fanaction.Input{}) }); err != nil {
-				t.Fatal(err)
-			}
-			id := fmt.Sprint(c.Frame(frame)["media"].(map[string]any)["id"])
-			if got := c.Must("GET", "/vault/media/"+id, nil); (got.Text("status") == "done") != (frame == "media.ready") {
-				t.Fatalf("%s: %v", frame, got.Body)
-			}
-		}
 	}
 }

@@ -245,19 +245,11 @@ func TestWhatFansSpentIsWhatCameIn(t *testing.T) {
 	}
 }
 
-func TestPagesOfTransactionsStandStillWhileMoneyComesIn(t *testing.T) {
+func TestTransactionsAreFilteredByFanAndKind(t *testing.T) {
 	t.Parallel()
 	p := platform(t)
 	c := p.SignIn(login)
-	first := c.Must("GET", "/earnings/transactions?limit=5", nil)
-	want := c.Must("GET", "/earnings/transactions?limit=10", nil)
 	order(t, p, "money.received", fanaction.Input{})
-	second := c.Must("GET", "/earnings/transactions?limit=5&marker="+first.Text("next_marker"), nil)
-	for i := range 5 {
-		if second.Get("list", i, "id") != want.Get("list", 5+i, "id") {
-			t.Fatalf("row %d of the second page moved", i)
-		}
-	}
 	fan := row.SeedID(c.Session.Owner, row.KindPerson, 1)
 	for _, one := range all(t, c, "/earnings/transactions", fmt.Sprintf("&user_id=%d&kind=tip", fan)) {
 		if user := one["user"].(map[string]any); number(t, user["id"]) != fan || one["kind"] != "tip" {

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
@@ -87,21 +86,6 @@ func TestAPayoutIsAskedForCalledOffAndPaid(t *testing.T) {
 		if got := c.Do("POST", "/payouts", map[string]any{"amount": amount}); got.Status != status {
 			t.Errorf("requesting %v: %d %v, want %d", amount, got.Status, got.Body, status)
 		}
-	}
-}
-
-func TestAFailedPayoutGivesTheMoneyBack(t *testing.T) {
-	t.Parallel()
-	p := platform(t)
-	c := p.SignIn(login)
-	before := available(t, c)
-	order(t, p, "payout.requested", fanaction.Input{Amount: 30_000})
-	order(t, p, "payout.failed", fanaction.Input{Reason: "The account was closed."})
-	if got := c.Frame("payout.failed"); got["reason"] != "The account was closed." || got["payout"].(map[string]any)["state"] != "rejected" {
-		t.Fatalf("the frame has %v", got)
-	}
-	if got := available(t, c); got != before {
-		t.Fatalf("%d is available, before it was %d", got, before)
 	}
 }
 

@@ -33,11 +33,11 @@ func number(t *testing.T, v any) int64 {
 	return id
 }
 
-// whole reads all pages of a list and fails if a row appears twice. It calls between after each page.
-func whole(t *testing.T, c *sandboxtest.Client, path, key string, between func(page int)) map[string]int {
+// whole reads all pages of a list and fails if a row appears twice.
+func whole(t *testing.T, c *sandboxtest.Client, path, key string) map[string]int {
 	t.Helper()
 	seen, marker := map[string]int{}, ""
-	for page := 0; ; page++ {
+	for {
 		got := c.Must("GET", path+marker, nil)
 		list, _ := got.Get("list").([]any)
 		for i := range list {
@@ -53,59 +53,21 @@ func whole(t *testing.T, c *sandboxtest.Client, path, key string, between func(p
 		if got.Get("has_more") != true {
 			return seen
 		}
-		if between != nil {
-			between(page)
-		}
 		marker = "&marker=" + got.Text("next_marker")
 	}
 }
 
-func TestAPostLivesFromItsWritingToItsEnd(t *testing.T) {
+func TestAPostExpiresAfterItsDays(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
 	c := p.SignIn(login)
-	media := c.Must("GET", "/vault/media", nil).Get("list", 0, "id")
-	made := c.Must("POST", "/posts", map[string]any{
-		"text": "Hello", "attachments": []any{media}, "price": 5.5, "expires_in_days": 1,
-		"poll": map[string]any{"question": "Well?", "options": []string{"yes", "no"}},
-	})
-	path := "/posts/" + made.Text("id")
-	if made.Get("published_at") != nil || made.Text("price") != "5.5" || made.Get("attachments", 0, "id") != media {
-		t.Fatalf("made: %v", made.Body)
-	}
-	if got := c.Frame("post.published")["post"].(map[string]any); got["id"] != made.Get("id") || got["published_at"] == nil {
-		t.Fatalf("published: %v", got)
-	}
-	if first := c.Must("GET", "/posts?q=hello", nil); first.Get("list", 0, "id") != made.Get("id") {
-		t.Fatalf("the new post is not the first: %v", first.Body)
-	}
-	option := made.Get("poll", "options", 0, "id")
-	c.Must("POST", path+"/poll/votes", map[string]any{"option_id": option})
-	again := c.Must("POST", path+"/poll/votes", map[string]any{"option_id": made.Get("poll", "options", 1, "id")})
-	if again.Text("options", 0, "votes") != "0" || again.Text("votes_count") != "1" {
-		t.Fatalf("a changed vote: %v", again.Body)
-	}
-	c.Must("PATCH", path, map[string]any{"text": "Hello again"})
-	if changes := c.Frame("post.updated")["changes"].([]any); len(changes) != 1 || changes[0] != "text" {
-		t.Fatalf("changes are %v", changes)
-	}
-	c.Must("POST", path+"/archive", map[string]any{"private": true})
-	if got := c.Must("GET", "/posts?state=private&q=again", nil); got.Text("list", 0, "is_archived") != "true" {
-		t.Fatalf("private posts: %v", got.Body)
-	}
-	c.Must("POST", path+"/unarchive", nil)
+	made := c.Must("POST", "/posts", map[string]any{"text": "Hello again", "expires_in_days": 1})
+	c.Frame("post.published") // its days count from here
 	advance(t, p, 25*time.Hour)
 	for c.Frame("post.expired")["post_id"] != made.Get("id") {
 	}
 	if got := c.Must("GET", "/posts?state=expired&q=again", nil); got.Get("list", 0, "id") != made.Get("id") {
 		t.Fatalf("expired posts: %v", got.Body)
-	}
-	c.Must("DELETE", path, nil)
-	if c.Frame("post.deleted")["post_id"] != made.Get("id") {
-		t.Fatal("another post was deleted")
-	}
-	if got := c.Do("GET", path, nil); got.Status != http.StatusNotFound {
-		t.Fatalf("a deleted post: %d %v", got.Status, got.Body)
 	}
 }
 
@@ -141,33 +103,13 @@ func TestLikesOfAPostAreItsLikers(t *testing.T) {
 	if got != before+2 {
 		t.Fatalf("%d likes, want %d", got, before+2)
 	}
-	likers := whole(t, c, path+"/likes?limit=30", "id", nil)
+	likers := whole(t, c, path+"/likes?limit=30", "id")
 	if int64(len(likers)) != got {
 		t.Fatalf("%d likers for %d likes", len(likers), got)
 	}
 	fan := c.Frame("post.liked")["user"].(map[string]any)
 	if likers[fan["id"].(json.Number).String()] != 1 || likers[strconv.FormatInt(c.Session.Owner, 10)] != 0 {
 		t.Fatal("the latest likers are not first")
-	}
-}
-
-// Posts that are added or deleted while the pages are read cause no repeats and no gaps.
-func TestPagesOfPostsStayStableUnderWrites(t *testing.T) {
-	t.Parallel()
-	p := sandboxtest.New(t, nil)
-	c := p.SignIn(login)
-	first := c.Must("GET", "/posts?limit=100", nil)
-	seen := whole(t, c, "/posts?limit=10", "id", func(page int) {
-		p.Order(login, "post.published", fanaction.Input{})
-		c.Must("DELETE", "/posts/"+first.Text("list", page, "id"), nil) // on a page that was already read
-	})
-	for i := range first.Get("list").([]any) {
-		if _, ok := seen[first.Text("list", i, "id")]; !ok {
-			t.Fatalf("post %d of the first page is missing", i)
-		}
-	}
-	if len(seen) != 120 {
-		t.Fatalf("%d posts, want the 120 from the start", len(seen))
 	}
 }
 
@@ -207,7 +149,7 @@ func TestStatsOfAPostAddUp(t *testing.T) {
 			float(t, after.Get("purchases_sum"))+float(t, after.Get("tips_sum")) != gross {
 			t.Fatalf("the days add up to %v gross and %v net: %v", gross, net, after.Body)
 		}
-		if buyers := whole(t, c, "/posts/"+id+"/buyers?limit=2", "buyer", nil); int64(len(buyers)) != number(t, after.Get("purchases_count")) {
+		if buyers := whole(t, c, "/posts/"+id+"/buyers?limit=2", "buyer"); int64(len(buyers)) != number(t, after.Get("purchases_count")) {
 			t.Fatalf("%d buyers: %v", len(buyers), after.Body)
 		}
 		if got := c.Must("GET", "/posts/"+id+"/stats?to=2020-01-01", nil); got.Text("gross") != "0" {
@@ -223,22 +165,6 @@ func float(t *testing.T, v any) float64 {
 		t.Fatal(err)
 	}
 	return f
-}
-
-func TestATipToAPostMovesItsFundraising(t *testing.T) {
-	t.Parallel()
-	p := sandboxtest.New(t, nil)
-	c := p.SignIn(login)
-	made := c.Must("POST", "/posts", map[string]any{"text": "Help", "fundraising": map[string]any{"title": "Amp", "target": 100}})
-	c.Frame("post.published")
-	p.Order(login, "post.fundraising", fanaction.Input{Ref: number(t, made.Get("id")), Amount: 1250})
-	if got := c.Frame("post.fundraising"); got["raised"] != json.Number("12.5") || got["target"] != json.Number("100") {
-		t.Fatalf("fundraising: %v", got)
-	}
-	got := c.Must("GET", "/posts/"+made.Text("id"), nil)
-	if got.Text("fundraising", "raised") != "12.5" || got.Text("tips_sum") != "12.5" {
-		t.Fatalf("the post: %v", got.Body)
-	}
 }
 
 func TestCommentsAreTheCreatorsToKeep(t *testing.T) {
@@ -272,23 +198,5 @@ func TestCommentsAreTheCreatorsToKeep(t *testing.T) {
 	c.Must("DELETE", theirs, nil)
 	if got := number(t, c.Must("GET", path, nil).Get("comments_count")); got != count-1 {
 		t.Fatalf("%d comments after deleting one of %d", got, count)
-	}
-}
-
-func TestALabelGoesWithItsPosts(t *testing.T) {
-	t.Parallel()
-	c := sandboxtest.New(t, nil).SignIn(login)
-	label := c.Must("POST", "/labels", map[string]any{"name": "Tour"})
-	post := "/posts/" + c.Must("GET", "/posts", nil).Text("list", 0, "id")
-	c.Must("PATCH", post, map[string]any{"label_ids": []any{label.Get("id")}})
-	if got := c.Must("GET", "/posts?label_id="+label.Text("id"), nil); len(got.Get("list").([]any)) != 1 {
-		t.Fatalf("posts of the label: %v", got.Body)
-	}
-	if got := c.Must("PATCH", "/labels/"+label.Text("id"), map[string]any{"name": "Tour 2"}); got.Text("posts_count") != "1" {
-		t.Fatalf("the label: %v", got.Body)
-	}
-	c.Must("DELETE", "/labels/"+label.Text("id"), nil)
-	if got := c.Must("GET", post, nil); len(got.Get("labels").([]any)) != 0 {
-		t.Fatalf("the post still has the label: %v", got.Body)
 	}
 }

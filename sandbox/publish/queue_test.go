@@ -19,7 +19,7 @@ func TestTheQueueActsOnWhatIsScheduled(t *testing.T) {
 	at := p.World.Now().Add(48 * time.Hour).Format(time.RFC3339)
 	post := c.Must("POST", "/posts", map[string]any{"text": "Later", "publish_at": at})
 	stream := c.Must("POST", "/streams", map[string]any{"title": "Soon", "starts_at": at})
-	queue := whole(t, c, "/queue?limit=3&"+years, "id", nil)
+	queue := whole(t, c, "/queue?limit=3&"+years, "id")
 	for _, id := range []string{post.Text("id"), stream.Text("id")} {
 		if _, ok := queue[id]; !ok {
 			t.Fatalf("%s is not in the queue: %v", id, queue)
@@ -82,7 +82,7 @@ func TestAScheduledPostWithoutItsMediaFailsIntoTheDrafts(t *testing.T) {
 	if failed["item"].(map[string]any)["id"] != post.Get("id") || failed["error"] == "" {
 		t.Fatalf("failed: %v", failed)
 	}
-	if _, ok := whole(t, c, "/drafts/post?limit=100", "id", nil)[post.Text("id")]; !ok {
+	if _, ok := whole(t, c, "/drafts/post?limit=100", "id")[post.Text("id")]; !ok {
 		t.Fatal("the post is not in the drafts")
 	}
 }
@@ -93,7 +93,7 @@ func TestDraftsArePublished(t *testing.T) {
 	p := sandboxtest.New(t, nil)
 	c := p.SignIn(login)
 	saved := c.Must("POST", "/posts", map[string]any{"text": "Not yet", "save_for_later": true})
-	before := whole(t, c, "/drafts/post?limit=2", "id", nil)
+	before := whole(t, c, "/drafts/post?limit=2", "id")
 	if before[saved.Text("id")] != 0 || len(before) < 2 {
 		t.Fatalf("the newest draft is not the first: %v", before)
 	}
@@ -113,7 +113,7 @@ func TestDraftsArePublished(t *testing.T) {
 		}
 	}
 	later := p.SignIn(login) // the token of the old session has rotated
-	if left := whole(t, later, "/drafts/post?limit=100", "id", nil); len(left) != 0 {
+	if left := whole(t, later, "/drafts/post?limit=100", "id"); len(left) != 0 {
 		t.Fatalf("still drafts: %v", left)
 	}
 	messages := later.Must("GET", "/drafts/message", nil)
@@ -179,7 +179,7 @@ func TestAStoryLivesForADay(t *testing.T) {
 	}
 	for _, id := range []string{made.Text("id"), c.Must("GET", "/stories/active", nil).Text("list", 0, "id")} {
 		stats := c.Must("GET", "/stories/"+id+"/stats", nil)
-		if viewers := whole(t, c, "/stories/"+id+"/viewers?limit=10", "user", nil); int64(len(viewers)) != number(t, stats.Get("views_count")) {
+		if viewers := whole(t, c, "/stories/"+id+"/viewers?limit=10", "user"); int64(len(viewers)) != number(t, stats.Get("views_count")) {
 			t.Fatalf("%d viewers: %v", len(viewers), stats.Body)
 		}
 	}
