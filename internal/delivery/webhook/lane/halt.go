@@ -27,7 +27,7 @@ func (m *Machine) Resume(now time.Time) {
 		return
 	}
 	m.halted = false
-	for _, l := range m.lanes {
+	for l := m.newest; l != nil; l = l.older {
 		if l.hasPending() {
 			m.markChanged(l)
 			m.advance(l, now)
@@ -48,7 +48,7 @@ func (m *Machine) Suspend(orgs map[id.Org]struct{}, now time.Time) {
 			h.probe, h.probeScheduled, h.parked, h.failedSources = nil, false, nil, h.failedSources[:0]
 		}
 	}
-	for _, l := range m.lanes {
+	for l := m.newest; l != nil; l = l.older {
 		_, was := before[l.org]
 		switch is := m.isSuspended(l.org); {
 		case is && !was:

@@ -1,6 +1,8 @@
 package lane
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -107,7 +109,8 @@ func (m *Machine) BucketLoaded(number int, checkpoint time.Time, rows []Row, bac
 		l.setCursor(one.Cursor)
 		l.head, l.missedAt = head, checkpoint
 	}
-	for _, l := range b.lanes {
+	for _, name := range slices.Sorted(maps.Keys(b.lanes)) { // in a fixed order, so that tests can be repeated
+		l := b.lanes[name]
 		if !l.hasCursor && l.head > 0 { // addCommitted assumed a cursor, and nothing contradicts it
 			l.hasCursor, l.dirty = true, l.hasRow
 		}

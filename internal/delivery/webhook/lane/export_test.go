@@ -1,0 +1,54 @@
+package lane
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Check verifies what must hold between any two calls of a machine: timers are set exactly where they are needed, and
+// the counts of deliveries in flight agree.
+func (m *Machine) Check() error {
+	var errs []error
+	failf := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
+	inFlight := map[*bucket]int{}
+	for _, l := range m.lanes {
+		inFlight[l.bucket] += l.inFlight + l.strays
+		l.check(failf)
+	}
+	hosts, buckets := 0, 0
+	for _, h := range m.hosts {
+		hosts += h.inFlight[healthy] + h.inFlight[troubled]
+	}
+	for _, b := range m.buckets {
+		buckets += b.inFlight
+		if b.inFlight != inFlight[b] {
+			failf("bucket %d counts %d deliveries in flight, its lanes %d", b.number, b.inFlight, inFlight[b])
+		}
+	}
+	if m.gate.inFlight != hosts || hosts < buckets {
+		failf("in flight: %d by gate, %d by hosts, %d by buckets", m.gate.inFlight, hosts, buckets)
+	}
+	return errors.Join(errs...)
+}
+
+func (l *Lane) check(failf func(string, ...any)) {
+	if l.row.State == Backoff && !l.probing && l.timer.index == 0 {
+		failf("%s waits without a timer", l.source)
+	}
+	inFlight, last := 0, l.cursor
+	for _, one := range l.items {
+		if one.inFlight {
+			inFlight++
+		}
+		if one.event.Seq <= last {
+			failf("%s holds %d after %d", l.source, one.event.Seq, last)
+		}
+		last = one.event.Seq
+	}
+	if inFlight != l.inFlight {
+		failf("%s counts %d deliveries in flight, its events %d", l.source, l.inFlight, inFlight)
+	}
+	if last > l.tail {
+		failf("%s holds %d, and its tail is %d", l.source, last, l.tail)
+	}
+}
