@@ -104,12 +104,15 @@ func (m *Machine) flushLane(l *Lane, batch *Batch, checkpoints map[*bucket]time.
 	late := pending && l.hasCursor && (now.Sub(at) >= m.LagAfter || l.bucket.stopping)
 	switch state := l.row.State; {
 	case late && l.hookKnown && state == Live:
-		l.row.State, l.wantsRow, l.dirty = Lagging, true, true
+		l.row.State = Lagging
+		l.markRowStale()
 	case !late && !l.headStale && (state == Lagging || state == Draining):
-		l.row.State, l.wantsRow = Live, false
+		l.row.State = Live
+		l.markRowStale()
 	}
+	wanted := l.row.State != Live
 	switch {
-	case l.wantsRow && (l.dirty || !l.hasRow) && l.hookKnown && l.hook != nil, l.wantsRow && l.dirty && l.hasRow:
+	case wanted && (l.stored == rowStale || l.stored == rowAbsent && l.hookKnown && l.hook != nil):
 		row := l.row
 		row.Org, row.Source, row.Bucket, row.Cursor = l.org, l.source, l.bucket.number, l.cursor
 		if !l.hasCursor {
@@ -117,20 +120,20 @@ func (m *Machine) flushLane(l *Lane, batch *Batch, checkpoints map[*bucket]time.
 		}
 		batch.Save = append(batch.Save, Save{row, pending, at.Add(-time.Microsecond)})
 		batch.saved = append(batch.saved, l)
-		l.hasRow, l.dirty = true, false
+		l.stored = rowSaved
 		return true
-	case !l.wantsRow && l.hasRow:
+	case !wanted && l.stored != rowAbsent:
 		batch.Remove = append(batch.Remove, Row{Org: l.org, Source: l.source, Bucket: l.bucket.number, Gen: l.row.Gen})
 		batch.removed = append(batch.removed, l)
 		writes = true
 	}
-	if pending && (!l.wantsRow || !l.hasRow) {
+	if pending && (!wanted || l.stored == rowAbsent) {
 		before := at.Add(-time.Microsecond)
 		if checkpoint, ok := checkpoints[l.bucket]; !ok || before.Before(checkpoint) {
 			checkpoints[l.bucket] = before
 		}
 	}
-	if !pending && !l.dirty && l.wantsRow == l.hasRow {
+	if !pending && (wanted && l.stored == rowSaved || !wanted && l.stored == rowAbsent) {
 		delete(m.changed, l)
 	}
 	return writes
@@ -145,13 +148,13 @@ func (m *Machine) Flushed(batch *Batch, unsaved map[string]bool) {
 		}
 	}
 	for _, l := range batch.removed {
-		if !l.wantsRow {
-			l.hasRow = false
+		if l.row.State == Live {
+			l.stored = rowAbsent
 		}
 	}
 	for _, l := range batch.saved {
 		if unsaved[l.source] && m.lanes[l.source] == l {
-			l.dirty = true
+			l.markRowStale()
 			m.Invalidate(l.org, l.source)
 			m.markChanged(l)
 		}
@@ -161,7 +164,7 @@ func (m *Machine) Flushed(batch *Batch, unsaved map[string]bool) {
 // FlushFailed reports that a batch may not have been written. The next flush contains it again.
 func (m *Machine) FlushFailed(batch *Batch) {
 	for _, l := range batch.saved {
-		l.dirty = true
+		l.markRowStale()
 		m.markChanged(l)
 	}
 	for _, l := range batch.removed {

@@ -81,8 +81,8 @@ func (m *Machine) clearFailures(l *Lane) {
 	}
 	l.row.FailSince, l.row.FailCount, l.row.NextAt = time.Time{}, 0, time.Time{}
 	l.row.HeadTries, l.row.HeadSince = 0, time.Time{}
-	if l.wantsRow {
-		l.dirty = true
+	if l.row.State != Live {
+		l.markRowStale()
 		m.markChanged(l)
 	}
 }

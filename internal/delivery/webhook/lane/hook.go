@@ -99,7 +99,7 @@ func (l *Lane) skipThrough(upTo int64) {
 func (m *Machine) clearHook(l *Lane) {
 	l.detachInFlight()
 	l.row = Row{State: Live}
-	l.hasRow, l.wantsRow, l.dirty, l.headStale, l.doneAhead = false, false, false, false, nil
+	l.stored, l.headStale, l.doneAhead = rowAbsent, false, nil
 	l.cursor, l.tail = l.head, l.head
 	m.timers.stop(&l.timer)
 	delete(m.changed, l)
@@ -129,14 +129,17 @@ func (m *Machine) adoptHook(l *Lane, h *Hook, now time.Time) {
 			l.probing, l.afterHead, l.parked, l.headStale = false, false, false, true
 			m.timers.stop(&l.timer)
 		}
-		l.dirty = l.dirty || l.wantsRow
+		l.markRowStale()
 		if l.hasCursor {
 			l.applyFilter()
 		}
 		return
 	}
-	l.row, l.hasRow, l.wantsRow, l.dirty = *h.Row, true, true, l.hasCursor
+	l.row, l.stored = *h.Row, rowSaved
 	l.row.Moved = 0
+	if l.hasCursor {
+		l.stored = rowStale // the lane's cursor is newer than the stored one
+	}
 	l.probing, l.afterHead, l.parked = false, false, false
 	// The lane's own cursor is newer than the stored one, unless the change moved the stored one.
 	if h.Row.Cursor >= 0 && (h.Row.Moved > oldGen || !l.hasCursor) {

@@ -242,7 +242,7 @@ func (m *Machine) parkLane(l *Lane, h *host, now time.Time) {
 	if l.row.FailSince.IsZero() {
 		l.row.FailSince = now
 	}
-	l.wantsRow, l.dirty = true, true
+	l.markRowStale()
 	m.timers.set(&l.timer, l.row.FailSince.Add(m.GiveUp))
 	if !l.parked {
 		l.parked = true

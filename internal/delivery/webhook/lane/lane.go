@@ -85,6 +85,17 @@ type Row struct {
 // Unknown is the cursor of a row that was written without knowing how far the lane had delivered.
 const Unknown = -1
 
+// storedRow says what the database has of a lane's row.
+type storedRow uint8
+
+const (
+	rowAbsent storedRow = iota
+	// rowSaved means that the database has the current row.
+	rowSaved
+	// rowStale means that the database has an older row, or may have one.
+	rowStale
+)
+
 // item is an event that a lane holds in memory.
 type item struct {
 	event event.Stored
@@ -113,8 +124,8 @@ type Lane struct {
 
 	// row is the state that is written to the database, except that its Cursor is replaced by cursor.
 	row Row
-	// hasRow means that the database has a row, wantsRow that it should have one, dirty that the stored row differs.
-	hasRow, wantsRow, dirty bool
+	// stored says what the database has of row. It needs a row in every state except Live.
+	stored storedRow
 
 	cursor, tail, head int64
 	// headStale means that the store may have events after head.
@@ -156,6 +167,13 @@ func (l *Lane) Source() string { return l.source }
 // Org returns the organisation that owns the account.
 func (l *Lane) Org() id.Org { return l.org }
 
+// markRowStale makes the next flush write the row again, if there is one.
+func (l *Lane) markRowStale() {
+	if l.stored == rowSaved {
+		l.stored = rowStale
+	}
+}
+
 // isHealthy reports whether the endpoint works, as far as its own deliveries show. A host that is down does not make
 // its lanes unhealthy.
 func (l *Lane) isHealthy() bool {
@@ -175,7 +193,7 @@ func (l *Lane) oldestPendingAt() time.Time {
 
 // isIdle reports whether the lane can be evicted without losing anything.
 func (l *Lane) isIdle() bool {
-	return !l.hasPending() && l.inFlight == 0 && !l.hasRow && !l.wantsRow && !l.hookLoading && !l.reading && !l.queued
+	return !l.hasPending() && l.inFlight == 0 && l.stored == rowAbsent && l.row.State == Live && !l.hookLoading && !l.reading && !l.queued
 }
 
 func (l *Lane) wantsKind(kind string) bool { return l.hook.Match == nil || l.hook.Match(kind) }
@@ -235,7 +253,7 @@ func (l *Lane) advanceCursor() {
 	}
 	if cursor != l.cursor {
 		l.cursor = cursor
-		l.dirty = l.dirty || l.hasRow
+		l.markRowStale()
 	}
 }
 

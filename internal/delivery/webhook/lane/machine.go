@@ -101,10 +101,10 @@ func (m *Machine) BucketLoaded(number int, checkpoint time.Time, rows []Row, bac
 	}
 	for _, one := range backlogs {
 		l := m.ensureLane(one.Org, one.Source, b)
-		if l.hasRow && l.row.Cursor >= 0 {
+		if l.stored != rowAbsent && l.row.Cursor >= 0 {
 			continue
 		}
-		l.dirty = l.hasRow // the row must get its cursor before the checkpoint moves on
+		l.markRowStale() // the row must get its cursor before the checkpoint moves on
 		head := max(l.head, one.Head)
 		l.setCursor(one.Cursor)
 		l.head, l.missedAt = head, checkpoint
@@ -112,7 +112,8 @@ func (m *Machine) BucketLoaded(number int, checkpoint time.Time, rows []Row, bac
 	for _, name := range slices.Sorted(maps.Keys(b.lanes)) { // in a fixed order, so that tests can be repeated
 		l := b.lanes[name]
 		if !l.hasCursor && l.head > 0 { // addCommitted assumed a cursor, and nothing contradicts it
-			l.hasCursor, l.dirty = true, l.hasRow
+			l.hasCursor = true
+			l.markRowStale()
 		}
 		l.goLiveIfNothingPending()
 		m.markChanged(l)
@@ -124,7 +125,7 @@ func (m *Machine) BucketLoaded(number int, checkpoint time.Time, rows []Row, bac
 func (m *Machine) restoreLane(b *bucket, row *Row) {
 	l := m.ensureLane(row.Org, row.Source, b)
 	head := l.head
-	l.row, l.hasRow, l.wantsRow = *row, true, true
+	l.row, l.stored = *row, rowSaved
 	if row.Cursor >= 0 {
 		l.setCursor(row.Cursor)
 	}
@@ -228,7 +229,7 @@ func (m *Machine) addCommitted(e *event.Stored, now time.Time) {
 	if l.head == 0 && !l.hasCursor {
 		// The lane is new, so everything before this event is done. Until the bucket is loaded, that is a guess.
 		l.cursor, l.tail, l.head, l.hasCursor = e.Seq-1, e.Seq-1, e.Seq-1, l.bucket.loaded
-		l.dirty = l.dirty || l.hasRow
+		l.markRowStale()
 	}
 	if e.Seq <= l.head {
 		return
@@ -316,9 +317,9 @@ func (l *Lane) maxInFlight() int {
 // goLive makes a lane live that has delivered everything.
 func (m *Machine) goLive(l *Lane) {
 	l.probing = false
-	if l.row.State != Live || l.wantsRow {
+	if l.row.State != Live {
 		l.row.State, l.row.NextAt = Live, time.Time{}
-		l.wantsRow = false
+		l.markRowStale()
 		m.markChanged(l)
 	}
 }
@@ -345,7 +346,8 @@ func (m *Machine) ensureHost(org id.Org, name string) *host {
 // everything up to the checkpoint is done and nothing was stored since.
 func (l *Lane) goLiveIfNothingPending() {
 	if !l.hasCursor && l.bucket.loaded && l.row.State.sends() {
-		l.row.State, l.wantsRow, l.headStale = Live, false, false
+		l.row.State, l.headStale = Live, false
+		l.markRowStale()
 	}
 }
 

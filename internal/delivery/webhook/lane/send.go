@@ -151,7 +151,7 @@ func (m *Machine) applyOutcome(l *Lane, one *item, job *Job, r Result, outcome O
 		return // the result says nothing about the endpoint in its current state
 	}
 	l.row.LastStatus, l.row.LastError = r.Status, r.Failure
-	l.dirty = l.dirty || l.hasRow
+	l.markRowStale()
 	switch outcome {
 	case Delivered:
 		m.markDelivered(l, one, job, now)
@@ -234,13 +234,11 @@ func (m *Machine) markDelivered(l *Lane, one *item, job *Job, now time.Time) {
 // resumeLane ends a backoff and clears the failures.
 func (m *Machine) resumeLane(l *Lane) {
 	l.probing = false
-	if !l.row.FailSince.IsZero() || l.row.FailCount > 0 {
-		l.row.FailSince, l.row.FailCount, l.dirty = time.Time{}, 0, true
-	}
-	l.row.Reason = ""
+	l.row.FailSince, l.row.FailCount, l.row.Reason = time.Time{}, 0, ""
 	if l.row.State == Backoff {
-		l.row.State, l.row.NextAt, l.dirty = Draining, time.Time{}, true
+		l.row.State, l.row.NextAt = Draining, time.Time{}
 	}
+	l.markRowStale()
 }
 
 // divertEvent takes an event out of the lane and retries it as a side delivery, out of order.
@@ -275,7 +273,7 @@ func (m *Machine) backOff(l *Lane, r Result, now time.Time) {
 func (m *Machine) waitUntil(l *Lane, until time.Time) {
 	l.failedByHost = false
 	l.row.State, l.row.NextAt, l.probing = Backoff, until, false
-	l.wantsRow, l.dirty = true, true
+	l.markRowStale()
 	m.timers.set(&l.timer, until)
 }
 
@@ -293,7 +291,7 @@ func (m *Machine) disable(l *Lane, reason string, now time.Time) {
 		l.row.FailSince = now
 	}
 	l.row.State, l.row.Reason, l.row.NextAt, l.probing, l.afterHead = Disabled, reason, time.Time{}, false, false
-	l.wantsRow, l.dirty = true, true
+	l.markRowStale()
 	m.timers.stop(&l.timer)
 	m.notices = append(m.notices, Notice{
 		Org: l.org, Source: l.source, Reason: reason, Since: l.row.FailSince, At: now, Hook: l.hook,
