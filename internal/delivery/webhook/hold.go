@@ -234,10 +234,10 @@ func (w *Webhooks) loadLoop(ctx context.Context) {
 	})
 }
 
-func (w *Webhooks) loadHooks(ctx context.Context, list []*lane.Lane) {
+func (w *Webhooks) loadHooks(ctx context.Context, list []lane.HookLoad) {
 	names := make([]string, len(list))
-	for i, l := range list {
-		names[i] = l.Source()
+	for i, load := range list {
+		names[i] = load.Lane.Source()
 	}
 	found, err := w.readHooks(ctx, names)
 	if err != nil {
@@ -249,16 +249,16 @@ func (w *Webhooks) loadHooks(ctx context.Context, list []*lane.Lane) {
 	w.mu.Lock()
 	now := w.Now()
 	closed := 0
-	for _, l := range list {
-		hook, ok := found[l.Source()]
+	for _, load := range list {
+		hook, ok := found[load.Lane.Source()]
 		switch {
 		case err != nil:
-			w.machine.HookLoadFailed(l)
+			w.machine.HookLoadFailed(load)
 		case ok && hook == nil:
 			closed++
-			w.machine.HookLoadFailed(l)
+			w.machine.HookLoadFailed(load)
 		default:
-			w.machine.HookLoaded(l, hook, now)
+			w.machine.HookLoaded(load, hook, now)
 		}
 	}
 	job := w.startWork(now)

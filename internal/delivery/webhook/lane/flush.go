@@ -99,11 +99,11 @@ func (m *Machine) Flush(now time.Time) *Batch {
 // flushLane adds a lane to a batch and reports whether its row is written or removed. A lane with pending events and no
 // row holds back the checkpoint of its bucket.
 func (m *Machine) flushLane(l *Lane, batch *Batch, checkpoints map[*bucket]time.Time, now time.Time) (writes bool) {
-	pending := l.hasPending() && (!l.hookKnown || l.hook != nil)
+	pending := l.hasPending() && l.hookState != hookNone
 	at := l.oldestPendingAt()
 	late := pending && l.hasCursor && (now.Sub(at) >= m.LagAfter || l.bucket.stopping)
 	switch state := l.row.State; {
-	case late && l.hookKnown && state == Live:
+	case late && l.hookState == hookReady && state == Live:
 		l.row.State = Lagging
 		l.markRowStale()
 	case !late && !l.headStale && (state == Lagging || state == Draining):
@@ -112,7 +112,7 @@ func (m *Machine) flushLane(l *Lane, batch *Batch, checkpoints map[*bucket]time.
 	}
 	wanted := l.row.State != Live
 	switch {
-	case wanted && (l.stored == rowStale || l.stored == rowAbsent && l.hookKnown && l.hook != nil):
+	case wanted && (l.stored == rowStale || l.stored == rowAbsent && l.hookState == hookReady):
 		row := l.row
 		row.Org, row.Source, row.Bucket, row.Cursor = l.org, l.source, l.bucket.number, l.cursor
 		if !l.hasCursor {

@@ -9,58 +9,69 @@ import (
 
 // This file loads the webhook of a lane and applies changes to it.
 
-// requestHook queues a lane for NextHookLoads.
-func (m *Machine) requestHook(l *Lane) {
-	if !l.hookLoading {
-		l.hookLoading = true
-		m.loadQueue.push(l)
-	}
+// hookState says whether the machine knows the webhook of a lane.
+type hookState uint8
+
+const (
+	hookUnknown hookState = iota
+	hookLoading
+	// hookNone means that the source has no webhook.
+	hookNone
+	hookReady
+)
+
+// HookLoad is a read of a lane's webhook.
+type HookLoad struct {
+	Lane   *Lane
+	number int
 }
 
-// NextHookLoads returns up to most lanes whose webhook must be read. The caller must call HookLoaded or HookLoadFailed
-// for each of them.
-func (m *Machine) NextHookLoads(most int) []*Lane {
-	n := min(most, m.loadQueue.len())
-	if n == 0 {
-		return nil
-	}
-	list := make([]*Lane, 0, n)
-	for range n {
-		list = append(list, m.loadQueue.pop())
+// isCurrent reports whether the lane still waits for this read.
+func (m *Machine) isCurrent(load HookLoad) bool {
+	return m.lanes[load.Lane.source] == load.Lane && load.number == load.Lane.hookLoad
+}
+
+// requestHook queues a lane for NextHookLoads. A read that is running is superseded: it may return the webhook from
+// before a change.
+func (m *Machine) requestHook(l *Lane) {
+	l.hookState = hookLoading
+	l.hookLoad++
+	m.loadQueue.push(HookLoad{l, l.hookLoad})
+}
+
+// NextHookLoads returns up to most webhooks that must be read. The caller must call HookLoaded or HookLoadFailed for
+// each of them.
+func (m *Machine) NextHookLoads(most int) []HookLoad {
+	var list []HookLoad
+	for len(list) < most && !m.loadQueue.empty() {
+		if load := m.loadQueue.pop(); m.isCurrent(load) {
+			list = append(list, load)
+		}
 	}
 	return list
 }
 
 // HookLoadFailed reports that a webhook could not be read. The lane requests it again.
-func (m *Machine) HookLoadFailed(l *Lane) {
-	l.hookLoading = false
-	if m.lanes[l.source] == l {
-		m.requestHook(l)
+func (m *Machine) HookLoadFailed(load HookLoad) {
+	if m.isCurrent(load) {
+		m.requestHook(load.Lane)
 	}
 }
 
 // Invalidate reports that the webhook of a source was created, changed or deleted. It is read again.
 func (m *Machine) Invalidate(org id.Org, source string) {
-	b := m.buckets[event.Bucket(source)]
-	if b == nil || !b.held {
-		return
+	if b := m.buckets[event.Bucket(source)]; b != nil && b.held {
+		m.requestHook(m.ensureLane(org, source, b))
 	}
-	l := m.ensureLane(org, source, b)
-	if l.hookLoading {
-		// The read that is running may return the webhook from before the change.
-		l.hookLoading = false
-	}
-	l.hookKnown = false
-	m.requestHook(l)
 }
 
-// HookLoaded sets the webhook of a lane; nil if there is none.
-func (m *Machine) HookLoaded(l *Lane, h *Hook, now time.Time) {
-	if m.lanes[l.source] != l {
+// HookLoaded sets the webhook of a lane; nil if there is none. It ignores a read that a later one has superseded.
+func (m *Machine) HookLoaded(load HookLoad, h *Hook, now time.Time) {
+	if !m.isCurrent(load) {
 		return
 	}
-	l.hookLoading = false
-	l.hookKnown, l.hook = true, h
+	l := load.Lane
+	l.hook, l.hookState = h, hookReady
 	defer l.answerHookWaiters()
 	if h == nil {
 		m.clearHook(l)
@@ -97,6 +108,7 @@ func (l *Lane) skipThrough(upTo int64) {
 
 // clearHook resets the lane of a source that has no webhook. Everything so far is done.
 func (m *Machine) clearHook(l *Lane) {
+	l.hookState = hookNone
 	l.detachInFlight()
 	l.row = Row{State: Live}
 	l.stored, l.headStale, l.doneAhead = rowAbsent, false, nil
@@ -180,11 +192,17 @@ func (m *Machine) WithLiveHook(org id.Org, source string, give func(*Hook)) {
 		}
 		l = m.ensureLane(org, source, b)
 	}
-	if l.hookKnown {
+	switch l.hookState {
+	case hookReady:
 		l.callIfSending(give)
 		return
+	case hookNone:
+		return
+	case hookUnknown:
+		m.requestHook(l)
+	case hookLoading:
 	}
-	if m.requestHook(l); len(l.hookWaiters) < maxHookWaiters {
+	if len(l.hookWaiters) < maxHookWaiters {
 		l.hookWaiters = append(l.hookWaiters, give)
 	}
 }

@@ -68,3 +68,63 @@ func TestUnstoredEventsWaitForTheirWebhook(t *testing.T) {
 		t.Errorf("%d events were kept, want 16", len(given))
 	}
 }
+
+// A read of a webhook that began before a change must not undo the change: it may have the old URL or the old secret.
+func TestOlderReadOfWebhookIsIgnored(t *testing.T) {
+	t.Parallel()
+	m, source, now := lane.New(lane.Defaults(), func() float64 { return 0.5 }), string(id.New[id.Account]()), time.Now()
+	m.HoldBucket(event.Bucket(source), 1, nil)
+	m.BucketLoaded(event.Bucket(source), now, nil, nil, now)
+	m.Invalidate("org_a", source)
+	before := m.NextHookLoads(10)
+	m.Invalidate("org_a", source) // while the read is running
+	after := m.NextHookLoads(10)
+	m.Committed([]event.Stored{{Org: "org_a", Source: source, Seq: 1, At: now, Kind: "a"}}, now)
+	m.HookLoaded(before[0], &lane.Hook{Gen: 1, Host: "old", MaxInFlight: 1}, now)
+	if job := m.Next(now); job != nil {
+		t.Errorf("sends to %s", job.Hook.Host)
+	}
+	m.HookLoadFailed(before[0])
+	m.HookLoaded(after[0], &lane.Hook{Gen: 1, Host: "new", MaxInFlight: 1}, now)
+	m.HookLoaded(before[0], &lane.Hook{Gen: 1, Host: "old", MaxInFlight: 1}, now)
+	if job := m.Next(now); job == nil || job.Hook.Host != "new" {
+		t.Errorf("sends %+v, want a delivery to the new host", job)
+	}
+	if list := m.NextHookLoads(10); len(list) != 0 {
+		t.Errorf("%d more reads", len(list))
+	}
+}
+
+// A webhook may be deleted while its events are being read, or wait to be read.
+func TestWebhookIsDeletedDuringRead(t *testing.T) {
+	t.Parallel()
+	for _, started := range []bool{true, false} {
+		m, source, now := lane.New(lane.Defaults(), func() float64 { return 0.5 }), string(id.New[id.Account]()), time.Now()
+		b := event.Bucket(source)
+		m.HoldBucket(b, 1, nil)
+		row := lane.Row{Org: "org_a", Source: source, Bucket: b, Gen: 1, State: lane.Draining}
+		m.BucketLoaded(b, now, []lane.Row{row}, nil, now)
+		m.HookLoaded(m.NextHookLoads(1)[0], &lane.Hook{Gen: 1, Host: "a", MaxInFlight: 1, Row: &row}, now)
+		remove := func() {
+			m.Invalidate("org_a", source)
+			m.HookLoaded(m.NextHookLoads(1)[0], nil, now)
+		}
+		if !started {
+			remove()
+		}
+		page, ok := m.NextRead()
+		if ok != started {
+			t.Fatalf("a page to read: %t, want %t", ok, started)
+		}
+		if started {
+			remove()
+			m.Read(page, []event.Stored{{Org: "org_a", Source: source, Seq: 1, At: now, Kind: "a"}}, true, now)
+		}
+		if job := m.Next(now); job != nil {
+			t.Errorf("sends %d", job.Event.Seq)
+		}
+		if err := m.Check(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -114,9 +114,11 @@ type Lane struct {
 	source string
 	bucket *bucket
 
-	// hook is the webhook if hookKnown; nil then means that the source has none.
-	hook                   *Hook
-	hookKnown, hookLoading bool
+	// hook is the webhook that was last read, which is current if hookState is hookReady; nil if there was none.
+	hook      *Hook
+	hookState hookState
+	// hookLoad is the number of the last read of the webhook. Results of earlier reads are ignored.
+	hookLoad int
 	// hookWaiters are called when the hook is known. They send events that are not stored.
 	hookWaiters []func(*Hook)
 	// hasCursor means that cursor is valid. The lane sends nothing before it is.
@@ -193,7 +195,7 @@ func (l *Lane) oldestPendingAt() time.Time {
 
 // isIdle reports whether the lane can be evicted without losing anything.
 func (l *Lane) isIdle() bool {
-	return !l.hasPending() && l.inFlight == 0 && l.stored == rowAbsent && l.row.State == Live && !l.hookLoading && !l.reading && !l.queued
+	return !l.hasPending() && l.inFlight == 0 && l.stored == rowAbsent && l.row.State == Live && l.hookState != hookLoading && !l.reading && !l.queued
 }
 
 func (l *Lane) wantsKind(kind string) bool { return l.hook.Match == nil || l.hook.Match(kind) }
@@ -211,12 +213,12 @@ func (l *Lane) appendEvent(e *event.Stored) {
 	l.tail = e.Seq
 	_, done := l.doneAhead[e.Seq]
 	delete(l.doneAhead, e.Seq)
-	if !done && l.hookKnown && !l.wantsKind(e.Kind) {
+	if !done && l.hookState == hookReady && !l.wantsKind(e.Kind) {
 		l.advanceCursor()
 		return
 	}
 	prev := l.prev
-	if l.hookKnown && l.hook.Match == nil {
+	if l.hookState == hookReady && l.hook.Match == nil {
 		prev = e.Seq - 1
 	}
 	l.items = append(l.items, item{event: *e, prev: prev, done: done})

@@ -43,7 +43,7 @@ type Machine struct {
 	// readQueue holds lanes that need events from the store, loadQueue lanes that need their webhook.
 	readQueue    fifo[*Lane]
 	readsRunning int
-	loadQueue    fifo[*Lane]
+	loadQueue    fifo[HookLoad]
 	// changed holds the lanes that the next flush must look at: they have pending events, or their row differs.
 	changed        map[*Lane]struct{}
 	sideDeliveries []SideDelivery
@@ -234,7 +234,7 @@ func (m *Machine) addCommitted(e *event.Stored, now time.Time) {
 	if e.Seq <= l.head {
 		return
 	}
-	if l.hookKnown && l.hook == nil {
+	if l.hookState == hookNone {
 		l.cursor, l.tail, l.head = e.Seq, e.Seq, e.Seq
 		return
 	}
@@ -271,12 +271,10 @@ func (m *Machine) advance(l *Lane, now time.Time) {
 		return
 	case !l.row.State.sends() && (l.row.State != Backoff || !l.probing):
 		return
-	case m.IsHeld(l.org) && l.hookKnown && l.hook != nil: // the hook itself is loaded even then: its row needs it
+	case l.hookState == hookUnknown:
+		m.requestHook(l) // even while the organisation is held: the lane's row needs it
 		return
-	case !l.hookKnown:
-		m.requestHook(l)
-		return
-	case l.hook == nil:
+	case m.IsHeld(l.org) || l.hookState != hookReady:
 		return
 	}
 	one := l.nextEvent()
@@ -363,7 +361,7 @@ type Page struct {
 func (m *Machine) NextRead() (p Page, ok bool) {
 	for m.readsRunning < m.Reads && !m.readQueue.empty() {
 		l := m.readQueue.pop()
-		if m.lanes[l.source] != l || !l.bucket.isRunning() {
+		if m.lanes[l.source] != l || !l.bucket.isRunning() || l.hook == nil {
 			l.reading = false
 			continue
 		}
@@ -378,7 +376,7 @@ func (m *Machine) Read(p Page, list []event.Stored, short bool, now time.Time) {
 	l := p.Lane
 	m.readsRunning--
 	l.reading = false
-	if m.lanes[l.source] != l || l.tail != p.After || !l.hasCursor {
+	if m.lanes[l.source] != l || l.tail != p.After || !l.hasCursor || l.hookState == hookNone {
 		m.advance(l, now)
 		return
 	}

@@ -302,8 +302,8 @@ func TestWorkingLanesDoNotWaitForBadOnesOnTheSameHost(t *testing.T) {
 			for again := true; again; {
 				again = false
 				w.machine.Tick(w.now)
-				for _, l := range w.machine.NextHookLoads(1000) {
-					w.machine.HookLoaded(l, w.hook(l.Source()), w.now)
+				for _, load := range w.machine.NextHookLoads(1000) {
+					w.machine.HookLoaded(load, w.hook(load.Lane.Source()), w.now)
 					again = true
 				}
 				if p, ok := w.machine.NextRead(); ok {
@@ -429,8 +429,8 @@ func TestHangingEndpointsDoNotStarveOthers(t *testing.T) {
 			m.BucketLoaded(b, now, nil, nil, now)
 		}
 		m.Committed([]event.Stored{{Org: org, Source: name, Seq: 1, At: now, Kind: "a"}}, now)
-		for _, l := range m.NextHookLoads(10) {
-			m.HookLoaded(l, &lane.Hook{Gen: 1, Host: host, MaxInFlight: 1}, now)
+		for _, load := range m.NextHookLoads(10) {
+			m.HookLoaded(load, &lane.Hook{Gen: 1, Host: host, MaxInFlight: 1}, now)
 		}
 	}
 	var hanging []*lane.Job

@@ -53,7 +53,7 @@ func (m *Machine) Next(now time.Time) *Job {
 func (m *Machine) startDelivery(l *Lane, h *host, now time.Time) *Job {
 	l.queued = false
 	able := l.row.State.sends() || l.row.State == Backoff && l.probing
-	if m.lanes[l.source] != l || !l.bucket.isRunning() || !able || m.IsHeld(l.org) || !l.hookKnown || l.hook == nil ||
+	if m.lanes[l.source] != l || !l.bucket.isRunning() || !able || m.IsHeld(l.org) || l.hookState != hookReady ||
 		l.strays > 0 || l.inFlight >= l.maxInFlight() {
 		return nil
 	}

@@ -154,9 +154,9 @@ func (w *world) commit(source string, n int) {
 func (w *world) step() bool {
 	did := false
 	w.machine.Tick(w.now)
-	for _, l := range w.machine.NextHookLoads(1000) {
+	for _, load := range w.machine.NextHookLoads(1000) {
 		did = true
-		w.machine.HookLoaded(l, w.hook(l.Source()), w.now)
+		w.machine.HookLoaded(load, w.hook(load.Lane.Source()), w.now)
 	}
 	if p, ok := w.machine.NextRead(); ok {
 		did = true
