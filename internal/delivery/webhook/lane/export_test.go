@@ -35,6 +35,9 @@ func (l *Lane) check(failf func(string, ...any)) {
 	if l.row.State == Backoff && !l.probing && l.timer.index == 0 {
 		failf("%s waits without a timer", l.source)
 	}
+	if (l.fault == faultEndpoint) != (l.row.FailCount > 0) || l.row.State == Live && l.fault != faultNone {
+		failf("%s is %s with fault %d after %d failures", l.source, l.row.State, l.fault, l.row.FailCount)
+	}
 	inFlight, last := 0, l.cursor
 	for _, one := range l.items {
 		if one.inFlight {

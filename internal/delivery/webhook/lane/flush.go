@@ -107,8 +107,7 @@ func (m *Machine) flushLane(l *Lane, batch *Batch, checkpoints map[*bucket]time.
 		l.row.State = Lagging
 		l.markRowStale()
 	case !late && !l.headStale && (state == Lagging || state == Draining):
-		l.row.State = Live
-		l.markRowStale()
+		l.setLive()
 	}
 	wanted := l.row.State != Live
 	switch {

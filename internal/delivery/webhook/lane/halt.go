@@ -52,7 +52,7 @@ func (m *Machine) Suspend(orgs map[id.Org]struct{}, now time.Time) {
 		_, was := before[l.org]
 		switch is := m.isSuspended(l.org); {
 		case is && !was:
-			m.clearFailures(l)
+			m.suspendLane(l)
 			l.unload()
 		case was && !is && l.hasPending():
 			m.markChanged(l)
@@ -69,17 +69,18 @@ func (m *Machine) isSuspended(org id.Org) bool {
 // IsHeld reports whether no delivery may start for an organisation.
 func (m *Machine) IsHeld(org id.Org) bool { return m.halted || m.isSuspended(org) }
 
-// clearFailures resets the failures of a lane, unless it is paused or disabled. A lane in Backoff drains instead.
-func (m *Machine) clearFailures(l *Lane) {
+// suspendLane resets the failures of a lane, unless it is paused or disabled. A lane in Backoff drains instead.
+func (m *Machine) suspendLane(l *Lane) {
 	if l.row.State == Paused || l.row.State == Disabled {
 		return
 	}
 	m.timers.stop(&l.timer)
-	l.probing, l.afterHead, l.parked, l.mayTryHost, l.failedByHost = false, false, false, false, false
+	l.probing, l.afterHead, l.parked, l.mayTryHost, l.fault = false, false, false, false, faultNone
 	if l.row.State == Backoff {
 		l.row.State = Draining
 	}
-	l.row.FailSince, l.row.FailCount, l.row.NextAt = time.Time{}, 0, time.Time{}
+	l.clearFailures()
+	l.row.NextAt = time.Time{}
 	l.row.HeadTries, l.row.HeadSince = 0, time.Time{}
 	if l.row.State != Live {
 		l.markRowStale()

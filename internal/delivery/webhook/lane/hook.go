@@ -110,7 +110,8 @@ func (l *Lane) skipThrough(upTo int64) {
 func (m *Machine) clearHook(l *Lane) {
 	l.hookState = hookNone
 	l.detachInFlight()
-	l.row = Row{State: Live}
+	l.setRow(Row{State: Live})
+	l.fault = faultNone
 	l.stored, l.headStale, l.doneAhead = rowAbsent, false, nil
 	l.cursor, l.tail = l.head, l.head
 	m.timers.stop(&l.timer)
@@ -137,7 +138,7 @@ func (m *Machine) adoptHook(l *Lane, h *Hook, now time.Time) {
 		case l.row.State.sends():
 		case oldGen != 0:
 			// The endpoint was failing. The webhook was replaced, so it starts afresh.
-			l.row = Row{State: Draining, Gen: h.Gen}
+			l.setRow(Row{State: Draining, Gen: h.Gen})
 			l.probing, l.afterHead, l.parked, l.headStale = false, false, false, true
 			m.timers.stop(&l.timer)
 		}
@@ -147,8 +148,8 @@ func (m *Machine) adoptHook(l *Lane, h *Hook, now time.Time) {
 		}
 		return
 	}
-	l.row, l.stored = *h.Row, rowSaved
-	l.row.Moved = 0
+	l.setRow(*h.Row)
+	l.row.Moved, l.stored = 0, rowSaved
 	if l.hasCursor {
 		l.stored = rowStale // the lane's cursor is newer than the stored one
 	}
@@ -173,7 +174,7 @@ func (m *Machine) adoptHook(l *Lane, h *Hook, now time.Time) {
 		m.timers.set(&l.timer, l.row.NextAt)
 	}
 	if m.isSuspended(l.org) {
-		m.clearFailures(l)
+		m.suspendLane(l)
 	}
 }
 

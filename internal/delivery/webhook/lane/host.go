@@ -104,7 +104,7 @@ func (m *Machine) recordHostFailure(h *host, job *Job, r Result, now time.Time) 
 		h.failedSources = append(h.failedSources, source)
 	}
 	// While half-open, the host has just worked for another lane. A lane that failed before may itself be the cause.
-	if h.halfOpen && job.Lane.row.FailCount == 0 || h.failures >= m.OpenAfter && len(h.failedSources) >= m.OpenLanes {
+	if h.halfOpen && job.Lane.fault != faultEndpoint || h.failures >= m.OpenAfter && len(h.failedSources) >= m.OpenLanes {
 		m.openBreaker(h, now)
 	}
 }
@@ -140,7 +140,7 @@ func (h *host) earlyProbeAt(now time.Time) time.Time {
 }
 
 // isBlameless reports whether the lane waits for its host and has not failed itself.
-func (l *Lane) isBlameless() bool { return l.parked && l.row.FailCount == 0 }
+func (l *Lane) isBlameless() bool { return l.parked && l.fault != faultEndpoint }
 
 // recordHostSuccess closes the breaker step by step: each success releases twice as many parked lanes as the last.
 func (m *Machine) recordHostSuccess(h *host, now time.Time) {
@@ -237,7 +237,9 @@ const (
 
 // parkLane lets a lane wait for its host. The lane counts as failing, so its timer is set to when it must be disabled.
 func (m *Machine) parkLane(l *Lane, h *host, now time.Time) {
-	l.failedByHost = l.isHealthy()
+	if l.isHealthy() {
+		l.fault = faultHost
+	}
 	l.row.State, l.probing = Backoff, false
 	if l.row.FailSince.IsZero() {
 		l.row.FailSince = now

@@ -96,6 +96,17 @@ const (
 	rowStale
 )
 
+// fault says what is to blame for a lane's last outage.
+type fault uint8
+
+const (
+	faultNone fault = iota
+	// faultHost means that the lane kept up until its host went down. It stays until the lane has caught up.
+	faultHost
+	// faultEndpoint means that the lane's own deliveries fail: Row.FailCount is not 0.
+	faultEndpoint
+)
+
 // item is an event that a lane holds in memory.
 type item struct {
 	event event.Stored
@@ -152,8 +163,7 @@ type Lane struct {
 	headResult Result
 	// parked means that the lane waits until its host works again.
 	parked bool
-	// failedByHost means that the lane was healthy when it was parked.
-	failedByHost bool
+	fault  fault
 	// mayTryHost lets the lane send although its host is down.
 	mayTryHost bool
 	timer      timer
@@ -178,8 +188,25 @@ func (l *Lane) markRowStale() {
 
 // isHealthy reports whether the endpoint works, as far as its own deliveries show. A host that is down does not make
 // its lanes unhealthy.
-func (l *Lane) isHealthy() bool {
-	return l.failedByHost || l.row.State == Live && l.row.FailSince.IsZero()
+func (l *Lane) isHealthy() bool { return l.fault == faultHost || l.row.State == Live }
+
+// setRow replaces the row by one from the database, or by an empty one.
+func (l *Lane) setRow(row Row) {
+	l.row = row
+	switch {
+	case row.FailCount > 0:
+		l.fault = faultEndpoint
+	case l.fault == faultEndpoint:
+		l.fault = faultNone
+	}
+}
+
+// clearFailures forgets the failures of the endpoint.
+func (l *Lane) clearFailures() {
+	l.row.FailSince, l.row.FailCount = time.Time{}, 0
+	if l.fault == faultEndpoint {
+		l.fault = faultNone
+	}
 }
 
 // hasPending reports whether there may be events to deliver.

@@ -125,7 +125,8 @@ func (m *Machine) BucketLoaded(number int, checkpoint time.Time, rows []Row, bac
 func (m *Machine) restoreLane(b *bucket, row *Row) {
 	l := m.ensureLane(row.Org, row.Source, b)
 	head := l.head
-	l.row, l.stored = *row, rowSaved
+	l.setRow(*row)
+	l.stored = rowSaved
 	if row.Cursor >= 0 {
 		l.setCursor(row.Cursor)
 	}
@@ -135,7 +136,7 @@ func (m *Machine) restoreLane(b *bucket, row *Row) {
 		m.timers.set(&l.timer, row.NextAt)
 	}
 	if m.isSuspended(l.org) {
-		m.clearFailures(l)
+		m.suspendLane(l)
 	}
 }
 
@@ -316,10 +317,18 @@ func (l *Lane) maxInFlight() int {
 func (m *Machine) goLive(l *Lane) {
 	l.probing = false
 	if l.row.State != Live {
-		l.row.State, l.row.NextAt = Live, time.Time{}
-		l.markRowStale()
+		l.setLive()
 		m.markChanged(l)
 	}
+}
+
+// setLive makes a lane live. A failing endpoint may have nothing left to deliver, for example because its events have
+// expired. Its next failure is then its first.
+func (l *Lane) setLive() {
+	l.row.State, l.row.NextAt = Live, time.Time{}
+	l.clearFailures()
+	l.fault = faultNone
+	l.markRowStale()
 }
 
 func (m *Machine) laneHost(l *Lane) *host { return m.ensureHost(l.org, l.hook.Host) }
@@ -344,8 +353,8 @@ func (m *Machine) ensureHost(org id.Org, name string) *host {
 // everything up to the checkpoint is done and nothing was stored since.
 func (l *Lane) goLiveIfNothingPending() {
 	if !l.hasCursor && l.bucket.loaded && l.row.State.sends() {
-		l.row.State, l.headStale = Live, false
-		l.markRowStale()
+		l.setLive()
+		l.headStale = false
 	}
 }
 

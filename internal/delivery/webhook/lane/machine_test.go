@@ -252,6 +252,34 @@ func TestFailingFirstEventIsMovedAside(t *testing.T) {
 	}
 }
 
+// The failures of an endpoint end when its events have expired: nothing is left to retry. Its next failure, however much
+// later, does not disable it.
+func TestExpiredEventsEndFailure(t *testing.T) {
+	t.Parallel()
+	m, source, now := lane.New(lane.Defaults(), func() float64 { return 0.5 }), string(id.New[id.Account]()), time.Now()
+	b := event.Bucket(source)
+	row := lane.Row{
+		Org: "org_a", Source: source, Bucket: b, Gen: 1, State: lane.Backoff, FailSince: now.Add(-71 * time.Hour), FailCount: 12,
+	}
+	m.HoldBucket(b, 1, nil)
+	m.BucketLoaded(b, now, []lane.Row{row}, nil, now)
+	m.Tick(now)
+	m.HookLoaded(m.NextHookLoads(1)[0], &lane.Hook{Gen: 1, Host: "a", MaxInFlight: 1, Row: &row}, now)
+	page, _ := m.NextRead()
+	m.Read(page, nil, true, now)
+	if batch := m.Flush(now); len(batch.Remove) != 1 {
+		t.Fatalf("the row stays: %+v", batch)
+	} else {
+		m.Flushed(batch, nil)
+	}
+	now = now.Add(2 * time.Hour)
+	m.Committed([]event.Stored{{Org: "org_a", Source: source, Seq: 1, At: now, Kind: "a"}}, now)
+	m.Done(m.Next(now), lane.Result{Status: 503}, now)
+	if batch := m.Flush(now); len(batch.Save) != 1 || batch.Save[0].State != lane.Backoff || batch.Save[0].FailCount != 1 {
+		t.Errorf("after a failure: %+v", batch.Save)
+	}
+}
+
 // A receiver that responds with 410 gets no more requests.
 func TestGoneDisablesWebhook(t *testing.T) {
 	t.Parallel()

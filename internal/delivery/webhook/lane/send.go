@@ -169,6 +169,9 @@ func (m *Machine) applyOutcome(l *Lane, one *item, job *Job, r Result, outcome O
 			m.resumeLane(l)
 			return
 		}
+		if l.fault == faultHost {
+			l.fault = faultNone
+		}
 		m.waitUntil(l, now.Add(m.EventDelays[max(l.row.HeadTries, 1)-1]))
 	case Down:
 		if job.afterHead {
@@ -234,7 +237,8 @@ func (m *Machine) markDelivered(l *Lane, one *item, job *Job, now time.Time) {
 // resumeLane ends a backoff and clears the failures.
 func (m *Machine) resumeLane(l *Lane) {
 	l.probing = false
-	l.row.FailSince, l.row.FailCount, l.row.Reason = time.Time{}, 0, ""
+	l.clearFailures()
+	l.row.Reason = ""
 	if l.row.State == Backoff {
 		l.row.State, l.row.NextAt = Draining, time.Time{}
 	}
@@ -260,6 +264,7 @@ func (m *Machine) backOff(l *Lane, r Result, now time.Time) {
 		return
 	}
 	l.row.FailCount++
+	l.fault = faultEndpoint
 	at := now.Add(m.Delay(l.row.FailCount, m.chance()))
 	if r.RetryAfter > 0 {
 		at = now.Add(min(r.RetryAfter, m.MaxRetryAfter))
@@ -271,7 +276,6 @@ func (m *Machine) backOff(l *Lane, r Result, now time.Time) {
 }
 
 func (m *Machine) waitUntil(l *Lane, until time.Time) {
-	l.failedByHost = false
 	l.row.State, l.row.NextAt, l.probing = Backoff, until, false
 	l.markRowStale()
 	m.timers.set(&l.timer, until)
