@@ -304,11 +304,7 @@ func (w *Webhooks) readHooks(ctx context.Context, accounts []string) (map[string
 // that the caller must carry out, or pass to spawn after unlocking: a goroutine that delivers continues with the next
 // delivery instead of starting another goroutine.
 func (w *Webhooks) startWork(now time.Time) *lane.Job {
-	for {
-		p, ok := w.machine.NextRead()
-		if !ok {
-			break
-		}
+	for p := w.machine.NextRead(); p != nil; p = w.machine.NextRead() {
 		w.workers.Go(func() { w.readPage(p) })
 	}
 	mine := w.machine.Next(now)
@@ -334,7 +330,7 @@ func (w *Webhooks) spawn(job *lane.Job) {
 }
 
 // readPage reads the next events of a lane.
-func (w *Webhooks) readPage(p lane.Page) {
+func (w *Webhooks) readPage(p *lane.Page) {
 	w.mu.Lock()
 	h := w.held[event.Bucket(p.Lane.Source())]
 	w.mu.Unlock()

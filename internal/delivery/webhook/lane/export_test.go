@@ -16,8 +16,21 @@ func (m *Machine) Check() error {
 		l.check(failf)
 	}
 	hosts, buckets := 0, 0
+	queued := map[*Lane]int{}
 	for _, h := range m.hosts {
 		hosts += h.inFlight[healthy] + h.inFlight[troubled]
+		for _, q := range h.waiters {
+			for _, w := range q.list[q.first:] {
+				if queued[w.lane]++; w.lane != nil && w.lane.queuedAt != h {
+					failf("%s waits at %s, but does not know", w.lane.source, h.key.name)
+				}
+			}
+		}
+	}
+	for _, l := range m.lanes {
+		if (l.queuedAt != nil) != (queued[l] == 1) {
+			failf("%s waits %d times for a permit: %t", l.source, queued[l], l.queuedAt != nil)
+		}
 	}
 	for _, b := range m.buckets {
 		buckets += b.inFlight

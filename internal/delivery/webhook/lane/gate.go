@@ -6,7 +6,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
-// class separates lanes that work from those that failed lately, so that failing endpoints never use all slots.
+// class separates lanes that work from those that failed lately, so that failing endpoints never use all permits.
 type class uint8
 
 const (
@@ -25,7 +25,7 @@ type waiter struct {
 type tenant struct {
 	hosts  [classes]fifo[*host]
 	listed [classes]bool
-	// credit is below zero for an organisation whose deliveries hold slots for long. While slots are scarce, other
+	// credit is below zero for an organisation whose deliveries hold permits for long. While permits are scarce, other
 	// organisations come first.
 	credit float64
 }
@@ -33,17 +33,17 @@ type tenant struct {
 // gate limits concurrent deliveries and decides which waiter is next: round robin over organisations, then over the
 // hosts of an organisation, then first come, first served within a host.
 type gate struct {
-	slots    int
+	permits  int
 	inFlight int
 	orgs     [classes]fifo[*tenant]
 	byOrg    map[id.Org]*tenant
 	turn     class
 }
 
-// reservedShare is the divisor of the slots that only healthy lanes get: one in five.
+// reservedShare is the divisor of the permits that only healthy lanes get: one in five.
 const reservedShare = 5
 
-func (g *gate) isScarce() bool { return g.inFlight >= g.slots-g.slots/reservedShare }
+func (g *gate) isScarce() bool { return g.inFlight >= g.permits-g.permits/reservedShare }
 
 func (g *gate) enqueue(h *host, w waiter, c class) {
 	h.waiters[c].push(w)
@@ -63,10 +63,10 @@ func (g *gate) listHost(h *host, c class) {
 	}
 }
 
-// pickWaiter returns the next waiter and takes a slot for it. Healthy and troubled waiters alternate; only healthy ones
-// are picked while slots are scarce.
+// pickWaiter returns the next waiter with a permit. Healthy and troubled waiters alternate; only healthy ones
+// are picked while permits are scarce.
 func (g *gate) pickWaiter() (w waiter, h *host, c class, ok bool) {
-	if g.inFlight >= g.slots {
+	if g.inFlight >= g.permits {
 		return waiter{}, nil, healthy, false
 	}
 	first, second := g.turn, 1-g.turn
@@ -87,7 +87,7 @@ func (g *gate) pickWaiter() (w waiter, h *host, c class, ok bool) {
 	return w, h, c, ok
 }
 
-// pickClass picks a waiter of one class. While slots are scarce it passes over organisations without credit, once per
+// pickClass picks a waiter of one class. While permits are scarce it passes over organisations without credit, once per
 // call at most.
 func (g *gate) pickClass(c class) (waiter, *host, bool) {
 	scarce := g.isScarce()
@@ -121,15 +121,15 @@ func (g *gate) pickHost(o *tenant, c class) (waiter, *host, bool) {
 	return waiter{}, nil, false
 }
 
-// slotCost is how long a delivery holds a slot per unit of credit.
-const slotCost = 100 * time.Millisecond
+// permitCost is how long a delivery holds a permit per unit of credit.
+const permitCost = 100 * time.Millisecond
 
-// release returns a slot and, while slots are scarce, charges the organisation for the time it was held.
+// release returns a permit and, while permits are scarce, charges the organisation for the time it was held.
 func (g *gate) release(h *host, c class, took time.Duration) {
 	g.inFlight--
 	h.inFlight[c]--
 	if g.isScarce() {
-		h.tenant.credit = max(h.tenant.credit-float64(took)/float64(slotCost), -100)
+		h.tenant.credit = max(h.tenant.credit-float64(took)/float64(permitCost), -100)
 	} else {
 		h.tenant.credit = 0
 	}

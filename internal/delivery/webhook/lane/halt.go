@@ -46,6 +46,7 @@ func (m *Machine) Suspend(orgs map[id.Org]struct{}, now time.Time) {
 			m.timers.stop(&h.timer)
 			h.open, h.halfOpen, h.openCount, h.releaseWindow, h.failures = false, false, 0, 0, 0
 			h.probe, h.probeScheduled, h.parked, h.failedSources = nil, false, nil, h.failedSources[:0]
+			clear(h.extraTries)
 		}
 	}
 	for l := m.newest; l != nil; l = l.older {
@@ -75,7 +76,7 @@ func (m *Machine) suspendLane(l *Lane) {
 		return
 	}
 	m.timers.stop(&l.timer)
-	l.probing, l.afterHead, l.parked, l.mayTryHost, l.fault = false, false, false, false, faultNone
+	l.probing, l.afterHead, l.parked, l.fault = false, false, false, faultNone
 	if l.row.State == Backoff {
 		l.row.State = Draining
 	}

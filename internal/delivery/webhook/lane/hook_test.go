@@ -112,9 +112,9 @@ func TestWebhookIsDeletedDuringRead(t *testing.T) {
 		if !started {
 			remove()
 		}
-		page, ok := m.NextRead()
-		if ok != started {
-			t.Fatalf("a page to read: %t, want %t", ok, started)
+		page := m.NextRead()
+		if (page != nil) != started {
+			t.Fatalf("page to read: %+v", page)
 		}
 		if started {
 			remove()

@@ -41,6 +41,9 @@ type host struct {
 	// failure delay the next probe.
 	probe          *Lane
 	probeScheduled bool
+	// extraTries are lanes that may send although the host is down, until one of their deliveries has ended. Unlike
+	// the probe, they delay nothing when they fail.
+	extraTries map[*Lane]struct{}
 	// lastSuccess is when a delivery to the host last succeeded, lastTry when a lane last tried it while it was down.
 	lastSuccess time.Time
 	lastTry     time.Time
@@ -78,6 +81,21 @@ func (h *host) isFull(c class) bool {
 		return h.inFlight[c] >= max(int(h.limit)/2, 1)
 	}
 	return h.inFlight[c] >= max(int(h.limit), leastHealthy)
+}
+
+// admits reports whether a lane may send to the host: the host is not down, or the lane is to try it.
+func (h *host) admits(l *Lane) bool {
+	_, extra := h.extraTries[l]
+	return !h.open || h.probe == l || extra
+}
+
+// allowTry lets a lane send although the host is down.
+func (h *host) allowTry(l *Lane, now time.Time) {
+	if h.extraTries == nil {
+		h.extraTries = map[*Lane]struct{}{}
+	}
+	h.extraTries[l] = struct{}{}
+	h.lastTry = now
 }
 
 // isIdle reports whether the host was last used before a time and can be dropped.
@@ -210,7 +228,8 @@ func (m *Machine) probeEarly(h *host, now time.Time) {
 	if at := slices.IndexFunc(h.parked, (*Lane).isBlameless); at >= 0 {
 		l := h.parked[at]
 		h.parked = slices.Delete(h.parked, at, at+1)
-		l.parked, l.probing, l.mayTryHost, h.lastTry = false, true, true, now
+		l.parked, l.probing = false, true
+		h.allowTry(l, now)
 		m.advance(l, now)
 	}
 	m.scheduleProbe(h, now)
@@ -224,7 +243,7 @@ func (m *Machine) claimHostTry(l *Lane, h *host, now time.Time) bool {
 	if !l.isHealthy() && !retries || now.Sub(h.lastTry) < tryEvery {
 		return false
 	}
-	l.mayTryHost, h.lastTry = true, now
+	h.allowTry(l, now)
 	return true
 }
 

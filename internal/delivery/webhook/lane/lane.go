@@ -143,10 +143,11 @@ type Lane struct {
 	cursor, tail, head int64
 	// headStale means that the store may have events after head.
 	headStale bool
-	reading   bool
-	items     []item
-	bytes     int
-	inFlight  int
+	// page is the read that the lane has requested or that is running; nil if there is none.
+	page     *Page
+	items    []item
+	bytes    int
+	inFlight int
 	// prev is the last wanted event up to tail; 0 if unknown.
 	prev int64
 	// missedAt is when the first event after tail was stored, or earlier.
@@ -164,11 +165,9 @@ type Lane struct {
 	// parked means that the lane waits until its host works again.
 	parked bool
 	fault  fault
-	// mayTryHost lets the lane send although its host is down.
-	mayTryHost bool
-	timer      timer
-	// queued means that the lane waits at the gate.
-	queued bool
+	timer  timer
+	// queuedAt is the host at whose gate the lane waits for a permit; nil if it does not.
+	queuedAt *host
 	// newer and older link the lanes by their last use.
 	newer, older *Lane
 }
@@ -222,7 +221,8 @@ func (l *Lane) oldestPendingAt() time.Time {
 
 // isIdle reports whether the lane can be evicted without losing anything.
 func (l *Lane) isIdle() bool {
-	return !l.hasPending() && l.inFlight == 0 && l.stored == rowAbsent && l.row.State == Live && l.hookState != hookLoading && !l.reading && !l.queued
+	return l.row.State == Live && l.stored == rowAbsent && !l.hasPending() && l.inFlight == 0 &&
+		l.hookState != hookLoading && l.page == nil && l.queuedAt == nil
 }
 
 func (l *Lane) wantsKind(kind string) bool { return l.hook.Match == nil || l.hook.Match(kind) }

@@ -40,8 +40,8 @@ type Machine struct {
 	hosts   map[hostKey]*host
 	gate    gate
 	timers  timers
-	// readQueue holds lanes that need events from the store, loadQueue lanes that need their webhook.
-	readQueue    fifo[*Lane]
+	// readQueue holds the reads of events that lanes have requested, loadQueue those of webhooks.
+	readQueue    fifo[*Page]
 	readsRunning int
 	loadQueue    fifo[HookLoad]
 	// changed holds the lanes that the next flush must look at: they have pending events, or their row differs.
@@ -63,7 +63,7 @@ type Machine struct {
 func New(c Config, chance func() float64) *Machine {
 	return &Machine{
 		Config: c, chance: chance, buckets: map[int]*bucket{}, lanes: map[string]*Lane{}, hosts: map[hostKey]*host{},
-		gate: gate{slots: c.Slots, byOrg: map[id.Org]*tenant{}}, changed: map[*Lane]struct{}{},
+		gate: gate{permits: c.Permits, byOrg: map[id.Org]*tenant{}}, changed: map[*Lane]struct{}{},
 	}
 }
 
@@ -280,9 +280,9 @@ func (m *Machine) advance(l *Lane, now time.Time) {
 	}
 	one := l.nextEvent()
 	more := l.head > l.tail || l.headStale
-	if more && !l.reading && len(l.items) < m.InMemory/4 {
-		l.reading = true
-		m.readQueue.push(l)
+	if more && l.page == nil && len(l.items) < m.InMemory/4 {
+		l.page = &Page{Lane: l}
+		m.readQueue.push(l.page)
 	}
 	if one == nil {
 		if !more && l.inFlight == 0 {
@@ -290,15 +290,15 @@ func (m *Machine) advance(l *Lane, now time.Time) {
 		}
 		return
 	}
-	if l.queued || l.inFlight >= l.maxInFlight() {
+	if l.queuedAt != nil || l.inFlight >= l.maxInFlight() {
 		return
 	}
 	h := m.laneHost(l)
-	if h.open && h.probe != l && !l.mayTryHost && !m.claimHostTry(l, h, now) {
+	if !h.admits(l) && !m.claimHostTry(l, h, now) {
 		m.parkLane(l, h, now)
 		return
 	}
-	l.queued = true
+	l.queuedAt = h
 	c := healthy
 	if !l.isHealthy() {
 		c = troubled
@@ -358,33 +358,35 @@ func (l *Lane) goLiveIfNothingPending() {
 	}
 }
 
-// Page is a read of a lane's events after After. Head was its last known event when the read was requested.
+// Page is a read of a lane's events after After. Head was its last known event when the read started.
 type Page struct {
 	Lane        *Lane
 	Hook        *Hook
 	After, Head int64
 }
 
-// NextRead returns a page to read; ok is false if there is none or enough reads are running. The caller must call Read
-// or ReadFailed for it.
-func (m *Machine) NextRead() (p Page, ok bool) {
+// NextRead returns a page to read; nil if there is none or enough reads are running. The caller must call Read or
+// ReadFailed for it.
+func (m *Machine) NextRead() *Page {
 	for m.readsRunning < m.Reads && !m.readQueue.empty() {
-		l := m.readQueue.pop()
+		p := m.readQueue.pop()
+		l := p.Lane
 		if m.lanes[l.source] != l || !l.bucket.isRunning() || l.hook == nil {
-			l.reading = false
+			l.page = nil
 			continue
 		}
 		m.readsRunning++
-		return Page{l, l.hook, l.tail, l.head}, true
+		p.Hook, p.After, p.Head = l.hook, l.tail, l.head
+		return p
 	}
-	return Page{}, false
+	return nil
 }
 
 // Read delivers the events of a page. short means that the store had no more.
-func (m *Machine) Read(p Page, list []event.Stored, short bool, now time.Time) {
+func (m *Machine) Read(p *Page, list []event.Stored, short bool, now time.Time) {
 	l := p.Lane
 	m.readsRunning--
-	l.reading = false
+	l.page = nil
 	if m.lanes[l.source] != l || l.tail != p.After || !l.hasCursor || l.hookState == hookNone {
 		m.advance(l, now)
 		return
@@ -413,9 +415,9 @@ func (m *Machine) Read(p Page, list []event.Stored, short bool, now time.Time) {
 }
 
 // ReadFailed reports that a page could not be read. The lane requests it again.
-func (m *Machine) ReadFailed(p Page, now time.Time) {
+func (m *Machine) ReadFailed(p *Page, now time.Time) {
 	m.readsRunning--
-	p.Lane.reading = false
+	p.Lane.page = nil
 	m.advance(p.Lane, now)
 }
 

@@ -265,8 +265,7 @@ func TestExpiredEventsEndFailure(t *testing.T) {
 	m.BucketLoaded(b, now, []lane.Row{row}, nil, now)
 	m.Tick(now)
 	m.HookLoaded(m.NextHookLoads(1)[0], &lane.Hook{Gen: 1, Host: "a", MaxInFlight: 1, Row: &row}, now)
-	page, _ := m.NextRead()
-	m.Read(page, nil, true, now)
+	m.Read(m.NextRead(), nil, true, now)
 	if batch := m.Flush(now); len(batch.Remove) != 1 {
 		t.Fatalf("the row stays: %+v", batch)
 	} else {
@@ -334,7 +333,7 @@ func TestWorkingLanesDoNotWaitForBadOnesOnTheSameHost(t *testing.T) {
 					w.machine.HookLoaded(load, w.hook(load.Lane.Source()), w.now)
 					again = true
 				}
-				if p, ok := w.machine.NextRead(); ok {
+				if p := w.machine.NextRead(); p != nil {
 					w.machine.Read(p, w.log[p.Lane.Source()][p.After:], true, w.now)
 					again = true
 				}
@@ -440,11 +439,11 @@ func TestDeadEndpointsDoNotDelayRetriesOnTheSameHost(t *testing.T) {
 	}
 }
 
-// While slots are scarce, healthy lanes still deliver, and an organisation whose endpoints hang does not starve others.
+// While permits are scarce, healthy lanes still deliver, and an organisation whose endpoints hang does not starve others.
 func TestHangingEndpointsDoNotStarveOthers(t *testing.T) {
 	t.Parallel()
 	c := lane.Defaults()
-	c.Slots, c.HostStart, c.HostMax = 100, 64, 64
+	c.Permits, c.HostStart, c.HostMax = 100, 64, 64
 	m := lane.New(c, func() float64 { return 0.5 })
 	now := time.Now()
 	source := func() string { return string(id.New[id.Account]()) }
@@ -474,7 +473,7 @@ func TestHangingEndpointsDoNotStarveOthers(t *testing.T) {
 	for range 50 {
 		commit("org_good", source(), "good")
 	}
-	// Of the slots that hanging deliveries free, the other organisation gets nearly half.
+	// Of the permits that hanging deliveries free, the other organisation gets nearly half.
 	good := 0
 	for i := 0; i < 60; i++ {
 		job := hanging[i]
@@ -491,7 +490,7 @@ func TestHangingEndpointsDoNotStarveOthers(t *testing.T) {
 		}
 	}
 	if good < 25 {
-		t.Errorf("the healthy organisation got %d of 60 slots, want at least 25", good)
+		t.Errorf("the healthy organisation got %d of 60 permits, want at least 25", good)
 	}
 }
 

@@ -28,8 +28,8 @@ type Config struct {
 	LagAfter time.Duration
 	// InMemory and InMemoryBytes limit the events that a lane holds, Page the events of one read.
 	InMemory, InMemoryBytes, Page int
-	// Slots limits the deliveries in flight on a node, Reads the concurrent reads of the event store.
-	Slots, Reads int
+	// Permits limits the deliveries in flight on a node, Reads the concurrent reads of the event store.
+	Permits, Reads int
 	// Lanes is the number of lanes in memory from which idle ones are evicted.
 	Lanes int
 	// HostStart is the first limit on concurrent deliveries to a host, HostMax the highest.
@@ -47,7 +47,7 @@ func Defaults() Config {
 		EventDelays: []time.Duration{5 * time.Second, 30 * time.Second},
 		GiveUp:      72 * time.Hour, NotifyAfter: time.Hour, MaxRetryAfter: time.Hour,
 		BlockFor: 15 * time.Minute, BlockTries: 3, LagAfter: time.Second,
-		InMemory: 64, InMemoryBytes: 1 << 20, Page: 100, Slots: 4000, Reads: 8, Lanes: 100_000,
+		InMemory: 64, InMemoryBytes: 1 << 20, Page: 100, Permits: 4000, Reads: 8, Lanes: 100_000,
 		HostStart: 16, HostMax: 256, OpenAfter: 5, OpenLanes: 3,
 	}
 }

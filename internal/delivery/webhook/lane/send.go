@@ -51,13 +51,14 @@ func (m *Machine) Next(now time.Time) *Job {
 // startDelivery starts the next delivery of a lane, which the gate has picked. It returns nil if the lane changed while
 // it was queued and cannot send now.
 func (m *Machine) startDelivery(l *Lane, h *host, now time.Time) *Job {
-	l.queued = false
+	l.queuedAt = nil
 	able := l.row.State.sends() || l.row.State == Backoff && l.probing
 	if m.lanes[l.source] != l || !l.bucket.isRunning() || !able || m.IsHeld(l.org) || l.hookState != hookReady ||
 		l.strays > 0 || l.inFlight >= l.maxInFlight() {
+		delete(h.extraTries, l)
 		return nil
 	}
-	if m.laneHost(l) != h || h.open && h.probe != l && !l.mayTryHost {
+	if m.laneHost(l) != h || !h.admits(l) {
 		m.advance(l, now)
 		return nil
 	}
@@ -109,7 +110,7 @@ func (m *Machine) Done(job *Job, r Result, now time.Time) Outcome {
 		return outcome
 	}
 	l.bucket.inFlight--
-	l.mayTryHost = false
+	delete(h.extraTries, l)
 	switch outcome {
 	case Down:
 		m.recordHostFailure(h, job, r, now)

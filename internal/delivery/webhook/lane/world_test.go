@@ -158,7 +158,7 @@ func (w *world) step() bool {
 		did = true
 		w.machine.HookLoaded(load, w.hook(load.Lane.Source()), w.now)
 	}
-	if p, ok := w.machine.NextRead(); ok {
+	if p := w.machine.NextRead(); p != nil {
 		did = true
 		all := w.log[p.Lane.Source()]
 		rest := all[min(int(p.After), len(all)):]
