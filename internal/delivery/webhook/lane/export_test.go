@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"container/list"
 	"errors"
 	"fmt"
 )
@@ -16,7 +17,7 @@ func (m *Machine) Check() error {
 		l.check(failf)
 	}
 	hosts, buckets := 0, 0
-	queued := map[*Lane]int{}
+	queued, down := map[*Lane]int{}, map[*Lane]int{}
 	for _, h := range m.hosts {
 		hosts += h.inFlight[healthy] + h.inFlight[troubled]
 		for _, q := range h.waiters {
@@ -27,7 +28,20 @@ func (m *Machine) Check() error {
 			}
 		}
 	}
+	for _, h := range m.hosts {
+		for _, lanes := range []*list.List{&h.working, &h.failing} {
+			for one := lanes.Front(); one != nil; one = one.Next() {
+				l := one.Value.(*Lane)
+				if down[l]++; down[l] > 1 || l.downAt != h || m.lanes[l.source] != l {
+					failf("%s is %d times in the list of %s", l.source, down[l], h.key.name)
+				}
+			}
+		}
+	}
 	for _, l := range m.lanes {
+		if (l.downAt != nil) != (down[l] == 1) {
+			failf("%s is %d times in the list of its host", l.source, down[l])
+		}
 		if (l.queuedAt != nil) != (queued[l] == 1) {
 			failf("%s waits %d times for a permit: %t", l.source, queued[l], l.queuedAt != nil)
 		}

@@ -220,7 +220,7 @@ type Stats struct {
 func (m *Machine) Stats() Stats {
 	s := Stats{Lanes: len(m.lanes), InFlight: m.gate.inFlight, Pending: len(m.changed), Timers: len(m.timers.list)}
 	for _, h := range m.hosts {
-		if h.open {
+		if h.breaker == breakerOpen {
 			s.HostsDown++
 		}
 	}

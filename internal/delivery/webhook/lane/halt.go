@@ -44,8 +44,8 @@ func (m *Machine) Suspend(orgs map[id.Org]struct{}, now time.Time) {
 	for _, h := range m.hosts {
 		if _, was := before[h.key.org]; !was && m.isSuspended(h.key.org) {
 			m.timers.stop(&h.timer)
-			h.open, h.halfOpen, h.openCount, h.releaseWindow, h.failures = false, false, 0, 0, 0
-			h.probe, h.probeScheduled, h.parked, h.failedSources = nil, false, nil, h.failedSources[:0]
+			h.breaker, h.openCount, h.releaseWindow, h.failures = breakerClosed, 0, 0, 0
+			h.probe, h.failedSources = nil, h.failedSources[:0]
 			clear(h.extraTries)
 		}
 	}
@@ -76,7 +76,8 @@ func (m *Machine) suspendLane(l *Lane) {
 		return
 	}
 	m.timers.stop(&l.timer)
-	l.probing, l.afterHead, l.parked, l.fault = false, false, false, faultNone
+	l.probing, l.afterHead, l.fault = false, false, faultNone
+	l.leaveHost()
 	if l.row.State == Backoff {
 		l.row.State = Draining
 	}

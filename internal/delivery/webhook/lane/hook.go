@@ -125,7 +125,8 @@ func (l *Lane) detachInFlight() {
 	l.inFlight = 0
 	l.items, l.bytes = nil, 0
 	l.tail = l.cursor
-	l.probing, l.afterHead, l.parked = false, false, false
+	l.probing, l.afterHead = false, false
+	l.leaveHost()
 }
 
 // adoptHook applies a webhook with another Gen, that is, a change by its owner or an operator: the state in the
@@ -139,7 +140,8 @@ func (m *Machine) adoptHook(l *Lane, h *Hook, now time.Time) {
 		case oldGen != 0:
 			// The endpoint was failing. The webhook was replaced, so it starts afresh.
 			l.setRow(Row{State: Draining, Gen: h.Gen})
-			l.probing, l.afterHead, l.parked, l.headStale = false, false, false, true
+			l.probing, l.afterHead, l.headStale = false, false, true
+			l.leaveHost()
 			m.timers.stop(&l.timer)
 		}
 		l.markRowStale()
@@ -153,7 +155,8 @@ func (m *Machine) adoptHook(l *Lane, h *Hook, now time.Time) {
 	if l.hasCursor {
 		l.stored = rowStale // the lane's cursor is newer than the stored one
 	}
-	l.probing, l.afterHead, l.parked = false, false, false
+	l.probing, l.afterHead = false, false
+	l.leaveHost()
 	// The lane's own cursor is newer than the stored one, unless the change moved the stored one.
 	if h.Row.Cursor >= 0 && (h.Row.Moved > oldGen || !l.hasCursor) {
 		head := l.head

@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"container/list"
 	"net/http"
 	"slices"
 	"time"
@@ -14,11 +15,23 @@ type hostKey struct {
 	name string
 }
 
+// breaker is the state of a host's circuit breaker.
+type breaker uint8
+
+const (
+	// breakerClosed means that the host works.
+	breakerClosed breaker = iota
+	// breakerOpen means that the host is down: its lanes wait.
+	breakerOpen
+	// breakerHalfOpen means that the host works again and its lanes are being released.
+	breakerHalfOpen
+)
+
 // host tracks a receiver's host: an adaptive limit on concurrent deliveries, and a breaker.
 //
-// The breaker opens after failures of several lanes. Lanes that then want to send are parked, and one at a time probes
-// the host. The first success half-opens the breaker, and each further success releases twice as many parked lanes. It
-// closes when no lane is parked.
+// The breaker opens after failures of several lanes. Lanes that then want to send wait, and one at a time probes the
+// host. The first success half-opens the breaker, and each further success releases twice as many waiting lanes. It
+// closes when no lane waits.
 type host struct {
 	key    hostKey
 	tenant *tenant
@@ -32,25 +45,25 @@ type host struct {
 	lastUsed   time.Time
 
 	// failures counts failures in a row, failedSources the sources that they came from.
-	failures       int
-	failedSources  []string
-	open, halfOpen bool
+	failures      int
+	failedSources []string
+	breaker       breaker
 	// openCount counts openings and failed probes since the breaker last closed. It selects the delay before a probe.
 	openCount int
-	// probe is the lane that probes the host. probeScheduled means that it was sent at probeAt: only then does its
-	// failure delay the next probe.
-	probe          *Lane
-	probeScheduled bool
+	// probe is the lane that was released at probeAt to try the host. Its failure delays the next probe.
+	probe *Lane
 	// extraTries are lanes that may send although the host is down, until one of their deliveries has ended. Unlike
 	// the probe, they delay nothing when they fail.
 	extraTries map[*Lane]struct{}
 	// lastSuccess is when a delivery to the host last succeeded, lastTry when a lane last tried it while it was down.
 	lastSuccess time.Time
 	lastTry     time.Time
-	// releaseWindow is how many parked lanes a success releases. Each success doubles it.
+	// releaseWindow is how many waiting lanes a success releases. Each success doubles it.
 	releaseWindow int
-	parked        []*Lane
-	// probeAt is when the next parked lane probes the host. The timer may be set for an earlier time, see
+	// working and failing are the lanes that wait for the host: those that have not failed themselves, and those that
+	// have. The former say more about the host and come first.
+	working, failing list.List
+	// probeAt is when the next waiting lane probes the host. The timer may be set for an earlier time, see
 	// scheduleProbe.
 	probeAt time.Time
 	timer   timer
@@ -86,7 +99,7 @@ func (h *host) isFull(c class) bool {
 // admits reports whether a lane may send to the host: the host is not down, or the lane is to try it.
 func (h *host) admits(l *Lane) bool {
 	_, extra := h.extraTries[l]
-	return !h.open || h.probe == l || extra
+	return h.breaker != breakerOpen || h.probe == l || extra
 }
 
 // allowTry lets a lane send although the host is down.
@@ -98,18 +111,46 @@ func (h *host) allowTry(l *Lane, now time.Time) {
 	h.lastTry = now
 }
 
+// hold adds a lane to those that wait for the host.
+func (h *host) hold(l *Lane) {
+	lanes := &h.working
+	if l.fault == faultEndpoint {
+		lanes = &h.failing
+	}
+	l.downAt, l.downEntry = h, lanes.PushBack(l)
+}
+
+// leaveHost ends the lane's wait for its host, if it waits.
+func (l *Lane) leaveHost() {
+	if h := l.downAt; h != nil {
+		h.working.Remove(l.downEntry)
+		h.failing.Remove(l.downEntry)
+		l.downAt, l.downEntry = nil, nil
+	}
+}
+
+// firstWaiting returns the lane that is released next; nil if none waits.
+func (h *host) firstWaiting() *Lane {
+	for _, lanes := range []*list.List{&h.working, &h.failing} {
+		if first := lanes.Front(); first != nil {
+			return first.Value.(*Lane)
+		}
+	}
+	return nil
+}
+
 // isIdle reports whether the host was last used before a time and can be dropped.
 func (h *host) isIdle(before time.Time) bool {
-	return h.inFlight == [classes]int{} && !h.open && len(h.parked) == 0 && h.lastUsed.Before(before) &&
-		h.waiters[healthy].empty() && h.waiters[troubled].empty()
+	return h.inFlight == [classes]int{} && h.breaker != breakerOpen && h.firstWaiting() == nil &&
+		h.lastUsed.Before(before) && h.waiters[healthy].empty() && h.waiters[troubled].empty()
 }
 
 // recordHostFailure counts a failed delivery and opens the breaker if there are too many. A delivery that started
 // before the host's last success does not count, nor does a response below 500 other than 429: that is the endpoint's.
 func (m *Machine) recordHostFailure(h *host, job *Job, r Result, now time.Time) {
 	source := job.Lane.source
-	if h.open {
-		if h.probe == job.Lane && h.probeScheduled {
+	if h.breaker == breakerOpen {
+		if h.probe == job.Lane {
 			m.openBreaker(h, now)
 		}
 		return // the delivery was in flight when the breaker opened, or its lane was allowed to try
@@ -122,30 +163,31 @@ func (m *Machine) recordHostFailure(h *host, job *Job, r Result, now time.Time) 
 		h.failedSources = append(h.failedSources, source)
 	}
 	// While half-open, the host has just worked for another lane. A lane that failed before may itself be the cause.
-	if h.halfOpen && job.Lane.fault != faultEndpoint || h.failures >= m.OpenAfter && len(h.failedSources) >= m.OpenLanes {
+	if h.breaker == breakerHalfOpen && job.Lane.fault != faultEndpoint ||
+		h.failures >= m.OpenAfter && len(h.failedSources) >= m.OpenLanes {
 		m.openBreaker(h, now)
 	}
 }
 
 // openBreaker opens the breaker, or keeps it open after a failed probe, and schedules the next probe.
 func (m *Machine) openBreaker(h *host, now time.Time) {
-	h.open, h.halfOpen, h.probe, h.probeScheduled = true, false, nil, false
+	h.breaker, h.probe = breakerOpen, nil
 	h.openCount++
 	h.probeAt = now.Add(m.Delay(h.openCount, m.chance()))
 	m.scheduleProbe(h, now)
 }
 
-// scheduleProbe sets the timer of a host that is down: to probeAt, or earlier if a lane is parked that never failed.
+// scheduleProbe sets the timer of a host that is down: to probeAt, or earlier if a lane waits that has not failed.
 func (m *Machine) scheduleProbe(h *host, now time.Time) {
 	at := h.probeAt
-	if slices.ContainsFunc(h.parked, (*Lane).isBlameless) {
+	if h.working.Len() > 0 {
 		at = h.earlyProbeAt(now)
 	}
 	m.timers.set(&h.timer, at)
 }
 
-// earlyProbeAt returns when a blameless lane may probe the host. That is before probeAt if the host worked lately: a
-// few bad endpoints may make a working host look down.
+// earlyProbeAt returns when a lane that has not failed may probe the host. That is before probeAt if the host worked
+// lately: a few bad endpoints may make a working host look down.
 func (h *host) earlyProbeAt(now time.Time) time.Time {
 	at := h.lastTry.Add(tryEvery)
 	if at.Before(now) {
@@ -157,80 +199,69 @@ func (h *host) earlyProbeAt(now time.Time) time.Time {
 	return at
 }
 
-// isBlameless reports whether the lane waits for its host and has not failed itself.
-func (l *Lane) isBlameless() bool { return l.parked && l.fault != faultEndpoint }
-
-// recordHostSuccess closes the breaker step by step: each success releases twice as many parked lanes as the last.
+// recordHostSuccess closes the breaker step by step: each success releases twice as many lanes as the last.
 func (m *Machine) recordHostSuccess(h *host, now time.Time) {
 	h.failures, h.failedSources, h.lastSuccess = 0, h.failedSources[:0], now
-	if !h.open && !h.halfOpen {
+	switch h.breaker {
+	case breakerClosed:
 		return
-	}
-	if h.open {
-		h.open, h.halfOpen, h.releaseWindow = false, true, 1
+	case breakerOpen:
+		h.breaker, h.releaseWindow = breakerHalfOpen, 1
 		m.timers.stop(&h.timer)
-		// Lanes that have not failed themselves come first.
-		slices.SortStableFunc(h.parked, func(a, b *Lane) int { return min(a.row.FailCount, 1) - min(b.row.FailCount, 1) })
-	} else {
+	case breakerHalfOpen:
 		h.releaseWindow *= 2
 	}
-	h.probe, h.probeScheduled = nil, false
-	for n := 0; n < h.releaseWindow && len(h.parked) > 0; {
-		l := h.parked[0]
-		h.parked = append(h.parked[:0], h.parked[1:]...)
-		if l.parked {
-			l.parked, l.probing = false, true
-			m.advance(l, now)
-			n++
-		}
+	h.probe = nil
+	l := h.firstWaiting()
+	for n := 0; n < h.releaseWindow && l != nil; n++ {
+		m.releaseLane(l, now)
+		l = h.firstWaiting()
 	}
-	if len(h.parked) == 0 {
-		h.halfOpen, h.openCount, h.releaseWindow = false, 0, 0
-		h.parked = nil
+	if l == nil {
+		h.breaker, h.openCount, h.releaseWindow = breakerClosed, 0, 0
 	}
+}
+
+// releaseLane lets a lane probe its endpoint that waits for its host.
+func (m *Machine) releaseLane(l *Lane, now time.Time) {
+	l.leaveHost()
+	l.probing = true
+	m.advance(l, now)
 }
 
 // probePatience is how long a probe may take before another lane probes the host. The first endpoint may hang while the
 // host works.
 const probePatience = 2 * time.Second
 
-// probeHost releases one parked lane to find out whether the host works again. It runs when the host's timer is due.
+// probeHost releases one lane to find out whether the host works again. It runs when the host's timer is due.
 func (m *Machine) probeHost(h *host, now time.Time) {
-	if !h.open {
+	if h.breaker != breakerOpen {
 		return
 	}
 	if now.Before(h.probeAt) {
 		m.probeEarly(h, now)
 		return
 	}
-	for len(h.parked) > 0 {
-		// A lane that has not failed itself says more about the host.
-		at := max(slices.IndexFunc(h.parked, (*Lane).isBlameless), 0)
-		l := h.parked[at]
-		h.parked = slices.Delete(h.parked, at, at+1)
-		if !l.parked {
-			continue
-		}
-		l.parked, l.probing = false, true
-		h.probe, h.probeScheduled, h.lastTry = l, true, now
-		// If the lane turns out to have nothing to send, or hangs, the next one probes.
-		h.probeAt = now.Add(probePatience)
-		m.scheduleProbe(h, now)
-		m.advance(l, now)
+	l := h.firstWaiting()
+	if l == nil { // the next delivery is the probe
+		h.breaker, h.releaseWindow = breakerHalfOpen, 1
 		return
 	}
-	// No lane is parked: the next delivery is the probe.
-	h.open, h.halfOpen, h.releaseWindow, h.parked = false, true, 1, nil
+	h.probe, h.lastTry = l, now
+	// If the lane turns out to have nothing to send, or hangs, the next one probes.
+	h.probeAt = now.Add(probePatience)
+	l.leaveHost()
+	m.scheduleProbe(h, now)
+	m.releaseLane(l, now)
 }
 
-// probeEarly releases one blameless lane before the scheduled probe. Only a success has consequences for other lanes.
+// probeEarly releases one lane that has not failed before the scheduled probe. Only a success has consequences for
+// other lanes.
 func (m *Machine) probeEarly(h *host, now time.Time) {
-	if at := slices.IndexFunc(h.parked, (*Lane).isBlameless); at >= 0 {
-		l := h.parked[at]
-		h.parked = slices.Delete(h.parked, at, at+1)
-		l.parked, l.probing = false, true
+	if first := h.working.Front(); first != nil {
+		l := first.Value.(*Lane)
 		h.allowTry(l, now)
-		m.advance(l, now)
+		m.releaseLane(l, now)
 	}
 	m.scheduleProbe(h, now)
 }
@@ -254,8 +285,9 @@ const (
 	worksFor = time.Minute
 )
 
-// parkLane lets a lane wait for its host. The lane counts as failing, so its timer is set to when it must be disabled.
-func (m *Machine) parkLane(l *Lane, h *host, now time.Time) {
+// waitForHost lets a lane wait for its host. The lane counts as failing, so its timer is set to when it must be
+// disabled.
+func (m *Machine) waitForHost(l *Lane, h *host, now time.Time) {
 	if l.isHealthy() {
 		l.fault = faultHost
 	}
@@ -265,14 +297,11 @@ func (m *Machine) parkLane(l *Lane, h *host, now time.Time) {
 	}
 	l.markRowStale()
 	m.timers.set(&l.timer, l.row.FailSince.Add(m.GiveUp))
-	if !l.parked {
-		l.parked = true
-		h.parked = append(h.parked, l)
-		if at := h.earlyProbeAt(now); l.isBlameless() && at.Before(h.timer.at) {
-			m.timers.set(&h.timer, at)
-		}
+	h.hold(l)
+	if at := h.earlyProbeAt(now); l.fault != faultEndpoint && at.Before(h.timer.at) {
+		m.timers.set(&h.timer, at)
 	}
 	l.row.NextAt = h.timer.at
 	l.unload()
-	m.changed[l] = struct{}{}
+	m.markChanged(l)
 }

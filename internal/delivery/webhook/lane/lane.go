@@ -9,6 +9,7 @@
 package lane
 
 import (
+	"container/list"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
@@ -162,10 +163,12 @@ type Lane struct {
 	probing, afterHead bool
 	// headResult is the last result of the first event, while the event after it is tried.
 	headResult Result
-	// parked means that the lane waits until its host works again.
-	parked bool
-	fault  fault
-	timer  timer
+	// downAt is the host that the lane waits for because it is down; nil if there is none. downEntry is the lane's
+	// place in the host's list.
+	downAt    *host
+	downEntry *list.Element
+	fault     fault
+	timer     timer
 	// queuedAt is the host at whose gate the lane waits for a permit; nil if it does not.
 	queuedAt *host
 	// newer and older link the lanes by their last use.

@@ -200,7 +200,7 @@ func (m *Machine) evictIdle() {
 func (m *Machine) removeLane(l *Lane) {
 	m.unlink(l)
 	m.timers.stop(&l.timer)
-	l.parked = false
+	l.leaveHost()
 	delete(m.lanes, l.source)
 	delete(l.bucket.lanes, l.source)
 	delete(m.changed, l)
@@ -295,7 +295,7 @@ func (m *Machine) advance(l *Lane, now time.Time) {
 	}
 	h := m.laneHost(l)
 	if !h.admits(l) && !m.claimHostTry(l, h, now) {
-		m.parkLane(l, h, now)
+		m.waitForHost(l, h, now)
 		return
 	}
 	l.queuedAt = h
@@ -437,9 +437,9 @@ func (m *Machine) Tick(now time.Time) {
 		}
 		switch l := t.lane; {
 		case l.row.State != Backoff:
-		case l.parked: // the timer of a parked lane is its GiveUp
+		case l.downAt != nil: // the timer of a lane that waits for its host is its GiveUp
 			m.disable(l, ReasonFailing, now)
-			l.parked = false
+			l.leaveHost()
 			m.markChanged(l)
 		default:
 			l.probing = true

@@ -94,7 +94,7 @@ func (m *Machine) RequestPermit(org id.Org, hostName string, grant func(*Job)) {
 // IsHostDown reports whether the breaker of a host is open.
 func (m *Machine) IsHostDown(org id.Org, hostName string) bool {
 	h := m.hosts[hostKey{org, hostName}]
-	return h != nil && h.open
+	return h != nil && h.breaker == breakerOpen
 }
 
 // Done reports the result of a delivery and returns its outcome.
@@ -119,7 +119,7 @@ func (m *Machine) Done(job *Job, r Result, now time.Time) Outcome {
 	case Aborted:
 	}
 	if h.probe == l {
-		h.probe, h.probeScheduled = nil, false
+		h.probe = nil
 	}
 	if job.run != l.run || m.lanes[l.source] != l {
 		l.strays--
