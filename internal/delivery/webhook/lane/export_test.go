@@ -4,6 +4,8 @@ import (
 	"container/list"
 	"errors"
 	"fmt"
+
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane/phase"
 )
 
 // Check verifies what must hold between any two calls of a machine: timers are set exactly where they are needed, and
@@ -59,11 +61,17 @@ func (m *Machine) Check() error {
 }
 
 func (l *Lane) check(failf func(string, ...any)) {
-	if l.row.State == Backoff && !l.probing && l.timer.index == 0 {
-		failf("%s waits without a timer", l.source)
+	if waits := l.phase == phase.Waiting || l.phase == phase.HostDown; waits != (l.timer.index > 0) {
+		failf("%s is %s, and its timer is set: %t", l.source, l.phase, l.timer.index > 0)
 	}
-	if (l.fault == faultEndpoint) != (l.row.FailCount > 0) || l.row.State == Live && l.fault != faultNone {
-		failf("%s is %s with fault %d after %d failures", l.source, l.row.State, l.fault, l.row.FailCount)
+	if (l.phase == phase.HostDown) != (l.downAt != nil) {
+		failf("%s is %s, and waits for a host: %t", l.source, l.phase, l.downAt != nil)
+	}
+	if (l.fault == faultEndpoint) != (l.row.FailCount > 0) || l.phase == phase.Live && l.fault != faultNone {
+		failf("%s is %s with fault %d after %d failures", l.source, l.phase, l.fault, l.row.FailCount)
+	}
+	if !l.phase.Tries() && l.inFlight == 0 && len(l.items) > 0 {
+		failf("%s is %s and holds %d events in memory", l.source, l.phase, len(l.items))
 	}
 	inFlight, last := 0, l.cursor
 	for _, one := range l.items {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane/phase"
 )
 
 // Checkpoint says up to when a bucket is delivered: every event stored by then is done, except events of lanes that
@@ -102,18 +103,18 @@ func (m *Machine) flushLane(l *Lane, batch *Batch, checkpoints map[*bucket]time.
 	pending := l.hasPending() && l.hookState != hookNone
 	at := l.oldestPendingAt()
 	late := pending && l.hasCursor && (now.Sub(at) >= m.LagAfter || l.bucket.stopping)
-	switch state := l.row.State; {
-	case late && l.hookState == hookReady && state == Live:
-		l.row.State = Lagging
-		l.markRowStale()
-	case !late && !l.headStale && (state == Lagging || state == Draining):
-		l.setLive()
+	switch {
+	case late && l.hookState == hookReady:
+		m.fire(l, phase.FellBehind, occasion{now: now})
+	case !late && !l.headStale && l.phase.Sends():
+		m.fire(l, phase.CaughtUp, occasion{now: now})
 	}
-	wanted := l.row.State != Live
+	wanted := l.phase != phase.Live
 	switch {
 	case wanted && (l.stored == rowStale || l.stored == rowAbsent && l.hookState == hookReady):
 		row := l.row
 		row.Org, row.Source, row.Bucket, row.Cursor = l.org, l.source, l.bucket.number, l.cursor
+		row.State = storedState(l.phase)
 		if !l.hasCursor {
 			row.Cursor = Unknown
 		}
@@ -147,7 +148,7 @@ func (m *Machine) Flushed(batch *Batch, unsaved map[string]bool) {
 		}
 	}
 	for _, l := range batch.removed {
-		if l.row.State == Live {
+		if l.phase == phase.Live {
 			l.stored = rowAbsent
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane/phase"
 )
 
 // Halt starts no more deliveries until Resume. Deliveries in flight end as usual. New events are not kept in memory:
@@ -53,7 +54,7 @@ func (m *Machine) Suspend(orgs map[id.Org]struct{}, now time.Time) {
 		_, was := before[l.org]
 		switch is := m.isSuspended(l.org); {
 		case is && !was:
-			m.suspendLane(l)
+			m.fire(l, phase.OrgSuspended, occasion{now: now})
 			l.unload()
 		case was && !is && l.hasPending():
 			m.markChanged(l)
@@ -69,23 +70,3 @@ func (m *Machine) isSuspended(org id.Org) bool {
 
 // IsHeld reports whether no delivery may start for an organisation.
 func (m *Machine) IsHeld(org id.Org) bool { return m.halted || m.isSuspended(org) }
-
-// suspendLane resets the failures of a lane, unless it is paused or disabled. A lane in Backoff drains instead.
-func (m *Machine) suspendLane(l *Lane) {
-	if l.row.State == Paused || l.row.State == Disabled {
-		return
-	}
-	m.timers.stop(&l.timer)
-	l.probing, l.afterHead, l.fault = false, false, faultNone
-	l.leaveHost()
-	if l.row.State == Backoff {
-		l.row.State = Draining
-	}
-	l.clearFailures()
-	l.row.NextAt = time.Time{}
-	l.row.HeadTries, l.row.HeadSince = 0, time.Time{}
-	if l.row.State != Live {
-		l.markRowStale()
-		m.markChanged(l)
-	}
-}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane/phase"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
@@ -110,11 +111,10 @@ func (l *Lane) skipThrough(upTo int64) {
 func (m *Machine) clearHook(l *Lane) {
 	l.hookState = hookNone
 	l.detachInFlight()
-	l.setRow(Row{State: Live})
-	l.fault = faultNone
+	m.fire(l, phase.HookRemoved, occasion{})
+	l.setRow(Row{})
 	l.stored, l.headStale, l.doneAhead = rowAbsent, false, nil
 	l.cursor, l.tail = l.head, l.head
-	m.timers.stop(&l.timer)
 	delete(m.changed, l)
 }
 
@@ -125,8 +125,6 @@ func (l *Lane) detachInFlight() {
 	l.inFlight = 0
 	l.items, l.bytes = nil, 0
 	l.tail = l.cursor
-	l.probing, l.afterHead = false, false
-	l.leaveHost()
 }
 
 // adoptHook applies a webhook with another Gen, that is, a change by its owner or an operator: the state in the
@@ -135,15 +133,7 @@ func (m *Machine) adoptHook(l *Lane, h *Hook, now time.Time) {
 	oldGen := l.row.Gen
 	l.row.Gen = h.Gen
 	if h.Row == nil {
-		switch {
-		case l.row.State.sends():
-		case oldGen != 0:
-			// The endpoint was failing. The webhook was replaced, so it starts afresh.
-			l.setRow(Row{State: Draining, Gen: h.Gen})
-			l.probing, l.afterHead, l.headStale = false, false, true
-			l.leaveHost()
-			m.timers.stop(&l.timer)
-		}
+		m.fire(l, phase.HookReplaced, occasion{})
 		l.markRowStale()
 		if l.hasCursor {
 			l.applyFilter()
@@ -151,12 +141,18 @@ func (m *Machine) adoptHook(l *Lane, h *Hook, now time.Time) {
 		return
 	}
 	l.setRow(*h.Row)
+	switch h.Row.State {
+	case Paused:
+		m.fire(l, phase.OwnerPaused, occasion{})
+	case Draining:
+		m.fire(l, phase.OwnerResumed, occasion{})
+	case Live, Lagging, Backoff, Disabled: // the change left the state, or the bucket is not loaded yet
+		m.restorePhase(l)
+	}
 	l.row.Moved, l.stored = 0, rowSaved
 	if l.hasCursor {
 		l.stored = rowStale // the lane's cursor is newer than the stored one
 	}
-	l.probing, l.afterHead = false, false
-	l.leaveHost()
 	// The lane's own cursor is newer than the stored one, unless the change moved the stored one.
 	if h.Row.Cursor >= 0 && (h.Row.Moved > oldGen || !l.hasCursor) {
 		head := l.head
@@ -171,13 +167,9 @@ func (m *Machine) adoptHook(l *Lane, h *Hook, now time.Time) {
 		l.missedAt = now
 	}
 	l.headStale = true
-	l.goLiveIfNothingPending()
-	m.timers.stop(&l.timer)
-	if l.row.State == Backoff {
-		m.timers.set(&l.timer, l.row.NextAt)
-	}
+	m.goLiveIfNothingPending(l)
 	if m.isSuspended(l.org) {
-		m.suspendLane(l)
+		m.fire(l, phase.OrgSuspended, occasion{})
 	}
 }
 
@@ -212,7 +204,7 @@ func (m *Machine) WithLiveHook(org id.Org, source string, give func(*Hook)) {
 }
 
 func (l *Lane) callIfSending(give func(*Hook)) {
-	if l.hook != nil && l.row.State.sends() {
+	if l.hook != nil && l.phase.Sends() {
 		give(l.hook)
 	}
 }

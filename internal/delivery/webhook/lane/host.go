@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane/phase"
 )
 
 // hostKey identifies a host within an organisation: failures of one organisation's endpoints never affect another's.
@@ -96,10 +97,11 @@ func (h *host) isFull(c class) bool {
 	return h.inFlight[c] >= max(int(h.limit), leastHealthy)
 }
 
-// admits reports whether a lane may send to the host: the host is not down, or the lane is to try it.
+// admits reports whether a lane may send to the host: the host is not down, or the lane is to try it. ProbingNext
+// completes a try that was admitted.
 func (h *host) admits(l *Lane) bool {
 	_, extra := h.extraTries[l]
-	return h.breaker != breakerOpen || h.probe == l || extra
+	return h.breaker != breakerOpen || h.probe == l || extra || l.phase == phase.ProbingNext
 }
 
 // allowTry lets a lane send although the host is down.
@@ -222,10 +224,9 @@ func (m *Machine) recordHostSuccess(h *host, now time.Time) {
 	}
 }
 
-// releaseLane lets a lane probe its endpoint that waits for its host.
+// releaseLane lets a lane that waits for its host try it.
 func (m *Machine) releaseLane(l *Lane, now time.Time) {
-	l.leaveHost()
-	l.probing = true
+	m.fire(l, phase.HostReleased, occasion{now: now})
 	m.advance(l, now)
 }
 
@@ -250,9 +251,8 @@ func (m *Machine) probeHost(h *host, now time.Time) {
 	h.probe, h.lastTry = l, now
 	// If the lane turns out to have nothing to send, or hangs, the next one probes.
 	h.probeAt = now.Add(probePatience)
-	l.leaveHost()
-	m.scheduleProbe(h, now)
 	m.releaseLane(l, now)
+	m.scheduleProbe(h, now)
 }
 
 // probeEarly releases one lane that has not failed before the scheduled probe. Only a success has consequences for
@@ -270,7 +270,7 @@ func (m *Machine) probeEarly(h *host, now time.Time) {
 // Healthy lanes may, and so may lanes that failed once or twice while the host worked for others, so that bad endpoints
 // do not delay working ones on the same host.
 func (m *Machine) claimHostTry(l *Lane, h *host, now time.Time) bool {
-	retries := l.probing && l.row.FailCount <= earlyDelays && now.Sub(h.lastSuccess) < worksFor
+	retries := l.phase.Probes() && l.row.FailCount <= earlyDelays && now.Sub(h.lastSuccess) < worksFor
 	if !l.isHealthy() && !retries || now.Sub(h.lastTry) < tryEvery {
 		return false
 	}
@@ -284,24 +284,3 @@ const (
 	// worksFor is how long after a success a host is assumed to work for some of its endpoints.
 	worksFor = time.Minute
 )
-
-// waitForHost lets a lane wait for its host. The lane counts as failing, so its timer is set to when it must be
-// disabled.
-func (m *Machine) waitForHost(l *Lane, h *host, now time.Time) {
-	if l.isHealthy() {
-		l.fault = faultHost
-	}
-	l.row.State, l.probing = Backoff, false
-	if l.row.FailSince.IsZero() {
-		l.row.FailSince = now
-	}
-	l.markRowStale()
-	m.timers.set(&l.timer, l.row.FailSince.Add(m.GiveUp))
-	h.hold(l)
-	if at := h.earlyProbeAt(now); l.fault != faultEndpoint && at.Before(h.timer.at) {
-		m.timers.set(&h.timer, at)
-	}
-	l.row.NextAt = h.timer.at
-	l.unload()
-	m.markChanged(l)
-}

@@ -4,8 +4,9 @@
 // It performs no I/O: no clock, no network, no database. Callers report what happened to a Machine, which returns what
 // to do; package webhook carries it out. A Lane is the ordered delivery of one account's events to its webhook.
 //
-// Start with machine.go. The retry rules are in rules.go, the limits on concurrent deliveries in gate.go, the breaker
-// of each host in host.go, and what survives a crash in flush.go.
+// Start with package phase, which has the table of what a lane does, and machine.go. The effects of the table are in
+// effect.go, the retry rules in rules.go, the limits on concurrent deliveries in gate.go, the breaker of each host in
+// host.go, and what survives a crash in flush.go.
 package lane
 
 import (
@@ -13,10 +14,11 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane/phase"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
-// State is the delivery state of a lane.
+// State is the stored state of a lane. A lane in memory has a phase.Phase, which says more.
 type State string
 
 // The states. A lane has a row in the database in every state except Live.
@@ -35,8 +37,23 @@ const (
 	Disabled State = "disabled"
 )
 
-// sends reports whether a lane in this state delivers events.
-func (s State) sends() bool { return s == Live || s == Lagging || s == Draining }
+// storedState returns the state under which a phase is stored.
+func storedState(p phase.Phase) State {
+	switch p {
+	case phase.Live, phase.Lagging, phase.Draining, phase.Paused, phase.Disabled:
+		return State(p)
+	case phase.Waiting, phase.Probing, phase.ProbingNext, phase.HostDown:
+	}
+	return Backoff
+}
+
+// restoredPhase returns the phase in which a lane starts from its stored state.
+func restoredPhase(s State) phase.Phase {
+	if s == Backoff {
+		return phase.Waiting
+	}
+	return phase.Phase(s)
+}
 
 // Hook is the part of a webhook that the machine needs.
 type Hook struct {
@@ -136,9 +153,10 @@ type Lane struct {
 	// hasCursor means that cursor is valid. The lane sends nothing before it is.
 	hasCursor bool
 
-	// row is the state that is written to the database, except that its Cursor is replaced by cursor.
+	phase phase.Phase
+	// row is written to the database, with the stored state of phase and with cursor.
 	row Row
-	// stored says what the database has of row. It needs a row in every state except Live.
+	// stored says what the database has of row. It needs a row in every phase except Live.
 	stored storedRow
 
 	cursor, tail, head int64
@@ -158,9 +176,6 @@ type Lane struct {
 	// run counts resets of the lane. strays are deliveries in flight from before the last reset: their results no
 	// longer concern the lane, but it starts nothing until they have ended.
 	run, strays int
-	// probing means that one event is sent to find out whether the endpoint works. afterHead means that this is not
-	// the failing first event but the one after it.
-	probing, afterHead bool
 	// headResult is the last result of the first event, while the event after it is tried.
 	headResult Result
 	// downAt is the host that the lane waits for because it is down; nil if there is none. downEntry is the lane's
@@ -190,7 +205,7 @@ func (l *Lane) markRowStale() {
 
 // isHealthy reports whether the endpoint works, as far as its own deliveries show. A host that is down does not make
 // its lanes unhealthy.
-func (l *Lane) isHealthy() bool { return l.fault == faultHost || l.row.State == Live }
+func (l *Lane) isHealthy() bool { return l.fault == faultHost || l.phase == phase.Live }
 
 // setRow replaces the row by one from the database, or by an empty one.
 func (l *Lane) setRow(row Row) {
@@ -224,7 +239,7 @@ func (l *Lane) oldestPendingAt() time.Time {
 
 // isIdle reports whether the lane can be evicted without losing anything.
 func (l *Lane) isIdle() bool {
-	return l.row.State == Live && l.stored == rowAbsent && !l.hasPending() && l.inFlight == 0 &&
+	return l.phase == phase.Live && l.stored == rowAbsent && !l.hasPending() && l.inFlight == 0 &&
 		l.hookState != hookLoading && l.page == nil && l.queuedAt == nil
 }
 

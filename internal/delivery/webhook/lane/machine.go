@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane/phase"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
@@ -115,7 +116,7 @@ func (m *Machine) BucketLoaded(number int, checkpoint time.Time, rows []Row, bac
 			l.hasCursor = true
 			l.markRowStale()
 		}
-		l.goLiveIfNothingPending()
+		m.goLiveIfNothingPending(l)
 		m.markChanged(l)
 		m.advance(l, now)
 	}
@@ -126,17 +127,26 @@ func (m *Machine) restoreLane(b *bucket, row *Row) {
 	l := m.ensureLane(row.Org, row.Source, b)
 	head := l.head
 	l.setRow(*row)
+	m.restorePhase(l)
 	l.stored = rowSaved
 	if row.Cursor >= 0 {
 		l.setCursor(row.Cursor)
 	}
 	l.head = max(l.head, head)
 	l.headStale, l.missedAt = true, b.checkpoint
-	if row.State == Backoff {
-		m.timers.set(&l.timer, row.NextAt)
-	}
 	if m.isSuspended(l.org) {
-		m.suspendLane(l)
+		m.fire(l, phase.OrgSuspended, occasion{})
+	}
+}
+
+// restorePhase puts a lane into the phase of its stored row.
+func (m *Machine) restorePhase(l *Lane) {
+	m.setPhase(l, restoredPhase(l.row.State))
+	if l.phase == phase.Waiting {
+		m.timers.set(&l.timer, l.row.NextAt)
+	}
+	if !l.phase.Tries() {
+		l.unload()
 	}
 }
 
@@ -144,7 +154,7 @@ func (m *Machine) restoreLane(b *bucket, row *Row) {
 func (m *Machine) ensureLane(org id.Org, source string, b *bucket) *Lane {
 	l := m.lanes[source]
 	if l == nil {
-		l = &Lane{org: org, source: source, bucket: b, row: Row{State: Live}}
+		l = &Lane{org: org, source: source, bucket: b, phase: phase.Live}
 		l.timer.lane = l
 		m.lanes[source], b.lanes[source] = l, l
 		m.touch(l)
@@ -241,7 +251,7 @@ func (m *Machine) addCommitted(e *event.Stored, now time.Time) {
 	}
 	missed := l.head > l.tail || l.headStale
 	l.head = e.Seq
-	if !missed && !m.IsHeld(l.org) && l.hasCursor && e.Seq == l.tail+1 && l.row.State.sends() &&
+	if !missed && !m.IsHeld(l.org) && l.hasCursor && e.Seq == l.tail+1 && l.phase.Sends() &&
 		len(l.items) < m.InMemory && l.bytes < m.InMemoryBytes {
 		l.appendEvent(e)
 	} else if !missed {
@@ -268,9 +278,7 @@ func (m *Machine) markChanged(l *Lane) { m.changed[l] = struct{}{} }
 // called after every change of a lane.
 func (m *Machine) advance(l *Lane, now time.Time) {
 	switch {
-	case !l.bucket.isRunning() || !l.hasCursor || l.strays > 0:
-		return
-	case !l.row.State.sends() && (l.row.State != Backoff || !l.probing):
+	case !l.phase.Tries() || !l.bucket.isRunning() || !l.hasCursor || l.strays > 0:
 		return
 	case l.hookState == hookUnknown:
 		m.requestHook(l) // even while the organisation is held: the lane's row needs it
@@ -286,7 +294,7 @@ func (m *Machine) advance(l *Lane, now time.Time) {
 	}
 	if one == nil {
 		if !more && l.inFlight == 0 {
-			m.goLive(l)
+			m.fire(l, phase.CaughtUp, occasion{now: now})
 		}
 		return
 	}
@@ -295,7 +303,7 @@ func (m *Machine) advance(l *Lane, now time.Time) {
 	}
 	h := m.laneHost(l)
 	if !h.admits(l) && !m.claimHostTry(l, h, now) {
-		m.waitForHost(l, h, now)
+		m.fire(l, phase.HostWentDown, occasion{now: now})
 		return
 	}
 	l.queuedAt = h
@@ -307,28 +315,10 @@ func (m *Machine) advance(l *Lane, now time.Time) {
 }
 
 func (l *Lane) maxInFlight() int {
-	if l.probing {
+	if l.phase.Probes() {
 		return 1
 	}
 	return max(l.hook.MaxInFlight, 1)
-}
-
-// goLive makes a lane live that has delivered everything.
-func (m *Machine) goLive(l *Lane) {
-	l.probing = false
-	if l.row.State != Live {
-		l.setLive()
-		m.markChanged(l)
-	}
-}
-
-// setLive makes a lane live. A failing endpoint may have nothing left to deliver, for example because its events have
-// expired. Its next failure is then its first.
-func (l *Lane) setLive() {
-	l.row.State, l.row.NextAt = Live, time.Time{}
-	l.clearFailures()
-	l.fault = faultNone
-	l.markRowStale()
 }
 
 func (m *Machine) laneHost(l *Lane) *host { return m.ensureHost(l.org, l.hook.Host) }
@@ -351,9 +341,9 @@ func (m *Machine) ensureHost(org id.Org, name string) *host {
 
 // goLiveIfNothingPending makes a lane live whose row has no cursor. If loading the bucket did not set one either,
 // everything up to the checkpoint is done and nothing was stored since.
-func (l *Lane) goLiveIfNothingPending() {
-	if !l.hasCursor && l.bucket.loaded && l.row.State.sends() {
-		l.setLive()
+func (m *Machine) goLiveIfNothingPending(l *Lane) {
+	if !l.hasCursor && l.bucket.loaded && l.phase.Sends() {
+		m.fire(l, phase.CaughtUp, occasion{})
 		l.headStale = false
 	}
 }
@@ -409,7 +399,7 @@ func (m *Machine) Read(p *Page, list []event.Stored, short bool, now time.Time) 
 	}
 	m.markChanged(l)
 	m.advance(l, now)
-	if !l.row.State.sends() && !l.probing {
+	if !l.phase.Tries() {
 		l.unload()
 	}
 }
@@ -435,16 +425,8 @@ func (m *Machine) Tick(now time.Time) {
 			m.probeHost(t.host, now)
 			continue
 		}
-		switch l := t.lane; {
-		case l.row.State != Backoff:
-		case l.downAt != nil: // the timer of a lane that waits for its host is its GiveUp
-			m.disable(l, ReasonFailing, now)
-			l.leaveHost()
-			m.markChanged(l)
-		default:
-			l.probing = true
-			m.advance(l, now)
-		}
+		m.fire(t.lane, phase.RetryDue, occasion{now: now})
+		m.advance(t.lane, now)
 	}
 	if now.Sub(m.lastPruned) > time.Minute {
 		m.lastPruned = now

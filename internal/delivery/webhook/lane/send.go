@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane/phase"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
@@ -22,9 +23,10 @@ type Job struct {
 	// Holder is the value that HoldBucket was called with.
 	Holder any
 
-	host      *host
-	class     class
-	run       int
+	host  *host
+	class class
+	run   int
+	// afterHead means that the event was sent although the first event of its lane was not delivered.
 	afterHead bool
 }
 
@@ -52,9 +54,8 @@ func (m *Machine) Next(now time.Time) *Job {
 // it was queued and cannot send now.
 func (m *Machine) startDelivery(l *Lane, h *host, now time.Time) *Job {
 	l.queuedAt = nil
-	able := l.row.State.sends() || l.row.State == Backoff && l.probing
-	if m.lanes[l.source] != l || !l.bucket.isRunning() || !able || m.IsHeld(l.org) || l.hookState != hookReady ||
-		l.strays > 0 || l.inFlight >= l.maxInFlight() {
+	if m.lanes[l.source] != l || !l.bucket.isRunning() || !l.phase.Tries() || m.IsHeld(l.org) ||
+		l.hookState != hookReady || l.strays > 0 || l.inFlight >= l.maxInFlight() {
 		delete(h.extraTries, l)
 		return nil
 	}
@@ -63,11 +64,11 @@ func (m *Machine) startDelivery(l *Lane, h *host, now time.Time) *Job {
 		return nil
 	}
 	one := l.nextEvent()
-	if l.afterHead {
+	if l.phase == phase.ProbingNext {
 		one = l.nextAfterHead()
 	}
 	if one == nil {
-		l.afterHead = false
+		m.fire(l, phase.Aborted, occasion{now: now})
 		m.advance(l, now)
 		return nil
 	}
@@ -76,7 +77,7 @@ func (m *Machine) startDelivery(l *Lane, h *host, now time.Time) *Job {
 	l.bucket.inFlight++
 	job := &Job{
 		Lane: l, Hook: l.hook, Event: one.event, Attempt: 1, Prev: one.prev, Holder: l.bucket.holder, host: h,
-		run: l.run, afterHead: l.afterHead,
+		run: l.run, afterHead: l.phase == phase.ProbingNext,
 	}
 	if one == &l.items[0] {
 		job.Attempt += l.row.HeadTries
@@ -136,64 +137,43 @@ func (m *Machine) Done(job *Job, r Result, now time.Time) Outcome {
 	m.applyOutcome(l, one, job, r, outcome, now)
 	m.markChanged(l)
 	m.advance(l, now)
-	if m.IsHeld(l.org) || l.row.State != Live && !l.row.State.sends() && !l.probing {
+	if m.IsHeld(l.org) || !l.phase.Tries() {
 		l.unload()
 	}
 	return outcome
 }
 
-// applyOutcome updates a lane after a delivery. An event that its receiver keeps refusing becomes a side delivery, and
-// an endpoint that is down makes the lane back off. If the first event blocks the lane for long, the one after it is
-// tried: a success shows that the first event is the problem, and it becomes a side delivery.
+// triggers are those of the outcomes.
+var triggers = map[Outcome]phase.Trigger{
+	Delivered: phase.Delivered, Down: phase.EndpointFailed, Refused: phase.EventRefused, Gone: phase.EndpointGone,
+	Aborted: phase.Aborted,
+}
+
+// applyOutcome updates a lane after a delivery of one of its events.
 func (m *Machine) applyOutcome(l *Lane, one *item, job *Job, r Result, outcome Outcome, now time.Time) {
-	if outcome == Aborted || outcome != Delivered && job.Hook.Gen != l.row.Gen ||
-		outcome != Delivered && !l.row.State.sends() && !l.probing {
-		l.afterHead = false
-		return // the result says nothing about the endpoint in its current state
+	if outcome != Delivered && job.Hook.Gen != l.row.Gen {
+		outcome = Aborted // the result says nothing about the webhook as it is now
+	}
+	isLate := !l.phase.Tries()
+	switch {
+	case outcome == Delivered:
+		one.done = true
+		// Even if the lane was paused in the meantime, the first event must not follow as if it were in order.
+		if head := &l.items[0]; job.afterHead && head != one {
+			m.setAside(l, head, now)
+		}
+	case outcome == Aborted, isLate:
+		m.fire(l, triggers[outcome], occasion{now: now, sent: one, result: r})
+		return
+	case outcome != Gone && l.phase != phase.ProbingNext:
+		m.countHeadTry(l, one, r, now)
 	}
 	l.row.LastStatus, l.row.LastError = r.Status, r.Failure
 	l.markRowStale()
-	switch outcome {
-	case Delivered:
-		m.markDelivered(l, one, job, now)
-	case Gone:
-		m.disable(l, ReasonGone, now)
-	case Refused:
-		if job.afterHead {
-			m.blameEndpoint(l, r, now)
-			return
-		}
-		m.countHeadTry(l, one, r, now)
-		if l.row.HeadTries > len(m.EventDelays) {
-			m.divertEvent(l, one, now)
-			l.advanceCursor()
-			m.resumeLane(l)
-			return
-		}
-		if l.fault == faultHost {
-			l.fault = faultNone
-		}
-		m.waitUntil(l, now.Add(m.EventDelays[max(l.row.HeadTries, 1)-1]))
-	case Down:
-		if job.afterHead {
-			m.blameEndpoint(l, r, now)
-			return
-		}
-		m.countHeadTry(l, one, r, now)
-		if one == &l.items[0] && l.inFlight == 0 && l.nextAfterHead() != nil && m.isHeadBlocking(l, now) {
-			l.afterHead, l.headResult, l.probing = true, r, true
-			return
-		}
-		m.backOff(l, r, now)
-	case Aborted:
+	m.fire(l, triggers[outcome], occasion{now: now, sent: one, result: r})
+	if one.done {
+		l.advanceCursor()
 	}
-}
-
-// blameEndpoint backs off because the event after a failing first event failed as well: the endpoint is at fault, not
-// the event.
-func (m *Machine) blameEndpoint(l *Lane, _ Result, now time.Time) {
-	l.afterHead = false
-	m.backOff(l, l.headResult, now)
 }
 
 // countHeadTry counts a failed try if it was of the first event.
@@ -208,97 +188,4 @@ func (m *Machine) countHeadTry(l *Lane, one *item, r Result, now time.Time) {
 	case l.row.HeadSince.IsZero():
 		l.row.HeadSince = now
 	}
-}
-
-// isHeadBlocking reports whether the first event has failed for so long that the one after it is tried.
-func (m *Machine) isHeadBlocking(l *Lane, now time.Time) bool {
-	return l.row.HeadTries >= m.BlockTries && !l.row.HeadSince.IsZero() && now.Sub(l.row.HeadSince) >= m.BlockFor
-}
-
-// markDelivered records a successful delivery. After a long failure, or if the webhook had been disabled, it adds a
-// notice of the recovery.
-func (m *Machine) markDelivered(l *Lane, one *item, job *Job, now time.Time) {
-	one.done = true
-	if job.afterHead {
-		l.afterHead = false
-		m.divertEvent(l, &l.items[0], now)
-	}
-	l.advanceCursor()
-	if !l.row.State.sends() && !l.probing {
-		return // it was in flight when another delivery failed or the lane was paused
-	}
-	if since := l.row.FailSince; !since.IsZero() && now.Sub(since) >= m.NotifyAfter || l.row.Reason != "" {
-		m.notices = append(m.notices, Notice{
-			Org: l.org, Source: l.source, Recovered: true, Reason: l.row.Reason, Since: since, At: now, Hook: l.hook,
-		})
-	}
-	m.resumeLane(l)
-}
-
-// resumeLane ends a backoff and clears the failures.
-func (m *Machine) resumeLane(l *Lane) {
-	l.probing = false
-	l.clearFailures()
-	l.row.Reason = ""
-	if l.row.State == Backoff {
-		l.row.State, l.row.NextAt = Draining, time.Time{}
-	}
-	l.markRowStale()
-}
-
-// divertEvent takes an event out of the lane and retries it as a side delivery, out of order.
-func (m *Machine) divertEvent(l *Lane, one *item, now time.Time) {
-	one.done = true
-	tries := l.row.HeadTries
-	m.sideDeliveries = append(m.sideDeliveries, SideDelivery{
-		Org: l.org, Source: l.source, Seq: one.event.Seq, Attempt: tries, Since: now, NextAt: now.Add(m.Delay(max(tries, 1), m.chance())),
-	})
-}
-
-// backOff lets a lane wait because its endpoint fails, or disables it when it has failed for GiveUp.
-func (m *Machine) backOff(l *Lane, r Result, now time.Time) {
-	if l.row.FailSince.IsZero() {
-		l.row.FailSince = now
-	}
-	if now.Sub(l.row.FailSince) >= m.GiveUp {
-		m.disable(l, ReasonFailing, now)
-		return
-	}
-	l.row.FailCount++
-	l.fault = faultEndpoint
-	at := now.Add(m.Delay(l.row.FailCount, m.chance()))
-	if r.RetryAfter > 0 {
-		at = now.Add(min(r.RetryAfter, m.MaxRetryAfter))
-	}
-	if end := l.row.FailSince.Add(m.GiveUp); at.After(end) {
-		at = end
-	}
-	m.waitUntil(l, at)
-}
-
-func (m *Machine) waitUntil(l *Lane, until time.Time) {
-	l.row.State, l.row.NextAt, l.probing = Backoff, until, false
-	l.markRowStale()
-	m.timers.set(&l.timer, until)
-}
-
-// The reasons in Row.Reason. ReasonGone and ReasonFailing are those of disabled lanes.
-const (
-	ReasonGone    = "gone"
-	ReasonFailing = "failing"
-	// ReasonOperator marks lanes that an operator has paused.
-	ReasonOperator = "operator"
-)
-
-// disable stops a lane until its owner acts, and adds a notice.
-func (m *Machine) disable(l *Lane, reason string, now time.Time) {
-	if l.row.FailSince.IsZero() {
-		l.row.FailSince = now
-	}
-	l.row.State, l.row.Reason, l.row.NextAt, l.probing, l.afterHead = Disabled, reason, time.Time{}, false, false
-	l.markRowStale()
-	m.timers.stop(&l.timer)
-	m.notices = append(m.notices, Notice{
-		Org: l.org, Source: l.source, Reason: reason, Since: l.row.FailSince, At: now, Hook: l.hook,
-	})
 }
