@@ -102,7 +102,7 @@ func (m *Machine) Flush(now time.Time) *Batch {
 func (m *Machine) flushLane(l *Lane, batch *Batch, checkpoints map[*bucket]time.Time, now time.Time) (writes bool) {
 	pending := l.hasPending() && l.hookState != hookNone
 	at := l.oldestPendingAt()
-	late := pending && l.hasCursor && (now.Sub(at) >= m.LagAfter || l.bucket.stopping)
+	late := pending && l.hasCursor() && (now.Sub(at) >= m.LagAfter || l.bucket.stopping)
 	switch {
 	case late && l.hookState == hookReady:
 		m.fire(l, phase.FellBehind, occasion{now: now})
@@ -115,9 +115,6 @@ func (m *Machine) flushLane(l *Lane, batch *Batch, checkpoints map[*bucket]time.
 		row := l.row
 		row.Org, row.Source, row.Bucket, row.Cursor = l.org, l.source, l.bucket.number, l.cursor
 		row.State = storedState(l.phase)
-		if !l.hasCursor {
-			row.Cursor = Unknown
-		}
 		batch.Save = append(batch.Save, Save{row, pending, at.Add(-time.Microsecond)})
 		batch.saved = append(batch.saved, l)
 		l.stored = rowSaved

@@ -80,10 +80,10 @@ func (m *Machine) HookLoaded(load HookLoad, h *Hook, now time.Time) {
 	}
 	if h.Gen != l.row.Gen {
 		m.adoptHook(l, h, now)
-	} else if l.hasCursor {
+	} else if l.hasCursor() {
 		l.applyFilter()
 	}
-	if l.hasCursor && l.cursor < h.StartSeq && l.inFlight == 0 {
+	if l.hasCursor() && l.cursor < h.StartSeq && l.inFlight == 0 {
 		head := max(l.head, h.StartSeq)
 		if l.tail < h.StartSeq {
 			l.setCursor(h.StartSeq)
@@ -114,7 +114,7 @@ func (m *Machine) clearHook(l *Lane) {
 	m.fire(l, phase.HookRemoved, occasion{})
 	l.setRow(Row{})
 	l.stored, l.headStale, l.doneAhead = rowAbsent, false, nil
-	l.cursor, l.tail = l.head, l.head
+	l.skipToHead()
 	delete(m.changed, l)
 }
 
@@ -135,7 +135,7 @@ func (m *Machine) adoptHook(l *Lane, h *Hook, now time.Time) {
 	if h.Row == nil {
 		m.fire(l, phase.HookReplaced, occasion{})
 		l.markRowStale()
-		if l.hasCursor {
+		if l.hasCursor() {
 			l.applyFilter()
 		}
 		return
@@ -150,17 +150,17 @@ func (m *Machine) adoptHook(l *Lane, h *Hook, now time.Time) {
 		m.restorePhase(l)
 	}
 	l.row.Moved, l.stored = 0, rowSaved
-	if l.hasCursor {
+	if l.hasCursor() {
 		l.stored = rowStale // the lane's cursor is newer than the stored one
 	}
 	// The lane's own cursor is newer than the stored one, unless the change moved the stored one.
-	if h.Row.Cursor >= 0 && (h.Row.Moved > oldGen || !l.hasCursor) {
+	if h.Row.Cursor >= 0 && (h.Row.Moved > oldGen || !l.hasCursor()) {
 		head := l.head
 		l.detachInFlight()
 		l.setCursor(h.Row.Cursor)
 		l.head = max(l.head, head)
 		l.doneAhead = nil
-	} else if l.hasCursor {
+	} else if l.hasCursor() {
 		l.applyFilter()
 	}
 	if !l.hasPending() {

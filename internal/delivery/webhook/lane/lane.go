@@ -100,7 +100,8 @@ type Row struct {
 	HeadSince time.Time
 }
 
-// Unknown is the cursor of a row that was written without knowing how far the lane had delivered.
+// Unknown is the cursor of a lane of which it is not known how far it has delivered: its row was written by an order, or
+// its bucket is not loaded yet. Such a lane sends nothing.
 const Unknown = -1
 
 // storedRow says what the database has of a lane's row.
@@ -150,8 +151,6 @@ type Lane struct {
 	hookLoad int
 	// hookWaiters are called when the hook is known. They send events that are not stored.
 	hookWaiters []func(*Hook)
-	// hasCursor means that cursor is valid. The lane sends nothing before it is.
-	hasCursor bool
 
 	phase phase.Phase
 	// row is written to the database, with the stored state of phase and with cursor.
@@ -245,12 +244,20 @@ func (l *Lane) isIdle() bool {
 
 func (l *Lane) wantsKind(kind string) bool { return l.hook.Match == nil || l.hook.Match(kind) }
 
+func (l *Lane) hasCursor() bool { return l.cursor != Unknown }
+
 // setCursor declares everything up to cursor done and drops the events in memory.
 func (l *Lane) setCursor(cursor int64) {
-	l.hasCursor = true
 	l.cursor, l.tail = cursor, cursor
 	l.items, l.bytes, l.prev = nil, 0, 0
 	l.head = max(l.head, cursor)
+}
+
+// skipToHead declares all events done.
+func (l *Lane) skipToHead() {
+	if l.tail = l.head; l.hasCursor() {
+		l.cursor = l.head
+	}
 }
 
 // appendEvent adds the event that follows tail to memory, or skips it if the webhook does not want it.

@@ -112,8 +112,8 @@ func (m *Machine) BucketLoaded(number int, checkpoint time.Time, rows []Row, bac
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.lanes)) { // in a fixed order, so that tests can be repeated
 		l := b.lanes[name]
-		if !l.hasCursor && l.head > 0 { // addCommitted assumed a cursor, and nothing contradicts it
-			l.hasCursor = true
+		if !l.hasCursor() && l.head > 0 { // nothing contradicts what addCommitted assumed
+			l.cursor = l.tail
 			l.markRowStale()
 		}
 		m.goLiveIfNothingPending(l)
@@ -154,7 +154,7 @@ func (m *Machine) restorePhase(l *Lane) {
 func (m *Machine) ensureLane(org id.Org, source string, b *bucket) *Lane {
 	l := m.lanes[source]
 	if l == nil {
-		l = &Lane{org: org, source: source, bucket: b, phase: phase.Live}
+		l = &Lane{org: org, source: source, bucket: b, phase: phase.Live, cursor: Unknown}
 		l.timer.lane = l
 		m.lanes[source], b.lanes[source] = l, l
 		m.touch(l)
@@ -237,21 +237,25 @@ func (m *Machine) addCommitted(e *event.Stored, now time.Time) {
 		l.bucket.recordCommit(e.At)
 		m.touch(l)
 	}
-	if l.head == 0 && !l.hasCursor {
+	if l.head == 0 && !l.hasCursor() {
 		// The lane is new, so everything before this event is done. Until the bucket is loaded, that is a guess.
-		l.cursor, l.tail, l.head, l.hasCursor = e.Seq-1, e.Seq-1, e.Seq-1, l.bucket.loaded
+		l.tail, l.head = e.Seq-1, e.Seq-1
+		if l.bucket.loaded {
+			l.cursor = l.tail
+		}
 		l.markRowStale()
 	}
 	if e.Seq <= l.head {
 		return
 	}
 	if l.hookState == hookNone {
-		l.cursor, l.tail, l.head = e.Seq, e.Seq, e.Seq
+		l.head = e.Seq
+		l.skipToHead()
 		return
 	}
 	missed := l.head > l.tail || l.headStale
 	l.head = e.Seq
-	if !missed && !m.IsHeld(l.org) && l.hasCursor && e.Seq == l.tail+1 && l.phase.Sends() &&
+	if !missed && !m.IsHeld(l.org) && l.hasCursor() && e.Seq == l.tail+1 && l.phase.Sends() &&
 		len(l.items) < m.InMemory && l.bytes < m.InMemoryBytes {
 		l.appendEvent(e)
 	} else if !missed {
@@ -278,7 +282,7 @@ func (m *Machine) markChanged(l *Lane) { m.changed[l] = struct{}{} }
 // called after every change of a lane.
 func (m *Machine) advance(l *Lane, now time.Time) {
 	switch {
-	case !l.phase.Tries() || !l.bucket.isRunning() || !l.hasCursor || l.strays > 0:
+	case !l.phase.Tries() || !l.bucket.isRunning() || !l.hasCursor() || l.strays > 0:
 		return
 	case l.hookState == hookUnknown:
 		m.requestHook(l) // even while the organisation is held: the lane's row needs it
@@ -342,7 +346,7 @@ func (m *Machine) ensureHost(org id.Org, name string) *host {
 // goLiveIfNothingPending makes a lane live whose row has no cursor. If loading the bucket did not set one either,
 // everything up to the checkpoint is done and nothing was stored since.
 func (m *Machine) goLiveIfNothingPending(l *Lane) {
-	if !l.hasCursor && l.bucket.loaded && l.phase.Sends() {
+	if !l.hasCursor() && l.bucket.loaded && l.phase.Sends() {
 		m.fire(l, phase.CaughtUp, occasion{})
 		l.headStale = false
 	}
@@ -377,7 +381,7 @@ func (m *Machine) Read(p *Page, list []event.Stored, short bool, now time.Time) 
 	l := p.Lane
 	m.readsRunning--
 	l.page = nil
-	if m.lanes[l.source] != l || l.tail != p.After || !l.hasCursor || l.hookState == hookNone {
+	if m.lanes[l.source] != l || l.tail != p.After || !l.hasCursor() || l.hookState == hookNone {
 		m.advance(l, now)
 		return
 	}
