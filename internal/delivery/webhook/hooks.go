@@ -467,10 +467,12 @@ func (w *Webhooks) Rotate(ctx context.Context, by audit.By, org id.Org, account 
 	return w.describeWithSecret(ctx, org, account, text)
 }
 
-// Pause stops delivery. Events wait in the log until Resume.
+// Pause stops delivery. Events wait in the log until Resume. A lane that an operator has paused becomes paused by its
+// owner, so that an operator does not resume it.
 func (w *Webhooks) Pause(ctx context.Context, by audit.By, org id.Org, account id.Account) (Webhook, error) {
 	return w.orderLane(ctx, by, org, account, func(row *lane.Row) (lane.State, int64, bool) {
-		return lane.Paused, lane.Unknown, row == nil || row.State != lane.Paused
+		paused := row != nil && row.State == lane.Paused && row.Reason != lane.ReasonOperator
+		return lane.Paused, lane.Unknown, !paused
 	})
 }
 

@@ -151,3 +151,30 @@ func TestOperatorOrdersChangeSelectedLanes(t *testing.T) {
 		t.Error("the other organisation has an audit entry for a change that did not affect it")
 	}
 }
+
+// An owner may pause a lane that an operator has paused. It then stays paused when the operator resumes lanes.
+func TestOwnerPausesLaneThatOperatorPaused(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	a := r.account()
+	rec := newReceiver(t, func(w http.ResponseWriter, _ string, _ int, _ got) { w.WriteHeader(http.StatusInternalServerError) })
+	n := r.node(bucketsOf(a)...)
+	r.put(n, a, webhook.Change{URL: rec.URL + "/x"})
+	r.fire(n, a, "message", 1)
+	until(t, "the lane backs off", func() bool { state, _ := r.state(a); return state == "backoff" })
+	operate := func(do webhook.LaneAction) int {
+		done, err := n.OrderLanes(t.Context(), audit.By{Kind: audit.ActorOperator, ID: "admin", Action: "webhook." + string(do)},
+			webhook.LaneOrder{Do: do, Limit: 10})
+		must(t, err)
+		return done.Changed
+	}
+	if changed := operate(webhook.PauseLanes); changed != 1 {
+		t.Fatalf("the operator paused %d lanes, want 1", changed)
+	}
+	_, err := n.Pause(t.Context(), by("webhook.pause"), a.Org, a.ID)
+	must(t, err)
+	changed := operate(webhook.ResumeLanes)
+	if state, reason := r.state(a); changed != 0 || state != "paused" || reason != "" {
+		t.Errorf("the operator resumed %d lanes; the lane is %s %q", changed, state, reason)
+	}
+}
