@@ -502,6 +502,15 @@ func (w *Webhooks) Resume(ctx context.Context, by audit.By, org id.Org, account 
 	})
 }
 
+// reasonAfter returns the reason of a lane that is set to a state. A disabled lane that is started again keeps its
+// reason until it works: it then reports its recovery.
+func reasonAfter(row *lane.Row, to lane.State) string {
+	if to == lane.Draining && row != nil && row.Reason != lane.ReasonOperator {
+		return row.Reason
+	}
+	return ""
+}
+
 // orderLane changes the state of a lane, and its cursor unless that is lane.Unknown. decide gets the lane's row and
 // returns the new state, the new cursor, and whether anything changes.
 func (w *Webhooks) orderLane(
@@ -531,7 +540,8 @@ func (w *Webhooks) orderLane(
 		if err != nil {
 			return err
 		}
-		if err := setLane(ctx, tx, &written, laneChange{state: state, cursor: cursor}, now); err != nil {
+		change := laneChange{state: state, cursor: cursor, reason: reasonAfter(row, state)}
+		if err := setLane(ctx, tx, &written, change, now); err != nil {
 			return err
 		}
 		noted := audit.Changes{}

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 	"slices"
@@ -186,7 +187,8 @@ func (w *Webhooks) orderBatch(ctx context.Context, by audit.By, e laneEffect, q 
 			if err != nil {
 				return err
 			}
-			if err := setLane(ctx, tx, &written, laneChange{state: e.to, cursor: lane.Unknown, reason: e.toReason}, now); err != nil {
+			change := laneChange{state: e.to, cursor: lane.Unknown, reason: cmp.Or(e.toReason, reasonAfter(row, e.to))}
+			if err := setLane(ctx, tx, &written, change, now); err != nil {
 				return err
 			}
 			changed = append(changed, account)

@@ -386,6 +386,31 @@ func TestGoneDisablesAndPutResumes(t *testing.T) {
 	until(t, "webhook.recovered is in the outbox", func() bool { return r.rows("SELECT count(*) FROM outbox WHERE kind = 'webhook.recovered'") == 1 })
 }
 
+// A webhook that was disabled and is resumed by its owner reports its recovery, as one that is replaced does.
+func TestResumedWebhookReportsRecovery(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	a := r.account()
+	rec := newReceiver(t, func(w http.ResponseWriter, _ string, n int, _ got) {
+		if n == 0 {
+			w.WriteHeader(http.StatusGone)
+		}
+	})
+	n := r.node(bucketsOf(a)...)
+	r.put(n, a, webhook.Change{URL: rec.URL + "/x"})
+	r.fire(n, a, "message", 1)
+	until(t, "the webhook is disabled", func() bool {
+		shown, err := n.Get(t.Context(), a.Org, a.ID)
+		must(t, err)
+		return shown.Health.State == lane.Disabled
+	})
+	_, err := n.Resume(t.Context(), by("webhook.resume"), a.Org, a.ID, webhook.Resume{})
+	must(t, err)
+	until(t, "webhook.recovered is in the outbox", func() bool {
+		return r.rows("SELECT count(*) FROM outbox WHERE kind = 'webhook.recovered'") == 1
+	})
+}
+
 // The lag of a webhook is the age of its oldest undelivered event, however many newer ones wait.
 func TestLagIsTheAgeOfTheOldestUndeliveredEvent(t *testing.T) {
 	t.Parallel()
