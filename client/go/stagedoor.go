@@ -23,7 +23,7 @@ import (
 	"time"
 )
 
-// Version is the version of this library.
+// Version is the version of this library. make generate sets it from client/VERSION.
 const Version = "0.1.0"
 
 const (

@@ -1,4 +1,5 @@
-// Command sdkgen generates the client libraries from openapi/openapi.json. Run it in the root of the repository.
+// Command sdkgen generates the client libraries from openapi/openapi.json and client/VERSION. Run it in the root of the
+// repository.
 //
 //	sdkgen          write the files
 //	sdkgen -check   list the files that are out of date, and fail if there are any
@@ -8,7 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen"
 )
@@ -24,11 +24,7 @@ func main() {
 }
 
 func run(root string, check bool) error {
-	document, err := os.ReadFile(filepath.Join(root, "openapi", "openapi.json"))
-	if err != nil {
-		return err
-	}
-	m, err := sdkgen.Load(document)
+	m, err := sdkgen.Load(root)
 	if err != nil {
 		return err
 	}

@@ -1,3 +1,3 @@
-"""The version of this package. Keep it equal to the one in pyproject.toml."""
+"""The version of this package. make generate sets it from client/VERSION."""
 
 __version__ = "0.1.0"

@@ -155,18 +155,19 @@ class Types(unittest.TestCase):
 
 class Packaging(unittest.TestCase):
     def test_wheel_is_complete(self) -> None:
+        version = (HERE.parent.parent / "VERSION").read_text().strip()
         with tempfile.TemporaryDirectory() as folder:
             script = f"import packaging_backend as b; print(b.build_wheel({folder!r}), b.build_sdist({folder!r}))"
             built = subprocess.run(
                 [sys.executable, "-c", script], cwd=HERE.parent, capture_output=True, text=True, check=True
             ).stdout.split()
-            self.assertEqual(built, ["stagedoor-0.1.0-py3-none-any.whl", "stagedoor-0.1.0.tar.gz"])
+            self.assertEqual(built, [f"stagedoor-{version}-py3-none-any.whl", f"stagedoor-{version}.tar.gz"])
             use = "import stagedoor, stagedoor.types; print(stagedoor.__version__, stagedoor.__file__)"
             wheel = str(pathlib.Path(folder) / built[0])
             said = subprocess.run(
                 [sys.executable, "-c", use], cwd=folder, env={"PYTHONPATH": wheel}, capture_output=True, text=True, check=True
             ).stdout
-            self.assertTrue(said.startswith("0.1.0 ") and wheel in said, said)
+            self.assertTrue(said.startswith(f"{version} ") and wheel in said, said)
             with zipfile.ZipFile(wheel) as archive:
                 self.assertIn("stagedoor/py.typed", archive.namelist())
 

@@ -74,6 +74,7 @@ export interface RawAnswer {
   json<T = unknown>(): T;
 }
 
+/** The version of this library. `make generate` sets it from client/VERSION. */
 export const version = "0.1.0";
 
 /** If the API asks for a longer wait, the call fails instead. */

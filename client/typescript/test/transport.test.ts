@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ConnectionError, isProblem, Problem, Stagedoor, StagedoorError } from "../src/index.js";
+import { ConnectionError, isProblem, Problem, Stagedoor, StagedoorError, version } from "../src/index.js";
 import { answer, problem, withServer } from "./server.js";
 
 const sent = { chatId: "1", text: "hi" };
@@ -16,7 +16,7 @@ test("a call sends the key, its name and JSON, and gives the result", async () =
       assert.equal(got?.path, "/v1/accounts/acct_1/messages/send");
       assert.deepEqual(JSON.parse(got?.body ?? ""), sent);
       assert.equal(got?.headers.authorization, "Bearer sd_sandbox_test");
-      assert.equal(got?.headers["user-agent"], "stagedoor-typescript/0.1.0");
+      assert.equal(got?.headers["user-agent"], `stagedoor-typescript/${version}`);
       assert.match(String(got?.headers["idempotency-key"]), /^[0-9a-f-]{36}$/);
     },
   );

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -19,31 +20,56 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen/python"
 )
 
-// Language generates one client library. Dir is its directory in the repository; Files returns the content of its
-// generated files by path below Dir.
+// Language generates one client library.
 type Language struct {
-	Dir   string
+	// Dir is the library's directory in the repository.
+	Dir string
+	// Files returns the content of the generated files by path below Dir.
 	Files func(*model.Model) (map[string][]byte, error)
+	// Versioned lists hand-written files below Dir that contain the version of the library, in quotes, with a regular
+	// expression for the text before it.
+	Versioned map[string]string
 }
 
 // Languages returns all client libraries, and the code samples.
 func Languages() []Language {
 	return []Language{
-		{"client/go", goFiles},
-		{"client/typescript", typescriptFiles},
-		{"client/python", python.Files},
-		{"internal/server/docs/reference", sampleFiles},
+		{"client/go", goFiles, map[string]string{"stagedoor.go": `const Version = `}},
+		{"client/typescript", typescriptFiles, map[string]string{
+			"package.json":      `"name": "@stagedoor/client",\s+"version": `,
+			"package-lock.json": `"name": "@stagedoor/client",\s+"version": `,
+			"src/transport.ts":  `export const version = `,
+		}},
+		{"client/python", python.Files, map[string]string{
+			"pyproject.toml": `\[project\]\nname = "stagedoor"\nversion = `, "stagedoor/_version.py": `__version__ = `,
+		}},
+		{"internal/server/docs/reference", sampleFiles, nil},
 	}
 }
 
-// Load reads the OpenAPI document.
-func Load(openapi []byte) (*model.Model, error) { return model.Load(openapi) }
+// Load reads the OpenAPI document and the version of the libraries in the repository at root.
+func Load(root string) (*model.Model, error) {
+	document, err := os.ReadFile(filepath.Join(root, "openapi", "openapi.json"))
+	if err != nil {
+		return nil, err
+	}
+	version, err := os.ReadFile(filepath.Join(root, "client", "VERSION"))
+	if err != nil {
+		return nil, err
+	}
+	m, err := model.Load(document)
+	if err != nil {
+		return nil, err
+	}
+	m.Version = strings.TrimSpace(string(version))
+	return m, nil
+}
 
 // Write writes all client libraries into the repository at root and removes generated files that are obsolete. It does
 // not touch files that would not change.
 func Write(root string, m *model.Model, languages []Language) error {
 	for _, l := range languages {
-		files, err := l.Files(m)
+		files, err := l.files(root, m)
 		if err != nil {
 			return fmt.Errorf("%s: %w", l.Dir, err)
 		}
@@ -58,7 +84,7 @@ func Write(root string, m *model.Model, languages []Language) error {
 func Stale(root string, m *model.Model, languages []Language) ([]string, error) {
 	var stale []string
 	for _, l := range languages {
-		files, err := l.Files(m)
+		files, err := l.files(root, m)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", l.Dir, err)
 		}
@@ -78,6 +104,26 @@ func Stale(root string, m *model.Model, languages []Language) ([]string, error) 
 		stale = append(stale, old...)
 	}
 	return stale, nil
+}
+
+// files returns the generated files, and the hand-written ones with the current version.
+func (l Language) files(root string, m *model.Model) (map[string][]byte, error) {
+	files, err := l.Files(m)
+	if err != nil {
+		return nil, err
+	}
+	for name, before := range l.Versioned {
+		text, err := os.ReadFile(filepath.Join(root, l.Dir, name))
+		if err != nil {
+			return nil, err
+		}
+		version := regexp.MustCompile(`(` + before + `)"[^"]*"`)
+		if !version.Match(text) {
+			return nil, fmt.Errorf("%s contains no version", name)
+		}
+		files[name] = version.ReplaceAll(text, []byte(`${1}"`+m.Version+`"`))
+	}
+	return files, nil
 }
 
 func (l Language) write(root string, files map[string][]byte) error {

@@ -12,13 +12,7 @@ import (
 )
 
 // read loads the committed document.
-func read() (*model.Model, error) {
-	document, err := os.ReadFile("../../../openapi/openapi.json")
-	if err != nil {
-		return nil, err
-	}
-	return sdkgen.Load(document)
-}
+func read() (*model.Model, error) { return sdkgen.Load("../../..") }
 
 // shared returns a model for all tests that do not change it.
 var shared = sync.OnceValues(read)
@@ -42,6 +36,27 @@ func TestClientsAreCurrent(t *testing.T) {
 	}
 	for _, name := range stale {
 		t.Errorf("%s is out of date; run make generate", name)
+	}
+}
+
+// TestVersionIsInEveryLibrary changes the version and checks that every file that contains it becomes out of date.
+func TestVersionIsInEveryLibrary(t *testing.T) {
+	t.Parallel()
+	m, err := read() // not the shared model, because the test changes it
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Version = "9.8.7"
+	stale, err := sdkgen.Stale("../../..", m, sdkgen.Languages())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"client/go/stagedoor.go", "client/typescript/package-lock.json", "client/typescript/package.json",
+		"client/typescript/src/transport.ts", "client/python/pyproject.toml", "client/python/stagedoor/_version.py",
+	}
+	if !slices.Equal(stale, want) {
+		t.Errorf("got %q, want %q", stale, want)
 	}
 }
 

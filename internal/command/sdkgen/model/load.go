@@ -26,9 +26,7 @@ func Load(openapi []byte) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the catalog: %w", err)
 	}
-	m := &Model{
-		Version: doc.at("info", "version").text(), Catalog: doc.at("x-sdk", "version").text(), byName: map[string]*Type{},
-	}
+	m := &Model{byName: map[string]*Type{}}
 	l := &loader{doc: doc, model: m, done: map[string]string{}}
 	l.operations()
 	l.methods()

@@ -16,8 +16,8 @@ const ParamsDoc = "The parameters of "
 
 // Model describes the API. All lists are in a fixed order, so that the same document always gives the same libraries.
 type Model struct {
-	// Version is the document's version, such as v1. Catalog is the version of the platform's methods.
-	Version, Catalog string
+	// Version is the version of the libraries. The document does not contain it.
+	Version string
 	// Types holds all named objects, sorted by name: those of the document, and inline ones, which get a name.
 	Types []*Type
 	// Resources holds the platform's methods, sorted by resource and name.
