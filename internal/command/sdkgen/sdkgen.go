@@ -1,8 +1,9 @@
 // Package sdkgen generates the client libraries, and the code samples of the documentation, from openapi/openapi.json.
 //
-// Package model reads the document. A language is a function from the model to files: Go and TypeScript are here, Python
-// is in package python. The generated files are committed; to change them, change the generator and run make generate.
-// Streams, file transfers and the HTTP layer of each library are written by hand. Start at Languages.
+// Package model reads the document. Packages golang, typescript and python each have a function from the model to
+// files, and one that writes a sample of a call; package samples collects the samples. The generated files are
+// committed; to change them, change the generator and run make generate. Streams, file transfers and the HTTP layer of
+// each library are written by hand. Start at Languages.
 package sdkgen
 
 import (
@@ -16,8 +17,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stagedoor/stagedoor/internal/command/sdkgen/golang"
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen/python"
+	"github.com/stagedoor/stagedoor/internal/command/sdkgen/samples"
+	"github.com/stagedoor/stagedoor/internal/command/sdkgen/typescript"
 )
 
 // Language generates one client library.
@@ -34,8 +38,8 @@ type Language struct {
 // Languages returns all client libraries, and the code samples.
 func Languages() []Language {
 	return []Language{
-		{"client/go", goFiles, map[string]string{"stagedoor.go": `const Version = `}},
-		{"client/typescript", typescriptFiles, map[string]string{
+		{"client/go", golang.Files, map[string]string{"stagedoor.go": `const Version = `}},
+		{"client/typescript", typescript.Files, map[string]string{
 			"package.json":      `"name": "@stagedoor/client",\s+"version": `,
 			"package-lock.json": `"name": "@stagedoor/client",\s+"version": `,
 			"src/transport.ts":  `export const version = `,
@@ -43,7 +47,7 @@ func Languages() []Language {
 		{"client/python", python.Files, map[string]string{
 			"pyproject.toml": `\[project\]\nname = "stagedoor"\nversion = `, "stagedoor/_version.py": `__version__ = `,
 		}},
-		{"internal/server/docs/reference", sampleFiles, nil},
+		{"internal/server/docs/reference", samples.Files, nil},
 	}
 }
 

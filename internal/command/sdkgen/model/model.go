@@ -5,7 +5,10 @@
 // independent of the language; names.go maps schema and operation names to those in the libraries. Start at Model.
 package model
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // Header is in the first line of every generated file, after the comment sign. The generator removes files with this
 // header that it no longer generates.
@@ -159,6 +162,11 @@ type Group struct {
 	Operations []*Operation
 }
 
+// HasJSON reports whether an operation of the group is generated. In the group media none is.
+func (g *Group) HasJSON() bool {
+	return slices.ContainsFunc(g.Operations, func(o *Operation) bool { return o.Form == JSON })
+}
+
 // Form is the form of an operation's request and response. JSON operations are generated; the libraries implement the
 // others by hand.
 type Form string
@@ -237,18 +245,6 @@ func (t *Type) Field(json string) *Field {
 	for i := range t.Fields {
 		if t.Fields[i].JSON == json {
 			return &t.Fields[i]
-		}
-	}
-	return nil
-}
-
-// Operation returns the operation with this operationId, or nil.
-func (m *Model) Operation(id string) *Operation {
-	for _, g := range m.Groups {
-		for _, o := range g.Operations {
-			if o.ID == id {
-				return o
-			}
 		}
 	}
 	return nil

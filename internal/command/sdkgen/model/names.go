@@ -256,6 +256,23 @@ func Title(words ...string) string {
 	return b.String()
 }
 
+// Wrap splits a paragraph into lines of at most width bytes.
+func Wrap(paragraph string, width int) []string {
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(paragraph) {
+		if line != "" && len(line)+1+len(word) > width {
+			lines = append(lines, line)
+			line = ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}
+
 // singular returns the singular of an English plural, by simple rules.
 func singular(name string) string {
 	switch {

@@ -9,8 +9,8 @@ import (
 )
 
 // resource writes the module of a resource.
-func (p *python) resource(r *model.Resource) {
-	f := newPythonFile()
+func (p *generator) resource(r *model.Resource) {
+	f := newFile()
 	f.use(".._core", "Resource")
 	f.check(".._core", "RequestOptions")
 	class := model.Title(r.Name, "Resource")
@@ -37,7 +37,7 @@ func (p *python) resource(r *model.Resource) {
 }
 
 // camelOnly checks that the library's runtime can derive the names on the wire from the Python names.
-func (p *python) camelOnly(resource string, m *model.Method) {
+func (p *generator) camelOnly(resource string, m *model.Method) {
 	for _, field := range m.Params.Fields {
 		if camel(Snake(field.JSON)) != field.JSON {
 			p.fail("%s.%s: the runtime cannot derive %s from %s", resource, m.Name, field.JSON, Snake(field.JSON))
@@ -46,8 +46,8 @@ func (p *python) camelOnly(resource string, m *model.Method) {
 }
 
 // account writes the class with all resources. Each is imported when it is first used.
-func (p *python) account() {
-	f := newPythonFile()
+func (p *generator) account() {
+	f := newFile()
 	f.use("functools", "cached_property")
 	f.check(".._core", "Core")
 	f.printf("\n\nclass AccountResources:\n%s\n", docstring("The platform's methods on one account.", 4))
@@ -60,8 +60,8 @@ func (p *python) account() {
 }
 
 // client writes the class with all groups of operations.
-func (p *python) client(groups []*model.Group) {
-	f := newPythonFile()
+func (p *generator) client(groups []*model.Group) {
+	f := newFile()
 	f.use("functools", "cached_property")
 	f.check(".._core", "Core")
 	f.printf("\n\nclass ClientGroups:\n%s\n", docstring("The operations of the API, by group.", 4))
@@ -72,7 +72,7 @@ func (p *python) client(groups []*model.Group) {
 	p.save("stagedoor/groups/__init__.py", "The operations of the API, by group.", f)
 }
 
-func (p *python) property(f *pythonFile, name, class, doc, arguments string) {
+func (p *generator) property(f *file, name, class, doc, arguments string) {
 	module := "." + Snake(name)
 	f.check(module, class)
 	f.printf("\n    @cached_property\n    def %s(self) -> %s:\n%s", Snake(name), class,
@@ -80,27 +80,22 @@ func (p *python) property(f *pythonFile, name, class, doc, arguments string) {
 	f.printf("        from %s import %s\n\n        return %s(%s)\n", module, class, class, arguments)
 }
 
-// group writes the module of a group. It returns false if all operations of the group are written by hand.
-func (p *python) group(g *model.Group) bool {
-	f := newPythonFile()
+// group writes the module of a group.
+func (p *generator) group(g *model.Group) {
+	f := newFile()
 	f.use(".._core", "Group")
 	f.check(".._core", "RequestOptions")
 	class := model.Title(g.Name, "Group")
 	f.printf("\n\nclass %s(Group):\n%s", class, docstring(asSentence(g.Doc, g.Name), 4))
-	some := false
 	for _, o := range g.Operations {
 		if o.Form == model.JSON {
-			some = true
 			p.operation(f, o)
 		}
 	}
-	if some {
-		p.save("stagedoor/groups/"+Snake(g.Name)+".py", "client."+Snake(g.Name), f)
-	}
-	return some
+	p.save("stagedoor/groups/"+Snake(g.Name)+".py", "client."+Snake(g.Name), f)
 }
 
-func (p *python) operation(f *pythonFile, o *model.Operation) {
+func (p *generator) operation(f *file, o *model.Operation) {
 	call := pythonCall{owner: o.Group, name: o.Name, params: o.Params, result: o.Result}
 	var positional []string
 	for _, field := range o.PathParams {
@@ -136,7 +131,7 @@ func (p *python) operation(f *pythonFile, o *model.Operation) {
 }
 
 // path returns the operation's path as a Python expression.
-func (p *python) path(f *pythonFile, o *model.Operation) string {
+func (p *generator) path(f *file, o *model.Operation) string {
 	path := o.Path
 	for _, field := range o.PathParams {
 		f.use(".._core", "path_segment")
@@ -149,7 +144,7 @@ func (p *python) path(f *pythonFile, o *model.Operation) string {
 }
 
 // names returns the argument that tells the runtime how names on the wire are written, unless they are in camelCase.
-func (p *python) names(o *model.Operation) []string {
+func (p *generator) names(o *model.Operation) []string {
 	if o.Params == nil {
 		return nil
 	}
@@ -169,7 +164,7 @@ func (p *python) names(o *model.Operation) []string {
 }
 
 // def writes the signature and the docstring of a method.
-func (p *python) def(f *pythonFile, c pythonCall, name string, positional []string, result, doc string) {
+func (p *generator) def(f *file, c pythonCall, name string, positional []string, result, doc string) {
 	items := []string{"self"}
 	for _, argument := range positional {
 		items = append(items, argument+": str")
@@ -191,10 +186,10 @@ func (p *python) def(f *pythonFile, c pythonCall, name string, positional []stri
 // defLine formats a signature like black: all arguments on the next line if they fit, otherwise one per line.
 func defLine(name string, items []string, result string) string {
 	start, end := "    def "+name+"(", ") -> "+result+":"
-	if line := start + strings.Join(items, ", ") + end; len(line) <= pythonWidth {
+	if line := start + strings.Join(items, ", ") + end; len(line) <= maxWidth {
 		return line + "\n"
 	}
-	if line := "        " + strings.Join(items, ", "); len(line) <= pythonWidth {
+	if line := "        " + strings.Join(items, ", "); len(line) <= maxWidth {
 		return start + "\n" + line + "\n    " + end + "\n"
 	}
 	return start + "\n        " + strings.Join(items, ",\n        ") + ",\n    " + end + "\n"
@@ -202,8 +197,8 @@ func defLine(name string, items []string, result string) string {
 
 // resultType returns the annotation of a call's result. It uses typing.List because in a class with a method list,
 // list[…] would refer to the method.
-func (p *python) resultType(f *pythonFile, r model.Ref) string {
-	inner := newPythonFile()
+func (p *generator) resultType(f *file, r model.Ref) string {
+	inner := newFile()
 	kind := p.ref(inner, r)
 	for _, name := range inner.always["typing"] {
 		f.check("typing", name)
@@ -222,7 +217,7 @@ func (p *python) resultType(f *pythonFile, r model.Ref) string {
 	return kind
 }
 
-func (p *python) iterator(f *pythonFile, page *model.Paging) string {
+func (p *generator) iterator(f *file, page *model.Paging) string {
 	f.check("collections.abc", "Iterator")
 	return "Iterator[" + p.resultType(f, page.Item) + "]"
 }

@@ -13,7 +13,7 @@ const longEnum = 4
 
 // nameEnums names the long enumerations. One that is used in several places gets the shortest name: the states of an
 // account are AccountState in all events and results.
-func (p *python) nameEnums() {
+func (p *generator) nameEnums() {
 	p.enums = map[string]string{}
 	reached := p.reached()
 	for _, t := range p.model.Types {
@@ -36,7 +36,7 @@ func (p *python) nameEnums() {
 	}
 }
 
-func (p *python) nameFields(place string, fields []model.Field) {
+func (p *generator) nameFields(place string, fields []model.Field) {
 	for _, field := range fields {
 		r := field.Type
 		for r.Elem != nil {
@@ -53,7 +53,7 @@ func (p *python) nameFields(place string, fields []model.Field) {
 }
 
 // aliases writes the named enumerations.
-func (p *python) aliases(f *pythonFile) {
+func (p *generator) aliases(f *file) {
 	byName := map[string]string{}
 	for key, name := range p.enums {
 		byName[name] = key
@@ -66,7 +66,7 @@ func (p *python) aliases(f *pythonFile) {
 }
 
 // imported returns the names that a type needs from types.py.
-func (p *python) imported(r model.Ref) []string {
+func (p *generator) imported(r model.Ref) []string {
 	names := refNames(r)
 	for r.Elem != nil {
 		r = *r.Elem

@@ -7,13 +7,13 @@ import (
 )
 
 // events writes a typed dictionary for each kind of event, and their union, which type checkers narrow by `event`.
-func (p *python) events() {
+func (p *generator) events() {
 	envelope := p.model.Type(model.EventType)
 	if envelope == nil {
 		p.fail("the model has no type %s", model.EventType)
 		return
 	}
-	f := newPythonFile()
+	f := newFile()
 	f.use("typing", "Literal")
 	names := []string{model.EventType, "EventKind"}
 	for _, e := range p.model.Events {
@@ -39,7 +39,7 @@ func (p *python) events() {
 }
 
 // eventFields returns the envelope's members with the types for one kind.
-func (p *python) eventFields(f *pythonFile, envelope *model.Type, e *model.Event) []model.Field {
+func (p *generator) eventFields(f *file, envelope *model.Type, e *model.Event) []model.Field {
 	var fields []model.Field
 	for _, field := range envelope.Fields {
 		switch field.JSON {
@@ -62,8 +62,8 @@ func (p *python) eventFields(f *pythonFile, envelope *model.Type, e *model.Event
 }
 
 // problems writes the problem codes and the scopes.
-func (p *python) problems() {
-	f := newPythonFile()
+func (p *generator) problems() {
+	f := newFile()
 	f.use("typing", "Literal")
 	f.printf("\nProblemCode = Literal[\n")
 	for _, problem := range p.model.Problems {

@@ -11,11 +11,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
 )
 
-// pythonWidth is the maximum length of a line.
-const pythonWidth = 120
+// maxWidth is the maximum length of a line.
+const maxWidth = 120
 
-// pythonKeywords are words that cannot be names. Soft keywords, such as type and match, can be.
-var pythonKeywords = map[string]bool{
+// keywords are words that cannot be names. Soft keywords, such as type and match, can be.
+var keywords = map[string]bool{
 	"False": true, "None": true, "True": true, "and": true, "as": true, "assert": true, "async": true, "await": true,
 	"break": true, "class": true, "continue": true, "def": true, "del": true, "elif": true, "else": true, "except": true,
 	"finally": true, "for": true, "from": true, "global": true, "if": true, "import": true, "in": true, "is": true,
@@ -27,7 +27,7 @@ var pythonKeywords = map[string]bool{
 // that programs without type checking do not pay for creating hundreds of classes. Each resource is imported
 // when it is first used.
 func Files(m *model.Model) (map[string][]byte, error) {
-	p := &python{model: m, files: map[string][]byte{}}
+	p := &generator{model: m, files: map[string][]byte{}}
 	p.nameEnums()
 	p.types()
 	p.params()
@@ -39,7 +39,8 @@ func Files(m *model.Model) (map[string][]byte, error) {
 	p.account()
 	var groups []*model.Group
 	for _, g := range m.Groups {
-		if p.group(g) {
+		if g.HasJSON() {
+			p.group(g)
 			groups = append(groups, g)
 		}
 	}
@@ -47,7 +48,7 @@ func Files(m *model.Model) (map[string][]byte, error) {
 	return p.files, p.err
 }
 
-type python struct {
+type generator struct {
 	model *model.Model
 	files map[string][]byte
 	// enums holds the names of long enumerations by their values, joined with commas.
@@ -56,14 +57,14 @@ type python struct {
 	err error
 }
 
-func (p *python) fail(format string, args ...any) {
+func (p *generator) fail(format string, args ...any) {
 	if p.err == nil {
 		p.err = fmt.Errorf(format, args...)
 	}
 }
 
 // save assembles a file. Its imports are known only after the body is written.
-func (p *python) save(path, doc string, f *pythonFile) {
+func (p *generator) save(path, doc string, f *file) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# %s\n", model.Header)
 	b.WriteString(docstring(doc, 0))
@@ -80,25 +81,25 @@ func (p *python) save(path, doc string, f *pythonFile) {
 	p.files[path] = b.Bytes()
 }
 
-// pythonFile is a module that is being written.
-type pythonFile struct {
+// file is a module that is being written.
+type file struct {
 	body bytes.Buffer
 	// always and checked hold the imported names by module: at run time, and for type checkers only.
 	always, checked map[string][]string
 }
 
-func newPythonFile() *pythonFile {
-	return &pythonFile{always: map[string][]string{}, checked: map[string][]string{}}
+func newFile() *file {
+	return &file{always: map[string][]string{}, checked: map[string][]string{}}
 }
 
-func (f *pythonFile) printf(format string, args ...any) { fmt.Fprintf(&f.body, format, args...) }
+func (f *file) printf(format string, args ...any) { fmt.Fprintf(&f.body, format, args...) }
 
-func (f *pythonFile) use(module, name string) { f.always[module] = append(f.always[module], name) }
+func (f *file) use(module, name string) { f.always[module] = append(f.always[module], name) }
 
-func (f *pythonFile) check(module, name string) { f.checked[module] = append(f.checked[module], name) }
+func (f *file) check(module, name string) { f.checked[module] = append(f.checked[module], name) }
 
 // imports returns the import lines, the standard library first.
-func (f *pythonFile) imports(checked bool) string {
+func (f *file) imports(checked bool) string {
 	from, indent := f.always, ""
 	if checked {
 		from, indent = f.checked, "    "
@@ -134,7 +135,7 @@ func (f *pythonFile) imports(checked bool) string {
 // parentheses only in the second form.
 func fold(start string, items []string, end, indent string) string {
 	line := start + strings.Join(items, ", ") + end
-	if len(line) <= pythonWidth {
+	if len(line) <= maxWidth {
 		return line + "\n"
 	}
 	if end == "" {
@@ -156,11 +157,11 @@ func docstring(text string, depth int) string {
 	if strings.HasSuffix(text, `"`) {
 		text += " "
 	}
-	lines := paragraphs(text, pythonWidth-depth)
-	if len(lines) == 1 && len(lines[0])+depth+6 <= pythonWidth {
+	lines := paragraphs(text, maxWidth-depth)
+	if len(lines) == 1 && len(lines[0])+depth+6 <= maxWidth {
 		return indent + `"""` + lines[0] + `"""` + "\n"
 	}
-	lines = paragraphs(text, pythonWidth-depth-3)
+	lines = paragraphs(text, maxWidth-depth-3)
 	var b strings.Builder
 	b.WriteString(indent + `"""` + lines[0] + "\n")
 	for _, line := range lines[1:] {
@@ -212,7 +213,7 @@ func Snake(name string) string {
 		}
 		b.WriteRune(r)
 	}
-	if pythonKeywords[b.String()] {
+	if keywords[b.String()] {
 		b.WriteByte('_')
 	}
 	return b.String()
@@ -234,5 +235,5 @@ func identifier(name string) bool {
 			return false
 		}
 	}
-	return name != "" && !pythonKeywords[name]
+	return name != "" && !keywords[name]
 }

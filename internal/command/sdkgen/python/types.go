@@ -8,13 +8,13 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
 )
 
-// pythonAny is the annotation of arbitrary JSON.
-const pythonAny = "Any"
+// anyType is the annotation of arbitrary JSON.
+const anyType = "Any"
 
 // types writes all objects that are received, or nested in something that is sent. The parameters of calls
 // are written by params.
-func (p *python) types() {
-	f := newPythonFile()
+func (p *generator) types() {
+	f := newFile()
 	var names []string
 	for _, t := range p.model.Types {
 		if p.reached()[t.Name] {
@@ -39,7 +39,7 @@ func (p *python) types() {
 }
 
 // reached returns the types that results, events and members of parameters use.
-func (p *python) reached() map[string]bool {
+func (p *generator) reached() map[string]bool {
 	found := map[string]bool{}
 	var visit func(r model.Ref)
 	fields := func(t *model.Type) {
@@ -87,7 +87,7 @@ func (c pythonCall) paramsName() string {
 	return model.Title(c.owner, c.name, "Params")
 }
 
-func (p *python) calls() []pythonCall {
+func (p *generator) calls() []pythonCall {
 	var all []pythonCall
 	for _, g := range p.model.Groups {
 		for _, o := range g.Operations {
@@ -107,8 +107,8 @@ func (p *python) calls() []pythonCall {
 }
 
 // params writes the arguments of each call, with their Python names.
-func (p *python) params() {
-	f := newPythonFile()
+func (p *generator) params() {
+	f := newFile()
 	var names []string
 	for _, c := range p.calls() {
 		if c.params == nil {
@@ -131,7 +131,7 @@ func (p *python) params() {
 }
 
 // exports writes __all__.
-func (p *python) exports(f *pythonFile, names []string) {
+func (p *generator) exports(f *file, names []string) {
 	f.printf("\n\n__all__ = [\n")
 	for _, name := range slices.Sorted(slices.Values(names)) {
 		f.printf("    %q,\n", name)
@@ -140,18 +140,18 @@ func (p *python) exports(f *pythonFile, names []string) {
 }
 
 // object writes a typed dictionary.
-func (p *python) object(f *pythonFile, name, doc string, fields []model.Field, key func(model.Field) string) {
+func (p *generator) object(f *file, name, doc string, fields []model.Field, key func(model.Field) string) {
 	f.use("typing", "TypedDict")
 	f.printf("\n\n")
 	if slices.ContainsFunc(fields, func(field model.Field) bool { return !identifier(key(field)) }) {
 		f.printf("%s = TypedDict(\n    %q,\n    {\n", name, name)
 		for _, field := range fields {
-			for _, line := range paragraphs(field.Doc, pythonWidth-10) {
+			for _, line := range paragraphs(field.Doc, maxWidth-10) {
 				if line != "" {
 					f.printf("        # %s\n", line)
 				}
 			}
-			f.printf("        %q: %s,\n", key(field), Quote(p.fieldType(f, field)))
+			f.printf("        %q: %s,\n", key(field), quote(p.fieldType(f, field)))
 		}
 		f.printf("    },\n)\n")
 		if doc != "" {
@@ -172,9 +172,9 @@ func (p *python) object(f *pythonFile, name, doc string, fields []model.Field, k
 }
 
 // field writes a member and its docstring.
-func (p *python) field(f *pythonFile, key, kind, doc string) {
+func (p *generator) field(f *file, key, kind, doc string) {
 	line := "    " + key + ": " + kind
-	if start, items, ok := strings.Cut(line, "Literal["); ok && len(line) > pythonWidth && !strings.Contains(items, "Literal[") {
+	if start, items, ok := strings.Cut(line, "Literal["); ok && len(line) > maxWidth && !strings.Contains(items, "Literal[") {
 		items, end, _ := strings.Cut(items, "]")
 		f.printf("%s", fold(start+"Literal[", strings.Split(items, ", "), "]"+end, "    "))
 	} else {
@@ -185,7 +185,7 @@ func (p *python) field(f *pythonFile, key, kind, doc string) {
 	}
 }
 
-func (p *python) fieldType(f *pythonFile, field model.Field) string {
+func (p *generator) fieldType(f *file, field model.Field) string {
 	kind := p.ref(f, field.Type)
 	if field.Required {
 		return kind
@@ -195,15 +195,15 @@ func (p *python) fieldType(f *pythonFile, field model.Field) string {
 }
 
 // ref returns a type as an annotation and records the imports that it needs.
-func (p *python) ref(f *pythonFile, r model.Ref) string {
+func (p *generator) ref(f *file, r model.Ref) string {
 	kind := p.plain(f, r)
-	if r.Nullable && kind != "None" && kind != pythonAny {
+	if r.Nullable && kind != "None" && kind != anyType {
 		return kind + " | None"
 	}
 	return kind
 }
 
-func (p *python) plain(f *pythonFile, r model.Ref) string {
+func (p *generator) plain(f *file, r model.Ref) string {
 	switch r.Kind {
 	case model.String:
 		if len(r.Enum) == 0 {
@@ -242,8 +242,8 @@ func (p *python) plain(f *pythonFile, r model.Ref) string {
 		return "dict[str, " + p.ref(f, *r.Elem) + "]"
 	case model.Any:
 	}
-	f.use("typing", pythonAny)
-	return pythonAny
+	f.use("typing", anyType)
+	return anyType
 }
 
 // refNames returns the named types in a type.
@@ -273,12 +273,4 @@ func sentenceFromName(name string) string {
 		article = "An"
 	}
 	return article + " " + words + "."
-}
-
-// Quote quotes a text like black: with double quotes unless the text contains some.
-func Quote(text string) string {
-	if strings.Contains(text, `"`) {
-		return "'" + text + "'"
-	}
-	return `"` + text + `"`
 }

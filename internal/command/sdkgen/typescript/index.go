@@ -1,4 +1,4 @@
-package sdkgen
+package typescript
 
 import (
 	"maps"
@@ -9,20 +9,20 @@ import (
 )
 
 // events writes the data type of each kind of event, and the union of all events.
-func (ts *typescript) events() {
-	f := ts.file(tsEvents)
+func (ts *generator) events() {
+	f := ts.file(eventsFile)
 	f.exports = true
 	f.printf("/** The data of each kind of event. */\nexport interface EventData {\n")
 	var org, all []string
 	for _, e := range ts.model.Events {
-		doc := tsSentence(e.Doc)
+		doc := sentence(e.Doc)
 		if e.Ephemeral {
 			doc += " Not stored: only clients that are listening receive it."
 		}
-		f.printf("%s  %s: %s;\n", tsDoc("  ", strings.TrimSpace(doc)), tsKey(e.Kind), ts.ref(f, e.Data))
-		all = append(all, tsQuote(e.Kind))
+		f.printf("%s  %s: %s;\n", docComment("  ", strings.TrimSpace(doc)), memberName(e.Kind), ts.ref(f, e.Data))
+		all = append(all, quote(e.Kind))
 		if e.Org {
-			org = append(org, tsQuote(e.Kind))
+			org = append(org, quote(e.Kind))
 		}
 	}
 	f.printf("}\n\n")
@@ -71,15 +71,15 @@ export function isKnownEvent(event: AnyEvent): event is StagedoorEvent {
 }
 
 // problems writes the problem codes and the scopes.
-func (ts *typescript) problems() {
+func (ts *generator) problems() {
 	f := ts.file("problems")
 	f.exports = true
 	var codes, scopes []string
 	for _, p := range ts.model.Problems {
-		codes = append(codes, tsQuote(p.Code))
+		codes = append(codes, quote(p.Code))
 	}
 	for _, s := range ts.model.Scopes {
-		scopes = append(scopes, tsQuote(s))
+		scopes = append(scopes, quote(s))
 	}
 	f.printf("/** All problem codes that this version of the library knows. */\n")
 	f.printf("export const problemCodes = [\n  %s,\n] as const;\n\n", strings.Join(codes, ",\n  "))
@@ -88,42 +88,42 @@ func (ts *typescript) problems() {
 }
 
 // account writes the class with all resources of an account.
-func (ts *typescript) account() {
+func (ts *generator) account() {
 	f := ts.file("account")
 	f.exports = true
-	f.importType("AccountCalls", tsCalls)
+	f.importType("AccountCalls", callsFile)
 	f.printf("/** The platform's methods on one account. */\nexport class AccountResources {\n")
 	for _, r := range ts.model.Resources {
-		f.importValue(tsResourceClass(r), tsResourceFile(r))
-		f.printf("%s  readonly %s: %s;\n", tsDoc("  ", tsSentence(r.Doc)), r.Name, tsResourceClass(r))
+		f.importValue(resourceClass(r), resourceFile(r))
+		f.printf("%s  readonly %s: %s;\n", docComment("  ", sentence(r.Doc)), r.Name, resourceClass(r))
 	}
 	f.printf("\n  constructor(calls: AccountCalls) {\n")
 	for _, r := range ts.model.Resources {
-		f.printf("    this.%s = new %s(calls);\n", r.Name, tsResourceClass(r))
+		f.printf("    this.%s = new %s(calls);\n", r.Name, resourceClass(r))
 	}
 	f.printf("  }\n}\n")
 }
 
 // client writes the class with all generated groups.
-func (ts *typescript) client() {
-	groups := slices.DeleteFunc(slices.Clone(ts.model.Groups), func(g *model.Group) bool { return !tsPlainGroup(g) })
+func (ts *generator) client() {
+	groups := slices.DeleteFunc(slices.Clone(ts.model.Groups), func(g *model.Group) bool { return !g.HasJSON() })
 	f := ts.file("client")
 	f.exports = true
-	f.importType("Transport", tsTransport)
+	f.importType("Transport", transportFile)
 	f.printf("/** The operations of the API itself. */\nexport class ApiGroups {\n")
 	for _, g := range groups {
-		f.importValue(tsGroupClass(g), tsGroupFile(g))
-		f.printf("%s  readonly %s: %s;\n", tsDoc("  ", g.Doc), g.Name, tsGroupClass(g))
+		f.importValue(groupClass(g), groupFile(g))
+		f.printf("%s  readonly %s: %s;\n", docComment("  ", g.Doc), g.Name, groupClass(g))
 	}
 	f.printf("\n  constructor(transport: Transport) {\n")
 	for _, g := range groups {
-		f.printf("    this.%s = new %s(transport);\n", g.Name, tsGroupClass(g))
+		f.printf("    this.%s = new %s(transport);\n", g.Name, groupClass(g))
 	}
 	f.printf("  }\n}\n")
 }
 
 // index exports the types of all files.
-func (ts *typescript) index() {
+func (ts *generator) index() {
 	f := ts.file("index")
 	for _, name := range slices.Sorted(maps.Keys(ts.files)) {
 		if ts.files[name].exports {

@@ -1,4 +1,5 @@
-package sdkgen
+// Package golang generates the Go library. Start at Files.
+package golang
 
 import (
 	"bytes"
@@ -10,14 +11,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
 )
 
-// goFiles returns the Go library: a file for each resource and each group, and some shared ones.
-func goFiles(m *model.Model) (map[string][]byte, error) {
-	g := &goWriter{model: m, files: map[string][]byte{}, written: map[string]bool{}}
+// Files returns the Go library: a file for each resource and each group, and some shared ones.
+func Files(m *model.Model) (map[string][]byte, error) {
+	g := &writer{model: m, files: map[string][]byte{}, written: map[string]bool{}}
 	for _, r := range m.Resources {
 		g.resource(r)
 	}
 	for _, group := range m.Groups {
-		if group.Name != "media" { // written by hand, because it transfers files
+		if group.HasJSON() {
 			g.group(group)
 		}
 	}
@@ -28,7 +29,7 @@ func goFiles(m *model.Model) (map[string][]byte, error) {
 	return g.files, g.err
 }
 
-type goWriter struct {
+type writer struct {
 	model *model.Model
 	files map[string][]byte
 	// written holds the types that are in the file of the method that takes them.
@@ -39,10 +40,10 @@ type goWriter struct {
 	b bytes.Buffer
 }
 
-func (g *goWriter) printf(format string, args ...any) { fmt.Fprintf(&g.b, format, args...) }
+func (g *writer) printf(format string, args ...any) { fmt.Fprintf(&g.b, format, args...) }
 
 // file finishes a file with what was printed so far. It adds the imports that the code uses.
-func (g *goWriter) file(name string) {
+func (g *writer) file(name string) {
 	body := g.b.String()
 	g.b.Reset()
 	var imports []string
@@ -64,8 +65,11 @@ func (g *goWriter) file(name string) {
 	g.files[name] = source
 }
 
+// maxComment is the maximum length of the text in a line of a comment.
+const maxComment = 117
+
 // comment writes a comment, wrapped at 120 columns. Empty lines separate paragraphs.
-func (g *goWriter) comment(indent, text string) {
+func (g *writer) comment(indent, text string) {
 	if text == "" {
 		return
 	}
@@ -73,19 +77,13 @@ func (g *goWriter) comment(indent, text string) {
 		if i > 0 {
 			g.printf("%s//\n", indent)
 		}
-		line := ""
-		for _, word := range strings.Fields(paragraph) {
-			if line != "" && len(line)+len(word) > 116 {
-				g.printf("%s// %s\n", indent, line)
-				line = ""
-			}
-			line = strings.TrimSpace(line + " " + word)
+		for _, line := range model.Wrap(paragraph, maxComment) {
+			g.printf("%s// %s\n", indent, line)
 		}
-		g.printf("%s// %s\n", indent, line)
 	}
 }
 
-func (g *goWriter) resource(r *model.Resource) {
+func (g *writer) resource(r *model.Resource) {
 	service := model.Title(r.Name) + "Service"
 	g.comment("", fmt.Sprintf("%s calls the platform's %s methods: %s.", service, r.Name, lower(r.Doc)))
 	g.printf("type %s struct{ account *AccountClient }\n\n", service)
@@ -98,7 +96,7 @@ func (g *goWriter) resource(r *model.Resource) {
 	g.file(fileName(r.Name))
 }
 
-func (g *goWriter) method(service string, m *model.Method) {
+func (g *writer) method(service string, m *model.Method) {
 	name := goName(m.Name)
 	doc := fmt.Sprintf("%s calls %s: %s", name, m.ID(), lower(m.Doc))
 	if m.Destructive {
@@ -131,7 +129,7 @@ func (g *goWriter) method(service string, m *model.Method) {
 }
 
 // pages writes the iterator over a paginated list. A paginated call always has parameters.
-func (g *goWriter) pages(service, name string, p *model.Paging, result model.Ref, path, takes string) {
+func (g *writer) pages(service, name string, p *model.Paging, result model.Ref, path, takes string) {
 	item := g.typ(p.Item, false)
 	next := "page." + goName(p.Out)
 	if g.model.Type(result.Name).Field(p.Out).Type.Nullable {
@@ -159,7 +157,7 @@ func declareStrings(names string) string {
 	return strings.TrimSuffix(names, ", ") + " string, "
 }
 
-func (g *goWriter) group(group *model.Group) {
+func (g *writer) group(group *model.Group) {
 	service := group.Title + "Service"
 	g.comment("", fmt.Sprintf("%s %s", service, lower(group.Doc)))
 	g.printf("type %s struct{ client *Client }\n\n", service)
@@ -175,7 +173,7 @@ func (g *goWriter) group(group *model.Group) {
 	g.file(fileName(group.Title))
 }
 
-func (g *goWriter) operation(service string, o *model.Operation) {
+func (g *writer) operation(service string, o *model.Operation) {
 	name := goName(o.Name)
 	g.comment("", fmt.Sprintf("%s calls %s %s: %s.\n\n%s", name, o.HTTP, o.Path, lower(o.Title), o.Doc))
 	var names []string
@@ -219,10 +217,10 @@ func (g *goWriter) operation(service string, o *model.Operation) {
 }
 
 // client writes the types that Client and AccountClient embed.
-func (g *goWriter) client() {
+func (g *writer) client() {
 	var fields, made []string
 	for _, group := range g.model.Groups {
-		if group.Name != "media" {
+		if group.HasJSON() {
 			fields = append(fields, fmt.Sprintf("// %s\n%s *%sService", group.Doc, goName(group.Name), group.Title))
 			made = append(made, fmt.Sprintf("%s: &%sService{c},", goName(group.Name), group.Title))
 		}
@@ -241,7 +239,7 @@ func (g *goWriter) client() {
 	g.file(fileName("client"))
 }
 
-func (g *goWriter) events() {
+func (g *writer) events() {
 	g.printf("// EventKind is a kind of event.\ntype EventKind string\n\n")
 	g.printf("// Kinds of events. A newer server may send others.\nconst (\n")
 	for _, e := range g.model.Events {
@@ -259,7 +257,7 @@ func (g *goWriter) events() {
 	g.file(fileName("events_kinds"))
 }
 
-func (g *goWriter) problems() {
+func (g *writer) problems() {
 	g.printf("// ProblemCode identifies a kind of problem.\ntype ProblemCode string\n\n")
 	g.printf("// Codes of problems. A newer server may send others.\nconst (\n")
 	for _, p := range g.model.Problems {
@@ -279,7 +277,7 @@ func (g *goWriter) problems() {
 }
 
 // types writes the types that are in no other file.
-func (g *goWriter) types() {
+func (g *writer) types() {
 	for _, t := range g.model.Types {
 		if t.Name == model.EventType || g.written[t.Name] || strings.HasPrefix(t.Name, "Media") && t.Params {
 			continue
@@ -327,7 +325,7 @@ func fieldDoc(f model.Field) string {
 }
 
 // field returns the Go type of a member of a response: a pointer if it can be null or is an optional object.
-func (g *goWriter) field(f model.Field) string {
+func (g *writer) field(f model.Field) string {
 	typ := g.typ(f.Type, false)
 	if f.Type.Kind == model.Array || f.Type.Kind == model.Map || f.Type.Kind == model.Any || f.Type.Kind == model.Null {
 		return typ
@@ -340,7 +338,7 @@ func (g *goWriter) field(f model.Field) string {
 
 // params writes a type that is sent. An optional member is a pointer if its zero value means something
 // else than its absence.
-func (g *goWriter) params(t *model.Type, update, tristate bool) {
+func (g *writer) params(t *model.Type, update, tristate bool) {
 	if g.written[t.Name] {
 		return
 	}
@@ -384,7 +382,7 @@ func needsPointer(f model.Field, update, tristate bool) bool {
 }
 
 // typ returns the Go type of a value. In responses, arbitrary JSON stays encoded; in requests any value may be sent.
-func (g *goWriter) typ(r model.Ref, sent bool) string {
+func (g *writer) typ(r model.Ref, sent bool) string {
 	switch r.Kind {
 	case model.String:
 		if r.Format == "date-time" {

@@ -1,7 +1,7 @@
-package sdkgen
+package samples
 
-// samplesByHand holds the samples of operations that the libraries implement by hand, by operationId and language.
-var samplesByHand = map[string]map[string]string{
+// byHand holds the samples of operations that the libraries implement by hand, by operationId and language.
+var byHand = map[string]map[string]string{
 	"streamEvents": {
 		"ts": `for await (const event of client.stream({ events: ["message", "tips"] })) {
   console.log(event.accountId, event.event, event.data);

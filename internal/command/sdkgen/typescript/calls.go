@@ -1,8 +1,7 @@
-package sdkgen
+package typescript
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
@@ -10,17 +9,17 @@ import (
 
 // Hand-written files, as generated files import them.
 const (
-	tsTransport = "../transport"
-	tsCalls     = "../calls"
-	tsPages     = "../pages"
+	transportFile = "../transport"
+	callsFile     = "../calls"
+	pagesFile     = "../pages"
 )
 
 // resource writes a class with the methods of a resource.
-func (ts *typescript) resource(r *model.Resource) {
-	f := ts.file(tsResourceFile(r))
+func (ts *generator) resource(r *model.Resource) {
+	f := ts.file(resourceFile(r))
 	f.exports = true
-	f.importType("AccountCalls", tsCalls)
-	f.printf("%sexport class %s {\n", tsDoc("", tsSentence(r.Doc)), tsResourceClass(r))
+	f.importType("AccountCalls", callsFile)
+	f.printf("%sexport class %s {\n", docComment("", sentence(r.Doc)), resourceClass(r))
 	f.printf("  readonly #account: AccountCalls;\n\n  constructor(account: AccountCalls) {\n    this.#account = account;\n  }\n")
 	for _, m := range r.Methods {
 		ts.method(f, m)
@@ -31,9 +30,9 @@ func (ts *typescript) resource(r *model.Resource) {
 	f.printf("}\n")
 }
 
-func (ts *typescript) method(f *tsFile, m *model.Method) {
-	f.importType("Answer", tsCalls)
-	f.importType("MethodOptions", tsTransport)
+func (ts *generator) method(f *file, m *model.Method) {
+	f.importType("Answer", callsFile)
+	f.importType("MethodOptions", transportFile)
 	access := "write"
 	switch {
 	case m.Read:
@@ -46,23 +45,23 @@ func (ts *typescript) method(f *tsFile, m *model.Method) {
 		given = "undefined"
 	}
 	result := ts.ref(f, m.Result)
-	f.printf("\n%s", tsDoc("  ", tsMethodDoc(m)...))
-	f.printf("%s", tsSignature("  "+m.Name+"<Options extends MethodOptions>", append(params, "options?: Options"), "Promise<Answer<"+result+", Options>>"))
+	f.printf("\n%s", docComment("  ", methodDoc(m)...))
+	f.printf("%s", signature("  "+m.Name+"<Options extends MethodOptions>", append(params, "options?: Options"), "Promise<Answer<"+result+", Options>>"))
 	f.printf("    return this.#account.call<%s, Options>(%s, %s, %s, %s, options);\n  }\n",
-		result, tsQuote(m.Resource), tsQuote(m.Name), tsQuote(access), given)
+		result, quote(m.Resource), quote(m.Name), quote(access), given)
 }
 
 // methodPages writes the iterator over all pages of a paginated method.
-func (ts *typescript) methodPages(f *tsFile, m *model.Method) {
-	f.importType("CallOptions", tsTransport)
+func (ts *generator) methodPages(f *file, m *model.Method) {
+	f.importType("CallOptions", transportFile)
 	params, _ := ts.params(f, m.Params, m.Required)
-	f.printf("\n%s", tsDoc("  ", tsSentence(m.Doc)+" Iterates over all pages."))
-	f.printf("%s", tsSignature("  "+m.Name+"All", append(params, "options?: CallOptions"), tsWalk(ts.ref(f, m.Page.Item))))
-	f.printf("%s", tsPaginate(f, m.Name, nil, m.Page, m.Required))
+	f.printf("\n%s", docComment("  ", sentence(m.Doc)+" Iterates over all pages."))
+	f.printf("%s", signature("  "+m.Name+"All", append(params, "options?: CallOptions"), generatorOf(ts.ref(f, m.Page.Item))))
+	f.printf("%s", paginate(f, m.Name, nil, m.Page, m.Required))
 }
 
 // params returns the declaration of a call's parameters, and the expression that passes them on.
-func (ts *typescript) params(f *tsFile, t *model.Type, required bool) (declared []string, given string) {
+func (ts *generator) params(f *file, t *model.Type, required bool) (declared []string, given string) {
 	if t == nil {
 		return nil, ""
 	}
@@ -73,9 +72,9 @@ func (ts *typescript) params(f *tsFile, t *model.Type, required bool) (declared 
 	return []string{"params" + mark + ": " + ts.name(f, t.Name)}, "params"
 }
 
-// tsOperationDoc drops what the API's description says about streams, because this method returns pages. It depends on
+// operationDoc drops what the API's description says about streams, because this method returns pages. It depends on
 // the wording of streamEvents and streamAccountEvents in the OpenAPI document.
-func tsOperationDoc(o *model.Operation) string {
+func operationDoc(o *model.Operation) string {
 	var kept []string
 	for part := range strings.SplitSeq(o.Doc, "\n\n") {
 		if o.Accept != "" && (strings.HasPrefix(part, "Server-sent events.") || strings.Contains(part, "opens the stream")) {
@@ -86,11 +85,11 @@ func tsOperationDoc(o *model.Operation) string {
 	return strings.Join(kept, "\n\n")
 }
 
-func tsWalk(item string) string { return "AsyncGenerator<" + item + ", void, undefined>" }
+func generatorOf(item string) string { return "AsyncGenerator<" + item + ", void, undefined>" }
 
-// tsPaginate returns the body of an iterator over pages.
-func tsPaginate(f *tsFile, method string, path []string, page *model.Paging, required bool) string {
-	f.importValue("paginate", tsPages)
+// paginate returns the body of an iterator over pages.
+func paginate(f *file, method string, path []string, page *model.Paging, required bool) string {
+	f.importValue("paginate", pagesFile)
 	dot := "?."
 	if required {
 		dot = "."
@@ -100,7 +99,7 @@ func tsPaginate(f *tsFile, method string, path []string, page *model.Paging, req
 		method, strings.Join(args, ", "), page.Items, page.Out)
 }
 
-func tsMethodDoc(m *model.Method) []string {
+func methodDoc(m *model.Method) []string {
 	var notes []string
 	if m.Destructive {
 		notes = append(notes, "It cannot be undone.")
@@ -111,30 +110,30 @@ func tsMethodDoc(m *model.Method) []string {
 	if len(m.Emits) > 0 {
 		notes = append(notes, "Causes `"+strings.Join(m.Emits, "`, `")+"`.")
 	}
-	docs := []string{tsSentence(m.Doc), strings.Join(notes, " ")}
-	if example := tsLiteral(m.Example); example != "" && len(example) < tsWidth-len(m.ID())-40 {
+	docs := []string{sentence(m.Doc), strings.Join(notes, " ")}
+	if example := literalOf(m.Example); example != "" && len(example) < maxWidth-len(m.ID())-40 {
 		docs = append(docs, fmt.Sprintf("@example await client.account(id).%s(%s)", m.ID(), example))
 	}
 	return docs
 }
 
-// tsSignature writes the signature of a method up to its opening brace, on one line if it fits.
-func tsSignature(name string, params []string, result string) string {
-	if line := name + "(" + strings.Join(params, ", ") + "): " + result + " {"; len(line) <= tsWidth {
+// signature writes the signature of a method up to its opening brace, on one line if it fits.
+func signature(name string, params []string, result string) string {
+	if line := name + "(" + strings.Join(params, ", ") + "): " + result + " {"; len(line) <= maxWidth {
 		return line + "\n"
 	}
 	return name + "(\n    " + strings.Join(params, ",\n    ") + ",\n  ): " + result + " {\n"
 }
 
 // group writes a class with the JSON operations of a group. The others are written by hand.
-func (ts *typescript) group(g *model.Group) error {
-	if !tsPlainGroup(g) {
-		return tsCheckByHand(g)
+func (ts *generator) group(g *model.Group) error {
+	if !g.HasJSON() {
+		return checkByHand(g)
 	}
-	f := ts.file(tsGroupFile(g))
+	f := ts.file(groupFile(g))
 	f.exports = true
-	f.importType("Transport", tsTransport)
-	f.printf("%sexport class %s {\n", tsDoc("", g.Doc), tsGroupClass(g))
+	f.importType("Transport", transportFile)
+	f.printf("%sexport class %s {\n", docComment("", g.Doc), groupClass(g))
 	f.printf("  protected readonly transport: Transport;\n\n  constructor(transport: Transport) {\n    this.transport = transport;\n  }\n")
 	for _, o := range g.Operations {
 		if o.Form != model.JSON {
@@ -146,48 +145,43 @@ func (ts *typescript) group(g *model.Group) error {
 		}
 	}
 	f.printf("}\n")
-	return tsCheckByHand(g)
+	return checkByHand(g)
 }
 
-// tsPlainGroup reports whether any operation of a group is generated. None is in the group media.
-func tsPlainGroup(g *model.Group) bool {
-	return slices.ContainsFunc(g.Operations, func(o *model.Operation) bool { return o.Form == model.JSON })
-}
-
-// tsCheckByHand returns an error for an operation that is neither generated nor written by hand.
-func tsCheckByHand(g *model.Group) error {
+// checkByHand returns an error for an operation that is neither generated nor written by hand.
+func checkByHand(g *model.Group) error {
 	for _, o := range g.Operations {
-		if o.Form != model.JSON && typescriptByHand[o.ID] == "" {
-			return fmt.Errorf("%s is not a JSON operation and not in typescriptByHand", o.ID)
+		if o.Form != model.JSON && byHand[o.ID] == "" {
+			return fmt.Errorf("%s is not a JSON operation and not in byHand", o.ID)
 		}
 	}
 	return nil
 }
 
-func (ts *typescript) operation(f *tsFile, o *model.Operation) {
+func (ts *generator) operation(f *file, o *model.Operation) {
 	options := "CallOptions"
 	if o.Wait && !o.InQuery {
 		options = "WaitOptions"
 	}
-	f.importType(options, tsTransport)
+	f.importType(options, transportFile)
 	declared, _ := ts.pathParams(o)
 	params, given := ts.params(f, o.Params, o.Required)
 	declared = append(append(declared, params...), "options?: "+options)
 	result := ts.ref(f, o.Result)
-	f.printf("\n%s", tsDoc("  ", tsSentence(o.Title), tsOperationDoc(o)))
-	f.printf("%s", tsSignature("  "+o.Name, declared, "Promise<"+result+">"))
+	f.printf("\n%s", docComment("  ", sentence(o.Title), operationDoc(o)))
+	f.printf("%s", signature("  "+o.Name, declared, "Promise<"+result+">"))
 	request := ts.request(f, o, given)
 	if o.Unwrap == "" {
-		f.printf("%s  }\n", tsCall("    return this.transport.json<"+result+">(", request, ", options);"))
+		f.printf("%s  }\n", callLines("    return this.transport.json<"+result+">(", request, ", options);"))
 		return
 	}
 	f.printf("    return this.transport\n%s      .then((answer) => answer.%s);\n  }\n",
-		tsCall("      .json<{ "+o.Unwrap+": "+result+" }>(", request, ", options)"), o.Unwrap)
+		callLines("      .json<{ "+o.Unwrap+": "+result+" }>(", request, ", options)"), o.Unwrap)
 }
 
-// tsCall writes a call with a request object, on one line if it fits.
-func tsCall(before string, request []string, after string) string {
-	if line := before + "{ " + strings.Join(request, ", ") + " }" + after; len(line) <= tsWidth {
+// callLines writes a call with a request object, on one line if it fits.
+func callLines(before string, request []string, after string) string {
+	if line := before + "{ " + strings.Join(request, ", ") + " }" + after; len(line) <= maxWidth {
 		return line + "\n"
 	}
 	indent := before[:len(before)-len(strings.TrimLeft(before, " "))]
@@ -198,16 +192,16 @@ func tsCall(before string, request []string, after string) string {
 }
 
 // request returns the members of the request object for the transport.
-func (ts *typescript) request(f *tsFile, o *model.Operation, given string) []string {
-	path := tsQuote(o.Path)
+func (ts *generator) request(f *file, o *model.Operation, given string) []string {
+	path := quote(o.Path)
 	for _, p := range o.PathParams {
-		f.importValue("segment", tsTransport)
+		f.importValue("segment", transportFile)
 		path = strings.Replace(path, "{"+p.JSON+"}", "${segment("+p.JSON+")}", 1)
 	}
 	if len(o.PathParams) > 0 {
 		path = "`" + strings.Trim(path, `"`) + "`"
 	}
-	list := []string{"method: " + tsQuote(o.HTTP), "path: " + path}
+	list := []string{"method: " + quote(o.HTTP), "path: " + path}
 	switch {
 	case given != "" && o.InQuery:
 		list = append(list, "query: { ...params }")
@@ -219,7 +213,7 @@ func (ts *typescript) request(f *tsFile, o *model.Operation, given string) []str
 		list = append(list, "json: {}")
 	}
 	if o.Accept != "" {
-		list = append(list, "headers: { accept: "+tsQuote(o.Accept)+" }")
+		list = append(list, "headers: { accept: "+quote(o.Accept)+" }")
 	}
 	switch {
 	case o.HTTP == "POST" && o.IdempotencyKey:
@@ -230,17 +224,17 @@ func (ts *typescript) request(f *tsFile, o *model.Operation, given string) []str
 	return list
 }
 
-func (ts *typescript) operationPages(f *tsFile, o *model.Operation) {
-	f.importType("CallOptions", tsTransport)
+func (ts *generator) operationPages(f *file, o *model.Operation) {
+	f.importType("CallOptions", transportFile)
 	declared, names := ts.pathParams(o)
 	params, _ := ts.params(f, o.Params, o.Required)
 	declared = append(append(declared, params...), "options?: CallOptions")
-	f.printf("\n%s", tsDoc("  ", tsSentence(o.Title)+" Iterates over all pages."))
-	f.printf("%s", tsSignature("  "+o.Name+"All", declared, tsWalk(ts.ref(f, o.Page.Item))))
-	f.printf("%s", tsPaginate(f, o.Name, names, o.Page, o.Required))
+	f.printf("\n%s", docComment("  ", sentence(o.Title)+" Iterates over all pages."))
+	f.printf("%s", signature("  "+o.Name+"All", declared, generatorOf(ts.ref(f, o.Page.Item))))
+	f.printf("%s", paginate(f, o.Name, names, o.Page, o.Required))
 }
 
-func (ts *typescript) pathParams(o *model.Operation) (declared, names []string) {
+func (ts *generator) pathParams(o *model.Operation) (declared, names []string) {
 	for _, p := range o.PathParams {
 		kind := "string"
 		if p.Type.Kind == model.Integer {
@@ -251,6 +245,6 @@ func (ts *typescript) pathParams(o *model.Operation) (declared, names []string) 
 	return declared, names
 }
 
-func tsResourceClass(r *model.Resource) string { return model.Title(r.Name, "Resource") }
+func resourceClass(r *model.Resource) string { return model.Title(r.Name, "Resource") }
 
-func tsGroupClass(g *model.Group) string { return model.Title(g.Name, "Group") }
+func groupClass(g *model.Group) string { return model.Title(g.Name, "Group") }

@@ -1,4 +1,5 @@
-package sdkgen
+// Package typescript generates the TypeScript library. Start at Files.
+package typescript
 
 import (
 	"fmt"
@@ -9,9 +10,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
 )
 
-// typescriptByHand lists the operations that the TypeScript client implements by hand, because they stream or transfer
+// byHand lists the operations that the TypeScript client implements by hand, because they stream or transfer
 // files. Generation fails for such an operation that is not listed, so that none is forgotten.
-var typescriptByHand = map[string]string{
+var byHand = map[string]string{
 	"streamAttempt":   "src/connect.ts",
 	"getAttemptQR":    "src/connect.ts",
 	"fetchMedia":      "src/media.ts",
@@ -22,13 +23,13 @@ var typescriptByHand = map[string]string{
 
 // Files of shared types and of events.
 const (
-	tsTypes  = "types"
-	tsEvents = "events"
+	typesFile  = "types"
+	eventsFile = "events"
 )
 
-// typescriptFiles returns client/typescript/src/gen.
-func typescriptFiles(m *model.Model) (map[string][]byte, error) {
-	ts := &typescript{model: m, files: map[string]*tsFile{}}
+// Files returns client/typescript/src/gen.
+func Files(m *model.Model) (map[string][]byte, error) {
+	ts := &generator{model: m, files: map[string]*file{}}
 	ts.fileOf = ts.assignFiles()
 	for _, t := range m.Types {
 		if t.Name != model.EventType && ts.fileOf[t.Name] != "" {
@@ -55,18 +56,18 @@ func typescriptFiles(m *model.Model) (map[string][]byte, error) {
 	return out, nil
 }
 
-// typescript is the state of the generator.
-type typescript struct {
+// generator holds the files so far.
+type generator struct {
 	model *model.Model
 	// files holds the files so far, fileOf the file of each type; both by name without .ts.
-	files  map[string]*tsFile
+	files  map[string]*file
 	fileOf map[string]string
 }
 
-func (ts *typescript) file(name string) *tsFile {
+func (ts *generator) file(name string) *file {
 	f := ts.files[name]
 	if f == nil {
-		f = &tsFile{types: map[string]map[string]bool{}, values: map[string]map[string]bool{}}
+		f = &file{types: map[string]map[string]bool{}, values: map[string]map[string]bool{}}
 		ts.files[name] = f
 	}
 	return f
@@ -74,7 +75,7 @@ func (ts *typescript) file(name string) *tsFile {
 
 // assignFiles decides which file declares each type. Parameters are declared next to their method and event data next
 // to the events. Results, and types that several files use, are in the file of types.
-func (ts *typescript) assignFiles() map[string]string {
+func (ts *generator) assignFiles() map[string]string {
 	users := map[string]map[string]bool{}
 	use := func(r model.Ref, file string) { ts.recordUse(r, file, users) }
 	param := func(t *model.Type, file string) {
@@ -84,25 +85,25 @@ func (ts *typescript) assignFiles() map[string]string {
 	}
 	for _, r := range ts.model.Resources {
 		for _, m := range r.Methods {
-			param(m.Params, tsResourceFile(r))
-			use(m.Result, tsTypes)
+			param(m.Params, resourceFile(r))
+			use(m.Result, typesFile)
 		}
 	}
 	for _, g := range ts.model.Groups {
 		for _, o := range g.Operations {
 			if o.Form == model.JSON {
-				param(o.Params, tsGroupFile(g))
+				param(o.Params, groupFile(g))
 			}
 			if o.Form == model.JSON || o.Form == model.Upload {
-				use(o.Result, tsTypes)
+				use(o.Result, typesFile)
 			}
 		}
 	}
 	for _, e := range ts.model.Events {
-		use(e.Data, tsEvents)
+		use(e.Data, eventsFile)
 	}
 	for _, always := range []string{"Attempt", "EventMeta"} {
-		use(model.Ref{Kind: model.Named, Name: always}, tsTypes)
+		use(model.Ref{Kind: model.Named, Name: always}, typesFile)
 	}
 	fileOf := map[string]string{}
 	for _, t := range ts.model.Types {
@@ -112,12 +113,12 @@ func (ts *typescript) assignFiles() map[string]string {
 		case 1:
 			fileOf[t.Name] = files[0]
 		default:
-			fileOf[t.Name] = tsTypes
+			fileOf[t.Name] = typesFile
 		}
 	}
 	// The file of types imports only events, so the types that it refers to must be in it too.
 	for _, t := range ts.model.Types {
-		if fileOf[t.Name] == tsTypes {
+		if fileOf[t.Name] == typesFile {
 			ts.moveToTypes(t, fileOf)
 		}
 	}
@@ -125,19 +126,19 @@ func (ts *typescript) assignFiles() map[string]string {
 }
 
 // moveToTypes assigns the types of t's fields to the file of types.
-func (ts *typescript) moveToTypes(t *model.Type, fileOf map[string]string) {
+func (ts *generator) moveToTypes(t *model.Type, fileOf map[string]string) {
 	for _, f := range t.Fields {
-		r := tsCore(f.Type)
-		if inner := ts.model.Type(r.Name); inner != nil && fileOf[inner.Name] != tsTypes {
-			fileOf[inner.Name] = tsTypes
+		r := innermost(f.Type)
+		if inner := ts.model.Type(r.Name); inner != nil && fileOf[inner.Name] != typesFile {
+			fileOf[inner.Name] = typesFile
 			ts.moveToTypes(inner, fileOf)
 		}
 	}
 }
 
 // recordUse records that a file uses a type and, recursively, the types of its fields.
-func (ts *typescript) recordUse(r model.Ref, file string, users map[string]map[string]bool) {
-	r = tsCore(r)
+func (ts *generator) recordUse(r model.Ref, file string, users map[string]map[string]bool) {
+	r = innermost(r)
 	t := ts.model.Type(r.Name)
 	if r.Kind != model.Named || t == nil || users[t.Name][file] {
 		return
@@ -151,20 +152,20 @@ func (ts *typescript) recordUse(r model.Ref, file string, users map[string]map[s
 	}
 }
 
-// tsCore returns the innermost element type of arrays and maps, or r itself.
-func tsCore(r model.Ref) model.Ref {
+// innermost returns the innermost element type of arrays and maps, or r itself.
+func innermost(r model.Ref) model.Ref {
 	for r.Elem != nil {
 		r = *r.Elem
 	}
 	return r
 }
 
-func tsResourceFile(r *model.Resource) string { return "resources/" + r.Name }
+func resourceFile(r *model.Resource) string { return "resources/" + r.Name }
 
-func tsGroupFile(g *model.Group) string { return "groups/" + g.Name }
+func groupFile(g *model.Group) string { return "groups/" + g.Name }
 
-// tsFile is a file that is being written.
-type tsFile struct {
+// file is a file that is being written.
+type file struct {
 	// types and values are imported names, by the file that exports them. types are imported as types only.
 	types, values map[string]map[string]bool
 	text          strings.Builder
@@ -172,12 +173,12 @@ type tsFile struct {
 	exports bool
 }
 
-func (f *tsFile) printf(format string, args ...any) { fmt.Fprintf(&f.text, format, args...) }
+func (f *file) printf(format string, args ...any) { fmt.Fprintf(&f.text, format, args...) }
 
-func (f *tsFile) importType(name, from string)  { tsImport(f.types, name, from) }
-func (f *tsFile) importValue(name, from string) { tsImport(f.values, name, from) }
+func (f *file) importType(name, from string)  { addImport(f.types, name, from) }
+func (f *file) importValue(name, from string) { addImport(f.values, name, from) }
 
-func tsImport(list map[string]map[string]bool, name, from string) {
+func addImport(list map[string]map[string]bool, name, from string) {
 	if list[from] == nil {
 		list[from] = map[string]bool{}
 	}
@@ -185,7 +186,7 @@ func tsImport(list map[string]map[string]bool, name, from string) {
 }
 
 // bytes returns the complete file: header, imports, text.
-func (f *tsFile) bytes(name string) []byte {
+func (f *file) bytes(name string) []byte {
 	var b strings.Builder
 	b.WriteString("// " + model.Header + "\n\n")
 	up := strings.Repeat("../", strings.Count(name, "/"))
@@ -207,13 +208,13 @@ func (f *tsFile) bytes(name string) []byte {
 		}
 		values, types := slices.Sorted(maps.Keys(f.values[from])), slices.Sorted(maps.Keys(f.types[from]))
 		if len(values) == 0 {
-			b.WriteString(tsList("import type { ", types, " } from \""+path+"\";"))
+			b.WriteString(nameList("import type { ", types, " } from \""+path+"\";"))
 			continue
 		}
 		for _, t := range types {
 			values = append(values, "type "+t)
 		}
-		b.WriteString(tsList("import { ", values, " } from \""+path+"\";"))
+		b.WriteString(nameList("import { ", values, " } from \""+path+"\";"))
 	}
 	if len(froms) > 0 {
 		b.WriteString("\n")
@@ -222,12 +223,12 @@ func (f *tsFile) bytes(name string) []byte {
 	return []byte(b.String())
 }
 
-// tsWidth is the maximum length of a line.
-const tsWidth = 120
+// maxWidth is the maximum length of a line.
+const maxWidth = 120
 
-// tsList writes names between two texts, on one line if they fit.
-func tsList(before string, names []string, after string) string {
-	if line := before + strings.Join(names, ", ") + after; len(line) <= tsWidth {
+// nameList writes names between two texts, on one line if they fit.
+func nameList(before string, names []string, after string) string {
+	if line := before + strings.Join(names, ", ") + after; len(line) <= maxWidth {
 		return line + "\n"
 	}
 	return strings.TrimRight(before, " ") + "\n  " + strings.Join(names, ",\n  ") + ",\n" + strings.TrimLeft(after, " ") + "\n"

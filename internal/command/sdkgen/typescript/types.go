@@ -1,4 +1,4 @@
-package sdkgen
+package typescript
 
 import (
 	"encoding/json"
@@ -9,19 +9,19 @@ import (
 )
 
 // typ writes a type as an interface.
-func (ts *typescript) typ(f *tsFile, t *model.Type) {
+func (ts *generator) typ(f *file, t *model.Type) {
 	f.exports = true
-	f.printf("%sexport interface %s {\n", tsDoc("", t.Doc), t.Name)
+	f.printf("%sexport interface %s {\n", docComment("", t.Doc), t.Name)
 	for _, field := range t.Fields {
 		doc := field.Doc
 		if len(field.Default) > 0 && string(field.Default) != "null" {
-			doc = strings.TrimSpace(tsSentence(doc) + " Default: " + string(field.Default) + ".")
+			doc = strings.TrimSpace(sentence(doc) + " Default: " + string(field.Default) + ".")
 		}
 		mark := ""
 		if !field.Required {
 			mark = "?"
 		}
-		f.printf("%s%s", tsDoc("  ", doc), tsMember(tsKey(field.JSON)+mark, ts.ref(f, field.Type)))
+		f.printf("%s%s", docComment("  ", doc), member(memberName(field.JSON)+mark, ts.ref(f, field.Type)))
 	}
 	if t.Open {
 		f.printf("  [member: string]: unknown;\n")
@@ -29,23 +29,22 @@ func (ts *typescript) typ(f *tsFile, t *model.Type) {
 	f.printf("}\n\n")
 }
 
-// tsMember declares a member. A long union of literals gets one line per literal.
-func tsMember(name, kind string) string {
+// member declares a member. A long union of literals gets one line per literal.
+func member(name, kind string) string {
 	line := "  " + name + ": " + kind + ";\n"
-	if len(line) <= tsWidth || !strings.HasPrefix(kind, `"`) {
+	if len(line) <= maxWidth || !strings.HasPrefix(kind, `"`) {
 		return line
 	}
 	return "  " + name + ":\n    | " + strings.ReplaceAll(kind, " | ", "\n    | ") + ";\n"
 }
 
-// tsLiteral writes a JSON object as a TypeScript expression on one line. It returns an empty string
+// literalOf writes a JSON object as a TypeScript expression on one line. It returns an empty string
 // for an empty object.
-func tsLiteral(raw json.RawMessage) string {
-	var n model.Node
-	if len(raw) == 0 || json.Unmarshal(raw, &n) != nil || len(n.Keys) == 0 {
-		return ""
+func literalOf(raw json.RawMessage) string {
+	if n := model.ParseObject(raw); n != nil {
+		return literal(n)
 	}
-	return literal(&n)
+	return ""
 }
 
 func literal(n *model.Node) string {
@@ -53,7 +52,7 @@ func literal(n *model.Node) string {
 	switch {
 	case n.Member != nil:
 		for _, key := range n.Keys {
-			parts = append(parts, tsKey(key)+": "+literal(n.Member[key]))
+			parts = append(parts, memberName(key)+": "+literal(n.Member[key]))
 		}
 		return "{ " + strings.Join(parts, ", ") + " }"
 	case n.Items != nil:
@@ -66,7 +65,7 @@ func literal(n *model.Node) string {
 }
 
 // ref returns the TypeScript type of a value and imports it if it is named.
-func (ts *typescript) ref(f *tsFile, r model.Ref) string {
+func (ts *generator) ref(f *file, r model.Ref) string {
 	text := ts.value(f, r)
 	if r.Nullable && r.Kind != model.Null && text != "unknown" {
 		text += " | null"
@@ -74,10 +73,10 @@ func (ts *typescript) ref(f *tsFile, r model.Ref) string {
 	return text
 }
 
-func (ts *typescript) value(f *tsFile, r model.Ref) string {
+func (ts *generator) value(f *file, r model.Ref) string {
 	switch r.Kind {
 	case model.String:
-		return tsEnum(r)
+		return enumUnion(r)
 	case model.Integer, model.Number:
 		if len(r.Enum) > 0 {
 			return strings.Join(r.Enum, " | ")
@@ -106,24 +105,24 @@ func (ts *typescript) value(f *tsFile, r model.Ref) string {
 }
 
 // name returns the TypeScript name of a named type and imports it. An event is the union StagedoorEvent.
-func (ts *typescript) name(f *tsFile, name string) string {
+func (ts *generator) name(f *file, name string) string {
 	if name == model.EventType {
-		f.importType("StagedoorEvent", tsEvents)
+		f.importType("StagedoorEvent", eventsFile)
 		return "StagedoorEvent"
 	}
 	f.importType(name, ts.fileOf[name])
 	return name
 }
 
-// tsEnum returns the union of an enumeration's values. An open enumeration allows any string; editors still
+// enumUnion returns the union of an enumeration's values. An open enumeration allows any string; editors still
 // suggest the known values.
-func tsEnum(r model.Ref) string {
+func enumUnion(r model.Ref) string {
 	if len(r.Enum) == 0 {
 		return "string"
 	}
 	var names []string
 	for _, name := range r.Enum {
-		names = append(names, tsQuote(name))
+		names = append(names, quote(name))
 	}
 	if r.EnumOpen {
 		names = append(names, "(string & {})")
@@ -131,17 +130,17 @@ func tsEnum(r model.Ref) string {
 	return strings.Join(names, " | ")
 }
 
-var tsPlain = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]*$`)
+var plainName = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]*$`)
 
-// tsKey returns the name of a member, quoted if necessary.
-func tsKey(name string) string {
-	if tsPlain.MatchString(name) {
+// memberName returns the name of a member, quoted if necessary.
+func memberName(name string) string {
+	if plainName.MatchString(name) {
 		return name
 	}
-	return tsQuote(name)
+	return quote(name)
 }
 
-func tsQuote(text string) string {
+func quote(text string) string {
 	quoted, err := json.Marshal(text)
 	if err != nil {
 		return `""`
@@ -149,8 +148,8 @@ func tsQuote(text string) string {
 	return string(quoted)
 }
 
-// tsDoc writes a doc comment, on one line if it fits. It returns an empty string if there is no text.
-func tsDoc(indent string, paragraphs ...string) string {
+// docComment writes a doc comment, on one line if it fits. It returns an empty string if there is no text.
+func docComment(indent string, paragraphs ...string) string {
 	var lines []string
 	for _, paragraph := range paragraphs {
 		for part := range strings.SplitSeq(paragraph, "\n\n") {
@@ -160,13 +159,13 @@ func tsDoc(indent string, paragraphs ...string) string {
 			if len(lines) > 0 {
 				lines = append(lines, "")
 			}
-			lines = append(lines, tsWrap(part, tsWidth-len(indent)-len(" * "))...)
+			lines = append(lines, wrap(part, maxWidth-len(indent)-len(" * "))...)
 		}
 	}
 	switch {
 	case len(lines) == 0:
 		return ""
-	case len(lines) == 1 && len(indent)+len(lines[0]) <= tsWidth-len("/**  */"):
+	case len(lines) == 1 && len(indent)+len(lines[0]) <= maxWidth-len("/**  */"):
 		return indent + "/** " + lines[0] + " */\n"
 	}
 	var b strings.Builder
@@ -178,28 +177,16 @@ func tsDoc(indent string, paragraphs ...string) string {
 	return b.String()
 }
 
-// tsWrap wraps a paragraph. A paragraph that starts with @ keeps its lines.
-func tsWrap(text string, width int) []string {
+// wrap wraps a paragraph. A paragraph that starts with @ keeps its lines.
+func wrap(text string, width int) []string {
 	if strings.HasPrefix(text, "@") {
 		return strings.Split(text, "\n")
 	}
-	var lines []string
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		if line != "" && len(line)+1+len(word) > width {
-			lines = append(lines, line)
-			line = ""
-		}
-		if line != "" {
-			line += " "
-		}
-		line += word
-	}
-	return append(lines, line)
+	return model.Wrap(text, width)
 }
 
-// tsSentence ends a text with a full stop if it has no punctuation at its end.
-func tsSentence(text string) string {
+// sentence ends a text with a full stop if it has no punctuation at its end.
+func sentence(text string) string {
 	text = strings.TrimSpace(text)
 	if text == "" || strings.HasSuffix(text, ".") || strings.HasSuffix(text, "!") || strings.HasSuffix(text, "?") {
 		return text

@@ -1,4 +1,4 @@
-package sdkgen
+package golang
 
 import (
 	"strings"
