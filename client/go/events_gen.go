@@ -63,18 +63,13 @@ type EventsListParams struct {
 	Before string `json:"before,omitzero"`
 }
 
-// List calls GET /v1/events: stream events of the organisation.
+// List calls GET /v1/events: list events of the organisation.
 //
-// Server-sent events. The first event is `ready`, followed by events with `id`, `event` (the kind) and `data` (the
-// envelope), and a `heartbeat` every 15 seconds. Without a last event id the stream starts now; with one, all events
-// after it are sent first, in order. If some of them have expired, `ready` has `gap: true` and the stream starts with
-// the oldest. A final event `problem` says why a stream ends. Reconnect with the last id that you have seen.
+// Returns the events of all accounts and of the organisation itself, page by page: send `nextCursor` as `after`, and
+// `wait` to hold the response until there is an event. With `latest` the newest events come first.
 //
-// With `Accept: application/json` the same events come page by page: send `nextCursor` as `after`, and `wait` to hold
-// the response until there is an event. With `latest` and `Accept: application/json` the newest events come first.
-//
-// The stream has the events of all accounts and of the organisation itself. Events of one account are in order. Its
-// cursors differ from those of an account's stream. A key that is limited to accounts sees only their events.
+// Events of one account are in order. The cursors differ from those of an account's events. A key that is limited to
+// accounts sees only their events.
 //
 // Needs the scope `accounts:read`.
 func (s *EventsService) List(ctx context.Context, params EventsListParams, options ...CallOption) (*OrgEventPage, error) {
@@ -111,17 +106,9 @@ type EventsListOfAccountParams struct {
 	Wait int64 `json:"wait,omitzero"`
 }
 
-// ListOfAccount calls GET /v1/accounts/{accountId}/events: stream events of an account.
+// ListOfAccount calls GET /v1/accounts/{accountId}/events: list events of an account.
 //
-// Server-sent events. The first event is `ready`, followed by events with `id`, `event` (the kind) and `data` (the
-// envelope), and a `heartbeat` every 15 seconds. Without a last event id the stream starts now; with one, all events
-// after it are sent first, in order. If some of them have expired, `ready` has `gap: true` and the stream starts with
-// the oldest. A final event `problem` says why a stream ends. Reconnect with the last id that you have seen.
-//
-// With `Accept: application/json` the same events come page by page: send `nextCursor` as `after`, and `wait` to hold
-// the response until there is an event.
-//
-// Browsers, which cannot send a key, open the stream with `?token=`.
+// Returns events page by page: send `nextCursor` as `after`, and `wait` to hold the response until there is an event.
 //
 // Needs the scope `accounts:read`.
 func (s *EventsService) ListOfAccount(ctx context.Context, accountID string, params EventsListOfAccountParams, options ...CallOption) (*EventPage, error) {

@@ -3,6 +3,7 @@ package model_test
 import (
 	"encoding/json"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 
@@ -116,12 +117,33 @@ func TestEveryReferenceIsKnown(t *testing.T) {
 	}
 }
 
+// TestStreamsAreDescribedAsPages checks that operations that can stream are described as what the generated methods do.
+func TestStreamsAreDescribedAsPages(t *testing.T) {
+	t.Parallel()
+	described := 0
+	for _, g := range load(t).Groups {
+		for _, o := range g.Operations {
+			if o.ID != "streamEvents" && o.ID != "streamAccountEvents" {
+				continue
+			}
+			described++
+			if o.Form != model.JSON || !strings.HasPrefix(o.Title, "List ") || !strings.Contains(o.Doc, "page by page") {
+				t.Errorf("%s: %s: %s. %s", o.ID, o.Form, o.Title, o.Doc)
+			}
+		}
+	}
+	if described != 2 {
+		t.Errorf("got %d operations, want 2", described)
+	}
+}
+
 func TestLoadRejectsUnknownOperationsAndTypes(t *testing.T) {
 	t.Parallel()
 	for name, document := range map[string]string{
-		"no JSON":              "{",
-		"an unknown operation": `{"paths":{"/v1/x":{"get":{"operationId":"getX"}}}}`,
-		"an unknown type":      `{"paths":{"/v1/me":{"get":{"operationId":"getMe","responses":{"200":{"content":{"application/json":{"schema":{"$ref":"#/components/schemas/X"}}}}}}}}}`,
+		"no JSON":                              "{",
+		"an unknown operation":                 `{"paths":{"/v1/x":{"get":{"operationId":"getX"}}}}`,
+		"a stream with pages that has no text": `{"paths":{"/v1/me":{"get":{"operationId":"getMe","responses":{"200":{"content":{"application/json":{},"text/event-stream":{}}}}}}}}`,
+		"an unknown type":                      `{"paths":{"/v1/me":{"get":{"operationId":"getMe","responses":{"200":{"content":{"application/json":{"schema":{"$ref":"#/components/schemas/X"}}}}}}}}}`,
 	} {
 		if _, err := model.Load([]byte(document)); err == nil {
 			t.Errorf("%s: no error", name)

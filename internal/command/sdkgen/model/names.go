@@ -166,6 +166,21 @@ var operationNames = map[string]string{
 	"checkSignature":        "webhooks.checkSignature",
 }
 
+// pageTexts describes operations that stream or return pages, as the libraries generate them: with pages.
+var pageTexts = map[string]struct{ title, doc string }{
+	"streamEvents": {
+		"List events of the organisation",
+		"Returns the events of all accounts and of the organisation itself, page by page: send `nextCursor` as `after`, " +
+			"and `wait` to hold the response until there is an event. With `latest` the newest events come first.\n\n" +
+			"Events of one account are in order. The cursors differ from those of an account's events. A key that is limited " +
+			"to accounts sees only their events.",
+	},
+	"streamAccountEvents": {
+		"List events of an account",
+		"Returns events page by page: send `nextCursor` as `after`, and `wait` to hold the response until there is an event.",
+	},
+}
+
 // excluded holds the operations that are in no library: the two that all methods of the platform use,
 // and one for browsers.
 var excluded = map[string]bool{"readMethod": true, "callMethod": true, "preflightEvents": true}

@@ -126,6 +126,9 @@ func (l *loader) response(op *Operation, o *Node) {
 			if len(content.Keys) > 1 {
 				op.Accept = "application/json"
 			}
+			if content.has("text/event-stream") {
+				l.describePages(op)
+			}
 		} else if content.has("text/event-stream") {
 			op.Form = Stream
 		}
@@ -136,6 +139,16 @@ func (l *loader) response(op *Operation, o *Node) {
 	if op.Group == "media" && op.HTTP != "GET" {
 		op.Form = Upload
 	}
+}
+
+// describePages replaces title and description of an operation that streams, or returns pages if the client accepts
+// only JSON. The document describes mostly the stream; the generated methods return pages.
+func (l *loader) describePages(op *Operation) {
+	text, ok := pageTexts[op.ID]
+	if !ok {
+		l.fail("operation %s streams and returns pages; describe its pages in pageTexts in names.go", op.ID)
+	}
+	op.Title, op.Doc = text.title, text.doc+"\n\nNeeds the scope `"+op.Scope+"`."
 }
 
 // unwrap sets the result. A response with one object as its only member is unwrapped: accounts.get returns an account.

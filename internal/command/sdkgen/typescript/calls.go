@@ -72,19 +72,6 @@ func (ts *generator) params(f *file, t *model.Type, required bool) (declared []s
 	return []string{"params" + mark + ": " + ts.name(f, t.Name)}, "params"
 }
 
-// operationDoc drops what the API's description says about streams, because this method returns pages. It depends on
-// the wording of streamEvents and streamAccountEvents in the OpenAPI document.
-func operationDoc(o *model.Operation) string {
-	var kept []string
-	for part := range strings.SplitSeq(o.Doc, "\n\n") {
-		if o.Accept != "" && (strings.HasPrefix(part, "Server-sent events.") || strings.Contains(part, "opens the stream")) {
-			continue
-		}
-		kept = append(kept, strings.ReplaceAll(part, "With `Accept: application/json` the same events come", "They come"))
-	}
-	return strings.Join(kept, "\n\n")
-}
-
 func generatorOf(item string) string { return "AsyncGenerator<" + item + ", void, undefined>" }
 
 // paginate returns the body of an iterator over pages.
@@ -168,7 +155,7 @@ func (ts *generator) operation(f *file, o *model.Operation) {
 	params, given := ts.params(f, o.Params, o.Required)
 	declared = append(append(declared, params...), "options?: "+options)
 	result := ts.ref(f, o.Result)
-	f.printf("\n%s", docComment("  ", sentence(o.Title), operationDoc(o)))
+	f.printf("\n%s", docComment("  ", sentence(o.Title), o.Doc))
 	f.printf("%s", signature("  "+o.Name, declared, "Promise<"+result+">"))
 	request := ts.request(f, o, given)
 	if o.Unwrap == "" {

@@ -103,13 +103,13 @@ export class EventsGroup {
   }
 
   /**
-   * Stream events of the organisation.
+   * List events of the organisation.
    *
-   * They come page by page: send `nextCursor` as `after`, and `wait` to hold the response until there is an event. With
-   * `latest` and `Accept: application/json` the newest events come first.
+   * Returns the events of all accounts and of the organisation itself, page by page: send `nextCursor` as `after`, and
+   * `wait` to hold the response until there is an event. With `latest` the newest events come first.
    *
-   * The stream has the events of all accounts and of the organisation itself. Events of one account are in order. Its
-   * cursors differ from those of an account's stream. A key that is limited to accounts sees only their events.
+   * Events of one account are in order. The cursors differ from those of an account's events. A key that is limited to
+   * accounts sees only their events.
    *
    * Needs the scope `accounts:read`.
    */
@@ -125,7 +125,7 @@ export class EventsGroup {
     );
   }
 
-  /** Stream events of the organisation. Iterates over all pages. */
+  /** List events of the organisation. Iterates over all pages. */
   listAll(params?: EventsListParams, options?: CallOptions): AsyncGenerator<StagedoorEvent, void, undefined> {
     return paginate(
       (cursor) => this.list({ ...params, after: cursor ?? params?.after }, options),
@@ -135,11 +135,9 @@ export class EventsGroup {
   }
 
   /**
-   * Stream events of an account.
+   * List events of an account.
    *
-   * They come page by page: send `nextCursor` as `after`, and `wait` to hold the response until there is an event.
-   *
-   * Browsers, which cannot send a key, open the stream with `?token=`.
+   * Returns events page by page: send `nextCursor` as `after`, and `wait` to hold the response until there is an event.
    *
    * Needs the scope `accounts:read`.
    */
@@ -155,7 +153,7 @@ export class EventsGroup {
     );
   }
 
-  /** Stream events of an account. Iterates over all pages. */
+  /** List events of an account. Iterates over all pages. */
   listOfAccountAll(
     accountId: string,
     params?: EventsListOfAccountParams,
