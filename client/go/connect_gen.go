@@ -126,7 +126,7 @@ type ConnectCurlParams struct {
 //
 // Needs the scope `accounts:write`.
 func (s *ConnectService) Curl(ctx context.Context, params ConnectCurlParams, options ...CallOption) (*CurlAttempt, error) {
-	c := call{unwrap: "extracted", request: Request{Method: http.MethodPost, Path: "/v1/connect/curl", Body: params}}
+	c := call{request: Request{Method: http.MethodPost, Path: "/v1/connect/curl", Body: params}}
 	return do[CurlAttempt](ctx, s.client, c, true, options)
 }
 

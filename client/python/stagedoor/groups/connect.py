@@ -133,15 +133,7 @@ class ConnectGroup(Group):
             reference_id: Your own identifier for the creator. It is stored with the account.
             supersede: Cancel an open attempt for the same login instead of refusing the request.
         """
-        return self._change(
-            "POST",
-            "/v1/connect/curl",
-            params,
-            case="snake",
-            key=True,
-            unwrap="extracted",
-            options=options,
-        )
+        return self._change("POST", "/v1/connect/curl", params, case="snake", key=True, options=options)
 
     def get_attempt(
         self, attempt_id: str, *, options: RequestOptions | None = None, **params: Unpack[ConnectGetAttemptParams]

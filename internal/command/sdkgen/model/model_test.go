@@ -117,6 +117,18 @@ func TestEveryReferenceIsKnown(t *testing.T) {
 	}
 }
 
+// TestLastResponseDecides checks an operation whose first response is unwrapped and whose last one is not.
+func TestLastResponseDecides(t *testing.T) {
+	t.Parallel()
+	for _, g := range load(t).Groups {
+		for _, o := range g.Operations {
+			if o.ID == "connectCurl" && (o.Unwrap != "" || o.Result.Name != "CurlAttempt") {
+				t.Errorf("the result is %s, member %q", o.Result.Name, o.Unwrap)
+			}
+		}
+	}
+}
+
 // TestStreamsAreDescribedAsPages checks that operations that can stream are described as what the generated methods do.
 func TestStreamsAreDescribedAsPages(t *testing.T) {
 	t.Parallel()

@@ -153,6 +153,7 @@ func (l *loader) describePages(op *Operation) {
 
 // unwrap sets the result. A response with one object as its only member is unwrapped: accounts.get returns an account.
 func (l *loader) unwrap(op *Operation, s *Node) {
+	op.Unwrap = "" // an earlier response may have set it
 	schema := strings.TrimPrefix(s.at("$ref").text(), schemaPrefix)
 	properties := l.doc.at("components", "schemas", schema, "properties")
 	if len(properties.Keys) == 1 {

@@ -320,17 +320,15 @@ export class ConnectGroup {
    * Needs the scope `accounts:write`.
    */
   curl(params: ConnectCurlParams, options?: WaitOptions): Promise<CurlAttempt> {
-    return this.transport
-      .json<{ extracted: CurlAttempt }>(
-        {
-          method: "POST",
-          path: "/v1/connect/curl",
-          json: params,
-          keyed: true,
-        },
-        options,
-      )
-      .then((answer) => answer.extracted);
+    return this.transport.json<CurlAttempt>(
+      {
+        method: "POST",
+        path: "/v1/connect/curl",
+        json: params,
+        keyed: true,
+      },
+      options,
+    );
   }
 
   /**
