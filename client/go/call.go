@@ -19,6 +19,8 @@ type call struct {
 	request Request
 	// unwrap names the member of the response that is the result. Empty if the response itself is the result.
 	unwrap string
+	// response, if not nil, is set to the response.
+	response *Response
 }
 
 // WithIdempotencyKey makes the service carry out the call only once per key within 24 hours. Default for writes: a
@@ -59,6 +61,11 @@ func WithHeader(name, value string) CallOption {
 	}
 }
 
+// WithResponse stores the response, for its headers and for the body as the service sent it.
+func WithResponse(into *Response) CallOption {
+	return func(c *call) { c.response = into }
+}
+
 // ensureKey sets a random idempotency key unless the caller set one.
 func ensureKey(c *call) {
 	if c.request.IdempotencyKey == "" {
@@ -77,6 +84,9 @@ func do[T any](ctx context.Context, client *Client, c call, keyed bool, options 
 	res, err := client.Request(ctx, c.request)
 	if err != nil {
 		return nil, err
+	}
+	if c.response != nil {
+		*c.response = *res
 	}
 	result := new(T)
 	body := res.Body

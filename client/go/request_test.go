@@ -306,3 +306,35 @@ func TestNewUsesEnvironment(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestWithResponseStoresTheResponse(t *testing.T) {
+	t.Parallel()
+	const body = `{"attempt_id":"att_1","state":"pending","extracted":{"cookies":["sess"]}}`
+	s := serve(t, stagedoor.Options{}, func(w http.ResponseWriter, _ *http.Request, _ int) {
+		w.Header().Set("ETag", "1")
+		respond(w, body)
+	})
+	var res stagedoor.Response
+	params := stagedoor.ConnectCurlParams{Curl: "curl x"}
+	got, err := s.client.Connect.Curl(t.Context(), params, stagedoor.WithResponse(&res))
+	if err != nil || got.Attempt.AttemptID != "att_1" || len(got.Extracted.Cookies) != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if res.Status != http.StatusOK || res.Header.Get("ETag") != "1" || string(res.Body) != body {
+		t.Errorf("%+v", res)
+	}
+}
+
+func TestSecretIsRotatedWithoutOverlap(t *testing.T) {
+	t.Parallel()
+	s := serve(t, stagedoor.Options{}, func(w http.ResponseWriter, _ *http.Request, _ int) {
+		respond(w, `{"webhook":{}}`)
+	})
+	params := stagedoor.WebhooksRotateSecretParams{OverlapSec: stagedoor.Ptr[int64](0)}
+	if _, err := s.client.Webhooks.RotateSecret(t.Context(), "acct_1", params); err != nil {
+		t.Fatal(err)
+	}
+	if sent := s.requests()[0].body; sent != `{"overlapSec":0}` {
+		t.Errorf("sent %s", sent)
+	}
+}

@@ -694,53 +694,9 @@ type Counts struct {
 
 // CurlAttempt is a connect attempt, with what was found in the cURL command.
 type CurlAttempt struct {
-	// The account. Null until the state is completed_success.
-	AccountID          *string    `json:"account_id"`
-	AttemptID          string     `json:"attempt_id"`
-	ChallengeExpiresAt *time.Time `json:"challenge_expires_at"`
-	CreatedAt          time.Time  `json:"created_at"`
-	EmailMask          *string    `json:"email_mask"`
-	// The same page for an iframe, on the origins that the hosted session allows. Null for a key without accounts:write.
-	EmbedURL  *string   `json:"embed_url"`
-	ExpiresAt time.Time `json:"expires_at"`
+	Attempt
 	// Names only, never values.
-	Extracted CurlExtract     `json:"extracted"`
-	Failure   *AttemptFailure `json:"failure"`
-	// credentials, mobile_app, cookie, curl or reauth.
-	Kind     string            `json:"kind"`
-	Label    string            `json:"label"`
-	Metadata map[string]string `json:"metadata"`
-	// What can be done now. New values may come.
-	NextActions []string `json:"next_actions"`
-	// sms, app, email, face or mobile: by which way the creator is asked.
-	OTPChannel           *string  `json:"otp_channel"`
-	OTPChannelsAvailable []string `json:"otp_channels_available"`
-	PhoneMask            *string  `json:"phone_mask"`
-	// A page for the creator's phone. Show it as a QR code or as a link. Null for a key without accounts:write.
-	PhoneURL          *string    `json:"phone_url"`
-	PhoneURLExpiresAt *time.Time `json:"phone_url_expires_at"`
-	PollAfterSec      *int64     `json:"poll_after_sec"`
-	PollingURL        *string    `json:"polling_url"`
-	// What happens within the state. New values may come.
-	Progress     string `json:"progress"`
-	ProxyCountry string `json:"proxy_country"`
-	// True when it refreshes an existing account instead of making one.
-	Reconnect bool `json:"reconnect"`
-	// The account that it reconnects; null if the attempt was started without one.
-	ReconnectAccountID *string `json:"reconnect_account_id"`
-	ReferenceID        *string `json:"reference_id"`
-	ResendAfterSec     *int64  `json:"resend_after_sec"`
-	ResendsRemaining   *int64  `json:"resends_remaining"`
-	// The hosted session in which it was started.
-	SessionID string `json:"session_id"`
-	// Where the attempt stands. Act on next_actions rather than on a list of states. One of pending,
-	// awaiting_mobile_session, needs_otp, needs_app_otp, needs_email, needs_face_otp, wrong_2fa_code_retry,
-	// completed_success, completed_failed.
-	State                string    `json:"state"`
-	SubmissionsRemaining *int64    `json:"submissions_remaining"`
-	UpdatedAt            time.Time `json:"updated_at"`
-	// A page for the creator, while something is asked of them. Null for a key without accounts:write.
-	VerificationPageURL *string `json:"verification_page_url"`
+	Extracted CurlExtract `json:"extracted"`
 }
 
 // CurlExtract is the session that was found in a cURL command.
@@ -1298,41 +1254,11 @@ type ListUpdatedData struct {
 
 // ListedAccount is an account in a list.
 type ListedAccount struct {
+	Account
 	// Only with activity: the same by hour, the current hour last.
-	Activity  []int64 `json:"activity"`
-	AvatarURL *string `json:"avatarUrl"`
+	Activity []int64 `json:"activity"`
 	// Only with activity: calls in the last 24 hours, including the current hour.
-	Calls24h    int64     `json:"calls24h"`
-	CreatedAt   time.Time `json:"createdAt"`
-	DisplayName string    `json:"displayName"`
-	ID          string    `json:"id"`
-	Label       string    `json:"label"`
-	// When the session was last probed.
-	LastCheckedAt *time.Time `json:"lastCheckedAt"`
-	// When the platform last accepted the session.
-	LastSeenAt *time.Time        `json:"lastSeenAt"`
-	Listener   Listener          `json:"listener"`
-	Metadata   map[string]string `json:"metadata"`
-	// The platform's id of the creator.
-	OfUserID string `json:"ofUserId"`
-	// The attempt under way for this account.
-	PendingAttemptID *string `json:"pendingAttemptId"`
-	// Where the account's traffic leaves.
-	ProxyCountry string `json:"proxyCountry"`
-	// The caller's own id of it.
-	ReferenceID         *string `json:"referenceId"`
-	RememberCredentials bool    `json:"rememberCredentials"`
-	Sandbox             bool    `json:"sandbox"`
-	// Null if the platform does not say.
-	SessionExpiresAt *time.Time `json:"sessionExpiresAt"`
-	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused.
-	State          string    `json:"state"`
-	StateChangedAt time.Time `json:"stateChangedAt"`
-	// Why it is in this state. The set may grow.
-	StateReason *string `json:"stateReason"`
-	// What a person must do: none, wait, solve_challenge, reconnect, open_native, resume, upgrade. The set may grow.
-	UserAction string `json:"userAction"`
-	Username   string `json:"username"`
+	Calls24h int64 `json:"calls24h"`
 	// The state of delivery to its webhook; null if it has none.
 	Webhook *AccountWebhook `json:"webhook"`
 }

@@ -254,7 +254,7 @@ func (s *WebhooksService) Resume(ctx context.Context, accountID string, params W
 // WebhooksRotateSecretParams holds the parameters of webhooks.rotateSecret.
 type WebhooksRotateSecretParams struct {
 	// How long the old secret also signs, in seconds. Default: 86400.
-	OverlapSec int64 `json:"overlapSec,omitzero"`
+	OverlapSec *int64 `json:"overlapSec,omitzero"`
 }
 
 // RotateSecret calls POST /v1/accounts/{accountId}/webhook/rotate-secret: rotate the signing secret.

@@ -276,6 +276,9 @@ func (g *writer) problems() {
 	g.file(fileName("problem_codes"))
 }
 
+// embeds lists response types that have all members of another type. They embed it, so that the same code can use both.
+var embeds = map[string]string{"CurlAttempt": "Attempt", "ListedAccount": "Account"}
+
 // types writes the types that are in no other file.
 func (g *writer) types() {
 	for _, t := range g.model.Types {
@@ -288,13 +291,32 @@ func (g *writer) types() {
 		}
 		g.comment("", typeDoc(t))
 		g.printf("type %s struct {\n", t.Name)
-		for _, f := range t.Fields {
+		fields := t.Fields
+		if base := g.model.Type(embeds[t.Name]); base != nil {
+			g.printf("%s\n", base.Name)
+			fields = g.without(t, base)
+		}
+		for _, f := range fields {
 			g.comment("", fieldDoc(f))
 			g.printf("%s %s `json:\"%s\"`\n", goName(f.JSON), g.field(f), f.JSON)
 		}
 		g.printf("}\n\n")
 	}
 	g.file(fileName("types"))
+}
+
+// without returns the fields of a type that the type it embeds does not have.
+func (g *writer) without(t, base *model.Type) []model.Field {
+	var own []model.Field
+	for _, f := range t.Fields {
+		if inherited := base.Field(f.JSON); inherited == nil || g.field(*inherited) != g.field(f) {
+			own = append(own, f)
+		}
+	}
+	if len(own) != len(t.Fields)-len(base.Fields) && g.err == nil {
+		g.err = fmt.Errorf("%s does not have all members of %s", t.Name, base.Name)
+	}
+	return own
 }
 
 // typeDoc returns the doc comment of a type.
@@ -354,7 +376,7 @@ func (g *writer) params(t *model.Type, update, tristate bool) {
 		typ, tag := g.typ(f.Type, true), f.JSON
 		if !f.Required {
 			tag += ",omitzero"
-			if needsPointer(f, update, tristate) {
+			if needsPointer(t, f, update, tristate) {
 				typ = "*" + typ
 			}
 		}
@@ -363,15 +385,19 @@ func (g *writer) params(t *model.Type, update, tristate bool) {
 	g.printf("}\n\n")
 }
 
+// zeroCounts lists optional members whose zero value is not their default, although the document declares no default.
+var zeroCounts = map[string]bool{"WebhooksRotateSecretParams.overlapSec": true}
+
 // needsPointer reports whether the absence of an optional member differs from its zero value. update is set for calls
 // that change something, where an empty value is a value to set; tristate distinguishes false from absent.
-func needsPointer(f model.Field, update, tristate bool) bool {
+func needsPointer(t *model.Type, f model.Field, update, tristate bool) bool {
 	preset := string(f.Default)
 	switch f.Type.Kind {
 	case model.Boolean:
 		return preset == "true" || preset == "" && (tristate || update)
 	case model.Integer, model.Number:
-		return update || preset != "" && preset != "0" && (f.Minimum == nil || *f.Minimum <= 0)
+		return update || zeroCounts[t.Name+"."+f.JSON] ||
+			preset != "" && preset != "0" && (f.Minimum == nil || *f.Minimum <= 0)
 	case model.String:
 		return update && len(f.Type.Enum) == 0 && f.Type.Format != "date-time"
 	case model.Named:

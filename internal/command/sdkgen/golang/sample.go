@@ -63,7 +63,7 @@ func (s *sampler) object(t *model.Type, n *model.Node, update, tristate bool) st
 			continue
 		}
 		value := s.value(f.Type, n.Member[key])
-		if t.Params && !f.Required && needsPointer(*f, update, tristate) || !t.Params && strings.HasPrefix(s.field(*f), "*") {
+		if t.Params && !f.Required && needsPointer(t, *f, update, tristate) || !t.Params && strings.HasPrefix(s.field(*f), "*") {
 			value = pointerTo(f.Type, value)
 		}
 		parts = append(parts, goName(f.JSON)+": "+value)
