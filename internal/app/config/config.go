@@ -18,6 +18,7 @@ import (
 	"github.com/caarlos0/env/v11"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/base/suggest"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/vault/kms"
 )
@@ -430,29 +431,9 @@ func (v Variable) Show(c Config) string {
 func nearest(name string, names []string) string {
 	best, fewest := "", len(name)+1
 	for _, candidate := range names {
-		if n := distance(name, candidate); n < fewest {
+		if n := suggest.Distance(name, candidate); n < fewest {
 			best, fewest = candidate, n
 		}
 	}
 	return best
-}
-
-// distance is the Levenshtein distance of two words.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			diagonal, row[j] = row[j], min(row[j]+1, row[j-1]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }
