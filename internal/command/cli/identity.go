@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/output"
@@ -177,10 +179,7 @@ func unknownProfile(name string, profiles []profile.Profile) error {
 	for _, p := range profiles {
 		names = append(names, p.Name)
 	}
-	hint := output.DidYouMean(name, names)
-	if hint == "" {
-		hint = "List profiles: stagedoor switch"
-	}
+	hint := cmp.Or(output.DidYouMean(name, names), "List profiles: stagedoor switch")
 	return core.UsageHint(hint, "profile %s not found", name)
 }
 
@@ -207,17 +206,13 @@ func whoami(app *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var me struct {
-				Key    *struct{ ID, Label string }
-				Org    struct{ ID, Name, Plan, ContactEmail, Environment string }
-				Scopes []string
-			}
-			reply, err := app.Get(cmd.Context(), "/v1/me", nil, &me)
+			var res stagedoor.Response
+			me, err := app.API().Me.Get(cmd.Context(), stagedoor.WithResponse(&res))
 			if err != nil {
 				return err
 			}
 			if app.Out.JSON {
-				app.Out.Body(reply.Body)
+				app.Out.Body(res.Body)
 				return nil
 			}
 			from := p.Name
@@ -229,7 +224,7 @@ func whoami(app *core.App) *cobra.Command {
 				{Name: "organisation id", Cell: output.Text(me.Org.ID)},
 				{Name: "environment", Cell: output.Text(me.Org.Environment)}, {Name: "plan", Cell: output.Text(me.Org.Plan)},
 			}
-			if me.Key != nil {
+			if me.Key.ID != "" {
 				fields = append(fields, output.Field{Name: "key", Cell: output.Text(p.KeyPrefix + "…")},
 					output.Field{Name: "key id", Cell: output.Text(me.Key.ID)},
 					output.Field{Name: "key label", Cell: output.Text(me.Key.Label)})

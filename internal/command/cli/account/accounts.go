@@ -2,14 +2,12 @@ package account
 
 import (
 	"context"
-	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 )
@@ -20,8 +18,9 @@ var states = []string{"connecting", "active", "degraded", "reauthenticating", "r
 func accounts(app *core.App) *cobra.Command {
 	return core.Group("accounts", "Manage connected accounts",
 		listAccounts(app), getAccount(app), accountHealth(app), reconnectAccount(app),
-		setPaused(app, "pause", "Pause an account: no calls and no events until you resume it"),
-		setPaused(app, "resume", "Resume a paused account"), removeAccount(app))
+		setPaused(app, "pause", "Pause an account: no calls and no events until you resume it",
+			(*stagedoor.AccountsService).Pause),
+		setPaused(app, "resume", "Resume a paused account", (*stagedoor.AccountsService).Resume), removeAccount(app))
 }
 
 func listAccounts(app *core.App) *cobra.Command {
@@ -34,21 +33,14 @@ func listAccounts(app *core.App) *cobra.Command {
 Columns in a pipe: id, label, state, user name, region, last seen, reference id.`,
 		Example: "  stagedoor accounts list\n  stagedoor accounts list --state reconnect_required\n  stagedoor accounts list maya --json | jq '.accounts[].id'",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			query := url.Values{}
+			query := stagedoor.AccountsListParams{State: state, ReferenceID: reference, Limit: int64(max(limit, 0))}
 			if len(args) == 1 {
-				query.Set("q", args[0])
+				query.Q = args[0]
 			}
 			if state != "" {
 				if err := core.OneOf("state", state, states); err != nil {
 					return err
 				}
-				query.Set("state", state)
-			}
-			if reference != "" {
-				query.Set("reference_id", reference)
-			}
-			if limit > 0 {
-				query.Set("limit", strconv.Itoa(limit))
 			}
 			return printAccounts(cmd.Context(), app, query)
 		},
@@ -60,28 +52,28 @@ Columns in a pipe: id, label, state, user name, region, last seen, reference id.
 	return cmd
 }
 
-func printAccounts(ctx context.Context, app *core.App, query url.Values) error {
-	var got struct{ Accounts []core.Account }
-	reply, err := app.Get(ctx, "/v1/accounts", query, &got)
+func printAccounts(ctx context.Context, app *core.App, query stagedoor.AccountsListParams) error {
+	var res stagedoor.Response
+	page, err := app.API().Accounts.List(ctx, query, stagedoor.WithResponse(&res))
 	if err != nil {
 		return err
 	}
 	if app.Out.JSON {
-		app.Out.Body(reply.Body)
+		app.Out.Body(res.Body)
 		return nil
 	}
 	table := output.Table{
 		Columns: output.Columns("id", "label~", "state", "user~", "region", "last seen"),
 		Empty:   "No accounts yet. Connect one: stagedoor connect",
 	}
-	if len(query) > 0 {
+	if query != (stagedoor.AccountsListParams{}) {
 		table.Empty = "No matching accounts."
 	}
 	if !app.Out.TTY {
 		table.Columns = append(table.Columns, output.Column{Name: "reference"})
 	}
 	broken := ""
-	for _, a := range got.Accounts {
+	for _, a := range page.Accounts {
 		row := []output.Cell{output.Text(a.ID), output.Text(a.Label), output.State(a.State), output.Text(a.Username),
 			output.Text(a.ProxyCountry), app.Out.When(core.Deref(a.LastSeenAt))}
 		if !app.Out.TTY {
@@ -108,22 +100,22 @@ func getAccount(app *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var got struct{ Account core.Account }
-			reply, err := app.Get(cmd.Context(), "/v1/accounts/"+url.PathEscape(id), nil, &got)
+			var res stagedoor.Response
+			account, err := app.API().Accounts.Get(cmd.Context(), id, stagedoor.WithResponse(&res))
 			if err != nil {
 				return err
 			}
 			if app.Out.JSON {
-				app.Out.Body(reply.Body)
+				app.Out.Body(res.Body)
 				return nil
 			}
-			app.Out.Fields(accountFields(app, got.Account))
+			app.Out.Fields(accountFields(app, account))
 			return nil
 		},
 	}
 }
 
-func accountFields(app *core.App, a core.Account) []output.Field {
+func accountFields(app *core.App, a *stagedoor.Account) []output.Field {
 	state := output.State(a.State)
 	if reason := core.Deref(a.StateReason); reason != "" {
 		state.Raw, state.Text = state.Text, state.Text+" ("+strings.ReplaceAll(reason, "_", " ")+")"
@@ -139,7 +131,7 @@ func accountFields(app *core.App, a core.Account) []output.Field {
 		{Name: "platform id", Cell: output.Text(a.OfUserID)},
 		{Name: "region", Cell: output.Text(a.ProxyCountry)},
 		{Name: "reference", Cell: output.Text(core.Deref(a.ReferenceID))},
-		{Name: "credentials", Cell: output.Text(credentialsText(a.Remember))},
+		{Name: "credentials", Cell: output.Text(credentialsText(a.RememberCredentials))},
 		{Name: "listener", Cell: output.State(a.Listener.State)},
 		{Name: "last event", Cell: app.Out.When(core.Deref(a.Listener.LastEventAt))},
 		{Name: "last seen", Cell: app.Out.When(core.Deref(a.LastSeenAt))},
@@ -170,13 +162,13 @@ again, 7 if the platform or the connection to it fails.`,
 			}
 			begun := app.Now()
 			spin := app.Out.Spin("Calling the platform")
-			var me struct{ Me map[string]any }
-			reply, failed := app.Get(cmd.Context(), "/v1/accounts/"+url.PathEscape(account.ID)+"/me", nil, &me)
+			var res stagedoor.Response
+			_, failed := app.API().Accounts.GetMe(cmd.Context(), account.ID, stagedoor.WithResponse(&res))
 			spin.Stop()
 			took := app.Now().Sub(begun)
 			if app.Out.JSON {
 				if failed == nil {
-					app.Out.Body(reply.Body)
+					app.Out.Body(res.Body)
 				}
 				return failed
 			}
@@ -185,7 +177,7 @@ again, 7 if the platform or the connection to it fails.`,
 				probe = output.Cell{Text: "failed", Tone: output.Bad}
 			}
 			app.Out.Fields([]output.Field{
-				{Name: "account", Cell: output.Cell{Text: account.ID + " (" + account.Name() + ")", Raw: account.ID}},
+				{Name: "account", Cell: output.Cell{Text: account.ID + " (" + core.AccountName(account) + ")", Raw: account.ID}},
 				{Name: "state", Cell: output.State(account.State)},
 				{Name: "platform", Cell: probe}, {Name: "listener", Cell: output.State(account.Listener.State)},
 				{Name: "last event", Cell: app.Out.When(core.Deref(account.Listener.LastEventAt))},
@@ -211,8 +203,10 @@ run stagedoor connect --account <account>, or add --link to create a page for th
 				return err
 			}
 			f := &follower{App: app}
-			path := "/v1/accounts/" + url.PathEscape(id) + "/reauthenticate"
-			if err := f.start(cmd.Context(), path, map[string]any{"supersede": supersede}); err != nil {
+			params := stagedoor.AccountsReauthenticateParams{Supersede: supersede}
+			if err := f.start(func(keep stagedoor.CallOption) (*stagedoor.Attempt, error) {
+				return app.API().Accounts.Reauthenticate(cmd.Context(), id, params, keep)
+			}); err != nil {
 				return err
 			}
 			return f.run(cmd.Context())
@@ -222,8 +216,10 @@ run stagedoor connect --account <account>, or add --link to create a page for th
 	return cmd
 }
 
-// setPaused returns the command pause or resume; the verb is also the last part of the API path.
-func setPaused(app *core.App, verb, short string) *cobra.Command {
+// setPaused returns the command pause or resume.
+func setPaused(app *core.App, verb, short string, set func(
+	s *stagedoor.AccountsService, ctx context.Context, id string, options ...stagedoor.CallOption,
+) (*stagedoor.Account, error)) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " <account>", Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -231,17 +227,12 @@ func setPaused(app *core.App, verb, short string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var got struct{ Account core.Account }
-			reply, err := app.Send(cmd.Context(), http.MethodPost, "/v1/accounts/"+url.PathEscape(id)+"/"+verb, nil, &got)
+			var res stagedoor.Response
+			account, err := set(app.API().Accounts, cmd.Context(), id, stagedoor.WithResponse(&res))
 			if err != nil {
 				return err
 			}
-			if app.Out.JSON {
-				app.Out.Body(reply.Body)
-				return nil
-			}
-			app.Out.Done("%s is %s.", got.Account.Name(), strings.ReplaceAll(got.Account.State, "_", " "))
-			return nil
+			return printDone(app, res, "%s is %s.", core.AccountName(*account), strings.ReplaceAll(account.State, "_", " "))
 		},
 	}
 }
@@ -263,21 +254,21 @@ typing the account's name, or with --confirm.`,
 				return err
 			}
 			if confirmed == account.ID {
-				confirmed = account.Name()
+				confirmed = core.AccountName(account)
 			}
-			consequence := "This disconnects " + account.Name() + " and destroys its session permanently. " +
+			consequence := "This disconnects " + core.AccountName(account) + " and destroys its session permanently. " +
 				"Its events are kept until they expire."
-			if err := app.Confirm(ctx, consequence, account.Name(), confirmed); err != nil {
+			if err := app.Confirm(ctx, consequence, core.AccountName(account), confirmed); err != nil {
 				return err
 			}
-			reply, err := app.Send(ctx, http.MethodDelete, "/v1/accounts/"+url.PathEscape(account.ID), nil, nil)
-			if err != nil {
+			var res stagedoor.Response
+			if _, err := app.API().Accounts.Disconnect(ctx, account.ID, stagedoor.WithResponse(&res)); err != nil {
 				return err
 			}
 			if app.Out.JSON {
-				app.Out.Body(reply.Body)
+				app.Out.Body(res.Body)
 			}
-			app.Out.Done("Disconnected %s (%s).", account.Name(), account.ID)
+			app.Out.Done("Disconnected %s (%s).", core.AccountName(account), account.ID)
 			return nil
 		},
 	}
@@ -286,4 +277,4 @@ typing the account's name, or with --confirm.`,
 }
 
 // seconds rounds a duration to whole seconds, the unit of the API.
-func seconds(d time.Duration) int { return int(d.Round(time.Second).Seconds()) }
+func seconds(d time.Duration) int64 { return int64(d.Round(time.Second).Seconds()) }

@@ -4,45 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 )
-
-// attempt is the part of a connect attempt that follower uses.
-type attempt struct {
-	ID         string   `json:"attempt_id"`
-	State      string   `json:"state"`
-	Progress   string   `json:"progress"`
-	AccountID  *string  `json:"account_id"`
-	Page       *string  `json:"verification_page_url"`
-	Phone      *string  `json:"phone_url"`
-	Channel    *string  `json:"otp_channel"`
-	Channels   []string `json:"otp_channels_available"`
-	EmailMask  *string  `json:"email_mask"`
-	PhoneMask  *string  `json:"phone_mask"`
-	Next       []string `json:"next_actions"`
-	Left       *int     `json:"submissions_remaining"`
-	Label      string   `json:"label"`
-	Reconnect  bool     `json:"reconnect"`
-	PollAfter  *int     `json:"poll_after_sec"`
-	Failure    *failure `json:"failure"`
-	ResendWait *int     `json:"resend_after_sec"`
-}
-
-type failure struct {
-	Code            string  `json:"code"`
-	Message         string  `json:"message"`
-	Retryable       bool    `json:"retryable"`
-	UpstreamMessage *string `json:"upstream_message"`
-}
-
-func (a attempt) offers(action string) bool { return slices.Contains(a.Next, action) }
 
 // follower follows a connect attempt to its end: it polls, shows links and QR codes, and prompts for codes. Without a
 // user it reads codes from standard input, one per line.
@@ -54,63 +25,70 @@ type follower struct {
 	mustEnd bool
 
 	// now is the last state read, raw its JSON.
-	now attempt
-	raw json.RawMessage
+	now stagedoor.Attempt
+	raw []byte
 	// etag identifies the last state read, for long polling.
 	etag string
 	// shown is the phone link that was printed last. The platform renews it from time to time.
 	shown string
 }
 
-func (f *follower) start(ctx context.Context, path string, body map[string]any) error {
-	reply, err := f.Send(ctx, http.MethodPost, path, body, &f.now)
-	if err != nil {
+// attemptCall is a call whose result is the attempt. It passes the option on to the client.
+type attemptCall func(keep stagedoor.CallOption) (*stagedoor.Attempt, error)
+
+// do carries out a call and keeps its result.
+func (f *follower) do(call attemptCall) (res stagedoor.Response, err error) {
+	attempt, err := call(stagedoor.WithResponse(&res))
+	if err == nil && res.Status != http.StatusNotModified {
+		f.now, f.raw = *attempt, res.Body
+	}
+	return res, err
+}
+
+// offers reports whether the attempt accepts an action now.
+func (f *follower) offers(action string) bool { return slices.Contains(f.now.NextActions, action) }
+
+func (f *follower) start(call attemptCall) error {
+	if _, err := f.do(call); err != nil {
 		return err
 	}
-	f.raw = reply.Body
-	f.Out.Hint("Attempt %s", f.now.ID)
+	f.Out.Hint("Attempt %s", f.now.AttemptID)
 	return nil
 }
 
 // read fetches the attempt. With wait the server responds when the attempt has changed since the last read,
 // or after 20 s.
 func (f *follower) read(ctx context.Context, id string, wait bool) error {
-	call := core.Call{Method: http.MethodGet, Path: "/v1/connect/login/" + url.PathEscape(id)}
-	if wait && f.etag != "" {
-		call.Query, call.Header = url.Values{"wait": {"20"}}, http.Header{"If-None-Match": {f.etag}}
+	res, err := f.do(func(keep stagedoor.CallOption) (*stagedoor.Attempt, error) {
+		if !wait || f.etag == "" {
+			return f.API().Connect.GetAttempt(ctx, id, stagedoor.ConnectGetAttemptParams{}, keep)
+		}
+		unchanged := stagedoor.WithHeader("If-None-Match", f.etag)
+		return f.API().Connect.GetAttempt(ctx, id, stagedoor.ConnectGetAttemptParams{Wait: 20}, unchanged, keep)
+	})
+	if err == nil && res.Status != http.StatusNotModified {
+		f.etag = res.Header.Get("ETag")
 	}
-	reply, err := f.Do(ctx, call, nil)
-	if err != nil {
-		return err
-	}
-	if reply.Status == http.StatusNotModified {
-		return nil
-	}
-	f.etag = reply.Header.Get("ETag")
-	return f.decode(reply.Body)
+	return err
 }
-
-func (f *follower) decode(body []byte) error {
-	f.now, f.raw = attempt{}, body
-	if err := json.Unmarshal(body, &f.now); err != nil {
-		return errUnreadable
-	}
-	return nil
-}
-
-var errUnreadable = errors.New("cannot read the attempt; this version of stagedoor may be too old for the server")
 
 // submit sends an answer to the attempt. If the attempt has moved on in the meantime, submit only reads it again.
-func (f *follower) submit(ctx context.Context, method, suffix string, body any) error {
-	reply, err := f.Send(ctx, method, "/v1/connect/login/"+url.PathEscape(f.now.ID)+suffix, body, nil)
-	if p, ok := errors.AsType[*core.Problem](err); ok && (p.Code == "attempt-completed" || p.Code == "attempt-state-conflict") {
-		return f.read(ctx, f.now.ID, false)
+func (f *follower) submit(ctx context.Context, call attemptCall) error {
+	_, err := f.do(call)
+	if stagedoor.IsProblem(err, stagedoor.CodeAttemptCompleted, stagedoor.CodeAttemptStateConflict) {
+		return f.read(ctx, f.now.AttemptID, false)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		f.etag = ""
 	}
-	f.etag = ""
-	return f.decode(reply.Body)
+	return err
+}
+
+// answer submits a code, a channel or the end of a selfie check.
+func (f *follower) answer(ctx context.Context, params stagedoor.ConnectSubmitParams) error {
+	return f.submit(ctx, func(keep stagedoor.CallOption) (*stagedoor.Attempt, error) {
+		return f.API().Connect.Submit(ctx, f.now.AttemptID, params, keep)
+	})
 }
 
 // run follows the attempt until it ends, or needs input that is not available.
@@ -131,11 +109,11 @@ func (f *follower) run(ctx context.Context) error {
 			return f.failure()
 		case "pending":
 			spin.Text(progress(f.now))
-			err = f.read(ctx, f.now.ID, true)
+			err = f.read(ctx, f.now.AttemptID, true)
 		case "awaiting_mobile_session":
 			if err = f.showPhoneLink(ctx); err == nil {
 				spin.Text(progress(f.now))
-				err = f.read(ctx, f.now.ID, true)
+				err = f.read(ctx, f.now.AttemptID, true)
 			}
 		default:
 			spin.Stop()
@@ -158,9 +136,11 @@ var errNoInput = errors.New("no input available")
 // answerChallenge answers what the platform asks: it requests an email, waits for a selfie, or submits a code. The user
 // may type resend or another channel instead of a code.
 func (f *follower) answerChallenge(ctx context.Context) error {
-	if f.now.offers("send_email") && !f.now.offers("submit_code") {
+	if f.offers("send_email") && !f.offers("submit_code") {
 		f.Out.Say("Asking the platform to send an email.")
-		return f.submit(ctx, http.MethodPost, "/send-email-to-creator", nil)
+		return f.submit(ctx, func(keep stagedoor.CallOption) (*stagedoor.Attempt, error) {
+			return f.API().Connect.SendEmailToCreator(ctx, f.now.AttemptID, keep)
+		})
 	}
 	if f.now.State == "needs_face_otp" {
 		return f.waitForSelfie(ctx)
@@ -173,9 +153,11 @@ func (f *follower) answerChallenge(ctx context.Context) error {
 	switch word := strings.ToLower(answer); {
 	case word == "":
 		return nil
-	case word == "resend" && f.now.offers("resend_code"):
-		err = f.submit(ctx, http.MethodPost, "/resend", nil)
-		if p, ok := errors.AsType[*core.Problem](err); ok && p.Code == "resend-too-soon" {
+	case word == "resend" && f.offers("resend_code"):
+		err = f.submit(ctx, func(keep stagedoor.CallOption) (*stagedoor.Attempt, error) {
+			return f.API().Connect.ResendCode(ctx, f.now.AttemptID, keep)
+		})
+		if p, ok := errors.AsType[*stagedoor.Problem](err); ok && p.Code == stagedoor.CodeResendTooSoon {
 			f.Out.Warn("%s", p.Detail)
 			return nil
 		}
@@ -183,20 +165,20 @@ func (f *follower) answerChallenge(ctx context.Context) error {
 			f.Out.Say("Sent another code.")
 		}
 		return err
-	case slices.Contains(f.now.Channels, word):
-		return f.submit(ctx, http.MethodPut, "", map[string]any{"otp_channel": word})
+	case slices.Contains(f.now.OTPChannelsAvailable, word):
+		return f.answer(ctx, stagedoor.ConnectSubmitParams{OTPChannel: word})
 	}
-	return f.submit(ctx, http.MethodPut, "", map[string]any{"code": answer})
+	return f.answer(ctx, stagedoor.ConnectSubmitParams{Code: answer})
 }
 
 // promptAlternatives returns the words that the user can type instead of a code, in parentheses, or an empty string.
 func (f *follower) promptAlternatives() string {
 	var words []string
-	if f.now.offers("resend_code") {
+	if f.offers("resend_code") {
 		words = append(words, "resend")
 	}
-	for _, c := range f.now.Channels {
-		if c != core.Deref(f.now.Channel) && f.now.offers("switch_channel") {
+	for _, c := range f.now.OTPChannelsAvailable {
+		if c != core.Deref(f.now.OTPChannel) && f.offers("switch_channel") {
 			words = append(words, c)
 		}
 	}
@@ -208,10 +190,10 @@ func (f *follower) promptAlternatives() string {
 
 func (f *follower) waitForSelfie(ctx context.Context) error {
 	f.Out.Say("The platform asks the creator for a selfie, on its own page:")
-	if page := core.Deref(f.now.Page); page != "" {
+	if page := core.Deref(f.now.VerificationPageURL); page != "" {
 		f.Out.Say("  %s", page)
 	}
-	if phone := core.Deref(f.now.Phone); phone != "" && phone != f.shown && f.Out.ErrTTY {
+	if phone := core.Deref(f.now.PhoneURL); phone != "" && phone != f.shown && f.Out.ErrTTY {
 		f.shown = phone
 		if err := f.Out.QR(phone); err != nil {
 			return err
@@ -220,7 +202,7 @@ func (f *follower) waitForSelfie(ctx context.Context) error {
 	if _, err := f.readAnswer(ctx, "Press Enter when the check is finished"); err != nil {
 		return err
 	}
-	if err := f.submit(ctx, http.MethodPut, "", map[string]any{"selfie_verification_completed": true}); err != nil {
+	if err := f.answer(ctx, stagedoor.ConnectSubmitParams{SelfieVerificationCompleted: true}); err != nil {
 		return err
 	}
 	if f.now.State == "needs_face_otp" {
@@ -258,7 +240,7 @@ func (f *follower) readPassword(ctx context.Context) (string, error) {
 
 // showPhoneLink prints the link for the creator's phone, as a QR code too on a terminal, whenever it changes.
 func (f *follower) showPhoneLink(ctx context.Context) error {
-	link := core.Deref(f.now.Phone)
+	link := core.Deref(f.now.PhoneURL)
 	if link == "" || link == f.shown {
 		return nil
 	}
@@ -289,7 +271,7 @@ func (f *follower) printSuccess(ctx context.Context) error {
 	}
 	name := f.now.Label
 	if account, err := f.Account(ctx, id); err == nil {
-		name = account.Name()
+		name = core.AccountName(account)
 	}
 	verb := "Connected"
 	if f.now.Reconnect {
@@ -345,23 +327,23 @@ func (f *follower) failure() error {
 // leavePending prints the attempt and how to resume it, and ends the command. That is a success with --no-input unless
 // the caller waits for the end, and a fault otherwise.
 func (f *follower) leavePending() error {
-	next := "stagedoor connect --wait " + f.now.ID
+	next := "stagedoor connect --wait " + f.now.AttemptID
 	if f.Out.JSON {
 		var body map[string]any
 		if err := json.Unmarshal(f.raw, &body); err != nil {
-			return errUnreadable
+			return fmt.Errorf("cannot read the attempt: %w", err)
 		}
 		body["next_step"] = next
 		if err := f.Out.Value(body); err != nil {
 			return err
 		}
 	} else {
-		link := core.Deref(f.now.Phone)
+		link := core.Deref(f.now.PhoneURL)
 		if link == "" {
-			link = core.Deref(f.now.Page)
+			link = core.Deref(f.now.VerificationPageURL)
 		}
 		f.Out.Fields([]output.Field{
-			{Name: "attempt", Cell: output.Text(f.now.ID)}, {Name: "state", Cell: output.State(f.now.State)},
+			{Name: "attempt", Cell: output.Text(f.now.AttemptID)}, {Name: "state", Cell: output.State(f.now.State)},
 			{Name: "link", Cell: output.Text(link)}, {Name: "next", Cell: output.Text(next)},
 		})
 	}
@@ -373,18 +355,18 @@ func (f *follower) leavePending() error {
 
 // sayHowToResume prints how to resume the attempt if the user interrupted the command.
 func (f *follower) sayHowToResume(ctx context.Context) {
-	if ctx.Err() != nil && f.now.ID != "" {
-		f.Out.Say("The attempt continues. Resume with: stagedoor connect --wait %s", f.now.ID)
+	if ctx.Err() != nil && f.now.AttemptID != "" {
+		f.Out.Say("The attempt continues. Resume with: stagedoor connect --wait %s", f.now.AttemptID)
 	}
 }
 
 // describeChallenge says what the attempt waits for.
-func describeChallenge(a attempt) string {
+func describeChallenge(a stagedoor.Attempt) string {
 	switch a.State {
 	case "wrong_2fa_code_retry":
 		text := "That code did not match. Check it and try again."
-		if a.Left != nil && *a.Left <= 3 {
-			text += " " + output.Count(*a.Left, "try is", "tries are") + " left."
+		if left := a.SubmissionsRemaining; left != nil && *left <= 3 {
+			text += " " + output.Count(*left, "try is", "tries are") + " left."
 		}
 		return text
 	case "needs_face_otp":
@@ -392,7 +374,7 @@ func describeChallenge(a attempt) string {
 	case "awaiting_mobile_session":
 		return "The creator has to approve on the phone."
 	}
-	switch core.Deref(a.Channel) {
+	switch core.Deref(a.OTPChannel) {
 	case "sms":
 		return "The platform sent a code by text message" + recipient(a.PhoneMask) + "."
 	case "app":
@@ -411,7 +393,7 @@ func recipient(mask *string) string {
 }
 
 // progress is the spinner's text.
-func progress(a attempt) string {
+func progress(a stagedoor.Attempt) string {
 	switch a.Progress {
 	case "queued", "opening_egress":
 		return "Contacting the platform"

@@ -2,12 +2,12 @@ package account
 
 import (
 	"context"
-	"net/http"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 )
 
@@ -79,39 +79,24 @@ func runConnect(ctx context.Context, app *core.App, o connectOptions) error {
 		f.mustEnd = true
 		return f.run(ctx)
 	}
-	body := o.commonBody()
 	if o.account != "" {
 		id, err := app.AccountID(ctx, o.account)
 		if err != nil {
 			return err
 		}
-		body["account_id"] = id
+		o.account = id
 	}
 	if o.link {
-		return createLink(ctx, app, o, body)
+		return createLink(ctx, app, o)
 	}
-	if err := startAttempt(ctx, f, o, body); err != nil {
+	if err := startAttempt(ctx, f, o); err != nil {
 		return err
 	}
 	return f.run(ctx)
 }
 
-// commonBody returns the members of the request that all methods share.
-func (o connectOptions) commonBody() map[string]any {
-	body := map[string]any{}
-	for name, value := range map[string]string{"label": o.label, "proxy_country": o.region, "reference_id": o.reference} {
-		if value != "" {
-			body[name] = value
-		}
-	}
-	if o.supersede {
-		body["supersede"] = true
-	}
-	return body
-}
-
 // startAttempt starts an attempt with the chosen method. Default: login if there is an email, else mobile.
-func startAttempt(ctx context.Context, f *follower, o connectOptions, body map[string]any) error {
+func startAttempt(ctx context.Context, f *follower, o connectOptions) error {
 	if o.method == "" {
 		o.method = "mobile"
 		if o.email != "" {
@@ -120,24 +105,22 @@ func startAttempt(ctx context.Context, f *follower, o connectOptions, body map[s
 	}
 	switch o.method {
 	case "mobile":
-		return f.start(ctx, "/v1/connect/mobile", body)
+		return f.start(func(keep stagedoor.CallOption) (*stagedoor.Attempt, error) {
+			return f.API().Connect.Mobile(ctx, stagedoor.ConnectMobileParams{
+				AccountID: o.account, Label: o.label, ProxyCountry: o.region, ReferenceID: o.reference, Supersede: o.supersede,
+			}, keep)
+		})
 	case "login":
-		return startLogin(ctx, f, o, body)
+		return startLogin(ctx, f, o)
 	case "cookie":
-		return startCookie(ctx, f, o, body)
+		return startCookie(ctx, f, o)
 	case "curl":
-		text, err := readPasted(f.App, "Paste the cURL command, then press Ctrl-D:",
-			"Pipe the command to standard input: pbpaste | stagedoor connect --method curl")
-		if err != nil {
-			return err
-		}
-		body["curl"] = string(text)
-		return f.start(ctx, "/v1/connect/curl", body)
+		return startCurl(ctx, f, o)
 	}
 	return core.OneOf("connect method", o.method, methods)
 }
 
-func startLogin(ctx context.Context, f *follower, o connectOptions, body map[string]any) (err error) {
+func startLogin(ctx context.Context, f *follower, o connectOptions) (err error) {
 	if o.email == "" {
 		if o.email, err = f.Ask(ctx, "Email", "Set it with --email."); err != nil {
 			return err
@@ -147,54 +130,48 @@ func startLogin(ctx context.Context, f *follower, o connectOptions, body map[str
 	if err != nil {
 		return err
 	}
-	body["email"], body["password"] = o.email, password
-	if o.remember {
-		body["remember_credentials"] = true
-	}
-	return f.start(ctx, "/v1/connect/login", body)
+	return f.start(func(keep stagedoor.CallOption) (*stagedoor.Attempt, error) {
+		return f.API().Connect.Login(ctx, stagedoor.ConnectLoginParams{
+			AccountID: o.account, Label: o.label, ProxyCountry: o.region, ReferenceID: o.reference, Supersede: o.supersede,
+			Email: o.email, Password: password, RememberCredentials: o.remember,
+		}, keep)
+	})
 }
 
-func createLink(ctx context.Context, app *core.App, o connectOptions, body map[string]any) error {
-	delete(body, "supersede")
-	if o.expires != 0 {
-		body["expires_in_sec"] = int(o.expires.Seconds())
-	}
-	if o.returnURL != "" {
-		body["return_url"] = o.returnURL
+func createLink(ctx context.Context, app *core.App, o connectOptions) error {
+	params := stagedoor.ConnectCreateSessionParams{
+		AccountID: o.account, Label: o.label, ProxyCountry: o.region, ReferenceID: o.reference, ReturnURL: o.returnURL,
+		ExpiresInSec: int64(o.expires.Seconds()),
 	}
 	switch o.method {
 	case "":
 	case "login":
-		body["kinds"] = []string{"credentials"}
+		params.Kinds = []string{"credentials"}
 	case "mobile":
-		body["kinds"] = []string{"mobile_app"}
+		params.Kinds = []string{"mobile_app"}
 	default:
 		return core.Usage("--link supports the methods login and mobile, not %s", o.method)
 	}
-	var made struct {
-		Session struct {
-			ID, URL   string
-			ExpiresAt time.Time `json:"expires_at"`
-		}
-	}
-	reply, err := app.Send(ctx, http.MethodPost, "/v1/connect/sessions", body, &made)
+	var res stagedoor.Response
+	session, err := app.API().Connect.CreateSession(ctx, params, stagedoor.WithResponse(&res))
 	if err != nil {
 		return err
 	}
+	address := core.Deref(session.URL)
 	if app.Out.JSON {
-		app.Out.Body(reply.Body)
+		app.Out.Body(res.Body)
 	} else {
-		app.Out.Data("%s", made.Session.URL)
+		app.Out.Data("%s", address)
 		if app.Out.TTY {
-			if err := app.Out.QR(made.Session.URL); err != nil {
+			if err := app.Out.QR(address); err != nil {
 				return err
 			}
 		}
 		app.Out.Say("The link works once and expires %s. Send it only to the creator: "+
-			"anyone who has it can connect an account to your organisation.", app.Out.Ago(made.Session.ExpiresAt))
+			"anyone who has it can connect an account to your organisation.", app.Out.Ago(session.ExpiresAt))
 	}
 	if o.open {
-		return app.Browse(ctx, made.Session.URL)
+		return app.Browse(ctx, address)
 	}
 	return nil
 }

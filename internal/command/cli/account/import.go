@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 )
 
@@ -29,7 +30,25 @@ func readPasted(app *core.App, invitation, instead string) ([]byte, error) {
 	return text, nil
 }
 
-func startCookie(ctx context.Context, f *follower, o connectOptions, body map[string]any) error {
+func startCurl(ctx context.Context, f *follower, o connectOptions) error {
+	text, err := readPasted(f.App, "Paste the cURL command, then press Ctrl-D:",
+		"Pipe the command to standard input: pbpaste | stagedoor connect --method curl")
+	if err != nil {
+		return err
+	}
+	return f.start(func(keep stagedoor.CallOption) (*stagedoor.Attempt, error) {
+		found, err := f.API().Connect.Curl(ctx, stagedoor.ConnectCurlParams{
+			AccountID: o.account, Label: o.label, ProxyCountry: o.region, ReferenceID: o.reference, Supersede: o.supersede,
+			Curl: string(text),
+		}, keep)
+		if err != nil {
+			return nil, err
+		}
+		return &found.Attempt, nil
+	})
+}
+
+func startCookie(ctx context.Context, f *follower, o connectOptions) error {
 	text, err := readPasted(f.App, "Paste the cookies or all request headers, then press Ctrl-D:",
 		"Pipe them to standard input: stagedoor connect --method cookie < headers.txt")
 	if err != nil {
@@ -46,22 +65,18 @@ func startCookie(ctx context.Context, f *follower, o connectOptions, body map[st
 		return core.UsageHint("Add --user-agent, or pipe all request headers.",
 			"the browser's user agent is required with its cookies")
 	}
-	if s.cookies != nil {
-		body["cookies"] = s.cookies
-	} else {
-		body["cookie"] = s.cookie
-	}
-	if len(s.headers) > 0 {
-		body["headers"] = s.headers
-	}
-	body["user_agent"] = s.userAgent
-	return f.start(ctx, "/v1/connect/cookie", body)
+	return f.start(func(keep stagedoor.CallOption) (*stagedoor.Attempt, error) {
+		return f.API().Connect.Cookie(ctx, stagedoor.ConnectCookieParams{
+			AccountID: o.account, Label: o.label, ProxyCountry: o.region, ReferenceID: o.reference, Supersede: o.supersede,
+			Cookie: s.cookie, Cookies: s.cookies, Headers: s.headers, UserAgent: s.userAgent,
+		}, keep)
+	})
 }
 
 // session is a pasted browser session. cookies is set for formats that list cookies one by one, cookie for the others.
 type session struct {
 	cookie    string
-	cookies   []map[string]any
+	cookies   []stagedoor.Cookie
 	headers   map[string]string
 	userAgent string
 }
@@ -73,11 +88,11 @@ func parseSession(text string) session {
 	if s, ok := parseExport(text); ok {
 		return s
 	}
-	s := session{headers: map[string]string{}}
+	s := session{}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if c := netscape(line); c != nil {
-			s.cookies = append(s.cookies, c)
+			s.cookies = append(s.cookies, *c)
 			continue
 		}
 		name, value, isHeader := strings.Cut(line, ":")
@@ -91,37 +106,36 @@ func parseSession(text string) session {
 		case name == "user-agent":
 			s.userAgent = value
 		case strings.HasPrefix(name, "x-"):
+			if s.headers == nil {
+				s.headers = map[string]string{}
+			}
 			s.headers[name] = value // other headers belong to the browser, not to the session
 		}
+	}
+	if s.cookies != nil {
+		s.cookie = ""
 	}
 	return s
 }
 
 // parseExport reads a JSON export: a list of cookies, or an object with such a list.
 func parseExport(text string) (session, bool) {
-	var list []map[string]any
+	var list []stagedoor.Cookie
 	if json.Unmarshal([]byte(text), &list) != nil {
-		var whole struct{ Cookies []map[string]any }
+		var whole struct{ Cookies []stagedoor.Cookie }
 		if json.Unmarshal([]byte(text), &whole) != nil || whole.Cookies == nil {
 			return session{}, false
 		}
 		list = whole.Cookies
 	}
-	s := session{}
-	for _, c := range list {
-		kept := map[string]any{}
-		for _, name := range []string{"name", "value", "domain", "path", "httpOnly", "secure"} {
-			if c[name] != nil {
-				kept[name] = c[name]
-			}
-		}
-		s.cookies = append(s.cookies, kept)
+	for i := range list {
+		list[i].Expires, list[i].HostOnly = nil, nil // exports write them in forms that the API does not accept
 	}
-	return s, true
+	return session{cookies: list}, true
 }
 
 // netscape parses a line of cookies.txt. It returns nil for any other line.
-func netscape(line string) map[string]any {
+func netscape(line string) *stagedoor.Cookie {
 	line, httpOnly := strings.CutPrefix(line, "#HttpOnly_")
 	parts := strings.Split(line, "\t")
 	if len(parts) != 7 {
@@ -130,8 +144,8 @@ func netscape(line string) map[string]any {
 	if _, err := strconv.ParseInt(parts[4], 10, 64); err != nil {
 		return nil
 	}
-	return map[string]any{
-		"name": parts[5], "value": parts[6], "domain": parts[0], "path": parts[2],
-		"secure": strings.EqualFold(parts[3], "true"), "httpOnly": httpOnly,
+	secure := strings.EqualFold(parts[3], "true")
+	return &stagedoor.Cookie{
+		Name: parts[5], Value: parts[6], Domain: parts[0], Path: parts[2], Secure: &secure, HttpOnly: &httpOnly,
 	}
 }

@@ -1,15 +1,15 @@
 package account
 
 import (
+	"encoding/json"
 	"fmt"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 )
@@ -31,25 +31,13 @@ Only for sandbox organisations.`
 	return cmd
 }
 
-// persona is a login of the sandbox whose behaviour is fixed.
-type persona struct {
-	Persona string `json:"persona"`
-	Login   string `json:"login"`
-	Group   string `json:"group"`
-	Effect  string `json:"effect"`
-}
-
 func listPersonas(app *core.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "persona [name]", Short: "List sandbox logins and their behaviour", Args: cobra.MaximumNArgs(1),
 		Long: "List sandbox logins and their behaviour, or show one of them.\n\nColumns in a pipe: login, group, effect.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var got struct {
-				Personas []persona
-				Codes    []struct{ Code, Effect string }
-				Password string
-			}
-			reply, err := app.Get(cmd.Context(), "/v1/sandbox/personas", nil, &got)
+			var res stagedoor.Response
+			got, err := app.API().Sandbox.ListPersonas(cmd.Context(), stagedoor.WithResponse(&res))
 			if err != nil {
 				return err
 			}
@@ -62,13 +50,19 @@ func listPersonas(app *core.App) *cobra.Command {
 				if err := core.OneOf("persona", name, names); err != nil {
 					return err
 				}
-				got.Personas = slices.DeleteFunc(got.Personas, func(p persona) bool { return p.Persona != name })
+				i := slices.Index(names, name)
 				if app.Out.JSON {
-					return app.Out.Value(got.Personas[0])
+					var raw struct{ Personas []json.RawMessage }
+					if err := res.JSON(&raw); err != nil {
+						return err
+					}
+					app.Out.Body(raw.Personas[i])
+					return nil
 				}
+				got.Personas = got.Personas[i : i+1]
 			}
 			if app.Out.JSON {
-				app.Out.Body(reply.Body)
+				app.Out.Body(res.Body)
 				return nil
 			}
 			table := output.Table{Columns: output.Columns("login", "group", "effect~")}
@@ -99,20 +93,20 @@ The next call returns 410, or signs in again if credentials are saved.`,
 			if err != nil {
 				return err
 			}
-			var got struct{ Account core.Account }
-			reply, err := app.Send(cmd.Context(), http.MethodPost, "/v1/sandbox/accounts/"+url.PathEscape(id)+"/reset_login", nil, &got)
+			var res stagedoor.Response
+			account, err := app.API().Sandbox.ResetLogin(cmd.Context(), id, stagedoor.WithResponse(&res))
 			if err != nil {
 				return err
 			}
-			return printDone(app, reply, "Ended the session of %s on the platform.", got.Account.Name())
+			return printDone(app, res, "Ended the session of %s on the platform.", core.AccountName(*account))
 		},
 	}
 }
 
 // printDone prints the response with --json, and a message otherwise.
-func printDone(app *core.App, reply core.Reply, format string, args ...any) error {
+func printDone(app *core.App, res stagedoor.Response, format string, args ...any) error {
 	if app.Out.JSON {
-		app.Out.Body(reply.Body)
+		app.Out.Body(res.Body)
 		return nil
 	}
 	app.Out.Done(format, args...)
@@ -137,23 +131,17 @@ func injectFault(app *core.App, what fault) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			body := map[string]any{"kind": what.kind}
-			if length != 0 {
-				body["seconds"] = seconds(length)
-			}
-			if count > 0 {
-				body["count"] = count
-			}
-			var got struct{ Until *time.Time }
-			reply, err := app.Send(cmd.Context(), http.MethodPost, "/v1/sandbox/accounts/"+url.PathEscape(id)+"/fault", body, &got)
+			params := stagedoor.SandboxSetFaultParams{Kind: what.kind, Seconds: seconds(length), Count: int64(max(count, 0))}
+			var res stagedoor.Response
+			got, err := app.API().Sandbox.SetFault(cmd.Context(), id, params, stagedoor.WithResponse(&res))
 			if err != nil {
 				return err
 			}
 			effect := fmt.Sprintf("The platform now "+what.effect, args[0])
 			if got.Until == nil {
-				return printDone(app, reply, "%s.", effect)
+				return printDone(app, res, "%s.", effect)
 			}
-			return printDone(app, reply, "%s. It stops %s, or with: stagedoor sandbox clear %s",
+			return printDone(app, res, "%s. It stops %s, or with: stagedoor sandbox clear %s",
 				effect, app.Out.Ago(*got.Until), core.Quote(args[0]))
 		},
 	}
@@ -173,16 +161,15 @@ func clearFaults(app *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			path := "/v1/sandbox/accounts/" + url.PathEscape(id)
-			if _, err := app.Send(cmd.Context(), http.MethodDelete, path+"/generator", nil, nil); err != nil {
+			if _, err := app.API().Sandbox.StopGenerator(cmd.Context(), id); err != nil {
 				return err
 			}
-			var got struct{ Cleared int }
-			reply, err := app.Send(cmd.Context(), http.MethodDelete, path+"/fault", nil, &got)
+			var res stagedoor.Response
+			got, err := app.API().Sandbox.ClearFaults(cmd.Context(), id, stagedoor.WithResponse(&res))
 			if err != nil {
 				return err
 			}
-			return printDone(app, reply, "Cleared %s of %s.", output.Count(got.Cleared, "fault", "faults"), args[0])
+			return printDone(app, res, "Cleared %s of %s.", output.Count(got.Cleared, "fault", "faults"), args[0])
 		},
 	}
 }
@@ -210,21 +197,12 @@ Actions: ` + strings.Join(fanActions, ", ") + `.`,
 			if err != nil {
 				return err
 			}
-			body := map[string]any{"do": args[0]}
-			if fan != "" {
-				body["fanId"] = fan
-			}
-			if text != "" {
-				body["text"] = text
-			}
-			if cents > 0 {
-				body["amountCents"] = cents
-			}
-			reply, err := app.Send(cmd.Context(), http.MethodPost, "/v1/sandbox/accounts/"+url.PathEscape(id)+"/act", body, nil)
-			if err != nil {
+			params := stagedoor.SandboxActParams{Do: args[0], FanID: fan, Text: text, AmountCents: max(cents, 0)}
+			var res stagedoor.Response
+			if _, err := app.API().Sandbox.Act(cmd.Context(), id, params, stagedoor.WithResponse(&res)); err != nil {
 				return err
 			}
-			return printDone(app, reply, "A fan did this: %s. Show the events: stagedoor events list -a %s", args[0], id)
+			return printDone(app, res, "A fan did this: %s. Show the events: stagedoor events list -a %s", args[0], id)
 		},
 	}
 	app.AccountFlag(cmd, &account)
@@ -248,14 +226,12 @@ Running it again replaces the previous run. Stop it with stagedoor sandbox clear
 			if err != nil {
 				return err
 			}
-			var got struct{ Until time.Time }
-			body := map[string]any{"perSecond": rate, "seconds": seconds(length)}
-			path := "/v1/sandbox/accounts/" + url.PathEscape(id) + "/generator"
-			reply, err := app.Send(cmd.Context(), http.MethodPost, path, body, &got)
-			if err != nil {
+			params := stagedoor.SandboxStartGeneratorParams{PerSecond: rate, Seconds: seconds(length)}
+			var res stagedoor.Response
+			if _, err := app.API().Sandbox.StartGenerator(cmd.Context(), id, params, stagedoor.WithResponse(&res)); err != nil {
 				return err
 			}
-			return printDone(app, reply, "Generating about %g events per second for %s. Watch them: stagedoor tail events -a %s",
+			return printDone(app, res, "Generating about %g events per second for %s. Watch them: stagedoor tail events -a %s",
 				rate, output.Short(length), core.Quote(args[0]))
 		},
 	}
@@ -277,12 +253,13 @@ func advanceAttempt(app *core.App) *cobra.Command {
 			if err := core.OneOf("step", args[1], attemptSteps); err != nil {
 				return err
 			}
-			var got attempt
-			reply, err := app.Send(cmd.Context(), http.MethodPost, "/v1/sandbox/attempts/"+url.PathEscape(args[0])+"/advance", map[string]any{"to": args[1]}, &got)
+			params := stagedoor.SandboxAdvanceAttemptParams{To: args[1]}
+			var res stagedoor.Response
+			attempt, err := app.API().Sandbox.AdvanceAttempt(cmd.Context(), args[0], params, stagedoor.WithResponse(&res))
 			if err != nil {
 				return err
 			}
-			return printDone(app, reply, "Done: %s. The attempt is now %s.", args[1], got.State)
+			return printDone(app, res, "Done: %s. The attempt is now %s.", args[1], attempt.State)
 		},
 	}
 }
@@ -294,17 +271,15 @@ func openSession(app *core.App) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		Example: "  stagedoor sandbox session ok@sandbox.test | stagedoor connect --method cookie\n  stagedoor sandbox session ok@sandbox.test --curl | stagedoor connect --method curl",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var got struct {
-				Cookie, UserAgent, Curl string
-				Headers                 map[string]string
-			}
-			reply, err := app.Send(cmd.Context(), http.MethodPost, "/v1/sandbox/session", map[string]any{"login": args[0]}, &got)
+			params := stagedoor.SandboxOpenSessionParams{Login: args[0]}
+			var res stagedoor.Response
+			got, err := app.API().Sandbox.OpenSession(cmd.Context(), params, stagedoor.WithResponse(&res))
 			if err != nil {
 				return err
 			}
 			switch {
 			case app.Out.JSON:
-				app.Out.Body(reply.Body)
+				app.Out.Body(res.Body)
 			case curl:
 				app.Out.Data("%s", got.Curl)
 			default:

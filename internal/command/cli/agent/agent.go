@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 	"github.com/stagedoor/stagedoor/internal/command/mcp"
@@ -195,33 +196,33 @@ func (s *serve) serveHTTP(ctx context.Context, server *mcp.Server, token string)
 // call sends a tool's request to the API. A write gets an idempotency key so that a retry by the
 // client cannot repeat it.
 func (s *serve) call(ctx context.Context, r mcp.Request) (mcp.Response, error) {
-	c := core.Call{Method: r.Method, Path: r.Path, Query: r.Query, Header: http.Header{}}
+	request := stagedoor.Request{Method: r.Method, Path: r.Path, Query: r.Query, Header: http.Header{}}
 	if len(r.Body) > 0 {
-		c.Body = r.Body
+		request.Body = r.Body
 	}
 	if r.Once {
-		c.IdempotencyKey = rand.Text()
+		request.IdempotencyKey = rand.Text()
 	}
 	if r.DryRun {
-		c.Header.Set("X-Dry-Run", "true")
+		request.Header.Set("X-Dry-Run", "true")
 	}
-	reply, err := s.app.Do(ctx, c, nil)
-	if p, ok := errors.AsType[*core.Problem](err); ok {
+	res, err := s.app.API().Request(ctx, request)
+	if p, ok := errors.AsType[*stagedoor.Problem](err); ok && p.Code != "" {
 		return mcp.Response{Status: p.Status, Body: p.Raw}, nil
 	}
 	if err != nil {
-		return mcp.Response{}, err
+		return mcp.Response{}, s.app.Explain(err)
 	}
-	return mcp.Response{Status: reply.Status, Body: reply.Body}, nil
+	return mcp.Response{Status: res.Status, Body: res.Body}, nil
 }
 
-// problemOf converts a RefusedError into a *core.Problem, so that this command reports it like the others.
+// problemOf converts a RefusedError into a *stagedoor.Problem, so that this command reports it like the others.
 func problemOf(err error) error {
 	refused, ok := errors.AsType[*mcp.RefusedError](err)
 	if !ok {
 		return err
 	}
-	p := &core.Problem{Status: refused.Response.Status, Raw: refused.Response.Body}
+	p := &stagedoor.Problem{Status: refused.Response.Status, Raw: refused.Response.Body}
 	if json.Unmarshal(refused.Response.Body, p) != nil {
 		return err
 	}

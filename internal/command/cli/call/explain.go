@@ -1,6 +1,7 @@
 package call
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"strconv"
@@ -65,10 +66,7 @@ func runExplain(app *core.App, word string) error {
 		for _, k := range problem.All() {
 			codes = append(codes, k.Code)
 		}
-		hint := output.DidYouMean(word, codes)
-		if hint == "" {
-			hint = "List all codes: stagedoor explain"
-		}
+		hint := cmp.Or(output.DidYouMean(word, codes), "List all codes: stagedoor explain")
 		return &core.Fault{Code: core.ExitNotFound, Text: "unknown error code " + word, Hint: hint}
 	}
 	page, err := fs.ReadFile(docs.Problems, "problems/"+kind.Code+".md")

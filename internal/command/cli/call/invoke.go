@@ -2,7 +2,9 @@ package call
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
@@ -102,12 +105,12 @@ func runCall(ctx context.Context, app *core.App, o callOptions, args []string) e
 	if err != nil {
 		return err
 	}
-	request := core.Call{Method: http.MethodPost, Path: "/v1/accounts/" + url.PathEscape(id) + "/" + url.PathEscape(resource) + "/" + url.PathEscape(verb), Body: body, Header: http.Header{}}
+	request := stagedoor.Request{
+		Method: http.MethodPost, Body: body, Header: http.Header{},
+		Path: "/v1/accounts/" + url.PathEscape(id) + "/" + url.PathEscape(resource) + "/" + url.PathEscape(verb),
+	}
 	if m == nil || m.Access == catalog.Write {
-		request.IdempotencyKey = o.idempotency
-		if request.IdempotencyKey == "" {
-			request.IdempotencyKey = core.NewIdempotencyKey()
-		}
+		request.IdempotencyKey = cmp.Or(o.idempotency, rand.Text())
 	}
 	if o.dryRun {
 		request.Header.Set("X-Dry-Run", "true")
@@ -116,18 +119,21 @@ func runCall(ctx context.Context, app *core.App, o callOptions, args []string) e
 		return callAllPages(ctx, app, request, body)
 	}
 	spin := app.Out.Spin("Calling " + args[0])
-	var got struct{ Result json.RawMessage }
-	reply, err := app.Do(ctx, request, &got)
+	res, err := app.API().Request(ctx, request)
 	spin.Stop()
 	if err != nil {
 		return err
 	}
 	switch {
 	case app.Out.JSON:
-		app.Out.Body(reply.Body)
+		app.Out.Body(res.Body)
 	case o.dryRun:
 		app.Out.Done("Dry run: the call would be accepted.")
 	default:
+		var got struct{ Result json.RawMessage }
+		if err := res.JSON(&got); err != nil {
+			return err
+		}
 		printResult(app, got.Result)
 	}
 	return nil
@@ -135,7 +141,7 @@ func runCall(ctx context.Context, app *core.App, o callOptions, args []string) e
 
 // callAllPages fetches page after page and prints each item on a line as soon as its page arrives. It changes body,
 // which must be the body of request. Default page size: 100.
-func callAllPages(ctx context.Context, app *core.App, request core.Call, body map[string]any) error {
+func callAllPages(ctx context.Context, app *core.App, request stagedoor.Request, body map[string]any) error {
 	if body["limit"] == nil {
 		body["limit"] = 100
 	}
@@ -147,7 +153,11 @@ func callAllPages(ctx context.Context, app *core.App, request core.Call, body ma
 				HasMore    bool
 			}
 		}
-		if _, err := app.Do(ctx, request, &got); err != nil {
+		res, err := app.API().Request(ctx, request)
+		if err != nil {
+			return err
+		}
+		if err := res.JSON(&got); err != nil {
 			return err
 		}
 		for _, item := range got.Result.Items {
@@ -260,10 +270,7 @@ func checkArgumentName(m *catalog.Method, name string) error {
 	if slices.Contains(names, name) {
 		return nil
 	}
-	hint := output.DidYouMean(name, names)
-	if hint == "" {
-		hint = "Its arguments: " + strings.Join(names, ", ")
-	}
+	hint := cmp.Or(output.DidYouMean(name, names), "Its arguments: "+strings.Join(names, ", "))
 	if len(names) == 0 {
 		hint = "It has no arguments."
 	}

@@ -3,39 +3,22 @@ package call
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
-// method is an SDK method as the server lists it.
-type method struct {
-	Resource    string          `json:"resource"`
-	Method      string          `json:"method"`
-	Access      string          `json:"access"`
-	Positional  []string        `json:"positional"`
-	Description string          `json:"description"`
-	Args        schema          `json:"args"`
-	Result      json.RawMessage `json:"result"`
-	Example     json.RawMessage `json:"example"`
-	Idempotent  bool            `json:"idempotent"`
-	Destructive bool            `json:"destructive"`
-	Sensitive   bool            `json:"sensitive"`
-	Async       bool            `json:"async"`
-	Paginated   bool            `json:"paginated"`
-	Emits       []string        `json:"emits"`
-	Cost        int             `json:"cost"`
-}
-
-func (m method) name() string { return m.Resource + "." + m.Method }
+// methodName returns the name of a method, such as messages.send.
+func methodName(m stagedoor.MethodInfo) string { return m.Resource + "." + m.Method }
 
 // schema is the subset of JSON Schema that the catalog uses.
 type schema struct {
@@ -89,21 +72,20 @@ func methodsCommand(app *core.App) *cobra.Command {
 Columns in a pipe: method, access (read or write), description.`,
 		Example: "  stagedoor methods\n  stagedoor methods mass message\n  stagedoor methods --access write fans\n  stagedoor methods show messages.send",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			query := url.Values{}
 			if access != "" {
 				if err := core.OneOf("access", access, []string{"read", "write"}); err != nil {
 					return err
 				}
-				query.Set("access", access)
 			}
-			var got struct{ Methods []method }
-			reply, err := app.Get(cmd.Context(), "/v1/sdk/methods", query, &got)
+			params := stagedoor.SdkListMethodsParams{Access: access}
+			var res stagedoor.Response
+			got, err := app.API().SDK.ListMethods(cmd.Context(), params, stagedoor.WithResponse(&res))
 			if err != nil {
 				return err
 			}
-			found := slices.DeleteFunc(got.Methods, func(m method) bool { return !m.matches(args) })
+			found := slices.DeleteFunc(slices.Clone(got.Methods), func(m stagedoor.MethodInfo) bool { return !matches(m, args) })
 			if app.Out.JSON {
-				return printMatches(app, reply.Body, args)
+				return printMatches(app, res, got.Methods, args)
 			}
 			table := output.Table{
 				Columns: output.Columns("method", "access", "description~"),
@@ -115,11 +97,11 @@ Columns in a pipe: method, access (read or write), description.`,
 					tone = output.Attention
 				}
 				table.Rows = append(table.Rows,
-					[]output.Cell{output.Text(m.name()), output.Toned(tone, m.Access), output.Text(m.Description)})
+					[]output.Cell{output.Text(methodName(m)), output.Toned(tone, m.Access), output.Text(m.Description)})
 			}
 			app.Out.Table(table)
 			if len(found) > 0 {
-				app.Out.Hint("Show details: stagedoor methods show %s", found[0].name())
+				app.Out.Hint("Show details: stagedoor methods show %s", methodName(found[0]))
 			}
 			return nil
 		},
@@ -130,8 +112,8 @@ Columns in a pipe: method, access (read or write), description.`,
 }
 
 // matches reports whether the method's name or description contains every word. Case is ignored.
-func (m method) matches(words []string) bool {
-	text := strings.ToLower(m.name() + " " + m.Description)
+func matches(m stagedoor.MethodInfo, words []string) bool {
+	text := strings.ToLower(methodName(m) + " " + m.Description)
 	for _, w := range words {
 		if !strings.Contains(text, strings.ToLower(w)) {
 			return false
@@ -141,19 +123,18 @@ func (m method) matches(words []string) bool {
 }
 
 // printMatches prints the server's response without the methods that do not match.
-func printMatches(app *core.App, body []byte, words []string) error {
+func printMatches(app *core.App, res stagedoor.Response, methods []stagedoor.MethodInfo, words []string) error {
 	if len(words) == 0 {
-		app.Out.Body(body)
+		app.Out.Body(res.Body)
 		return nil
 	}
 	var whole struct{ Methods []json.RawMessage }
-	if err := json.Unmarshal(body, &whole); err != nil {
-		return fmt.Errorf("cannot read the list of methods: %w", err)
+	if err := res.JSON(&whole); err != nil {
+		return err
 	}
 	kept := []json.RawMessage{}
-	for _, raw := range whole.Methods {
-		var m method
-		if json.Unmarshal(raw, &m) == nil && m.matches(words) {
+	for i, raw := range whole.Methods {
+		if matches(methods[i], words) {
 			kept = append(kept, raw)
 		}
 	}
@@ -213,22 +194,25 @@ func showMethod(app *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var got struct{ Methods []json.RawMessage }
-			if _, err := app.Get(cmd.Context(), "/v1/sdk/methods", url.Values{"resource": {resource}}, &got); err != nil {
+			params := stagedoor.SdkListMethodsParams{Resource: resource}
+			var res stagedoor.Response
+			got, err := app.API().SDK.ListMethods(cmd.Context(), params, stagedoor.WithResponse(&res))
+			if err != nil {
 				return err
 			}
-			for _, raw := range got.Methods {
-				var m method
-				if err := json.Unmarshal(raw, &m); err != nil || m.Method != verb {
-					continue
-				}
-				if app.Out.JSON {
-					app.Out.Body(raw)
-					return nil
-				}
-				return m.print(app)
+			i := slices.IndexFunc(got.Methods, func(m stagedoor.MethodInfo) bool { return m.Method == verb })
+			if i < 0 {
+				return unknownMethod(resource, verb)
 			}
-			return unknownMethod(resource, verb)
+			if !app.Out.JSON {
+				return printMethod(app, got.Methods[i])
+			}
+			var raw struct{ Methods []json.RawMessage }
+			if err := res.JSON(&raw); err != nil {
+				return err
+			}
+			app.Out.Body(raw.Methods[i])
+			return nil
 		},
 	}
 }
@@ -245,7 +229,7 @@ func unknownMethod(resource, verb string) error {
 	return &core.Fault{Code: core.ExitNotFound, Text: "unknown method " + resource + "." + verb, Hint: hint}
 }
 
-func (m method) print(app *core.App) error {
+func printMethod(app *core.App, m stagedoor.MethodInfo) error {
 	var notes []string
 	for _, note := range []struct {
 		holds bool
@@ -258,17 +242,17 @@ func (m method) print(app *core.App) error {
 			notes = append(notes, note.text)
 		}
 	}
-	var result schema
-	if err := json.Unmarshal(m.Result, &result); err != nil {
+	var args, result schema
+	if err := errors.Join(json.Unmarshal(m.Args, &args), json.Unmarshal(m.Result, &result)); err != nil {
 		return fmt.Errorf("cannot read the method: %w", err)
 	}
 	app.Out.Fields([]output.Field{
-		{Name: "method", Cell: output.Toned(output.Strong, m.name())}, {Name: "does", Cell: output.Text(m.Description)},
+		{Name: "method", Cell: output.Toned(output.Strong, methodName(m))}, {Name: "does", Cell: output.Text(m.Description)},
 		{Name: "access", Cell: output.Text(m.Access + ", costs " + output.Count(m.Cost, "call", "calls"))},
 		{Name: "notes", Cell: output.Text(strings.Join(notes, "; "))},
 		{Name: "returns", Cell: output.Text(resultType(result))},
 		{Name: "causes", Cell: output.Text(strings.Join(m.Emits, " "))},
-		{Name: "example", Cell: output.Text(m.command())},
+		{Name: "example", Cell: output.Text(exampleCommand(m))},
 	})
 	if len(m.Positional) == 0 {
 		app.Out.Say("No arguments.")
@@ -279,9 +263,9 @@ func (m method) print(app *core.App) error {
 	}
 	table := output.Table{Columns: output.Columns("argument", "type~", "required", "description~")}
 	for _, name := range m.Positional {
-		s := m.Args.Properties[name]
+		s := args.Properties[name]
 		required := output.Toned(output.Faint, "no")
-		if slices.Contains(m.Args.Required, name) {
+		if slices.Contains(args.Required, name) {
 			required = output.Toned(output.Strong, "yes")
 		}
 		table.Rows = append(table.Rows,
@@ -314,9 +298,9 @@ func (s schema) describe() string {
 	return strings.Join(parts, "; ")
 }
 
-// command returns the method's example as a shell command.
-func (m method) command() string {
-	line := "stagedoor call " + m.name()
+// exampleCommand returns the method's example as a shell command.
+func exampleCommand(m stagedoor.MethodInfo) string {
+	line := "stagedoor call " + methodName(m)
 	dec := json.NewDecoder(bytes.NewReader(m.Example))
 	dec.UseNumber()
 	var example map[string]any

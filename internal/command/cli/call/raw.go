@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 )
@@ -35,20 +36,20 @@ Errors are reported as in all commands, with the same exit codes. With --json th
 			if err != nil {
 				return err
 			}
-			reply, err := app.Do(cmd.Context(), request, nil)
+			res, err := app.API().Request(cmd.Context(), request)
 			if err != nil {
 				return err
 			}
 			if include {
-				app.Out.Say("%d %s", reply.Status, http.StatusText(reply.Status))
-				for _, name := range output.SortedKeys(reply.Header) {
-					app.Out.Say("%s: %s", name, strings.Join(reply.Header[name], ", "))
+				app.Out.Say("%d %s", res.Status, http.StatusText(res.Status))
+				for _, name := range output.SortedKeys(res.Header) {
+					app.Out.Say("%s: %s", name, strings.Join(res.Header[name], ", "))
 				}
 			}
-			if strings.Contains(reply.Header.Get("Content-Type"), "json") {
-				app.Out.Body(reply.Body)
+			if strings.Contains(res.Header.Get("Content-Type"), "json") {
+				app.Out.Body(res.Body)
 			} else {
-				app.Out.Bytes(reply.Body)
+				app.Out.Bytes(res.Body)
 			}
 			return nil
 		},
@@ -59,27 +60,27 @@ Errors are reported as in all commands, with the same exit codes. With --json th
 	return cmd
 }
 
-func buildRequest(app *core.App, args, headers []string, data string) (core.Call, error) {
+func buildRequest(app *core.App, args, headers []string, data string) (stagedoor.Request, error) {
 	verb := strings.ToUpper(args[0])
 	if err := core.OneOf("HTTP method", verb, verbs); err != nil {
-		return core.Call{}, err
+		return stagedoor.Request{}, err
 	}
 	target, err := url.Parse(args[1])
 	if err != nil || target.Host != "" || target.Scheme != "" {
-		return core.Call{}, core.UsageHint("Use only the path, such as /v1/me. Choose the server with --base-url.",
+		return stagedoor.Request{}, core.UsageHint("Use only the path, such as /v1/me. Choose the server with --base-url.",
 			"%q is not an API path", args[1])
 	}
 	if !strings.HasPrefix(target.Path, "/") {
 		target.Path = "/" + target.Path
 	}
-	c := core.Call{Method: verb, Path: target.EscapedPath(), Query: target.Query(), Header: http.Header{}}
+	c := stagedoor.Request{Method: verb, Path: target.EscapedPath(), Query: target.Query(), Header: http.Header{}}
 	for _, h := range headers {
 		name, value, ok := strings.Cut(h, ":")
 		if !ok {
-			return core.Call{}, core.UsageHint("Example: -H 'Prefer: wait=10'", "%q is not a header", h)
+			return stagedoor.Request{}, core.UsageHint("Example: -H 'Prefer: wait=10'", "%q is not a header", h)
 		}
 		if strings.EqualFold(strings.TrimSpace(name), "authorization") {
-			return core.Call{}, core.UsageHint("Use --profile or STAGEDOOR_API_KEY.",
+			return stagedoor.Request{}, core.UsageHint("Use --profile or STAGEDOOR_API_KEY.",
 				"other users of this machine can see a key in a flag")
 		}
 		c.Header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
@@ -93,11 +94,11 @@ func buildRequest(app *core.App, args, headers []string, data string) (core.Call
 	text := []byte(data)
 	if path, isFile := strings.CutPrefix(data, "@"); isFile || data == "-" {
 		if text, err = app.ReadFile(path); err != nil {
-			return core.Call{}, err
+			return stagedoor.Request{}, err
 		}
 	}
 	if !json.Valid(text) {
-		return core.Call{}, core.UsageHint("Put it in single quotes to protect it from the shell.",
+		return stagedoor.Request{}, core.UsageHint("Put it in single quotes to protect it from the shell.",
 			"--data is not valid JSON")
 	}
 	c.Body = json.RawMessage(text)
@@ -105,7 +106,7 @@ func buildRequest(app *core.App, args, headers []string, data string) (core.Call
 }
 
 // setMembers adds name=value words to the body, or to the query with GET and DELETE.
-func setMembers(app *core.App, c *core.Call, words []string, data string) error {
+func setMembers(app *core.App, c *stagedoor.Request, words []string, data string) error {
 	if data != "" {
 		return core.Usage("use --data or name=value, not both")
 	}

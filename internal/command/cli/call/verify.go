@@ -2,12 +2,12 @@ package call
 
 import (
 	"encoding/base64"
-	"net/http"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/output"
@@ -19,18 +19,6 @@ type verifyOptions struct {
 	secretFile, account, event string
 	headers                    []string
 	offline                    bool
-}
-
-// finding is the result of a check, in the form of the API.
-type finding struct {
-	Verdict string   `json:"verdict"`
-	Message string   `json:"message"`
-	Details []detail `json:"details"`
-}
-
-type detail struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
 }
 
 func verifyCommand(app *core.App) *cobra.Command {
@@ -105,64 +93,73 @@ func (o verifyOptions) checkOffline(app *core.App, headers map[string]string, ow
 		return core.UsageHint("Add --secret-file.", "an offline check requires the secret")
 	}
 	found := sign.Check(sign.Evidence{Body: body, Header: headers, Given: secret.New(own), At: app.Now()})
-	f := finding{Verdict: string(found.Verdict), Message: found.Message, Details: []detail{}}
+	check := &stagedoor.SignatureCheck{
+		Verdict: string(found.Verdict), Message: found.Message, Details: []stagedoor.SignatureDetail{},
+	}
 	for _, d := range found.Details {
-		f.Details = append(f.Details, detail{d.Code, d.Text})
+		check.Details = append(check.Details, stagedoor.SignatureDetail{Code: d.Code, Message: d.Text})
 	}
 	if app.Out.JSON {
-		if err := app.Out.Value(f); err != nil {
+		if err := app.Out.Value(struct {
+			Verdict string                      `json:"verdict"`
+			Message string                      `json:"message"`
+			Details []stagedoor.SignatureDetail `json:"details"`
+		}{check.Verdict, check.Message, check.Details}); err != nil {
 			return err
 		}
 	}
-	return f.report(app)
+	return reportCheck(app, check)
 }
 
 func (o verifyOptions) checkOnServer(
 	cmd *cobra.Command, app *core.App, headers map[string]string, own string, body []byte,
 ) error {
-	request := map[string]any{"headers": headers}
+	params := stagedoor.WebhooksCheckSignatureParams{Headers: headers, Secret: own, EventID: o.event}
 	if utf8.Valid(body) {
-		request["body"] = string(body)
+		params.Body = string(body)
 	} else {
-		request["bodyBase64"] = base64.StdEncoding.EncodeToString(body)
-	}
-	if own != "" {
-		request["secret"] = own
+		params.BodyBase64 = base64.StdEncoding.EncodeToString(body)
 	}
 	if o.account != "" {
 		id, err := app.AccountID(cmd.Context(), o.account)
 		if err != nil {
 			return err
 		}
-		request["accountId"] = id
+		params.AccountID = id
 	}
-	if o.event != "" {
-		request["eventId"] = o.event
-	}
-	var f finding
-	reply, err := app.Send(cmd.Context(), http.MethodPost, "/v1/webhooks/check-signature", request, &f)
+	var res stagedoor.Response
+	check, err := app.API().Webhooks.CheckSignature(cmd.Context(), params, stagedoor.WithResponse(&res))
 	if err != nil {
 		return err
 	}
 	if app.Out.JSON {
-		app.Out.Body(reply.Body)
+		app.Out.Body(res.Body)
 	}
-	return f.report(app)
+	return reportCheck(app, check)
 }
 
-// report prints the finding, unless it was printed as JSON, and returns a silent fault if the signature does not match.
-func (f finding) report(app *core.App) error {
-	matches := f.Verdict == string(sign.Match)
+// unknownAccount is printed for a wrong secret if it is unknown which account the request was for. The message of
+// package sign names members of the API; here they are flags.
+const unknownAccount = "The signature was not made with this secret, or the body is not what was signed. " +
+	"Ask the server with --account or --event to find out which."
+
+// reportCheck prints the result of a check, unless it was printed as JSON, and returns a silent fault if the signature
+// does not match.
+func reportCheck(app *core.App, check *stagedoor.SignatureCheck) error {
+	matches := check.Verdict == string(sign.Match)
 	if !app.Out.JSON {
 		tone := output.Bad
 		if matches {
 			tone = output.Good
 		}
-		app.Out.Data("%s", app.Out.Style(tone, f.Verdict))
-		// The message of package sign names members of the API; here they are flags.
-		app.Out.Say("%s", strings.Replace(f.Message, "Give accountId or eventId", "Ask the server with --account or --event", 1))
-		for _, d := range f.Details {
-			if d.Message != f.Message && !strings.HasSuffix(f.Message, d.Message) {
+		app.Out.Data("%s", app.Out.Style(tone, check.Verdict))
+		message := check.Message
+		if check.Verdict == string(sign.WrongSecret) && check.AccountID == nil {
+			message = unknownAccount
+		}
+		app.Out.Say("%s", message)
+		for _, d := range check.Details {
+			if d.Message != message && !strings.HasSuffix(message, d.Message) {
 				app.Out.Say("  · %s", d.Message)
 			}
 		}

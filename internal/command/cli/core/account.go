@@ -1,50 +1,18 @@
 package core
 
 import (
+	"cmp"
 	"context"
-	"net/url"
+	"encoding/json"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
+
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 )
 
-// Account is the part of an account that commands show.
-type Account struct {
-	ID               string     `json:"id"`
-	OfUserID         string     `json:"ofUserId"`
-	Label            string     `json:"label"`
-	State            string     `json:"state"`
-	StateReason      *string    `json:"stateReason"`
-	StateChangedAt   time.Time  `json:"stateChangedAt"`
-	UserAction       string     `json:"userAction"`
-	Username         string     `json:"username"`
-	DisplayName      string     `json:"displayName"`
-	ProxyCountry     string     `json:"proxyCountry"`
-	ReferenceID      *string    `json:"referenceId"`
-	Remember         bool       `json:"rememberCredentials"`
-	CreatedAt        time.Time  `json:"createdAt"`
-	LastSeenAt       *time.Time `json:"lastSeenAt"`
-	LastCheckedAt    *time.Time `json:"lastCheckedAt"`
-	SessionExpiresAt *time.Time `json:"sessionExpiresAt"`
-	PendingAttemptID *string    `json:"pendingAttemptId"`
-	Listener         struct {
-		State       string     `json:"state"`
-		Since       *time.Time `json:"since"`
-		LastEventAt *time.Time `json:"lastEventAt"`
-	} `json:"listener"`
-	Sandbox bool `json:"sandbox"`
-}
-
-// Name returns the first of label, display name and user name that is set, or the id.
-func (a Account) Name() string {
-	for _, name := range []string{a.Label, a.DisplayName, a.Username} {
-		if name != "" {
-			return name
-		}
-	}
-	return a.ID
-}
+// AccountName returns the first of label, display name and user name that is set, or the id.
+func AccountName(a stagedoor.Account) string { return cmp.Or(a.Label, a.DisplayName, a.Username, a.ID) }
 
 // AccountID resolves a command-line argument to an account id. An id is returned without a request; a label or name
 // must match exactly one account. An empty text means the organisation's only account.
@@ -58,53 +26,46 @@ func (a *App) AccountID(ctx context.Context, text string) (string, error) {
 
 // Account resolves a command-line argument like AccountID and fetches the account. An id that does not
 // exist is an error.
-func (a *App) Account(ctx context.Context, text string) (Account, error) {
+func (a *App) Account(ctx context.Context, text string) (stagedoor.Account, error) {
 	if strings.HasPrefix(text, "acct_") {
-		var got struct{ Account Account }
-		_, err := a.Get(ctx, "/v1/accounts/"+url.PathEscape(text), nil, &got)
-		return got.Account, err
+		account, err := a.API().Accounts.Get(ctx, text)
+		return Deref(account), err
 	}
-	query := url.Values{"limit": {"100"}}
-	if text != "" {
-		query.Set("q", text)
+	page, err := a.API().Accounts.List(ctx, stagedoor.AccountsListParams{Q: text, Limit: 100})
+	if err != nil {
+		return stagedoor.Account{}, err
 	}
-	var got struct{ Accounts []Account }
-	if _, err := a.Get(ctx, "/v1/accounts", query, &got); err != nil {
-		return Account{}, err
-	}
-	return chooseAccount(text, got.Accounts)
+	return chooseAccount(text, page.Accounts)
 }
 
 // chooseAccount picks the account that text names among the results of the server's search. An exact match wins over a
 // partial one; a partial match counts if it is the only result.
-func chooseAccount(text string, found []Account) (Account, error) {
-	if text == "" {
-		switch len(found) {
-		case 1:
-			return found[0], nil
-		case 0:
-			return Account{}, &Fault{Code: ExitNotFound, Text: "no accounts yet", Hint: "Connect one: stagedoor connect"}
-		}
-		return Account{}, UsageHint("List accounts: stagedoor accounts list",
+func chooseAccount(text string, found []stagedoor.ListedAccount) (stagedoor.Account, error) {
+	if text == "" && len(found) > 1 {
+		return stagedoor.Account{}, UsageHint("List accounts: stagedoor accounts list",
 			"several accounts exist; choose one with --account")
 	}
-	var exact []Account
+	if text == "" && len(found) == 0 {
+		return stagedoor.Account{}, &Fault{Code: ExitNotFound, Text: "no accounts yet",
+			Hint: "Connect one: stagedoor connect"}
+	}
+	var exact []stagedoor.Account
 	for _, acc := range found {
 		if strings.EqualFold(acc.Label, text) || strings.EqualFold(acc.Username, text) || strings.EqualFold(acc.DisplayName, text) {
-			exact = append(exact, acc)
+			exact = append(exact, acc.Account)
 		}
 	}
-	if len(exact) == 1 {
+	switch {
+	case len(exact) == 1:
 		return exact[0], nil
-	}
-	if len(exact) > 1 || len(found) > 1 {
-		return Account{}, UsageHint("Use an id: stagedoor accounts list "+Quote(text), "several accounts match %q", text)
-	}
-	if len(found) == 0 {
-		return Account{}, &Fault{Code: ExitNotFound, Text: "no account matches " + text,
+	case len(found) > 1:
+		return stagedoor.Account{}, UsageHint("Use an id: stagedoor accounts list "+Quote(text),
+			"several accounts match %q", text)
+	case len(found) == 0:
+		return stagedoor.Account{}, &Fault{Code: ExitNotFound, Text: "no account matches " + text,
 			Hint: "List accounts: stagedoor accounts list"}
 	}
-	return found[0], nil
+	return found[0].Account, nil
 }
 
 // AccountFlag adds --account with completion to a command.
@@ -116,15 +77,22 @@ func (a *App) AccountFlag(cmd *cobra.Command, into *string) {
 // CompleteAccounts completes account ids, with their names and states as descriptions. It asks the server and returns
 // nothing if that fails.
 func (a *App) CompleteAccounts(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	var got struct{ Accounts []Account }
-	if _, err := a.Get(cmd.Context(), "/v1/accounts", url.Values{"limit": {"100"}}, &got); err != nil {
+	page, err := a.API().Accounts.List(cmd.Context(), stagedoor.AccountsListParams{Limit: 100})
+	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var ids []cobra.Completion
-	for _, acc := range got.Accounts {
+	for _, acc := range page.Accounts {
 		if strings.HasPrefix(acc.ID, begun) {
-			ids = append(ids, cobra.CompletionWithDesc(acc.ID, acc.Name()+" · "+acc.State))
+			ids = append(ids, cobra.CompletionWithDesc(acc.ID, AccountName(acc.Account)+" · "+acc.State))
 		}
 	}
 	return ids, cobra.ShellCompDirectiveNoFileComp
+}
+
+// EventData returns the data of an event as the service sent it.
+func EventData(e *stagedoor.Event) json.RawMessage {
+	var raw struct{ Data json.RawMessage }
+	_ = json.Unmarshal(e.Raw, &raw) // the client has decoded it before
+	return raw.Data
 }

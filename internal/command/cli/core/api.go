@@ -1,108 +1,72 @@
 package core
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 
-	"github.com/google/uuid"
-
 	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/command/cli/output"
+	"github.com/stagedoor/stagedoor/internal/command/cli/profile"
 	"github.com/stagedoor/stagedoor/version"
 )
 
-// Call is a request to the API.
-type Call struct {
-	Method, Path string
-	Query        url.Values
-	// Body is encoded as JSON. A json.RawMessage is sent unchanged.
-	Body           any
-	Header         http.Header
-	IdempotencyKey string
-}
-
-// Reply is a response of the API that is not a problem.
-type Reply struct {
-	Status int
-	Header http.Header
-	Body   []byte
-}
-
-// Get sends a GET request and decodes the response into a value, unless that is nil.
-func (a *App) Get(ctx context.Context, path string, query url.Values, into any) (Reply, error) {
-	return a.Do(ctx, Call{Method: http.MethodGet, Path: path, Query: query}, into)
-}
-
-// Send sends a request with a body and decodes the response into a value, unless that is nil.
-func (a *App) Send(ctx context.Context, method, path string, body, into any) (Reply, error) {
-	return a.Do(ctx, Call{Method: method, Path: path, Body: body}, into)
-}
-
-// Do sends a request and decodes the response into a value, unless that is nil. A problem response is returned as a
-// *Problem, a failed connection as a *Fault.
-func (a *App) Do(ctx context.Context, c Call, into any) (Reply, error) {
-	client, err := a.Client()
-	if err != nil {
-		return Reply{}, err
+// API returns an API client with this command's identity. It retries only with --retry. If there is no valid identity,
+// every call fails with the reason.
+func (a *App) API() *stagedoor.Client {
+	options := stagedoor.Options{
+		UserAgent: "stagedoor-cli/" + version.String(), MaxRetries: -1, HTTPClient: &http.Client{Transport: tracer{a}},
 	}
-	res, err := client.Request(ctx, stagedoor.Request{Method: c.Method, Path: c.Path, Query: c.Query, Body: c.Body, Header: c.Header, IdempotencyKey: c.IdempotencyKey})
-	if err != nil {
-		return Reply{}, a.ClientError(ctx, err)
-	}
-	reply := Reply{res.Status, res.Header, res.Body}
-	if into != nil {
-		if err := json.Unmarshal(reply.Body, into); err != nil {
-			return Reply{}, fmt.Errorf("cannot read the response of %s %s: %w", c.Method, c.Path, err)
-		}
-	}
-	return reply, nil
-}
-
-// Client returns an API client with this command's identity. It retries only with --retry.
-func (a *App) Client() (*stagedoor.Client, error) {
-	p, err := a.Identity()
-	if err != nil {
-		return nil, err
-	}
-	retries := -1
 	if a.Retry {
-		retries = maxRetries
+		options.MaxRetries = maxRetries
 	}
-	client, err := stagedoor.New(stagedoor.Options{
-		APIKey: p.Key.Reveal(), BaseURL: p.BaseURL, MaxRetries: retries, UserAgent: "stagedoor-cli/" + version.String(),
-		HTTPClient: &http.Client{Transport: tracer{a}},
+	p, err := a.Identity()
+	if err == nil {
+		options.APIKey, options.BaseURL = p.Key.Reveal(), p.BaseURL
+		client, invalid := stagedoor.New(options)
+		if invalid == nil {
+			return client
+		}
+		err = &Fault{Code: ExitUsage, Text: strings.TrimPrefix(invalid.Error(), "stagedoor: ")}
+	}
+	client, _ := stagedoor.New(stagedoor.Options{ // cannot fail: key and address are valid
+		APIKey: "none", BaseURL: profile.DefaultURL, MaxRetries: -1, HTTPClient: &http.Client{Transport: refusal{err}},
 	})
-	if err != nil {
-		return nil, &Fault{Code: ExitUsage, Text: strings.TrimPrefix(err.Error(), "stagedoor: ")}
-	}
-	return client, nil
+	return client
 }
+
+// refusal is the transport of a client that has no identity. Every request fails with its error.
+type refusal struct{ err error }
+
+// RoundTrip implements http.RoundTripper.
+func (r refusal) RoundTrip(*http.Request) (*http.Response, error) { return nil, r.err }
 
 // maxRetries limits the retries of one request with --retry.
 const maxRetries = 5
 
-// ClientError converts an error of the Go client into one that Report prints: the context's error if it ended, a
-// *Problem, or a *Fault.
-func (a *App) ClientError(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
+// Explain returns the fault for a call that got no response, or one that did not come from the API. It returns any
+// other error unchanged.
+func (a *App) Explain(err error) error {
+	if p, ok := errors.AsType[*stagedoor.Problem](err); ok && p.Code == "" {
+		// A proxy in between responded, for example.
+		text := output.Cut(output.OneLine(strings.TrimSpace(string(p.Raw))), 200)
+		return &Fault{Code: ExitOther,
+			Text: fmt.Sprintf("the server returned %d without a problem document: %s", p.Status, text)}
 	}
-	if refused, ok := errors.AsType[*stagedoor.Problem](err); ok {
-		return readProblem(refused)
+	broken, ok := errors.AsType[*stagedoor.ConnectionError](err)
+	if !ok {
+		return err
 	}
-	if broken, ok := errors.AsType[*stagedoor.ConnectionError](err); ok {
-		p, idErr := a.Identity()
-		if idErr != nil {
-			return idErr
-		}
-		return Unreachable(ctx, p.BaseURL, broken.Err)
+	if f, refused := errors.AsType[*Fault](broken); refused {
+		return f
 	}
-	return err
+	p, err := a.Identity()
+	if err != nil {
+		return err
+	}
+	return Unreachable(p.BaseURL, broken.Err)
 }
 
 // tracer is the transport of all requests. With --debug it logs method, path, status and duration. Bodies, queries and
@@ -128,11 +92,8 @@ func (t tracer) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// Unreachable returns the fault for a server that did not respond, or the context's error if it ended.
-func Unreachable(ctx context.Context, base string, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
+// Unreachable returns the fault for a server that did not respond.
+func Unreachable(base string, err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err // its text repeats the URL with its query
 	}
@@ -140,21 +101,6 @@ func Unreachable(ctx context.Context, base string, err error) error {
 		Code: ExitOther, Text: "no response from " + base + ": " + err.Error(), Err: err,
 		Hint: "Check that the server is running. Change its address with --base-url or stagedoor login --url.",
 	}
-}
-
-func readProblem(refused *stagedoor.Problem) error {
-	p := &Problem{}
-	if json.Unmarshal(refused.Raw, p) != nil || p.Code == "" {
-		// Not from the API: a proxy in between responded, for example.
-		text := output.Cut(output.OneLine(strings.TrimSpace(string(refused.Raw))), 200)
-		return &Fault{Code: ExitOther,
-			Text: fmt.Sprintf("the server returned %d without a problem document: %s", refused.Status, text)}
-	}
-	p.Raw = refused.Raw
-	if p.Instance == "" {
-		p.Instance = refused.RequestID
-	}
-	return p
 }
 
 // CleanURL checks a server's base URL and removes trailing slashes.
@@ -165,6 +111,3 @@ func CleanURL(text string) (string, error) {
 	}
 	return u.String(), nil
 }
-
-// NewIdempotencyKey returns a random idempotency key.
-func NewIdempotencyKey() string { return uuid.NewString() }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -75,9 +76,6 @@ func OneOf(what, word string, known []string) error {
 	if slices.Contains(known, word) {
 		return nil
 	}
-	hint := output.DidYouMean(word, known)
-	if hint == "" {
-		hint = "Choose one of: " + strings.Join(known, ", ")
-	}
+	hint := cmp.Or(output.DidYouMean(word, known), "Choose one of: "+strings.Join(known, ", "))
 	return UsageHint(hint, "unknown %s %q", what, word)
 }

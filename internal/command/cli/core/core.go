@@ -6,6 +6,7 @@ package core
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,10 +117,8 @@ func (a *App) unknownProfile(store *profile.Store, name string) error {
 	for i, p := range profiles {
 		names[i] = p.Name
 	}
-	hint := output.DidYouMean(name, names)
-	if hint == "" {
-		hint = "List profiles with stagedoor switch, or create it: stagedoor login --profile " + name
-	}
+	hint := cmp.Or(output.DidYouMean(name, names),
+		"List profiles with stagedoor switch, or create it: stagedoor login --profile "+name)
 	return &Fault{Code: ExitUsage, Text: "profile " + name + " not found", Hint: hint}
 }
 
@@ -148,17 +147,12 @@ func (a *App) Profile(ctx context.Context) (profile.Profile, error) {
 
 // Me asks the server for the organisation and id of p's key and returns p with both filled in.
 func (a *App) Me(ctx context.Context, p profile.Profile) (profile.Profile, error) {
-	var me struct {
-		Key *struct{ ID string }
-		Org struct{ ID, Name, Environment string }
-	}
-	if _, err := a.withProfile(p).Get(ctx, "/v1/me", nil, &me); err != nil {
+	me, err := a.withProfile(p).API().Me.Get(ctx)
+	if err != nil {
 		return profile.Profile{}, err
 	}
-	if me.Key != nil {
-		p.KeyID = me.Key.ID
-	}
-	p.OrgID, p.OrgName, p.Env, p.KeyPrefix = me.Org.ID, me.Org.Name, me.Org.Environment, profile.Prefix(p.Key.Reveal())
+	p.KeyID, p.KeyPrefix = me.Key.ID, profile.Prefix(p.Key.Reveal())
+	p.OrgID, p.OrgName, p.Env = me.Org.ID, me.Org.Name, me.Org.Environment
 	return p, nil
 }
 

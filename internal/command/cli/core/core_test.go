@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
@@ -35,7 +36,7 @@ func TestExitCodes(t *testing.T) {
 		case k.Status >= 500:
 			want = core.ExitOther
 		}
-		err := fmt.Errorf("call: %w", &core.Problem{Status: k.Status, Code: k.Code})
+		err := fmt.Errorf("call: %w", &stagedoor.Problem{Status: k.Status, Code: stagedoor.ProblemCode(k.Code)})
 		if got := core.ExitCode(err); got != want {
 			t.Errorf("%d %s: want %d, got %d", k.Status, k.Code, want, got)
 		}

@@ -3,12 +3,12 @@ package core
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 )
 
@@ -50,52 +50,6 @@ func UsageHint(hint, format string, args ...any) error {
 	return &Fault{Code: ExitUsage, Text: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// Problem is an error response of the API, a problem document as in RFC 9457.
-type Problem struct {
-	Status        int          `json:"status"`
-	Code          string       `json:"code"`
-	Title         string       `json:"title"`
-	Detail        string       `json:"detail"`
-	Type          string       `json:"type"`
-	Instance      string       `json:"instance"`
-	Retryable     bool         `json:"retryable"`
-	RetryAfterSec *int         `json:"retryAfterSec"`
-	Reason        string       `json:"reason"`
-	MissingScope  string       `json:"missingScope"`
-	AttemptID     string       `json:"attemptId"`
-	AccountID     string       `json:"accountId"`
-	State         string       `json:"state"`
-	Outcome       string       `json:"outcome"`
-	Suggestions   []string     `json:"suggestions"`
-	Missing       []string     `json:"missing"`
-	NextActions   []string     `json:"nextActions"`
-	Errors        []FieldFault `json:"errors"`
-	// Raw is the complete body, including members without a field here.
-	Raw json.RawMessage `json:"-"`
-}
-
-// FieldFault describes an invalid field of a request.
-type FieldFault struct {
-	Pointer string `json:"pointer"`
-	Code    string `json:"code"`
-	Detail  string `json:"detail"`
-}
-
-// Error implements error.
-func (p *Problem) Error() string {
-	return fmt.Sprintf("%d %s: %s", p.Status, p.Code, p.sentence())
-}
-
-func (p *Problem) sentence() string {
-	if p.Detail != "" {
-		return p.Detail
-	}
-	return p.Title
-}
-
-// RequestID returns the id of the request, as `stagedoor logs get` takes it.
-func (p *Problem) RequestID() string { return strings.TrimPrefix(p.Instance, "urn:request:") }
-
 // ExitCode maps an error to an exit code. An interruption wins over everything else, then a Fault's own code.
 func ExitCode(err error) int {
 	if err == nil {
@@ -107,16 +61,19 @@ func ExitCode(err error) int {
 	if f, ok := errors.AsType[*Fault](err); ok {
 		return f.Code
 	}
-	p, ok := errors.AsType[*Problem](err)
+	p, ok := errors.AsType[*stagedoor.Problem](err)
 	if !ok {
 		return ExitOther
 	}
 	switch {
+	case p.Code == "":
+		return ExitOther // not a response of the API
 	case p.Status == 410:
 		return ExitReconnect
 	case p.Status == 429:
 		return ExitLimited
-	case strings.HasPrefix(p.Code, "upstream/") && p.Status >= 500, p.Code == "egress-unavailable", p.Code == "connect-unavailable":
+	case strings.HasPrefix(string(p.Code), "upstream/") && p.Status >= 500,
+		p.Code == stagedoor.CodeEgressUnavailable, p.Code == stagedoor.CodeConnectUnavailable:
 		return ExitUpstream
 	case p.Status == 401 || p.Status == 403:
 		return ExitKey
@@ -136,7 +93,8 @@ func (a *App) Report(err error) int {
 		return code
 	}
 	o := a.Out
-	if p, ok := errors.AsType[*Problem](err); ok {
+	err = a.Explain(err)
+	if p, ok := errors.AsType[*stagedoor.Problem](err); ok {
 		if o.JSON && len(p.Raw) > 0 {
 			o.Body(p.Raw)
 			return code
@@ -158,68 +116,84 @@ func (a *App) Report(err error) int {
 	return code
 }
 
-func (a *App) reportProblem(p *Problem) {
+// Describe returns the text of an error in one line. For a problem it is shorter than the client's.
+func Describe(err error) string {
+	if p, ok := errors.AsType[*stagedoor.Problem](err); ok {
+		return fmt.Sprintf("%d %s: %s", p.Status, p.Code, cmp.Or(p.Detail, p.Title))
+	}
+	return err.Error()
+}
+
+func (a *App) reportProblem(p *stagedoor.Problem) {
 	o := a.Out
 	o.Alert("%s %s %s", o.Err(output.Bad, "✗"), o.Err(output.Strong, fmt.Sprintf("%d %s:", p.Status, p.Code)),
-		p.sentence())
+		cmp.Or(p.Detail, p.Title))
 	for _, e := range p.Errors {
 		if e.Detail == p.Detail {
 			continue
 		}
 		o.Alert("  %s: %s", strings.Trim(e.Pointer, "/"), e.Detail)
 	}
-	if hint := p.hint(); hint != "" {
+	if hint := hint(p); hint != "" {
 		o.Alert("  %s", hint)
 	}
-	foot := "stagedoor explain " + p.Code
-	if id := p.RequestID(); id != "" {
+	foot := "stagedoor explain " + string(p.Code)
+	if id := cmp.Or(p.RequestID, strings.TrimPrefix(member(p, "instance"), "urn:request:")); id != "" {
 		foot = id + "   " + foot
 	}
 	o.Alert("  %s", o.Err(output.Faint, foot))
 }
 
 // hint suggests the next command for a problem. The detail of a problem speaks to callers of the API instead.
-func (p *Problem) hint() string {
+func hint(p *stagedoor.Problem) string {
+	account := cmp.Or(member(p, "accountId"), "<account>")
 	switch p.Code {
-	case "quota-exceeded", "resend-too-soon", "upstream/rate-limited":
+	case stagedoor.CodeQuotaExceeded, stagedoor.CodeResendTooSoon, stagedoor.CodeUpstreamRateLimited:
 		wait := " later"
-		if p.RetryAfterSec != nil {
-			wait = " in " + output.Short(time.Duration(*p.RetryAfterSec)*time.Second)
+		if p.RetryAfterSec > 0 {
+			wait = " in " + output.Short(time.Duration(p.RetryAfterSec)*time.Second)
 		}
 		return "Retry" + wait + ", or add --retry."
-	case "key-missing", "key-invalid", "key-revoked", "key-expired":
+	case stagedoor.CodeKeyMissing, stagedoor.CodeKeyInvalid, stagedoor.CodeKeyRevoked, stagedoor.CodeKeyExpired:
 		return "Log in with another key: stagedoor login"
-	case "scope-missing":
-		return "Use a key that has it, or create one: stagedoor keys create <label> --scopes " + p.MissingScope
-	case "account-not-found":
+	case stagedoor.CodeScopeMissing:
+		return "Use a key that has it, or create one: stagedoor keys create <label> --scopes " + member(p, "missingScope")
+	case stagedoor.CodeAccountNotFound:
 		return "List accounts: stagedoor accounts list"
-	case "account-disconnected":
-		account := cmp.Or(p.AccountID, "<account>")
+	case stagedoor.CodeAccountDisconnected:
 		return "The creator has to sign in again: stagedoor accounts reconnect " + account +
 			", or stagedoor connect --account " + account
-	case "account-paused":
-		return "Resume it: stagedoor accounts resume " + cmp.Or(p.AccountID, "<account>")
-	case "credentials-missing":
+	case stagedoor.CodeAccountPaused:
+		return "Resume it: stagedoor accounts resume " + account
+	case stagedoor.CodeCredentialsMissing:
 		return "Connect it again instead: stagedoor connect --account <id>"
-	case "attempt-in-progress":
-		return "Continue it: stagedoor connect --wait " + p.AttemptID + "   or start over with --supersede"
-	case "webhook-not-found":
+	case stagedoor.CodeAttemptInProgress:
+		return "Continue it: stagedoor connect --wait " + member(p, "attemptId") + "   or start over with --supersede"
+	case stagedoor.CodeWebhookNotFound:
 		return "Register one: stagedoor webhooks set <account> <url>"
-	case "method-not-found":
-		if len(p.Suggestions) > 0 {
-			return "Did you mean " + strings.Join(p.Suggestions, " or ") + "?"
+	case stagedoor.CodeMethodNotFound:
+		var similar []string
+		if p.Member("suggestions", &similar) && len(similar) > 0 {
+			return "Did you mean " + strings.Join(similar, " or ") + "?"
 		}
 		return "Find methods: stagedoor methods <word>"
-	case "session-incomplete":
+	case stagedoor.CodeSessionIncomplete:
 		return "Paste all request headers of the browser, not only its cookies."
 	}
-	if p.Outcome == "unknown" {
+	if member(p, "outcome") == "unknown" {
 		return "The call may have taken effect. Check before you repeat it."
 	}
 	if p.Retryable {
 		return "A retry may help. Add --retry to retry automatically."
 	}
 	return ""
+}
+
+// member returns a text that only some problems have, or an empty string.
+func member(p *stagedoor.Problem, name string) string {
+	text := ""
+	p.Member(name, &text)
+	return text
 }
 
 // Silent returns a fault that ends a command with an exit code and prints nothing.

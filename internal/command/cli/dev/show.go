@@ -48,7 +48,7 @@ func (d *dev) showLogLine(line string) {
 func (d *dev) requestLine(entry map[string]any) string {
 	o := d.app.Out
 	status, _ := entry["status"].(float64)
-	line := fmt.Sprintf("%s  %-6s %-22s %8s", o.Err(output.StatusTone(int(status)), fmt.Sprint(status)),
+	line := fmt.Sprintf("%s  %-6s %-22s %8s", o.Err(output.StatusTone(int64(status)), fmt.Sprint(status)),
 		text(entry["method"]), text(entry["operation"]), formatAttr("took", entry["took"]))
 	for _, name := range []string{"code", "account_id", "request_id"} {
 		if value := text(entry[name]); value != "" {

@@ -296,12 +296,12 @@ func (r *run) callAdmin(ctx context.Context, path string, body, into any) error 
 	req.Header.Set("Authorization", "Bearer "+r.state.AdminToken)
 	res, err := (&http.Client{Transport: &http.Transport{}, Timeout: 30 * time.Second}).Do(req)
 	if err != nil {
-		return core.Unreachable(ctx, r.internal(), err)
+		return core.Unreachable(r.internal(), err)
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(res.Body)
 	if err != nil {
-		return core.Unreachable(ctx, r.internal(), err)
+		return core.Unreachable(r.internal(), err)
 	}
 	if res.StatusCode >= http.StatusBadRequest {
 		return fmt.Errorf("the server rejected %s: %s", path, bytes.TrimSpace(answer))

@@ -9,13 +9,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 )
@@ -27,30 +26,6 @@ func Commands(app *core.App) []*cobra.Command {
 		core.Group("tail", "Follow events or requests", tailEvents(app), tailLogs(app)),
 		triggerCommand(app),
 	}
-}
-
-// envelope is an event.
-type envelope struct {
-	ID        string          `json:"id"`
-	Event     string          `json:"event"`
-	AccountID string          `json:"accountId"`
-	TS        time.Time       `json:"ts"`
-	Data      json.RawMessage `json:"data"`
-	Meta      struct {
-		Seq int64 `json:"seq"`
-	} `json:"meta"`
-	// Raw holds the bytes that the service sent. Signatures cover these bytes, so they are forwarded unchanged.
-	Raw []byte `json:"-"`
-	// Cursor is the event's position in the log. Ephemeral events have none.
-	Cursor string `json:"-"`
-}
-
-func readEnvelope(raw []byte, cursor string) (envelope, error) {
-	e := envelope{Raw: raw, Cursor: cursor}
-	if err := json.Unmarshal(raw, &e); err != nil {
-		return e, fmt.Errorf("read an event: %w", err)
-	}
-	return e, nil
 }
 
 // filter selects events by account and kind. Empty fields select all.
@@ -78,15 +53,8 @@ func (w *filter) resolve(ctx context.Context, app *core.App) error {
 	return err
 }
 
-func (w *filter) query() url.Values {
-	q := url.Values{}
-	if w.account != "" {
-		q.Set("accountId", w.account)
-	}
-	if len(w.events) > 0 {
-		q.Set("events", strings.Join(w.events, ","))
-	}
-	return q
+func (w *filter) params() stagedoor.EventsListParams {
+	return stagedoor.EventsListParams{AccountID: w.account, Events: w.events}
 }
 
 // nameCache looks up account names for terminal output and keeps them for the run.
@@ -108,16 +76,16 @@ func (n *nameCache) of(ctx context.Context, account string) string {
 	}
 	n.known[account] = account // ask only once, even if the request fails
 	if got, err := n.app.Account(ctx, account); err == nil {
-		n.known[account] = got.Name()
+		n.known[account] = core.AccountName(got)
 	}
 	return n.known[account]
 }
 
 // formatRow formats an event as a line on a terminal.
-func formatRow(ctx context.Context, p *output.Printer, n *nameCache, e *envelope) string {
+func formatRow(ctx context.Context, p *output.Printer, n *nameCache, e *stagedoor.Event) string {
 	kind, name := columnWidths(p)
-	return fmt.Sprintf("%s  %s  %s  %s", p.Style(output.Faint, output.Clock(e.TS)),
-		p.Style(output.Strong, pad(e.Event, kind)),
+	return fmt.Sprintf("%s  %s  %s  %s", p.Style(output.Faint, output.Clock(e.Time)),
+		p.Style(output.Strong, pad(string(e.Kind), kind)),
 		pad(output.Cut(output.OneLine(n.of(ctx, e.AccountID)), name), name), p.Style(output.Faint, e.ID))
 }
 
@@ -130,9 +98,9 @@ func columnWidths(p *output.Printer) (kind, name int) {
 }
 
 // rowWidth returns the number of columns that formatRow uses, without escape sequences.
-func rowWidth(p *output.Printer, e *envelope) int {
+func rowWidth(p *output.Printer, e *stagedoor.Event) int {
 	kind, name := columnWidths(p)
-	return len("15:04:05") + 2 + max(kind, len(e.Event)) + 2 + name + 2 + len(e.ID)
+	return len("15:04:05") + 2 + max(kind, len(e.Kind)) + 2 + name + 2 + len(e.ID)
 }
 
 func pad(text string, width int) string {
@@ -143,8 +111,8 @@ func pad(text string, width int) string {
 const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 
 // tabbed formats an event as a line in a pipe.
-func tabbed(e *envelope) string {
-	return strings.Join([]string{e.TS.Format(timeFormat), e.Event, e.AccountID, e.ID}, "\t")
+func tabbed(e *stagedoor.Event) string {
+	return strings.Join([]string{e.Time.Format(timeFormat), string(e.Kind), e.AccountID, e.ID}, "\t")
 }
 
 // digest summarises an event's data: who, how much, what was said. It is safe to print.

@@ -22,15 +22,11 @@ type feed struct {
 }
 
 // run calls handle for every event until handle fails, the context ends, or the service rejects the stream for good.
-func (f *feed) run(ctx context.Context, handle func(*envelope) error) error {
-	client, err := f.app.Client()
-	if err != nil {
-		return err
-	}
+func (f *feed) run(ctx context.Context, handle func(*stagedoor.Event) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	reached := false
-	stream := client.Stream(ctx, stagedoor.StreamOptions{
+	stream := f.app.API().Stream(ctx, stagedoor.StreamOptions{
 		Since: f.cursor, Events: f.want.events, AccountID: f.want.account,
 		OnReady: func(r stagedoor.StreamReady) {
 			reached = true
@@ -41,7 +37,7 @@ func (f *feed) run(ctx context.Context, handle func(*envelope) error) error {
 				f.onDrop(err)
 				return
 			}
-			cancel(f.app.ClientError(ctx, err))
+			cancel(err)
 		},
 	})
 	for event, err := range stream.All() {
@@ -49,13 +45,9 @@ func (f *feed) run(ctx context.Context, handle func(*envelope) error) error {
 			if cause := context.Cause(ctx); cause != nil {
 				return cause
 			}
-			return f.app.ClientError(ctx, err)
-		}
-		e, err := readEnvelope(event.Raw, event.Cursor)
-		if err != nil {
 			return err
 		}
-		if err := handle(&e); err != nil {
+		if err := handle(event); err != nil {
 			return err
 		}
 	}

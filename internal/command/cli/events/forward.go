@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/output"
@@ -86,7 +87,7 @@ type outcome struct {
 func (o outcome) ok() bool { return o.Status >= 200 && o.Status < 300 }
 
 // send posts one event. A failure of the receiver is an outcome, not an error; an error ends the command.
-func (f *forwarder) send(ctx context.Context, e *envelope) (outcome, error) {
+func (f *forwarder) send(ctx context.Context, e *stagedoor.Event) (outcome, error) {
 	at := f.now()
 	whole, standard := f.signer.Sign(e.ID, at.Unix(), e.Raw)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.url, bytes.NewReader(e.Raw))
@@ -96,13 +97,14 @@ func (f *forwarder) send(ctx context.Context, e *envelope) (outcome, error) {
 	sent := strconv.FormatInt(at.Unix(), 10)
 	for name, value := range map[string]string{
 		"Content-Type": "application/json", "User-Agent": "stagedoor-cli/" + version.String(),
-		"X-Webhook-Signature": whole, "X-Webhook-Id": e.ID, "X-Webhook-Event": e.Event, "X-Webhook-Attempt": "1", "X-Webhook-Timestamp": sent,
+		"X-Webhook-Signature": whole, "X-Webhook-Id": e.ID, "X-Webhook-Event": string(e.Kind),
+		"X-Webhook-Attempt": "1", "X-Webhook-Timestamp": sent,
 		"webhook-id": e.ID, "webhook-timestamp": sent, "webhook-signature": standard,
 	} {
 		req.Header.Set(name, value)
 	}
-	if e.Meta.Seq > 0 {
-		req.Header.Set("X-Webhook-Sequence", strconv.FormatInt(e.Meta.Seq, 10))
+	if seq := core.Deref(e.Meta.Seq); seq > 0 {
+		req.Header.Set("X-Webhook-Sequence", strconv.FormatInt(seq, 10))
 	}
 	if f.replay {
 		req.Header.Set("X-Webhook-Replay", "cli")

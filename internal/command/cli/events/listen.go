@@ -2,7 +2,6 @@ package events
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -46,7 +45,7 @@ type listen struct {
 	received int
 	failed   []string
 	// last is the last failed delivery and lastResult its outcome. It is nil if none failed or it was delivered since.
-	last       *envelope
+	last       *stagedoor.Event
 	lastResult outcome
 }
 
@@ -196,7 +195,7 @@ func (l *listen) follow(ctx context.Context) error {
 	stopKeys := l.watchKeys(until)
 	defer stopKeys()
 	f := &feed{app: l.app, want: l.want, cursor: cursor, onReady: l.onReady, onDrop: l.onDrop}
-	err = f.run(until, func(e *envelope) error { return l.handleEvent(until, e) })
+	err = f.run(until, func(e *stagedoor.Event) error { return l.handleEvent(until, e) })
 	switch {
 	case errors.Is(err, errCountReached):
 		return nil
@@ -294,7 +293,7 @@ func (l *listen) onDrop(err error) {
 
 // handleEvent prints and forwards an event, then moves the checkpoint. In this order an event may be repeated after a
 // crash, but is never lost.
-func (l *listen) handleEvent(ctx context.Context, e *envelope) error {
+func (l *listen) handleEvent(ctx context.Context, e *stagedoor.Event) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.deliver(ctx, e); err != nil {
@@ -310,7 +309,7 @@ func (l *listen) handleEvent(ctx context.Context, e *envelope) error {
 	return nil
 }
 
-func (l *listen) deliver(ctx context.Context, e *envelope) error {
+func (l *listen) deliver(ctx context.Context, e *stagedoor.Event) error {
 	o := l.app.Out
 	if l.forward == nil {
 		switch {
@@ -332,7 +331,7 @@ func (l *listen) deliver(ctx context.Context, e *envelope) error {
 }
 
 // post forwards an event. On a terminal it shows the event while it waits for the receiver.
-func (l *listen) post(ctx context.Context, e *envelope) (outcome, error) {
+func (l *listen) post(ctx context.Context, e *stagedoor.Event) (outcome, error) {
 	if o := l.app.Out; o.TTY && !o.JSON {
 		defer o.Spin(formatRow(ctx, o, &l.names, e) + "  → …").Stop()
 	}
@@ -340,7 +339,7 @@ func (l *listen) post(ctx context.Context, e *envelope) (outcome, error) {
 }
 
 // recordFailure records a failed delivery for the summary and the keys.
-func (l *listen) recordFailure(e *envelope, result outcome) {
+func (l *listen) recordFailure(e *stagedoor.Event, result outcome) {
 	if result.ok() {
 		return
 	}
@@ -348,11 +347,11 @@ func (l *listen) recordFailure(e *envelope, result outcome) {
 	l.last, l.lastResult = e, result
 }
 
-func (l *listen) printForwarded(ctx context.Context, e *envelope, result outcome) error {
+func (l *listen) printForwarded(ctx context.Context, e *stagedoor.Event, result outcome) error {
 	o := l.app.Out
 	switch {
 	case o.JSON:
-		return o.Line(map[string]any{"event": json.RawMessage(e.Raw), "forward": result})
+		return o.Line(map[string]any{"event": e.Raw, "forward": result})
 	case !o.TTY:
 		o.Data("%s\t%s", tabbed(e), result.tabbed())
 		return nil
@@ -368,12 +367,12 @@ func (l *listen) printForwarded(ctx context.Context, e *envelope, result outcome
 }
 
 // withDigest appends the event's digest to its line, cut to the terminal's width.
-func withDigest(line string, o *output.Printer, e *envelope) string {
+func withDigest(line string, o *output.Printer, e *stagedoor.Event) string {
 	room := 60
 	if o.Width > 0 {
 		room = o.Width - rowWidth(o, e) - 2
 	}
-	gist := digest(e.Data)
+	gist := digest(core.EventData(e))
 	if gist == "" || room < 12 {
 		return line
 	}

@@ -2,14 +2,13 @@ package events
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 )
@@ -68,11 +67,11 @@ func (r *replay) run(ctx context.Context, ids []string) error {
 	forward.replay = true
 	l.forward, l.names = forward, nameCache{app: r.app}
 	for _, id := range ids {
-		e, err := r.fetchEvent(ctx, id)
+		e, err := r.app.API().Events.Get(ctx, id)
 		if err != nil {
 			return err
 		}
-		if err := l.deliver(ctx, &e); err != nil {
+		if err := l.deliver(ctx, e); err != nil {
 			return err
 		}
 	}
@@ -82,21 +81,11 @@ func (r *replay) run(ctx context.Context, ids []string) error {
 	return nil
 }
 
-func (r *replay) fetchEvent(ctx context.Context, id string) (envelope, error) {
-	var got struct {
-		Event json.RawMessage `json:"event"`
-	}
-	if _, err := r.app.Get(ctx, "/v1/events/"+url.PathEscape(id), nil, &got); err != nil {
-		return envelope{}, err
-	}
-	return readEnvelope(got.Event, "")
-}
-
 // toWebhooks asks the service to resend each event. The API replays a range of the log, so each request asks for a
 // range of one millisecond and the event's kind.
 func (r *replay) toWebhooks(ctx context.Context, ids []string) error {
 	for _, id := range ids {
-		e, err := r.fetchEvent(ctx, id)
+		e, err := r.app.API().Events.Get(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -104,20 +93,21 @@ func (r *replay) toWebhooks(ctx context.Context, ids []string) error {
 			return core.UsageHint("Send it to a local receiver with --forward-to.",
 				"%s belongs to no account, so there is no webhook for it", id)
 		}
-		reply, err := r.app.Send(ctx, "POST", "/v1/accounts/"+url.PathEscape(e.AccountID)+"/webhook/replay", map[string]any{
-			"fromId": id, "toTime": e.TS.Add(time.Millisecond).Format(time.RFC3339Nano), "events": []string{e.Event},
-		}, nil)
-		if err != nil {
+		params := stagedoor.WebhooksReplayParams{
+			FromID: id, ToTime: e.Time.Add(time.Millisecond), Events: []string{string(e.Kind)},
+		}
+		var res stagedoor.Response
+		if _, err := r.app.API().Webhooks.Replay(ctx, e.AccountID, params, stagedoor.WithResponse(&res)); err != nil {
 			return err
 		}
 		switch o := r.app.Out; {
 		case o.JSON:
-			o.Body(reply.Body)
+			o.Body(res.Body)
 		case o.TTY:
-			o.Done("Resending %s %s", e.Event, id)
+			o.Done("Resending %s %s", e.Kind, id)
 			o.Hint("Check the result: stagedoor webhooks deliveries %s", e.AccountID)
 		default:
-			o.Data("%s\t%s", output.OneLine(e.Event), id)
+			o.Data("%s\t%s", output.OneLine(string(e.Kind)), id)
 		}
 	}
 	return nil

@@ -3,26 +3,15 @@ package events
 import (
 	"context"
 	"fmt"
-	"maps"
-	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 )
 
 // oldestCursor is the position before all stored events.
 const oldestCursor = "0"
-
-// page is a page of events. NextCursor is nil on the last page.
-type page struct {
-	Events []struct {
-		ID string    `json:"id"`
-		TS time.Time `json:"ts"`
-	} `json:"events"`
-	NextCursor *string `json:"nextCursor"`
-}
 
 // resolveSince converts --since to a cursor to start after. The value is now, all, an event id, a time, or a duration
 // before now. An empty cursor means now.
@@ -40,23 +29,20 @@ func resolveSince(ctx context.Context, app *core.App, w filter, since string) (s
 		return "", core.UsageHint("Use 15m, 1h or 2d, a time, an event id, now or all.",
 			"--since: %q is not a position in the log", since)
 	}
-	return searchBack(ctx, app, w.query(), func(_ string, ts time.Time) bool { return ts.Before(at) },
+	return searchBack(ctx, app, w.params(), func(_ string, ts time.Time) bool { return ts.Before(at) },
 		func(time.Time) bool { return false })
 }
 
 // cursorOfEvent returns the cursor of an event by its id.
 func cursorOfEvent(ctx context.Context, app *core.App, id string) (string, error) {
-	var got struct {
-		Event struct {
-			TS time.Time `json:"ts"`
-		} `json:"event"`
-	}
-	if _, err := app.Get(ctx, "/v1/events/"+url.PathEscape(id), nil, &got); err != nil {
+	event, err := app.API().Events.Get(ctx, id)
+	if err != nil {
 		return "", err
 	}
 	// Events are not stored exactly in the order of their times, but they differ by far less than a minute.
-	end := got.Event.TS.Add(-time.Minute)
-	cursor, err := searchBack(ctx, app, url.Values{}, func(one string, _ time.Time) bool { return one == id }, end.After)
+	end := event.Time.Add(-time.Minute)
+	isEvent := func(one string, _ time.Time) bool { return one == id }
+	cursor, err := searchBack(ctx, app, stagedoor.EventsListParams{}, isEvent, end.After)
 	if err == nil && cursor == oldestCursor {
 		return "", fmt.Errorf("event %s was not found in the log", id)
 	}
@@ -69,25 +55,25 @@ func cursorOfEvent(ctx context.Context, app *core.App, id string) (string, error
 // The API returns only the cursor of the last event of a page, so searchBack fetches the page again,
 // cut after the event.
 func searchBack(
-	ctx context.Context, app *core.App, query url.Values,
+	ctx context.Context, app *core.App, params stagedoor.EventsListParams,
 	found func(id string, ts time.Time) bool, past func(time.Time) bool,
 ) (string, error) {
 	spin := app.Out.Spin("Searching the event log…")
 	defer spin.Stop()
 pages:
 	for {
-		got, err := fetchNewest(ctx, app, query, 100)
+		got, err := fetchNewest(ctx, app, params, 100)
 		if err != nil {
 			return "", err
 		}
 		for i, e := range got.Events {
-			if past(e.TS) {
+			if past(e.Time) {
 				return oldestCursor, nil
 			}
-			if !found(e.ID, e.TS) {
+			if !found(e.ID, e.Time) {
 				continue
 			}
-			cut, err := fetchNewest(ctx, app, query, i+1)
+			cut, err := fetchNewest(ctx, app, params, i+1)
 			if err != nil {
 				return "", err
 			}
@@ -96,34 +82,33 @@ pages:
 				return *cut.NextCursor, nil
 			}
 			if cut.NextCursor == nil {
-				return cursorOfOldest(ctx, app, query, e.ID)
+				return cursorOfOldest(ctx, app, params, e.ID)
 			}
 			continue pages
 		}
 		if got.NextCursor == nil {
 			return oldestCursor, nil
 		}
-		query.Set("before", *got.NextCursor)
+		params.Before = *got.NextCursor
 	}
 }
 
 // cursorOfOldest returns the cursor of the oldest event, id. The last page going back has no cursor, so this reads the
 // first page going forward. With a filter, a page may be empty and not be the last.
-func cursorOfOldest(ctx context.Context, app *core.App, query url.Values, id string) (string, error) {
-	query = maps.Clone(query)
-	query.Del("latest")
-	query.Del("before")
-	query.Set("limit", "1")
+func cursorOfOldest(
+	ctx context.Context, app *core.App, params stagedoor.EventsListParams, id string,
+) (string, error) {
+	params.Before, params.Limit = "", 1
 	for {
-		var got page
-		if _, err := app.Get(ctx, "/v1/events", query, &got); err != nil {
+		got, err := app.API().Events.List(ctx, params)
+		if err != nil {
 			return "", err
 		}
 		switch {
-		case got.NextCursor == nil, *got.NextCursor == query.Get("after"):
+		case got.NextCursor == nil, *got.NextCursor == params.After:
 			return oldestCursor, nil
 		case len(got.Events) == 0:
-			query.Set("after", *got.NextCursor)
+			params.After = *got.NextCursor
 		case got.Events[0].ID == id:
 			return *got.NextCursor, nil
 		default:
@@ -132,9 +117,9 @@ func cursorOfOldest(ctx context.Context, app *core.App, query url.Values, id str
 	}
 }
 
-func fetchNewest(ctx context.Context, app *core.App, query url.Values, n int) (page, error) {
-	query.Set("latest", strconv.Itoa(n))
-	var got page
-	_, err := app.Get(ctx, "/v1/events", query, &got)
-	return got, err
+func fetchNewest(
+	ctx context.Context, app *core.App, params stagedoor.EventsListParams, n int,
+) (*stagedoor.OrgEventPage, error) {
+	params.Latest = int64(n)
+	return app.API().Events.List(ctx, params)
 }

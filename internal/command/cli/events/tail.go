@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,7 +69,7 @@ func runTailEvents(ctx context.Context, app *core.App, want filter, lines int, f
 		return err
 	}
 	known := &nameCache{app: app}
-	show := func(e *envelope) error {
+	show := func(e *stagedoor.Event) error {
 		switch o := app.Out; {
 		case o.JSON:
 			o.Bytes(append(e.Raw, '\n'))
@@ -106,44 +105,26 @@ func runTailEvents(ctx context.Context, app *core.App, want filter, lines int, f
 
 // lastEvents returns the newest n events in chronological order, and the cursor of the last one,
 // where the stream continues.
-func lastEvents(ctx context.Context, app *core.App, want filter, n int) ([]envelope, string, error) {
-	query := want.query()
-	query.Set("latest", strconv.Itoa(n))
-	var got struct {
-		Events []json.RawMessage `json:"events"`
-	}
-	if _, err := app.Get(ctx, "/v1/events", query, &got); err != nil {
+func lastEvents(ctx context.Context, app *core.App, want filter, n int) ([]stagedoor.Event, string, error) {
+	got, err := fetchNewest(ctx, app, want.params(), n)
+	if err != nil {
 		return nil, "", err
 	}
-	list := make([]envelope, len(got.Events))
-	for i, raw := range got.Events {
-		e, err := readEnvelope(raw, "")
-		if err != nil {
-			return nil, "", err
-		}
-		list[len(list)-1-i] = e
-	}
+	list := got.Events
+	slices.Reverse(list)
 	if len(list) == 0 {
 		return nil, "", nil
 	}
 	newest := list[len(list)-1].ID
 	isNewest := func(id string, _ time.Time) bool { return id == newest }
-	cursor, err := searchBack(ctx, app, want.query(), isNewest, func(time.Time) bool { return false })
+	cursor, err := searchBack(ctx, app, want.params(), isNewest, func(time.Time) bool { return false })
 	return list, cursor, err
 }
 
-// entry is a request in the log.
+// entry is a request in the log, with its JSON.
 type entry struct {
-	RequestID  string    `json:"requestId"`
-	At         time.Time `json:"at"`
-	Method     string    `json:"method"`
-	HTTP       string    `json:"http"`
-	Status     int       `json:"status"`
-	DurationMs float64   `json:"durationMs"`
-	AccountID  *string   `json:"accountId"`
-	Source     string    `json:"source"`
-	Code       *string   `json:"code"`
-	raw        json.RawMessage
+	stagedoor.Log
+	raw json.RawMessage
 }
 
 // logTail holds the flags and the state of tail logs.
@@ -258,11 +239,11 @@ func (l *logTail) showNew(ctx context.Context) error {
 
 // isTemporary reports whether a retry may succeed.
 func isTemporary(err error) bool {
-	if p, ok := errors.AsType[*core.Problem](err); ok {
-		return p.Retryable
+	if p, ok := errors.AsType[*stagedoor.Problem](err); ok {
+		return p.Retryable || p.Code == ""
 	}
-	f, ok := errors.AsType[*core.Fault](err)
-	return ok && f.Code == core.ExitOther // no response
+	_, ok := errors.AsType[*stagedoor.ConnectionError](err)
+	return ok
 }
 
 func (l *logTail) markSeen(e entry) {
@@ -274,37 +255,30 @@ func (l *logTail) markSeen(e entry) {
 
 // read returns requests since a time, oldest first. It reads pages until it has at least n.
 func (l *logTail) read(ctx context.Context, since time.Time, n int) ([]entry, error) {
-	query := url.Values{"limit": {strconv.Itoa(maxLines)}}
-	for name, value := range map[string]string{"accountId": l.account, "status": l.status, "method": l.method, "code": l.code, "keyId": l.key, "source": l.src} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	if !since.IsZero() {
-		query.Set("since", since.Format(time.RFC3339Nano))
+	params := stagedoor.LogsListParams{
+		AccountID: l.account, Status: l.status, Method: l.method, Code: l.code, KeyID: l.key, Source: l.src, Since: since,
+		Limit: maxLines,
 	}
 	var list []entry
 	for {
-		var got struct {
-			Logs       []json.RawMessage `json:"logs"`
-			NextCursor *string           `json:"nextCursor"`
-		}
-		if _, err := l.app.Get(ctx, "/v1/logs", query, &got); err != nil {
+		var res stagedoor.Response
+		page, err := l.app.API().Logs.List(ctx, params, stagedoor.WithResponse(&res))
+		if err != nil {
 			return nil, err
 		}
-		for _, raw := range got.Logs {
-			e := entry{raw: raw}
-			if err := json.Unmarshal(raw, &e); err != nil {
-				return nil, fmt.Errorf("read a request: %w", err)
-			}
+		var raw struct{ Logs []json.RawMessage }
+		if err := res.JSON(&raw); err != nil {
+			return nil, err
+		}
+		for i, e := range page.Logs {
 			if l.all || e.Method != "listLogs" || e.Source != "cli" {
-				list = append(list, e)
+				list = append(list, entry{e, raw.Logs[i]})
 			}
 		}
-		if got.NextCursor == nil || len(list) >= n || len(got.Logs) == 0 {
+		if page.NextCursor == nil || len(list) >= n || len(page.Logs) == 0 {
 			break
 		}
-		query.Set("cursor", *got.NextCursor)
+		params.Cursor = *page.NextCursor
 	}
 	slices.Reverse(list)
 	return list, nil
@@ -323,16 +297,16 @@ func (l *logTail) show(ctx context.Context, list []entry) {
 				name = output.Cut(output.OneLine(l.names.of(ctx, account)), 16)
 			}
 			line := fmt.Sprintf("%s  %s  %s  %s  %s  %s  %s", o.Style(output.Faint, output.Clock(e.At)),
-				o.Style(output.StatusTone(e.Status), strconv.Itoa(e.Status)),
-				pad(e.HTTP, 6), o.Style(output.Strong, pad(e.Method, 24)), pad(name, 16), o.Style(output.Faint,
+				o.Style(output.StatusTone(e.Status), strconv.FormatInt(e.Status, 10)),
+				pad(e.Http, 6), o.Style(output.Strong, pad(e.Method, 24)), pad(name, 16), o.Style(output.Faint,
 					fmt.Sprintf("%6.0f ms", e.DurationMs)), o.Style(output.Faint, e.RequestID))
 			if code != "" {
 				line += "  " + o.Style(output.StatusTone(e.Status), code)
 			}
 			o.Data("%s", line)
 		default:
-			o.Data("%s", strings.Join([]string{e.At.Format(timeFormat), strconv.Itoa(e.Status), e.HTTP, e.Method, account,
-				strconv.FormatFloat(e.DurationMs, 'f', -1, 64), e.RequestID, code}, "\t"))
+			o.Data("%s", strings.Join([]string{e.At.Format(timeFormat), strconv.FormatInt(e.Status, 10), e.Http, e.Method,
+				account, strconv.FormatFloat(e.DurationMs, 'f', -1, 64), e.RequestID, code}, "\t"))
 		}
 	}
 }

@@ -1,12 +1,12 @@
 package events
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,16 +14,28 @@ import (
 
 	"github.com/spf13/cobra"
 
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
-// settable lists the fields of an event that --set accepts, and whether they are numbers.
-var settable = []struct {
+// field is a field of an event that --set accepts.
+type field struct {
 	name   string
 	number bool
-}{{"amountCents", true}, {"count", true}, {"reason", false}, {"refId", false}, {"text", false}, {"userId", false}}
+}
+
+func (f field) kind() string {
+	if f.number {
+		return "a number"
+	}
+	return "text"
+}
+
+var settable = []field{
+	{"amountCents", true}, {"count", true}, {"reason", false}, {"refId", false}, {"text", false}, {"userId", false},
+}
 
 // trigger holds the flags of the command.
 type trigger struct {
@@ -139,24 +151,24 @@ func (t *trigger) run(ctx context.Context, kind string) error {
 	if err != nil {
 		return err
 	}
-	body := map[string]any{"event": kind}
-	if len(data) > 0 {
-		body["data"] = data
-	}
 	started := t.app.Now()
-	fired, err := t.fireEvents(ctx, account.ID, body, every)
+	event := stagedoor.SandboxFireEventParams{Event: kind}
+	if len(t.sets) > 0 {
+		event.Data = data
+	}
+	fired, err := t.fireEvents(ctx, account.ID, event, every)
 	switch {
 	case t.app.Out.JSON && err == nil:
 		return t.app.Out.Value(map[string]any{"accepted": fired, "event": kind, "accountId": account.ID})
 	case fired == 0:
 		return err
 	case t.count == 1:
-		t.app.Out.Done("%s on %s", kind, account.Name())
+		t.app.Out.Done("%s on %s", kind, core.AccountName(account))
 	default:
-		t.app.Out.Done("%d × %s on %s in %s", fired, kind, account.Name(), output.Short(t.app.Now().Sub(started)))
+		t.app.Out.Done("%d × %s on %s in %s", fired, kind, core.AccountName(account), output.Short(t.app.Now().Sub(started)))
 	}
 	if err == nil {
-		t.app.Out.Hint("Show it: stagedoor tail events -a %s", core.Quote(account.Name()))
+		t.app.Out.Hint("Show it: stagedoor tail events -a %s", core.Quote(core.AccountName(account)))
 	}
 	return err
 }
@@ -174,17 +186,14 @@ func checkKind(kind string) error {
 	if slices.Contains(names, kind) {
 		return nil
 	}
-	hint := output.DidYouMean(kind, names)
-	if hint == "" {
-		hint = "List kinds: stagedoor trigger"
-	}
+	hint := cmp.Or(output.DidYouMean(kind, names), "List kinds: stagedoor trigger")
 	return core.UsageHint(hint, "unknown event kind %q", kind)
 }
 
 // fireEvents triggers the events one after another and returns how many were accepted. If there are several, it waits
 // when the service rate-limits it.
 func (t *trigger) fireEvents(
-	ctx context.Context, account string, body map[string]any, every time.Duration,
+	ctx context.Context, account string, event stagedoor.SandboxFireEventParams, every time.Duration,
 ) (fired int, err error) {
 	spin := t.app.Out.Spin("")
 	defer spin.Stop()
@@ -193,9 +202,9 @@ func (t *trigger) fireEvents(
 		if err := sleep(ctx, next.Sub(t.app.Now())); err != nil {
 			return fired, err
 		}
-		_, err := t.app.Send(ctx, http.MethodPost, "/v1/sandbox/accounts/"+url.PathEscape(account)+"/fire_event", body, nil)
+		_, err := t.app.API().Sandbox.FireEvent(ctx, account, event)
 		if wait, limited := retryDelay(err); limited && t.count > 1 {
-			t.app.Out.Say("Waiting %s: %v", output.Short(wait), err)
+			t.app.Out.Say("Waiting %s: %s", output.Short(wait), core.Describe(err))
 			next = t.app.Now().Add(wait)
 			continue
 		}
@@ -211,11 +220,11 @@ func (t *trigger) fireEvents(
 
 // retryDelay returns how long to wait after a rate-limit error, and whether that is at most a minute.
 func retryDelay(err error) (time.Duration, bool) {
-	p, ok := errors.AsType[*core.Problem](err)
-	if !ok || p.Status != http.StatusTooManyRequests || p.RetryAfterSec == nil {
+	p, ok := errors.AsType[*stagedoor.Problem](err)
+	if !ok || p.Status != http.StatusTooManyRequests || p.RetryAfterSec == 0 {
 		return 0, false
 	}
-	wait := time.Duration(max(*p.RetryAfterSec, 1)) * time.Second
+	wait := time.Duration(p.RetryAfterSec) * time.Second
 	return wait, wait <= time.Minute
 }
 
@@ -233,32 +242,29 @@ func sleep(ctx context.Context, wait time.Duration) error {
 }
 
 // parseFields parses the values of --set: text=Hi, data.text=Hi as in the event itself, or count:=5 as JSON.
-func parseFields(sets []string) (map[string]any, error) {
-	data := map[string]any{}
+func parseFields(sets []string) (*stagedoor.FireData, error) {
+	data := &stagedoor.FireData{}
 	for _, set := range sets {
 		name, value, ok := strings.Cut(set, "=")
 		if !ok {
 			return nil, core.UsageHint("Example: --set text=Hi", "--set %s has no value", core.Quote(set))
 		}
 		name, asJSON := strings.CutSuffix(strings.TrimPrefix(name, "data."), ":")
-		i := slices.IndexFunc(settable, func(f struct {
-			name   string
-			number bool
-		}) bool {
-			return f.name == name
-		})
+		i := slices.IndexFunc(settable, func(f field) bool { return f.name == name })
 		if i < 0 {
 			return nil, unknownField(name)
 		}
-		if !asJSON && !settable[i].number {
-			data[name] = value
-			continue
+		var given any = value
+		if asJSON || settable[i].number {
+			given = json.RawMessage(value)
 		}
-		var read any
-		if err := json.Unmarshal([]byte(value), &read); err != nil {
-			return nil, core.Usage("--set %s: %q is not a number", name, value)
+		object, err := json.Marshal(map[string]any{name: given})
+		if err == nil {
+			err = json.Unmarshal(object, data)
 		}
-		data[name] = read
+		if err != nil {
+			return nil, core.Usage("--set %s: %q is not %s", name, value, settable[i].kind())
+		}
 	}
 	return data, nil
 }
@@ -268,10 +274,7 @@ func unknownField(name string) error {
 	for _, f := range settable {
 		known = append(known, f.name)
 	}
-	hint := output.DidYouMean(name, known)
-	if hint == "" {
-		hint = "Choose one of: " + strings.Join(known, ", ")
-	}
+	hint := cmp.Or(output.DidYouMean(name, known), "Choose one of: "+strings.Join(known, ", "))
 	return core.UsageHint(hint, "--set: unknown field %q", name)
 }
 

@@ -1,24 +1,14 @@
 package manage
 
 import (
-	"encoding/json"
-	"net/url"
-	"strconv"
-	"time"
+	"cmp"
 
 	"github.com/spf13/cobra"
 
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 )
-
-type event struct {
-	ID        string          `json:"id"`
-	Event     string          `json:"event"`
-	AccountID *string         `json:"accountId"`
-	TS        time.Time       `json:"ts"`
-	Data      json.RawMessage `json:"data"`
-}
 
 func listEvents(app *core.App) *cobra.Command {
 	var account string
@@ -31,24 +21,24 @@ func listEvents(app *core.App) *cobra.Command {
 Columns in a pipe: time, event, event id, account id, data.`,
 		Example: "  stagedoor events list\n  stagedoor events list -a Maya --events 'message*,tips' --limit 50",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			query := url.Values{"latest": {strconv.Itoa(limit)}}
+			if limit < 1 {
+				return core.Usage("--limit must be at least 1")
+			}
+			params := stagedoor.EventsListParams{Latest: int64(limit), Events: kinds}
 			if account != "" {
 				id, err := app.AccountID(cmd.Context(), account)
 				if err != nil {
 					return err
 				}
-				query.Set("accountId", id)
+				params.AccountID = id
 			}
-			if len(kinds) > 0 {
-				query["events"] = kinds
-			}
-			var got struct{ Events []event }
-			reply, err := app.Get(cmd.Context(), "/v1/events", query, &got)
+			var res stagedoor.Response
+			got, err := app.API().Events.List(cmd.Context(), params, stagedoor.WithResponse(&res))
 			if err != nil {
 				return err
 			}
 			if app.Out.JSON {
-				app.Out.Body(reply.Body)
+				app.Out.Body(res.Body)
 				return nil
 			}
 			table := output.Table{
@@ -60,13 +50,9 @@ Columns in a pipe: time, event, event id, account id, data.`,
 				names = accountNames(cmd.Context(), app)
 			}
 			for _, e := range got.Events {
-				id := core.Deref(e.AccountID)
-				who := output.Cell{Text: names[id], Raw: id}
-				if who.Text == "" {
-					who.Text = id
-				}
-				table.Rows = append(table.Rows, []output.Cell{app.Out.When(e.TS), output.Toned(output.Accent, e.Event),
-					output.Text(e.ID), who, output.Toned(output.Faint, string(e.Data))})
+				who := output.Cell{Text: cmp.Or(names[e.AccountID], e.AccountID), Raw: e.AccountID}
+				table.Rows = append(table.Rows, []output.Cell{app.Out.When(e.Time), output.Toned(output.Accent, string(e.Kind)),
+					output.Text(e.ID), who, output.Toned(output.Faint, string(core.EventData(&e)))})
 			}
 			app.Out.Table(table)
 			return nil
@@ -85,18 +71,19 @@ func getEvent(app *core.App) *cobra.Command {
 		Use: "get <event>", Short: "Show an event and its deliveries", Args: cobra.ExactArgs(1),
 		Long: "Show an event as it was sent, and each attempt to deliver it to the account's webhook.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var got struct{ Event json.RawMessage }
-			reply, err := app.Get(cmd.Context(), "/v1/events/"+url.PathEscape(args[0]), nil, &got)
+			var res stagedoor.Response
+			event, err := app.API().Events.Get(cmd.Context(), args[0], stagedoor.WithResponse(&res))
 			if err != nil {
 				return err
 			}
 			if app.Out.JSON {
-				app.Out.Body(reply.Body)
+				app.Out.Body(res.Body)
 				return nil
 			}
-			app.Out.Body(got.Event)
-			var sent struct{ Deliveries []delivery }
-			if _, err := app.Get(cmd.Context(), "/v1/deliveries", url.Values{"event": {args[0]}}, &sent); err != nil {
+			app.Out.Body(event.Raw)
+			params := stagedoor.WebhooksListEventDeliveriesParams{Event: args}
+			sent, err := app.API().Webhooks.ListEventDeliveries(cmd.Context(), params)
+			if err != nil {
 				return nil //nolint:nilerr // a key without webhooks:read still gets the event
 			}
 			for _, d := range sent.Deliveries {

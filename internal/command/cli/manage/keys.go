@@ -1,14 +1,14 @@
 package manage
 
 import (
-	"net/http"
-	"net/url"
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 )
@@ -23,21 +23,6 @@ var presets = map[string][]string{
 	"webhooks":  {"webhooks:read", "webhooks:write"},
 }
 
-// key is an API key without its secret.
-type key struct {
-	ID         string     `json:"id"`
-	Label      string     `json:"label"`
-	Hint       string     `json:"hint"`
-	CreatedAt  time.Time  `json:"createdAt"`
-	LastUsedAt *time.Time `json:"lastUsedAt"`
-	ExpiresAt  *time.Time `json:"expiresAt"`
-	RevokedAt  *time.Time `json:"revokedAt"`
-	Scopes     []string   `json:"scopes"`
-	Accounts   []string   `json:"accountIds"`
-	Methods    []string   `json:"methods"`
-	Current    bool       `json:"current"`
-}
-
 func keys(app *core.App) *cobra.Command {
 	return core.Group("keys", "Manage API keys", listKeys(app), createKey(app), revokeKey(app))
 }
@@ -49,13 +34,13 @@ func listKeys(app *core.App) *cobra.Command {
 
 Columns in a pipe: id, label, key prefix, scopes, last used, created, current.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var got struct{ Keys []key }
-			reply, err := app.Get(cmd.Context(), "/v1/me/keys", nil, &got)
+			var res stagedoor.Response
+			got, err := app.API().Keys.List(cmd.Context(), stagedoor.WithResponse(&res))
 			if err != nil {
 				return err
 			}
 			if app.Out.JSON {
-				app.Out.Body(reply.Body)
+				app.Out.Body(res.Body)
 				return nil
 			}
 			table := output.Table{Columns: output.Columns("id", "label~", "key", "scopes~", "last used", "created", "")}
@@ -95,23 +80,17 @@ Default: the preset everyday. A new key cannot have scopes that your own key lac
 Presets: read-only, everyday, webhooks. Scopes: ` + strings.Join(scopes, ", ") + `.`,
 		Example: "  stagedoor keys create ci --preset read-only\n  stagedoor keys create sender --scopes sdk:call --methods 'messages.*' --accounts Maya\n  stagedoor keys create ci -q | pass insert -m stagedoor/ci",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			body, err := o.requestBody(cmd, app, args[0])
+			params, err := o.params(cmd, app, args[0])
 			if err != nil {
 				return err
 			}
-			var got struct {
-				Key, ID, Label string
-				Scopes         []string
-			}
-			request := core.Call{
-				Method: http.MethodPost, Path: "/v1/me/keys", Body: body, IdempotencyKey: core.NewIdempotencyKey(),
-			}
-			reply, err := app.Do(cmd.Context(), request, &got)
+			var res stagedoor.Response
+			got, err := app.API().Keys.Create(cmd.Context(), params, stagedoor.WithResponse(&res))
 			if err != nil {
 				return err
 			}
 			if app.Out.JSON {
-				app.Out.Body(reply.Body)
+				app.Out.Body(res.Body)
 				return nil
 			}
 			app.Out.Done("Created %s (%s) with %s. Save the key now; it will not be shown again:", got.Label, got.ID,
@@ -133,41 +112,35 @@ Presets: read-only, everyday, webhooks. Scopes: ` + strings.Join(scopes, ", ") +
 	return cmd
 }
 
-func (o keyOptions) requestBody(cmd *cobra.Command, app *core.App, label string) (map[string]any, error) {
+func (o keyOptions) params(cmd *cobra.Command, app *core.App, label string) (stagedoor.KeysCreateParams, error) {
+	none := stagedoor.KeysCreateParams{}
 	chosen := o.scopes
 	if o.preset != "" {
 		if err := core.OneOf("preset", o.preset, output.SortedKeys(presets)); err != nil {
-			return nil, err
+			return none, err
 		}
 		chosen = presets[o.preset]
 	}
 	for _, s := range chosen {
 		if err := core.OneOf("scope", s, scopes); err != nil {
-			return nil, err
+			return none, err
 		}
 	}
 	if len(chosen) == 0 {
 		chosen = presets["everyday"]
 	}
-	body := map[string]any{"label": label, "scopes": chosen}
-	ids := []string{}
+	params := stagedoor.KeysCreateParams{Label: label, Scopes: chosen, Methods: o.methods}
 	for _, text := range o.accounts {
 		id, err := app.AccountID(cmd.Context(), text)
 		if err != nil {
-			return nil, err
+			return none, err
 		}
-		ids = append(ids, id)
-	}
-	if len(ids) > 0 {
-		body["accountIds"] = ids
-	}
-	if len(o.methods) > 0 {
-		body["methods"] = o.methods
+		params.AccountIDs = append(params.AccountIDs, id)
 	}
 	if o.expires > 0 {
-		body["expiresAt"] = app.Now().Add(o.expires).UTC().Format(time.RFC3339)
+		params.ExpiresAt = app.Now().Add(o.expires).UTC().Truncate(time.Second)
 	}
-	return body, nil
+	return params, nil
 }
 
 func revokeKey(app *core.App) *cobra.Command {
@@ -179,8 +152,8 @@ func revokeKey(app *core.App) *cobra.Command {
 Confirm by typing its label, or with --confirm.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			var got struct{ Keys []key }
-			if _, err := app.Get(ctx, "/v1/me/keys", nil, &got); err != nil {
+			got, err := app.API().Keys.List(ctx)
+			if err != nil {
 				return err
 			}
 			k, err := findKey(args[0], got.Keys)
@@ -195,12 +168,12 @@ Confirm by typing its label, or with --confirm.`,
 			if err := app.Confirm(ctx, consequence, k.Label, confirmed); err != nil {
 				return err
 			}
-			reply, err := app.Send(ctx, http.MethodDelete, "/v1/me/keys/"+url.PathEscape(k.ID), nil, nil)
-			if err != nil {
+			var res stagedoor.Response
+			if _, err := app.API().Keys.Revoke(ctx, k.ID, stagedoor.WithResponse(&res)); err != nil {
 				return err
 			}
 			if app.Out.JSON {
-				app.Out.Body(reply.Body)
+				app.Out.Body(res.Body)
 			}
 			app.Out.Done("Revoked %s (%s).", k.Label, k.ID)
 			return nil
@@ -210,7 +183,7 @@ Confirm by typing its label, or with --confirm.`,
 	return cmd
 }
 
-func lastUse(app *core.App, k key) string {
+func lastUse(app *core.App, k stagedoor.Key) string {
 	if k.LastUsedAt == nil {
 		return "never used"
 	}
@@ -218,8 +191,8 @@ func lastUse(app *core.App, k key) string {
 }
 
 // findKey returns the key with this id, or the only one with this label.
-func findKey(text string, list []key) (key, error) {
-	var found []key
+func findKey(text string, list []stagedoor.Key) (stagedoor.Key, error) {
+	var found []stagedoor.Key
 	names := []string{}
 	for _, k := range list {
 		names = append(names, k.Label)
@@ -234,11 +207,8 @@ func findKey(text string, list []key) (key, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		hint := output.DidYouMean(text, names)
-		if hint == "" {
-			hint = "List keys: stagedoor keys list"
-		}
-		return key{}, &core.Fault{Code: core.ExitNotFound, Text: "key " + text + " not found", Hint: hint}
+		hint := cmp.Or(output.DidYouMean(text, names), "List keys: stagedoor keys list")
+		return stagedoor.Key{}, &core.Fault{Code: core.ExitNotFound, Text: "key " + text + " not found", Hint: hint}
 	}
-	return key{}, core.UsageHint("Use the id: stagedoor keys list", "several keys have the label %s", text)
+	return stagedoor.Key{}, core.UsageHint("Use the id: stagedoor keys list", "several keys have the label %s", text)
 }

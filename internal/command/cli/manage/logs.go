@@ -1,43 +1,16 @@
 package manage
 
 import (
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 )
-
-// entry is a request in the log.
-type entry struct {
-	RequestID  string    `json:"requestId"`
-	At         time.Time `json:"at"`
-	Method     string    `json:"method"`
-	HTTP       string    `json:"http"`
-	Status     int       `json:"status"`
-	DurationMs float64   `json:"durationMs"`
-	UpstreamMs *float64  `json:"upstreamMs"`
-	KeyID      string    `json:"keyId"`
-	Source     string    `json:"source"`
-	AccountID  *string   `json:"accountId"`
-	Code       *string   `json:"code"`
-	Reason     *string   `json:"reason"`
-	Retryable  *bool     `json:"retryable"`
-	Errors     []struct {
-		Pointer string `json:"pointer"`
-		Code    string `json:"code"`
-	} `json:"errors"`
-	UpstreamCode *int  `json:"upstreamCode"`
-	BytesIn      int64 `json:"bytesIn"`
-	BytesOut     int64 `json:"bytesOut"`
-	Replayed     bool  `json:"replayed"`
-	DryRun       bool  `json:"dryRun"`
-}
 
 func logs(app *core.App) *cobra.Command {
 	return core.Group("logs", "Show your API requests and errors", listLogs(app), getLog(app), listErrors(app))
@@ -59,28 +32,17 @@ func (f *filter) flags(app *core.App, cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("source", cobra.FixedCompletions([]string{"api", "dashboard", "cli"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-func (f *filter) query(cmd *cobra.Command, app *core.App) (url.Values, error) {
-	query := url.Values{}
-	for name, value := range map[string]string{"status": f.status, "method": f.method, "code": f.code, "keyId": f.key, "source": f.source} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
+func (f *filter) params(cmd *cobra.Command, app *core.App) (params stagedoor.LogsListParams, err error) {
+	params = stagedoor.LogsListParams{Status: f.status, Method: f.method, Code: f.code, KeyID: f.key, Source: f.source}
 	if f.account != "" {
-		id, err := app.AccountID(cmd.Context(), f.account)
-		if err != nil {
-			return nil, err
+		if params.AccountID, err = app.AccountID(cmd.Context(), f.account); err != nil {
+			return params, err
 		}
-		query.Set("accountId", id)
 	}
 	if f.since != "" {
-		at, err := app.Since(f.since)
-		if err != nil {
-			return nil, err
-		}
-		query.Set("since", at.UTC().Format(time.RFC3339Nano))
+		params.Since, err = app.Since(f.since)
 	}
-	return query, nil
+	return params, err
 }
 
 func listLogs(app *core.App) *cobra.Command {
@@ -94,18 +56,18 @@ Columns in a pipe: time, request id, status, HTTP method, method or operation, a
 source, reason.`,
 		Example: "  stagedoor logs list --status 5xx --since 1h\n  stagedoor logs list -a Maya --method messages.send",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			query, err := f.query(cmd, app)
+			params, err := f.params(cmd, app)
 			if err != nil {
 				return err
 			}
-			query.Set("limit", strconv.Itoa(limit))
-			var got struct{ Logs []entry }
-			reply, err := app.Get(cmd.Context(), "/v1/logs", query, &got)
+			params.Limit = int64(limit)
+			var res stagedoor.Response
+			got, err := app.API().Logs.List(cmd.Context(), params, stagedoor.WithResponse(&res))
 			if err != nil {
 				return err
 			}
 			if app.Out.JSON {
-				app.Out.Body(reply.Body)
+				app.Out.Body(res.Body)
 				return nil
 			}
 			app.Out.Table(logTable(app, got.Logs))
@@ -117,7 +79,7 @@ source, reason.`,
 	return cmd
 }
 
-func logTable(app *core.App, list []entry) output.Table {
+func logTable(app *core.App, list []stagedoor.Log) output.Table {
 	table := output.Table{
 		Columns: output.Columns("when", "request", ">status", "method~", "problem~", ">took"),
 		Empty:   "No matching requests. A request appears a second or two after its response.",
@@ -135,7 +97,7 @@ func logTable(app *core.App, list []entry) output.Table {
 		row := []output.Cell{app.Out.When(e.At), output.Text(e.RequestID), output.Status(e.Status), output.Text(e.Method),
 			what, took}
 		if !app.Out.TTY {
-			row = []output.Cell{row[0], row[1], row[2], output.Text(e.HTTP), row[3], output.Text(core.Deref(e.AccountID)),
+			row = []output.Cell{row[0], row[1], row[2], output.Text(e.Http), row[3], output.Text(core.Deref(e.AccountID)),
 				row[4], took, output.Text(e.Source), output.Text(reason)}
 		}
 		table.Rows = append(table.Rows, row)
@@ -148,20 +110,19 @@ func getLog(app *core.App) *cobra.Command {
 		Use: "get <request>", Short: "Show a request by its id", Args: cobra.ExactArgs(1),
 		Long: "Show a request by its id. Error messages and the header X-Request-Id contain the id.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var got struct{ Log entry }
-			reply, err := app.Get(cmd.Context(), "/v1/logs/"+url.PathEscape(args[0]), nil, &got)
+			var res stagedoor.Response
+			e, err := app.API().Logs.Get(cmd.Context(), args[0], stagedoor.WithResponse(&res))
 			if err != nil {
 				return err
 			}
 			if app.Out.JSON {
-				app.Out.Body(reply.Body)
+				app.Out.Body(res.Body)
 				return nil
 			}
-			e := got.Log
 			app.Out.Fields([]output.Field{
 				{Name: "request", Cell: output.Text(e.RequestID)},
 				{Name: "when", Cell: app.Out.When(e.At)},
-				{Name: "method", Cell: output.Text(e.HTTP + " " + e.Method)},
+				{Name: "method", Cell: output.Text(e.Http + " " + e.Method)},
 				{Name: "status", Cell: output.Status(e.Status)},
 				{Name: "problem", Cell: output.Text(core.Deref(e.Code))},
 				{Name: "reason", Cell: output.Text(core.Deref(e.Reason))},
@@ -184,7 +145,7 @@ func getLog(app *core.App) *cobra.Command {
 }
 
 // invalidFields lists the invalid fields of the request and their error codes.
-func invalidFields(e entry) string {
+func invalidFields(e *stagedoor.Log) string {
 	var words []string
 	for _, f := range e.Errors {
 		at := f.Pointer
@@ -197,18 +158,18 @@ func invalidFields(e entry) string {
 }
 
 // platformTime returns the platform's share of the duration and its error code, if any.
-func platformTime(e entry) string {
+func platformTime(e *stagedoor.Log) string {
 	if e.UpstreamMs == nil {
 		return "not called"
 	}
 	text := output.Millis(*e.UpstreamMs)
 	if e.UpstreamCode != nil {
-		text += ", code " + strconv.Itoa(*e.UpstreamCode)
+		text += ", code " + strconv.FormatInt(*e.UpstreamCode, 10)
 	}
 	return text
 }
 
-func notes(e entry) string {
+func notes(e *stagedoor.Log) string {
 	var words []string
 	if e.DryRun {
 		words = append(words, "dry run")
@@ -231,22 +192,14 @@ Columns in a pipe: count, status, error code, reason, method, accounts, last tim
 			if err != nil {
 				return err
 			}
-			var got struct {
-				Errors []struct {
-					Accounts, Count int64
-					Code, Method    string
-					Reason          *string
-					Status          int
-					LastAt          time.Time
-					LastRequestID   string
-				}
-			}
-			reply, err := app.Get(cmd.Context(), "/v1/errors", url.Values{"since": {at.UTC().Format(time.RFC3339Nano)}}, &got)
+			params := stagedoor.LogsListErrorsParams{Since: at}
+			var res stagedoor.Response
+			got, err := app.API().Logs.ListErrors(cmd.Context(), params, stagedoor.WithResponse(&res))
 			if err != nil {
 				return err
 			}
 			if app.Out.JSON {
-				app.Out.Body(reply.Body)
+				app.Out.Body(res.Body)
 				return nil
 			}
 			table := output.Table{

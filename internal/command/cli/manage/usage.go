@@ -1,37 +1,16 @@
 package manage
 
 import (
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 )
-
-// window is a limit for a period. A negative Limit means none; Reset is in Unix seconds.
-type window struct {
-	Limit, Remaining, Reset int64
-}
-
-type usageBody struct {
-	RateLimits struct {
-		Org, OrgMonth, ConnectAttempts window
-		Account                        *struct{ Read, Write window }
-		AccountDefaults                struct{ ReadPerMinute, WritePerMinute int64 }
-	}
-	Usage struct {
-		PeriodStart, PeriodEnd time.Time
-		Calls                  struct{ Total, Read, Write, Failed, RateLimited int64 }
-		Accounts               struct{ Connected, Limit int64 }
-		Connect                struct{ Started, Succeeded, Failed int64 }
-		Events                 struct{ Received, Streamed, Delivered, DeliveryFailed int64 }
-		ByResource             map[string]int64
-	}
-}
 
 func usage(app *core.App) *cobra.Command {
 	var account string
@@ -41,24 +20,24 @@ func usage(app *core.App) *cobra.Command {
 
 Columns in a pipe: limit, used, maximum (-1 is unlimited), reset time; then this month's counters and their values.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			query := url.Values{}
+			var params stagedoor.UsageGetParams
 			if account != "" {
 				id, err := app.AccountID(cmd.Context(), account)
 				if err != nil {
 					return err
 				}
-				query.Set("accountId", id)
+				params.AccountID = id
 			}
-			var got usageBody
-			reply, err := app.Get(cmd.Context(), "/v1/me/usage", query, &got)
+			var res stagedoor.Response
+			got, err := app.API().Usage.Get(cmd.Context(), params, stagedoor.WithResponse(&res))
 			if err != nil {
 				return err
 			}
 			if app.Out.JSON {
-				app.Out.Body(reply.Body)
+				app.Out.Body(res.Body)
 				return nil
 			}
-			got.print(app)
+			printUsage(app, got)
 			return nil
 		},
 	}
@@ -67,9 +46,9 @@ Columns in a pipe: limit, used, maximum (-1 is unlimited), reset time; then this
 	return cmd
 }
 
-func (u usageBody) print(app *core.App) {
+func printUsage(app *core.App, u *stagedoor.Usage) {
 	table := output.Table{Columns: output.Columns("limit", ">used", ">of", "", "resets")}
-	add := func(name string, w window) {
+	add := func(name string, w stagedoor.UsageWindow) {
 		table.Rows = append(table.Rows, meter(app, name, w.Limit-w.Remaining, w.Limit, time.Unix(w.Reset, 0)))
 	}
 	add("calls this minute", u.RateLimits.Org)

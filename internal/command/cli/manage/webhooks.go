@@ -1,49 +1,24 @@
 package manage
 
 import (
+	"cmp"
 	"context"
-	"net/http"
-	"net/url"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 )
-
-// webhook is the part of a webhook that commands show.
-type webhook struct {
-	URL            string     `json:"url"`
-	Events         []string   `json:"events"`
-	Enabled        bool       `json:"enabled"`
-	DisabledReason *string    `json:"disabledReason"`
-	Ordering       string     `json:"ordering"`
-	Last4          string     `json:"signingSecretLast4"`
-	Secret         string     `json:"signingSecret"`
-	PreviousUntil  *time.Time `json:"previousSecretUntil"`
-	UpdatedAt      time.Time  `json:"updatedAt"`
-	Health         struct {
-		State         string     `json:"state"`
-		Backlog       int64      `json:"backlog"`
-		LastStatus    *int       `json:"lastStatus"`
-		LastError     *string    `json:"lastError"`
-		LastDelivery  *time.Time `json:"lastDeliveryAt"`
-		FailingSince  *time.Time `json:"failingSince"`
-		NextAttemptAt *time.Time `json:"nextAttemptAt"`
-	} `json:"health"`
-}
 
 func webhooks(app *core.App) *cobra.Command {
 	return core.Group("webhooks", "Manage webhooks and their deliveries",
 		listWebhooks(app), getWebhook(app), setWebhook(app), testWebhook(app), removeWebhook(app), rotateSecret(app),
 		listDeliveries(app), replayEvents(app))
-}
-
-func hookPath(id, rest string) string {
-	return "/v1/accounts/" + url.PathEscape(id) + "/webhook" + rest
 }
 
 func listWebhooks(app *core.App) *cobra.Command {
@@ -53,25 +28,19 @@ func listWebhooks(app *core.App) *cobra.Command {
 		Use: "list", Short: "List the webhooks of all accounts", Args: cobra.NoArgs,
 		Long: "List the webhooks of all accounts.\n\nColumns in a pipe: account id, account, state, last status, last attempt, URL.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			query := url.Values{"limit": {"100"}}
 			if state != "" {
 				if err := core.OneOf("state", state, kinds); err != nil {
 					return err
 				}
-				query.Set("state", state)
 			}
-			var got struct {
-				Webhooks []struct {
-					AccountID, Label string
-					webhook
-				}
-			}
-			reply, err := app.Get(cmd.Context(), "/v1/webhooks", query, &got)
+			params := stagedoor.WebhooksListParams{State: state, Limit: 100}
+			var res stagedoor.Response
+			got, err := app.API().Webhooks.List(cmd.Context(), params, stagedoor.WithResponse(&res))
 			if err != nil {
 				return err
 			}
 			if app.Out.JSON {
-				app.Out.Body(reply.Body)
+				app.Out.Body(res.Body)
 				return nil
 			}
 			table := output.Table{
@@ -85,7 +54,7 @@ func listWebhooks(app *core.App) *cobra.Command {
 			for _, w := range got.Webhooks {
 				table.Rows = append(table.Rows, []output.Cell{
 					output.Text(w.AccountID), output.Text(w.Label), output.State(w.Health.State),
-					output.Status(core.Deref(w.Health.LastStatus)), app.Out.When(core.Deref(w.Health.LastDelivery)),
+					output.Status(core.Deref(w.Health.LastStatus)), app.Out.When(core.Deref(w.Health.LastDeliveryAt)),
 					output.Text(w.URL),
 				})
 			}
@@ -107,20 +76,21 @@ func getWebhook(app *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var got struct{ Webhook webhook }
-			reply, err := app.Get(cmd.Context(), hookPath(id, ""), nil, &got)
+			var res stagedoor.Response
+			webhook, err := app.API().Webhooks.Get(cmd.Context(), id, stagedoor.WithResponse(&res))
 			if err != nil {
 				return err
 			}
-			return showWebhook(app, reply, got.Webhook)
+			showWebhook(app, res, webhook)
+			return nil
 		},
 	}
 }
 
-func showWebhook(app *core.App, reply core.Reply, w webhook) error {
+func showWebhook(app *core.App, res stagedoor.Response, w *stagedoor.Webhook) {
 	if app.Out.JSON {
-		app.Out.Body(reply.Body)
-		return nil
+		app.Out.Body(res.Body)
+		return
 	}
 	events := "all"
 	if len(w.Events) > 0 {
@@ -137,20 +107,16 @@ func showWebhook(app *core.App, reply core.Reply, w webhook) error {
 		{Name: "order", Cell: output.Text(w.Ordering)},
 		{Name: "waiting", Cell: output.Number(w.Health.Backlog)},
 		{Name: "last status", Cell: output.Status(core.Deref(w.Health.LastStatus))},
-		{Name: "last sent", Cell: app.Out.When(core.Deref(w.Health.LastDelivery))},
+		{Name: "last sent", Cell: app.Out.When(core.Deref(w.Health.LastDeliveryAt))},
 		{Name: "failing since", Cell: app.Out.When(core.Deref(w.Health.FailingSince))},
 		{Name: "next attempt", Cell: app.Out.When(core.Deref(w.Health.NextAttemptAt))},
 	}
-	if w.Secret != "" {
-		fields = append(fields, output.Field{Name: "secret", Cell: output.Text(w.Secret)})
-	} else {
-		fields = append(fields, output.Field{Name: "secret", Cell: output.Text("…" + w.Last4)})
-	}
-	if w.PreviousUntil != nil {
-		fields = append(fields, output.Field{Name: "old secret until", Cell: app.Out.When(*w.PreviousUntil)})
+	secret := cmp.Or(w.SigningSecret, "…"+w.SigningSecretLast4)
+	fields = append(fields, output.Field{Name: "secret", Cell: output.Text(secret)})
+	if w.PreviousSecretUntil != nil {
+		fields = append(fields, output.Field{Name: "old secret until", Cell: app.Out.When(*w.PreviousSecretUntil)})
 	}
 	app.Out.Fields(fields)
-	return nil
 }
 
 func setWebhook(app *core.App) *cobra.Command {
@@ -174,32 +140,24 @@ Setting the webhook again keeps its secret and retries failed events immediately
 			if err != nil {
 				return err
 			}
-			body := map[string]any{"url": args[1]}
-			if len(events) > 0 {
-				body["events"] = events
-			}
-			if ordering != "" {
-				body["ordering"] = ordering
-			}
+			params := stagedoor.WebhooksSetParams{URL: args[1], Events: events, Ordering: ordering}
 			if secretFile != "" {
 				text, err := app.ReadFile(secretFile)
 				if err != nil {
 					return err
 				}
-				body["signingSecret"] = strings.TrimSpace(string(text))
+				params.SigningSecret = strings.TrimSpace(string(text))
 			}
-			var got struct{ Webhook webhook }
-			reply, err := app.Send(cmd.Context(), http.MethodPut, hookPath(id, ""), body, &got)
+			var res stagedoor.Response
+			webhook, err := app.API().Webhooks.Set(cmd.Context(), id, params, stagedoor.WithResponse(&res))
 			if err != nil {
 				return err
 			}
-			app.Out.Done("Events of %s are sent to %s.", args[0], got.Webhook.URL)
+			app.Out.Done("Events of %s are sent to %s.", args[0], webhook.URL)
 			if !app.Out.JSON {
 				app.Out.Say("Save the signing secret now; it will not be shown again:")
 			}
-			if err := printSecret(app, reply, got.Webhook); err != nil {
-				return err
-			}
+			printSecret(app, res, webhook)
 			app.Out.Hint("Test it: stagedoor webhooks test %s", core.Quote(args[0]))
 			return nil
 		},
@@ -214,13 +172,12 @@ Setting the webhook again keeps its secret and retries failed events immediately
 }
 
 // printSecret prints only the secret to standard output, for scripts, or the response with --json.
-func printSecret(app *core.App, reply core.Reply, w webhook) error {
+func printSecret(app *core.App, res stagedoor.Response, w *stagedoor.Webhook) {
 	if app.Out.JSON {
-		app.Out.Body(reply.Body)
-		return nil
+		app.Out.Body(res.Body)
+		return
 	}
-	app.Out.Data("%s", w.Secret)
-	return nil
+	app.Out.Data("%s", w.SigningSecret)
 }
 
 func testWebhook(app *core.App) *cobra.Command {
@@ -237,44 +194,39 @@ Columns in a pipe: delivered, status, milliseconds, response.`,
 				return err
 			}
 			spin := app.Out.Spin("Sending a test event")
-			var got struct {
-				Delivered       bool
-				Status          int
-				DurationMs      float64
-				ResponseSnippet string
-			}
-			reply, err := app.Send(cmd.Context(), http.MethodPost, hookPath(id, "/test"), nil, &got)
+			var res stagedoor.Response
+			got, err := app.API().Webhooks.Test(cmd.Context(), id, stagedoor.WithResponse(&res))
 			spin.Stop()
 			if err != nil {
 				return err
 			}
 			switch {
 			case app.Out.JSON:
-				app.Out.Body(reply.Body)
+				app.Out.Body(res.Body)
 			case !app.Out.TTY:
-				app.Out.Data("%t\t%d\t%.0f\t%s", got.Delivered, got.Status, got.DurationMs,
+				app.Out.Data("%t\t%d\t%d\t%s", got.Delivered, got.Status, got.DurationMs,
 					strings.TrimSpace(output.OneLine(got.ResponseSnippet)))
 			case got.Delivered:
-				app.Out.Done("Delivered: %d after %s.", got.Status, output.Millis(got.DurationMs))
+				app.Out.Done("Delivered: %d after %s.", got.Status, output.Millis(float64(got.DurationMs)))
 			}
 			if got.Delivered {
 				return nil
 			}
-			return deliveryFault(got.Status, got.DurationMs, got.ResponseSnippet)
+			return deliveryFault(got)
 		},
 	}
 }
 
 // deliveryFault returns the fault of a test event that was not accepted. Status 0 means no response.
-func deliveryFault(status int, ms float64, snippet string) error {
-	if status == 0 {
+func deliveryFault(test *stagedoor.WebhookTest) error {
+	if test.Status == 0 {
 		return &core.Fault{
-			Code: core.ExitOther, Text: "no response from the webhook within " + output.Millis(ms),
+			Code: core.ExitOther, Text: "no response from the webhook within " + output.Millis(float64(test.DurationMs)),
 			Hint: "Check that the receiver is running and that the server can reach it.",
 		}
 	}
-	text := "the webhook returned " + strconv.Itoa(status)
-	if snippet = strings.TrimSpace(output.OneLine(snippet)); snippet != "" {
+	text := fmt.Sprintf("the webhook returned %d", test.Status)
+	if snippet := strings.TrimSpace(output.OneLine(test.ResponseSnippet)); snippet != "" {
 		text += ": " + output.Cut(snippet, 120)
 	}
 	return &core.Fault{
@@ -298,21 +250,21 @@ Undelivered events are not sent any more. They stay in the log and can be replay
 				return err
 			}
 			if confirmed == account.ID {
-				confirmed = account.Name()
+				confirmed = core.AccountName(account)
 			}
-			consequence := "This removes the webhook of " + account.Name() + " and its secret. " +
+			consequence := "This removes the webhook of " + core.AccountName(account) + " and its secret. " +
 				"Undelivered events are not sent any more."
-			if err := app.Confirm(ctx, consequence, account.Name(), confirmed); err != nil {
+			if err := app.Confirm(ctx, consequence, core.AccountName(account), confirmed); err != nil {
 				return err
 			}
-			reply, err := app.Send(ctx, http.MethodDelete, hookPath(account.ID, ""), nil, nil)
-			if err != nil {
+			var res stagedoor.Response
+			if _, err := app.API().Webhooks.Delete(ctx, account.ID, stagedoor.WithResponse(&res)); err != nil {
 				return err
 			}
 			if app.Out.JSON {
-				app.Out.Body(reply.Body)
+				app.Out.Body(res.Body)
 			}
-			app.Out.Done("Removed the webhook of %s.", account.Name())
+			app.Out.Done("Removed the webhook of %s.", core.AccountName(account))
 			return nil
 		},
 	}
@@ -333,33 +285,20 @@ During --overlap, deliveries are also signed with the old secret.`,
 			if err != nil {
 				return err
 			}
-			var got struct{ Webhook webhook }
-			reply, err := app.Send(cmd.Context(), http.MethodPost, hookPath(id, "/rotate-secret"), map[string]any{"overlapSec": int(overlap.Seconds())}, &got)
+			params := stagedoor.WebhooksRotateSecretParams{OverlapSec: stagedoor.Ptr(int64(overlap.Seconds()))}
+			var res stagedoor.Response
+			webhook, err := app.API().Webhooks.RotateSecret(cmd.Context(), id, params, stagedoor.WithResponse(&res))
 			if err != nil {
 				return err
 			}
 			app.Out.Done("Rotated. Deliveries are also signed with the old secret for %s. "+
 				"Save the new secret now; it will not be shown again:", output.Short(overlap))
-			return printSecret(app, reply, got.Webhook)
+			printSecret(app, res, webhook)
+			return nil
 		},
 	}
 	cmd.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "how long to sign with the old secret as well")
 	return cmd
-}
-
-// delivery is an attempt to deliver an event.
-type delivery struct {
-	ID              string    `json:"id"`
-	At              time.Time `json:"at"`
-	Attempt         int       `json:"attempt"`
-	Cause           string    `json:"cause"`
-	DurationMs      float64   `json:"durationMs"`
-	Error           *string   `json:"error"`
-	Event           string    `json:"event"`
-	EventID         string    `json:"eventId"`
-	ResponseSnippet *string   `json:"responseSnippet"`
-	State           string    `json:"state"`
-	Status          int       `json:"status"`
 }
 
 func listDeliveries(app *core.App) *cobra.Command {
@@ -377,20 +316,17 @@ Columns in a pipe: time, delivery id, event, event id, attempt, state, status, m
 			if err != nil {
 				return err
 			}
-			query := url.Values{"limit": {strconv.Itoa(limit)}}
+			params := stagedoor.WebhooksListDeliveriesParams{Event: event, Limit: int64(limit)}
 			if failed {
-				query.Set("state", "failed")
+				params.State = "failed"
 			}
-			if event != "" {
-				query.Set("event", event)
-			}
-			var got struct{ Deliveries []delivery }
-			reply, err := app.Get(cmd.Context(), hookPath(id, "/deliveries"), query, &got)
+			var res stagedoor.Response
+			got, err := app.API().Webhooks.ListDeliveries(cmd.Context(), id, params, stagedoor.WithResponse(&res))
 			if err != nil {
 				return err
 			}
 			if app.Out.JSON {
-				app.Out.Body(reply.Body)
+				app.Out.Body(res.Body)
 				return nil
 			}
 			printDeliveries(app, got.Deliveries)
@@ -403,7 +339,7 @@ Columns in a pipe: time, delivery id, event, event id, attempt, state, status, m
 	return cmd
 }
 
-func printDeliveries(app *core.App, list []delivery) {
+func printDeliveries(app *core.App, list []stagedoor.Delivery) {
 	table := output.Table{
 		Columns: output.Columns("when", "event", "event id", ">try", "state", ">status", ">took",
 			"error~"), Empty: "No deliveries.",
@@ -421,7 +357,7 @@ func printDeliveries(app *core.App, list []delivery) {
 			row = append(row, output.Text(d.ID))
 		}
 		table.Rows = append(table.Rows, append(row, output.Text(d.Event), output.Text(d.EventID),
-			output.Text(strconv.Itoa(d.Attempt)), output.State(d.State), output.Status(d.Status),
+			output.Text(strconv.FormatInt(d.Attempt, 10)), output.State(d.State), output.Status(d.Status),
 			output.Cell{Text: output.Millis(d.DurationMs),
 				Raw: strconv.FormatFloat(d.DurationMs, 'f', 0, 64)}, output.Text(why)))
 	}
@@ -453,16 +389,25 @@ were never delivered successfully.`,
 			if err != nil {
 				return err
 			}
+			var res stagedoor.Response
 			if o.delivery != "" {
-				reply, err := app.Send(cmd.Context(), http.MethodPost, hookPath(id, "/deliveries/"+url.PathEscape(o.delivery)+"/redeliver"), nil, nil)
-				return printReplay(app, args[0], reply, err)
+				_, err = app.API().Webhooks.Redeliver(cmd.Context(), id, o.delivery, stagedoor.WithResponse(&res))
+			} else {
+				var params stagedoor.WebhooksReplayParams
+				if params, err = o.params(app); err != nil {
+					return err
+				}
+				_, err = app.API().Webhooks.Replay(cmd.Context(), id, params, stagedoor.WithResponse(&res))
 			}
-			body, err := o.requestBody(app)
 			if err != nil {
 				return err
 			}
-			reply, err := app.Send(cmd.Context(), http.MethodPost, hookPath(id, "/replay"), body, nil)
-			return printReplay(app, args[0], reply, err)
+			if app.Out.JSON {
+				app.Out.Body(res.Body)
+				return nil
+			}
+			app.Out.Done("Replay started. Watch it: stagedoor webhooks deliveries %s", core.Quote(args[0]))
+			return nil
 		},
 	}
 	cmd.Flags().BoolVar(&o.failed, "failed", false, "only events that were never delivered successfully")
@@ -475,58 +420,33 @@ were never delivered successfully.`,
 	return cmd
 }
 
-func (o replayOptions) requestBody(app *core.App) (map[string]any, error) {
-	body := map[string]any{}
-	switch {
-	case o.from != "":
-		body["fromId"] = o.from
-	case o.since != "":
-		at, err := app.Since(o.since)
-		if err != nil {
-			return nil, err
+func (o replayOptions) params(app *core.App) (stagedoor.WebhooksReplayParams, error) {
+	params := stagedoor.WebhooksReplayParams{FromID: o.from, OnlyFailed: o.failed, Events: o.events}
+	if o.from == "" && o.since == "" {
+		return params, core.UsageHint("Add --since 1h or --from evt_….", "the start of the replay is required")
+	}
+	var err error
+	if o.from == "" {
+		if params.FromTime, err = app.Since(o.since); err != nil {
+			return params, err
 		}
-		body["fromTime"] = at.UTC().Format(time.RFC3339Nano)
-	default:
-		return nil, core.UsageHint("Add --since 1h or --from evt_….", "the start of the replay is required")
 	}
 	if o.until != "" {
-		at, err := app.Since(o.until)
-		if err != nil {
-			return nil, err
-		}
-		body["toTime"] = at.UTC().Format(time.RFC3339Nano)
+		params.ToTime, err = app.Since(o.until)
 	}
-	if o.failed {
-		body["onlyFailed"] = true
-	}
-	if len(o.events) > 0 {
-		body["events"] = o.events
-	}
-	return body, nil
-}
-
-func printReplay(app *core.App, account string, reply core.Reply, err error) error {
-	if err != nil {
-		return err
-	}
-	if app.Out.JSON {
-		app.Out.Body(reply.Body)
-		return nil
-	}
-	app.Out.Done("Replay started. Watch it: stagedoor webhooks deliveries %s", core.Quote(account))
-	return nil
+	return params, err
 }
 
 // accountNames returns account names by id, for tables that have only ids. It returns an empty map if the request
 // fails, for example for a key without accounts:read.
 func accountNames(ctx context.Context, app *core.App) map[string]string {
-	var got struct{ Accounts []core.Account }
 	names := map[string]string{}
-	if _, err := app.Get(ctx, "/v1/accounts", url.Values{"limit": {"100"}}, &got); err != nil {
+	page, err := app.API().Accounts.List(ctx, stagedoor.AccountsListParams{Limit: 100})
+	if err != nil {
 		return names
 	}
-	for _, a := range got.Accounts {
-		names[a.ID] = a.Name()
+	for _, a := range page.Accounts {
+		names[a.ID] = core.AccountName(a.Account)
 	}
 	return names
 }

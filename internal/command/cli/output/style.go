@@ -68,7 +68,7 @@ func StateTone(state string) Tone {
 }
 
 // StatusTone returns the tone of an HTTP status.
-func StatusTone(status int) Tone {
+func StatusTone(status int64) Tone {
 	switch {
 	case status >= 200 && status < 300:
 		return Good

@@ -28,11 +28,11 @@ func Toned(t Tone, s string) Cell { return Cell{Text: s, Tone: t} }
 func State(s string) Cell { return Cell{Text: s, Tone: StateTone(s)} }
 
 // Status returns a cell for an HTTP status; 0 means none.
-func Status(n int) Cell {
+func Status(n int64) Cell {
 	if n == 0 {
 		return Cell{Text: "–", Raw: "0", Tone: Faint}
 	}
-	return Cell{Text: strconv.Itoa(n), Tone: StatusTone(n)}
+	return Cell{Text: strconv.FormatInt(n, 10), Tone: StatusTone(n)}
 }
 
 // Number returns a cell for a number, grouped on a terminal.

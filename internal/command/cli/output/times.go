@@ -68,11 +68,11 @@ func Group(n int64) string {
 }
 
 // Count formats a number with its noun in the singular or plural: "1 event", "3 events".
-func Count(n int, one, many string) string {
+func Count(n int64, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return Group(int64(n)) + " " + many
+	return Group(n) + " " + many
 }
 
 // size formats a number of bytes in the largest unit, rounded down.
