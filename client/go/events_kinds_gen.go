@@ -161,8 +161,6 @@ const (
 	KindKeyRevoked EventKind = "key.revoked"
 	// Most of a month's calls are used.
 	KindUsageThreshold EventKind = "usage.threshold"
-	// Methods or events of the platform changed.
-	KindSDKCatalogChanged EventKind = "sdk.catalog_changed"
 )
 
 // newEventData returns a pointer to the data type of a kind, or nil for an unknown kind.
@@ -322,8 +320,6 @@ func newEventData(kind EventKind) any {
 		return &KeyRevokedData{}
 	case KindUsageThreshold:
 		return &UsageThresholdData{}
-	case KindSDKCatalogChanged:
-		return &SdkCatalogChangedData{}
 	}
 	return nil
 }

@@ -49,27 +49,44 @@ type Account struct {
 
 // AccountChallengeRequiredData is the data of the event account.challenge_required.
 type AccountChallengeRequiredData struct {
-	AttemptID  string     `json:"attemptId"`
-	State      string     `json:"state"`
-	OTPChannel *string    `json:"otp_channel"`
-	EmailMask  *string    `json:"email_mask"`
-	PhoneMask  *string    `json:"phone_mask"`
-	ExpiresAt  *time.Time `json:"expires_at"`
+	AttemptID string  `json:"attemptId"`
+	EmailMask *string `json:"email_mask"`
+	// When the challenge ends.
+	ExpiresAt *time.Time `json:"expires_at"`
+	// The state before. One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused,
+	// disconnected; others may follow.
+	From string `json:"from"`
+	// How the creator is asked: sms, app, email, face or mobile.
+	OTPChannel *string `json:"otp_channel"`
+	PhoneMask  *string `json:"phone_mask"`
+	// Why the account is in this state. The set may grow.
+	Reason *string `json:"reason"`
+	// The state of the attempt.
+	State string `json:"state"`
+	// The state after; the same as from if the state did not change. One of connecting, active, degraded, reauthenticating,
+	// reconnect_required, restricted, paused, disconnected; others may follow.
+	To string `json:"to"`
+	// What a person must do. The set may grow.
+	UserAction string `json:"userAction"`
 }
 
 // AccountConnectedData is the data of the event account.connected.
 type AccountConnectedData struct {
-	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may follow.
+	Account Account `json:"account"`
+	// The attempt that connected it.
+	AttemptID *string `json:"attemptId"`
+	// The state before. One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused,
+	// disconnected; others may follow.
 	From string `json:"from"`
-	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may follow.
-	To         string  `json:"to"`
-	Reason     *string `json:"reason"`
-	UserAction string  `json:"userAction"`
-	Account    Account `json:"account"`
-	AttemptID  *string `json:"attemptId"`
-	Kind       string  `json:"kind"`
+	// How it was connected: credentials, mobile_app, cookie, curl or reauth.
+	Kind string `json:"kind"`
+	// Why the account is in this state. The set may grow.
+	Reason *string `json:"reason"`
+	// The state after; the same as from if the state did not change. One of connecting, active, degraded, reauthenticating,
+	// reconnect_required, restricted, paused, disconnected; others may follow.
+	To string `json:"to"`
+	// What a person must do. The set may grow.
+	UserAction string `json:"userAction"`
 }
 
 // AccountDefaults is the limits of an account that has none of its own.
@@ -82,15 +99,18 @@ type AccountDefaults struct {
 
 // AccountDegradedData is the data of the event account.degraded.
 type AccountDegradedData struct {
-	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may follow.
+	// The state before. One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused,
+	// disconnected; others may follow.
 	From string `json:"from"`
-	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may follow.
-	To         string  `json:"to"`
-	Reason     *string `json:"reason"`
-	UserAction string  `json:"userAction"`
-	SinceSec   int64   `json:"sinceSec"`
+	// Why the account is in this state. The set may grow.
+	Reason *string `json:"reason"`
+	// How long it has been failing.
+	SinceSec int64 `json:"sinceSec"`
+	// The state after; the same as from if the state did not change. One of connecting, active, degraded, reauthenticating,
+	// reconnect_required, restricted, paused, disconnected; others may follow.
+	To string `json:"to"`
+	// What a person must do. The set may grow.
+	UserAction string `json:"userAction"`
 }
 
 // AccountDisconnected is the result of disconnecting an account.
@@ -101,19 +121,23 @@ type AccountDisconnected struct {
 
 // AccountDisconnectedData is the data of the event account.disconnected.
 type AccountDisconnectedData struct {
-	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may follow.
+	// Who disconnected it.
+	By EventActor `json:"by"`
+	// The state before. One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused,
+	// disconnected; others may follow.
 	From string `json:"from"`
-	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may follow.
-	To         string  `json:"to"`
-	Reason     *string `json:"reason"`
-	UserAction string  `json:"userAction"`
-	ID         string  `json:"id"`
-	OfUserID   string  `json:"ofUserId"`
-	// Who did it.
-	By       EventActor `json:"by"`
-	PurgedAt time.Time  `json:"purgedAt"`
+	ID   string `json:"id"`
+	// The platform's id of the creator.
+	OfUserID string `json:"ofUserId"`
+	// When its session, credentials and data were destroyed.
+	PurgedAt time.Time `json:"purgedAt"`
+	// Why the account is in this state. The set may grow.
+	Reason *string `json:"reason"`
+	// The state after; the same as from if the state did not change. One of connecting, active, degraded, reauthenticating,
+	// reconnect_required, restricted, paused, disconnected; others may follow.
+	To string `json:"to"`
+	// What a person must do. The set may grow.
+	UserAction string `json:"userAction"`
 }
 
 // AccountPage is a page of Account items.
@@ -129,125 +153,156 @@ type AccountPage struct {
 
 // AccountPausedData is the data of the event account.paused.
 type AccountPausedData struct {
-	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may follow.
-	From string `json:"from"`
-	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may follow.
-	To         string  `json:"to"`
-	Reason     *string `json:"reason"`
-	UserAction string  `json:"userAction"`
-	// Who did it.
+	// Who paused it.
 	By EventActor `json:"by"`
+	// The state before. One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused,
+	// disconnected; others may follow.
+	From string `json:"from"`
+	// Why the account is in this state. The set may grow.
+	Reason *string `json:"reason"`
+	// The state after; the same as from if the state did not change. One of connecting, active, degraded, reauthenticating,
+	// reconnect_required, restricted, paused, disconnected; others may follow.
+	To string `json:"to"`
+	// What a person must do. The set may grow.
+	UserAction string `json:"userAction"`
 }
 
 // AccountReauthenticatingData is the data of the event account.reauthenticating.
 type AccountReauthenticatingData struct {
-	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may follow.
+	// The attempt that signs it in; null if none has started yet.
+	AttemptID *string `json:"attemptId"`
+	// The state before. One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused,
+	// disconnected; others may follow.
 	From string `json:"from"`
-	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may follow.
-	To         string  `json:"to"`
-	Reason     *string `json:"reason"`
-	UserAction string  `json:"userAction"`
-	AttemptID  *string `json:"attemptId"`
+	// Why the account is in this state. The set may grow.
+	Reason *string `json:"reason"`
+	// The state after; the same as from if the state did not change. One of connecting, active, degraded, reauthenticating,
+	// reconnect_required, restricted, paused, disconnected; others may follow.
+	To string `json:"to"`
+	// What a person must do. The set may grow.
+	UserAction string `json:"userAction"`
 }
 
 // AccountReconnectRequiredData is the data of the event account.reconnect_required.
 type AccountReconnectRequiredData struct {
-	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may follow.
-	From string `json:"from"`
-	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may follow.
-	To         string  `json:"to"`
-	Reason     *string `json:"reason"`
-	UserAction string  `json:"userAction"`
+	// The operation that makes a reconnect link. It needs a key.
 	ConnectURL *string `json:"connectUrl"`
+	// The state before. One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused,
+	// disconnected; others may follow.
+	From string `json:"from"`
+	// Why the account is in this state. The set may grow.
+	Reason *string `json:"reason"`
+	// The state after; the same as from if the state did not change. One of connecting, active, degraded, reauthenticating,
+	// reconnect_required, restricted, paused, disconnected; others may follow.
+	To string `json:"to"`
+	// The platform's error code.
+	UpstreamCode *int64 `json:"upstreamCode"`
+	// The platform's error message.
+	UpstreamMessage *string `json:"upstreamMessage"`
+	// What a person must do. The set may grow.
+	UserAction string `json:"userAction"`
 }
 
 // AccountReconnectedData is the data of the event account.reconnected.
 type AccountReconnectedData struct {
-	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may follow.
+	Account Account `json:"account"`
+	// The attempt that reconnected it.
+	AttemptID *string `json:"attemptId"`
+	// How long it did not work.
+	DownForSec int64 `json:"downForSec"`
+	// The state before. One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused,
+	// disconnected; others may follow.
 	From string `json:"from"`
-	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may follow.
-	To         string  `json:"to"`
-	Reason     *string `json:"reason"`
-	UserAction string  `json:"userAction"`
-	Account    Account `json:"account"`
-	AttemptID  *string `json:"attemptId"`
-	DownForSec int64   `json:"downForSec"`
+	// Why the account is in this state. The set may grow.
+	Reason *string `json:"reason"`
+	// The state after; the same as from if the state did not change. One of connecting, active, degraded, reauthenticating,
+	// reconnect_required, restricted, paused, disconnected; others may follow.
+	To string `json:"to"`
+	// What a person must do. The set may grow.
+	UserAction string `json:"userAction"`
 }
 
 // AccountRecoveredData is the data of the event account.recovered.
 type AccountRecoveredData struct {
-	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may follow.
+	// The state before. One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused,
+	// disconnected; others may follow.
 	From string `json:"from"`
-	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may follow.
-	To         string  `json:"to"`
-	Reason     *string `json:"reason"`
-	UserAction string  `json:"userAction"`
-	SinceSec   int64   `json:"sinceSec"`
+	// Why the account is in this state. The set may grow.
+	Reason *string `json:"reason"`
+	// How long it did not work.
+	SinceSec int64 `json:"sinceSec"`
+	// The state after; the same as from if the state did not change. One of connecting, active, degraded, reauthenticating,
+	// reconnect_required, restricted, paused, disconnected; others may follow.
+	To string `json:"to"`
+	// What a person must do. The set may grow.
+	UserAction string `json:"userAction"`
 }
 
 // AccountRestrictedData is the data of the event account.restricted.
 type AccountRestrictedData struct {
-	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may follow.
+	// The state before. One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused,
+	// disconnected; others may follow.
 	From string `json:"from"`
-	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may follow.
-	To              string  `json:"to"`
-	Reason          *string `json:"reason"`
-	UserAction      string  `json:"userAction"`
-	UpstreamCode    *int64  `json:"upstreamCode"`
+	// Why the account is in this state. The set may grow.
+	Reason *string `json:"reason"`
+	// The state after; the same as from if the state did not change. One of connecting, active, degraded, reauthenticating,
+	// reconnect_required, restricted, paused, disconnected; others may follow.
+	To string `json:"to"`
+	// The platform's error code.
+	UpstreamCode *int64 `json:"upstreamCode"`
+	// The platform's error message.
 	UpstreamMessage *string `json:"upstreamMessage"`
+	// What a person must do. The set may grow.
+	UserAction string `json:"userAction"`
 }
 
 // AccountResumedData is the data of the event account.resumed.
 type AccountResumedData struct {
-	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may follow.
-	From string `json:"from"`
-	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may follow.
-	To         string  `json:"to"`
-	Reason     *string `json:"reason"`
-	UserAction string  `json:"userAction"`
-	// Who did it.
+	// Who resumed it.
 	By EventActor `json:"by"`
+	// The state before. One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused,
+	// disconnected; others may follow.
+	From string `json:"from"`
+	// Why the account is in this state. The set may grow.
+	Reason *string `json:"reason"`
+	// The state after; the same as from if the state did not change. One of connecting, active, degraded, reauthenticating,
+	// reconnect_required, restricted, paused, disconnected; others may follow.
+	To string `json:"to"`
+	// What a person must do. The set may grow.
+	UserAction string `json:"userAction"`
 }
 
 // AccountSessionExpiringData is the data of the event account.session_expiring.
 type AccountSessionExpiringData struct {
-	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may follow.
+	// Rounded up.
+	DaysLeft int64 `json:"daysLeft"`
+	// The state before. One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused,
+	// disconnected; others may follow.
 	From string `json:"from"`
-	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may follow.
-	To               string    `json:"to"`
+	// Why the account is in this state. The set may grow.
 	Reason           *string   `json:"reason"`
-	UserAction       string    `json:"userAction"`
 	SessionExpiresAt time.Time `json:"sessionExpiresAt"`
-	DaysLeft         int64     `json:"daysLeft"`
+	// The state after; the same as from if the state did not change. One of connecting, active, degraded, reauthenticating,
+	// reconnect_required, restricted, paused, disconnected; others may follow.
+	To string `json:"to"`
+	// What a person must do. The set may grow.
+	UserAction string `json:"userAction"`
 }
 
 // AccountUpdatedData is the data of the event account.updated.
 type AccountUpdatedData struct {
-	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may follow.
+	// The names of the members that changed.
+	Changes []string `json:"changes"`
+	// The state before. One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused,
+	// disconnected; others may follow.
 	From string `json:"from"`
-	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused, disconnected; others
-	// may follow.
-	To         string   `json:"to"`
-	Reason     *string  `json:"reason"`
-	UserAction string   `json:"userAction"`
-	Changes    []string `json:"changes"`
+	// Why the account is in this state. The set may grow.
+	Reason *string `json:"reason"`
+	// The state after; the same as from if the state did not change. One of connecting, active, degraded, reauthenticating,
+	// reconnect_required, restricted, paused, disconnected; others may follow.
+	To string `json:"to"`
+	// What a person must do. The set may grow.
+	UserAction string `json:"userAction"`
 }
 
 // AccountUsage is the number of accounts and its limit.
@@ -640,12 +695,14 @@ type ConnectSession struct {
 
 // ConnectSessionFinishedData is the data of the event connect.session_finished.
 type ConnectSessionFinishedData struct {
-	SessionID string `json:"sessionId"`
+	// The account that was connected.
+	AccountID string   `json:"accountId"`
+	Attempts  []string `json:"attempts"`
+	// Your own identifier.
+	ReferenceID string `json:"referenceId"`
+	SessionID   string `json:"sessionId"`
 	// One of success, exited, expired.
-	Status      string   `json:"status"`
-	Attempts    []string `json:"attempts"`
-	AccountID   string   `json:"accountId"`
-	ReferenceID string   `json:"referenceId"`
+	Status string `json:"status"`
 }
 
 // ConnectSessionPage is a page of ConnectSession items.
@@ -816,10 +873,12 @@ type ErrorGroupList struct {
 	Errors []ErrorGroup `json:"errors"`
 }
 
-// EventActor: who did it.
+// EventActor: who caused an event.
 type EventActor struct {
-	Kind  string `json:"kind"`
-	ID    string `json:"id"`
+	ID string `json:"id"`
+	// key, operator, system, creator or member. The set may grow.
+	Kind string `json:"kind"`
+	// The name of the key or person; may be empty.
 	Label string `json:"label"`
 }
 
@@ -1127,11 +1186,11 @@ type Key struct {
 
 // KeyCreatedData is the data of the event key.created.
 type KeyCreatedData struct {
-	ID     string   `json:"id"`
-	Label  string   `json:"label"`
-	Scopes []string `json:"scopes"`
-	// Who did it.
-	By EventActor `json:"by"`
+	// Who created it.
+	By     EventActor `json:"by"`
+	ID     string     `json:"id"`
+	Label  string     `json:"label"`
+	Scopes []string   `json:"scopes"`
 }
 
 // KeyList is the organisation's keys.
@@ -1147,11 +1206,10 @@ type KeyRevoked struct {
 
 // KeyRevokedData is the data of the event key.revoked.
 type KeyRevokedData struct {
-	ID     string   `json:"id"`
-	Label  string   `json:"label"`
-	Scopes []string `json:"scopes"`
-	// Who did it.
-	By EventActor `json:"by"`
+	// Who revoked it.
+	By    EventActor `json:"by"`
+	ID    string     `json:"id"`
+	Label string     `json:"label"`
 }
 
 // Label is a category of posts on the profile.
@@ -1300,11 +1358,13 @@ type Listener struct {
 
 // ListenerGapData is the data of the event listener.gap.
 type ListenerGapData struct {
-	FromSeq    *int64     `json:"fromSeq"`
-	ToSeq      *int64     `json:"toSeq"`
-	From       *time.Time `json:"from"`
-	To         time.Time  `json:"to"`
-	Backfilled bool       `json:"backfilled"`
+	// Whether the missing events were fetched later.
+	Backfilled bool `json:"backfilled"`
+	// Null if the beginning is not known.
+	From    *time.Time `json:"from"`
+	FromSeq *int64     `json:"fromSeq"`
+	To      time.Time  `json:"to"`
+	ToSeq   *int64     `json:"toSeq"`
 }
 
 // ListsAddUsersResult is the number of users that were added to a list.
@@ -2296,14 +2356,6 @@ type SandboxSession struct {
 	UserAgent string            `json:"userAgent"`
 }
 
-// SdkCatalogChangedData is the data of the event sdk.catalog_changed.
-type SdkCatalogChangedData struct {
-	Version string   `json:"version"`
-	Added   []string `json:"added"`
-	Removed []string `json:"removed"`
-	Changed []string `json:"changed"`
-}
-
 // Series is a series of numbers over time.
 type Series struct {
 	// cents, subscribers or visitors
@@ -2687,7 +2739,8 @@ type Team struct {
 
 // TestData is the data of the event test.
 type TestData struct {
-	Message   string `json:"message"`
+	Message string `json:"message"`
+	// The request that asked for the test.
 	RequestID string `json:"requestId"`
 }
 
@@ -2952,10 +3005,12 @@ type UsageSeries struct {
 
 // UsageThresholdData is the data of the event usage.threshold.
 type UsageThresholdData struct {
-	Metric  string `json:"metric"`
-	Percent int64  `json:"percent"`
-	Limit   int64  `json:"limit"`
-	Used    int64  `json:"used"`
+	Limit int64 `json:"limit"`
+	// The limit: calls_per_month. The set may grow.
+	Metric string `json:"metric"`
+	// The threshold that was reached.
+	Percent int64 `json:"percent"`
+	Used    int64 `json:"used"`
 }
 
 // UsageWindow: what is left of a limit.
@@ -3079,9 +3134,10 @@ type WebhookDeleted struct {
 
 // WebhookDisabledData is the data of the event webhook.disabled.
 type WebhookDisabledData struct {
-	URL             string `json:"url"`
-	Reason          string `json:"reason"`
+	// How long deliveries failed.
 	FailingSinceSec int64  `json:"failingSinceSec"`
+	Reason          string `json:"reason"`
+	URL             string `json:"url"`
 }
 
 // WebhookHealth is the health of a webhook.
@@ -3120,9 +3176,10 @@ type WebhookPage struct {
 
 // WebhookRecoveredData is the data of the event webhook.recovered.
 type WebhookRecoveredData struct {
-	URL             string `json:"url"`
-	Reason          string `json:"reason"`
+	// How long deliveries failed.
 	FailingSinceSec int64  `json:"failingSinceSec"`
+	Reason          string `json:"reason"`
+	URL             string `json:"url"`
 }
 
 // WebhookTest is the response of a webhook to a test.

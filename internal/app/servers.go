@@ -9,7 +9,6 @@ import (
 	"strconv"
 
 	"github.com/stagedoor/stagedoor/internal/base/clock"
-	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
@@ -147,8 +146,7 @@ func newAPI(n *Node, p parts, from client) (*api.API, *docs.Docs, error) {
 	})
 	// The documentation describes the platform of the sandbox, which every reader can try.
 	reference, err = docs.New(docs.Deps{
-		PublicURL: n.cfg.PublicURL, OpenAPI: public.OpenAPI, Catalog: p.platforms.registry.Sandbox().Catalog,
-		Events: p.events.kinds.List(environment.ForSignups), Log: n.log, Now: clock.Now,
+		PublicURL: n.cfg.PublicURL, OpenAPI: public.OpenAPI, Log: n.log, Now: clock.Now,
 	})
 	return public, reference, err
 }

@@ -60,7 +60,6 @@ if TYPE_CHECKING:
         QueueFailedData,
         QueuePublishedData,
         ResubscribedData,
-        SdkCatalogChangedData,
         SettingsChangedData,
         StoryExpiredData,
         StoryPublishedData,
@@ -935,17 +934,6 @@ class UsageThresholdEvent(TypedDict):
     ts: str
 
 
-class SdkCatalogChangedEvent(TypedDict):
-    """Methods or events of the platform changed."""
-
-    accountId: str | None
-    data: SdkCatalogChangedData
-    event: Literal["sdk.catalog_changed"]
-    id: str
-    meta: EventMeta
-    ts: str
-
-
 Event = Union[
     ListUpdatedEvent,
     ProfileUpdatedEvent,
@@ -1024,7 +1012,6 @@ Event = Union[
     KeyCreatedEvent,
     KeyRevokedEvent,
     UsageThresholdEvent,
-    SdkCatalogChangedEvent,
 ]
 """Any event. Comparing `event["event"]` with a kind narrows the type of `event["data"]`. A newer server may send kinds
 that are not listed here: ignore unknown kinds.
@@ -1108,7 +1095,6 @@ EventKind = Literal[
     "key.created",
     "key.revoked",
     "usage.threshold",
-    "sdk.catalog_changed",
 ]
 """The kinds of events."""
 
@@ -1169,7 +1155,6 @@ __all__ = [
     "QueueFailedEvent",
     "QueuePublishedEvent",
     "ResubscribedEvent",
-    "SdkCatalogChangedEvent",
     "SettingsChangedEvent",
     "StoryExpiredEvent",
     "StoryPublishedEvent",

@@ -218,27 +218,47 @@ class Account(TypedDict):
     username: str
 
 
-class AccountChallengeRequiredData(TypedDict):
-    """The data of the event account.challenge_required."""
-
-    attemptId: str
-    state: str
-    otp_channel: str | None
-    email_mask: str | None
-    phone_mask: str | None
-    expires_at: str | None
+AccountChallengeRequiredData = TypedDict(
+    "AccountChallengeRequiredData",
+    {
+        "attemptId": "str",
+        "email_mask": "str | None",
+        # When the challenge ends.
+        "expires_at": "str | None",
+        # The state before.
+        "from": "AccountPausedDataTo | str",
+        # How the creator is asked: sms, app, email, face or mobile.
+        "otp_channel": "str | None",
+        "phone_mask": "str | None",
+        # Why the account is in this state. The set may grow.
+        "reason": "str | None",
+        # The state of the attempt.
+        "state": "str",
+        # The state after; the same as from if the state did not change.
+        "to": "AccountPausedDataTo | str",
+        # What a person must do. The set may grow.
+        "userAction": "str",
+    },
+)
+"""The data of the event account.challenge_required."""
 
 
 AccountConnectedData = TypedDict(
     "AccountConnectedData",
     {
-        "from": "AccountPausedDataTo | str",
-        "to": "AccountPausedDataTo | str",
-        "reason": "str | None",
-        "userAction": "str",
         "account": "Account",
+        # The attempt that connected it.
         "attemptId": "str | None",
+        # The state before.
+        "from": "AccountPausedDataTo | str",
+        # How it was connected: credentials, mobile_app, cookie, curl or reauth.
         "kind": "str",
+        # Why the account is in this state. The set may grow.
+        "reason": "str | None",
+        # The state after; the same as from if the state did not change.
+        "to": "AccountPausedDataTo | str",
+        # What a person must do. The set may grow.
+        "userAction": "str",
     },
 )
 """The data of the event account.connected."""
@@ -256,11 +276,16 @@ class AccountDefaults(TypedDict):
 AccountDegradedData = TypedDict(
     "AccountDegradedData",
     {
+        # The state before.
         "from": "AccountPausedDataTo | str",
-        "to": "AccountPausedDataTo | str",
+        # Why the account is in this state. The set may grow.
         "reason": "str | None",
-        "userAction": "str",
+        # How long it has been failing.
         "sinceSec": "int",
+        # The state after; the same as from if the state did not change.
+        "to": "AccountPausedDataTo | str",
+        # What a person must do. The set may grow.
+        "userAction": "str",
     },
 )
 """The data of the event account.degraded."""
@@ -276,15 +301,21 @@ class AccountDisconnected(TypedDict):
 AccountDisconnectedData = TypedDict(
     "AccountDisconnectedData",
     {
-        "from": "AccountPausedDataTo | str",
-        "to": "AccountPausedDataTo | str",
-        "reason": "str | None",
-        "userAction": "str",
-        "id": "str",
-        "ofUserId": "str",
-        # Who did it.
+        # Who disconnected it.
         "by": "EventActor",
+        # The state before.
+        "from": "AccountPausedDataTo | str",
+        "id": "str",
+        # The platform's id of the creator.
+        "ofUserId": "str",
+        # When its session, credentials and data were destroyed.
         "purgedAt": "str",
+        # Why the account is in this state. The set may grow.
+        "reason": "str | None",
+        # The state after; the same as from if the state did not change.
+        "to": "AccountPausedDataTo | str",
+        # What a person must do. The set may grow.
+        "userAction": "str",
     },
 )
 """The data of the event account.disconnected."""
@@ -306,12 +337,16 @@ class AccountPage(TypedDict):
 AccountPausedData = TypedDict(
     "AccountPausedData",
     {
-        "from": "AccountPausedDataTo | str",
-        "to": "AccountPausedDataTo | str",
-        "reason": "str | None",
-        "userAction": "str",
-        # Who did it.
+        # Who paused it.
         "by": "EventActor",
+        # The state before.
+        "from": "AccountPausedDataTo | str",
+        # Why the account is in this state. The set may grow.
+        "reason": "str | None",
+        # The state after; the same as from if the state did not change.
+        "to": "AccountPausedDataTo | str",
+        # What a person must do. The set may grow.
+        "userAction": "str",
     },
 )
 """The data of the event account.paused."""
@@ -320,11 +355,16 @@ AccountPausedData = TypedDict(
 AccountReauthenticatingData = TypedDict(
     "AccountReauthenticatingData",
     {
-        "from": "AccountPausedDataTo | str",
-        "to": "AccountPausedDataTo | str",
-        "reason": "str | None",
-        "userAction": "str",
+        # The attempt that signs it in; null if none has started yet.
         "attemptId": "str | None",
+        # The state before.
+        "from": "AccountPausedDataTo | str",
+        # Why the account is in this state. The set may grow.
+        "reason": "str | None",
+        # The state after; the same as from if the state did not change.
+        "to": "AccountPausedDataTo | str",
+        # What a person must do. The set may grow.
+        "userAction": "str",
     },
 )
 """The data of the event account.reauthenticating."""
@@ -333,11 +373,20 @@ AccountReauthenticatingData = TypedDict(
 AccountReconnectRequiredData = TypedDict(
     "AccountReconnectRequiredData",
     {
-        "from": "AccountPausedDataTo | str",
-        "to": "AccountPausedDataTo | str",
-        "reason": "str | None",
-        "userAction": "str",
+        # The operation that makes a reconnect link. It needs a key.
         "connectUrl": "str | None",
+        # The state before.
+        "from": "AccountPausedDataTo | str",
+        # Why the account is in this state. The set may grow.
+        "reason": "str | None",
+        # The state after; the same as from if the state did not change.
+        "to": "AccountPausedDataTo | str",
+        # The platform's error code.
+        "upstreamCode": "NotRequired[int | None]",
+        # The platform's error message.
+        "upstreamMessage": "NotRequired[str | None]",
+        # What a person must do. The set may grow.
+        "userAction": "str",
     },
 )
 """The data of the event account.reconnect_required."""
@@ -346,13 +395,19 @@ AccountReconnectRequiredData = TypedDict(
 AccountReconnectedData = TypedDict(
     "AccountReconnectedData",
     {
-        "from": "AccountPausedDataTo | str",
-        "to": "AccountPausedDataTo | str",
-        "reason": "str | None",
-        "userAction": "str",
         "account": "Account",
+        # The attempt that reconnected it.
         "attemptId": "str | None",
+        # How long it did not work.
         "downForSec": "int",
+        # The state before.
+        "from": "AccountPausedDataTo | str",
+        # Why the account is in this state. The set may grow.
+        "reason": "str | None",
+        # The state after; the same as from if the state did not change.
+        "to": "AccountPausedDataTo | str",
+        # What a person must do. The set may grow.
+        "userAction": "str",
     },
 )
 """The data of the event account.reconnected."""
@@ -361,11 +416,16 @@ AccountReconnectedData = TypedDict(
 AccountRecoveredData = TypedDict(
     "AccountRecoveredData",
     {
+        # The state before.
         "from": "AccountPausedDataTo | str",
-        "to": "AccountPausedDataTo | str",
+        # Why the account is in this state. The set may grow.
         "reason": "str | None",
-        "userAction": "str",
+        # How long it did not work.
         "sinceSec": "int",
+        # The state after; the same as from if the state did not change.
+        "to": "AccountPausedDataTo | str",
+        # What a person must do. The set may grow.
+        "userAction": "str",
     },
 )
 """The data of the event account.recovered."""
@@ -374,12 +434,18 @@ AccountRecoveredData = TypedDict(
 AccountRestrictedData = TypedDict(
     "AccountRestrictedData",
     {
+        # The state before.
         "from": "AccountPausedDataTo | str",
-        "to": "AccountPausedDataTo | str",
+        # Why the account is in this state. The set may grow.
         "reason": "str | None",
-        "userAction": "str",
+        # The state after; the same as from if the state did not change.
+        "to": "AccountPausedDataTo | str",
+        # The platform's error code.
         "upstreamCode": "NotRequired[int | None]",
+        # The platform's error message.
         "upstreamMessage": "NotRequired[str | None]",
+        # What a person must do. The set may grow.
+        "userAction": "str",
     },
 )
 """The data of the event account.restricted."""
@@ -388,12 +454,16 @@ AccountRestrictedData = TypedDict(
 AccountResumedData = TypedDict(
     "AccountResumedData",
     {
-        "from": "AccountPausedDataTo | str",
-        "to": "AccountPausedDataTo | str",
-        "reason": "str | None",
-        "userAction": "str",
-        # Who did it.
+        # Who resumed it.
         "by": "EventActor",
+        # The state before.
+        "from": "AccountPausedDataTo | str",
+        # Why the account is in this state. The set may grow.
+        "reason": "str | None",
+        # The state after; the same as from if the state did not change.
+        "to": "AccountPausedDataTo | str",
+        # What a person must do. The set may grow.
+        "userAction": "str",
     },
 )
 """The data of the event account.resumed."""
@@ -402,12 +472,17 @@ AccountResumedData = TypedDict(
 AccountSessionExpiringData = TypedDict(
     "AccountSessionExpiringData",
     {
-        "from": "AccountPausedDataTo | str",
-        "to": "AccountPausedDataTo | str",
-        "reason": "str | None",
-        "userAction": "str",
-        "sessionExpiresAt": "str",
+        # Rounded up.
         "daysLeft": "int",
+        # The state before.
+        "from": "AccountPausedDataTo | str",
+        # Why the account is in this state. The set may grow.
+        "reason": "str | None",
+        "sessionExpiresAt": "str",
+        # The state after; the same as from if the state did not change.
+        "to": "AccountPausedDataTo | str",
+        # What a person must do. The set may grow.
+        "userAction": "str",
     },
 )
 """The data of the event account.session_expiring."""
@@ -416,11 +491,16 @@ AccountSessionExpiringData = TypedDict(
 AccountUpdatedData = TypedDict(
     "AccountUpdatedData",
     {
-        "from": "AccountPausedDataTo | str",
-        "to": "AccountPausedDataTo | str",
-        "reason": "str | None",
-        "userAction": "str",
+        # The names of the members that changed.
         "changes": "list[str]",
+        # The state before.
+        "from": "AccountPausedDataTo | str",
+        # Why the account is in this state. The set may grow.
+        "reason": "str | None",
+        # The state after; the same as from if the state did not change.
+        "to": "AccountPausedDataTo | str",
+        # What a person must do. The set may grow.
+        "userAction": "str",
     },
 )
 """The data of the event account.updated."""
@@ -851,11 +931,13 @@ class ConnectSession(TypedDict):
 class ConnectSessionFinishedData(TypedDict):
     """The data of the event connect.session_finished."""
 
+    accountId: NotRequired[str]
+    """The account that was connected."""
+    attempts: list[str]
+    referenceId: NotRequired[str]
+    """Your own identifier."""
     sessionId: str
     status: Literal["success", "exited", "expired"]
-    attempts: list[str]
-    accountId: NotRequired[str]
-    referenceId: NotRequired[str]
 
 
 class ConnectSessionPage(TypedDict):
@@ -1086,11 +1168,13 @@ class ErrorGroupList(TypedDict):
 
 
 class EventActor(TypedDict):
-    """Who did it."""
+    """Who caused an event."""
 
-    kind: str
     id: str
-    label: NotRequired[str]
+    kind: str
+    """key, operator, system, creator or member. The set may grow."""
+    label: str
+    """The name of the key or person; may be empty."""
 
 
 EventMeta = TypedDict(
@@ -1430,11 +1514,11 @@ class Key(TypedDict):
 class KeyCreatedData(TypedDict):
     """The data of the event key.created."""
 
+    by: EventActor
+    """Who created it."""
     id: str
     label: str
     scopes: NotRequired[list[str]]
-    by: EventActor
-    """Who did it."""
 
 
 class KeyList(TypedDict):
@@ -1453,11 +1537,10 @@ class KeyRevoked(TypedDict):
 class KeyRevokedData(TypedDict):
     """The data of the event key.revoked."""
 
+    by: EventActor
+    """Who revoked it."""
     id: str
     label: str
-    scopes: NotRequired[list[str]]
-    by: EventActor
-    """Who did it."""
 
 
 class Label(TypedDict):
@@ -1651,11 +1734,13 @@ class Listener(TypedDict):
 ListenerGapData = TypedDict(
     "ListenerGapData",
     {
-        "fromSeq": "int | None",
-        "toSeq": "int | None",
-        "from": "str | None",
-        "to": "str",
+        # Whether the missing events were fetched later.
         "backfilled": "bool",
+        # Null if the beginning is not known.
+        "from": "str | None",
+        "fromSeq": "int | None",
+        "to": "str",
+        "toSeq": "int | None",
     },
 )
 """The data of the event listener.gap."""
@@ -2760,15 +2845,6 @@ class SandboxSession(TypedDict):
     userAgent: str
 
 
-class SdkCatalogChangedData(TypedDict):
-    """The data of the event sdk.catalog_changed."""
-
-    version: str
-    added: list[str]
-    removed: list[str]
-    changed: list[str]
-
-
 class Series(TypedDict):
     """A series of numbers over time."""
 
@@ -3202,6 +3278,7 @@ class TestData(TypedDict):
 
     message: str
     requestId: str
+    """The request that asked for the test."""
 
 
 class TipsData(TypedDict):
@@ -3494,9 +3571,11 @@ class UsageSeries(TypedDict):
 class UsageThresholdData(TypedDict):
     """The data of the event usage.threshold."""
 
-    metric: str
-    percent: int
     limit: int
+    metric: str
+    """The limit: calls_per_month. The set may grow."""
+    percent: int
+    """The threshold that was reached."""
     used: int
 
 
@@ -3635,9 +3714,10 @@ class WebhookDeleted(TypedDict):
 class WebhookDisabledData(TypedDict):
     """The data of the event webhook.disabled."""
 
-    url: str
-    reason: str
     failingSinceSec: int
+    """How long deliveries failed."""
+    reason: str
+    url: str
 
 
 class WebhookHealth(TypedDict):
@@ -3677,9 +3757,10 @@ class WebhookPage(TypedDict):
 class WebhookRecoveredData(TypedDict):
     """The data of the event webhook.recovered."""
 
-    url: str
-    reason: str
     failingSinceSec: int
+    """How long deliveries failed."""
+    reason: str
+    url: str
 
 
 class WebhookTest(TypedDict):
@@ -3979,7 +4060,6 @@ __all__ = [
     "SandboxGeneratorStopped",
     "SandboxSession",
     "SandboxSetFaultKind",
-    "SdkCatalogChangedData",
     "SdkListMethodsFormat",
     "Series",
     "SeriesPoint",

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
@@ -391,7 +392,9 @@ func TestAccountOfAnotherOrgIsNotFound(t *testing.T) {
 		"begin": inTx(func(tx postgres.Tx) error {
 			return second(r.Accounts.BeginReauth(ctx, tx, by, other, a.ID, id.New[id.Attempt]()))
 		}),
-		"challenged": inTx(func(tx postgres.Tx) error { return r.Accounts.RecordChallenge(ctx, tx, other, a.ID, nil) }),
+		"challenged": inTx(func(tx postgres.Tx) error {
+			return r.Accounts.RecordChallenge(ctx, tx, other, a.ID, contract.AccountChallengeRequired{})
+		}),
 	} {
 		if !errors.Is(err, problem.AccountNotFound.New("")) {
 			t.Errorf("%s: %v", name, err)

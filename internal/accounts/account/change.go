@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -67,9 +68,9 @@ func (s *Accounts) Update(ctx context.Context, by audit.By, owner id.Org, accoun
 		if err := saveAccount(ctx, tx, a); err != nil {
 			return err
 		}
-		data := transitionData(a.State, a)
-		data["changes"] = slices.Sorted(maps.Keys(changes))
-		if err := s.Outbox.Add(ctx, tx, a.event(EventUpdated, data)); err != nil {
+		if err := s.Outbox.Add(ctx, tx, a.event(contract.AccountUpdated{
+			Transition: a.transitionFrom(a.State), Changes: slices.Sorted(maps.Keys(changes)),
+		})); err != nil {
 			return err
 		}
 		return s.Audit.Record(ctx, tx, owner, by, string(account), changes)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
@@ -173,9 +172,7 @@ func (s *Accounts) writeTombstone(ctx context.Context, a Account, gone seal.Shre
 		}
 		before := a
 		a.State, a.Reason = step.To, ""
-		data := transitionData(before.State, a)
-		data["id"], data["ofUserId"], data["by"], data["purgedAt"] = a.ID, before.UpstreamID, actorData(by), stamp.Time(now)
-		if err := s.Outbox.Add(ctx, tx, a.event(step.Event, data)); err != nil {
+		if err := s.Outbox.Add(ctx, tx, a.event(step.event(change{before: before, after: a, by: by, at: now}))); err != nil {
 			return err
 		}
 		return s.Audit.Record(ctx, tx, a.Org, by, string(a.ID), audit.Changes{

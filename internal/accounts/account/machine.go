@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/base/contract"
 )
 
 // State is the state of an account. The set is closed within /v1.
@@ -108,34 +110,14 @@ func (f Facts) satisfy(g guard) bool {
 	return true
 }
 
-// Events that edges write.
-const (
-	EventConnected         = "account.connected"
-	EventReconnected       = "account.reconnected"
-	EventReauthenticating  = "account.reauthenticating"
-	EventDegraded          = "account.degraded"
-	EventRecovered         = "account.recovered"
-	EventReconnectRequired = "account.reconnect_required"
-	EventRestricted        = "account.restricted"
-	EventPaused            = "account.paused"
-	EventResumed           = "account.resumed"
-	EventDisconnected      = "account.disconnected"
-)
-
-// Events that accompany no change of state.
-const (
-	EventChallengeRequired = "account.challenge_required"
-	EventSessionExpiring   = "account.session_expiring"
-	EventUpdated           = "account.updated"
-)
-
 // edge is one line of the table: a trigger moves an account from any of the states in from to one state.
 type edge struct {
-	from  []State
-	on    Trigger
-	when  guard
-	to    State
-	event string
+	from []State
+	on   Trigger
+	when guard
+	to   State
+	// event makes the event that the edge writes; nil for none.
+	event func(change) contract.Event
 }
 
 // working lists the states in which the session is believed to be good.
@@ -144,26 +126,26 @@ var working = []State{Connecting, Active, Degraded}
 // edges is the complete state machine: 41 pairs of states, drawn in docs/accounts.md. A paused account stays paused
 // whatever is observed, so that only a resume starts it again; what was observed takes effect then.
 var edges = []edge{
-	{[]State{Unborn}, SignedIn, always, Connecting, ""},
-	{[]State{Connecting}, ProbePassed, firstTime, Active, EventConnected},
-	{[]State{Connecting}, ProbePassed, notFirstTime, Active, EventReconnected},
-	{[]State{Connecting, Active}, Failing, always, Degraded, EventDegraded},
-	{[]State{Degraded}, Recovered, always, Active, EventRecovered},
-	{working, SessionLost, canReauth, Reauthenticating, EventReauthenticating},
-	{working, SessionLost, cannotReauth, ReconnectRequired, EventReconnectRequired},
-	{working, LoggedOut, always, ReconnectRequired, EventReconnectRequired},
-	{[]State{Reauthenticating}, SignInSucceeded, always, Active, EventReconnected},
-	{[]State{Reauthenticating}, SignInFailed, always, ReconnectRequired, EventReconnectRequired},
-	{[]State{Active, Degraded, ReconnectRequired}, ReauthRequested, always, Reauthenticating, EventReauthenticating},
+	{[]State{Unborn}, SignedIn, always, Connecting, nil},
+	{[]State{Connecting}, ProbePassed, firstTime, Active, connectedEvent},
+	{[]State{Connecting}, ProbePassed, notFirstTime, Active, reconnectedEvent},
+	{[]State{Connecting, Active}, Failing, always, Degraded, degradedEvent},
+	{[]State{Degraded}, Recovered, always, Active, recoveredEvent},
+	{working, SessionLost, canReauth, Reauthenticating, reauthenticatingEvent},
+	{working, SessionLost, cannotReauth, ReconnectRequired, reconnectRequiredEvent},
+	{working, LoggedOut, always, ReconnectRequired, reconnectRequiredEvent},
+	{[]State{Reauthenticating}, SignInSucceeded, always, Active, reconnectedEvent},
+	{[]State{Reauthenticating}, SignInFailed, always, ReconnectRequired, reconnectRequiredEvent},
+	{[]State{Active, Degraded, ReconnectRequired}, ReauthRequested, always, Reauthenticating, reauthenticatingEvent},
 	// No event: account.reconnected follows when the session has passed a probe.
-	{[]State{Active, Degraded, Reauthenticating, ReconnectRequired, Restricted}, SignedIn, always, Connecting, ""},
-	{[]State{Connecting, Active, Degraded, Reauthenticating, ReconnectRequired}, Banned, always, Restricted, EventRestricted},
-	{[]State{Restricted}, ProbePassed, always, Active, EventRecovered},
-	{[]State{Restricted}, SessionLost, always, ReconnectRequired, EventReconnectRequired},
-	{[]State{Connecting, Active, Degraded, Reauthenticating, ReconnectRequired, Restricted}, Pause, always, Paused, EventPaused},
-	{[]State{Paused}, Resume, sessionAlive, Connecting, EventResumed},
-	{[]State{Paused}, Resume, sessionDead, ReconnectRequired, EventResumed},
-	{States(), Disconnect, always, Disconnected, EventDisconnected},
+	{[]State{Active, Degraded, Reauthenticating, ReconnectRequired, Restricted}, SignedIn, always, Connecting, nil},
+	{[]State{Connecting, Active, Degraded, Reauthenticating, ReconnectRequired}, Banned, always, Restricted, restrictedEvent},
+	{[]State{Restricted}, ProbePassed, always, Active, recoveredEvent},
+	{[]State{Restricted}, SessionLost, always, ReconnectRequired, reconnectRequiredEvent},
+	{[]State{Connecting, Active, Degraded, Reauthenticating, ReconnectRequired, Restricted}, Pause, always, Paused, pausedEvent},
+	{[]State{Paused}, Resume, sessionAlive, Connecting, resumedEvent},
+	{[]State{Paused}, Resume, sessionDead, ReconnectRequired, resumedEvent},
+	{States(), Disconnect, always, Disconnected, disconnectedEvent},
 }
 
 // noops lists the states in which a trigger is legal but changes nothing and writes no event: repeats, and
@@ -189,8 +171,8 @@ var ErrIllegal = errors.New("illegal trigger for the state of the account")
 // Step is the result of a trigger.
 type Step struct {
 	From, To State
-	// Event is the kind of event to write; empty for none.
-	Event string
+	// event makes the event to write; nil for none.
+	event func(change) contract.Event
 }
 
 // Changed reports whether the step changes the state.

@@ -96,8 +96,8 @@ func TestEveryEdgeOfTheContractIsInTheMachine(t *testing.T) {
 	t.Parallel()
 	for _, e := range specified {
 		step, err := account.Next(e.from, e.on, e.facts)
-		if want := (account.Step{From: e.from, To: e.to, Event: e.event}); err != nil || step != want {
-			t.Errorf("%s in %q: %+v, %v; want %+v", e.on, e.from, step, err, want)
+		if err != nil || step.From != e.from || step.To != e.to || step.Kind() != e.event {
+			t.Errorf("%s in %q: %+v with %q, %v; want %+v", e.on, e.from, step, step.Kind(), err, e)
 		}
 	}
 }
@@ -189,7 +189,7 @@ func TestRandomHistoriesTakeListedEdgesOnly(t *testing.T) {
 					return false
 				}
 				continue
-			case step.From != at, step.Changed() && !listed[pair{at, step.To}], !step.Changed() && step.Event != "":
+			case step.From != at, step.Changed() && !listed[pair{at, step.To}], !step.Changed() && step.Kind() != "":
 				return false
 			case at == paus && step.Changed() && on != account.Resume && on != account.Disconnect:
 				return false
@@ -197,7 +197,7 @@ func TestRandomHistoriesTakeListedEdgesOnly(t *testing.T) {
 				return false
 			}
 			at = step.To
-			if again, err := account.Next(at, on, f); err == nil && again.To == at && again.Event != "" {
+			if again, err := account.Next(at, on, f); err == nil && again.To == at && again.Kind() != "" {
 				return false
 			}
 		}

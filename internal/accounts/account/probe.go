@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -89,8 +90,8 @@ func (s *Accounts) warnOne(ctx context.Context, tx postgres.Tx, ref Ref, now tim
 	if a.SessionExpiresAt == nil || a.sessionDead {
 		return nil // there is no session left that could expire
 	}
-	data := transitionData(a.State, a)
-	data["sessionExpiresAt"] = stamp.Time(*a.SessionExpiresAt)
-	data["daysLeft"] = int(math.Ceil(max(a.SessionExpiresAt.Sub(now), 0).Hours() / 24))
-	return s.Outbox.Add(ctx, tx, a.event(EventSessionExpiring, data))
+	return s.Outbox.Add(ctx, tx, a.event(contract.AccountSessionExpiring{
+		Transition: a.transitionFrom(a.State), SessionExpiresAt: stamp.Time(*a.SessionExpiresAt),
+		DaysLeft: int(math.Ceil(max(a.SessionExpiresAt.Sub(now), 0).Hours() / 24)),
+	}))
 }

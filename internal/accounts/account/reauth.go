@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -91,8 +92,8 @@ type ReauthOutcome struct {
 	on     Trigger
 	reason string
 	// again means that the system tries again while the limit on tries allows it.
-	again bool
-	data  map[string]any
+	again    bool
+	upstream contract.UpstreamError
 }
 
 // The outcomes.
@@ -111,7 +112,7 @@ var (
 
 // WithUpstream adds the platform's error to the event.
 func (o ReauthOutcome) WithUpstream(code int, message string) ReauthOutcome {
-	o.data = map[string]any{"upstreamCode": code, "upstreamMessage": message}
+	o.upstream = contract.UpstreamError{UpstreamCode: &code, UpstreamMessage: &message}
 	return o
 }
 
@@ -149,7 +150,7 @@ func (s *Accounts) EndReauth(ctx context.Context, tx postgres.Tx, owner id.Org, 
 	}
 	by := audit.By{Kind: audit.ActorSystem, ID: string(attempt)}
 	if _, err := s.applyTrigger(ctx, tx, by, &a, Cause{On: o.on, Reason: o.reason, Attempt: attempt,
-		Data: o.data}); err != nil {
+		Upstream: o.upstream}); err != nil {
 		return nil, err
 	}
 	return s.publishAfter(a), saveAccount(ctx, tx, a)
@@ -160,10 +161,10 @@ func (s *Accounts) publishAfter(a Account) AfterCommit {
 	return func(ctx context.Context) { s.publishVersion(ctx, a) }
 }
 
-// RecordChallenge writes account.challenge_required: a sign-in with remembered credentials waits for a person. data
-// holds the fields of that event that belong to the challenge.
+// RecordChallenge writes an event: a sign-in with remembered credentials waits for a person. The caller sets the fields
+// of the event that belong to the challenge.
 func (s *Accounts) RecordChallenge(ctx context.Context, tx postgres.Tx, owner id.Org, account id.Account,
-	data map[string]any) error {
+	e contract.AccountChallengeRequired) error {
 	a, err := s.lockAccount(ctx, tx, Ref{owner, account})
 	if err != nil {
 		return err
@@ -174,11 +175,8 @@ func (s *Accounts) RecordChallenge(ctx context.Context, tx postgres.Tx, owner id
 			return err
 		}
 	}
-	fields := transitionData(a.State, a)
-	for name, value := range data {
-		fields[name] = value
-	}
-	return s.Outbox.Add(ctx, tx, a.event(EventChallengeRequired, fields))
+	e.Transition = a.transitionFrom(a.State)
+	return s.Outbox.Add(ctx, tx, a.event(e))
 }
 
 // SetPendingAttempt records that an attempt is in progress for an account. A disconnected account is not an error.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
@@ -21,8 +21,8 @@ type Cause struct {
 	Observed *Account
 	// Attempt is the sign-in attempt that is the cause; empty for none.
 	Attempt id.Attempt
-	// Data holds additional fields of the event, such as upstreamCode and upstreamMessage of a ban.
-	Data map[string]any
+	// Upstream is the platform's error, such as that of a ban; empty if there was none.
+	Upstream contract.UpstreamError
 	// ProbeAt, if not nil, replaces the time of the next probe that the new state would have.
 	ProbeAt *time.Time
 	// Probed means that the observation comes from a probe. FailingSince is when the failures began.
@@ -120,15 +120,12 @@ func (s *Accounts) applyTrigger(ctx context.Context, tx postgres.Tx, by audit.By
 		return step, nil
 	}
 	a.enterState(step.To, c, now)
-	if step.Event == "" {
+	if step.event == nil {
 		return step, nil
 	}
-	return step, s.Outbox.Add(ctx, tx, a.event(step.Event, s.eventData(before, *a, by, step, c)))
-}
-
-// event returns an event of the account.
-func (a Account) event(kind string, data map[string]any) outbox.Event {
-	return outbox.Event{Org: a.Org, Account: a.ID, Kind: kind, OfUserID: a.UpstreamID, ReferenceID: a.ReferenceID, Data: data}
+	return step, s.Outbox.Add(ctx, tx, a.event(step.event(change{
+		before: before, after: *a, by: by, cause: c, at: now, connectURL: s.ReconnectURL(a.Org, a.ID),
+	})))
 }
 
 // recordFacts updates the fields that an observation determines even if the state does not change.
@@ -175,49 +172,6 @@ func (a *Account) enterState(to State, c Cause, now time.Time) {
 		}
 	case Connecting, Degraded, Disconnected, Unborn:
 	}
-}
-
-// eventData returns the payload of an event: the fields of every transition, and those of its kind.
-func (s *Accounts) eventData(before, a Account, by audit.By, step Step, c Cause) map[string]any {
-	data := transitionData(step.From, a)
-	now := a.StateChangedAt
-	switch step.Event {
-	case EventConnected:
-		data["account"], data["attemptId"], data["kind"] = a.View(), nilIfEmpty(string(a.Attempt)), a.AttemptKind
-	case EventReconnected:
-		data["account"], data["attemptId"] = a.View(), nilIfEmpty(string(a.Attempt))
-		data["downForSec"] = secondsSince(before.downSince, now)
-	case EventReauthenticating:
-		data["attemptId"] = nilIfEmpty(string(c.Attempt))
-	case EventDegraded:
-		data["sinceSec"] = secondsSince(c.FailingSince, now)
-	case EventRecovered:
-		data["sinceSec"] = secondsSince(&before.StateChangedAt, now)
-	case EventReconnectRequired:
-		data["connectUrl"] = nilIfEmpty(s.ReconnectURL(a.Org, a.ID))
-	case EventPaused, EventResumed:
-		data["by"] = actorData(by)
-	}
-	for name, value := range c.Data {
-		data[name] = value
-	}
-	return data
-}
-
-// transitionData returns the fields that every event of an account has.
-func transitionData(from State, a Account) map[string]any {
-	return map[string]any{"from": from, "to": a.State, "reason": nilIfEmpty(a.Reason), "userAction": a.UserAction()}
-}
-
-func actorData(by audit.By) map[string]any {
-	return map[string]any{"kind": by.Kind, "id": by.ID, "label": by.Label}
-}
-
-func secondsSince(at *time.Time, now time.Time) int {
-	if at == nil {
-		return 0
-	}
-	return int(max(now.Sub(*at), 0).Seconds())
 }
 
 // changesOf returns the differences between two versions of an account for the audit log.

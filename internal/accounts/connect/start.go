@@ -11,6 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/internal/db"
+	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
@@ -340,19 +341,20 @@ func (c *Connects) ReauthenticateAsSystem(ctx context.Context, of id.Org, at id.
 
 // writeEvents writes the events of a change to the outbox, in its transaction.
 func (c *Connects) writeEvents(ctx context.Context, tx postgres.Tx, r record) error {
-	kind := "connect.attempt_updated"
-	if r.State.Final() {
-		kind = "connect.attempt_completed"
-	}
 	v := c.view(r, r.UpdatedAt)
-	if err := c.Outbox.Add(ctx, tx, outbox.Event{Org: r.Org, Kind: kind, Data: v}); err != nil {
+	var data contract.Event = contract.ConnectAttemptUpdated{Attempt: v}
+	if r.State.Final() {
+		data = contract.ConnectAttemptCompleted{Attempt: v}
+	}
+	if err := c.Outbox.Add(ctx, tx, outbox.Event{Org: r.Org, Data: data}); err != nil {
 		return err
 	}
 	if !r.Reconnect || !r.State.Challenge() {
 		return nil
 	}
-	err := c.Accounts.RecordChallenge(ctx, tx, r.Org, r.Account, map[string]any{
-		"attemptId": r.ID, "state": r.State, "otp_channel": v.Channel, "email_mask": v.EmailMask, "phone_mask": v.PhoneMask, "expires_at": v.ChallengeEnds,
+	err := c.Accounts.RecordChallenge(ctx, tx, r.Org, r.Account, contract.AccountChallengeRequired{
+		AttemptID: r.ID, State: string(r.State), Channel: v.Channel, EmailMask: v.EmailMask, PhoneMask: v.PhoneMask,
+		ExpiresAt: v.ChallengeEnds,
 	})
 	if errors.Is(err, problem.AccountNotFound.New("")) {
 		return nil

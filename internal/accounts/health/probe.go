@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
@@ -192,7 +193,7 @@ func (h *Health) recordResult(ctx context.Context, a account.Account, f finding)
 		return h.handleLostSession(ctx, a, f)
 	}
 	if v.on == account.Banned {
-		cause.Data = map[string]any{"upstreamCode": f.code, "upstreamMessage": f.message}
+		cause.Upstream = contract.UpstreamError{UpstreamCode: &f.code, UpstreamMessage: &f.message}
 	}
 	return h.trigger(ctx, a, cause)
 }

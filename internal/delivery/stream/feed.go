@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
@@ -211,7 +212,7 @@ func (f *feed) addLive(s event.Stored, now time.Time) (added, missing bool) {
 
 // add appends an event to the ring.
 func (f *feed) add(e entry) {
-	if e.Kind == event.KindDisconnected {
+	if e.Kind == contract.KindAccountDisconnected {
 		f.trim(len(f.ring)) // the data of the account's events is being purged; readers must use the store
 	}
 	f.ring = append(f.ring, e)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
@@ -180,7 +181,9 @@ func (r *Reader) matches(e *entry) bool {
 	return r.want.Filter.Match(e.Kind) || r.isLast(e)
 }
 
-func (r *Reader) isLast(e *entry) bool { return !r.feed.isOrg() && e.Kind == event.KindDisconnected }
+func (r *Reader) isLast(e *entry) bool {
+	return !r.feed.isOrg() && e.Kind == contract.KindAccountDisconnected
+}
 
 func (r *Reader) event(e *entry) Event {
 	out := Event{Kind: e.Kind, Cursor: e.cursor, Body: e.Body, Last: r.isLast(e)}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
@@ -114,15 +115,14 @@ func (w *Webhooks) write(ctx context.Context, batch *lane.Batch, rows []Delivery
 
 // noticeEvent returns the event webhook.disabled or webhook.recovered.
 func noticeEvent(n lane.Notice) outbox.Event {
-	e := outbox.Event{Org: n.Org, Account: id.Account(n.Source), Kind: "webhook.disabled"}
-	if n.Recovered {
-		e.Kind = "webhook.recovered"
-	}
-	failing := 0
+	data := contract.WebhookDisabled{URL: endpointOf(n.Hook).url, Reason: n.Reason}
 	if !n.Since.IsZero() {
-		failing = int(n.At.Sub(n.Since).Seconds())
+		data.FailingSinceSec = int(n.At.Sub(n.Since).Seconds())
 	}
-	e.Data = map[string]any{"url": endpointOf(n.Hook).url, "reason": n.Reason, "failingSinceSec": failing}
+	e := outbox.Event{Org: n.Org, Account: id.Account(n.Source), Data: data}
+	if n.Recovered {
+		e.Data = contract.WebhookRecovered(data)
+	}
 	return e
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/clock"
+	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
 	"github.com/stagedoor/stagedoor/internal/events/event"
@@ -32,7 +33,7 @@ func (w *Webhooks) Committed(list []event.Stored) {
 	now := w.Now()
 	w.machine.Committed(list, now)
 	for i := range list {
-		if list[i].Kind == event.KindDisconnected {
+		if list[i].Kind == contract.KindAccountDisconnected {
 			w.machine.Invalidate(list[i].Org, list[i].Source) // its webhook was deleted; the message may have been lost
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/events/event"
@@ -54,10 +55,10 @@ func TestPurgedWebhookLeavesNoResponsesAndNoRow(t *testing.T) {
 	if rows := r.rows("SELECT (SELECT count(*) FROM webhook WHERE account_id = $1) + (SELECT count(*) FROM webhook_lane WHERE account_id = $1) + (SELECT count(*) FROM webhook_errand WHERE account_id = $1)", string(a.ID)); rows != 0 {
 		t.Errorf("%d rows are left", rows)
 	}
-	r.fire(n, a, event.KindDisconnected, 1)
+	r.fire(n, a, contract.KindAccountDisconnected, 1)
 	rec.wait(t, "/other", len(rec.requests("/other"))+1)
 	for _, g := range rec.requests("/hangs") {
-		if strings.Contains(string(g.body), event.KindDisconnected) {
+		if strings.Contains(string(g.body), contract.KindAccountDisconnected) {
 			t.Errorf("%s was sent to a deleted webhook", g.body)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -55,11 +56,12 @@ func (w *Webhooks) Test(ctx context.Context, by audit.By, org id.Org, account id
 	if err != nil {
 		return Tested{}, sealProblem(err)
 	}
-	data, err := json.Marshal(map[string]any{"message": "This is a test: nothing has happened on the platform.", "requestId": by.Request})
+	test := contract.Test{Message: "This is a test: nothing has happened on the platform.", RequestID: by.Request}
+	data, err := json.Marshal(test)
 	if err != nil {
 		return Tested{}, fmt.Errorf("encode a test: %w", err)
 	}
-	ev := event.Stored{Org: org, Source: string(account), ID: id.New[id.Event](), Kind: event.KindTest, At: w.Now()}
+	ev := event.Stored{Org: org, Source: string(account), ID: id.New[id.Event](), Kind: test.Kind(), At: w.Now()}
 	ev.Body = event.AppendEnvelope(nil, &event.Envelope{
 		ID: ev.ID, Kind: ev.Kind, Account: string(account), At: ev.At, Data: data,
 		Meta: event.Meta{OfUserID: a.UpstreamID, ReferenceID: a.ReferenceID, Sandbox: a.Environment.IsTest()},

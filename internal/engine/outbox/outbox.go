@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox/internal/db"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -23,12 +24,10 @@ type Event struct {
 	Org id.Org
 	// Account is empty for an event of the organisation itself.
 	Account id.Account
-	// Kind is one of the catalog's service events, such as account.connected.
-	Kind string
 	// OfUserID is the account's user on the platform, ReferenceID the customer's own name for the account.
 	OfUserID, ReferenceID string
-	// Data is encoded as JSON. It must not contain secrets.
-	Data any
+	// Data is encoded as JSON.
+	Data contract.Event
 }
 
 // Stored is an event in the outbox.
@@ -68,16 +67,17 @@ func New(db *postgres.DB, now func() time.Time) *Outbox { return &Outbox{db, now
 
 // Add writes an event in the transaction of the caller and gives it an id and the current time.
 func (o *Outbox) Add(ctx context.Context, tx postgres.Tx, e Event) error {
+	kind := e.Data.Kind()
 	data, err := json.Marshal(e.Data)
 	if err != nil {
-		return fmt.Errorf("encode event %s: %w", e.Kind, err)
+		return fmt.Errorf("encode event %s: %w", kind, err)
 	}
 	err = db.New(tx).Add(ctx, db.AddParams{
-		OrgID: e.Org, ID: id.New[id.Event](), AccountID: string(e.Account), Kind: e.Kind, Data: data, At: o.now(),
+		OrgID: e.Org, ID: id.New[id.Event](), AccountID: string(e.Account), Kind: kind, Data: data, At: o.now(),
 		Bucket: bucketOf(e.Org, e.Account), OfUserID: e.OfUserID, ReferenceID: e.ReferenceID,
 	})
 	if err != nil {
-		return fmt.Errorf("write event %s: %w", e.Kind, err)
+		return fmt.Errorf("write event %s: %w", kind, err)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -201,7 +202,7 @@ func (h *head) advance(r *pendingRecord, key string, at time.Time) {
 	if key != "" {
 		h.keys.add(hashKey(key))
 	}
-	h.Closed = r.Kind == event.KindDisconnected
+	h.Closed = r.Kind == contract.KindAccountDisconnected
 }
 
 // envelope returns the complete event. Events of a purged account have no data, except for account.disconnected.
@@ -210,7 +211,7 @@ func envelope(s *event.Stored, r *pendingRecord, sandbox, purged bool) *event.En
 	if !strings.HasPrefix(account, "acct_") {
 		account = ""
 	}
-	if purged && s.Kind != event.KindDisconnected {
+	if purged && s.Kind != contract.KindAccountDisconnected {
 		return &event.Envelope{ID: s.ID, Kind: s.Kind, Account: account, At: s.At, Seq: s.Seq, Meta: event.Meta{Sandbox: sandbox, Purged: true}}
 	}
 	return &event.Envelope{

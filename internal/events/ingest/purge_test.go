@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -47,9 +48,9 @@ func TestPurgedEventsKeepNoData(t *testing.T) {
 	r.publish("4", r.record(source, n+3))
 	r.publish("5", r.record(other, 2))
 	r.waitForEvents(other, 2)
-	for _, kind := range []string{"account.updated", event.KindDisconnected} {
+	for _, data := range []contract.Event{contract.AccountUpdated{Changes: []string{"label"}}, contract.AccountDisconnected{ID: a}} {
 		r.must(r.db.Tx(t.Context(), func(tx postgres.Tx) error {
-			return r.outbox.Add(t.Context(), tx, outbox.Event{Org: r.org, Account: a, Kind: kind, OfUserID: "7", Data: map[string]string{"label": "Luna"}})
+			return r.outbox.Add(t.Context(), tx, outbox.Event{Org: r.org, Account: a, OfUserID: "7", Data: data})
 		}))
 	}
 	after := r.waitForEvents(source, n+2)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/clock"
+	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
@@ -231,17 +232,11 @@ func (s *session) publishPage(ctx context.Context, m *driver.Missed, first bool)
 func (s *session) publishGap(ctx context.Context, from time.Time, watermark string) error {
 	s.listener.l.metrics.gaps.Inc()
 	now := s.listener.l.Now().UTC()
-	payload := struct {
-		FromSeq    *int64      `json:"fromSeq"`
-		ToSeq      *int64      `json:"toSeq"`
-		From       *stamp.Time `json:"from"`
-		To         stamp.Time  `json:"to"`
-		Backfilled bool        `json:"backfilled"`
-	}{To: stamp.Time(now)}
+	gap := contract.ListenerGap{To: stamp.Time(now)}
 	if !from.IsZero() {
-		payload.From = (*stamp.Time)(&from)
+		gap.From = (*stamp.Time)(&from)
 	}
-	data, err := json.Marshal(payload)
+	data, err := json.Marshal(gap)
 	if err != nil {
 		return internalError{err}
 	}
@@ -250,7 +245,7 @@ func (s *session) publishGap(ctx context.Context, from time.Time, watermark stri
 		s.flow.watermark = watermark
 	}
 	s.mu.Unlock()
-	return s.publish(ctx, &catalog.Event{Kind: event.KindGap, Class: catalog.Durable, Data: data}, now)
+	return s.publish(ctx, &catalog.Event{Kind: gap.Kind(), Class: catalog.Durable, Data: data}, now)
 }
 
 // truncateData returns data, or only its size if it is too large for an event.

@@ -18,8 +18,6 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/events/event"
-	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/server/accesslog"
 )
 
@@ -32,9 +30,6 @@ type Deps struct {
 	PublicURL string
 	// OpenAPI returns the document of the API. *api.API implements it.
 	OpenAPI func() ([]byte, error)
-	// Catalog has the platform's events, Events all kinds of events.
-	Catalog *catalog.Catalog
-	Events  []event.Kind
 	Log     *slog.Logger
 	Now     func() time.Time
 }

@@ -15,9 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/base/environment"
-	"github.com/stagedoor/stagedoor/internal/events/event"
-	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/server/docs"
 	"github.com/stagedoor/stagedoor/internal/server/docs/markdown"
 )
@@ -26,14 +23,9 @@ const publicURL = "https://docs.test"
 
 // shared is built once: pages are the same for every reader.
 var shared = sync.OnceValues(func() (*docs.Docs, error) {
-	platform, err := catalog.Sandbox()
-	if err != nil {
-		return nil, err
-	}
-	kinds := event.NewKinds(map[environment.Environment]*catalog.Catalog{environment.Sandbox: platform})
 	return docs.New(docs.Deps{
-		PublicURL: publicURL, OpenAPI: func() ([]byte, error) { return os.ReadFile("../../../openapi/openapi.json") }, Catalog: platform,
-		Events: kinds.List(environment.Sandbox), Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		PublicURL: publicURL, OpenAPI: func() ([]byte, error) { return os.ReadFile("../../../openapi/openapi.json") },
+		Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 })
 
@@ -386,17 +378,13 @@ func TestSearchFinds(t *testing.T) {
 
 // BenchmarkFirstPage measures how long the first reader after a start waits.
 func BenchmarkFirstPage(b *testing.B) {
-	platform, err := catalog.Sandbox()
-	if err != nil {
-		b.Fatal(err)
-	}
 	text, err := os.ReadFile("../../../openapi/openapi.json")
 	if err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {
 		d, err := docs.New(docs.Deps{
-			PublicURL: publicURL, OpenAPI: func() ([]byte, error) { return text, nil }, Catalog: platform, Events: nil,
+			PublicURL: publicURL, OpenAPI: func() ([]byte, error) { return text, nil },
 			Log: slog.New(slog.DiscardHandler), Now: time.Now,
 		})
 		if err != nil {

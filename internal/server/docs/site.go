@@ -52,7 +52,7 @@ func (s *Docs) build() (*site, error) {
 	if err != nil {
 		return nil, err
 	}
-	made, err := reference.Build(reference.Source{OpenAPI: openAPI, Events: s.deps.Events, Catalog: s.deps.Catalog})
+	made, err := reference.Build(openAPI)
 	if err != nil {
 		return nil, err
 	}

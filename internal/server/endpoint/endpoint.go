@@ -190,6 +190,8 @@ type Table struct {
 	inFlight inFlight
 	streams  atomic.Int64
 	registry streamRegistry
+	// events is nil if the document has no webhooks section.
+	events *eventSection
 	// compressor wraps the handler of an operation that returns JSON.
 	compressor func(http.Handler) http.HandlerFunc
 }

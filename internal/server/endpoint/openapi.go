@@ -183,6 +183,8 @@ type Part struct {
 	Tags                                    []Tag
 	Paths                                   map[string]json.RawMessage
 	Schemas, Responses, Parameters, Headers map[string]json.RawMessage
+	// Events are the kinds that the part sends to webhooks.
+	Events []Event
 	// Extensions are members of the document itself. Their names begin with x-.
 	Extensions map[string]json.RawMessage
 }
@@ -198,17 +200,33 @@ func (t *Table) Describe(part func() (Part, error)) { t.parts = append(t.parts, 
 
 // OpenAPI returns the OpenAPI 3.1 document of all operations.
 func (t *Table) OpenAPI() ([]byte, error) {
-	doc, err := json.Marshal(t.api.OpenAPI())
-	if err != nil {
-		return nil, fmt.Errorf("encode OpenAPI document: %w", err)
-	}
-	// The mux writes a wildcard as {code...}, OpenAPI as {code}.
-	doc = []byte(strings.ReplaceAll(string(doc), "...}", "}"))
+	var (
+		parts  []Part
+		events []Event
+	)
 	for _, part := range t.parts {
 		p, err := part()
 		if err != nil {
 			return nil, fmt.Errorf("make a part of the OpenAPI document: %w", err)
 		}
+		parts, events = append(parts, p), append(events, p.Events...)
+	}
+	root := *t.api.OpenAPI()
+	if t.events != nil {
+		section, err := t.events.write(events)
+		if err != nil {
+			return nil, err
+		}
+		// Huma's own member for webhooks is a map, which has no order.
+		root.Extensions = map[string]any{"webhooks": section}
+	}
+	doc, err := json.Marshal(&root)
+	if err != nil {
+		return nil, fmt.Errorf("encode OpenAPI document: %w", err)
+	}
+	// The mux writes a wildcard as {code...}, OpenAPI as {code}.
+	doc = []byte(strings.ReplaceAll(string(doc), "...}", "}"))
+	for _, p := range parts {
 		if doc, err = p.addTo(doc); err != nil {
 			return nil, fmt.Errorf("add to the OpenAPI document: %w", err)
 		}

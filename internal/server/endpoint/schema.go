@@ -2,7 +2,6 @@ package endpoint
 
 import (
 	"encoding/json"
-	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -60,8 +59,8 @@ func hasSensitive(typ reflect.Type, seen map[reflect.Type]bool) bool {
 	return false
 }
 
-// allowNulls marks members as nullable that are pointers to an object or a time and always present. Huma does this only
-// for strings and numbers.
+// allowNulls marks members as nullable that are pointers to an object or a time and always present, which Huma does only
+// for strings and numbers. It also writes the values of a member with the tag extensible, to which more may be added.
 func allowNulls(registry huma.Registry) {
 	for name, schema := range registry.Map() {
 		if typ := registry.TypeFromRef("#/components/schemas/" + name); typ != nil && schema.Properties != nil {
@@ -80,6 +79,9 @@ func allowNullsOf(typ reflect.Type, schema *huma.Schema) {
 	for field := range typ.Fields() {
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		property := schema.Properties[name]
+		if values := field.Tag.Get("extensible"); values != "" {
+			property.Extensions = map[string]any{"x-extensible-enum": strings.Split(values, ",")}
+		}
 		switch {
 		case field.Anonymous && name == "":
 			allowNullsOf(field.Type, schema)
@@ -123,14 +125,11 @@ func bareTime(typ reflect.Type, above []reflect.Type) string {
 	return ""
 }
 
-// schemaName names a type in the document. A type named View is named after its package: Account, not View.
+// schemaName names a type in the document. The payload of an event has Data after its name.
 func schemaName(t reflect.Type, hint string) string {
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
+	name := huma.DefaultSchemaNamer(t, hint)
+	if isEvent(t) {
+		name += "Data"
 	}
-	if t.Name() == "View" {
-		name := path.Base(t.PkgPath())
-		return strings.ToUpper(name[:1]) + name[1:]
-	}
-	return huma.DefaultSchemaNamer(t, hint)
+	return name
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -46,8 +47,8 @@ func (l *Limiter) AnnounceThresholds(ctx context.Context, orgs orgs, events *out
 		return int64(o.Limits.CallsPerMonth), err
 	}
 	return l.Thresholds(ctx, l.Now(), limitOf, func(ctx context.Context, tx postgres.Tx, t Threshold) error {
-		return events.Add(ctx, tx, outbox.Event{Org: t.Org, Kind: "usage.threshold", Data: map[string]any{
-			"metric": "calls_per_month", "percent": t.Percent, "limit": t.Limit, "used": t.Used,
+		return events.Add(ctx, tx, outbox.Event{Org: t.Org, Data: contract.UsageThreshold{
+			Metric: "calls_per_month", Percent: int(t.Percent), Limit: t.Limit, Used: t.Used,
 		}})
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/ratelimit"
@@ -161,7 +162,9 @@ func (s *Keys) issue(ctx context.Context, tx postgres.Tx, o org.Org, by audit.By
 	if err := insert(ctx, tx, o.ID, key, h); err != nil {
 		return Key{}, secret.String{}, err
 	}
-	if err := s.addEvent(ctx, tx, o.ID, by, "key.created", keyEvent{ID: key.ID, Label: key.Label, Scopes: key.Scopes.Names()}); err != nil {
+	if err := s.Outbox.Add(ctx, tx, outbox.Event{Org: o.ID, Data: contract.KeyCreated{
+		ID: key.ID, Label: key.Label, Scopes: key.Scopes.Names(), By: by.Actor(),
+	}}); err != nil {
 		return Key{}, secret.String{}, err
 	}
 	return key, plain, s.Audit.Record(ctx, tx, o.ID, by, string(key.ID), mintChanges(key))
@@ -210,7 +213,8 @@ func (s *Keys) Revoke(ctx context.Context, caller *Principal, by audit.By, keyID
 		if committed, err = s.Orgs.AdvanceEpoch(ctx, tx, owner); err != nil {
 			return err
 		}
-		if err := s.addEvent(ctx, tx, owner, by, "key.revoked", keyEvent{ID: key, Label: label}); err != nil {
+		revoked := contract.KeyRevoked{ID: key, Label: label, By: by.Actor()}
+		if err := s.Outbox.Add(ctx, tx, outbox.Event{Org: owner, Data: revoked}); err != nil {
 			return err
 		}
 		return s.Audit.Record(ctx, tx, owner, by, string(key), audit.Changes{
@@ -224,25 +228,6 @@ func (s *Keys) Revoke(ctx context.Context, caller *Principal, by audit.By, keyID
 		committed(ctx)
 	}
 	return nil
-}
-
-// keyEvent is the data of the events key.created and key.revoked.
-type keyEvent struct {
-	ID     id.Key   `json:"id"`
-	Label  string   `json:"label"`
-	Scopes []string `json:"scopes,omitempty"`
-	By     actor    `json:"by"`
-}
-
-type actor struct {
-	Kind string `json:"kind"`
-	ID   string `json:"id"`
-}
-
-// addEvent adds an event about a key to the outbox, in the transaction of the change.
-func (s *Keys) addEvent(ctx context.Context, tx postgres.Tx, owner id.Org, by audit.By, kind string, n keyEvent) error {
-	n.By = actor{string(by.Kind), by.ID}
-	return s.Outbox.Add(ctx, tx, outbox.Event{Org: owner, Kind: kind, Data: n})
 }
 
 // resolveScopes parses the scopes of a new key, or takes the default set if names is nil, and checks that the creator

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -41,6 +42,11 @@ type By struct {
 	// IPHash is a keyed hash of the caller's address. It shows whether two entries have the same source without
 	// revealing the address.
 	IPHash string
+}
+
+// Actor returns who made the change, for an event.
+func (b By) Actor() contract.Actor {
+	return contract.Actor{Kind: string(b.Kind), ID: b.ID, Label: b.Label}
 }
 
 // Change holds the value of one field before and after.

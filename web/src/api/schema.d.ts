@@ -1307,16 +1307,123 @@ export interface components {
             userAction: string;
             username: string;
         };
+        AccountChallengeRequiredData: {
+            attemptId: string;
+            email_mask: string | null;
+            expires_at: string | null;
+            from: string;
+            otp_channel: string | null;
+            phone_mask: string | null;
+            reason: string | null;
+            state: string;
+            to: string;
+            userAction: string;
+        };
+        AccountConnectedData: {
+            account: components["schemas"]["Account"];
+            attemptId: string | null;
+            from: string;
+            kind: string;
+            reason: string | null;
+            to: string;
+            userAction: string;
+        };
         AccountDefaultsBody: {
             readPerMinute: number;
             reset: number;
             writePerMinute: number;
+        };
+        AccountDegradedData: {
+            from: string;
+            reason: string | null;
+            sinceSec: number;
+            to: string;
+            userAction: string;
+        };
+        AccountDisconnectedData: {
+            by: components["schemas"]["Actor"];
+            from: string;
+            id: string;
+            ofUserId: string;
+            purgedAt: string;
+            reason: string | null;
+            to: string;
+            userAction: string;
         };
         AccountMeOutputBody: {
             me: unknown;
         };
         AccountOutputBody: {
             account: components["schemas"]["Account"];
+        };
+        AccountPausedData: {
+            by: components["schemas"]["Actor"];
+            from: string;
+            reason: string | null;
+            to: string;
+            userAction: string;
+        };
+        AccountReauthenticatingData: {
+            attemptId: string | null;
+            from: string;
+            reason: string | null;
+            to: string;
+            userAction: string;
+        };
+        AccountReconnectRequiredData: {
+            connectUrl: string | null;
+            from: string;
+            reason: string | null;
+            to: string;
+            upstreamCode?: number | null;
+            upstreamMessage?: string | null;
+            userAction: string;
+        };
+        AccountReconnectedData: {
+            account: components["schemas"]["Account"];
+            attemptId: string | null;
+            downForSec: number;
+            from: string;
+            reason: string | null;
+            to: string;
+            userAction: string;
+        };
+        AccountRecoveredData: {
+            from: string;
+            reason: string | null;
+            sinceSec: number;
+            to: string;
+            userAction: string;
+        };
+        AccountRestrictedData: {
+            from: string;
+            reason: string | null;
+            to: string;
+            upstreamCode?: number | null;
+            upstreamMessage?: string | null;
+            userAction: string;
+        };
+        AccountResumedData: {
+            by: components["schemas"]["Actor"];
+            from: string;
+            reason: string | null;
+            to: string;
+            userAction: string;
+        };
+        AccountSessionExpiringData: {
+            daysLeft: number;
+            from: string;
+            reason: string | null;
+            sessionExpiresAt: string;
+            to: string;
+            userAction: string;
+        };
+        AccountUpdatedData: {
+            changes: string[];
+            from: string;
+            reason: string | null;
+            to: string;
+            userAction: string;
         };
         AccountWebhook: {
             /** @enum {string} */
@@ -1344,6 +1451,11 @@ export interface components {
             do: "message" | "tip" | "subscribe" | "unsubscribe" | "like" | "comment" | "typing";
             fanId?: string;
             text?: string;
+        };
+        Actor: {
+            id: string;
+            kind: string;
+            label: string;
         };
         AdvanceInputBody: {
             /** @enum {string} */
@@ -1462,6 +1574,14 @@ export interface components {
         CodeBody: {
             code: string;
             effect: string;
+        };
+        ConnectSessionFinishedData: {
+            accountId?: string;
+            attempts: string[];
+            referenceId?: string;
+            sessionId: string;
+            /** @enum {string} */
+            status: "success" | "exited" | "expired";
         };
         CookieBody: {
             domain?: string;
@@ -1791,6 +1911,12 @@ export interface components {
             invitation: components["schemas"]["InvitationBody"];
             url: string;
         };
+        KeyCreatedData: {
+            by: components["schemas"]["Actor"];
+            id: string;
+            label: string;
+            scopes?: string[];
+        };
         KeyEntry: {
             accountIds?: string[];
             createdAt: string;
@@ -1804,6 +1930,11 @@ export interface components {
             methods?: string[];
             revokedAt?: string;
             scopes: string[];
+        };
+        KeyRevokedData: {
+            by: components["schemas"]["Actor"];
+            id: string;
+            label: string;
         };
         KeysBody: {
             keys: components["schemas"]["KeyEntry"][];
@@ -1875,6 +2006,13 @@ export interface components {
             signingSecretLast4: string;
             updatedAt: string;
             url: string;
+        };
+        ListenerGapData: {
+            backfilled: boolean;
+            from: string | null;
+            fromSeq: number | null;
+            to: string;
+            toSeq: number | null;
         };
         ListenerView: {
             lastEventAt: string | null;
@@ -2298,6 +2436,10 @@ export interface components {
             invitations: components["schemas"]["InvitationBody"][];
             members: components["schemas"]["MemberBody"][];
         };
+        TestData: {
+            message: string;
+            requestId: string;
+        };
         TestOutputBody: {
             delivered: boolean;
             durationMs: number;
@@ -2358,6 +2500,12 @@ export interface components {
             p95Ms: number | null;
             succeeded: number;
         };
+        UsageThresholdData: {
+            limit: number;
+            metric: string;
+            percent: number;
+            used: number;
+        };
         WebhookCounts: {
             attention: number;
             disabled: number;
@@ -2366,6 +2514,16 @@ export interface components {
             lagging: number;
             none: number;
             paused: number;
+        };
+        WebhookDisabledData: {
+            failingSinceSec: number;
+            reason: string;
+            url: string;
+        };
+        WebhookRecoveredData: {
+            failingSinceSec: number;
+            reason: string;
+            url: string;
         };
         WebhooksBody: {
             counts: components["schemas"]["WebhookCounts"];

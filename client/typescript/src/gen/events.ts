@@ -24,15 +24,48 @@ import type {
 /** The data of the event account.challenge_required. */
 export interface AccountChallengeRequiredData {
   attemptId: string;
-  state: string;
-  otp_channel: string | null;
   email_mask: string | null;
-  phone_mask: string | null;
+  /** When the challenge ends. */
   expires_at: string | null;
+  /** The state before. */
+  from:
+    | "connecting"
+    | "active"
+    | "degraded"
+    | "reauthenticating"
+    | "reconnect_required"
+    | "restricted"
+    | "paused"
+    | "disconnected"
+    | (string & {});
+  /** How the creator is asked: sms, app, email, face or mobile. */
+  otp_channel: string | null;
+  phone_mask: string | null;
+  /** Why the account is in this state. The set may grow. */
+  reason: string | null;
+  /** The state of the attempt. */
+  state: string;
+  /** The state after; the same as from if the state did not change. */
+  to:
+    | "connecting"
+    | "active"
+    | "degraded"
+    | "reauthenticating"
+    | "reconnect_required"
+    | "restricted"
+    | "paused"
+    | "disconnected"
+    | (string & {});
+  /** What a person must do. The set may grow. */
+  userAction: string;
 }
 
 /** The data of the event account.connected. */
 export interface AccountConnectedData {
+  account: Account;
+  /** The attempt that connected it. */
+  attemptId: string | null;
+  /** The state before. */
   from:
     | "connecting"
     | "active"
@@ -43,6 +76,11 @@ export interface AccountConnectedData {
     | "paused"
     | "disconnected"
     | (string & {});
+  /** How it was connected: credentials, mobile_app, cookie, curl or reauth. */
+  kind: string;
+  /** Why the account is in this state. The set may grow. */
+  reason: string | null;
+  /** The state after; the same as from if the state did not change. */
   to:
     | "connecting"
     | "active"
@@ -53,15 +91,13 @@ export interface AccountConnectedData {
     | "paused"
     | "disconnected"
     | (string & {});
-  reason: string | null;
+  /** What a person must do. The set may grow. */
   userAction: string;
-  account: Account;
-  attemptId: string | null;
-  kind: string;
 }
 
 /** The data of the event account.degraded. */
 export interface AccountDegradedData {
+  /** The state before. */
   from:
     | "connecting"
     | "active"
@@ -72,6 +108,11 @@ export interface AccountDegradedData {
     | "paused"
     | "disconnected"
     | (string & {});
+  /** Why the account is in this state. The set may grow. */
+  reason: string | null;
+  /** How long it has been failing. */
+  sinceSec: number;
+  /** The state after; the same as from if the state did not change. */
   to:
     | "connecting"
     | "active"
@@ -82,13 +123,15 @@ export interface AccountDegradedData {
     | "paused"
     | "disconnected"
     | (string & {});
-  reason: string | null;
+  /** What a person must do. The set may grow. */
   userAction: string;
-  sinceSec: number;
 }
 
 /** The data of the event account.disconnected. */
 export interface AccountDisconnectedData {
+  /** Who disconnected it. */
+  by: EventActor;
+  /** The state before. */
   from:
     | "connecting"
     | "active"
@@ -99,6 +142,14 @@ export interface AccountDisconnectedData {
     | "paused"
     | "disconnected"
     | (string & {});
+  id: string;
+  /** The platform's id of the creator. */
+  ofUserId: string;
+  /** When its session, credentials and data were destroyed. */
+  purgedAt: string;
+  /** Why the account is in this state. The set may grow. */
+  reason: string | null;
+  /** The state after; the same as from if the state did not change. */
   to:
     | "connecting"
     | "active"
@@ -109,17 +160,15 @@ export interface AccountDisconnectedData {
     | "paused"
     | "disconnected"
     | (string & {});
-  reason: string | null;
+  /** What a person must do. The set may grow. */
   userAction: string;
-  id: string;
-  ofUserId: string;
-  /** Who did it. */
-  by: EventActor;
-  purgedAt: string;
 }
 
 /** The data of the event account.paused. */
 export interface AccountPausedData {
+  /** Who paused it. */
+  by: EventActor;
+  /** The state before. */
   from:
     | "connecting"
     | "active"
@@ -130,6 +179,9 @@ export interface AccountPausedData {
     | "paused"
     | "disconnected"
     | (string & {});
+  /** Why the account is in this state. The set may grow. */
+  reason: string | null;
+  /** The state after; the same as from if the state did not change. */
   to:
     | "connecting"
     | "active"
@@ -140,14 +192,15 @@ export interface AccountPausedData {
     | "paused"
     | "disconnected"
     | (string & {});
-  reason: string | null;
+  /** What a person must do. The set may grow. */
   userAction: string;
-  /** Who did it. */
-  by: EventActor;
 }
 
 /** The data of the event account.reauthenticating. */
 export interface AccountReauthenticatingData {
+  /** The attempt that signs it in; null if none has started yet. */
+  attemptId: string | null;
+  /** The state before. */
   from:
     | "connecting"
     | "active"
@@ -158,6 +211,9 @@ export interface AccountReauthenticatingData {
     | "paused"
     | "disconnected"
     | (string & {});
+  /** Why the account is in this state. The set may grow. */
+  reason: string | null;
+  /** The state after; the same as from if the state did not change. */
   to:
     | "connecting"
     | "active"
@@ -168,13 +224,15 @@ export interface AccountReauthenticatingData {
     | "paused"
     | "disconnected"
     | (string & {});
-  reason: string | null;
+  /** What a person must do. The set may grow. */
   userAction: string;
-  attemptId: string | null;
 }
 
 /** The data of the event account.reconnect_required. */
 export interface AccountReconnectRequiredData {
+  /** The operation that makes a reconnect link. It needs a key. */
+  connectUrl: string | null;
+  /** The state before. */
   from:
     | "connecting"
     | "active"
@@ -185,6 +243,9 @@ export interface AccountReconnectRequiredData {
     | "paused"
     | "disconnected"
     | (string & {});
+  /** Why the account is in this state. The set may grow. */
+  reason: string | null;
+  /** The state after; the same as from if the state did not change. */
   to:
     | "connecting"
     | "active"
@@ -195,13 +256,22 @@ export interface AccountReconnectRequiredData {
     | "paused"
     | "disconnected"
     | (string & {});
-  reason: string | null;
+  /** The platform's error code. */
+  upstreamCode?: number | null;
+  /** The platform's error message. */
+  upstreamMessage?: string | null;
+  /** What a person must do. The set may grow. */
   userAction: string;
-  connectUrl: string | null;
 }
 
 /** The data of the event account.reconnected. */
 export interface AccountReconnectedData {
+  account: Account;
+  /** The attempt that reconnected it. */
+  attemptId: string | null;
+  /** How long it did not work. */
+  downForSec: number;
+  /** The state before. */
   from:
     | "connecting"
     | "active"
@@ -212,6 +282,9 @@ export interface AccountReconnectedData {
     | "paused"
     | "disconnected"
     | (string & {});
+  /** Why the account is in this state. The set may grow. */
+  reason: string | null;
+  /** The state after; the same as from if the state did not change. */
   to:
     | "connecting"
     | "active"
@@ -222,15 +295,13 @@ export interface AccountReconnectedData {
     | "paused"
     | "disconnected"
     | (string & {});
-  reason: string | null;
+  /** What a person must do. The set may grow. */
   userAction: string;
-  account: Account;
-  attemptId: string | null;
-  downForSec: number;
 }
 
 /** The data of the event account.recovered. */
 export interface AccountRecoveredData {
+  /** The state before. */
   from:
     | "connecting"
     | "active"
@@ -241,6 +312,11 @@ export interface AccountRecoveredData {
     | "paused"
     | "disconnected"
     | (string & {});
+  /** Why the account is in this state. The set may grow. */
+  reason: string | null;
+  /** How long it did not work. */
+  sinceSec: number;
+  /** The state after; the same as from if the state did not change. */
   to:
     | "connecting"
     | "active"
@@ -251,13 +327,13 @@ export interface AccountRecoveredData {
     | "paused"
     | "disconnected"
     | (string & {});
-  reason: string | null;
+  /** What a person must do. The set may grow. */
   userAction: string;
-  sinceSec: number;
 }
 
 /** The data of the event account.restricted. */
 export interface AccountRestrictedData {
+  /** The state before. */
   from:
     | "connecting"
     | "active"
@@ -268,6 +344,9 @@ export interface AccountRestrictedData {
     | "paused"
     | "disconnected"
     | (string & {});
+  /** Why the account is in this state. The set may grow. */
+  reason: string | null;
+  /** The state after; the same as from if the state did not change. */
   to:
     | "connecting"
     | "active"
@@ -278,14 +357,19 @@ export interface AccountRestrictedData {
     | "paused"
     | "disconnected"
     | (string & {});
-  reason: string | null;
-  userAction: string;
+  /** The platform's error code. */
   upstreamCode?: number | null;
+  /** The platform's error message. */
   upstreamMessage?: string | null;
+  /** What a person must do. The set may grow. */
+  userAction: string;
 }
 
 /** The data of the event account.resumed. */
 export interface AccountResumedData {
+  /** Who resumed it. */
+  by: EventActor;
+  /** The state before. */
   from:
     | "connecting"
     | "active"
@@ -296,6 +380,9 @@ export interface AccountResumedData {
     | "paused"
     | "disconnected"
     | (string & {});
+  /** Why the account is in this state. The set may grow. */
+  reason: string | null;
+  /** The state after; the same as from if the state did not change. */
   to:
     | "connecting"
     | "active"
@@ -306,14 +393,15 @@ export interface AccountResumedData {
     | "paused"
     | "disconnected"
     | (string & {});
-  reason: string | null;
+  /** What a person must do. The set may grow. */
   userAction: string;
-  /** Who did it. */
-  by: EventActor;
 }
 
 /** The data of the event account.session_expiring. */
 export interface AccountSessionExpiringData {
+  /** Rounded up. */
+  daysLeft: number;
+  /** The state before. */
   from:
     | "connecting"
     | "active"
@@ -324,6 +412,10 @@ export interface AccountSessionExpiringData {
     | "paused"
     | "disconnected"
     | (string & {});
+  /** Why the account is in this state. The set may grow. */
+  reason: string | null;
+  sessionExpiresAt: string;
+  /** The state after; the same as from if the state did not change. */
   to:
     | "connecting"
     | "active"
@@ -334,14 +426,15 @@ export interface AccountSessionExpiringData {
     | "paused"
     | "disconnected"
     | (string & {});
-  reason: string | null;
+  /** What a person must do. The set may grow. */
   userAction: string;
-  sessionExpiresAt: string;
-  daysLeft: number;
 }
 
 /** The data of the event account.updated. */
 export interface AccountUpdatedData {
+  /** The names of the members that changed. */
+  changes: string[];
+  /** The state before. */
   from:
     | "connecting"
     | "active"
@@ -352,6 +445,9 @@ export interface AccountUpdatedData {
     | "paused"
     | "disconnected"
     | (string & {});
+  /** Why the account is in this state. The set may grow. */
+  reason: string | null;
+  /** The state after; the same as from if the state did not change. */
   to:
     | "connecting"
     | "active"
@@ -362,9 +458,8 @@ export interface AccountUpdatedData {
     | "paused"
     | "disconnected"
     | (string & {});
-  reason: string | null;
+  /** What a person must do. The set may grow. */
   userAction: string;
-  changes: string[];
 }
 
 /** The data of the event autoRenewChanged. */
@@ -386,36 +481,39 @@ export interface ChatReadData {
 
 /** The data of the event connect.session_finished. */
 export interface ConnectSessionFinishedData {
+  /** The account that was connected. */
+  accountId?: string;
+  attempts: string[];
+  /** Your own identifier. */
+  referenceId?: string;
   sessionId: string;
   status: "success" | "exited" | "expired";
-  attempts: string[];
-  accountId?: string;
-  referenceId?: string;
 }
 
-/** Who did it. */
+/** Who caused an event. */
 export interface EventActor {
-  kind: string;
   id: string;
-  label?: string;
+  /** key, operator, system, creator or member. The set may grow. */
+  kind: string;
+  /** The name of the key or person; may be empty. */
+  label: string;
 }
 
 /** The data of the event key.created. */
 export interface KeyCreatedData {
+  /** Who created it. */
+  by: EventActor;
   id: string;
   label: string;
   scopes?: string[];
-  /** Who did it. */
-  by: EventActor;
 }
 
 /** The data of the event key.revoked. */
 export interface KeyRevokedData {
+  /** Who revoked it. */
+  by: EventActor;
   id: string;
   label: string;
-  scopes?: string[];
-  /** Who did it. */
-  by: EventActor;
 }
 
 /** The data of the event linkClicked. */
@@ -434,11 +532,13 @@ export interface ListUpdatedData {
 
 /** The data of the event listener.gap. */
 export interface ListenerGapData {
-  fromSeq: number | null;
-  toSeq: number | null;
-  from: string | null;
-  to: string;
+  /** Whether the missing events were fetched later. */
   backfilled: boolean;
+  /** Null if the beginning is not known. */
+  from: string | null;
+  fromSeq: number | null;
+  to: string;
+  toSeq: number | null;
 }
 
 /** The data of the event massMessageSent. */
@@ -625,14 +725,6 @@ export interface ResubscribedData {
   expiresAt: string | null;
 }
 
-/** The data of the event sdk.catalog_changed. */
-export interface SdkCatalogChangedData {
-  version: string;
-  added: string[];
-  removed: string[];
-  changed: string[];
-}
-
 /** The data of the event settingsChanged. */
 export interface SettingsChangedData {
   changes: ("displayName" | "bio" | "location" | "websiteUrl" | "subscriptionPrice" | "welcomeMessage" | "blockedCountries" | (string & {}))[];
@@ -728,6 +820,7 @@ export interface SubscriptionRenewedData {
 /** The data of the event test. */
 export interface TestData {
   message: string;
+  /** The request that asked for the test. */
   requestId: string;
 }
 
@@ -782,24 +875,28 @@ export interface UnknownData {
 
 /** The data of the event usage.threshold. */
 export interface UsageThresholdData {
-  metric: string;
-  percent: number;
   limit: number;
+  /** The limit: calls_per_month. The set may grow. */
+  metric: string;
+  /** The threshold that was reached. */
+  percent: number;
   used: number;
 }
 
 /** The data of the event webhook.disabled. */
 export interface WebhookDisabledData {
-  url: string;
-  reason: string;
+  /** How long deliveries failed. */
   failingSinceSec: number;
+  reason: string;
+  url: string;
 }
 
 /** The data of the event webhook.recovered. */
 export interface WebhookRecoveredData {
-  url: string;
-  reason: string;
+  /** How long deliveries failed. */
   failingSinceSec: number;
+  reason: string;
+  url: string;
 }
 
 /** The data of each kind of event. */
@@ -958,8 +1055,6 @@ export interface EventData {
   "key.revoked": KeyRevokedData;
   /** Most of a month's calls are used. */
   "usage.threshold": UsageThresholdData;
-  /** Methods or events of the platform changed. */
-  "sdk.catalog_changed": SdkCatalogChangedData;
 }
 
 /** A kind of event. */
@@ -972,8 +1067,7 @@ export type OrgEventKind =
   | "connect.session_finished"
   | "key.created"
   | "key.revoked"
-  | "usage.threshold"
-  | "sdk.catalog_changed";
+  | "usage.threshold";
 
 /** An event of any kind, including kinds that are newer than this version of the library. */
 export interface AnyEvent {
@@ -1082,7 +1176,6 @@ export const eventKinds: readonly EventKind[] = [
   "key.created",
   "key.revoked",
   "usage.threshold",
-  "sdk.catalog_changed",
 ];
 
 const known = new Set<string>(eventKinds);

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
@@ -258,15 +259,6 @@ func (s *Sessions) changeSession(ctx context.Context, tx postgres.Tx, org id.Org
 	return saveSession(ctx, tx, it)
 }
 
-// Finished is the data of the event connect.session_finished.
-type Finished struct {
-	SessionID   id.Session   `json:"sessionId"`
-	Status      Status       `json:"status"`
-	Attempts    []id.Attempt `json:"attempts"`
-	AccountID   id.Account   `json:"accountId,omitempty"`
-	ReferenceID string       `json:"referenceId,omitempty"`
-}
-
 // endSession ends a session and writes the event. It does nothing if the trigger is not allowed in the session's state.
 func (s *Sessions) endSession(ctx context.Context, tx postgres.Tx, it *Session, t trigger, account id.Account) error {
 	to, ok := it.Status.next(t)
@@ -279,8 +271,8 @@ func (s *Sessions) endSession(ctx context.Context, tx postgres.Tx, it *Session, 
 	if attempts == nil {
 		attempts = []id.Attempt{}
 	}
-	return s.Outbox.Add(ctx, tx, outbox.Event{Org: it.Org, Kind: "connect.session_finished", Data: Finished{
-		SessionID: it.ID, Status: to, Attempts: attempts, AccountID: account, ReferenceID: it.ReferenceID,
+	return s.Outbox.Add(ctx, tx, outbox.Event{Org: it.Org, Data: contract.ConnectSessionFinished{
+		SessionID: it.ID, Status: string(to), Attempts: attempts, AccountID: account, ReferenceID: it.ReferenceID,
 	}})
 }
 

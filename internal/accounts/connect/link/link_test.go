@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
+	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
@@ -107,7 +108,7 @@ func (r *fixture) wantStatus(s link.Session, want link.Status, ends ...link.Stat
 	}
 	var statuses []link.Status
 	for _, e := range r.events(s) {
-		statuses = append(statuses, e.Status)
+		statuses = append(statuses, link.Status(e.Status))
 	}
 	if !slices.Equal(statuses, ends) {
 		r.Fatalf("events %v, want %v", statuses, ends)
@@ -115,13 +116,13 @@ func (r *fixture) wantStatus(s link.Session, want link.Status, ends ...link.Stat
 	return got
 }
 
-func (r *fixture) events(s link.Session) []link.Finished {
+func (r *fixture) events(s link.Session) []contract.ConnectSessionFinished {
 	r.Helper()
 	stored, err := r.outbox.After(r.Context(), s.Org, 0, 100)
 	must.OK(r, err)
-	var list []link.Finished
+	var list []contract.ConnectSessionFinished
 	for _, e := range stored {
-		var data link.Finished
+		var data contract.ConnectSessionFinished
 		if e.Kind != "connect.session_finished" || json.Unmarshal(e.Data, &data) != nil {
 			r.Fatalf("event %s: %s", e.Kind, e.Data)
 		}

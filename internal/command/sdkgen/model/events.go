@@ -7,68 +7,27 @@ import (
 	"strings"
 )
 
-// Schemas that several of the service's own events use.
-const (
-	state = `{"type":"string","x-extensible-enum":["connecting","active","degraded","reauthenticating","reconnect_required","restricted","paused","disconnected"]}`
-	actor = `{"title":"EventActor","description":"Who did it.","type":"object","required":["kind","id"],"properties":{"kind":{"type":"string"},"id":{"type":"string"},"label":{"type":"string"}}}`
-	text  = `{"type":"string"}`
-	maybe = `{"type":["string","null"]}`
-	when  = `{"type":"string","format":"date-time"}`
-	count = `{"type":"integer"}`
-	names = `{"type":"array","items":{"type":"string"}}`
-)
-
-// changeData returns the schema of an event about an account: the states, the reason, what the user must do, and more.
-func changeData(more ...string) json.RawMessage {
-	return dataSchema(append([]string{"from", state, "to", state, "reason", maybe, "userAction", text}, more...)...)
-}
-
-// dataSchema returns the schema of an object from pairs of names and schemas. A member whose name ends
-// in ? is optional.
-func dataSchema(pairs ...string) json.RawMessage {
-	var required, properties []string
-	for i := 0; i < len(pairs); i += 2 {
-		name, optional := strings.CutSuffix(pairs[i], "?")
-		if !optional {
-			required = append(required, fmt.Sprintf("%q", name))
+// events reads the webhooks section: the platform's kinds, then the service's own.
+func (l *loader) events() {
+	for _, kind := range l.doc.at("webhooks").Keys {
+		o := l.doc.at("webhooks", kind, "post")
+		x := o.at("x-event")
+		e := &Event{
+			Kind: kind, Doc: o.at("summary").text(), Ephemeral: x.at("class").text() == "ephemeral",
+			Org: x.at("scope").text() == "organisation", Service: x.at("source").text() == "service",
 		}
-		properties = append(properties, fmt.Sprintf("%q:%s", name, pairs[i+1]))
+		forms := o.at("requestBody", "content", "application/json", "schema", "allOf").Items
+		if len(forms) != 2 {
+			l.fail("the event %s is not an envelope with data", kind)
+			return
+		}
+		e.Data = l.ref(forms[1].at("properties", "data"), Title(kind, "Data"))
+		if t := l.model.byName[e.Data.Name]; t != nil && t.Doc == "" && strings.HasSuffix(t.Name, "Data") {
+			t.Doc = "The data of the event " + kind + "."
+		}
+		e.Example = l.example(e)
+		l.model.Events = append(l.model.Events, e)
 	}
-	return json.RawMessage(fmt.Sprintf(`{"type":"object","required":[%s],"properties":{%s}}`, strings.Join(required, ","), strings.Join(properties, ",")))
-}
-
-func schemaRef(name string) string { return `{"$ref":"` + schemaPrefix + name + `"}` }
-
-// serviceData holds the schemas of the service's own events. They repeat what the publishing packages write.
-var serviceData = map[string]json.RawMessage{
-	"test":                       dataSchema("message", text, "requestId", text),
-	"account.connected":          changeData("account", schemaRef("Account"), "attemptId", maybe, "kind", text),
-	"account.reconnected":        changeData("account", schemaRef("Account"), "attemptId", maybe, "downForSec", count),
-	"account.reauthenticating":   changeData("attemptId", maybe),
-	"account.degraded":           changeData("sinceSec", count),
-	"account.recovered":          changeData("sinceSec", count),
-	"account.reconnect_required": changeData("connectUrl", maybe),
-	"account.challenge_required": dataSchema("attemptId", text, "state", text, "otp_channel", maybe,
-		"email_mask", maybe, "phone_mask", maybe, "expires_at", `{"type":["string","null"],"format":"date-time"}`),
-	"account.session_expiring": changeData("sessionExpiresAt", when, "daysLeft", count),
-	"account.restricted":       changeData("upstreamCode?", `{"type":["integer","null"]}`, "upstreamMessage?", maybe),
-	"account.paused":           changeData("by", actor),
-	"account.resumed":          changeData("by", actor),
-	"account.updated":          changeData("changes", names),
-	"account.disconnected":     changeData("id", text, "ofUserId", text, "by", actor, "purgedAt", when),
-	"listener.gap": dataSchema("fromSeq", `{"type":["integer","null"]}`, "toSeq", `{"type":["integer","null"]}`,
-		"from", `{"type":["string","null"],"format":"date-time"}`, "to", when, "backfilled", `{"type":"boolean"}`),
-	"connect.attempt_updated":   json.RawMessage(schemaRef("Attempt")),
-	"connect.attempt_completed": json.RawMessage(schemaRef("Attempt")),
-	"connect.session_finished": dataSchema("sessionId", text,
-		"status", `{"type":"string","enum":["success","exited","expired"]}`, "attempts", names,
-		"accountId?", text, "referenceId?", text),
-	"webhook.disabled":    dataSchema("url", text, "reason", text, "failingSinceSec", count),
-	"webhook.recovered":   dataSchema("url", text, "reason", text, "failingSinceSec", count),
-	"key.created":         dataSchema("id", text, "label", text, "scopes?", names, "by", actor),
-	"key.revoked":         dataSchema("id", text, "label", text, "scopes?", names, "by", actor),
-	"usage.threshold":     dataSchema("metric", text, "percent", count, "limit", count, "used", count),
-	"sdk.catalog_changed": dataSchema("version", text, "added", names, "removed", names, "changed", names),
 }
 
 // example returns a complete event whose data is valid for its schema.

@@ -2,35 +2,27 @@ package model
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 
-	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
-	"github.com/stagedoor/stagedoor/internal/events/event"
-	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
-// Load reads the OpenAPI document. Events, problem codes and scopes, which are not in it, come from the same packages
-// that the service uses.
+// Load reads the OpenAPI document. Problem codes and scopes, which are not in it, come from the same packages that the
+// service uses.
 func Load(openapi []byte) (*Model, error) {
 	doc, err := parse(openapi)
 	if err != nil {
 		return nil, fmt.Errorf("read the document: %w", err)
 	}
-	platform, err := catalog.Sandbox()
-	if err != nil {
-		return nil, fmt.Errorf("read the catalog: %w", err)
-	}
 	m := &Model{byName: map[string]*Type{}}
 	l := &loader{doc: doc, model: m, done: map[string]string{}}
 	l.operations()
 	l.methods()
-	l.events(platform)
+	l.events()
 	for _, k := range problem.All() {
 		m.Problems = append(m.Problems, Problem{Code: k.Code, Status: k.Status, Title: k.Title, Retryable: k.Retryable, Fix: k.Fix})
 	}
@@ -167,34 +159,4 @@ func (l *loader) paging(params *Type, result Ref) *Paging {
 		return nil
 	}
 	return p
-}
-
-// events reads the platform's kinds from the catalog, and the service's own.
-func (l *loader) events(platform *catalog.Catalog) {
-	schemas := map[string]json.RawMessage{}
-	for _, k := range platform.Events() {
-		schemas[k.Kind] = k.Schema()
-	}
-	kinds := event.NewKinds(map[environment.Environment]*catalog.Catalog{environment.Sandbox: platform})
-	for _, k := range kinds.List(environment.Sandbox) {
-		e := &Event{Kind: k.Name, Doc: k.Summary, Ephemeral: k.Class == catalog.Ephemeral, Org: k.Org}
-		schema, theirs := schemas[k.Name]
-		if !theirs {
-			e.Service = true
-			schema = serviceData[k.Name]
-		}
-		if schema == nil {
-			elem := Ref{Kind: Any}
-			e.Data = Ref{Kind: Map, Elem: &elem}
-		} else if s, err := parse(schema); err != nil {
-			l.fail("the schema of %s: %w", k.Name, err)
-		} else {
-			e.Data = l.ref(s, Title(k.Name, "Data"))
-			if t := l.model.byName[e.Data.Name]; t != nil && t.Doc == "" && strings.HasSuffix(t.Name, "Data") {
-				t.Doc = "The data of the event " + k.Name + "."
-			}
-		}
-		e.Example = l.example(e)
-		l.model.Events = append(l.model.Events, e)
-	}
 }

@@ -1,7 +1,7 @@
 // Package model describes the API for the generators of client libraries: types, the platform's methods, the API's own
 // operations, events and problems.
 //
-// Load reads it from openapi/openapi.json and, for events and problems, from the catalogs of the service. The model is
+// Load reads it from openapi/openapi.json and, for problems, from the catalog of the service. The model is
 // independent of the language; names.go maps schema and operation names to those in the libraries. Start at Model.
 package model
 
@@ -27,7 +27,7 @@ type Model struct {
 	Resources []*Resource
 	// Groups holds the API's own operations, as a client groups them.
 	Groups []*Group
-	// Events holds the platform's kinds in the order of the catalog, then the service's own.
+	// Events holds the kinds in the order of the document: the platform's, then the service's own.
 	Events []*Event
 	// Problems holds all problem codes, sorted.
 	Problems []Problem

@@ -10,6 +10,7 @@ import (
 // name, without the prefix Sdk. and suffixes such as Body.
 var schemaNames = map[string]string{
 	"AcceptedOutputBody":       "SandboxAccepted",
+	"Actor":                    "EventActor",
 	"AccountsBody":             "AccountPage",
 	"AttemptsOutputBody":       "AttemptPage",
 	"AttemptsBody":             "AttemptUsage",

@@ -37,11 +37,7 @@ func (l *loader) add(t *Type) *Type {
 	return t
 }
 
-const (
-	schemaPrefix = "#/components/schemas/"
-	// catalogPrefix starts references to types in the catalog.
-	catalogPrefix = "#/types/"
-)
+const schemaPrefix = "#/components/schemas/"
 
 // ref returns the type of a schema. place is the name of the new type if the schema is an inline object.
 func (l *loader) ref(s *Node, place string) Ref {
@@ -142,12 +138,9 @@ func constant(value *Node) Ref {
 	}
 }
 
-// named returns the type of a reference to a schema of the document or the catalog.
+// named returns the type of a reference to a schema of the document.
 func (l *loader) named(target string) Ref {
 	schema, ok := strings.CutPrefix(target, schemaPrefix)
-	if name, ours := strings.CutPrefix(target, catalogPrefix); ours {
-		schema, ok = "Sdk."+name, true
-	}
 	s := l.doc.at("components", "schemas", schema)
 	if !ok || s.Member == nil {
 		l.fail("unknown schema %s", target)

@@ -45,6 +45,7 @@ var typeDocs = map[string]string{
 	"EarningsGetChargebackRatioResult":       "The share of payments that were charged back.",
 	"ErrorGroup":                             "Failed requests with the same error code and method.",
 	"ErrorGroupList":                         "Failed requests, grouped by error.",
+	"EventActor":                             "Who caused an event.",
 	"EventMeta":                              "The position and origin of an event.",
 	"EventToken":                             "A token with which a browser follows an account's events.",
 	"EventUsage":                             "The number of events.",

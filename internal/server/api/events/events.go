@@ -124,6 +124,7 @@ const streamText = "Server-sent events. The first event is `ready`, followed by 
 // Routes adds the operations.
 func Routes(t *endpoint.Table, d Deps) {
 	e := &events{d}
+	t.DescribeEvents(envelope{})
 	endpoint.Written(t, endpoint.Operation{
 		ID: "streamAccountEvents", Method: http.MethodGet, Path: path, Tag: tag, Status: http.StatusOK, Account: "id", Streams: true,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Media: []string{eventStream}, Answer: pullBody{}, Ticket: e.ticket,

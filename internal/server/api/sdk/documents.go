@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
@@ -110,6 +111,18 @@ func describeMethods(c *catalog.Catalog, methods []*catalog.Method) (endpoint.Pa
 	}
 	p.Extensions, err = encoded(map[string]any{"x-sdk": object{"version": c.Version, "hash": c.Revision}})
 	return p, err
+}
+
+// describeEvents returns the platform's events.
+func describeEvents(c *catalog.Catalog) []endpoint.Event {
+	var list []endpoint.Event
+	for _, k := range c.Events() {
+		list = append(list, endpoint.Event{
+			Kind: k.Kind, Summary: k.Summary, Class: string(k.Class), Source: "platform", Scope: contract.PerAccount,
+			Data: moved(k.Schema()),
+		})
+	}
+	return list
 }
 
 func encoded(values map[string]any) (map[string]json.RawMessage, error) {

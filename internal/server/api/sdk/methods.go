@@ -113,7 +113,9 @@ func (c *calls) listRoutes(t *endpoint.Table) {
 	}, c.listMethods)
 	t.Describe(func() (endpoint.Part, error) {
 		sandbox := c.Platforms.Sandbox().Catalog
-		return describeMethods(sandbox, sandbox.Methods())
+		p, err := describeMethods(sandbox, sandbox.Methods())
+		p.Events = describeEvents(sandbox)
+		return p, err
 	})
 }
 

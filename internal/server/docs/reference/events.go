@@ -1,12 +1,8 @@
 package reference
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
-
-	"github.com/stagedoor/stagedoor/internal/events/event"
-	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
 func eventID(kind string) string { return strings.ReplaceAll(kind, ".", "-") }
@@ -15,49 +11,48 @@ func eventID(kind string) string { return strings.ReplaceAll(kind, ".", "-") }
 func (m *builder) eventPage() Page {
 	p := Page{
 		Path: "/docs/events", Title: "Event kinds", Label: "Event kinds",
-		Lead: fmt.Sprintf("All %d kinds of events with an example of each: those of the platform, and those of the service itself, whose names contain a dot.", len(m.events)),
+		Lead: fmt.Sprintf("All %d kinds of events with an example of each: those of the platform, and those of the service itself, whose names contain a dot.", len(m.doc.Webhooks)),
 		Intro: "[Events](/docs/guides/events) and [Webhooks](/docs/webhooks) describe how to receive them. A durable event is stored in order and never lost; an ephemeral event is not stored, and sent only to " +
 			"open streams and to webhooks. Kinds may be added at any time: ignore those that you do not know.",
 	}
-	for _, k := range m.events {
-		p.Items = append(p.Items, m.event(k))
+	for _, w := range m.doc.Webhooks {
+		p.Items = append(p.Items, m.event(w.name, w.value))
 	}
 	return p
 }
 
-func (m *builder) event(k event.Kind) Item {
-	i := Item{ID: eventID(k.Name), Title: k.Name, Mono: true, Body: escape(k.Summary)}
-	if k.Class == catalog.Ephemeral {
+func (m *builder) event(kind string, w webhook) Item {
+	i := Item{ID: eventID(kind), Title: kind, Mono: true, Body: escape(w.Post.Summary)}
+	if w.Post.Facts.Class == "ephemeral" {
 		i.Facts = append(i.Facts, "Ephemeral")
 	} else {
 		i.Facts = append(i.Facts, "Durable")
 	}
-	if k.Org {
+	if w.Post.Facts.Scope == "organisation" {
 		i.Facts = append(i.Facts, "Of the organisation")
 	}
-	if strings.Contains(k.Name, ".") || k.Name == event.KindTest {
+	if w.Post.Facts.Source == "service" {
 		i.Facts = append(i.Facts, "By the service")
 	}
-	if s := m.data[k.Name]; s != nil {
-		if fields := m.fields(s, 0); fields != "" {
-			i.Folds = append(i.Folds, Fold{Title: "data", Body: strings.ReplaceAll(fields, " **required**", ""), Open: true})
-		}
+	if fields := m.fields(w.data(), 0); fields != "" {
+		i.Folds = append(i.Folds, Fold{Title: "data", Body: strings.ReplaceAll(fields, " **required**", ""), Open: true})
 	}
-	if example, ok := m.samples.Events[k.Name]; ok {
+	if example, ok := m.samples.Events[kind]; ok {
 		i.Side = "```json\n" + indent(example) + "\n```"
 	}
 	return i
 }
 
-// dataOf parses the schemas of the platform's events.
-func dataOf(platform *catalog.Catalog) (map[string]*schema, error) {
-	all := map[string]*schema{}
-	for _, k := range platform.Events() {
-		s := &schema{}
-		if err := json.Unmarshal(k.Schema(), s); err != nil {
-			return nil, fmt.Errorf("read schema of %s: %w", k.Kind, err)
-		}
-		all[k.Kind] = s
+// data returns the schema of the event's data; nil if there is none.
+func (w webhook) data() *schema {
+	content, _ := w.Post.Body.Content.get("application/json")
+	if content.Schema == nil {
+		return nil
 	}
-	return all, nil
+	for _, part := range content.Schema.AllOf {
+		if data, ok := part.Properties.get("data"); ok {
+			return data
+		}
+	}
+	return nil
 }

@@ -11,6 +11,7 @@ import (
 // document is the part of an OpenAPI document that the reference uses.
 type document struct {
 	Paths      ordered[ordered[operation]] `json:"paths"`
+	Webhooks   ordered[webhook]            `json:"webhooks"`
 	Tags       []struct{ Name, Description string }
 	Components struct {
 		Schemas    map[string]*schema   `json:"schemas"`
@@ -36,6 +37,15 @@ type operation struct {
 	SDK       *sdkFacts `json:"x-sdk"`
 
 	method, path string
+}
+
+// webhook is a kind of event.
+type webhook struct {
+	Post struct {
+		Summary string
+		Body    struct{ Content ordered[media] }      `json:"requestBody"`
+		Facts   struct{ Class, Scope, Source string } `json:"x-event"`
+	}
 }
 
 type sdkFacts struct {
@@ -91,6 +101,7 @@ type schema struct {
 	Required    []string
 	OneOf       []*schema `json:"oneOf"`
 	AnyOf       []*schema `json:"anyOf"`
+	AllOf       []*schema `json:"allOf"`
 	Sensitive   bool      `json:"x-sensitive"`
 }
 
@@ -214,9 +225,6 @@ func (d *document) path(at string) ordered[operation] {
 func (d *document) follow(s *schema) (*schema, string) {
 	if s != nil && s.Ref != "" {
 		name := lastSegment(s.Ref)
-		if strings.HasPrefix(s.Ref, "#/types/") {
-			name = "Sdk." + name // The catalogue's own references have no prefix.
-		}
 		return d.Components.Schemas[name], name
 	}
 	return s, ""

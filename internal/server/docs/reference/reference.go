@@ -1,5 +1,5 @@
 // Package reference generates the reference as Markdown from what the server itself knows: its OpenAPI document, the
-// kinds of events, the scopes and the plans. Facts are not written by hand, so they cannot become outdated.
+// scopes and the plans. Facts are not written by hand, so they cannot become outdated.
 //
 // Start reading at Build. Code samples of the client libraries come from samples.json, which cmd/sdkgen writes together
 // with the libraries; those for curl and the command line are generated here.
@@ -13,8 +13,6 @@ import (
 	"strings"
 
 	"github.com/stagedoor/stagedoor/internal/base/scope"
-	"github.com/stagedoor/stagedoor/internal/events/event"
-	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
 //go:embed samples.json
@@ -87,22 +85,10 @@ func paragraph(b *bytes.Buffer, text string) {
 	}
 }
 
-// Source is the input of the reference.
-type Source struct {
-	// OpenAPI is the document that the server serves.
-	OpenAPI []byte
-	// Events are all kinds; Catalog has the schemas of the platform's events.
-	Events  []event.Kind
-	Catalog *catalog.Catalog
-}
-
 // builder generates the pages.
 type builder struct {
 	doc     *document
 	samples samples
-	events  []event.Kind
-	// data has the schema of an event's data by its kind.
-	data map[string]*schema
 }
 
 // samples is the content of samples.json.
@@ -113,18 +99,15 @@ type samples struct {
 	Events map[string]json.RawMessage `json:"events"`
 }
 
-// Build generates all pages.
-func Build(from Source) ([]Page, error) {
-	doc, err := read(from.OpenAPI)
+// Build generates all pages from the OpenAPI document that the server serves.
+func Build(openAPI []byte) ([]Page, error) {
+	doc, err := read(openAPI)
 	if err != nil {
 		return nil, err
 	}
-	m := &builder{doc: doc, events: from.Events}
+	m := &builder{doc: doc}
 	if err := json.Unmarshal(samplesText, &m.samples); err != nil {
 		return nil, fmt.Errorf("read code samples: %w", err)
-	}
-	if m.data, err = dataOf(from.Catalog); err != nil {
-		return nil, err
 	}
 	pages := m.api()
 	pages = append(pages, m.sdk()...)

@@ -1,0 +1,9 @@
+package account
+
+// Kind returns the kind of event that the step writes; empty for none.
+func (s Step) Kind() string {
+	if s.event == nil {
+		return ""
+	}
+	return s.event(change{}).Kind()
+}
