@@ -15,6 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/sign"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/test/must"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 )
@@ -464,6 +465,7 @@ func TestTestsAreReportedAndLimited(t *testing.T) {
 	if g := rec.requests("/a")[0]; !tested.Delivered || tested.Status != 200 || tested.Snippet != "thanks" || g.kind != "test" || !sign.Verify(hook.Secret, g.header.Get("X-Webhook-Signature"), g.body) {
 		t.Errorf("%+v", tested)
 	}
+	testenv.CheckEvent(t, rec.requests("/a")[0].body)
 	r.put(n, a, webhook.Change{URL: rec.URL + "/bad"})
 	if tested, err = n.Test(t.Context(), by, a.Org, a.ID); err != nil || tested.Delivered || tested.Status != 418 {
 		t.Errorf("%+v %v", tested, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/events/listen"
 	"github.com/stagedoor/stagedoor/internal/test/must"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 )
@@ -176,6 +177,7 @@ func TestGapIsReportedIfThePlatformCannotListFrames(t *testing.T) {
 			Backfilled bool
 		}
 	}
+	testenv.CheckEvent(t, list[at].Body)
 	must.OK(t, json.Unmarshal(list[at].Body, &body))
 	if d := body.Data; d.From == nil || d.To == nil || d.From.After(*d.To) || d.Backfilled || d.FromSeq != nil || at != len(list)-2 {
 		t.Fatalf("%s", list[at].Body)

@@ -1,11 +1,12 @@
 // Package archtest checks the structure of the source tree: which package imports which, that every package is in a
-// group and has exactly one package comment, that queries name only tables that their package owns, and that queries
-// on tenant tables filter by organisation. groups.go has the rules for imports, code.go those for what a package may
-// contain, sql.go those for tables. Start with Check.
+// group and has exactly one package comment, that queries name only tables that their package owns, that queries on
+// tenant tables filter by organisation, and that every event of the contract has a sender. groups.go has the rules for
+// imports, code.go those for what a package may contain, sql.go those for tables. Start with Check.
 package archtest
 
 import (
 	"fmt"
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -24,6 +25,8 @@ type pkg struct {
 	comments int
 	// sandboxes are the lines that name the sandbox, deps the exported structs that embed their dependencies.
 	sandboxes, deps []string
+	// defines are the payloads of events that the package declares, sends those that it builds.
+	defines, sends []string
 }
 
 // Check returns a message for each broken rule in the tree below root, sorted.
@@ -39,6 +42,7 @@ func Check(root string) ([]string, error) {
 	for _, p := range packages {
 		faults = append(faults, checkPackage(p)...)
 	}
+	faults = append(faults, checkEvents(packages)...)
 	slices.Sort(faults)
 	return faults, nil
 }
@@ -96,6 +100,7 @@ func (p *pkg) addFile(file string) error {
 	name := p.dir + "/" + filepath.Base(file)
 	p.sandboxes = append(p.sandboxes, findSandbox(name, fset, parsed)...)
 	p.deps = append(p.deps, findEmbeddedDeps(name, parsed)...)
+	ast.Inspect(parsed, p.addEvent)
 	return nil
 }
 

@@ -29,6 +29,7 @@ func TestCheckFindsEveryKindOfFault(t *testing.T) {
 	faults, err := archtest.Check("testdata/broken")
 	must.OK(t, err)
 	want := []string{
+		`internal/base/contract defines Unsent, but no package sends it`,
 		`internal/base/id imports internal/tenant/org: base may not import tenant`,
 		`internal/server/api/keys imports internal/server/admin: these packages must not import each other`,
 		`internal/server/admin has more than one package comment`,

@@ -96,10 +96,17 @@ func NATS(t testing.TB) secret.String {
 	return secret.New(requireEngines(t).nats)
 }
 
-// DatabaseURL creates a database with the current schema for this test only.
+// DatabaseURL creates a database with the current schema for this test only. When the test ends, the events that were
+// written to its outbox are validated against the OpenAPI document.
 func DatabaseURL(t testing.TB) secret.String {
 	t.Helper()
-	e := requireEngines(t)
+	url := testDatabase(t, requireEngines(t))
+	t.Cleanup(func() { checkEmitted(t, url) })
+	return secret.New(url)
+}
+
+func testDatabase(t testing.TB, e engines) (url string) {
+	t.Helper()
 	template, err := schemaTemplate()
 	if err != nil {
 		t.Fatalf("prepare template database: %v", err)
@@ -107,7 +114,7 @@ func DatabaseURL(t testing.TB) secret.String {
 	name := "t_" + random()
 	execAdmin(t, e, "CREATE DATABASE "+name+" TEMPLATE "+template)
 	t.Cleanup(func() { execAdmin(t, e, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)") })
-	return secret.New(onDatabase(e.database, name))
+	return onDatabase(e.database, name)
 }
 
 // Postgres creates a database with the current schema for this test only, and opens it.
@@ -178,6 +185,9 @@ var schemaTemplate = sync.OnceValues(func() (string, error) {
 	if _, err = postgres.Migrate(ctx, db, migrations.Files); err == nil {
 		_, err = postgres.MigrateSchema(ctx, db, keyring.Files, keyring.Schema)
 	}
+	if err == nil {
+		_, err = db.Pool().Exec(ctx, recordEvents)
+	}
 	db.Close()
 	if err != nil {
 		return "", err
@@ -186,9 +196,10 @@ var schemaTemplate = sync.OnceValues(func() (string, error) {
 	return name, err
 })
 
-// schemaHash identifies the version of the schema by the text of all migrations.
+// schemaHash identifies the version of the schema by the text of all migrations, and of what tests add to them.
 func schemaHash() string {
 	h := sha256.New()
+	h.Write([]byte(recordEvents))
 	for _, files := range []fs.FS{migrations.Files, keyring.Files} {
 		names, err := fs.Glob(files, "*.sql")
 		if err != nil {

@@ -1,7 +1,6 @@
 package testnode
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -10,25 +9,19 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/test/must"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
 // document is an OpenAPI document that responses are validated against. The client libraries are generated from it,
 // so it must describe what the server sends.
 type document struct {
-	mux   *http.ServeMux
-	paths map[string]map[string]operationDoc
-	mu    sync.Mutex
-	// compiled holds the schemas by their place in the document. mu guards it and the compiler, which is not safe for
-	// concurrent use.
-	compiled map[string]*jsonschema.Schema
-	compiler *jsonschema.Compiler
+	mux     *http.ServeMux
+	paths   map[string]map[string]operationDoc
+	schemas *testenv.Schemas
 }
 
 // operationDoc is the part of an operation in the document that is checked.
@@ -42,8 +35,6 @@ type operationDoc struct {
 	}
 }
 
-const documentURL = "https://stagedoor.test/openapi.json"
-
 func readDocument(t testing.TB, text []byte, err error) *document {
 	t.Helper()
 	must.OK(t, err)
@@ -51,12 +42,9 @@ func readDocument(t testing.TB, text []byte, err error) *document {
 		Paths map[string]map[string]operationDoc
 	}
 	must.OK(t, json.Unmarshal(text, &doc))
-	root, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	schemas, err := testenv.NewSchemas(text)
 	must.OK(t, err)
-	d := &document{mux: http.NewServeMux(), paths: doc.Paths, compiled: map[string]*jsonschema.Schema{}, compiler: jsonschema.NewCompiler()}
-	d.compiler.DefaultDraft(jsonschema.Draft2020)
-	d.compiler.AssertFormat()
-	must.OK(t, d.compiler.AddResource(documentURL, root))
+	d := &document{mux: http.NewServeMux(), paths: doc.Paths, schemas: schemas}
 	for route, item := range doc.Paths {
 		for method := range item {
 			d.mux.Handle(strings.ToUpper(method)+" "+muxPath(route), http.NotFoundHandler())
@@ -109,35 +97,16 @@ func (d *document) check(req *http.Request, reply Reply) (faults []string) {
 	if media != "application/json" && media != problem.ContentType {
 		return nil
 	}
-	return d.validate(place, reply.Body)
+	if err := d.schemas.Validate(place, reply.Body); err != nil {
+		return []string{"the response does not match the document: " + err.Error()}
+	}
+	return nil
 }
 
 // pattern returns the operation of a request as method and path; empty if there is none.
 func (d *document) pattern(req *http.Request) string {
 	_, pattern := d.mux.Handler(&http.Request{Method: req.Method, URL: req.URL, Host: req.Host})
 	return pattern
-}
-
-// validate checks a body against the schema at a place in the document.
-func (d *document) validate(place string, body []byte) []string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	schema := d.compiled[place]
-	if schema == nil {
-		var err error
-		if schema, err = d.compiler.Compile(documentURL + place); err != nil {
-			return []string{"compile the schema of the document: " + err.Error()}
-		}
-		d.compiled[place] = schema
-	}
-	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
-	if err != nil {
-		return []string{"the body is not JSON: " + err.Error()}
-	}
-	if err := schema.Validate(value); err != nil {
-		return []string{"the response does not match the document: " + err.Error()}
-	}
-	return nil
 }
 
 // pointer escapes a name for a JSON pointer in a URL.
