@@ -63,7 +63,20 @@ type silent struct{}
 
 func (silent) Announce(context.Context, id.Org, int64) error { return nil }
 
-// New returns a fixture. It has no platform driver unless change sets one.
+// offline is a driver without a platform.
+type offline struct{ driver.Driver }
+
+// SignOut does nothing.
+func (offline) SignOut(context.Context, driver.Via, driver.Session) error { return nil }
+
+// Platforms returns the sandbox's catalogue with a driver, for all environments.
+func (r *Fixture) Platforms(d driver.Driver) func(environment.Environment) (registry.Platform, bool) {
+	return func(environment.Environment) (registry.Platform, bool) {
+		return registry.Platform{Catalog: r.Catalog, Driver: d, IsSandbox: true}, true
+	}
+}
+
+// New returns a fixture. Its driver only signs out unless change sets another one.
 func New(t testing.TB, e Engines, change func(*account.Deps)) *Fixture {
 	t.Helper()
 	moved := testenv.NewClock(clock.Now().Truncate(time.Microsecond))
