@@ -96,7 +96,10 @@ func ourStreams(t *testing.T) http.Handler {
 		Draining: func() bool { return false }, Source: endpoint.SourceOf(nil), HashIP: func(s string) string { return s },
 		Metrics: endpoint.NewMetrics(nil, "bench"), Log: log, Now: time.Now,
 	})
-	events.Routes(table, events.Deps{Streams: streams, Store: store, Kinds: event.NewKinds(nil), Accounts: who, Meter: who, Now: time.Now})
+	events.Routes(table, events.Deps{
+		Streams: streams, Store: store, Kinds: event.NewKinds(nil), Accounts: who, Meter: who, Now: time.Now,
+		Permit: func(context.Context, id.Org) error { return nil },
+	})
 	return table
 }
 
