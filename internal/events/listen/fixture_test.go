@@ -117,9 +117,19 @@ func (r *fixture) ingest() {
 	})
 }
 
+// waitFor waits until is returns true. It checks rarely, because many conditions read the whole log of an account.
 func (r *fixture) waitFor(what string, is func() bool) {
 	r.t.Helper()
-	testenv.Await(r.t, what, is)
+	over := time.After(3 * time.Minute)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-over:
+			r.t.Fatalf("timeout while waiting for: %s", what)
+		}
+	}
 }
 
 // node is one process that listens.

@@ -79,7 +79,6 @@ func (r *Fixture) Platforms(d driver.Driver) func(environment.Environment) (regi
 // New returns a fixture. Its driver only signs out unless change sets another one.
 func New(t testing.TB, e Engines, change func(*account.Deps)) *Fixture {
 	t.Helper()
-	moved := testenv.NewClock(clock.Now().Truncate(time.Microsecond))
 	if e.DB == nil {
 		e.DB = testenv.Postgres(t)
 	}
@@ -89,6 +88,7 @@ func New(t testing.TB, e Engines, change func(*account.Deps)) *Fixture {
 	if e.NATS.Empty() {
 		e.NATS = testenv.NATS(t)
 	}
+	moved := testenv.NewClock(clock.Now().Truncate(time.Microsecond))
 	e.DB = e.DB.WithClock(moved.Now) // stands in for the database's clock, which all nodes use
 	r := &Fixture{t: t, Engines: e, Clock: moved}
 	var err error
