@@ -303,7 +303,7 @@ func TestAccountWithoutAListenerIsDegraded(t *testing.T) {
 	r.addFault(login, "drop_socket", 1)
 	r.waitFor("the listener is down", func() bool { return r.Get(a).Listener.State == account.ListenerDown })
 	if got := r.Get(a); got.State != account.Active {
-		t.Fatal(got.State)
+		t.Fatal(got.State, got.Reason)
 	}
 	r.ahead.Store(int64(account.ListenerPatience))
 	r.waitFor("it is degraded", func() bool { return r.Get(a).State == account.Degraded })
