@@ -28,6 +28,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/calls/transfer"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
@@ -366,7 +367,7 @@ func (r *fixture) fetchDirectly(medium, quality string) []byte {
 // awaitIdle waits until no transfer is in progress.
 func (r *fixture) awaitIdle() {
 	r.t.Helper()
-	testenv.Await(r.t, "no transfer is in progress", func() bool { return inProgress(r.t, r.Transfers) == 0 })
+	testenv.Await(r.t, "no transfer is in progress", func() bool { return r.inProgress() == 0 })
 }
 
 // content returns pseudo-random bytes.

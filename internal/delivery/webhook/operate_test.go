@@ -165,14 +165,14 @@ func TestOwnerPausesLaneThatOperatorPaused(t *testing.T) {
 	operate := func(do webhook.LaneAction) int {
 		done, err := n.OrderLanes(t.Context(), audit.By{Kind: audit.ActorOperator, ID: "admin", Action: "webhook." + string(do)},
 			webhook.LaneOrder{Do: do, Limit: 10})
-		must(t, err)
+		must.OK(t, err)
 		return done.Changed
 	}
 	if changed := operate(webhook.PauseLanes); changed != 1 {
 		t.Fatalf("the operator paused %d lanes, want 1", changed)
 	}
 	_, err := n.Pause(t.Context(), by("webhook.pause"), a.Org, a.ID)
-	must(t, err)
+	must.OK(t, err)
 	changed := operate(webhook.ResumeLanes)
 	if state, reason := r.state(a); changed != 0 || state != "paused" || reason != "" {
 		t.Errorf("the operator resumed %d lanes; the lane is %s %q", changed, state, reason)

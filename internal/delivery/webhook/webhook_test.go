@@ -402,11 +402,11 @@ func TestResumedWebhookReportsRecovery(t *testing.T) {
 	r.fire(n, a, "message", 1)
 	until(t, "the webhook is disabled", func() bool {
 		shown, err := n.Get(t.Context(), a.Org, a.ID)
-		must(t, err)
+		must.OK(t, err)
 		return shown.Health.State == lane.Disabled
 	})
 	_, err := n.Resume(t.Context(), by("webhook.resume"), a.Org, a.ID, webhook.Resume{})
-	must(t, err)
+	must.OK(t, err)
 	until(t, "webhook.recovered is in the outbox", func() bool {
 		return r.rows("SELECT count(*) FROM outbox WHERE kind = 'webhook.recovered'") == 1
 	})
