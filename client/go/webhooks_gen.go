@@ -83,7 +83,7 @@ func (s *WebhooksService) GetDelivery(ctx context.Context, accountID, deliveryID
 
 // WebhooksListParams holds the parameters of webhooks.list.
 type WebhooksListParams struct {
-	// Only webhooks in this state. lagging: healthy, but behind its events. attention stands for failing, disabled and
+	// Only webhooks in this state. lagging: healthy, with a backlog of events. attention stands for failing, disabled and
 	// lagging. One of failing, healthy, paused, disabled, lagging, attention.
 	State string `json:"state,omitzero"`
 	// The maximum number of webhooks. Default: 50.

@@ -576,8 +576,8 @@ class WebhooksListParams(TypedDict):
     """The arguments of webhooks.list."""
 
     state: NotRequired[WebhooksListState]
-    """Only webhooks in this state. lagging: healthy, but behind its events. attention stands for failing, disabled and
-    lagging.
+    """Only webhooks in this state. lagging: healthy, with a backlog of events. attention stands for failing, disabled
+    and lagging.
     """
     limit: NotRequired[int]
     """The maximum number of webhooks."""

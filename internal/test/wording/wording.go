@@ -1,5 +1,6 @@
-// Package wording finds words that make our texts hard to read: in comments and `doc` tags of Go files, in the sources
-// of the dashboard and in documents. CONTRIBUTING.md says what to write instead.
+// Package wording finds words that make our texts hard to read: in comments and `doc` tags of Go files, in documents,
+// and in the sources of the dashboard, the client libraries and the manifests. CONTRIBUTING.md says what to write
+// instead.
 package wording
 
 import (
@@ -24,7 +25,7 @@ var (
 	behind = regexp.MustCompile(`(?i)\bbehind\b`)
 	// rightBehind are uses of "behind" for a place or for lag.
 	rightBehind = regexp.MustCompile(`(?i)\b(is|are|was|be|been|falls?|fell|fallen|falling|lags?|lagging|far|further|stays?|runs?|seconds|events|left|who|that) behind\b` +
-		`|\bbehind (a|an|the|our|your|its|one|another|each)? ?(reverse |trusted |load )?(prox(y|ies)|balancer|NAT|firewall|gateway|CDN|counter)`)
+		`|\bbehind (a|an|the|our|your|its|one|another|each)? ?(reverse |trusted |load )?(prox(y|ies)|balancer|NAT|firewall|gateway|CDN|counter|scenes)`)
 )
 
 // Finding is a word in a place.
@@ -40,6 +41,9 @@ func (f Finding) String() string { return fmt.Sprintf("%s:%d: %q", f.File, f.Lin
 
 // skipped are folders with generated or foreign text, and test/accept, whose texts are fixed.
 var skipped = []string{"node_modules", "testdata", "dist", "gen", "accept", "db"}
+
+// published are folders whose files are checked whole, because customers read their texts.
+var published = []string{"web/src/", "client/typescript/src/", "client/python/stagedoor/", "internal/platform/catalog/manifests/"}
 
 // Check returns all findings below root, by file and line.
 func Check(root string) ([]Finding, error) {
@@ -76,7 +80,7 @@ func checkFile(path, name string) ([]Finding, error) {
 		if lines, err = goText(path); err != nil {
 			return nil, err
 		}
-	case strings.HasSuffix(name, ".md"), strings.HasPrefix(name, "web/src/"):
+	case strings.HasSuffix(name, ".md"), slices.ContainsFunc(published, func(dir string) bool { return strings.HasPrefix(name, dir) }):
 		text, err := os.ReadFile(path)
 		if err != nil {
 			return nil, err

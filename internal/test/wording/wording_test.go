@@ -71,7 +71,8 @@ func TestWordsAreFoundInEveryKindOfText(t *testing.T) {
 		got = append(got, f.String())
 	}
 	want := []string{
-		`guide.md:3: "behind"`, `guide.md:5: "somebody"`, `puzzling.go:1: "nobody"`, `puzzling.go:5: "Left out"`,
+		`guide.md:3: "behind"`, `guide.md:5: "somebody"`,
+		`internal/platform/catalog/manifests/sandbox/events.yaml:1: "Somebody"`, `puzzling.go:1: "nobody"`, `puzzling.go:5: "Left out"`,
 		`web/src/page.tsx:1: "at once"`,
 	}
 	if !slices.Equal(got, want) {

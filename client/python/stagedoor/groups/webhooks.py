@@ -115,7 +115,7 @@ class WebhooksGroup(Group):
         Needs the scope `webhooks:read`.
 
         Arguments:
-            state: Only webhooks in this state. lagging: healthy, but behind its events. attention stands for
+            state: Only webhooks in this state. lagging: healthy, with a backlog of events. attention stands for
                 failing, disabled and lagging.
             limit: The maximum number of webhooks.
             cursor: nextCursor of the previous page.

@@ -15,7 +15,7 @@ import (
 )
 
 type hooksInput struct {
-	State  string `query:"state" enum:"failing,healthy,paused,disabled,lagging,attention" doc:"Only webhooks in this state. lagging: healthy, but behind its events. attention stands for failing, disabled and lagging."`
+	State  string `query:"state" enum:"failing,healthy,paused,disabled,lagging,attention" doc:"Only webhooks in this state. lagging: healthy, with a backlog of events. attention stands for failing, disabled and lagging."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"The maximum number of webhooks."`
 	Cursor string `query:"cursor" maxLength:"64" doc:"nextCursor of the previous page."`
 }

@@ -59,7 +59,7 @@ export interface WebhooksListEventDeliveriesParams {
 /** The parameters of webhooks.list. */
 export interface WebhooksListParams {
   /**
-   * Only webhooks in this state. lagging: healthy, but behind its events. attention stands for failing, disabled and
+   * Only webhooks in this state. lagging: healthy, with a backlog of events. attention stands for failing, disabled and
    * lagging.
    */
   state?: "failing" | "healthy" | "paused" | "disabled" | "lagging" | "attention";
