@@ -1,6 +1,6 @@
 // Package postgres connects to PostgreSQL, the system of record: the connection pool, transactions (DB.Tx), migrations
 // (Migrate), daily partitions (Days), bulk inserts (Rows), and what errors mean (Unavailable, ErrOutcomeUnknown). It
-// knows no tables of the product; each package has its queries in its own store.go.
+// knows no tables of the product; each package has its own generated queries, which run on a DB or a Tx (query.go).
 package postgres
 
 import (
@@ -95,7 +95,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 // Close closes the pool. It waits for running queries.
 func (db *DB) Close() { db.pool.Close() }
 
-// Pool returns the pool, for store.go files and for the job queue.
+// Pool returns the pool, for the job queue and for what needs a connection of its own. Queries run on the DB itself.
 func (db *DB) Pool() *pgxpool.Pool { return db.pool }
 
 // rowQuerier is a pool or a transaction.
@@ -155,7 +155,7 @@ func (db *DB) tryTx(ctx context.Context, do func(tx Tx) error) error {
 	if err != nil {
 		return err
 	}
-	if err := do(tx); err != nil {
+	if err := do(namedTx{tx}); err != nil {
 		// If the rollback fails, the pool closes the connection, which rolls back as well.
 		_ = tx.Rollback(context.WithoutCancel(ctx))
 		return err
@@ -171,7 +171,7 @@ func (db *DB) tryTx(ctx context.Context, do func(tx Tx) error) error {
 // Snapshot runs do in a read-only transaction that sees one consistent state of the database.
 func (db *DB) Snapshot(ctx context.Context, do func(tx Tx) error) error {
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	if err := pgx.BeginTxFunc(ctx, db.pool, options, do); err != nil {
+	if err := pgx.BeginTxFunc(ctx, db.pool, options, func(tx Tx) error { return do(namedTx{tx}) }); err != nil {
 		return fmt.Errorf("snapshot: %w", err)
 	}
 	return nil
@@ -188,7 +188,7 @@ func (db *DB) SnapshotWithin(ctx context.Context, atMost time.Duration, do func(
 	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	if err := pgx.BeginTxFunc(ctx, conn, options, func(tx Tx) error { return do(ctx, tx) }); err != nil {
+	if err := pgx.BeginTxFunc(ctx, conn, options, func(tx Tx) error { return do(ctx, namedTx{tx}) }); err != nil {
 		return fmt.Errorf("snapshot: %w", err)
 	}
 	return nil
