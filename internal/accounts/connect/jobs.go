@@ -29,7 +29,6 @@ type stepArgs struct {
 	Step    int64      `json:"step"`
 }
 
-// Kind returns the job's name in the queue.
 func (stepArgs) Kind() string { return "connect_step" }
 
 func (c *Connects) enqueue(ctx context.Context, tx postgres.Tx, r record) error {

@@ -102,7 +102,6 @@ func bucketOf(subject string) (int, bool) {
 	return n, err == nil
 }
 
-// Publish is part of Log.
 func (l *JetStream) Publish(ctx context.Context, bucket int, id string, data []byte) error {
 	if len(data) > MaxData {
 		return ErrTooBig
@@ -128,7 +127,6 @@ func (l *JetStream) Publish(ctx context.Context, bucket int, id string, data []b
 	return nil
 }
 
-// State is part of Log.
 func (l *JetStream) State(ctx context.Context, bucket int) (State, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()

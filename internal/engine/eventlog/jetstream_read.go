@@ -58,7 +58,6 @@ type chunk struct {
 	err     error
 }
 
-// Read is part of Log.
 func (l *JetStream) Read(ctx context.Context, after map[int]uint64) (Reader, error) {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	r := &reader{log: l, after: maps.Clone(after), chunks: make(chan chunk, chunkBuffer), stop: stop, reached: map[*stream]uint64{}}
@@ -117,7 +116,6 @@ func anyKey(m map[int]uint64) int {
 	return 0
 }
 
-// Next is part of Reader.
 func (r *reader) Next(ctx context.Context) ([]Entry, error) {
 	var (
 		list  []Entry
@@ -183,7 +181,6 @@ func (r *reader) recordChunk(c chunk) {
 	r.reached[c.of] = max(r.reached[c.of], c.reached)
 }
 
-// Reached is part of Reader.
 func (r *reader) Reached() map[int]uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -194,7 +191,6 @@ func (r *reader) Reached() map[int]uint64 {
 	return reached
 }
 
-// Close is part of Reader.
 func (r *reader) Close() {
 	r.stop()
 	r.wait.Wait()

@@ -26,7 +26,6 @@ const copyHead = "PGCOPY\n\xff\r\n\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00
 // epochMicros is PostgreSQL's epoch, 2000-01-01, in microseconds since 1970.
 const epochMicros = 946_684_800_000_000
 
-// Len returns the number of rows.
 func (r *Rows) Len() int { return r.n }
 
 // Reset removes all rows and keeps the buffer.

@@ -23,7 +23,6 @@ type announceArgs struct {
 	Epoch int64  `json:"epoch"`
 }
 
-// Kind returns the job's name in the queue.
 func (announceArgs) Kind() string { return "org_announce_epoch" }
 
 func enqueueAnnounce(ctx context.Context, jobs Enqueuer, tx postgres.Tx, org id.Org, epoch int64) error {

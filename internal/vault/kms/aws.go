@@ -85,10 +85,8 @@ func OpenAWS(ctx context.Context, c AWSConfig) (*AWS, error) {
 	})}, nil
 }
 
-// ID implements Wrapper.
 func (a *AWS) ID() string { return a.id }
 
-// Wrap implements Wrapper.
 func (a *AWS) Wrap(ctx context.Context, key secret.String, aad []byte) (Wrapped, error) {
 	if err := checkWrap(key, aad); err != nil {
 		return Wrapped{}, err
@@ -111,7 +109,6 @@ func (a *AWS) Wrap(ctx context.Context, key secret.String, aad []byte) (Wrapped,
 	return Wrapped{Key: ref, Ciphertext: ciphertext}, nil
 }
 
-// Unwrap implements Wrapper.
 func (a *AWS) Unwrap(ctx context.Context, wrapped Wrapped, aad []byte) (secret.String, error) {
 	innerWrapped, body, ok := splitEnvelope(wrapped.Ciphertext)
 	if !ok || wrapped.Key.ID != a.id || len(aad) == 0 {

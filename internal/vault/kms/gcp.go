@@ -89,10 +89,8 @@ func OpenGCP(c GCPConfig) (*GCP, error) {
 	}, nil
 }
 
-// Close closes idle connections.
 func (g *GCP) Close() { g.http.CloseIdleConnections() }
 
-// ID implements Wrapper.
 func (g *GCP) ID() string { return g.id }
 
 // gcpRequest and gcpResponse are the bodies of encrypt and decrypt. Checksums are numbers in quotes.
@@ -117,7 +115,6 @@ type gcpResponse struct {
 
 func checksum(b []byte) int64 { return int64(crc32.Checksum(b, castagnoli)) }
 
-// Wrap implements Wrapper.
 func (g *GCP) Wrap(ctx context.Context, key secret.String, aad []byte) (Wrapped, error) {
 	if err := checkWrap(key, aad); err != nil {
 		return Wrapped{}, err
@@ -148,7 +145,6 @@ func (g *GCP) Wrap(ctx context.Context, key secret.String, aad []byte) (Wrapped,
 	return Wrapped{Key: ref, Ciphertext: ciphertext}, nil
 }
 
-// Unwrap implements Wrapper.
 func (g *GCP) Unwrap(ctx context.Context, wrapped Wrapped, aad []byte) (secret.String, error) {
 	innerWrapped, body, ok := splitEnvelope(wrapped.Ciphertext)
 	if !ok || wrapped.Key.ID != g.id || len(aad) == 0 {

@@ -75,10 +75,8 @@ func OpenLocal(c LocalConfig) (*Local, error) {
 	return l, nil
 }
 
-// ID implements Wrapper.
 func (*Local) ID() string { return LocalID }
 
-// Wrap implements Wrapper.
 func (l *Local) Wrap(ctx context.Context, key secret.String, aad []byte) (Wrapped, error) {
 	if err := checkWrap(key, aad); err != nil {
 		return Wrapped{}, err
@@ -96,7 +94,6 @@ func (l *Local) Wrap(ctx context.Context, key secret.String, aad []byte) (Wrappe
 	return Wrapped{Key: Ref{ID: LocalID, Version: ring.primary}, Ciphertext: ciphertext}, nil
 }
 
-// Unwrap implements Wrapper.
 func (l *Local) Unwrap(ctx context.Context, wrapped Wrapped, aad []byte) (secret.String, error) {
 	if err := ctx.Err(); err != nil {
 		return secret.String{}, unavailable("unwrap a key", LocalID, err)

@@ -63,10 +63,8 @@ func OpenTransit(c TransitConfig) (*Transit, error) {
 	return &Transit{id: "transit:" + c.Mount + "/" + c.Key, timeout: c.Timeout, client: client}, nil
 }
 
-// Close closes idle connections.
 func (t *Transit) Close() { t.client.http.CloseIdleConnections() }
 
-// ID implements Wrapper.
 func (t *Transit) ID() string { return t.id }
 
 // Wrap implements Wrapper. The first call checks the server, because old servers ignore associated data silently.
@@ -88,7 +86,6 @@ func (t *Transit) Wrap(ctx context.Context, key secret.String, aad []byte) (Wrap
 	return wrapped, nil
 }
 
-// Unwrap implements Wrapper.
 func (t *Transit) Unwrap(ctx context.Context, wrapped Wrapped, aad []byte) (secret.String, error) {
 	// The server treats version 0 as 1, so a wrapped key would have two forms.
 	if wrapped.Key.ID != t.id || wrapped.Key.Version == 0 || len(aad) == 0 || len(wrapped.Ciphertext) == 0 {

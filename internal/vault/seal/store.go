@@ -29,7 +29,7 @@ const (
 	holderShredded
 )
 
-func (s *Sealer) queries() *db.Queries { return db.New(s.DB.Pool()) }
+func (s *Sealer) queries() *db.Queries { return db.New(s.DB) }
 
 func (s *Sealer) dataKeyRows(ctx context.Context, h holderRef) ([]db.DataKeysRow, error) {
 	rows, err := s.queries().DataKeys(ctx, db.DataKeysParams{OrgID: h.org, Holder: h.name})
