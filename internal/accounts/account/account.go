@@ -224,7 +224,7 @@ func (s *Accounts) OnPurge(covers []string, do func(ctx context.Context, a Accou
 
 // Get reads an account. An account of another org, or one that is being disconnected, is not found.
 func (s *Accounts) Get(ctx context.Context, owner id.Org, account id.Account) (Account, error) {
-	a, err := getAccount(ctx, s.DB.Pool(), owner, account)
+	a, err := getAccount(ctx, s.DB, owner, account)
 	if err != nil {
 		return Account{}, err
 	}
@@ -287,7 +287,7 @@ func (s *Accounts) List(ctx context.Context, owner id.Org, f Filter, each func(A
 		if f.Limit > 0 {
 			rows = min(rows, left)
 		}
-		list, err := listPage(ctx, s.DB.Pool(), owner, f, rows)
+		list, err := listPage(ctx, s.DB, owner, f, rows)
 		if err != nil {
 			return err
 		}
@@ -326,7 +326,7 @@ func (s *Accounts) environment(ctx context.Context, owner id.Org) (environment.E
 }
 
 // Time returns the time of the database's clock, which all nodes use for due times and leases of accounts.
-func (s *Accounts) Time(ctx context.Context) (time.Time, error) { return s.DB.Now(ctx, s.DB.Pool()) }
+func (s *Accounts) Time(ctx context.Context) (time.Time, error) { return s.DB.Now(ctx, s.DB) }
 
 // publishVersion makes every node notice that its cached copy of an account is out of date. Call it after the commit.
 // It ignores the cancellation of ctx, because the change is there whether or not its caller waits. Every admission

@@ -109,9 +109,9 @@ func (s *Accounts) Prepare(ctx context.Context, c Connected) (Prepared, error) {
 	}
 	// Check the limit before looking for the creator. In the other order, a concurrent sign-in of the same creator could
 	// create the account in between and use up the limit, and this one would fail although its account exists.
-	full := checkAccountLimit(ctx, s.DB.Pool(), c)
+	full := checkAccountLimit(ctx, s.DB, c)
 	if p.account = c.Account; p.account == "" {
-		if p.account, err = findByUpstream(ctx, s.DB.Pool(), c.Org, c.Identity.ID); err != nil {
+		if p.account, err = findByUpstream(ctx, s.DB, c.Org, c.Identity.ID); err != nil {
 			return Prepared{}, err
 		}
 	}
@@ -121,7 +121,7 @@ func (s *Accounts) Prepare(ctx context.Context, c Connected) (Prepared, error) {
 			return Prepared{}, full
 		}
 	} else {
-		a, err := getAccount(ctx, s.DB.Pool(), c.Org, p.account)
+		a, err := getAccount(ctx, s.DB, c.Org, p.account)
 		if err != nil {
 			return Prepared{}, err
 		}
@@ -323,7 +323,7 @@ func (s *Accounts) storeSecrets(ctx context.Context, tx postgres.Tx, a Account, 
 
 // Consents lists the consents to the account's connects, oldest first. They outlive the account.
 func (s *Accounts) Consents(ctx context.Context, owner id.Org, account id.Account) ([]Consent, error) {
-	return listConsents(ctx, s.DB.Pool(), owner, account)
+	return listConsents(ctx, s.DB, owner, account)
 }
 
 // storedCredentials is the JSON form of credentials that is sealed.

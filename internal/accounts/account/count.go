@@ -3,7 +3,6 @@ package account
 import (
 	"cmp"
 	"context"
-	"fmt"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account/internal/db"
 	"github.com/stagedoor/stagedoor/internal/base/id"
@@ -11,11 +10,11 @@ import (
 
 // CountByState counts the accounts that List would return if the filter had no states.
 func (s *Accounts) CountByState(ctx context.Context, owner id.Org, f Filter) (map[State]int, error) {
-	rows, err := db.New(s.DB.Pool()).CountByState(ctx, db.CountByStateParams{
+	rows, err := db.New(s.DB).CountByState(ctx, db.CountByStateParams{
 		OrgID: owner, ReferenceID: f.ReferenceID, Label: f.Label, Query: f.Query, Among: id.Texts(f.Among),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("count accounts of %s by state: %w", owner, err)
+		return nil, err
 	}
 	counts := make(map[State]int, len(rows))
 	for _, row := range rows {
@@ -26,9 +25,9 @@ func (s *Accounts) CountByState(ctx context.Context, owner id.Org, f Filter) (ma
 
 // Labels returns the label of each account, or its name on the platform if it has no label.
 func (s *Accounts) Labels(ctx context.Context, owner id.Org, accounts []id.Account) (map[id.Account]string, error) {
-	rows, err := db.New(s.DB.Pool()).Labels(ctx, db.LabelsParams{OrgID: owner, Ids: id.Texts(accounts)})
+	rows, err := db.New(s.DB).Labels(ctx, db.LabelsParams{OrgID: owner, Ids: id.Texts(accounts)})
 	if err != nil {
-		return nil, fmt.Errorf("read labels of accounts of %s: %w", owner, err)
+		return nil, err
 	}
 	labels := make(map[id.Account]string, len(rows))
 	for _, row := range rows {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/accounts/account/internal/db"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -68,14 +69,15 @@ func (s *Accounts) FinishDisconnects(ctx context.Context, ago time.Duration, mos
 	if err != nil {
 		return 0, err
 	}
-	list, err := listUnfinished(ctx, s.DB.Pool(), now.Add(-ago), most)
+	before := now.Add(-ago)
+	list, err := db.New(s.DB).Unfinished(ctx, db.UnfinishedParams{Before: &before, MaxRows: int32(most)})
 	if err != nil {
 		return 0, err
 	}
 	done := 0
 	var failures []error
-	for _, ref := range list {
-		err := s.finishDisconnect(ctx, ref, purgeSweep)
+	for _, row := range list {
+		err := s.finishDisconnect(ctx, Ref(row), purgeSweep)
 		if errors.Is(err, errPurgePending) {
 			continue // the next pass continues
 		}
@@ -91,7 +93,7 @@ func (s *Accounts) FinishDisconnects(ctx context.Context, ago time.Duration, mos
 // finishDisconnect performs the remaining steps of a disconnect and purges at most about most rows. Every step can be
 // repeated, and several nodes may do so concurrently.
 func (s *Accounts) finishDisconnect(ctx context.Context, ref Ref, most int) error {
-	a, err := getDisconnecting(ctx, s.DB.Pool(), ref)
+	a, err := getDisconnecting(ctx, s.DB, ref)
 	if errors.Is(err, postgres.ErrNoRows) {
 		return nil // already finished
 	}
@@ -124,7 +126,7 @@ func (s *Accounts) signOut(ctx context.Context, a Account) {
 	if !ok || a.sessionDead {
 		return
 	}
-	_, sealed, err := getSecret(ctx, s.DB.Pool(), a, seal.PurposeSession)
+	_, sealed, err := getSecret(ctx, s.DB, a, seal.PurposeSession)
 	if err == nil {
 		session, opened := s.openSession(ctx, a, sealed)
 		if err = opened; err == nil {
@@ -147,12 +149,12 @@ func (s *Accounts) writeTombstone(ctx context.Context, a Account, gone seal.Shre
 		return err
 	}
 	// Nothing is sealed for an account that is being disconnected, so the count does not change any more.
-	blobs, err := countSecrets(ctx, s.DB.Pool(), a)
+	blobs, err := db.New(s.DB).CountSecrets(ctx, db.CountSecretsParams{OrgID: a.Org, AccountID: a.ID})
 	if err != nil {
 		return err
 	}
 	receipt, err := s.Seal.SignReceipt(ctx, seal.Receipt{
-		Account: a.ID, Org: a.Org, DataKey: gone.DataKey, Generations: gone.Generations, Blobs: blobs, PurgedAt: now,
+		Account: a.ID, Org: a.Org, DataKey: gone.DataKey, Generations: gone.Generations, Blobs: int(blobs), PurgedAt: now,
 		Covers: append([]string{"session", "credentials"}, s.purgeCovers...),
 	})
 	if err != nil {
@@ -183,5 +185,6 @@ func (s *Accounts) writeTombstone(ctx context.Context, a Account, gone seal.Shre
 
 // Receipt returns the signed proof that an account was deleted, as JSON (seal.VerifyReceipt).
 func (s *Accounts) Receipt(ctx context.Context, owner id.Org, account id.Account) (json.RawMessage, error) {
-	return getReceipt(ctx, s.DB.Pool(), owner, account)
+	text, err := db.New(s.DB).Receipt(ctx, db.ReceiptParams{OrgID: owner, AccountID: account})
+	return text, orNotFound(err)
 }

@@ -3,12 +3,12 @@ package account
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account/internal/db"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
 // Summary is what operators see of an account: its identity and state, but none of its contents.
@@ -41,33 +41,19 @@ type Find struct {
 
 // Find lists at most limit accounts, newest first.
 func (s *Accounts) Find(ctx context.Context, f Find, limit int) ([]Summary, error) {
-	q, text := db.New(s.DB.Pool()), strings.TrimSpace(f.Text)
+	q, text := db.New(s.DB), strings.TrimSpace(f.Text)
 	last := cmp.Or(f.Before, "acct_~")
 	if text == "" {
 		rows, err := q.Newest(ctx, db.NewestParams{
 			Before: last, OnlyOrg: string(f.Org), State: string(f.State), Region: f.Region, MaxRows: int32(limit),
 		})
-		if err != nil {
-			return nil, fmt.Errorf("list accounts of all orgs: %w", err)
-		}
-		list := make([]Summary, len(rows))
-		for i := range rows {
-			list[i] = summaryFromRow(db.FindRow(rows[i]))
-		}
-		return list, nil
+		return postgres.Convert(rows, func(r db.NewestRow) Summary { return summaryFromRow(db.FindRow(r)) }), err
 	}
 	low := strings.ToLower(text)
 	rows, err := q.Find(ctx, db.FindParams{
 		Text: text, Low: low, High: low + "\U0010FFFF", Before: last, OnlyOrg: string(f.Org), State: string(f.State), Region: f.Region, MaxRows: int32(limit),
 	})
-	if err != nil {
-		return nil, fmt.Errorf("find accounts of all orgs: %w", err)
-	}
-	list := make([]Summary, len(rows))
-	for i := range rows {
-		list[i] = summaryFromRow(rows[i])
-	}
-	return list, nil
+	return postgres.Convert(rows, summaryFromRow), err
 }
 
 func summaryFromRow(r db.FindRow) Summary {
@@ -80,9 +66,9 @@ func summaryFromRow(r db.FindRow) Summary {
 
 // ListenersByShard counts the accounts of each shard by the state of their listener.
 func (s *Accounts) ListenersByShard(ctx context.Context) (map[int]map[ListenerState]int, error) {
-	rows, err := db.New(s.DB.Pool()).ListenersByShard(ctx)
+	rows, err := db.New(s.DB).ListenersByShard(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("count listeners: %w", err)
+		return nil, err
 	}
 	shards := map[int]map[ListenerState]int{}
 	for _, r := range rows {

@@ -3,7 +3,6 @@ package account
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -76,10 +75,7 @@ func ShardOf(account id.Account) int { return int(shardOf(account)) }
 // TakeShard records the lease epoch under which a shard's listeners write. Afterwards RecordListener ignores writers
 // with an older epoch. An older epoch never replaces a newer one.
 func (s *Accounts) TakeShard(ctx context.Context, shard int, epoch int64) error {
-	if err := db.New(s.DB.Pool()).TakeShard(ctx, db.TakeShardParams{Shard: int16(shard), Epoch: epoch}); err != nil {
-		return fmt.Errorf("take shard %d: %w", shard, err)
-	}
-	return nil
+	return db.New(s.DB).TakeShard(ctx, db.TakeShardParams{Shard: int16(shard), Epoch: epoch})
 }
 
 // ShardAccount is an account that should have a listener.
@@ -90,28 +86,20 @@ type ShardAccount struct {
 
 // InShard lists at most limit accounts of a shard that should have a listener, by id, starting after the id after.
 func (s *Accounts) InShard(ctx context.Context, shard int, after id.Account, limit int) ([]ShardAccount, error) {
-	rows, err := db.New(s.DB.Pool()).Listenable(ctx, db.ListenableParams{Shard: int16(shard), After: after, MaxRows: int32(limit)})
-	if err != nil {
-		return nil, fmt.Errorf("list the accounts of shard %d: %w", shard, err)
-	}
-	list := make([]ShardAccount, len(rows))
-	for i, row := range rows {
-		list[i] = ShardAccount{Ref{row.OrgID, row.ID}, row.SessionVersion}
-	}
-	return list, nil
+	rows, err := db.New(s.DB).Listenable(ctx, db.ListenableParams{Shard: int16(shard), After: after, MaxRows: int32(limit)})
+	return postgres.Convert(rows, func(r db.ListenableRow) ShardAccount {
+		return ShardAccount{Ref{r.OrgID, r.ID}, r.SessionVersion}
+	}), err
 }
 
 // Owner returns the org of an account, for messages that name only the account. It is empty if there is no such
 // account. It does not check who asks, so never call it for an API caller.
 func (s *Accounts) Owner(ctx context.Context, account id.Account) (id.Org, error) {
-	owner, err := db.New(s.DB.Pool()).OwnerIn(ctx, db.OwnerInParams{Shard: shardOf(account), AccountID: account})
+	owner, err := db.New(s.DB).OwnerIn(ctx, db.OwnerInParams{Shard: shardOf(account), AccountID: account})
 	if errors.Is(err, postgres.ErrNoRows) {
 		return "", nil
 	}
-	if err != nil {
-		return "", fmt.Errorf("find the org of %s: %w", account, err)
-	}
-	return owner, nil
+	return owner, err
 }
 
 // listenerActor is the actor of changes that a listener causes.
@@ -174,16 +162,13 @@ func (s *Accounts) writeListenerState(ctx context.Context, tx postgres.Tx, ref R
 	if err != nil {
 		return 0, false, err
 	}
-	n, err := db.New(tx).Listened(ctx, db.ListenedParams{
+	successes, err = db.New(tx).Listened(ctx, db.ListenedParams{
 		OrgID: ref.Org, AccountID: ref.Account, Shard: shardOf(ref.Account), Epoch: epoch, State: string(state), Now: &now,
 	})
 	if errors.Is(err, postgres.ErrNoRows) {
 		return 0, false, nil
 	}
-	if err != nil {
-		return 0, false, fmt.Errorf("write the listener state of %s: %w", ref.Account, err)
-	}
-	return int(n), true, nil
+	return successes, err == nil, err
 }
 
 // EventTime is when the last event of an account arrived.
@@ -198,8 +183,5 @@ func (s *Accounts) RecordEventTimes(ctx context.Context, list []EventTime) error
 	for _, e := range list {
 		p.Orgs, p.Accounts, p.Ats = append(p.Orgs, string(e.Org)), append(p.Accounts, string(e.Account)), append(p.Ats, e.At)
 	}
-	if err := db.New(s.DB.Pool()).Eventful(ctx, p); err != nil {
-		return fmt.Errorf("write event times: %w", err)
-	}
-	return nil
+	return db.New(s.DB).Eventful(ctx, p)
 }

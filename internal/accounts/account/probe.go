@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/accounts/account/internal/db"
 	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
@@ -18,7 +19,8 @@ func (s *Accounts) DueShards(ctx context.Context) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	return dueShards(ctx, s.DB.Pool(), now)
+	found, err := db.New(s.DB).DueShards(ctx, db.DueShardsParams{Shards: shards(), Now: &now})
+	return postgres.Convert(found, func(shard int32) int { return int(shard) }), err
 }
 
 // ClaimProbes claims up to most accounts of a shard whose probe is due. It moves their next probe to the end of the
@@ -42,12 +44,12 @@ func (s *Accounts) RecordProbe(ctx context.Context, a Account, good bool) error 
 	if err != nil {
 		return err
 	}
-	return recordProbe(ctx, s.DB.Pool(), a, now, good)
+	return recordProbe(ctx, s.DB, a, now, good)
 }
 
 // ScheduleProbe sets the time of an account's next probe; nil for none.
 func (s *Accounts) ScheduleProbe(ctx context.Context, ref Ref, at *time.Time) error {
-	return scheduleProbe(ctx, s.DB.Pool(), ref, at)
+	return scheduleProbe(ctx, s.DB, ref, at)
 }
 
 // WarnExpiring writes account.session_expiring for up to most sessions that end within a week, and again within a day.
@@ -60,12 +62,13 @@ func (s *Accounts) WarnExpiring(ctx context.Context, most int) (int, error) {
 		if err != nil {
 			return err
 		}
-		list, err := lockWarnings(ctx, tx, now, most)
+		// Accounts that another worker has locked are skipped.
+		list, err := db.New(tx).LockWarnings(ctx, db.LockWarningsParams{Now: &now, MaxRows: int32(most)})
 		if err != nil {
 			return err
 		}
-		for _, ref := range list {
-			if err := s.warnOne(ctx, tx, ref, now); err != nil {
+		for _, row := range list {
+			if err := s.warnOne(ctx, tx, Ref(row), now); err != nil {
 				return err
 			}
 			handled++

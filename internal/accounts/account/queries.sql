@@ -150,11 +150,11 @@ FROM (
     ORDER BY h.probe_at LIMIT @max_rows FOR UPDATE SKIP LOCKED
 ) due
 WHERE account_health.org_id = due.org_id AND account_health.account_id = due.account_id
-RETURNING account_health.org_id, account_health.account_id;
+RETURNING account_health.org_id AS org, account_health.account_id AS account;
 
 -- name: LockWarnings :many
 -- tenant: sessions end whoever they belong to
-SELECT org_id, id FROM account
+SELECT org_id AS org, id AS account FROM account
 WHERE warn_at <= @now ORDER BY warn_at LIMIT @max_rows FOR UPDATE SKIP LOCKED;
 
 -- name: InsertConsent :exec
@@ -178,7 +178,7 @@ SELECT * FROM account WHERE org_id = @org_id AND id = @id AND disconnecting_at I
 
 -- name: Unfinished :many
 -- tenant: a disconnect is finished whoever began it
-SELECT org_id, id FROM account
+SELECT org_id AS org, id AS account FROM account
 WHERE disconnecting_at <= @before AND disconnected_at IS NULL
 ORDER BY disconnecting_at LIMIT @max_rows;
 

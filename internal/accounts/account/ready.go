@@ -103,7 +103,7 @@ func (s *Accounts) readAccount(ctx context.Context, owner id.Org, at id.Account)
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	began := s.Now()
-	a, sealed, err := getWithSession(ctx, s.DB.Pool(), owner, at)
+	a, sealed, err := getWithSession(ctx, s.DB, owner, at)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 // Session reads and opens an account's session for a call, or returns the problem that the account's state demands.
 // Ready does the same with a cache.
 func (s *Accounts) Session(ctx context.Context, owner id.Org, account id.Account) (Account, driver.Session, error) {
-	a, sealed, err := getWithSession(ctx, s.DB.Pool(), owner, account)
+	a, sealed, err := getWithSession(ctx, s.DB, owner, account)
 	if err != nil {
 		return Account{}, driver.Session{}, err
 	}
@@ -34,7 +34,7 @@ func (s *Accounts) Session(ctx context.Context, owner id.Org, account id.Account
 // StoredSession opens an account's session whatever its state, for a probe.
 func (s *Accounts) StoredSession(ctx context.Context, owner id.Org, account id.Account) (Account, driver.Session,
 	error) {
-	a, sealed, err := getWithSession(ctx, s.DB.Pool(), owner, account)
+	a, sealed, err := getWithSession(ctx, s.DB, owner, account)
 	if err != nil {
 		return Account{}, driver.Session{}, err
 	}
@@ -172,11 +172,11 @@ func (s *Accounts) tryRotate(ctx context.Context, a Account, session driver.Sess
 
 // Credentials opens the remembered credentials. It fails with credentials-missing if there are none.
 func (s *Accounts) Credentials(ctx context.Context, owner id.Org, account id.Account) (Credentials, error) {
-	a, err := getAccount(ctx, s.DB.Pool(), owner, account)
+	a, err := getAccount(ctx, s.DB, owner, account)
 	if err != nil {
 		return Credentials{}, err
 	}
-	at, sealed, err := getSecret(ctx, s.DB.Pool(), a, seal.PurposeCredentials)
+	at, sealed, err := getSecret(ctx, s.DB, a, seal.PurposeCredentials)
 	if err != nil {
 		return Credentials{}, err
 	}
@@ -224,5 +224,5 @@ func (s *Accounts) RecordSeen(ctx context.Context, a Account) error {
 	if a.State == Active {
 		next = probeAt(Active, now)
 	}
-	return recordSeen(ctx, s.DB.Pool(), a, now, next)
+	return recordSeen(ctx, s.DB, a, now, next)
 }

@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -19,7 +18,7 @@ func getAccount(ctx context.Context, q db.DBTX, org id.Org, account id.Account) 
 	if err != nil {
 		return Account{}, fmt.Errorf("read account %s: %w", account, orNotFound(err))
 	}
-	return fromRow(row.Account, row.AccountHealth)
+	return fromRow(row.Account, row.AccountHealth), nil
 }
 
 // lockRow reads an account and locks its row until the transaction ends.
@@ -28,7 +27,7 @@ func lockRow(ctx context.Context, tx postgres.Tx, org id.Org, account id.Account
 	if err != nil {
 		return Account{}, fmt.Errorf("lock account %s: %w", account, orNotFound(err))
 	}
-	return fromRow(row.Account, row.AccountHealth)
+	return fromRow(row.Account, row.AccountHealth), nil
 }
 
 // getWithSession reads an account with its sealed session; sealed is nil if there is none.
@@ -37,8 +36,7 @@ func getWithSession(ctx context.Context, q db.DBTX, org id.Org, account id.Accou
 	if err != nil {
 		return Account{}, nil, fmt.Errorf("read session of %s: %w", account, orNotFound(err))
 	}
-	a, err := fromRow(row.Account, row.AccountHealth)
-	return a, row.Sealed, err
+	return fromRow(row.Account, row.AccountHealth), row.Sealed, nil
 }
 
 // orNotFound makes an id of another org, an unknown id and a disconnected account indistinguishable.
@@ -55,10 +53,7 @@ func findByUpstream(ctx context.Context, q db.DBTX, org id.Org, upstreamID strin
 	if errors.Is(err, postgres.ErrNoRows) {
 		return "", nil
 	}
-	if err != nil {
-		return "", fmt.Errorf("find an account of %s: %w", org, err)
-	}
-	return account, nil
+	return account, err
 }
 
 func listPage(ctx context.Context, q db.DBTX, org id.Org, f Filter, rows int) ([]Account, error) {
@@ -69,16 +64,7 @@ func listPage(ctx context.Context, q db.DBTX, org id.Org, f Filter, rows int) ([
 		OrgID: org, After: f.After.ID, States: id.Texts(f.States), ReferenceID: f.ReferenceID, Label: f.Label, Query: f.Query, Among: id.Texts(f.Among),
 		MaxRows: int32(rows),
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list accounts of %s: %w", org, err)
-	}
-	list := make([]Account, len(found))
-	for i, row := range found {
-		if list[i], err = fromRow(row.Account, row.AccountHealth); err != nil {
-			return nil, err
-		}
-	}
-	return list, nil
+	return postgres.Convert(found, func(r db.PageRow) Account { return fromRow(r.Account, r.AccountHealth) }), err
 }
 
 // afterAllTimes sorts after every LastSeenAt; lists by last success start there.
@@ -93,16 +79,7 @@ func listSorted(ctx context.Context, q db.DBTX, org id.Org, f Filter, rows int) 
 		p.AfterSeen = afterAllTimes
 	}
 	found, err := db.New(q).Sorted(ctx, p)
-	if err != nil {
-		return nil, fmt.Errorf("list accounts of %s: %w", org, err)
-	}
-	list := make([]Account, len(found))
-	for i, row := range found {
-		if list[i], err = fromRow(row.Account, row.AccountHealth); err != nil {
-			return nil, err
-		}
-	}
-	return list, nil
+	return postgres.Convert(found, func(r db.SortedRow) Account { return fromRow(r.Account, r.AccountHealth) }), err
 }
 
 // checkAccountLimit fails with ErrLimit if the org cannot have another account.
@@ -112,7 +89,7 @@ func checkAccountLimit(ctx context.Context, q db.DBTX, c Connected) error {
 	}
 	n, err := db.New(q).Count(ctx, c.Org)
 	if err != nil {
-		return fmt.Errorf("count accounts of %s: %w", c.Org, err)
+		return err
 	}
 	if int(n) >= c.MaxAccounts {
 		return ErrLimit
@@ -122,15 +99,11 @@ func checkAccountLimit(ctx context.Context, q db.DBTX, c Connected) error {
 
 // insertAccount fails with ErrRaced if another transaction has inserted an account of the same creator.
 func insertAccount(ctx context.Context, tx postgres.Tx, a Account) error {
-	metadata, err := encodeMetadata(a.Metadata)
-	if err != nil {
-		return err
-	}
 	q := db.New(tx)
-	err = q.Insert(ctx, db.InsertParams{
+	err := q.Insert(ctx, db.InsertParams{
 		OrgID: a.Org, ID: a.ID, UpstreamID: a.UpstreamID, Label: a.Label, State: string(a.State), Now: a.CreatedAt, Username: a.Username,
-		DisplayName: a.DisplayName, AvatarUrl: a.AvatarURL, Region: a.Region, ReferenceID: a.ReferenceID, Metadata: metadata,
-		RememberCredentials: a.RememberCredentials, SessionExpiresAt: a.SessionExpiresAt, WarnAt: a.warnAt, AttemptID: string(a.Attempt),
+		DisplayName: a.DisplayName, AvatarUrl: a.AvatarURL, Region: a.Region, ReferenceID: a.ReferenceID, Metadata: postgres.OrEmpty(a.Metadata),
+		RememberCredentials: a.RememberCredentials, SessionExpiresAt: a.SessionExpiresAt, WarnAt: a.warnAt, AttemptID: a.Attempt,
 		AttemptKind: a.AttemptKind,
 	})
 	if postgres.IsUnique(err, "account_upstream") {
@@ -139,67 +112,47 @@ func insertAccount(ctx context.Context, tx postgres.Tx, a Account) error {
 	if err != nil {
 		return fmt.Errorf("insert account of %s: %w", a.Org, err)
 	}
-	err = q.InsertHealth(ctx, db.InsertHealthParams{
+	return q.InsertHealth(ctx, db.InsertHealthParams{
 		OrgID: a.Org, AccountID: a.ID, Shard: shardOf(a.ID), ProbeAt: a.Health.ProbeAt, LastSeenAt: a.LastSeenAt,
-		LastCheckedAt: a.LastCheckedAt, Goods: int32(a.Health.Successes),
+		LastCheckedAt: a.LastCheckedAt, Goods: a.Health.Successes,
 	})
-	if err != nil {
-		return fmt.Errorf("insert health of %s: %w", a.ID, err)
-	}
-	return nil
 }
 
 // saveAccount writes all fields of an account and its health. The transaction must have locked the row, or it would
 // overwrite other changes.
 func saveAccount(ctx context.Context, tx postgres.Tx, a Account) error {
-	metadata, err := encodeMetadata(a.Metadata)
-	if err != nil {
-		return err
-	}
 	tries := a.reauth.tries
 	if tries == nil {
 		tries = []time.Time{}
 	}
 	q := db.New(tx)
-	err = q.Save(ctx, db.SaveParams{
+	err := q.Save(ctx, db.SaveParams{
 		OrgID: a.Org, ID: a.ID, Label: a.Label, State: string(a.State), StateReason: a.Reason, StateChangedAt: a.StateChangedAt,
 		Username: a.Username, DisplayName: a.DisplayName, AvatarUrl: a.AvatarURL, Region: a.Region, ReferenceID: a.ReferenceID,
-		Metadata: metadata, RememberCredentials: a.RememberCredentials, FirstActiveAt: a.firstActiveAt, DownSince: a.downSince,
+		Metadata: postgres.OrEmpty(a.Metadata), RememberCredentials: a.RememberCredentials, FirstActiveAt: a.firstActiveAt, DownSince: a.downSince,
 		SessionVersion: a.SessionVersion, SealedVersion: a.sealedVersion, SignIn: a.signIn, SessionDead: a.sessionDead,
-		SessionExpiresAt: a.SessionExpiresAt, WarnAt: a.warnAt, AttemptID: string(a.Attempt), AttemptKind: a.AttemptKind,
-		PendingAttemptID: string(a.PendingAttempt), ReauthOwner: string(a.reauth.owner), ReauthUntil: a.reauth.until, ReauthTries: tries,
+		SessionExpiresAt: a.SessionExpiresAt, WarnAt: a.warnAt, AttemptID: a.Attempt, AttemptKind: a.AttemptKind,
+		PendingAttemptID: a.PendingAttempt, ReauthOwner: a.reauth.owner, ReauthUntil: a.reauth.until, ReauthTries: tries,
 	})
 	if err != nil {
 		return fmt.Errorf("save account %s: %w", a.ID, err)
 	}
-	err = q.SaveHealth(ctx, db.SaveHealthParams{
+	return q.SaveHealth(ctx, db.SaveHealthParams{
 		OrgID: a.Org, AccountID: a.ID, ProbeAt: a.Health.ProbeAt, SeenAt: a.LastSeenAt, CheckedAt: a.LastCheckedAt,
-		Troubles: int32(a.Health.Failures), TroubledAt: a.Health.FailingSince, Goods: int32(a.Health.Successes),
+		Troubles: a.Health.Failures, TroubledAt: a.Health.FailingSince, Goods: a.Health.Successes,
 		HungUp: a.resetListener, ChangedAt: &a.StateChangedAt,
 	})
-	if err != nil {
-		return fmt.Errorf("save health of %s: %w", a.ID, err)
-	}
-	return nil
 }
 
 // setPendingAttempt sets the pending attempt if the stored one is seen; an empty seen matches any.
 func setPendingAttempt(ctx context.Context, tx postgres.Tx, ref Ref, seen, attempt id.Attempt) error {
-	err := db.New(tx).Pending(ctx, db.PendingParams{OrgID: ref.Org, ID: ref.Account, Pending: string(attempt), Seen: string(seen)})
-	if err != nil {
-		return fmt.Errorf("set the pending attempt of %s: %w", ref.Account, err)
-	}
-	return nil
+	return db.New(tx).Pending(ctx, db.PendingParams{OrgID: ref.Org, ID: ref.Account, Pending: attempt, Seen: string(seen)})
 }
 
 func putSecret(ctx context.Context, tx postgres.Tx, at seal.Address, sealed []byte) error {
-	err := db.New(tx).PutSecret(ctx, db.PutSecretParams{
+	return db.New(tx).PutSecret(ctx, db.PutSecretParams{
 		OrgID: at.Org, AccountID: id.Account(at.Holder), Purpose: string(at.Purpose), Version: at.Version, Sealed: sealed,
 	})
-	if err != nil {
-		return fmt.Errorf("store %s of %s: %w", at.Purpose, at.Holder, err)
-	}
-	return nil
 }
 
 // getSecret reads a sealed secret and the address that it was sealed for; sealed is nil if there is none.
@@ -212,11 +165,7 @@ func getSecret(ctx context.Context, q db.DBTX, a Account, purpose seal.Purpose) 
 }
 
 func dropSecret(ctx context.Context, tx postgres.Tx, a Account, purpose seal.Purpose) error {
-	err := db.New(tx).DropSecret(ctx, db.DropSecretParams{OrgID: a.Org, AccountID: a.ID, Purpose: string(purpose)})
-	if err != nil {
-		return fmt.Errorf("delete %s of %s: %w", purpose, a.ID, err)
-	}
-	return nil
+	return db.New(tx).DropSecret(ctx, db.DropSecretParams{OrgID: a.Org, AccountID: a.ID, Purpose: string(purpose)})
 }
 
 // storeRotation is a compare-and-set: it stores a.sealedVersion if the account still has the version before it, and
@@ -243,31 +192,22 @@ func recordSeen(ctx context.Context, q db.DBTX, a Account, now time.Time, next *
 	if next != nil {
 		p.ProbeAt = *next
 	}
-	if err := db.New(q).Seen(ctx, p); err != nil {
-		return fmt.Errorf("write down that %s was seen: %w", a.ID, err)
-	}
-	return nil
+	return db.New(q).Seen(ctx, p)
 }
 
 func recordProbe(ctx context.Context, q db.DBTX, a Account, now time.Time, good bool) error {
 	p := db.CheckedParams{
-		OrgID: a.Org, AccountID: a.ID, ProbeAt: a.Health.ProbeAt, CheckedAt: &now, Troubles: int32(a.Health.Failures),
-		TroubledAt: a.Health.FailingSince, Goods: int32(a.Health.Successes),
+		OrgID: a.Org, AccountID: a.ID, ProbeAt: a.Health.ProbeAt, CheckedAt: &now, Troubles: a.Health.Failures,
+		TroubledAt: a.Health.FailingSince, Goods: a.Health.Successes,
 	}
 	if good {
 		p.SeenAt = &now
 	}
-	if err := db.New(q).Checked(ctx, p); err != nil {
-		return fmt.Errorf("record a probe of %s: %w", a.ID, err)
-	}
-	return nil
+	return db.New(q).Checked(ctx, p)
 }
 
 func scheduleProbe(ctx context.Context, q db.DBTX, ref Ref, at *time.Time) error {
-	if err := db.New(q).ProbeAt(ctx, db.ProbeAtParams{OrgID: ref.Org, AccountID: ref.Account, ProbeAt: at}); err != nil {
-		return fmt.Errorf("schedule the next probe of %s: %w", ref.Account, err)
-	}
-	return nil
+	return db.New(q).ProbeAt(ctx, db.ProbeAtParams{OrgID: ref.Org, AccountID: ref.Account, ProbeAt: at})
 }
 
 func shards() []int32 {
@@ -278,68 +218,33 @@ func shards() []int32 {
 	return list
 }
 
-func dueShards(ctx context.Context, q db.DBTX, now time.Time) ([]int, error) {
-	found, err := db.New(q).DueShards(ctx, db.DueShardsParams{Shards: shards(), Now: &now})
-	if err != nil {
-		return nil, fmt.Errorf("list shards with due probes: %w", err)
-	}
-	list := make([]int, len(found))
-	for i, shard := range found {
-		list[i] = int(shard)
-	}
-	return list, nil
-}
-
 // claimProbes leases due probes of a shard until until. InOrder forces an index scan in the order of the due time; the
 // planner would otherwise sort all overdue rows for every claim.
 func claimProbes(ctx context.Context, tx postgres.Tx, shard, rows int, now, until time.Time) ([]Ref, error) {
 	q := db.New(tx)
 	if err := q.InOrder(ctx); err != nil {
-		return nil, fmt.Errorf("set the plan for claiming probes: %w", err)
+		return nil, err
 	}
 	found, err := q.Claim(ctx, db.ClaimParams{LeasedUntil: &until, Shard: int16(shard), Now: &now, MaxRows: int32(rows)})
-	if err != nil {
-		return nil, fmt.Errorf("claim the due probes of shard %d: %w", shard, err)
-	}
-	list := make([]Ref, len(found))
-	for i, row := range found {
-		list[i] = Ref{row.OrgID, row.AccountID}
-	}
-	return list, nil
+	return postgres.Convert(found, func(r db.ClaimRow) Ref { return Ref(r) }), err
 }
 
-func encodeMetadata(m map[string]string) (json.RawMessage, error) {
-	if m == nil {
-		m = map[string]string{}
-	}
-	text, err := json.Marshal(m)
-	if err != nil {
-		return nil, fmt.Errorf("encode metadata: %w", err)
-	}
-	return text, nil
-}
-
-func fromRow(row db.Account, health db.AccountHealth) (Account, error) {
-	metadata := map[string]string{}
-	if err := json.Unmarshal(row.Metadata, &metadata); err != nil {
-		return Account{}, fmt.Errorf("read metadata of %s: %w", row.ID, err)
-	}
+func fromRow(row db.Account, health db.AccountHealth) Account {
 	return Account{
 		Org: row.OrgID, ID: row.ID, UpstreamID: row.UpstreamID, Label: row.Label, State: State(row.State), Reason: row.StateReason,
 		StateChangedAt: row.StateChangedAt, Username: row.Username, DisplayName: row.DisplayName, AvatarURL: row.AvatarUrl,
-		Region: row.Region, ReferenceID: row.ReferenceID, Metadata: metadata, RememberCredentials: row.RememberCredentials,
+		Region: row.Region, ReferenceID: row.ReferenceID, Metadata: row.Metadata, RememberCredentials: row.RememberCredentials,
 		CreatedAt: row.CreatedAt, LastSeenAt: health.LastSeenAt, LastCheckedAt: health.LastCheckedAt,
-		SessionExpiresAt: row.SessionExpiresAt, SessionVersion: row.SessionVersion, PendingAttempt: id.Attempt(row.PendingAttemptID),
-		Attempt: id.Attempt(row.AttemptID), AttemptKind: row.AttemptKind,
+		SessionExpiresAt: row.SessionExpiresAt, SessionVersion: row.SessionVersion, PendingAttempt: row.PendingAttemptID,
+		Attempt: row.AttemptID, AttemptKind: row.AttemptKind,
 		Health: Health{
-			ProbeAt: health.ProbeAt, Failures: int(health.Troubles), FailingSince: health.TroubledAt,
-			Successes: int(health.Goods),
+			ProbeAt: health.ProbeAt, Failures: health.Troubles, FailingSince: health.TroubledAt, Successes: health.Goods,
 		},
 		Listener: Listener{ListenerState(health.ListenerState), health.ListenerSince, health.LastEventAt},
 		inner: inner{
 			firstActiveAt: row.FirstActiveAt, downSince: row.DownSince, sealedVersion: row.SealedVersion, signIn: row.SignIn,
 			sessionDead: row.SessionDead, warnAt: row.WarnAt,
-			reauth: lease{id.Attempt(row.ReauthOwner), row.ReauthUntil, row.ReauthTries},
+			reauth: lease{row.ReauthOwner, row.ReauthUntil, row.ReauthTries},
 		},
-	}, nil
+	}
 }

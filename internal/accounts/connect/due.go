@@ -99,11 +99,11 @@ func (c *Connects) runOneDue(ctx context.Context) (more bool, err error) {
 
 // Clean destroys data keys of ended attempts that remained, and deletes old attempts, guards and outcomes.
 func (c *Connects) Clean(ctx context.Context) error {
-	now, err := c.DB.Now(ctx, c.DB.Pool())
+	now, err := c.DB.Now(ctx, c.DB)
 	if err != nil {
 		return err
 	}
-	q := db.New(c.DB.Pool())
+	q := db.New(c.DB)
 	before := now.Add(-attempt.Lease)
 	rows, err := q.Unshredded(ctx, db.UnshreddedParams{Before: &before, MaxRows: cleanRows})
 	if err != nil {

@@ -60,10 +60,7 @@ func (c *Connects) checkGuards(ctx context.Context, tx postgres.Tx, s Start, log
 			"Too many sign-ins with this login within an hour. Let the creator sign in on their own phone.").
 			After(int(math.Ceil(wait.Seconds()))).With("reason", reasonLogin).With("limit", g.PerLogin).With("current", int(math.Ceil(drained)))
 	}
-	if err := db.New(tx).SetGuard(ctx, db.SetGuardParams{Login: login, Level: drained + 1, Now: now}); err != nil {
-		return fmt.Errorf("count a login: %w", err)
-	}
-	return nil
+	return db.New(tx).SetGuard(ctx, db.SetGuardParams{Login: login, Level: drained + 1, Now: now})
 }
 
 // countOutcome counts how a sign-in with a password ended, for the guard per org.
@@ -75,9 +72,5 @@ func (c *Connects) countOutcome(ctx context.Context, tx postgres.Tx, r record) e
 	if r.Failure != nil && r.Failure.Code == attempt.CodeCredentials {
 		refused = 1
 	}
-	err := db.New(tx).CountOutcome(ctx, db.CountOutcomeParams{OrgID: r.Org, Hour: r.FinishedAt.Truncate(time.Hour), Refused: refused})
-	if err != nil {
-		return fmt.Errorf("count an outcome: %w", err)
-	}
-	return nil
+	return db.New(tx).CountOutcome(ctx, db.CountOutcomeParams{OrgID: r.Org, Hour: r.FinishedAt.Truncate(time.Hour), Refused: refused})
 }

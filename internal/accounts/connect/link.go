@@ -90,7 +90,7 @@ func (c *Connects) findByToken(ctx context.Context, link secret.String) (record,
 	if err != nil {
 		return record{}, err
 	}
-	r, err := fromRow(db.New(c.DB.Pool()).Find(ctx, at))
+	r, err := fromRow(db.New(c.DB).Find(ctx, at))
 	if err != nil {
 		if errors.Is(err, problem.AttemptNotFound.New("")) {
 			return record{}, errLink

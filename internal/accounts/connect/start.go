@@ -159,7 +159,7 @@ func (c *Connects) newRecord(ctx context.Context, s Start) (record, secrets, err
 		return record{}, secrets{}, problem.ConnectUnavailable.Newf(
 			"No proxy of the region %s works right now, and other regions are not used.", region).After(5)
 	}
-	now, err := c.DB.Now(ctx, c.DB.Pool())
+	now, err := c.DB.Now(ctx, c.DB)
 	if err != nil {
 		return record{}, secrets{}, err
 	}

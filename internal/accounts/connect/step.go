@@ -107,16 +107,13 @@ func (c *Connects) renewWhileRunning(ctx context.Context, r record, lost context
 
 // renewLease sets the lease of a step to end after last, and reports whether this worker still holds it.
 func (c *Connects) renewLease(ctx context.Context, r record, last time.Duration) (held bool, err error) {
-	now, err := c.DB.Now(ctx, c.DB.Pool())
+	now, err := c.DB.Now(ctx, c.DB)
 	if err != nil {
 		return false, err
 	}
 	end := now.Add(last)
-	n, err := db.New(c.DB.Pool()).Renew(ctx, db.RenewParams{OrgID: r.Org, ID: r.ID, Lease: r.Lease, StepSeq: r.StepSeq, LeaseEnd: &end})
-	if err != nil {
-		return false, fmt.Errorf("renew the lease of a step: %w", err)
-	}
-	return n > 0, nil
+	n, err := db.New(c.DB).Renew(ctx, db.RenewParams{OrgID: r.Org, ID: r.ID, Lease: r.Lease, StepSeq: r.StepSeq, LeaseEnd: &end})
+	return n > 0, err
 }
 
 // via returns the route to the platform: that of the account to reconnect, or one of the attempt's own.
@@ -149,7 +146,7 @@ func (c *Connects) runStep(ctx context.Context, r record, o org.Org, s secrets) 
 		}
 		// From here until the response is recorded, the platform may or may not have received it: if this worker dies,
 		// the step must not be repeated.
-		n, err := db.New(c.DB.Pool()).MarkSent(ctx, db.MarkSentParams{OrgID: r.Org, ID: r.ID, Lease: r.Lease, StepSeq: r.StepSeq})
+		n, err := db.New(c.DB).MarkSent(ctx, db.MarkSentParams{OrgID: r.Org, ID: r.ID, Lease: r.Lease, StepSeq: r.StepSeq})
 		if err != nil {
 			return driver.Step{}, fmt.Errorf("mark a step as sent: %w", err)
 		}

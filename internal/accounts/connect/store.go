@@ -36,14 +36,18 @@ type record struct {
 }
 
 func insertRow(ctx context.Context, tx postgres.Tx, r record) error {
-	metadata, consent, by, err := r.documents()
+	consent, err := json.Marshal(r.consent)
 	if err != nil {
-		return err
+		return fmt.Errorf("encode consent: %w", err)
+	}
+	by, err := json.Marshal(r.starter)
+	if err != nil {
+		return fmt.Errorf("encode starter: %w", err)
 	}
 	err = db.New(tx).Insert(ctx, db.InsertParams{
-		OrgID: r.Org, ID: r.ID, Version: r.Version, Kind: string(r.Kind), State: string(r.State), Progress: string(r.Progress), Login: r.login,
+		OrgID: r.Org, ID: r.ID, Version: r.Version, Kind: r.Kind, State: r.State, Progress: r.Progress, Login: r.login,
 		AccountID: r.Account, Reconnect: r.Reconnect, SessionID: r.Session, Label: r.Label, Region: r.Region, Reference: r.Reference,
-		Metadata: metadata, Remember: r.Remember, Named: namedTexts(r.named), ReturnUrl: r.returnURL, Step: string(r.Step),
+		Metadata: postgres.OrEmpty(r.Metadata), Remember: r.Remember, Named: namedTexts(r.named), ReturnUrl: r.returnURL, Step: r.Step,
 		StepSeq: r.StepSeq, StepAt: timePointer(r.StepAt), Secrets: r.sealed,
 		SecretsVersion: r.sealedVersion, Consent: consent, StartedBy: by, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 		Deadline: timePointer(r.Deadline), ExpiresAt: r.ExpiresAt, WakeAt: timePointer(r.Wake()),
@@ -52,24 +56,6 @@ func insertRow(ctx context.Context, tx postgres.Tx, r record) error {
 		return fmt.Errorf("insert attempt: %w", err)
 	}
 	return countStarted(ctx, tx, r)
-}
-
-// documents encodes the JSON columns.
-func (r record) documents() (metadata, consent, by json.RawMessage, err error) {
-	if r.Metadata == nil {
-		r.Metadata = map[string]string{}
-	}
-	metadata, err = json.Marshal(r.Metadata)
-	if err == nil {
-		consent, err = json.Marshal(r.consent)
-	}
-	if err == nil {
-		by, err = json.Marshal(r.starter)
-	}
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("encode attempt: %w", err)
-	}
-	return metadata, consent, by, nil
 }
 
 // updateRow writes all columns that can change. An ended attempt loses its secrets here.
@@ -85,29 +71,25 @@ func updateRow(ctx context.Context, tx postgres.Tx, r record) error {
 	if available == nil {
 		available = []string{}
 	}
-	err := db.New(tx).Update(ctx, db.UpdateParams{
-		OrgID: r.Org, ID: r.ID, Version: r.Version, State: string(r.State), Progress: string(r.Progress), AccountID: r.Account,
+	return db.New(tx).Update(ctx, db.UpdateParams{
+		OrgID: r.Org, ID: r.ID, Version: r.Version, State: r.State, Progress: r.Progress, AccountID: r.Account,
 		Channel: r.Channel, Available: available, Mask: r.Mask, ChallengeSent: r.Challenge.Sent,
 		ChallengeExpiresAt: timePointer(r.Challenge.ExpiresAt),
-		Challenges:         int32(r.Challenges), Submissions: int32(r.Submissions), Resends: int32(r.Resends),
+		Challenges:         r.Challenges, Submissions: r.Submissions, Resends: r.Resends,
 		ResendAt:    timePointer(r.ResendAt),
-		QrExpiresAt: timePointer(r.QRExpiresAt), Step: string(r.Step), StepSeq: r.StepSeq, StepAt: timePointer(r.StepAt),
-		Target: r.Target, Tries: int32(r.Tries),
+		QrExpiresAt: timePointer(r.QRExpiresAt), Step: r.Step, StepSeq: r.StepSeq, StepAt: timePointer(r.StepAt),
+		Target: r.Target, Tries: r.Tries,
 		RetryAt: timePointer(r.RetryAt), PollAt: timePointer(r.PollAt), Lease: r.Lease, LeaseEnd: timePointer(r.LeaseEnd),
 		Sent:    r.Sent,
 		Secrets: r.sealed, SecretsVersion: r.sealedVersion, Input: r.input, FailureCode: failure.Code,
-		FailureAfter: int64(failure.RetryAfter), UpstreamCode: int32(failure.UpstreamCode), UpstreamMessage: failure.UpstreamMessage,
+		FailureAfter: failure.RetryAfter, UpstreamCode: int32(failure.UpstreamCode), UpstreamMessage: failure.UpstreamMessage,
 		UpdatedAt: r.UpdatedAt, Deadline: timePointer(r.Deadline), FinishedAt: timePointer(r.FinishedAt),
 		WakeAt: timePointer(r.Wake()),
 	})
-	if err != nil {
-		return fmt.Errorf("update attempt: %w", err)
-	}
-	return nil
 }
 
 func (c *Connects) get(ctx context.Context, org id.Org, at id.Attempt) (record, error) {
-	row, err := db.New(c.DB.Pool()).Get(ctx, db.GetParams{OrgID: org, ID: at})
+	row, err := db.New(c.DB).Get(ctx, db.GetParams{OrgID: org, ID: at})
 	return fromRow(row, err)
 }
 
@@ -131,17 +113,16 @@ func decodeRow(row db.Attempt) (record, error) {
 	r := record{
 		login: row.Login, returnURL: row.ReturnUrl, sealed: row.Secrets, sealedVersion: row.SecretsVersion, input: row.Input, named: namedFrom(row.Named),
 		Attempt: attempt.Attempt{
-			Org: row.OrgID, ID: row.ID, Version: row.Version, Kind: attempt.Kind(row.Kind), State: attempt.State(row.State),
-			Progress: attempt.Progress(row.Progress), Account: row.AccountID, Reconnect: row.Reconnect, Session: row.SessionID, Label: row.Label,
-			Region: row.Region, Reference: row.Reference, Remember: row.Remember,
+			Org: row.OrgID, ID: row.ID, Version: row.Version, Kind: row.Kind, State: row.State, Progress: row.Progress,
+			Account: row.AccountID, Reconnect: row.Reconnect, Session: row.SessionID, Label: row.Label,
+			Region: row.Region, Reference: row.Reference, Remember: row.Remember, Metadata: row.Metadata,
 			Challenge: attempt.Challenge{
 				Channel: row.Channel, Available: row.Available, Mask: row.Mask, ExpiresAt: timeValue(row.ChallengeExpiresAt),
 				Sent: row.ChallengeSent,
 			},
-			Challenges: int(row.Challenges), Submissions: int(row.Submissions), Resends: int(row.Resends),
-			ResendAt:    timeValue(row.ResendAt),
-			QRExpiresAt: timeValue(row.QrExpiresAt), Step: attempt.Step(row.Step), StepSeq: row.StepSeq,
-			StepAt: timeValue(row.StepAt), Target: row.Target, Tries: int(row.Tries),
+			Challenges: row.Challenges, Submissions: row.Submissions, Resends: row.Resends, ResendAt: timeValue(row.ResendAt),
+			QRExpiresAt: timeValue(row.QrExpiresAt), Step: row.Step, StepSeq: row.StepSeq, StepAt: timeValue(row.StepAt),
+			Target: row.Target, Tries: row.Tries,
 			RetryAt: timeValue(row.RetryAt), PollAt: timeValue(row.PollAt), Lease: row.Lease, LeaseEnd: timeValue(row.LeaseEnd),
 			Sent:      row.Sent,
 			CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, Deadline: timeValue(row.Deadline), ExpiresAt: row.ExpiresAt,
@@ -150,13 +131,13 @@ func decodeRow(row db.Attempt) (record, error) {
 	}
 	if row.FailureCode != "" {
 		r.Failure = &attempt.Failure{
-			Code: row.FailureCode, RetryAfter: time.Duration(row.FailureAfter), UpstreamCode: int(row.UpstreamCode), UpstreamMessage: row.UpstreamMessage,
+			Code: row.FailureCode, RetryAfter: row.FailureAfter, UpstreamCode: int(row.UpstreamCode),
+			UpstreamMessage: row.UpstreamMessage,
 		}
 	}
-	for text, into := range map[*json.RawMessage]any{&row.Metadata: &r.Metadata, &row.Consent: &r.consent, &row.StartedBy: &r.starter} {
-		if err := json.Unmarshal(*text, into); err != nil {
-			return record{}, fmt.Errorf("read attempt %s: %w", row.ID, err)
-		}
+	err := errors.Join(json.Unmarshal(row.Consent, &r.consent), json.Unmarshal(row.StartedBy, &r.starter))
+	if err != nil {
+		return record{}, fmt.Errorf("decode attempt %s: %w", row.ID, err)
 	}
 	return r, nil
 }

@@ -43,7 +43,7 @@ func (c *Connects) List(ctx context.Context, org id.Org, f Filter) ([]Found, err
 	if f.Before == "" {
 		f.Before = "att_~" // sorts after every id
 	}
-	rows, err := db.New(c.DB.Pool()).List(ctx, db.ListParams{
+	rows, err := db.New(c.DB).List(ctx, db.ListParams{
 		OrgID: org, Before: f.Before, State: f.State, Kind: f.Kind, Reference: f.Reference, Accounts: id.Texts(f.Accounts), MaxRows: int32(f.Limit),
 	})
 	if err != nil {
@@ -310,7 +310,7 @@ func (c *Connects) destroyKey(ctx context.Context, org id.Org, at id.Attempt) {
 	ctx = context.WithoutCancel(ctx)
 	_, err := c.Seal.Shred(ctx, org, holder(at))
 	if err == nil {
-		err = db.New(c.DB.Pool()).Shredded(ctx, db.ShreddedParams{OrgID: org, ID: at})
+		err = db.New(c.DB).Shredded(ctx, db.ShreddedParams{OrgID: org, ID: at})
 	}
 	if err != nil {
 		c.Log.LogAttrs(ctx, slog.LevelWarn, "cannot destroy key of ended attempt", slog.String("attempt_id", string(at)),

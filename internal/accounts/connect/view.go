@@ -95,7 +95,7 @@ func (c *Connects) viewWithLinks(ctx context.Context, r record) (Attempt, error)
 	now := r.UpdatedAt
 	if r.State.TakesCode() { // for resend_after_sec
 		var err error
-		if now, err = c.DB.Now(ctx, c.DB.Pool()); err != nil {
+		if now, err = c.DB.Now(ctx, c.DB); err != nil {
 			return Attempt{}, err
 		}
 	}

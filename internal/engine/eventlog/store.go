@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgtype"
-
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog/internal/db"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
@@ -29,9 +27,8 @@ func NewPostgres(d *postgres.DB, c Config) *Postgres {
 	return &Postgres{Config: c.withDefaults(), db: d}
 }
 
-func (p *Postgres) queries() *db.Queries { return db.New(p.db.Pool()) }
+func (p *Postgres) queries() *db.Queries { return db.New(p.db) }
 
-// Publish is part of Log.
 func (p *Postgres) Publish(ctx context.Context, bucket int, id string, data []byte) error {
 	if len(data) > MaxData {
 		return ErrTooBig
@@ -47,13 +44,11 @@ func (p *Postgres) Publish(ctx context.Context, bucket int, id string, data []by
 	return nil
 }
 
-// State is part of Log.
 func (p *Postgres) State(ctx context.Context, bucket int) (State, error) {
 	states, err := p.States(ctx, []int{bucket})
 	return states[bucket], err
 }
 
-// States is part of Log.
 func (p *Postgres) States(ctx context.Context, buckets []int) (map[int]State, error) {
 	numbers := make([]int32, len(buckets))
 	for i, bucket := range buckets {
@@ -127,9 +122,8 @@ func (p *Postgres) Run(ctx context.Context) error {
 
 // Trim drops all entries older than MaxAge.
 func (p *Postgres) Trim(ctx context.Context) error {
-	kept := pgtype.Interval{Microseconds: p.MaxAge.Microseconds(), Days: 0, Months: 0, Valid: true}
 	for {
-		n, err := p.queries().Trim(ctx, db.TrimParams{Kept: kept, MaxRows: trimRows})
+		n, err := p.queries().Trim(ctx, db.TrimParams{Kept: p.MaxAge, MaxRows: trimRows})
 		if err != nil {
 			return fmt.Errorf("trim the event log: %w", err)
 		}
@@ -151,7 +145,6 @@ type rowReader struct {
 	closed  atomic.Bool
 }
 
-// Read is part of Log.
 func (p *Postgres) Read(ctx context.Context, after map[int]uint64) (Reader, error) {
 	r := &rowReader{log: p, pos: maps.Clone(after), epochs: map[int]string{}}
 	for _, bucket := range slices.Sorted(maps.Keys(after)) {
@@ -167,7 +160,6 @@ func (p *Postgres) Read(ctx context.Context, after map[int]uint64) (Reader, erro
 	return r, nil
 }
 
-// Next is part of Reader.
 func (r *rowReader) Next(ctx context.Context) ([]Entry, error) {
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
@@ -232,8 +224,6 @@ func (r *rowReader) poll(ctx context.Context) ([]Entry, error) {
 	return list, nil
 }
 
-// Reached is part of Reader.
 func (r *rowReader) Reached() map[int]uint64 { return maps.Clone(r.pos) }
 
-// Close is part of Reader.
 func (r *rowReader) Close() { r.closed.Store(true) }

@@ -208,7 +208,6 @@ func (n *node) kill() {
 	n.link.setCut(true)
 }
 
-// Enabled is part of slog.Handler.
 func (n *node) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle signals failing when a beat fails.

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/engine/lease/internal/db"
@@ -37,14 +36,14 @@ type Slot struct {
 
 // Overview reads the nodes and slots of all kinds, including nodes that died within the last hour.
 func Overview(ctx context.Context, pool *postgres.DB) ([]Work, error) {
-	q := db.New(pool.Pool())
+	q := db.New(pool)
 	nodes, err := q.AllNodes(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read lease nodes: %w", err)
+		return nil, err
 	}
 	slots, err := q.AllSlots(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read lease slots: %w", err)
+		return nil, err
 	}
 	var list []Work
 	at := map[string]int{} // index in list
@@ -57,7 +56,7 @@ func Overview(ctx context.Context, pool *postgres.DB) ([]Work, error) {
 	}
 	for _, s := range slots {
 		w := workOf(s.Kind)
-		w.Slots = append(w.Slots, Slot{int(s.Slot), s.Holder, s.Epoch})
+		w.Slots = append(w.Slots, Slot{s.Slot, s.Holder, s.Epoch})
 	}
 	for _, n := range nodes {
 		w := workOf(n.Kind)

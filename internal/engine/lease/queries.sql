@@ -25,7 +25,7 @@ WHERE lease_slot.kind = @kind AND lease_slot.slot = ANY (ARRAY(
 ))
 RETURNING lease_slot.slot, lease_slot.epoch;
 
--- name: Release :execrows
+-- name: Release :exec
 UPDATE lease_slot SET holder = ''
 WHERE kind = @kind AND holder = @holder AND slot = ANY (@slots::integer[]) AND epoch = (@epochs::bigint[])[array_position(@slots::integer[], slot)];
 

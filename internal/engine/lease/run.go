@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/stagedoor/stagedoor/internal/engine/lease/internal/db"
 )
 
 // heldSlot is a slot whose hold is running. It exists until hold has returned, even after the slot was lost.
@@ -94,7 +96,8 @@ func (r *run) runBeat(ctx, work context.Context) error {
 	work, cancel := context.WithTimeout(work, r.Config.Beat)
 	defer cancel()
 	if !r.prepared {
-		if err := r.prepareSlots(work); err != nil {
+		// Nothing deletes the rows of the slots.
+		if err := r.queries().Prepare(work, db.PrepareParams{Kind: r.Kind, Last: int32(r.Slots - 1)}); err != nil {
 			return err
 		}
 		r.prepared = true
@@ -283,7 +286,7 @@ func (r *run) leave(ctx context.Context) {
 	r.mu.Unlock()
 	err := r.releaseUnreleased(ctx)
 	if err == nil {
-		err = r.deleteNode(ctx)
+		err = r.queries().Leave(ctx, db.LeaveParams{Kind: r.Kind, Holder: r.Node})
 	}
 	if err != nil {
 		r.Log.LogAttrs(ctx, slog.LevelWarn, "cannot release leases, they will expire", slog.String("kind", r.Kind), slog.Any("error", err))

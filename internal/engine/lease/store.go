@@ -2,23 +2,12 @@ package lease
 
 import (
 	"context"
-	"fmt"
-	"time"
-
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/stagedoor/stagedoor/internal/engine/lease/internal/db"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
-func (l *Leases) queries() *db.Queries { return db.New(l.DB.Pool()) }
-
-// prepareSlots creates the rows of the slots if they do not exist. Nothing deletes them.
-func (l *Leases) prepareSlots(ctx context.Context) error {
-	if err := l.queries().Prepare(ctx, db.PrepareParams{Kind: l.Kind, Last: int32(l.Slots - 1)}); err != nil {
-		return fmt.Errorf("create lease slots: %w", err)
-	}
-	return nil
-}
+func (l *Leases) queries() *db.Queries { return db.New(l.DB) }
 
 // snapshot is the state that the database returned at a renewal.
 type snapshot struct {
@@ -31,9 +20,9 @@ type snapshot struct {
 // renew extends this node's lease by the TTL and returns the live nodes and this node's slots. It also deletes the rows
 // of nodes whose lease expired more than an hour ago.
 func (l *Leases) renew(ctx context.Context, leaving bool) (snapshot, error) {
-	row, err := l.queries().Beat(ctx, db.BeatParams{Kind: l.Kind, Holder: l.Node, Ttl: interval(l.Config.TTL), Leaving: leaving})
+	row, err := l.queries().Beat(ctx, db.BeatParams{Kind: l.Kind, Holder: l.Node, Ttl: l.Config.TTL, Leaving: leaving})
 	if err != nil {
-		return snapshot{}, fmt.Errorf("renew leases: %w", err)
+		return snapshot{}, err
 	}
 	s := snapshot{nodes: append(row.Others, l.Node), mine: make(map[int]int64, len(row.Slots))}
 	for i, slot := range row.Slots {
@@ -45,14 +34,7 @@ func (l *Leases) renew(ctx context.Context, leaving bool) (snapshot, error) {
 // takeSlots assigns to this node those of the slots that no live node holds, and returns them with their new epochs.
 func (l *Leases) takeSlots(ctx context.Context, slots []int32) ([]Held, error) {
 	rows, err := l.queries().Take(ctx, db.TakeParams{Kind: l.Kind, Holder: l.Node, Slots: slots})
-	if err != nil {
-		return nil, fmt.Errorf("take slots: %w", err)
-	}
-	taken := make([]Held, len(rows))
-	for i, r := range rows {
-		taken[i] = Held{int(r.Slot), r.Epoch}
-	}
-	return taken, nil
+	return postgres.Convert(rows, func(r db.TakeRow) Held { return Held(r) }), err
 }
 
 // releaseSlots makes slots free. It skips slots whose epoch has changed: they belong to a later holder.
@@ -61,19 +43,5 @@ func (l *Leases) releaseSlots(ctx context.Context, list []Held) error {
 	for _, h := range list {
 		p.Slots, p.Epochs = append(p.Slots, int32(h.Slot)), append(p.Epochs, h.Epoch)
 	}
-	if _, err := l.queries().Release(ctx, p); err != nil {
-		return fmt.Errorf("release slots: %w", err)
-	}
-	return nil
-}
-
-func (l *Leases) deleteNode(ctx context.Context) error {
-	if err := l.queries().Leave(ctx, db.LeaveParams{Kind: l.Kind, Holder: l.Node}); err != nil {
-		return fmt.Errorf("delete lease node: %w", err)
-	}
-	return nil
-}
-
-func interval(d time.Duration) pgtype.Interval {
-	return pgtype.Interval{Microseconds: d.Microseconds(), Days: 0, Months: 0, Valid: true}
+	return l.queries().Release(ctx, p)
 }

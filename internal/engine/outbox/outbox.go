@@ -72,41 +72,27 @@ func (o *Outbox) Add(ctx context.Context, tx postgres.Tx, e Event) error {
 	if err != nil {
 		return fmt.Errorf("encode event %s: %w", kind, err)
 	}
-	err = db.New(tx).Add(ctx, db.AddParams{
-		OrgID: e.Org, ID: id.New[id.Event](), AccountID: string(e.Account), Kind: kind, Data: data, At: o.now(),
+	return db.New(tx).Add(ctx, db.AddParams{
+		OrgID: e.Org, ID: id.New[id.Event](), AccountID: e.Account, Kind: kind, Data: data, At: o.now(),
 		Bucket: bucketOf(e.Org, e.Account), OfUserID: e.OfUserID, ReferenceID: e.ReferenceID,
 	})
-	if err != nil {
-		return fmt.Errorf("write event %s: %w", kind, err)
-	}
-	return nil
 }
 
 // After lists an organisation's events with a higher Seq, oldest first.
 func (o *Outbox) After(ctx context.Context, org id.Org, seq int64, limit int) ([]Stored, error) {
-	rows, err := db.New(o.db.Pool()).After(ctx, db.AfterParams{OrgID: org, After: seq, MaxRows: int32(limit)})
-	if err != nil {
-		return nil, fmt.Errorf("read events of %s: %w", org, err)
-	}
-	return storedOf(rows), nil
+	rows, err := db.New(o.db).After(ctx, db.AfterParams{OrgID: org, After: seq, MaxRows: int32(limit)})
+	return postgres.Convert(rows, func(r db.AfterRow) Stored { return Stored(r) }), err
 }
 
 // Waiting lists the events of buckets that were not yet taken, oldest first.
 func (o *Outbox) Waiting(ctx context.Context, buckets []int16, limit int) ([]Stored, error) {
-	rows, err := db.New(o.db.Pool()).Waiting(ctx, db.WaitingParams{Buckets: buckets, MaxRows: int32(limit)})
-	if err != nil {
-		return nil, fmt.Errorf("read waiting events: %w", err)
-	}
-	return storedOf(rows), nil
+	rows, err := db.New(o.db).Waiting(ctx, db.WaitingParams{Buckets: buckets, MaxRows: int32(limit)})
+	return postgres.Convert(rows, func(r db.WaitingRow) Stored { return Stored(r) }), err
 }
 
 // Pending reports whether there are events of an account that were not yet taken.
 func (o *Outbox) Pending(ctx context.Context, org id.Org, account id.Account) (bool, error) {
-	waiting, err := db.New(o.db.Pool()).Pending(ctx, db.PendingParams{OrgID: org, AccountID: string(account)})
-	if err != nil {
-		return false, fmt.Errorf("check for waiting events: %w", err)
-	}
-	return waiting, nil
+	return db.New(o.db).Pending(ctx, db.PendingParams{OrgID: org, AccountID: account})
 }
 
 // ErrTaken means that another node has already taken an event.
@@ -130,13 +116,13 @@ const settleLimit = 5000
 
 // Settle assigns a bucket to events that were written by an older version, which did not set one.
 func (o *Outbox) Settle(ctx context.Context) error {
-	q := db.New(o.db.Pool())
+	q := db.New(o.db)
 	rows, err := q.Homeless(ctx, settleLimit)
 	if err != nil {
 		return fmt.Errorf("read events without a bucket: %w", err)
 	}
 	for _, r := range rows {
-		if err := q.Settle(ctx, db.SettleParams{Seq: r.Seq, Bucket: bucketOf(r.OrgID, id.Account(r.AccountID))}); err != nil {
+		if err := q.Settle(ctx, db.SettleParams{Seq: r.Seq, Bucket: bucketOf(r.OrgID, r.AccountID)}); err != nil {
 			return fmt.Errorf("assign a bucket to an event: %w", err)
 		}
 	}

@@ -3,11 +3,13 @@ INSERT INTO outbox (org_id, id, account_id, kind, data, at, bucket, of_user_id, 
 VALUES (@org_id, @id, @account_id, @kind, @data, @at, @bucket, @of_user_id, @reference_id);
 
 -- name: After :many
-SELECT * FROM outbox WHERE org_id = @org_id AND seq > @after ORDER BY seq LIMIT @max_rows;
+SELECT org_id AS org, id, seq, account_id AS account, kind, of_user_id, reference_id, data, at FROM outbox
+WHERE org_id = @org_id AND seq > @after ORDER BY seq LIMIT @max_rows;
 
 -- name: Waiting :many
 -- tenant: the owner of a bucket takes the events of all orgs in it
-SELECT * FROM outbox WHERE bucket = ANY (@buckets::smallint[]) ORDER BY seq LIMIT @max_rows;
+SELECT org_id AS org, id, seq, account_id AS account, kind, of_user_id, reference_id, data, at FROM outbox
+WHERE bucket = ANY (@buckets::smallint[]) ORDER BY seq LIMIT @max_rows;
 
 -- name: Taken :execrows
 -- tenant: the owner of a bucket has stored them
@@ -15,7 +17,7 @@ DELETE FROM outbox WHERE seq = ANY (@seqs::bigint[]);
 
 -- name: Homeless :many
 -- tenant: written by a version without buckets
-SELECT * FROM outbox WHERE bucket IS NULL ORDER BY seq LIMIT @max_rows;
+SELECT seq, org_id, account_id FROM outbox WHERE bucket IS NULL ORDER BY seq LIMIT @max_rows;
 
 -- name: Settle :exec
 -- tenant: written by a version without buckets

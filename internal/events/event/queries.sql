@@ -1,18 +1,18 @@
 -- name: After :many
-SELECT at, seq, tx, org_id, source, id, kind, body FROM event
+SELECT org_id AS org, source, seq, at, tx, id, kind, body FROM event
 WHERE org_id = @org_id AND source = @source AND seq > @after AND at >= @since
 ORDER BY seq LIMIT @max_rows;
 
 -- name: Next :many
 -- The same where no sequence number is missing. The range tells the planner that it is little, also of a new day that has no statistics:
 -- without them it would rather sort all that is behind.
-SELECT at, seq, tx, org_id, source, id, kind, body FROM event
+SELECT org_id AS org, source, seq, at, tx, id, kind, body FROM event
 WHERE org_id = @org_id AND source = @source AND seq > @after AND seq <= @until AND at >= @since
 ORDER BY seq;
 
 -- name: OrgAfter :many
 -- Nothing is read of transactions that others may still commit before.
-SELECT at, seq, tx, org_id, source, id, kind, body FROM event
+SELECT org_id AS org, source, seq, at, tx, id, kind, body FROM event
 WHERE org_id = @org_id AND tx >= @after_tx AND (tx > @after_tx OR id > @after_id) AND at >= @since
     AND tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
 ORDER BY tx, id LIMIT @max_rows;
@@ -67,7 +67,7 @@ SELECT coalesce(
     1)::bigint AS seq;
 
 -- name: Find :one
-SELECT at, seq, tx, org_id, source, id, kind, body FROM event
+SELECT org_id AS org, source, seq, at, tx, id, kind, body FROM event
 WHERE org_id = @org_id AND source = @source AND id = @id AND at >= @since AND at < @until;
 
 -- name: SeqAt :one
@@ -122,14 +122,14 @@ SELECT log_epoch, committed FROM event_bucket WHERE bucket = @bucket;
 
 -- name: OrgBefore :many
 -- An org's events from the newest. Bodies are read of those kinds only that are wanted.
-SELECT at, seq, tx, org_id, source, id, kind, (CASE WHEN @every::boolean OR kind = ANY (@kinds::text[]) THEN body END)::bytea AS body FROM event
+SELECT org_id AS org, source, seq, at, tx, id, kind, (CASE WHEN @every::boolean OR kind = ANY (@kinds::text[]) THEN body END)::bytea AS body FROM event
 WHERE org_id = @org_id AND tx <= @before_tx AND (tx < @before_tx OR id < @before_id) AND at >= @since
     AND tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
 ORDER BY tx DESC, id DESC LIMIT @max_rows;
 
 -- name: SourcesBefore :many
 -- The same of some sources: each is read from its own end, however much others have.
-SELECT e.at, e.seq, e.tx, e.org_id, e.source, e.id, e.kind, (CASE WHEN @every::boolean OR e.kind = ANY (@kinds::text[]) THEN e.body END)::bytea AS body
+SELECT e.org_id AS org, e.source, e.seq, e.at, e.tx, e.id, e.kind, (CASE WHEN @every::boolean OR e.kind = ANY (@kinds::text[]) THEN e.body END)::bytea AS body
 FROM unnest(@sources::text[]) AS s (source)
 CROSS JOIN LATERAL (
     SELECT * FROM event
@@ -141,5 +141,5 @@ ORDER BY e.tx DESC, e.id DESC LIMIT @max_rows;
 
 -- name: FindAny :many
 -- Events of whichever source. The times keep it to one or two partitions.
-SELECT at, seq, tx, org_id, source, id, kind, body FROM event
+SELECT org_id AS org, source, seq, at, tx, id, kind, body FROM event
 WHERE org_id = @org_id AND id = ANY (@ids::text[]) AND at >= @since AND at < @until;

@@ -3,7 +3,6 @@ package event
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -18,85 +17,58 @@ import (
 // org may read. Most calls need one query over exactly the next limit numbers; only if that returns fewer although the
 // source has more, because the oldest have expired or new ones have just arrived, a second query follows.
 func (s *Store) After(ctx context.Context, org id.Org, source string, seq int64, since time.Time, limit int) ([]Stored, error) {
-	q := db.New(s.DB.Pool())
+	q := db.New(s.DB)
 	near, err := q.Next(ctx, db.NextParams{OrgID: org, Source: source, After: seq, Until: seq + int64(limit), Since: since})
-	if err != nil {
-		return nil, fmt.Errorf("read events of %s: %w", source, err)
-	}
-	list := make([]Stored, 0, len(near))
-	for _, r := range near {
-		list = append(list, storedFromRow(db.AfterRow(r)))
-	}
-	if len(list) == limit {
-		return list, nil
+	list := postgres.Convert(near, func(r db.NextRow) Stored { return Stored(r) })
+	if err != nil || len(list) == limit {
+		return list, err
 	}
 	head, err := s.Head(ctx, org, source)
 	if err != nil || head.LastSeq <= seq+int64(len(list)) {
 		return list, err
 	}
 	rows, err := q.After(ctx, db.AfterParams{OrgID: org, Source: source, After: seq, Since: since, MaxRows: int32(limit)})
-	if err != nil {
-		return nil, fmt.Errorf("read events of %s: %w", source, err)
-	}
-	list = list[:0]
-	for _, r := range rows {
-		list = append(list, storedFromRow(r))
-	}
-	return list, nil
-}
-
-func storedFromRow(r db.AfterRow) Stored {
-	return Stored{Org: r.OrgID, Source: r.Source, Seq: r.Seq, At: r.At, Tx: r.Tx, ID: id.Event(r.ID), Kind: r.Kind, Body: r.Body}
+	return postgres.Convert(rows, func(r db.AfterRow) Stored { return Stored(r) }), err
 }
 
 // OrgAfter lists an org's events after a position, in the order in which they were stored; events of one source are in
 // the order of its sequence. An event that is stored later never sorts before one that was listed: events of a
 // transaction are hidden until no older transaction is running. reached is the position for the next page.
 func (s *Store) OrgAfter(ctx context.Context, org id.Org, p Position, since time.Time, limit int) (list []Stored, reached Position, err error) {
-	rows, err := db.New(s.DB.Pool()).OrgAfter(ctx, db.OrgAfterParams{OrgID: org, AfterTx: p.Tx, AfterID: string(p.ID), Since: since, MaxRows: int32(limit)})
-	if err != nil {
-		return nil, p, fmt.Errorf("read events of %s: %w", org, err)
-	}
-	list = make([]Stored, len(rows))
-	for i, r := range rows {
-		list[i] = storedFromRow(db.AfterRow(r))
-	}
+	rows, err := db.New(s.DB).OrgAfter(ctx, db.OrgAfterParams{
+		OrgID: org, AfterTx: p.Tx, AfterID: p.ID, Since: since, MaxRows: int32(limit),
+	})
+	list = postgres.Convert(rows, func(r db.OrgAfterRow) Stored { return Stored(r) })
 	if len(list) > 0 {
 		p = list[len(list)-1].Position()
 	}
-	return list, p, nil
+	return list, p, err
 }
 
 // OrgHead returns the position after everything that OrgAfter would list now.
 func (s *Store) OrgHead(ctx context.Context, _ id.Org) (Position, error) {
-	horizon, err := db.New(s.DB.Pool()).Horizon(ctx)
-	if err != nil {
-		return Position{}, fmt.Errorf("read the head of the events: %w", err)
-	}
-	return Position{Tx: horizon}, nil
+	horizon, err := db.New(s.DB).Horizon(ctx)
+	return Position{Tx: horizon}, err
 }
 
 // Head returns the state of a source; zero if it has no row yet.
 func (s *Store) Head(ctx context.Context, org id.Org, source string) (Head, error) {
-	row, err := db.New(s.DB.Pool()).Head(ctx, db.HeadParams{OrgID: org, Source: source})
+	row, err := db.New(s.DB).Head(ctx, db.HeadParams{OrgID: org, Source: source})
 	if errors.Is(err, postgres.ErrNoRows) {
 		return Head{}, nil
 	}
-	if err != nil {
-		return Head{}, fmt.Errorf("read the head of %s: %w", source, err)
-	}
-	return headFromRow(&row).Head, nil
+	return headFromRow(row).Head, err
 }
 
 // HeadsAmong returns the heads of sources of an org. Sources without a row are not in the result.
 func (s *Store) HeadsAmong(ctx context.Context, org id.Org, sources []string) (map[string]Head, error) {
-	rows, err := db.New(s.DB.Pool()).HeadsAmong(ctx, db.HeadsAmongParams{OrgID: org, Sources: sources})
+	rows, err := db.New(s.DB).HeadsAmong(ctx, db.HeadsAmongParams{OrgID: org, Sources: sources})
 	if err != nil {
-		return nil, fmt.Errorf("read the heads of %d sources of %s: %w", len(sources), org, err)
+		return nil, err
 	}
 	heads := make(map[string]Head, len(rows))
-	for _, row := range headsFromRows(rows) {
-		heads[row.Source] = row.Head
+	for _, row := range rows {
+		heads[row.Source] = headFromRow(row).Head
 	}
 	return heads, nil
 }
@@ -111,9 +83,9 @@ func (s *Store) OldestBehind(ctx context.Context, org id.Org, behind map[string]
 	for source, seq := range behind {
 		p.Sources, p.Seqs = append(p.Sources, source), append(p.Seqs, seq)
 	}
-	rows, err := db.New(s.DB.Pool()).OldestBehind(ctx, p)
+	rows, err := db.New(s.DB).OldestBehind(ctx, p)
 	if err != nil {
-		return nil, fmt.Errorf("read the oldest events of %d sources: %w", len(behind), err)
+		return nil, err
 	}
 	oldest := make(map[string]time.Time, len(rows))
 	for _, row := range rows {
@@ -124,30 +96,20 @@ func (s *Store) OldestBehind(ctx context.Context, org id.Org, behind map[string]
 
 // Heads lists the sources of a bucket that have events newer than changedAfter.
 func (s *Store) Heads(ctx context.Context, bucket int, changedAfter time.Time) ([]HeadRow, error) {
-	rows, err := db.New(s.DB.Pool()).HeadsChanged(ctx, db.HeadsChangedParams{Bucket: int16(bucket), ChangedAfter: changedAfter})
-	if err != nil {
-		return nil, fmt.Errorf("read the heads of bucket %d: %w", bucket, err)
-	}
-	return headsFromRows(rows), nil
+	rows, err := db.New(s.DB).HeadsChanged(ctx, db.HeadsChangedParams{Bucket: int16(bucket), ChangedAfter: changedAfter})
+	return postgres.Convert(rows, headFromRow), err
 }
 
-func headsFromRows(rows []db.EventSource) []HeadRow {
-	list := make([]HeadRow, len(rows))
-	for i := range rows {
-		list[i] = headFromRow(&rows[i])
-	}
-	return list
-}
-
-func headFromRow(r *db.EventSource) HeadRow {
+func headFromRow(r db.EventSource) HeadRow {
 	return HeadRow{r.OrgID, r.Source, Head{
-		LastSeq: r.LastSeq, LastAt: r.LastAt, Watermark: platformID(r.Watermark.String), Known: r.Watermark.Valid, Epoch: r.Epoch, Closed: r.Closed, Purged: r.PurgedSeq.Valid,
+		LastSeq: r.LastSeq, LastAt: r.LastAt, Watermark: platformID(r.Watermark.String), Known: r.Watermark.Valid,
+		Epoch: r.Epoch, Closed: r.Closed, Purged: r.PurgedSeq.Valid,
 	}}
 }
 
 // SetWatermark sets the frame after which a source's frames are wanted. A source that has a watermark keeps it.
 func (s *Store) SetWatermark(ctx context.Context, org id.Org, source, watermark string) error {
-	return s.setWatermark(ctx, s.DB.Pool(), org, source, watermark)
+	return s.setWatermark(ctx, s.DB, org, source, watermark)
 }
 
 // SetWatermarkIn is SetWatermark within the caller's transaction.
@@ -156,22 +118,14 @@ func (s *Store) SetWatermarkIn(ctx context.Context, tx postgres.Tx, org id.Org, 
 }
 
 func (s *Store) setWatermark(ctx context.Context, q db.DBTX, org id.Org, source, watermark string) error {
-	err := db.New(q).SetWatermark(ctx, db.SetWatermarkParams{
+	return db.New(q).SetWatermark(ctx, db.SetWatermarkParams{
 		OrgID: org, Source: source, Bucket: int16(Bucket(source)), At: s.Now(), Watermark: pgtype.Text{String: storable(watermark), Valid: true},
 	})
-	if err != nil {
-		return fmt.Errorf("set the watermark of %s: %w", source, err)
-	}
-	return nil
 }
 
 // Oldest returns the lowest sequence number of a source that can still be read, or one more than its last if none can.
 func (s *Store) Oldest(ctx context.Context, org id.Org, source string, since time.Time) (int64, error) {
-	seq, err := db.New(s.DB.Pool()).Oldest(ctx, db.OldestParams{OrgID: org, Source: source, Since: since})
-	if err != nil {
-		return 0, fmt.Errorf("read the oldest event of %s: %w", source, err)
-	}
-	return seq, nil
+	return db.New(s.DB).Oldest(ctx, db.OldestParams{OrgID: org, Source: source, Since: since})
 }
 
 // idSpread bounds how far the time in an event's id may be from the time at which it was stored. It limits a lookup
@@ -181,29 +135,22 @@ const idSpread = 10 * time.Minute
 // Find reads one event of a source. It fails with event-not-found.
 func (s *Store) Find(ctx context.Context, org id.Org, source string, event id.Event) (Stored, error) {
 	made := id.MadeAt(event)
-	r, err := db.New(s.DB.Pool()).Find(ctx, db.FindParams{
-		OrgID: org, Source: source, ID: string(event), Since: made.Add(-idSpread), Until: made.Add(idSpread),
+	r, err := db.New(s.DB).Find(ctx, db.FindParams{
+		OrgID: org, Source: source, ID: event, Since: made.Add(-idSpread), Until: made.Add(idSpread),
 	})
 	if errors.Is(err, postgres.ErrNoRows) {
 		return Stored{}, problem.EventNotFound.New("The account has no event with this id.")
 	}
-	if err != nil {
-		return Stored{}, fmt.Errorf("read an event of %s: %w", source, err)
-	}
-	return storedFromRow(db.AfterRow(r)), nil
+	return Stored(r), err
 }
 
 // SeqAt returns the last sequence number that a source had at a time; 0 if it had none that is still stored.
 func (s *Store) SeqAt(ctx context.Context, org id.Org, source string, at time.Time) (int64, error) {
-	seq, err := db.New(s.DB.Pool()).SeqAt(ctx, db.SeqAtParams{OrgID: org, Source: source, At: at})
-	if err != nil {
-		return 0, fmt.Errorf("read the sequence of %s at a time: %w", source, err)
-	}
-	return seq, nil
+	return db.New(s.DB).SeqAt(ctx, db.SeqAtParams{OrgID: org, Source: source, At: at})
 }
 
 // Time returns the time of the database's clock, which dates events.
-func (s *Store) Time(ctx context.Context) (time.Time, error) { return s.DB.Now(ctx, s.DB.Pool()) }
+func (s *Store) Time(ctx context.Context) (time.Time, error) { return s.DB.Now(ctx, s.DB) }
 
 // How many days back and ahead Upkeep creates partitions, so that a node that is down at midnight does no harm.
 const (

@@ -3,7 +3,6 @@ package event
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -33,26 +32,20 @@ type Progress struct {
 // Claim claims a bucket for a lease and returns where to continue reading. Afterwards holders of older leases cannot
 // commit to it. It fails with ErrFenced if a newer lease has claimed it.
 func (s *Store) Claim(ctx context.Context, bucket int, epoch int64) (Progress, error) {
-	row, err := db.New(s.DB.Pool()).Claim(ctx, db.ClaimParams{Bucket: int16(bucket), Epoch: epoch})
+	row, err := db.New(s.DB).Claim(ctx, db.ClaimParams{Bucket: int16(bucket), Epoch: epoch})
 	if errors.Is(err, postgres.ErrNoRows) {
 		return Progress{}, ErrFenced
 	}
-	if err != nil {
-		return Progress{}, fmt.Errorf("claim bucket %d: %w", bucket, err)
-	}
-	return Progress{bucket, epoch, row.LogEpoch, uint64(row.Committed), row.LastAt}, nil
+	return Progress{bucket, epoch, row.LogEpoch, uint64(row.Committed), row.LastAt}, err
 }
 
 // Progress returns how far a bucket of the log has been committed; zero if it never was.
 func (s *Store) Progress(ctx context.Context, bucket int) (Progress, error) {
-	row, err := db.New(s.DB.Pool()).Progress(ctx, int16(bucket))
+	row, err := db.New(s.DB).Progress(ctx, int16(bucket))
 	if errors.Is(err, postgres.ErrNoRows) {
-		return Progress{Bucket: bucket}, nil
+		err = nil
 	}
-	if err != nil {
-		return Progress{}, fmt.Errorf("read the progress of bucket %d: %w", bucket, err)
-	}
-	return Progress{Bucket: bucket, LogEpoch: row.LogEpoch, Committed: uint64(row.Committed)}, nil
+	return Progress{Bucket: bucket, LogEpoch: row.LogEpoch, Committed: uint64(row.Committed)}, err
 }
 
 // Recent is a head with the dedup keys of the source's last events, oldest first.
@@ -70,14 +63,14 @@ const (
 
 // Load reads the heads of sources with their dedup keys. Sources without a row are not in the result.
 func (s *Store) Load(ctx context.Context, sources []string) ([]Recent, error) {
-	q := db.New(s.DB.Pool())
+	q := db.New(s.DB)
 	rows, err := q.HeadsOf(ctx, sources)
 	if err != nil {
-		return nil, fmt.Errorf("read the heads of %d sources: %w", len(sources), err)
+		return nil, err
 	}
 	p, at := db.RecentParams{}, map[string]int{}
 	list := make([]Recent, len(rows))
-	for i, row := range headsFromRows(rows) {
+	for i, row := range postgres.Convert(rows, headFromRow) {
 		list[i], at[row.Source] = Recent{HeadRow: row}, i
 		if row.LastSeq == 0 {
 			continue
@@ -91,7 +84,7 @@ func (s *Store) Load(ctx context.Context, sources []string) ([]Recent, error) {
 	}
 	marks, err := q.Recent(ctx, p)
 	if err != nil {
-		return nil, fmt.Errorf("read the last events of %d sources: %w", len(p.Sources), err)
+		return nil, err
 	}
 	for _, m := range marks {
 		i := at[m.Source]
@@ -174,7 +167,7 @@ func (s *Store) commit(ctx context.Context, b *Batch, rows *postgres.Rows, store
 		if len(b.Heads) > 0 {
 			saved, err := q.SaveHeads(ctx, headParams(b.Heads))
 			if err != nil {
-				return fmt.Errorf("save heads: %w", err)
+				return err
 			}
 			if int(saved) != len(b.Heads) {
 				return errPurgeStarted
@@ -207,7 +200,7 @@ func advanceBuckets(ctx context.Context, q *db.Queries, buckets []Progress) erro
 	}
 	n, err := q.Advance(ctx, p)
 	if err != nil {
-		return fmt.Errorf("advance buckets: %w", err)
+		return err
 	}
 	if int(n) != len(buckets) {
 		return ErrFenced

@@ -2,7 +2,6 @@ package event
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/events/event/internal/db"
 )
 
@@ -69,32 +69,18 @@ func (s *Store) Newest(ctx context.Context, n Newest) (list []Stored, next Posit
 
 // scanBefore reads consecutive events. Events of other kinds than n.Kinds are included, without their body.
 func (s *Store) scanBefore(ctx context.Context, n Newest, at Position, rows int) ([]Stored, error) {
-	p := db.OrgBeforeParams{
-		OrgID: n.Org, BeforeTx: at.Tx, BeforeID: string(at.ID), Since: n.Since, Every: n.Kinds == nil, Kinds: n.Kinds, MaxRows: int32(rows),
-	}
-	var (
-		found []db.OrgBeforeRow
-		some  []db.SourcesBeforeRow
-		err   error
-	)
 	if n.Sources == nil {
-		found, err = db.New(s.DB.Pool()).OrgBefore(ctx, p)
-	} else {
-		some, err = db.New(s.DB.Pool()).SourcesBefore(ctx, db.SourcesBeforeParams{
-			OrgID: p.OrgID, BeforeTx: p.BeforeTx, BeforeID: p.BeforeID, Since: p.Since, Every: p.Every, Kinds: p.Kinds, MaxRows: p.MaxRows, Sources: n.Sources,
+		found, err := db.New(s.DB).OrgBefore(ctx, db.OrgBeforeParams{
+			OrgID: n.Org, BeforeTx: at.Tx, BeforeID: at.ID, Since: n.Since, Every: n.Kinds == nil, Kinds: n.Kinds,
+			MaxRows: int32(rows),
 		})
+		return postgres.Convert(found, func(r db.OrgBeforeRow) Stored { return Stored(r) }), err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read the newest events of %s: %w", n.Org, err)
-	}
-	for _, r := range some {
-		found = append(found, db.OrgBeforeRow(r))
-	}
-	list := make([]Stored, len(found))
-	for i, r := range found {
-		list[i] = storedFromRow(db.AfterRow(r))
-	}
-	return list, nil
+	found, err := db.New(s.DB).SourcesBefore(ctx, db.SourcesBeforeParams{
+		OrgID: n.Org, BeforeTx: at.Tx, BeforeID: at.ID, Since: n.Since, Every: n.Kinds == nil, Kinds: n.Kinds,
+		MaxRows: int32(rows), Sources: n.Sources,
+	})
+	return postgres.Convert(found, func(r db.SourcesBeforeRow) Stored { return Stored(r) }), err
 }
 
 // FindAny reads events of any source by their ids, in the order of ids. Unknown ids are ignored.
@@ -103,18 +89,12 @@ func (s *Store) FindAny(ctx context.Context, org id.Org, events []id.Event) ([]S
 		return nil, nil
 	}
 	first, last := id.MadeAt(slices.Min(events)), id.MadeAt(slices.Max(events))
-	rows, err := db.New(s.DB.Pool()).FindAny(ctx, db.FindAnyParams{
+	rows, err := db.New(s.DB).FindAny(ctx, db.FindAnyParams{
 		OrgID: org, Ids: id.Texts(events), Since: first.Add(-idSpread), Until: last.Add(idSpread),
 	})
-	if err != nil {
-		return nil, fmt.Errorf("find events of %s: %w", org, err)
-	}
-	list := make([]Stored, len(rows))
-	for i, r := range rows {
-		list[i] = storedFromRow(db.AfterRow(r))
-	}
+	list := postgres.Convert(rows, func(r db.FindAnyRow) Stored { return Stored(r) })
 	slices.SortFunc(list, func(a, b Stored) int { return strings.Compare(string(a.ID), string(b.ID)) })
-	return list, nil
+	return list, err
 }
 
 // FindOne reads one event of any source by its id. It fails with event-not-found.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/operate/fleet/internal/db"
 )
 
 // Node is one process of the service.
@@ -71,7 +72,8 @@ func (f *Fleet) LastDeath() time.Time {
 
 // Live reads the nodes that are alive.
 func (f *Fleet) Live(ctx context.Context) ([]Node, error) {
-	return listLive(ctx, f.DB.Pool(), f.Now().Add(-deadAfter))
+	rows, err := db.New(f.DB).Live(ctx, f.Now().Add(-deadAfter))
+	return postgres.Convert(rows, func(r db.Node) Node { return Node(r) }), err
 }
 
 // Run calls Beat every beatInterval until ctx ends.
@@ -94,7 +96,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 func (f *Fleet) Leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if err := deleteNode(ctx, f.DB.Pool(), f.Self.ID); err != nil {
+	if err := db.New(f.DB).Leave(ctx, f.Self.ID); err != nil {
 		f.Log.LogAttrs(ctx, slog.LevelWarn, "cannot leave the fleet", slog.Any("error", err))
 	}
 }
@@ -103,11 +105,12 @@ func (f *Fleet) Leave(ctx context.Context) {
 func (f *Fleet) Beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, beatInterval)
 	defer cancel()
-	now := f.Now()
-	if err := writeBeat(ctx, f.DB.Pool(), f.Self, now); err != nil {
+	q, now, self := db.New(f.DB), f.Now(), f.Self
+	err := q.Beat(ctx, db.BeatParams{ID: self.ID, Name: self.Name, Roles: self.Roles, Version: self.Version, Now: now})
+	if err != nil {
 		return err
 	}
-	if err := deleteBefore(ctx, f.DB.Pool(), now.Add(-deleteAfter)); err != nil {
+	if err := q.Forget(ctx, now.Add(-deleteAfter)); err != nil {
 		return err
 	}
 	nodes, err := f.Live(ctx)
@@ -121,7 +124,7 @@ func (f *Fleet) Beat(ctx context.Context) error {
 		}
 	}
 	f.liveAPI.Store(int64(max(count, 1)))
-	died, err := readLastDeath(ctx, f.DB.Pool(), now.Add(-deadAfter))
+	died, err := q.LastDeath(ctx, now.Add(-deadAfter))
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ package switches
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"log/slog"
 	"reflect"
 	"strings"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/operate/switches/internal/db"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 
@@ -58,14 +61,14 @@ type Decision struct {
 
 // Banner is a message to all customers in the dashboard.
 type Banner struct {
-	Text string
+	Text string `json:"text"`
 	// Level is info, warning or critical.
-	Level string
+	Level string `json:"level"`
 	// URL links to more information; empty for none.
-	URL string
+	URL string `json:"url,omitempty"`
 	// Until is when the banner expires; nil for never.
-	Until *time.Time
-	Decision
+	Until    *time.Time `json:"until,omitempty"`
+	Decision `json:"-"`
 }
 
 // State is a snapshot of all decisions in force. It is empty in normal operation. Its maps are shared and must not be
@@ -218,7 +221,7 @@ func (c *Control) Read(ctx context.Context) error {
 	defer cancel()
 	c.reading.Lock()
 	defer c.reading.Unlock()
-	next, err := readState(ctx, c.DB.Pool())
+	next, err := readState(ctx, c.DB)
 	if err != nil {
 		return err
 	}
@@ -262,7 +265,7 @@ func (c *Control) Turn(ctx context.Context, by audit.By, turns []Turn) (State, e
 			if t.Reason != "" {
 				changes["reason"] = audit.Change{To: t.Reason}
 			}
-			if err := c.setRow(ctx, tx, by, row{kind: kindSwitch, name: string(t.Switch), reason: t.Reason}, !t.On); err != nil {
+			if err := c.setRow(ctx, tx, by, db.PutParams{Kind: kindSwitch, Name: string(t.Switch), Reason: t.Reason}, !t.On); err != nil {
 				return err
 			}
 		}
@@ -287,7 +290,7 @@ func (c *Control) Drain(ctx context.Context, by audit.By, proxy, name, reason st
 		if _, is := now.Drained[proxy]; is == drained {
 			return nil
 		}
-		if err := c.setRow(ctx, tx, by, row{kind: kindDrain, name: proxy, reason: reason}, drained); err != nil {
+		if err := c.setRow(ctx, tx, by, db.PutParams{Kind: kindDrain, Name: proxy, Reason: reason}, drained); err != nil {
 			return err
 		}
 		changes := audit.Changes{"drained": {From: !drained, To: drained}}
@@ -308,11 +311,11 @@ func (c *Control) SetBanner(ctx context.Context, by audit.By, b Banner) (State, 
 		if b.Text == "" && now.Banner == nil {
 			return nil
 		}
-		value, err := encodeBanner(b)
+		value, err := json.Marshal(b)
 		if err != nil {
-			return err
+			return fmt.Errorf("encode banner: %w", err)
 		}
-		if err := c.setRow(ctx, tx, by, row{kind: kindBanner, value: value}, b.Text != ""); err != nil {
+		if err := c.setRow(ctx, tx, by, db.PutParams{Kind: kindBanner, Value: value}, b.Text != ""); err != nil {
 			return err
 		}
 		changes := audit.Changes{}
@@ -327,7 +330,7 @@ func (c *Control) SetBanner(ctx context.Context, by audit.By, b Banner) (State, 
 // result.
 func (c *Control) changeState(ctx context.Context, do func(tx postgres.Tx, now State) error) (State, error) {
 	err := c.DB.Tx(ctx, func(tx postgres.Tx) error {
-		if err := lockChanges(ctx, tx); err != nil {
+		if err := db.New(tx).Serialize(ctx); err != nil {
 			return err
 		}
 		now, err := readState(ctx, tx)
@@ -343,10 +346,13 @@ func (c *Control) changeState(ctx context.Context, do func(tx postgres.Tx, now S
 }
 
 // setRow writes a row, or deletes it if there is false.
-func (c *Control) setRow(ctx context.Context, tx postgres.Tx, by audit.By, r row, there bool) error {
+func (c *Control) setRow(ctx context.Context, tx postgres.Tx, by audit.By, r db.PutParams, there bool) error {
 	if !there {
-		return removeRow(ctx, tx, r)
+		return db.New(tx).Remove(ctx, db.RemoveParams{Kind: r.Kind, Name: r.Name})
 	}
-	r.Decision = Decision{Reason: r.reason, By: by.Label, At: c.Now().Truncate(time.Microsecond)}
-	return putRow(ctx, tx, r)
+	if r.Value == nil {
+		r.Value = json.RawMessage("{}")
+	}
+	r.ChangedBy, r.ChangedAt = by.Label, c.Now().Truncate(time.Microsecond)
+	return db.New(tx).Put(ctx, r)
 }

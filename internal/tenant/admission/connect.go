@@ -6,6 +6,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission/internal/db"
 )
 
 // TakeConnect counts a connect attempt in the transaction that creates it, and is rolled back with it. It does not
@@ -21,7 +22,7 @@ func (l *Limiter) TakeConnect(ctx context.Context, tx postgres.Tx, org id.Org, l
 		d := Denial{Reason: ConnectPerHour, Wait: wait, Limit: limit, Current: int(ceil(b.levelAt(now, limit, time.Hour)))}
 		return d.Problem()
 	}
-	return setConnect(ctx, tx, org, b)
+	return db.New(tx).SetConnect(ctx, db.SetConnectParams{OrgID: org, Level: b.level, Now: b.at})
 }
 
 // ConnectWindow returns what is left of an org's connect attempts.

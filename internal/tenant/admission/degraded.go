@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/sony/gobreaker/v2"
+
+	"github.com/stagedoor/stagedoor/internal/tenant/admission/internal/db"
 )
 
 // While Redis is away, a node enforces its share of each limit alone.
@@ -164,7 +166,7 @@ func (l *Limiter) knownMonthUsed(ctx context.Context, st *orgState, c Call, now 
 	}
 	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()
-	used, err := l.monthUsed(ctx, c.Org, month)
+	used, err := db.New(l.DB).MonthUsed(ctx, db.MonthUsedParams{OrgID: c.Org, Month: int32(month)})
 	if err != nil {
 		return 0 // neither Redis nor the database answers; the share of the minute still limits calls
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission/internal/db"
 )
 
 // The month's total exists twice: in Redis (the shared counters), where each admission adds to it, and in the database,
@@ -274,7 +275,7 @@ func (l *Limiter) sweepIdle(ctx context.Context) {
 	})
 	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()
-	if err := l.forgetFlushes(ctx, l.Now().Add(-7*24*time.Hour)); err != nil {
+	if err := db.New(l.DB).ForgetFlushes(ctx, l.Now().Add(-7*24*time.Hour)); err != nil {
 		l.Log.LogAttrs(ctx, slog.LevelWarn, "cannot delete old flush marks", slog.Any("error", err))
 	}
 }

@@ -12,14 +12,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/admission/internal/db"
 )
 
-func (l *Limiter) monthUsed(ctx context.Context, org id.Org, month int) (int64, error) {
-	used, err := db.New(l.DB.Pool()).MonthUsed(ctx, db.MonthUsedParams{OrgID: org, Month: int32(month)})
-	if err != nil {
-		return 0, fmt.Errorf("read month of %s: %w", org, err)
-	}
-	return used, nil
-}
-
 // rebuildInTx takes a new incarnation and writes the org's epoch and total to Redis, in one transaction. It locks the
 // ledger before it reads the total: every batch added before is in the total, and every later batch finds the new
 // incarnation. It holds the epoch until Redis has it. Otherwise the epoch could advance in between, its announcement
@@ -99,10 +91,7 @@ func (l *Limiter) addToMonths(ctx context.Context, number int64, batch []monthCo
 			return fmt.Errorf("add to months: %w", err)
 		}
 		owed := sumByMonth(slices.DeleteFunc(missing, func(s monthCount) bool { return !ledgers[s.org].isLacking(s) }))
-		if err := q.Owe(ctx, db.OweParams{Orgs: owed.OrgIds, Months: owed.Months, Calls: owed.Counts}); err != nil {
-			return fmt.Errorf("record owed calls: %w", err)
-		}
-		return nil
+		return q.Owe(ctx, db.OweParams{Orgs: owed.OrgIds, Months: owed.Months, Calls: owed.Counts})
 	})
 	return ledgers, applied, err
 }
@@ -126,10 +115,7 @@ func (l *Limiter) creditOwed(ctx context.Context, org id.Org) error {
 		if result != "done" {
 			return nil // lost, or of another incarnation: the next rebuild includes these calls
 		}
-		if err := q.Paid(ctx, org); err != nil {
-			return fmt.Errorf("clear owed calls of %s: %w", org, err)
-		}
-		return nil
+		return q.Paid(ctx, org)
 	})
 }
 
@@ -162,33 +148,23 @@ func (l *Limiter) liftTotal(ctx context.Context, org id.Org, died time.Time) err
 		if err != nil {
 			return fmt.Errorf("mark ledger of %s: %w", org, err)
 		}
-		if err := q.SetMonth(ctx, db.SetMonthParams{OrgID: org, Month: int32(month), Used: used}); err != nil {
-			return fmt.Errorf("take over month of %s: %w", org, err)
-		}
-		return nil
+		return q.SetMonth(ctx, db.SetMonthParams{OrgID: org, Month: int32(month), Used: used})
 	})
 }
 
 // markInDoubt records in the ledgers that the shared counters of these orgs cannot be trusted until they are rebuilt.
 func (l *Limiter) markInDoubt(ctx context.Context, orgs []string) error {
-	q := db.New(l.DB.Pool())
+	q := db.New(l.DB)
 	if err := q.OpenLedgers(ctx, orgs); err != nil {
 		return fmt.Errorf("open ledgers: %w", err)
 	}
-	if err := q.Doubt(ctx, orgs); err != nil {
-		return fmt.Errorf("record doubts: %w", err)
-	}
-	return nil
+	return q.Doubt(ctx, orgs)
 }
 
 // raiseIncarnation raises the ledger's incarnation to that of shared counters that are ahead of it (see errAhead), and
 // marks the org as in doubt.
 func (l *Limiter) raiseIncarnation(ctx context.Context, org id.Org, incarnation int64) error {
-	err := db.New(l.DB.Pool()).RaiseIncarnation(ctx, db.RaiseIncarnationParams{OrgID: org, Incarnation: incarnation})
-	if err != nil {
-		return fmt.Errorf("raise incarnation of %s: %w", org, err)
-	}
-	return nil
+	return db.New(l.DB).RaiseIncarnation(ctx, db.RaiseIncarnationParams{OrgID: org, Incarnation: incarnation})
 }
 
 // sumByMonth adds up a sorted batch by org and month, because one statement can change a row only once.
@@ -205,35 +181,15 @@ func sumByMonth(batch []monthCount) (sums db.AddToMonthsParams) {
 	return sums
 }
 
-func (l *Limiter) forgetFlushes(ctx context.Context, before time.Time) error {
-	if err := db.New(l.DB.Pool()).ForgetFlushes(ctx, before); err != nil {
-		return fmt.Errorf("delete flush marks: %w", err)
-	}
-	return nil
-}
-
 func lockConnect(ctx context.Context, tx postgres.Tx, org id.Org, now time.Time) (bucket, error) {
 	row, err := db.New(tx).LockConnect(ctx, db.LockConnectParams{OrgID: org, Now: now})
-	if err != nil {
-		return bucket{}, fmt.Errorf("lock connect attempts of %s: %w", org, err)
-	}
-	return bucket{row.Level, row.At}, nil
-}
-
-func setConnect(ctx context.Context, tx postgres.Tx, org id.Org, b bucket) error {
-	if err := db.New(tx).SetConnect(ctx, db.SetConnectParams{OrgID: org, Level: b.level, Now: b.at}); err != nil {
-		return fmt.Errorf("count connect attempt of %s: %w", org, err)
-	}
-	return nil
+	return bucket{row.Level, row.At}, err
 }
 
 func (l *Limiter) getConnect(ctx context.Context, org id.Org) (bucket, error) {
-	row, err := db.New(l.DB.Pool()).GetConnect(ctx, org)
+	row, err := db.New(l.DB).GetConnect(ctx, org)
 	if errors.Is(err, postgres.ErrNoRows) {
-		return bucket{}, nil
+		err = nil
 	}
-	if err != nil {
-		return bucket{}, fmt.Errorf("read connect attempts of %s: %w", org, err)
-	}
-	return bucket{row.Level, row.At}, nil
+	return bucket{row.Level, row.At}, err
 }

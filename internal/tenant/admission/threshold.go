@@ -63,7 +63,7 @@ const thresholdPage = 1000
 func (l *Limiter) Thresholds(ctx context.Context, now time.Time, limitOf func(context.Context, id.Org) (int64, error), notify func(context.Context, postgres.Tx, Threshold) error) error {
 	month, after := int32(monthOf(now)), id.Org("")
 	for {
-		rows, err := db.New(l.DB.Pool()).Months(ctx, db.MonthsParams{Month: month, After: after, MaxRows: thresholdPage})
+		rows, err := db.New(l.DB).Months(ctx, db.MonthsParams{Month: month, After: after, MaxRows: thresholdPage})
 		if err != nil {
 			return fmt.Errorf("read month totals: %w", err)
 		}

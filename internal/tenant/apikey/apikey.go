@@ -22,6 +22,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/tenant/apikey/internal/db"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
@@ -139,11 +140,11 @@ func (s *Keys) issue(ctx context.Context, tx postgres.Tx, o org.Org, by audit.By
 	if err := validate(d, now); err != nil {
 		return Key{}, secret.String{}, err
 	}
-	live, err := countLive(ctx, tx, o.ID, now)
+	live, err := db.New(tx).CountLive(ctx, db.CountLiveParams{OrgID: o.ID, Now: &now})
 	if err != nil {
 		return Key{}, secret.String{}, err
 	}
-	if o.Limits.MaxKeys >= 0 && live >= o.Limits.MaxKeys {
+	if o.Limits.MaxKeys >= 0 && int(live) >= o.Limits.MaxKeys {
 		return Key{}, secret.String{}, problem.PlanRequired.Newf(
 			"The organisation has %d keys, as many as its plan allows. Revoke one first.", live).
 			With("feature", "maxKeys").With("plan", o.Plan)
@@ -187,7 +188,8 @@ func mintChanges(key Key) audit.Changes {
 
 // List reads all secret keys of an org, including revoked ones and not including browsers' keys, oldest first.
 func (s *Keys) List(ctx context.Context, org id.Org) ([]Key, error) {
-	return listKeys(ctx, s.DB.Pool(), org)
+	rows, err := db.New(s.DB).List(ctx, org)
+	return postgres.Convert(rows, fromRow), err
 }
 
 // Revoke revokes a key of the caller's org. Every node rejects calls with that key that start after Revoke has

@@ -23,9 +23,7 @@ func (s *Keys) Holder(ctx context.Context, owner id.Org, key id.Key) (*Principal
 		if err != nil {
 			return fmt.Errorf("read key %s: %w", key, err)
 		}
-		if p.Key, err = fromRow(row); err != nil {
-			return err
-		}
+		p.Key = fromRow(row)
 		copy(p.hash[:], row.Hash)
 		p.Scopes = p.Key.Scopes
 		p.Org, err = s.Orgs.GetIn(ctx, tx, owner)

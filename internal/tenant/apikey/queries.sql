@@ -40,11 +40,11 @@ INSERT INTO api_key (org_id, id, hash, hint, label, scopes, created_at, expires_
 VALUES (@org_id, @id, @hash, '', @label, @scopes, @created_at, @expires_at, 'session', @session_id, @person_id)
 ON CONFLICT (hash) DO NOTHING;
 
--- name: ScopesOfPerson :execrows
+-- name: ScopesOfPerson :exec
 UPDATE api_key SET scopes = @scopes
 WHERE org_id = @org_id AND person_id = @person_id AND kind = 'session' AND revoked_at IS NULL;
 
--- name: RevokeOfPerson :execrows
+-- name: RevokeOfPerson :exec
 UPDATE api_key SET revoked_at = @now
 WHERE org_id = @org_id AND person_id = @person_id AND kind = 'session' AND revoked_at IS NULL;
 
@@ -65,6 +65,6 @@ SELECT session_id FROM api_key
 WHERE org_id = @org_id AND kind = 'session' AND revoked_at IS NULL AND expires_at > @now
 ORDER BY session_id;
 
--- name: TrimSessions :execrows
+-- name: TrimSessions :exec
 -- tenant: whoever they belonged to, they are over
 DELETE FROM api_key WHERE kind = 'session' AND expires_at < @before;

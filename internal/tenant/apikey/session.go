@@ -11,6 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/tenant/apikey/internal/db"
 )
 
 // Kind is the kind of a key.
@@ -85,35 +86,39 @@ func (s *Keys) GrantSession(ctx context.Context, tx postgres.Tx, cookie secret.S
 
 // ChangeScopes sets the scopes of all of a person's browsers in an org. The caller must advance the org's epoch.
 func (s *Keys) ChangeScopes(ctx context.Context, tx postgres.Tx, owner id.Org, person id.Person, scopes scope.Set) error {
-	return scopesOfPerson(ctx, tx, owner, person, scopes)
+	p := db.ScopesOfPersonParams{OrgID: owner, PersonID: person, Scopes: scopes.Names()}
+	return db.New(tx).ScopesOfPerson(ctx, p)
 }
 
 // RevokePerson revokes the keys of all of a person's browsers in an org. The caller must advance the org's epoch.
 func (s *Keys) RevokePerson(ctx context.Context, tx postgres.Tx, owner id.Org, person id.Person) error {
-	return revokeOfPerson(ctx, tx, owner, person, s.Now())
+	now := s.Now()
+	return db.New(tx).RevokeOfPerson(ctx, db.RevokeOfPersonParams{OrgID: owner, PersonID: person, Now: &now})
 }
 
 // SessionOrgs returns the orgs in which a browser has a key, sorted by id.
 func (s *Keys) SessionOrgs(ctx context.Context, tx postgres.Tx, session id.BrowserSession) ([]id.Org, error) {
-	return orgsOfSession(ctx, tx, session)
+	return db.New(tx).OrgsOfSession(ctx, session)
 }
 
 // RevokeSession revokes a browser's keys in all orgs. The caller must advance the epochs of these orgs.
 func (s *Keys) RevokeSession(ctx context.Context, tx postgres.Tx, session id.BrowserSession) error {
-	return revokeSession(ctx, tx, session, s.Now())
+	now := s.Now()
+	return db.New(tx).RevokeSession(ctx, db.RevokeSessionParams{SessionID: session, Now: &now})
 }
 
 // ExtendSession sets the expiry of all of a browser's keys that are not revoked.
 func (s *Keys) ExtendSession(ctx context.Context, session id.BrowserSession, until time.Time) error {
-	return extendSession(ctx, s.DB.Pool(), session, until)
+	return db.New(s.DB).ExtendSession(ctx, db.ExtendSessionParams{SessionID: session, ExpiresAt: &until})
 }
 
 // Sessions returns the browsers that have a valid key in an org.
 func (s *Keys) Sessions(ctx context.Context, owner id.Org) ([]id.BrowserSession, error) {
-	return sessionsIn(ctx, s.DB.Pool(), owner, s.Now())
+	now := s.Now()
+	return db.New(s.DB).SessionsIn(ctx, db.SessionsInParams{OrgID: owner, Now: &now})
 }
 
 // TrimSessions deletes session keys that expired before a time.
 func (s *Keys) TrimSessions(ctx context.Context, before time.Time) error {
-	return trimSessions(ctx, s.DB.Pool(), before)
+	return db.New(s.DB).TrimSessions(ctx, &before)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/tenant/apikey/internal/db"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
@@ -163,7 +164,7 @@ func (s *Keys) loadShared(ctx context.Context, h hash) (*Principal, error) {
 func (s *Keys) readIdentity(ctx context.Context, h hash) (*Principal, error) {
 	p := &Principal{hash: h, loadedAt: s.Now()}
 	err := s.DB.SnapshotWithin(ctx, readTimeout, func(ctx context.Context, tx postgres.Tx) error {
-		owner, key, err := keyByHash(ctx, tx, h)
+		row, err := db.New(tx).ByHash(ctx, h[:])
 		if errors.Is(err, postgres.ErrNoRows) {
 			p.unknown = true
 			return nil
@@ -171,8 +172,9 @@ func (s *Keys) readIdentity(ctx context.Context, h hash) (*Principal, error) {
 		if err != nil {
 			return err
 		}
-		p.Key, p.Scopes = key, key.Scopes
-		p.Org, err = s.Orgs.GetIn(ctx, tx, owner)
+		p.Key = fromRow(row)
+		p.Scopes = p.Key.Scopes
+		p.Org, err = s.Orgs.GetIn(ctx, tx, row.OrgID)
 		return err
 	})
 	if err != nil {
@@ -190,7 +192,7 @@ func (s *Keys) recordUse(ctx context.Context, p *Principal) {
 		return
 	}
 	// A failure must not fail the call; the next read tries again.
-	_ = setLastUsed(ctx, s.DB.Pool(), p.Org.ID, p.Key.ID, p.loadedAt)
+	_ = setLastUsed(ctx, s.DB, p.Org.ID, p.Key.ID, p.loadedAt)
 }
 
 // checkUsable returns the problem that keeps an identity from calling, or nil.

@@ -3,10 +3,10 @@ package audit
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit/internal/db"
 )
 
@@ -46,13 +46,6 @@ func (l *Log) All(ctx context.Context, c Choice, limit int) ([]Of, error) {
 	if c.Until.IsZero() {
 		p.Until = l.now().Add(idSlack)
 	}
-	rows, err := db.New(l.db.Pool()).PageOfAll(ctx, p)
-	if err != nil {
-		return nil, fmt.Errorf("read audit logs: %w", err)
-	}
-	list := make([]Of, len(rows))
-	for i, e := range fromRows(rows) {
-		list[i] = Of{rows[i].OrgID, e}
-	}
-	return list, nil
+	rows, err := db.New(l.db).PageOfAll(ctx, p)
+	return postgres.Convert(rows, func(r db.AuditEntry) Of { return Of{r.OrgID, fromRow(r)} }), err
 }

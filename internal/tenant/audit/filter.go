@@ -20,12 +20,12 @@ const maxDisorder = 1000
 
 // Choose is Page for the entries that match a filter.
 func (l *Log) Choose(ctx context.Context, org id.Org, f Filter, before int64, limit int) ([]Entry, error) {
-	r, found, err := seqBounds(ctx, l.db.Pool(), org, f)
+	r, found, err := seqBounds(ctx, l.db, org, f)
 	if err != nil || !found {
 		return nil, err
 	}
 	if before > 0 && before < r.before {
 		r.before = before
 	}
-	return readFiltered(ctx, l.db.Pool(), org, f, r, limit)
+	return readFiltered(ctx, l.db, org, f, r, limit)
 }

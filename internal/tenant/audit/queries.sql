@@ -11,12 +11,6 @@ UPDATE audit_head SET seq = @seq, hash = @hash WHERE org_id = @org_id;
 INSERT INTO audit_entry (org_id, seq, id, at, actor_kind, actor_id, actor_label, action, target, request_id, ip_hash, changes, hash)
 VALUES (@org_id, @seq, @id, @at, @actor_kind, @actor_id, @actor_label, @action, @target, @request_id, @ip_hash, @changes, @hash);
 
--- name: Page :many
-SELECT * FROM audit_entry WHERE org_id = @org_id AND seq < @before ORDER BY seq DESC LIMIT @max_rows;
-
--- name: PageOf :many
-SELECT * FROM audit_entry WHERE org_id = @org_id AND target = @target AND seq < @before ORDER BY seq DESC LIMIT @max_rows;
-
 -- name: Chain :many
 SELECT * FROM audit_entry WHERE org_id = @org_id AND seq > @after ORDER BY seq LIMIT @max_rows;
 
@@ -33,7 +27,8 @@ WHERE id < @before AND id >= @from_id AND at >= @since AND at < @until
 ORDER BY id DESC LIMIT @max_rows;
 
 -- name: Chosen :many
--- Page with filters. The first and the last number keep it to about the time that is asked for.
+-- The first and the last number keep it to about the time that is asked for. The following queries have the same
+-- parameters in the same order.
 SELECT * FROM audit_entry
 WHERE org_id = @org_id AND seq < @before AND seq >= @from_seq AND at >= @since AND at < @until
     AND (@action::text = '' OR action = @action) AND (@actor_id::text = '' OR actor_id = @actor_id) AND (@target::text = '' OR target = @target)
@@ -42,22 +37,22 @@ ORDER BY seq DESC LIMIT @max_rows;
 -- name: ChosenByTarget :many
 -- Chosen by the index of targets.
 SELECT * FROM audit_entry
-WHERE org_id = @org_id AND target = @target::text AND seq < @before AND seq >= @from_seq AND at >= @since AND at < @until
-    AND (@action::text = '' OR action = @action) AND (@actor_id::text = '' OR actor_id = @actor_id)
+WHERE org_id = @org_id AND seq < @before AND seq >= @from_seq AND at >= @since AND at < @until
+    AND (@action::text = '' OR action = @action) AND (@actor_id::text = '' OR actor_id = @actor_id) AND target = @target::text
 ORDER BY seq DESC LIMIT @max_rows;
 
 -- name: ChosenByActor :many
 -- Chosen by the index of actors.
 SELECT * FROM audit_entry
-WHERE org_id = @org_id AND actor_id = @actor_id::text AND seq < @before AND seq >= @from_seq AND at >= @since AND at < @until
-    AND (@action::text = '' OR action = @action) AND (@target::text = '' OR target = @target)
+WHERE org_id = @org_id AND seq < @before AND seq >= @from_seq AND at >= @since AND at < @until
+    AND (@action::text = '' OR action = @action) AND actor_id = @actor_id::text AND (@target::text = '' OR target = @target)
 ORDER BY seq DESC LIMIT @max_rows;
 
 -- name: ChosenByAction :many
 -- Chosen by the index of actions.
 SELECT * FROM audit_entry
-WHERE org_id = @org_id AND action = @action::text AND seq < @before AND seq >= @from_seq AND at >= @since AND at < @until
-    AND (@actor_id::text = '' OR actor_id = @actor_id) AND (@target::text = '' OR target = @target)
+WHERE org_id = @org_id AND seq < @before AND seq >= @from_seq AND at >= @since AND at < @until
+    AND action = @action::text AND (@actor_id::text = '' OR actor_id = @actor_id) AND (@target::text = '' OR target = @target)
 ORDER BY seq DESC LIMIT @max_rows;
 
 -- name: FirstSince :one

@@ -3,7 +3,6 @@ package audit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"time"
 
@@ -26,7 +25,7 @@ func seqBounds(ctx context.Context, q db.DBTX, org id.Org, f Filter) (r seqRange
 			return r, false, nil
 		}
 		if err != nil {
-			return r, false, fmt.Errorf("find first audit entry of %s: %w", org, err)
+			return r, false, err
 		}
 		r.first = seq - maxDisorder
 	}
@@ -36,7 +35,7 @@ func seqBounds(ctx context.Context, q db.DBTX, org id.Org, f Filter) (r seqRange
 			return r, false, nil
 		}
 		if err != nil {
-			return r, false, fmt.Errorf("find last audit entry of %s: %w", org, err)
+			return r, false, err
 		}
 		r.before = seq + maxDisorder
 	}
@@ -47,35 +46,28 @@ func seqBounds(ctx context.Context, q db.DBTX, org id.Org, f Filter) (r seqRange
 var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // readFiltered reads entries by the most selective index for the filter: target, then actor, then action.
-func readFiltered(ctx context.Context, q db.DBTX, org id.Org, f Filter, r seqRange, limit int) ([]Entry, error) {
+func readFiltered(ctx context.Context, querier db.DBTX, org id.Org, f Filter, r seqRange, limit int) ([]Entry, error) {
 	p := db.ChosenParams{
-		OrgID: org, Before: r.before, FromSeq: r.first, Since: f.Since, Until: f.Until, Action: f.Action, ActorID: f.ActorID, Target: f.Target, MaxRows: int32(limit),
+		OrgID: org, Before: r.before, FromSeq: r.first, Since: f.Since, Until: f.Until,
+		Action: f.Action, ActorID: f.ActorID, Target: f.Target, MaxRows: int32(limit),
 	}
 	if p.Until.IsZero() {
 		p.Until = endOfTime
 	}
+	q := db.New(querier)
 	var (
 		rows []db.AuditEntry
 		err  error
 	)
 	switch {
 	case f.Target != "":
-		rows, err = db.New(q).ChosenByTarget(ctx, db.ChosenByTargetParams{
-			OrgID: org, Target: p.Target, Before: p.Before, FromSeq: p.FromSeq, Since: p.Since, Until: p.Until, Action: p.Action, ActorID: p.ActorID, MaxRows: p.MaxRows,
-		})
+		rows, err = q.ChosenByTarget(ctx, db.ChosenByTargetParams(p))
 	case f.ActorID != "":
-		rows, err = db.New(q).ChosenByActor(ctx, db.ChosenByActorParams{
-			OrgID: org, ActorID: p.ActorID, Before: p.Before, FromSeq: p.FromSeq, Since: p.Since, Until: p.Until, Action: p.Action, Target: p.Target, MaxRows: p.MaxRows,
-		})
+		rows, err = q.ChosenByActor(ctx, db.ChosenByActorParams(p))
 	case f.Action != "":
-		rows, err = db.New(q).ChosenByAction(ctx, db.ChosenByActionParams{
-			OrgID: org, Action: p.Action, Before: p.Before, FromSeq: p.FromSeq, Since: p.Since, Until: p.Until, ActorID: p.ActorID, Target: p.Target, MaxRows: p.MaxRows,
-		})
+		rows, err = q.ChosenByAction(ctx, db.ChosenByActionParams(p))
 	default:
-		rows, err = db.New(q).Chosen(ctx, p)
+		rows, err = q.Chosen(ctx, p)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read filtered audit entries of %s: %w", org, err)
-	}
-	return fromRows(rows), nil
+	return postgres.Convert(rows, fromRow), err
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/tenant/idempotency/internal/db"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
@@ -103,14 +104,14 @@ func (k *Keys) Begin(ctx context.Context, r Request) (*Claim, *Answer, error) {
 	}
 	claim := &Claim{r.Org, r.Key, r.Route, string(id.New[id.Request]())}
 	for range beginTries {
-		reserved, err := reserve(ctx, k.DB.Pool(), claim, r, hash)
+		reserved, err := reserve(ctx, k.DB, claim, r, hash)
 		if err != nil {
 			return nil, nil, err
 		}
 		if reserved {
 			return claim, nil, nil
 		}
-		found, err := get(ctx, k.DB.Pool(), r)
+		found, err := db.New(k.DB).Get(ctx, db.GetParams{OrgID: r.Org, Key: r.Key, Route: r.Route})
 		if errors.Is(err, postgres.ErrNoRows) {
 			continue // released after reserve failed
 		}
@@ -125,22 +126,22 @@ func (k *Keys) Begin(ctx context.Context, r Request) (*Claim, *Answer, error) {
 
 // Known reports whether the key has been used for the operation. The result may change before a later Begin.
 func (k *Keys) Known(ctx context.Context, r Request) (bool, error) {
-	return isKnown(ctx, k.DB.Pool(), r)
+	return db.New(k.DB).Known(ctx, db.KnownParams{OrgID: r.Org, Key: r.Key, Route: r.Route})
 }
 
 // answerRepeat decides what a request gets whose key is already in use: the stored answer or a problem.
-func (k *Keys) answerRepeat(ctx context.Context, r Request, hash []byte, found row) (*Answer, error) {
+func (k *Keys) answerRepeat(ctx context.Context, r Request, hash []byte, found db.GetRow) (*Answer, error) {
 	switch {
-	case !hmac.Equal(hash, found.hash):
+	case !hmac.Equal(hash, found.RequestHash):
 		return nil, problem.IdempotencyMismatch.New(
 			"This Idempotency-Key was used for a different request: another path, body or API key.")
-	case found.state == stateLarge:
+	case found.State == stateLarge:
 		return nil, problem.Internal.Newf("The first request with this Idempotency-Key ended with status %d. "+
-			"Its response was too large to store.", found.status).
+			"Its response was too large to store.", found.Status).
 			Retry(false).With("outcome", "done")
-	case found.state == stateDone:
+	case found.State == stateDone:
 		return k.openAnswer(ctx, r.Org, found)
-	case found.leaseExpired:
+	case found.Lapsed:
 		return nil, problem.Internal.New("The first request with this Idempotency-Key was interrupted, " +
 			"and it is unknown whether it was carried out. Check what happened before you send it again with a new key.").InDoubt()
 	}
@@ -154,23 +155,32 @@ func inProgress() error {
 // Finish stores the answer, sealed. It returns ErrLost if another run has taken the key over. A run whose lease has
 // expired can still finish if none has.
 func (k *Keys) Finish(ctx context.Context, c *Claim, a Answer) error {
-	r := row{state: stateDone, status: a.Status, header: a.Header}
 	if a.TooLarge {
-		r.state = stateLarge
-	} else if len(a.Body) > 0 {
+		a.Body = nil
+		return storeAnswer(ctx, k.DB, c, stateLarge, a)
+	}
+	if len(a.Body) > 0 {
 		var err error
-		if r.body, err = k.sealBody(ctx, c.org, a.Body); err != nil {
+		if a.Body, err = k.sealBody(ctx, c.org, a.Body); err != nil {
 			return err
 		}
 	}
-	return finish(ctx, k.DB.Pool(), c, r)
+	return storeAnswer(ctx, k.DB, c, stateDone, a)
 }
 
 // Release deletes the reservation because nothing was carried out under the key. The key can then be used for anything.
-func (k *Keys) Release(ctx context.Context, c *Claim) error { return release(ctx, k.DB.Pool(), c) }
+func (k *Keys) Release(ctx context.Context, c *Claim) error {
+	p := db.ReleaseParams{OrgID: c.org, Key: c.key, Route: c.route, Owner: c.owner}
+	n, err := db.New(k.DB).Release(ctx, p)
+	return checkOwner("release an idempotency key", c, n, err)
+}
 
 // Abandon records that the run was interrupted and that its outcome is unknown, by ending its lease immediately.
-func (k *Keys) Abandon(ctx context.Context, c *Claim) error { return abandon(ctx, k.DB.Pool(), c) }
+func (k *Keys) Abandon(ctx context.Context, c *Claim) error {
+	p := db.AbandonParams{OrgID: c.org, Key: c.key, Route: c.route, Owner: c.owner}
+	n, err := db.New(k.DB).Abandon(ctx, p)
+	return checkOwner("abandon an idempotency key", c, n, err)
+}
 
 // trimBatch bounds how many rows one statement deletes.
 const trimBatch = 2000
@@ -179,7 +189,7 @@ const trimBatch = 2000
 func (k *Keys) Trim(ctx context.Context) (int64, error) {
 	var total int64
 	for {
-		n, err := deleteExpired(ctx, k.DB.Pool(), trimBatch)
+		n, err := db.New(k.DB).Trim(ctx, trimBatch)
 		total += n
 		if err != nil || n < trimBatch {
 			return total, err
@@ -206,12 +216,12 @@ func (k *Keys) sealBody(ctx context.Context, org id.Org, body []byte) ([]byte, e
 	return sealed, nil
 }
 
-func (k *Keys) openAnswer(ctx context.Context, org id.Org, found row) (*Answer, error) {
-	a := &Answer{Status: found.status, Header: found.header}
-	if len(found.body) == 0 {
+func (k *Keys) openAnswer(ctx context.Context, org id.Org, found db.GetRow) (*Answer, error) {
+	a := &Answer{Status: found.Status, Header: found.Headers}
+	if len(found.Body) == 0 {
 		return a, nil
 	}
-	text, err := k.Seal.Open(ctx, address(org), found.body)
+	text, err := k.Seal.Open(ctx, address(org), found.Body)
 	if err != nil {
 		return nil, wrapSealError("open an answer of "+string(org), err)
 	}

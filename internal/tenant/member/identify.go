@@ -10,6 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/member/internal/db"
 )
 
 // Cookie is the name of the cookie that holds a browser's session. OrgHeader is the header in which a browser names the
@@ -76,7 +77,7 @@ func (s *Members) requestedOrg(ctx context.Context, cookie secret.String, wanted
 // Ended returns the reason why a browser's key in an org has ended: the problem signed-out if the browser is signed
 // out, else membership-missing because its user no longer belongs to the org.
 func (s *Members) Ended(ctx context.Context, browser id.BrowserSession) error {
-	list, err := sessionsByID(ctx, s.DB.Pool(), []id.BrowserSession{browser})
+	list, err := sessionsByID(ctx, s.DB, []id.BrowserSession{browser})
 	switch {
 	case err != nil:
 		return err
@@ -144,7 +145,7 @@ func (s *Members) recordSeen(ctx context.Context, p *apikey.Principal) {
 const recordTimeout = 500 * time.Millisecond
 
 func (s *Members) writeSeen(ctx context.Context, p *apikey.Principal, now time.Time) error {
-	ends, err := touchSession(ctx, s.DB.Pool(), p.Key.Session, now)
+	ends, err := db.New(s.DB).Seen(ctx, db.SeenParams{ID: p.Key.Session, Now: now})
 	if errors.Is(err, postgres.ErrNoRows) {
 		return nil // ended, or another node was quicker
 	}
@@ -154,5 +155,5 @@ func (s *Members) writeSeen(ctx context.Context, p *apikey.Principal, now time.T
 	if err := s.Keys.ExtendSession(ctx, p.Key.Session, earlier(ends, now.Add(idleTimeout))); err != nil {
 		return err
 	}
-	return touchMember(ctx, s.DB.Pool(), p.Org.ID, p.Key.Person, now)
+	return db.New(s.DB).SeenIn(ctx, db.SeenInParams{OrgID: p.Org.ID, PersonID: p.Key.Person, Now: &now})
 }

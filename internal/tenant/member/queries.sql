@@ -1,8 +1,8 @@
 -- name: PersonByIdentity :one
-SELECT p.* FROM person p JOIN person_identity i ON i.person_id = p.id WHERE i.issuer = @issuer AND i.subject = @subject;
+SELECT p.id, p.email, p.name FROM person p JOIN person_identity i ON i.person_id = p.id WHERE i.issuer = @issuer AND i.subject = @subject;
 
 -- name: GetPerson :one
-SELECT * FROM person WHERE id = @id;
+SELECT id, email, name FROM person WHERE id = @id;
 
 -- name: AddPerson :exec
 INSERT INTO person (id, email, name, created_at) VALUES (@id, @email, @name, @created_at);
@@ -114,7 +114,7 @@ SELECT * FROM browser_session WHERE hash = @hash FOR UPDATE;
 SELECT * FROM browser_session WHERE id = ANY (@ids::text[]) ORDER BY created_at DESC, id DESC;
 
 -- name: PeopleByID :many
-SELECT * FROM person WHERE id = ANY (@ids::text[]);
+SELECT id, email, name FROM person WHERE id = ANY (@ids::text[]);
 
 -- name: SetOrg :exec
 UPDATE browser_session SET current_org = @current_org WHERE id = @id;

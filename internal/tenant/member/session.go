@@ -15,6 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/member/internal/db"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
@@ -119,13 +120,15 @@ func (s *Members) SignIn(ctx context.Context, by audit.By, c Claims, w Welcome, 
 
 // resolvePerson finds or creates the person of the claims and sets b's Person and Org.
 func (s *Members) resolvePerson(ctx context.Context, tx postgres.Tx, b *Session, by audit.By, c Claims, w Welcome) error {
-	who, err := personByIdentity(ctx, tx, c.Issuer, c.Subject)
+	q := db.New(tx)
+	row, err := q.PersonByIdentity(ctx, db.PersonByIdentityParams{Issuer: c.Issuer, Subject: c.Subject})
+	who := Person(row)
 	switch {
 	case errors.Is(err, postgres.ErrNoRows):
 		who, err = s.createPerson(ctx, tx, c, w)
 	case err == nil && (who.Email != c.Email || who.Name != c.Name):
 		who.Email, who.Name = c.Email, c.Name
-		err = updatePerson(ctx, tx, who)
+		err = q.UpdatePerson(ctx, db.UpdatePersonParams{ID: who.ID, Email: who.Email, Name: who.Name})
 	}
 	if err != nil {
 		return err
@@ -133,17 +136,17 @@ func (s *Members) resolvePerson(ctx context.Context, tx postgres.Tx, b *Session,
 	b.Person = who
 	by.Kind, by.ID, by.Label = audit.ActorMember, string(who.ID), who.Email
 	if w.TakeUp {
-		given, err := redeemOperatorInvitations(ctx, tx, who.Email, s.Now())
+		given, err := q.TakeFromOperators(ctx, db.TakeFromOperatorsParams{Email: who.Email, Now: s.Now()})
 		if err != nil {
 			return err
 		}
 		for _, one := range given {
-			if err := s.addInvited(ctx, tx, by, who, one); err != nil {
+			if err := s.addInvited(ctx, tx, by, who, fromInvitationRow(one)); err != nil {
 				return err
 			}
 		}
 	}
-	memberships, err := orgsOfPerson(ctx, tx, who.ID)
+	memberships, err := q.OrgsOfPerson(ctx, who.ID)
 	if err != nil {
 		return err
 	}
@@ -152,7 +155,8 @@ func (s *Members) resolvePerson(ctx context.Context, tx postgres.Tx, b *Session,
 		return err
 	}
 	// A person with an open invitation will join that org and needs none of their own.
-	if invited, err := isInvited(ctx, tx, who.Email, s.Now()); err != nil || invited || !w.Signup {
+	invited, err := q.IsInvited(ctx, db.IsInvitedParams{Email: who.Email, Now: s.Now()})
+	if err != nil || invited || !w.Signup {
 		return err
 	}
 	b.Org, err = s.createOrg(ctx, tx, by, who)
@@ -161,25 +165,25 @@ func (s *Members) resolvePerson(ctx context.Context, tx postgres.Tx, b *Session,
 
 // startOrg returns the org that a new session shows: the one the person used last, else a test org, where a mistake
 // does no harm, else any.
-func (s *Members) startOrg(ctx context.Context, tx postgres.Tx, memberships []membership) (id.Org, error) {
-	if memberships[0].visited {
-		return memberships[0].org, nil
+func (s *Members) startOrg(ctx context.Context, tx postgres.Tx, memberships []db.OrgsOfPersonRow) (id.Org, error) {
+	if memberships[0].LastSeenAt != nil {
+		return memberships[0].OrgID, nil
 	}
 	for _, one := range memberships {
-		o, err := s.Orgs.GetIn(ctx, tx, one.org)
+		o, err := s.Orgs.GetIn(ctx, tx, one.OrgID)
 		if err != nil {
 			return "", err
 		}
 		if o.Environment.IsTest() {
-			return one.org, nil
+			return one.OrgID, nil
 		}
 	}
-	return memberships[0].org, nil
+	return memberships[0].OrgID, nil
 }
 
 // createPerson creates a person at their first sign-in.
 func (s *Members) createPerson(ctx context.Context, tx postgres.Tx, c Claims, w Welcome) (Person, error) {
-	invited, err := isInvited(ctx, tx, c.Email, s.Now())
+	invited, err := db.New(tx).IsInvited(ctx, db.IsInvitedParams{Email: c.Email, Now: s.Now()})
 	if err != nil {
 		return Person{}, err
 	}
@@ -261,7 +265,7 @@ func (s *Members) Find(ctx context.Context, cookie secret.String) (Session, erro
 	if !isWellFormed(cookie) {
 		return Session{}, signedOut()
 	}
-	b, err := sessionByHash(ctx, s.DB.Pool(), hashToken(cookie))
+	b, err := sessionByHash(ctx, s.DB, hashToken(cookie))
 	return b, s.checkSession(b, err)
 }
 
@@ -322,12 +326,12 @@ func (s *Members) Places(ctx context.Context, b Session) ([]Place, error) {
 		roles[b.Support] = Support
 	}
 	if b.Person.ID != "" {
-		list, err := orgsOfPerson(ctx, s.DB.Pool(), b.Person.ID)
+		list, err := db.New(s.DB).OrgsOfPerson(ctx, b.Person.ID)
 		if err != nil {
 			return nil, err
 		}
 		for _, one := range list {
-			roles[one.org] = one.role
+			roles[one.OrgID] = Role(one.Role)
 		}
 	}
 	ids := make([]id.Org, 0, len(roles))
@@ -368,7 +372,7 @@ func (s *Members) Switch(ctx context.Context, cookie secret.String, wanted strin
 		if _, err := roleOf(ctx, tx, owner, b.Person.ID); err != nil {
 			return err
 		}
-		return setOrg(ctx, tx, b.ID, owner)
+		return db.New(tx).SetOrg(ctx, db.SetOrgParams{ID: b.ID, CurrentOrg: owner})
 	})
 }
 
@@ -434,7 +438,7 @@ func (s *Members) Browsers(ctx context.Context, owner id.Org, of id.Person, all 
 	if err != nil {
 		return nil, err
 	}
-	list, err := sessionsByID(ctx, s.DB.Pool(), ids)
+	list, err := sessionsByID(ctx, s.DB, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -467,6 +471,9 @@ func (s *Members) End(ctx context.Context, by audit.By, owner id.Org, of id.Pers
 
 // Trim deletes expired invitations and offers, and sessions whose latest end is more than the retention period ago.
 func (s *Members) Trim(ctx context.Context) error {
-	before := s.Now().Add(-retention)
-	return errors.Join(deleteExpired(ctx, s.DB.Pool(), before, s.Now()), s.Keys.TrimSessions(ctx, before))
+	q, now := db.New(s.DB), s.Now()
+	before := now.Add(-retention)
+	return errors.Join(
+		q.TrimSessions(ctx, before), q.TrimInvitations(ctx, now), q.TrimOffers(ctx, now), s.Keys.TrimSessions(ctx, before),
+	)
 }

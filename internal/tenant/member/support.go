@@ -10,6 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/member/internal/db"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
@@ -39,7 +40,9 @@ func (s *Members) OfferSupport(ctx context.Context, by audit.By, owner id.Org, r
 		if made.Org, err = s.Orgs.GetIn(ctx, tx, owner); err != nil {
 			return err
 		}
-		if err := addOffer(ctx, tx, owner, hashToken(made.Token), reason, made.ExpiresAt); err != nil {
+		h := hashToken(made.Token)
+		err = db.New(tx).AddOffer(ctx, db.AddOfferParams{OrgID: owner, Hash: h[:], Reason: reason, ExpiresAt: made.ExpiresAt})
+		if err != nil {
 			return err
 		}
 		return s.Audit.Record(ctx, tx, owner, by, string(owner), audit.Changes{"reason": {To: reason}})
@@ -52,7 +55,8 @@ func (s *Members) OfferSupport(ctx context.Context, by audit.By, owner id.Org, r
 
 // SupportOffered reads the offer of a link, for its page, without using it.
 func (s *Members) SupportOffered(ctx context.Context, token secret.String) (Offer, error) {
-	found, err := offerByHash(ctx, s.DB.Pool(), hashToken(token), s.Now())
+	h := hashToken(token)
+	found, err := wrapOffer(db.New(s.DB).OfferByHash(ctx, db.OfferByHashParams{Hash: h[:], Now: s.Now()}))
 	if err != nil {
 		return Offer{}, err
 	}
@@ -65,7 +69,9 @@ func (s *Members) SignInSupport(ctx context.Context, by audit.By, token secret.S
 	var b Session
 	cookie := newToken()
 	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
-		offered, err := redeemOffer(ctx, tx, hashToken(token), s.Now())
+		// The offer is deleted: of concurrent callers only one gets it.
+		h := hashToken(token)
+		offered, err := wrapOffer(db.New(tx).TakeOffer(ctx, db.TakeOfferParams{Hash: h[:], Now: s.Now()}))
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/member/internal/db"
 )
 
 const (
@@ -20,17 +21,17 @@ const (
 
 // List reads the members of an org and its open invitations, both oldest first.
 func (s *Members) List(ctx context.Context, owner id.Org) ([]Member, []Invitation, error) {
-	members, err := listMembers(ctx, s.DB.Pool(), owner)
+	members, err := db.New(s.DB).Members(ctx, owner)
 	if err != nil {
 		return nil, nil, err
 	}
-	invited, err := listInvitations(ctx, s.DB.Pool(), owner, s.Now())
-	return members, invited, err
+	invited, err := db.New(s.DB).Invitations(ctx, db.InvitationsParams{OrgID: owner, Now: s.Now()})
+	return postgres.Convert(members, fromMemberRow), postgres.Convert(invited, fromInvitationRow), err
 }
 
 // Get reads one member. It returns the problem member-not-found if the org has no such member.
 func (s *Members) Get(ctx context.Context, owner id.Org, person id.Person) (Member, error) {
-	return getMember(ctx, s.DB.Pool(), owner, person)
+	return getMember(ctx, s.DB, owner, person)
 }
 
 // Invite creates an invitation and returns it with the token for its link, which is not stored. It replaces an earlier
@@ -75,22 +76,22 @@ func (s *Members) Invite(ctx context.Context, by audit.By, owner id.Org, caller 
 
 // makeRoom checks that an invitation can be created, and deletes the one that it replaces.
 func (s *Members) makeRoom(ctx context.Context, tx postgres.Tx, a actor, made Invitation) error {
-	switch there, err := hasMember(ctx, tx, made.Org, made.Email); {
+	switch there, err := db.New(tx).HasMember(ctx, db.HasMemberParams{OrgID: made.Org, Email: made.Email}); {
 	case err != nil:
 		return err
 	case there && !a.reinvite:
 		return problem.AlreadyMember.New("A member with this address already exists.")
 	}
-	old, err := lockInvitationTo(ctx, tx, made.Org, made.Email)
+	old, err := db.New(tx).LockInvitationTo(ctx, db.LockInvitationToParams{OrgID: made.Org, Email: made.Email})
 	switch {
 	case errors.Is(err, postgres.ErrNoRows):
 	case err != nil:
 		return err
 	default:
-		if err := a.checkMayGive(old.Role); err != nil {
+		if err := a.checkMayGive(Role(old.Role)); err != nil {
 			return err // an admin cannot take back what an owner has offered
 		}
-		if err := dropInvitation(ctx, tx, made.Org, old.ID); err != nil {
+		if err := db.New(tx).DropInvitation(ctx, db.DropInvitationParams{OrgID: made.Org, ID: old.ID}); err != nil {
 			return err
 		}
 	}
@@ -116,14 +117,15 @@ func (s *Members) Withdraw(ctx context.Context, by audit.By, owner id.Org, calle
 		if err != nil {
 			return err
 		}
-		old, err := lockInvitation(ctx, tx, owner, which, s.Now())
+		q := db.New(tx)
+		old, err := wrapInvitation(q.LockInvitation(ctx, db.LockInvitationParams{OrgID: owner, ID: which, Now: s.Now()}))
 		if err != nil {
 			return err
 		}
 		if err := a.checkMayGive(old.Role); err != nil {
 			return err
 		}
-		if err := dropInvitation(ctx, tx, owner, which); err != nil {
+		if err := q.DropInvitation(ctx, db.DropInvitationParams{OrgID: owner, ID: which}); err != nil {
 			return err
 		}
 		return s.Audit.Record(ctx, tx, owner, by, string(which), audit.Changes{"email": {From: old.Email}, "role": {From: old.Role}})
@@ -137,7 +139,8 @@ func (s *Members) SetRole(ctx context.Context, by audit.By, owner id.Org, caller
 		return Member{}, err
 	}
 	err = s.changeMember(ctx, owner, caller, person, wanted, func(tx postgres.Tx, who id.Person, old Role) error {
-		if err := setRole(ctx, tx, owner, who, wanted); err != nil {
+		err := db.New(tx).SetRole(ctx, db.SetRoleParams{OrgID: owner, PersonID: who, Role: string(wanted)})
+		if err != nil {
 			return err
 		}
 		if err := s.Keys.ChangeScopes(ctx, tx, owner, who, wanted.Scopes()); err != nil {
@@ -159,7 +162,7 @@ func (s *Members) Remove(ctx context.Context, by audit.By, owner id.Org, caller 
 		if err != nil {
 			return err
 		}
-		if err := removeMember(ctx, tx, owner, who); err != nil {
+		if err := db.New(tx).RemoveMember(ctx, db.RemoveMemberParams{OrgID: owner, PersonID: who}); err != nil {
 			return err
 		}
 		if err := s.Keys.RevokePerson(ctx, tx, owner, who); err != nil {
@@ -220,7 +223,7 @@ func (a actor) checkMayChange(from, to Role) error {
 
 // requireOtherOwner returns the problem last-owner if the org has only one owner.
 func (s *Members) requireOtherOwner(ctx context.Context, tx postgres.Tx, owner id.Org) error {
-	owners, err := countOwners(ctx, tx, owner)
+	owners, err := db.New(tx).CountOwners(ctx, owner)
 	if err == nil && owners < 2 {
 		err = problem.LastOwner.New("The organisation would have no owner left.")
 	}
@@ -249,7 +252,7 @@ func (s *Members) lockTeam(ctx context.Context, tx postgres.Tx, owner id.Org, ca
 
 // Offered reads the invitation of a link, for its page, without accepting it.
 func (s *Members) Offered(ctx context.Context, token secret.String) (Invitation, error) {
-	return invitationByHash(ctx, s.DB.Pool(), hashToken(token), s.Now())
+	return invitationByHash(ctx, s.DB, hashToken(token), s.Now())
 }
 
 // ErrOtherEmail means that an invitation is for another address than that of the signed-in person.
@@ -282,7 +285,7 @@ func (s *Members) Join(ctx context.Context, by audit.By, cookie, token secret.St
 		if err := s.addInvited(ctx, tx, by, b.Person, offered); err != nil {
 			return err
 		}
-		if err := setOrg(ctx, tx, b.ID, joined); err != nil {
+		if err := db.New(tx).SetOrg(ctx, db.SetOrgParams{ID: b.ID, CurrentOrg: joined}); err != nil {
 			return err
 		}
 		return s.grantKey(ctx, tx, by, cookie, b, joined)

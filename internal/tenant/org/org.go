@@ -9,6 +9,7 @@ package org
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/mail"
 	"slices"
@@ -22,6 +23,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/org/internal/db"
 )
 
 // Org is a snapshot of a tenant. Callers share it and must not modify it.
@@ -108,7 +110,7 @@ func (s *Orgs) Create(ctx context.Context, tx postgres.Tx, by audit.By, d Draft)
 }
 
 // Get reads one org. It returns the problem org-not-found if there is none.
-func (s *Orgs) Get(ctx context.Context, org id.Org) (Org, error) { return get(ctx, s.DB.Pool(), org) }
+func (s *Orgs) Get(ctx context.Context, org id.Org) (Org, error) { return get(ctx, s.DB, org) }
 
 // GetIn reads one org within a transaction or a snapshot.
 func (s *Orgs) GetIn(ctx context.Context, tx postgres.Tx, org id.Org) (Org, error) {
@@ -117,12 +119,17 @@ func (s *Orgs) GetIn(ctx context.Context, tx postgres.Tx, org id.Org) (Org, erro
 
 // Lock reads one org and locks its row against changes until the transaction ends.
 func (s *Orgs) Lock(ctx context.Context, tx postgres.Tx, org id.Org) (Org, error) {
-	return getForUpdate(ctx, tx, org)
+	row, err := db.New(tx).GetForUpdate(ctx, org)
+	if err != nil {
+		return Org{}, fmt.Errorf("lock org %s: %w", org, notFound(err))
+	}
+	return fromRow(row), nil
 }
 
 // Some reads the orgs with these ids and returns them sorted by id. Unknown ids are skipped.
 func (s *Orgs) Some(ctx context.Context, ids []id.Org) ([]Org, error) {
-	return getMany(ctx, s.DB.Pool(), ids)
+	rows, err := db.New(s.DB).Some(ctx, id.Texts(ids))
+	return postgres.Convert(rows, fromRow), err
 }
 
 // Update changes an org. Every node applies the change to calls that start after Update has returned, unless Redis
@@ -134,7 +141,7 @@ func (s *Orgs) Update(ctx context.Context, org id.Org, by audit.By, c Change) (O
 	}
 	var after Org
 	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
-		before, err := getForUpdate(ctx, tx, org)
+		before, err := s.Lock(ctx, tx, org)
 		if err != nil {
 			return err
 		}
@@ -168,9 +175,9 @@ func (s *Orgs) Update(ctx context.Context, org id.Org, by audit.By, c Change) (O
 // transaction of the change, and call committed after the commit: it makes the change take effect immediately. Without
 // that call the change takes effect when the announcement job has run.
 func (s *Orgs) AdvanceEpoch(ctx context.Context, tx postgres.Tx, org id.Org) (committed func(context.Context), err error) {
-	epoch, err := advanceEpoch(ctx, tx, org)
+	epoch, err := db.New(tx).AdvanceEpoch(ctx, org)
 	if err != nil {
-		return nil, err
+		return nil, notFound(err)
 	}
 	if err := enqueueAnnounce(ctx, s.Jobs, tx, org, epoch); err != nil {
 		return nil, err
@@ -185,9 +192,11 @@ func (s *Orgs) announceEpoch(ctx context.Context, org id.Org, epoch int64) {
 	_ = s.Announce.Announce(context.WithoutCancel(ctx), org, epoch)
 }
 
-// HoldEpoch reads the current epoch and locks it, so that it cannot advance until the transaction ends.
+// HoldEpoch reads the current epoch and locks it, so that it cannot advance until the transaction ends. Concurrent
+// readers can hold the lock together.
 func (s *Orgs) HoldEpoch(ctx context.Context, tx postgres.Tx, org id.Org) (int64, error) {
-	return holdEpoch(ctx, tx, org)
+	epoch, err := db.New(tx).HoldEpoch(ctx, org)
+	return epoch, notFound(err)
 }
 
 // apply returns the changed org and the differences for the audit log.

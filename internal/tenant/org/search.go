@@ -2,12 +2,12 @@ package org
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/org/internal/db"
 )
 
@@ -30,17 +30,8 @@ func (s *Orgs) Search(ctx context.Context, f Search, limit int) ([]Org, error) {
 	if f.Suspended != nil {
 		p.Suspended = strconv.FormatBool(*f.Suspended)
 	}
-	rows, err := db.New(s.DB.Pool()).Search(ctx, p)
-	if err != nil {
-		return nil, fmt.Errorf("search orgs: %w", err)
-	}
-	orgs := make([]Org, len(rows))
-	for i, row := range rows {
-		if orgs[i], err = fromRow(row); err != nil {
-			return nil, err
-		}
-	}
-	return orgs, nil
+	rows, err := db.New(s.DB).Search(ctx, p)
+	return postgres.Convert(rows, fromRow), err
 }
 
 // Limit is one limit of an org, with any override applied.

@@ -13,6 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/tenant/org/internal/db"
 )
 
 const (
@@ -155,7 +156,7 @@ func (s *Suspensions) endTrust(ctx context.Context) {
 	s.reading.Lock()
 	defer s.reading.Unlock()
 	s.state.Store(&suspendedOrgs{orgs: s.state.Load().orgs})
-	if err := removeReader(ctx, s.DB.Pool(), s.Process); err != nil {
+	if err := db.New(s.DB).RemoveReader(ctx, s.Process); err != nil {
 		s.Log.LogAttrs(ctx, slog.LevelDebug, "cannot remove suspension reader", slog.Any("error", err))
 	}
 }
@@ -168,10 +169,11 @@ func (s *Suspensions) Read(ctx context.Context) error {
 	defer s.reading.Unlock()
 	// Computed before the database computes its own limit, so this process stops no later than Await assumes.
 	until := s.Now().Add(suspensionTrust)
-	if err := announceReader(ctx, s.DB.Pool(), s.Process, suspensionTrust); err != nil {
+	err := db.New(s.DB).AnnounceReader(ctx, db.AnnounceReaderParams{Process: s.Process, Trusted: suspensionTrust})
+	if err != nil {
 		return err
 	}
-	orgs, at, err := readSuspended(ctx, s.DB.Pool())
+	orgs, at, err := readSuspended(ctx, s.DB)
 	if err != nil {
 		return err
 	}
@@ -185,7 +187,7 @@ func (s *Suspensions) Read(ctx context.Context) error {
 	close(s.renewed)
 	s.renewed = make(chan struct{})
 	s.mu.Unlock()
-	return confirmReader(ctx, s.DB.Pool(), s.Process, at)
+	return db.New(s.DB).ConfirmReader(ctx, db.ConfirmReaderParams{Process: s.Process, ObeyedAt: at})
 }
 
 // Await waits until every process obeys the suspensions that were committed before the call.
@@ -193,13 +195,13 @@ func (s *Suspensions) Await(ctx context.Context) error {
 	if s == nil {
 		return nil
 	}
-	since, err := databaseTime(ctx, s.DB.Pool())
+	since, err := db.New(s.DB).StatementTime(ctx)
 	if err != nil {
 		return err
 	}
 	s.Wake()
 	for {
-		obeyed, err := allObey(ctx, s.DB.Pool(), since)
+		obeyed, err := db.New(s.DB).AllObey(ctx, since)
 		if err != nil || obeyed {
 			return err
 		}

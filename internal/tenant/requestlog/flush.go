@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/tenant/requestlog/internal/db"
 )
 
 // blocksPerCopy bounds one COPY, so that a slow database can work off a backlog in steps.
@@ -60,7 +61,8 @@ func (j *Journal) resolveUncertain(ctx context.Context) error {
 	defer cancel()
 	// A COPY is atomic, so it is enough to look for one of its entries.
 	b := j.unsent[j.uncertain-1]
-	is, err := isWritten(ctx, j.DB.Pool(), &b[len(b)-1])
+	last := &b[len(b)-1]
+	is, err := db.New(j.DB).Written(ctx, db.WrittenParams{OrgID: last.Org, RequestID: last.Request, At: last.At})
 	if err != nil {
 		return err
 	}

@@ -87,7 +87,7 @@ func (j *Journal) Page(ctx context.Context, r Reader, f Filter, after Position, 
 	}
 	defer release()
 	// Read one more than wanted to find out whether there is another page.
-	found, err := readPage(ctx, j.DB.Pool(), r, f, after, limit+1)
+	found, err := readPage(ctx, j.DB, r, f, after, limit+1)
 	if err != nil || len(found) <= limit {
 		return found, Position{}, err
 	}
@@ -106,7 +106,7 @@ func (j *Journal) Get(ctx context.Context, r Reader, request string) (Entry, err
 		return Entry{}, err
 	}
 	defer release()
-	return readRequest(ctx, j.DB.Pool(), r, id.Request(request), readableSince(j.Now(), r.Days))
+	return readRequest(ctx, j.DB, r, id.Request(request), readableSince(j.Now(), r.Days))
 }
 
 // Failures groups the failed requests of a period and returns up to limit groups, most frequent first.
@@ -117,7 +117,7 @@ func (j *Journal) Failures(ctx context.Context, r Reader, f FailureFilter, limit
 		return nil, err
 	}
 	defer release()
-	return readFailures(ctx, j.DB.Pool(), r, f, limit)
+	return readFailures(ctx, j.DB, r, f, limit)
 }
 
 // clampSpan limits a period to what the reader may see. Without an end it extends to now, plus skew.

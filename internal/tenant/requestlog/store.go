@@ -3,7 +3,6 @@ package requestlog
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -22,7 +21,7 @@ func readPage(ctx context.Context, q db.DBTX, r Reader, f Filter, after Position
 	p := db.PageParams{
 		OrgID: r.Org, Since: f.Since, BeforeAt: after.At, BeforeRequest: string(after.Request), EveryAccount: r.Accounts == nil,
 		Accounts: id.Texts(r.Accounts), Operation: f.Operation, Problem: f.Problem, KeyID: string(f.Key), Source: string(f.Source),
-		StatusFrom: int16(f.StatusFrom), StatusTo: int16(f.StatusTo), MaxRows: int32(limit),
+		StatusFrom: f.StatusFrom, StatusTo: f.StatusTo, MaxRows: int32(limit),
 	}
 	var (
 		rows []db.RequestLog
@@ -31,7 +30,7 @@ func readPage(ctx context.Context, q db.DBTX, r Reader, f Filter, after Position
 	switch {
 	case f.Account != "":
 		rows, err = db.New(q).PageOf(ctx, db.PageOfParams{
-			OrgID: p.OrgID, AccountID: string(f.Account), Since: p.Since, BeforeAt: p.BeforeAt, BeforeRequest: p.BeforeRequest,
+			OrgID: p.OrgID, AccountID: f.Account, Since: p.Since, BeforeAt: p.BeforeAt, BeforeRequest: p.BeforeRequest,
 			Operation: p.Operation, Problem: p.Problem, KeyID: p.KeyID, Source: p.Source, StatusFrom: p.StatusFrom, StatusTo: p.StatusTo, MaxRows: p.MaxRows,
 		})
 	case f.isNotFromAPI():
@@ -41,27 +40,17 @@ func readPage(ctx context.Context, q db.DBTX, r Reader, f Filter, after Position
 	default:
 		rows, err = db.New(q).Page(ctx, p)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read request log of %s: %w", r.Org, err)
-	}
-	entries := make([]Entry, len(rows))
-	for i := range rows {
-		entries[i] = fromRow(&rows[i])
-	}
-	return entries, nil
+	return postgres.Convert(rows, fromRow), err
 }
 
 func readRequest(ctx context.Context, q db.DBTX, r Reader, request id.Request, since time.Time) (Entry, error) {
 	row, err := db.New(q).Get(ctx, db.GetParams{
-		OrgID: r.Org, RequestID: string(request), Since: since, EveryAccount: r.Accounts == nil, Accounts: id.Texts(r.Accounts),
+		OrgID: r.Org, RequestID: request, Since: since, EveryAccount: r.Accounts == nil, Accounts: id.Texts(r.Accounts),
 	})
 	if errors.Is(err, postgres.ErrNoRows) {
 		return Entry{}, logNotFound()
 	}
-	if err != nil {
-		return Entry{}, fmt.Errorf("read a request of %s: %w", r.Org, err)
-	}
-	return fromRow(&row), nil
+	return fromRow(row), err
 }
 
 func readFailures(ctx context.Context, q db.DBTX, r Reader, f FailureFilter, limit int) ([]Failure, error) {
@@ -69,34 +58,20 @@ func readFailures(ctx context.Context, q db.DBTX, r Reader, f FailureFilter, lim
 		OrgID: r.Org, EveryAccount: r.Accounts == nil, Accounts: id.Texts(r.Accounts), Source: string(f.Source),
 		Since: f.Since, Until: f.Until, MaxRows: int32(limit),
 	})
-	if err != nil {
-		return nil, fmt.Errorf("group failures of %s: %w", r.Org, err)
-	}
-	found := make([]Failure, len(rows))
-	for i, row := range rows {
-		found[i] = Failure{
-			Problem: row.Problem, Reason: row.Reason, Operation: row.Operation, Status: int(row.Status), Count: row.Calls, First: row.FirstAt, Last: row.LastAt,
-			Accounts: row.Accounts, LastRequest: id.Request(row.RequestID), Retryable: row.Retryable,
+	return postgres.Convert(rows, func(row db.FailuresRow) Failure {
+		return Failure{
+			Problem: row.Problem, Reason: row.Reason, Operation: row.Operation, Status: int(row.Status), Count: row.Calls,
+			First: row.FirstAt, Last: row.LastAt, Accounts: row.Accounts, LastRequest: row.RequestID, Retryable: row.Retryable,
 		}
-	}
-	return found, nil
+	}), err
 }
 
-// isWritten reports whether an entry is in the table.
-func isWritten(ctx context.Context, q db.DBTX, e *Entry) (bool, error) {
-	is, err := db.New(q).Written(ctx, db.WrittenParams{OrgID: e.Org, RequestID: string(e.Request), At: e.At})
-	if err != nil {
-		return false, fmt.Errorf("look up a written request: %w", err)
-	}
-	return is, nil
-}
-
-func fromRow(r *db.RequestLog) Entry {
+func fromRow(r db.RequestLog) Entry {
 	return Entry{
-		Org: r.OrgID, At: r.At, Request: id.Request(r.RequestID), Key: id.Key(r.KeyID), Account: id.Account(r.AccountID),
-		Operation: r.Operation, Verb: r.Verb, Status: int(r.Status), Took: time.Duration(r.TookUs) * time.Microsecond,
+		Org: r.OrgID, At: r.At, Request: r.RequestID, Key: r.KeyID, Account: r.AccountID,
+		Operation: r.Operation, Verb: r.Verb, Status: r.Status, Took: time.Duration(r.TookUs) * time.Microsecond,
 		Upstream: time.Duration(r.UpstreamUs) * time.Microsecond, Problem: r.Problem, Retryable: r.Retryable,
-		UpstreamCode: int(r.UpstreamCode), In: r.BytesIn, Out: r.BytesOut, Replayed: r.Replayed, DryRun: r.DryRun,
+		UpstreamCode: r.UpstreamCode, In: r.BytesIn, Out: r.BytesOut, Replayed: r.Replayed, DryRun: r.DryRun,
 		Source: Source(r.Source), Reason: r.Reason, Fields: Fields(r.Fields),
 	}
 }

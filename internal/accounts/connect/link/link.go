@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link/internal/db"
 	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
@@ -129,7 +130,7 @@ func (s *Sessions) createSession(ctx context.Context, by audit.By, o org.Org, at
 
 // Get reads a session.
 func (s *Sessions) Get(ctx context.Context, org id.Org, session id.Session) (Session, error) {
-	found, err := getSession(ctx, s.DB.Pool(), org, session)
+	found, err := getSession(ctx, s.DB, org, session)
 	return s.withExpiry(found), err
 }
 
@@ -139,7 +140,7 @@ func (s *Sessions) ByToken(ctx context.Context, token string) (Session, error) {
 	if bytes, err := base64.RawURLEncoding.Strict().DecodeString(raw); !ok || err != nil || len(bytes) != 32 {
 		return Session{}, notFound(postgres.ErrNoRows)
 	}
-	found, err := findByToken(ctx, s.DB.Pool(), hashToken(token))
+	found, err := findByToken(ctx, s.DB, hashToken(token))
 	return s.withExpiry(found), err
 }
 
@@ -148,7 +149,7 @@ func (s *Sessions) Opened(ctx context.Context, it Session) error {
 	if it.OpenedAt != nil {
 		return nil
 	}
-	return recordOpened(ctx, s.DB.Pool(), it.Org, it.ID, s.Now().Truncate(time.Microsecond))
+	return db.New(s.DB).Open(ctx, db.OpenParams{OrgID: it.Org, ID: it.ID, Now: s.Now().Truncate(time.Microsecond)})
 }
 
 // Filter selects sessions. Empty fields do not filter.
@@ -164,7 +165,7 @@ type Filter struct {
 
 // List returns sessions, newest first.
 func (s *Sessions) List(ctx context.Context, org id.Org, f Filter) ([]Session, error) {
-	found, err := listSessions(ctx, s.DB.Pool(), org, f, s.Now())
+	found, err := listSessions(ctx, s.DB, org, f, s.Now())
 	for i := range found {
 		found[i] = s.withExpiry(found[i])
 	}
@@ -177,7 +178,11 @@ type Counts struct{ All, Opened int64 }
 // CountLinks counts the links that were created between since and until. accounts restricts it as in Filter.
 func (s *Sessions) CountLinks(ctx context.Context, org id.Org, since, until time.Time,
 	accounts []id.Account) (Counts, error) {
-	return countLinks(ctx, s.DB.Pool(), org, since, until, accounts)
+	row, err := db.New(s.DB).CountOpened(ctx, db.CountOpenedParams{
+		OrgID: org, First: string(id.Earliest[id.Session](since)), Last: string(id.Earliest[id.Session](until)),
+		Accounts: id.Texts(accounts),
+	})
+	return Counts{row.Made, row.Opened}, err
 }
 
 // withExpiry returns the session as expired from the moment it expires, not only after the next sweep.
@@ -282,12 +287,12 @@ func (s *Sessions) Sweep(ctx context.Context) (int, error) {
 	var n int
 	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
 		now := s.Now().Truncate(time.Microsecond)
-		list, err := lockDue(ctx, tx, now, sweepRows)
+		list, err := db.New(tx).Due(ctx, db.DueParams{Now: now, MaxRows: sweepRows})
 		if err != nil {
 			return err
 		}
-		for _, it := range list {
-			if err := s.sweepOne(ctx, tx, it, now); err != nil {
+		for _, row := range list {
+			if err := s.sweepOne(ctx, tx, fromRow(row), now); err != nil {
 				return err
 			}
 		}
@@ -299,7 +304,7 @@ func (s *Sessions) Sweep(ctx context.Context) (int, error) {
 
 func (s *Sessions) sweepOne(ctx context.Context, tx postgres.Tx, it Session, now time.Time) error {
 	if it.FinishedAt != nil {
-		return deleteSession(ctx, tx, it.Org, it.ID)
+		return db.New(tx).Forget(ctx, db.ForgetParams{OrgID: it.Org, ID: it.ID})
 	}
 	why := idleTooLong
 	if it.Active == "" && !now.Before(it.ExpiresAt) {

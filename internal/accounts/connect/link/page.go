@@ -41,7 +41,7 @@ var colour = regexp.MustCompile(`^#[0-9a-fA-F]{6}$`)
 
 // Page reads an org's page settings; defaults if they were never set.
 func (s *Sessions) Page(ctx context.Context, org id.Org) (Page, error) {
-	return getPage(ctx, s.DB.Pool(), org)
+	return getPage(ctx, s.DB, org)
 }
 
 // SetPage validates and replaces an org's page settings, and writes an audit entry.

@@ -24,7 +24,7 @@ type Account struct {
 	AvatarUrl           string
 	Region              string
 	ReferenceID         string
-	Metadata            json.RawMessage
+	Metadata            map[string]string
 	RememberCredentials bool
 	CreatedAt           time.Time
 	FirstActiveAt       *time.Time
@@ -35,10 +35,10 @@ type Account struct {
 	SessionDead         bool
 	SessionExpiresAt    *time.Time
 	WarnAt              *time.Time
-	AttemptID           string
+	AttemptID           id.Attempt
 	AttemptKind         string
-	PendingAttemptID    string
-	ReauthOwner         string
+	PendingAttemptID    id.Attempt
+	ReauthOwner         id.Attempt
 	ReauthUntil         *time.Time
 	ReauthTries         []time.Time
 	DisconnectingAt     *time.Time
@@ -49,7 +49,7 @@ type Account struct {
 type AccountConsent struct {
 	OrgID       id.Org
 	AccountID   id.Account
-	AttemptID   string
+	AttemptID   id.Attempt
 	Flow        string
 	TextHash    string
 	TextVersion string
@@ -65,9 +65,9 @@ type AccountHealth struct {
 	ProbeAt       *time.Time
 	LastSeenAt    *time.Time
 	LastCheckedAt *time.Time
-	Troubles      int32
+	Troubles      int
 	TroubledAt    *time.Time
-	Goods         int32
+	Goods         int
 	ListenerState string
 	ListenerSince *time.Time
 	LastEventAt   *time.Time

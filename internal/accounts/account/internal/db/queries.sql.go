@@ -58,9 +58,9 @@ type CheckedParams struct {
 	ProbeAt    *time.Time
 	SeenAt     *time.Time
 	CheckedAt  *time.Time
-	Troubles   int32
+	Troubles   int
 	TroubledAt *time.Time
-	Goods      int32
+	Goods      int
 	OrgID      id.Org
 	AccountID  id.Account
 }
@@ -88,7 +88,7 @@ FROM (
     ORDER BY h.probe_at LIMIT $4 FOR UPDATE SKIP LOCKED
 ) due
 WHERE account_health.org_id = due.org_id AND account_health.account_id = due.account_id
-RETURNING account_health.org_id, account_health.account_id
+RETURNING account_health.org_id AS org, account_health.account_id AS account
 `
 
 type ClaimParams struct {
@@ -99,8 +99,8 @@ type ClaimParams struct {
 }
 
 type ClaimRow struct {
-	OrgID     id.Org
-	AccountID id.Account
+	Org     id.Org
+	Account id.Account
 }
 
 // tenant: the prober takes whoever is due
@@ -118,7 +118,7 @@ func (q *Queries) Claim(ctx context.Context, arg ClaimParams) ([]ClaimRow, error
 	var items []ClaimRow
 	for rows.Next() {
 		var i ClaimRow
-		if err := rows.Scan(&i.OrgID, &i.AccountID); err != nil {
+		if err := rows.Scan(&i.Org, &i.Account); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -531,11 +531,11 @@ type InsertParams struct {
 	AvatarUrl           string
 	Region              string
 	ReferenceID         string
-	Metadata            json.RawMessage
+	Metadata            map[string]string
 	RememberCredentials bool
 	SessionExpiresAt    *time.Time
 	WarnAt              *time.Time
-	AttemptID           string
+	AttemptID           id.Attempt
 	AttemptKind         string
 }
 
@@ -571,7 +571,7 @@ ON CONFLICT DO NOTHING
 type InsertConsentParams struct {
 	OrgID       id.Org
 	AccountID   id.Account
-	AttemptID   string
+	AttemptID   id.Attempt
 	Flow        string
 	TextHash    string
 	TextVersion string
@@ -607,7 +607,7 @@ type InsertHealthParams struct {
 	ProbeAt       *time.Time
 	LastSeenAt    *time.Time
 	LastCheckedAt *time.Time
-	Goods         int32
+	Goods         int
 }
 
 func (q *Queries) InsertHealth(ctx context.Context, arg InsertHealthParams) error {
@@ -789,7 +789,7 @@ type ListenedParams struct {
 
 // Holds the shard, so that whoever takes it over reads what was written before. Since when a listener that is being opened has not been
 // up is what counts, and stays.
-func (q *Queries) Listened(ctx context.Context, arg ListenedParams) (int32, error) {
+func (q *Queries) Listened(ctx context.Context, arg ListenedParams) (int, error) {
 	row := q.db.QueryRow(ctx, listened,
 		arg.State,
 		arg.Now,
@@ -798,7 +798,7 @@ func (q *Queries) Listened(ctx context.Context, arg ListenedParams) (int32, erro
 		arg.Shard,
 		arg.Epoch,
 	)
-	var goods int32
+	var goods int
 	err := row.Scan(&goods)
 	return goods, err
 }
@@ -953,7 +953,7 @@ func (q *Queries) LockLeaving(ctx context.Context, arg LockLeavingParams) (Accou
 }
 
 const lockWarnings = `-- name: LockWarnings :many
-SELECT org_id, id FROM account
+SELECT org_id AS org, id AS account FROM account
 WHERE warn_at <= $1 ORDER BY warn_at LIMIT $2 FOR UPDATE SKIP LOCKED
 `
 
@@ -963,8 +963,8 @@ type LockWarningsParams struct {
 }
 
 type LockWarningsRow struct {
-	OrgID id.Org
-	ID    id.Account
+	Org     id.Org
+	Account id.Account
 }
 
 // tenant: sessions end whoever they belong to
@@ -977,7 +977,7 @@ func (q *Queries) LockWarnings(ctx context.Context, arg LockWarningsParams) ([]L
 	var items []LockWarningsRow
 	for rows.Next() {
 		var i LockWarningsRow
-		if err := rows.Scan(&i.OrgID, &i.ID); err != nil {
+		if err := rows.Scan(&i.Org, &i.Account); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -1215,7 +1215,7 @@ WHERE org_id = $2 AND id = $3 AND disconnecting_at IS NULL AND ($4::text = '' OR
 `
 
 type PendingParams struct {
-	Pending string
+	Pending id.Attempt
 	OrgID   id.Org
 	ID      id.Account
 	Seen    string
@@ -1339,7 +1339,7 @@ type SaveParams struct {
 	AvatarUrl           string
 	Region              string
 	ReferenceID         string
-	Metadata            json.RawMessage
+	Metadata            map[string]string
 	RememberCredentials bool
 	FirstActiveAt       *time.Time
 	DownSince           *time.Time
@@ -1349,10 +1349,10 @@ type SaveParams struct {
 	SessionDead         bool
 	SessionExpiresAt    *time.Time
 	WarnAt              *time.Time
-	AttemptID           string
+	AttemptID           id.Attempt
 	AttemptKind         string
-	PendingAttemptID    string
-	ReauthOwner         string
+	PendingAttemptID    id.Attempt
+	ReauthOwner         id.Attempt
 	ReauthUntil         *time.Time
 	ReauthTries         []time.Time
 	OrgID               id.Org
@@ -1405,9 +1405,9 @@ type SaveHealthParams struct {
 	ProbeAt    *time.Time
 	SeenAt     *time.Time
 	CheckedAt  *time.Time
-	Troubles   int32
+	Troubles   int
 	TroubledAt *time.Time
-	Goods      int32
+	Goods      int
 	HungUp     bool
 	ChangedAt  *time.Time
 	OrgID      id.Org
@@ -1611,7 +1611,7 @@ func (q *Queries) TakeShard(ctx context.Context, arg TakeShardParams) error {
 }
 
 const unfinished = `-- name: Unfinished :many
-SELECT org_id, id FROM account
+SELECT org_id AS org, id AS account FROM account
 WHERE disconnecting_at <= $1 AND disconnected_at IS NULL
 ORDER BY disconnecting_at LIMIT $2
 `
@@ -1622,8 +1622,8 @@ type UnfinishedParams struct {
 }
 
 type UnfinishedRow struct {
-	OrgID id.Org
-	ID    id.Account
+	Org     id.Org
+	Account id.Account
 }
 
 // tenant: a disconnect is finished whoever began it
@@ -1636,7 +1636,7 @@ func (q *Queries) Unfinished(ctx context.Context, arg UnfinishedParams) ([]Unfin
 	var items []UnfinishedRow
 	for rows.Next() {
 		var i UnfinishedRow
-		if err := rows.Scan(&i.OrgID, &i.ID); err != nil {
+		if err := rows.Scan(&i.Org, &i.Account); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

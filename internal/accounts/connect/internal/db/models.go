@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
@@ -15,9 +16,9 @@ type Attempt struct {
 	OrgID              id.Org
 	ID                 id.Attempt
 	Version            int64
-	Kind               string
-	State              string
-	Progress           string
+	Kind               attempt.Kind
+	State              attempt.State
+	Progress           attempt.Progress
 	Login              []byte
 	AccountID          id.Account
 	Reconnect          bool
@@ -25,7 +26,7 @@ type Attempt struct {
 	Label              string
 	Region             string
 	Reference          string
-	Metadata           json.RawMessage
+	Metadata           map[string]string
 	Remember           bool
 	ReturnUrl          string
 	Channel            string
@@ -33,16 +34,16 @@ type Attempt struct {
 	Mask               string
 	ChallengeSent      bool
 	ChallengeExpiresAt *time.Time
-	Challenges         int32
-	Submissions        int32
-	Resends            int32
+	Challenges         int
+	Submissions        int
+	Resends            int
 	ResendAt           *time.Time
 	QrExpiresAt        *time.Time
-	Step               string
+	Step               attempt.Step
 	StepSeq            int64
 	StepAt             *time.Time
 	Target             string
-	Tries              int32
+	Tries              int
 	RetryAt            *time.Time
 	PollAt             *time.Time
 	Lease              string
@@ -55,7 +56,7 @@ type Attempt struct {
 	Consent            json.RawMessage
 	StartedBy          json.RawMessage
 	FailureCode        string
-	FailureAfter       int64
+	FailureAfter       time.Duration
 	UpstreamCode       int32
 	UpstreamMessage    string
 	CreatedAt          time.Time

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
@@ -338,9 +339,9 @@ type InsertParams struct {
 	OrgID          id.Org
 	ID             id.Attempt
 	Version        int64
-	Kind           string
-	State          string
-	Progress       string
+	Kind           attempt.Kind
+	State          attempt.State
+	Progress       attempt.Progress
 	Login          []byte
 	AccountID      id.Account
 	Reconnect      bool
@@ -348,11 +349,11 @@ type InsertParams struct {
 	Label          string
 	Region         string
 	Reference      string
-	Metadata       json.RawMessage
+	Metadata       map[string]string
 	Remember       bool
 	Named          []string
 	ReturnUrl      string
-	Step           string
+	Step           attempt.Step
 	StepSeq        int64
 	StepAt         *time.Time
 	Secrets        []byte
@@ -994,24 +995,24 @@ WHERE org_id = $36 AND id = $37
 
 type UpdateParams struct {
 	Version            int64
-	State              string
-	Progress           string
+	State              attempt.State
+	Progress           attempt.Progress
 	AccountID          id.Account
 	Channel            string
 	Available          []string
 	Mask               string
 	ChallengeSent      bool
 	ChallengeExpiresAt *time.Time
-	Challenges         int32
-	Submissions        int32
-	Resends            int32
+	Challenges         int
+	Submissions        int
+	Resends            int
 	ResendAt           *time.Time
 	QrExpiresAt        *time.Time
-	Step               string
+	Step               attempt.Step
 	StepSeq            int64
 	StepAt             *time.Time
 	Target             string
-	Tries              int32
+	Tries              int
 	RetryAt            *time.Time
 	PollAt             *time.Time
 	Lease              string
@@ -1021,7 +1022,7 @@ type UpdateParams struct {
 	SecretsVersion     int64
 	Input              []byte
 	FailureCode        string
-	FailureAfter       int64
+	FailureAfter       time.Duration
 	UpstreamCode       int32
 	UpstreamMessage    string
 	UpdatedAt          time.Time

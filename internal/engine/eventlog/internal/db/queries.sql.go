@@ -8,7 +8,7 @@ package db
 import (
 	"context"
 
-	"github.com/jackc/pgx/v5/pgtype"
+	"time"
 )
 
 const firsts = `-- name: Firsts :many
@@ -175,7 +175,7 @@ DELETE FROM eventlog_entry WHERE (bucket, seq) IN (
 `
 
 type TrimParams struct {
-	Kept    pgtype.Interval
+	Kept    time.Duration
 	MaxRows int32
 }
 

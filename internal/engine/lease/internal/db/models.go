@@ -6,7 +6,7 @@ package db
 
 type LeaseSlot struct {
 	Kind   string
-	Slot   int32
+	Slot   int
 	Holder string
 	Epoch  int64
 }

@@ -8,8 +8,6 @@ package db
 import (
 	"context"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const allNodes = `-- name: AllNodes :many
@@ -94,7 +92,7 @@ SELECT ARRAY(SELECT n.holder FROM lease_node n WHERE n.kind = $1 AND n.until > n
 type BeatParams struct {
 	Kind    string
 	Holder  string
-	Ttl     pgtype.Interval
+	Ttl     time.Duration
 	Leaving bool
 }
 
@@ -145,7 +143,7 @@ func (q *Queries) Prepare(ctx context.Context, arg PrepareParams) error {
 	return err
 }
 
-const release = `-- name: Release :execrows
+const release = `-- name: Release :exec
 UPDATE lease_slot SET holder = ''
 WHERE kind = $1 AND holder = $2 AND slot = ANY ($3::integer[]) AND epoch = ($4::bigint[])[array_position($3::integer[], slot)]
 `
@@ -157,17 +155,14 @@ type ReleaseParams struct {
 	Epochs []int64
 }
 
-func (q *Queries) Release(ctx context.Context, arg ReleaseParams) (int64, error) {
-	result, err := q.db.Exec(ctx, release,
+func (q *Queries) Release(ctx context.Context, arg ReleaseParams) error {
+	_, err := q.db.Exec(ctx, release,
 		arg.Kind,
 		arg.Holder,
 		arg.Slots,
 		arg.Epochs,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	return err
 }
 
 const take = `-- name: Take :many
@@ -188,7 +183,7 @@ type TakeParams struct {
 }
 
 type TakeRow struct {
-	Slot  int32
+	Slot  int
 	Epoch int64
 }
 

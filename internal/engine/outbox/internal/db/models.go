@@ -3,24 +3,3 @@
 //   sqlc v1.31.1
 
 package db
-
-import (
-	"encoding/json"
-	"time"
-
-	"github.com/jackc/pgx/v5/pgtype"
-	"github.com/stagedoor/stagedoor/internal/base/id"
-)
-
-type Outbox struct {
-	OrgID       id.Org
-	Seq         int64
-	ID          id.Event
-	AccountID   string
-	Kind        string
-	Data        json.RawMessage
-	At          time.Time
-	Bucket      pgtype.Int2
-	OfUserID    string
-	ReferenceID string
-}

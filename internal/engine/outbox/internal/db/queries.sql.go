@@ -22,7 +22,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 type AddParams struct {
 	OrgID       id.Org
 	ID          id.Event
-	AccountID   string
+	AccountID   id.Account
 	Kind        string
 	Data        json.RawMessage
 	At          time.Time
@@ -47,7 +47,8 @@ func (q *Queries) Add(ctx context.Context, arg AddParams) error {
 }
 
 const after = `-- name: After :many
-SELECT org_id, seq, id, account_id, kind, data, at, bucket, of_user_id, reference_id FROM outbox WHERE org_id = $1 AND seq > $2 ORDER BY seq LIMIT $3
+SELECT org_id AS org, id, seq, account_id AS account, kind, of_user_id, reference_id, data, at FROM outbox
+WHERE org_id = $1 AND seq > $2 ORDER BY seq LIMIT $3
 `
 
 type AfterParams struct {
@@ -56,26 +57,37 @@ type AfterParams struct {
 	MaxRows int32
 }
 
-func (q *Queries) After(ctx context.Context, arg AfterParams) ([]Outbox, error) {
+type AfterRow struct {
+	Org         id.Org
+	ID          id.Event
+	Seq         int64
+	Account     id.Account
+	Kind        string
+	OfUserID    string
+	ReferenceID string
+	Data        json.RawMessage
+	At          time.Time
+}
+
+func (q *Queries) After(ctx context.Context, arg AfterParams) ([]AfterRow, error) {
 	rows, err := q.db.Query(ctx, after, arg.OrgID, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Outbox
+	var items []AfterRow
 	for rows.Next() {
-		var i Outbox
+		var i AfterRow
 		if err := rows.Scan(
-			&i.OrgID,
-			&i.Seq,
+			&i.Org,
 			&i.ID,
-			&i.AccountID,
+			&i.Seq,
+			&i.Account,
 			&i.Kind,
-			&i.Data,
-			&i.At,
-			&i.Bucket,
 			&i.OfUserID,
 			&i.ReferenceID,
+			&i.Data,
+			&i.At,
 		); err != nil {
 			return nil, err
 		}
@@ -88,31 +100,26 @@ func (q *Queries) After(ctx context.Context, arg AfterParams) ([]Outbox, error) 
 }
 
 const homeless = `-- name: Homeless :many
-SELECT org_id, seq, id, account_id, kind, data, at, bucket, of_user_id, reference_id FROM outbox WHERE bucket IS NULL ORDER BY seq LIMIT $1
+SELECT seq, org_id, account_id FROM outbox WHERE bucket IS NULL ORDER BY seq LIMIT $1
 `
 
+type HomelessRow struct {
+	Seq       int64
+	OrgID     id.Org
+	AccountID id.Account
+}
+
 // tenant: written by a version without buckets
-func (q *Queries) Homeless(ctx context.Context, maxRows int32) ([]Outbox, error) {
+func (q *Queries) Homeless(ctx context.Context, maxRows int32) ([]HomelessRow, error) {
 	rows, err := q.db.Query(ctx, homeless, maxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Outbox
+	var items []HomelessRow
 	for rows.Next() {
-		var i Outbox
-		if err := rows.Scan(
-			&i.OrgID,
-			&i.Seq,
-			&i.ID,
-			&i.AccountID,
-			&i.Kind,
-			&i.Data,
-			&i.At,
-			&i.Bucket,
-			&i.OfUserID,
-			&i.ReferenceID,
-		); err != nil {
+		var i HomelessRow
+		if err := rows.Scan(&i.Seq, &i.OrgID, &i.AccountID); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -129,7 +136,7 @@ SELECT EXISTS (SELECT 1 FROM outbox WHERE org_id = $1 AND account_id = $2)
 
 type PendingParams struct {
 	OrgID     id.Org
-	AccountID string
+	AccountID id.Account
 }
 
 func (q *Queries) Pending(ctx context.Context, arg PendingParams) (bool, error) {
@@ -168,7 +175,8 @@ func (q *Queries) Taken(ctx context.Context, seqs []int64) (int64, error) {
 }
 
 const waiting = `-- name: Waiting :many
-SELECT org_id, seq, id, account_id, kind, data, at, bucket, of_user_id, reference_id FROM outbox WHERE bucket = ANY ($1::smallint[]) ORDER BY seq LIMIT $2
+SELECT org_id AS org, id, seq, account_id AS account, kind, of_user_id, reference_id, data, at FROM outbox
+WHERE bucket = ANY ($1::smallint[]) ORDER BY seq LIMIT $2
 `
 
 type WaitingParams struct {
@@ -176,27 +184,38 @@ type WaitingParams struct {
 	MaxRows int32
 }
 
+type WaitingRow struct {
+	Org         id.Org
+	ID          id.Event
+	Seq         int64
+	Account     id.Account
+	Kind        string
+	OfUserID    string
+	ReferenceID string
+	Data        json.RawMessage
+	At          time.Time
+}
+
 // tenant: the owner of a bucket takes the events of all orgs in it
-func (q *Queries) Waiting(ctx context.Context, arg WaitingParams) ([]Outbox, error) {
+func (q *Queries) Waiting(ctx context.Context, arg WaitingParams) ([]WaitingRow, error) {
 	rows, err := q.db.Query(ctx, waiting, arg.Buckets, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Outbox
+	var items []WaitingRow
 	for rows.Next() {
-		var i Outbox
+		var i WaitingRow
 		if err := rows.Scan(
-			&i.OrgID,
-			&i.Seq,
+			&i.Org,
 			&i.ID,
-			&i.AccountID,
+			&i.Seq,
+			&i.Account,
 			&i.Kind,
-			&i.Data,
-			&i.At,
-			&i.Bucket,
 			&i.OfUserID,
 			&i.ReferenceID,
+			&i.Data,
+			&i.At,
 		); err != nil {
 			return nil, err
 		}

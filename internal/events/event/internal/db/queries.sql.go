@@ -44,7 +44,7 @@ func (q *Queries) Advance(ctx context.Context, arg AdvanceParams) (int64, error)
 }
 
 const after = `-- name: After :many
-SELECT at, seq, tx, org_id, source, id, kind, body FROM event
+SELECT org_id AS org, source, seq, at, tx, id, kind, body FROM event
 WHERE org_id = $1 AND source = $2 AND seq > $3 AND at >= $4
 ORDER BY seq LIMIT $5
 `
@@ -58,12 +58,12 @@ type AfterParams struct {
 }
 
 type AfterRow struct {
-	At     time.Time
-	Seq    int64
-	Tx     int64
-	OrgID  id.Org
+	Org    id.Org
 	Source string
-	ID     string
+	Seq    int64
+	At     time.Time
+	Tx     int64
+	ID     id.Event
 	Kind   string
 	Body   []byte
 }
@@ -84,11 +84,11 @@ func (q *Queries) After(ctx context.Context, arg AfterParams) ([]AfterRow, error
 	for rows.Next() {
 		var i AfterRow
 		if err := rows.Scan(
-			&i.At,
-			&i.Seq,
-			&i.Tx,
-			&i.OrgID,
+			&i.Org,
 			&i.Source,
+			&i.Seq,
+			&i.At,
+			&i.Tx,
 			&i.ID,
 			&i.Kind,
 			&i.Body,
@@ -155,25 +155,25 @@ func (q *Queries) Claim(ctx context.Context, arg ClaimParams) (ClaimRow, error) 
 }
 
 const find = `-- name: Find :one
-SELECT at, seq, tx, org_id, source, id, kind, body FROM event
+SELECT org_id AS org, source, seq, at, tx, id, kind, body FROM event
 WHERE org_id = $1 AND source = $2 AND id = $3 AND at >= $4 AND at < $5
 `
 
 type FindParams struct {
 	OrgID  id.Org
 	Source string
-	ID     string
+	ID     id.Event
 	Since  time.Time
 	Until  time.Time
 }
 
 type FindRow struct {
-	At     time.Time
-	Seq    int64
-	Tx     int64
-	OrgID  id.Org
+	Org    id.Org
 	Source string
-	ID     string
+	Seq    int64
+	At     time.Time
+	Tx     int64
+	ID     id.Event
 	Kind   string
 	Body   []byte
 }
@@ -188,11 +188,11 @@ func (q *Queries) Find(ctx context.Context, arg FindParams) (FindRow, error) {
 	)
 	var i FindRow
 	err := row.Scan(
-		&i.At,
-		&i.Seq,
-		&i.Tx,
-		&i.OrgID,
+		&i.Org,
 		&i.Source,
+		&i.Seq,
+		&i.At,
+		&i.Tx,
 		&i.ID,
 		&i.Kind,
 		&i.Body,
@@ -201,7 +201,7 @@ func (q *Queries) Find(ctx context.Context, arg FindParams) (FindRow, error) {
 }
 
 const findAny = `-- name: FindAny :many
-SELECT at, seq, tx, org_id, source, id, kind, body FROM event
+SELECT org_id AS org, source, seq, at, tx, id, kind, body FROM event
 WHERE org_id = $1 AND id = ANY ($2::text[]) AND at >= $3 AND at < $4
 `
 
@@ -213,12 +213,12 @@ type FindAnyParams struct {
 }
 
 type FindAnyRow struct {
-	At     time.Time
-	Seq    int64
-	Tx     int64
-	OrgID  id.Org
+	Org    id.Org
 	Source string
-	ID     string
+	Seq    int64
+	At     time.Time
+	Tx     int64
+	ID     id.Event
 	Kind   string
 	Body   []byte
 }
@@ -239,11 +239,11 @@ func (q *Queries) FindAny(ctx context.Context, arg FindAnyParams) ([]FindAnyRow,
 	for rows.Next() {
 		var i FindAnyRow
 		if err := rows.Scan(
-			&i.At,
-			&i.Seq,
-			&i.Tx,
-			&i.OrgID,
+			&i.Org,
 			&i.Source,
+			&i.Seq,
+			&i.At,
+			&i.Tx,
 			&i.ID,
 			&i.Kind,
 			&i.Body,
@@ -425,7 +425,7 @@ func (q *Queries) MovePurge(ctx context.Context, arg MovePurgeParams) error {
 }
 
 const next = `-- name: Next :many
-SELECT at, seq, tx, org_id, source, id, kind, body FROM event
+SELECT org_id AS org, source, seq, at, tx, id, kind, body FROM event
 WHERE org_id = $1 AND source = $2 AND seq > $3 AND seq <= $4 AND at >= $5
 ORDER BY seq
 `
@@ -439,12 +439,12 @@ type NextParams struct {
 }
 
 type NextRow struct {
-	At     time.Time
-	Seq    int64
-	Tx     int64
-	OrgID  id.Org
+	Org    id.Org
 	Source string
-	ID     string
+	Seq    int64
+	At     time.Time
+	Tx     int64
+	ID     id.Event
 	Kind   string
 	Body   []byte
 }
@@ -467,11 +467,11 @@ func (q *Queries) Next(ctx context.Context, arg NextParams) ([]NextRow, error) {
 	for rows.Next() {
 		var i NextRow
 		if err := rows.Scan(
-			&i.At,
-			&i.Seq,
-			&i.Tx,
-			&i.OrgID,
+			&i.Org,
 			&i.Source,
+			&i.Seq,
+			&i.At,
+			&i.Tx,
 			&i.ID,
 			&i.Kind,
 			&i.Body,
@@ -556,7 +556,7 @@ func (q *Queries) OldestBehind(ctx context.Context, arg OldestBehindParams) ([]O
 }
 
 const orgAfter = `-- name: OrgAfter :many
-SELECT at, seq, tx, org_id, source, id, kind, body FROM event
+SELECT org_id AS org, source, seq, at, tx, id, kind, body FROM event
 WHERE org_id = $1 AND tx >= $2 AND (tx > $2 OR id > $3) AND at >= $4
     AND tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
 ORDER BY tx, id LIMIT $5
@@ -565,18 +565,18 @@ ORDER BY tx, id LIMIT $5
 type OrgAfterParams struct {
 	OrgID   id.Org
 	AfterTx int64
-	AfterID string
+	AfterID id.Event
 	Since   time.Time
 	MaxRows int32
 }
 
 type OrgAfterRow struct {
-	At     time.Time
-	Seq    int64
-	Tx     int64
-	OrgID  id.Org
+	Org    id.Org
 	Source string
-	ID     string
+	Seq    int64
+	At     time.Time
+	Tx     int64
+	ID     id.Event
 	Kind   string
 	Body   []byte
 }
@@ -598,11 +598,11 @@ func (q *Queries) OrgAfter(ctx context.Context, arg OrgAfterParams) ([]OrgAfterR
 	for rows.Next() {
 		var i OrgAfterRow
 		if err := rows.Scan(
-			&i.At,
-			&i.Seq,
-			&i.Tx,
-			&i.OrgID,
+			&i.Org,
 			&i.Source,
+			&i.Seq,
+			&i.At,
+			&i.Tx,
 			&i.ID,
 			&i.Kind,
 			&i.Body,
@@ -618,7 +618,7 @@ func (q *Queries) OrgAfter(ctx context.Context, arg OrgAfterParams) ([]OrgAfterR
 }
 
 const orgBefore = `-- name: OrgBefore :many
-SELECT at, seq, tx, org_id, source, id, kind, (CASE WHEN $1::boolean OR kind = ANY ($2::text[]) THEN body END)::bytea AS body FROM event
+SELECT org_id AS org, source, seq, at, tx, id, kind, (CASE WHEN $1::boolean OR kind = ANY ($2::text[]) THEN body END)::bytea AS body FROM event
 WHERE org_id = $3 AND tx <= $4 AND (tx < $4 OR id < $5) AND at >= $6
     AND tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
 ORDER BY tx DESC, id DESC LIMIT $7
@@ -629,18 +629,18 @@ type OrgBeforeParams struct {
 	Kinds    []string
 	OrgID    id.Org
 	BeforeTx int64
-	BeforeID string
+	BeforeID id.Event
 	Since    time.Time
 	MaxRows  int32
 }
 
 type OrgBeforeRow struct {
-	At     time.Time
-	Seq    int64
-	Tx     int64
-	OrgID  id.Org
+	Org    id.Org
 	Source string
-	ID     string
+	Seq    int64
+	At     time.Time
+	Tx     int64
+	ID     id.Event
 	Kind   string
 	Body   []byte
 }
@@ -664,11 +664,11 @@ func (q *Queries) OrgBefore(ctx context.Context, arg OrgBeforeParams) ([]OrgBefo
 	for rows.Next() {
 		var i OrgBeforeRow
 		if err := rows.Scan(
-			&i.At,
-			&i.Seq,
-			&i.Tx,
-			&i.OrgID,
+			&i.Org,
 			&i.Source,
+			&i.Seq,
+			&i.At,
+			&i.Tx,
 			&i.ID,
 			&i.Kind,
 			&i.Body,
@@ -851,7 +851,7 @@ func (q *Queries) SetWatermark(ctx context.Context, arg SetWatermarkParams) erro
 }
 
 const sourcesBefore = `-- name: SourcesBefore :many
-SELECT e.at, e.seq, e.tx, e.org_id, e.source, e.id, e.kind, (CASE WHEN $1::boolean OR e.kind = ANY ($2::text[]) THEN e.body END)::bytea AS body
+SELECT e.org_id AS org, e.source, e.seq, e.at, e.tx, e.id, e.kind, (CASE WHEN $1::boolean OR e.kind = ANY ($2::text[]) THEN e.body END)::bytea AS body
 FROM unnest($3::text[]) AS s (source)
 CROSS JOIN LATERAL (
     SELECT at, seq, tx, org_id, source, id, kind, upstream_id, body FROM event
@@ -868,18 +868,18 @@ type SourcesBeforeParams struct {
 	Sources  []string
 	OrgID    id.Org
 	BeforeTx int64
-	BeforeID string
+	BeforeID id.Event
 	Since    time.Time
 	MaxRows  int32
 }
 
 type SourcesBeforeRow struct {
-	At     time.Time
-	Seq    int64
-	Tx     int64
-	OrgID  id.Org
+	Org    id.Org
 	Source string
-	ID     string
+	Seq    int64
+	At     time.Time
+	Tx     int64
+	ID     id.Event
 	Kind   string
 	Body   []byte
 }
@@ -904,11 +904,11 @@ func (q *Queries) SourcesBefore(ctx context.Context, arg SourcesBeforeParams) ([
 	for rows.Next() {
 		var i SourcesBeforeRow
 		if err := rows.Scan(
-			&i.At,
-			&i.Seq,
-			&i.Tx,
-			&i.OrgID,
+			&i.Org,
 			&i.Source,
+			&i.Seq,
+			&i.At,
+			&i.Tx,
 			&i.ID,
 			&i.Kind,
 			&i.Body,
@@ -937,7 +937,7 @@ type ToPurgeParams struct {
 type ToPurgeRow struct {
 	At   time.Time
 	Seq  int64
-	ID   string
+	ID   id.Event
 	Kind string
 }
 

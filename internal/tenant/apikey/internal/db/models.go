@@ -20,10 +20,10 @@ type ApiKey struct {
 	CreatedAt  time.Time
 	ExpiresAt  *time.Time
 	RevokedAt  *time.Time
-	Methods    []byte
+	Methods    [][]string
 	AccountIds []string
 	Kind       string
-	SessionID  string
-	PersonID   string
+	SessionID  id.BrowserSession
+	PersonID   id.Person
 	LastUsedAt *time.Time
 }

@@ -26,8 +26,8 @@ type AddSessionParams struct {
 	Scopes    []string
 	CreatedAt time.Time
 	ExpiresAt *time.Time
-	SessionID string
-	PersonID  string
+	SessionID id.BrowserSession
+	PersonID  id.Person
 }
 
 func (q *Queries) AddSession(ctx context.Context, arg AddSessionParams) (int64, error) {
@@ -147,7 +147,7 @@ UPDATE api_key SET expires_at = $1 WHERE session_id = $2 AND kind = 'session' AN
 
 type ExtendSessionParams struct {
 	ExpiresAt *time.Time
-	SessionID string
+	SessionID id.BrowserSession
 }
 
 // tenant: a browser is a person's, who may belong to several orgs
@@ -168,7 +168,7 @@ type InsertParams struct {
 	Hint       string
 	Label      string
 	Scopes     []string
-	Methods    []byte
+	Methods    [][]string
 	AccountIds []string
 	CreatedAt  time.Time
 	ExpiresAt  *time.Time
@@ -235,7 +235,7 @@ SELECT org_id FROM api_key WHERE session_id = $1 AND kind = 'session' AND revoke
 `
 
 // tenant: a browser is a person's, who may belong to several orgs
-func (q *Queries) OrgsOfSession(ctx context.Context, sessionID string) ([]id.Org, error) {
+func (q *Queries) OrgsOfSession(ctx context.Context, sessionID id.BrowserSession) ([]id.Org, error) {
 	rows, err := q.db.Query(ctx, orgsOfSession, sessionID)
 	if err != nil {
 		return nil, err
@@ -301,7 +301,7 @@ func (q *Queries) Revoke(ctx context.Context, arg RevokeParams) (string, error) 
 	return label, err
 }
 
-const revokeOfPerson = `-- name: RevokeOfPerson :execrows
+const revokeOfPerson = `-- name: RevokeOfPerson :exec
 UPDATE api_key SET revoked_at = $1
 WHERE org_id = $2 AND person_id = $3 AND kind = 'session' AND revoked_at IS NULL
 `
@@ -309,15 +309,12 @@ WHERE org_id = $2 AND person_id = $3 AND kind = 'session' AND revoked_at IS NULL
 type RevokeOfPersonParams struct {
 	Now      *time.Time
 	OrgID    id.Org
-	PersonID string
+	PersonID id.Person
 }
 
-func (q *Queries) RevokeOfPerson(ctx context.Context, arg RevokeOfPersonParams) (int64, error) {
-	result, err := q.db.Exec(ctx, revokeOfPerson, arg.Now, arg.OrgID, arg.PersonID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+func (q *Queries) RevokeOfPerson(ctx context.Context, arg RevokeOfPersonParams) error {
+	_, err := q.db.Exec(ctx, revokeOfPerson, arg.Now, arg.OrgID, arg.PersonID)
+	return err
 }
 
 const revokeSession = `-- name: RevokeSession :exec
@@ -326,7 +323,7 @@ UPDATE api_key SET revoked_at = $1 WHERE session_id = $2 AND kind = 'session' AN
 
 type RevokeSessionParams struct {
 	Now       *time.Time
-	SessionID string
+	SessionID id.BrowserSession
 }
 
 // tenant: a browser is a person's, who may belong to several orgs
@@ -335,7 +332,7 @@ func (q *Queries) RevokeSession(ctx context.Context, arg RevokeSessionParams) er
 	return err
 }
 
-const scopesOfPerson = `-- name: ScopesOfPerson :execrows
+const scopesOfPerson = `-- name: ScopesOfPerson :exec
 UPDATE api_key SET scopes = $1
 WHERE org_id = $2 AND person_id = $3 AND kind = 'session' AND revoked_at IS NULL
 `
@@ -343,15 +340,12 @@ WHERE org_id = $2 AND person_id = $3 AND kind = 'session' AND revoked_at IS NULL
 type ScopesOfPersonParams struct {
 	Scopes   []string
 	OrgID    id.Org
-	PersonID string
+	PersonID id.Person
 }
 
-func (q *Queries) ScopesOfPerson(ctx context.Context, arg ScopesOfPersonParams) (int64, error) {
-	result, err := q.db.Exec(ctx, scopesOfPerson, arg.Scopes, arg.OrgID, arg.PersonID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+func (q *Queries) ScopesOfPerson(ctx context.Context, arg ScopesOfPersonParams) error {
+	_, err := q.db.Exec(ctx, scopesOfPerson, arg.Scopes, arg.OrgID, arg.PersonID)
+	return err
 }
 
 const sessionsIn = `-- name: SessionsIn :many
@@ -365,15 +359,15 @@ type SessionsInParams struct {
 	Now   *time.Time
 }
 
-func (q *Queries) SessionsIn(ctx context.Context, arg SessionsInParams) ([]string, error) {
+func (q *Queries) SessionsIn(ctx context.Context, arg SessionsInParams) ([]id.BrowserSession, error) {
 	rows, err := q.db.Query(ctx, sessionsIn, arg.OrgID, arg.Now)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []string
+	var items []id.BrowserSession
 	for rows.Next() {
-		var session_id string
+		var session_id id.BrowserSession
 		if err := rows.Scan(&session_id); err != nil {
 			return nil, err
 		}
@@ -385,17 +379,14 @@ func (q *Queries) SessionsIn(ctx context.Context, arg SessionsInParams) ([]strin
 	return items, nil
 }
 
-const trimSessions = `-- name: TrimSessions :execrows
+const trimSessions = `-- name: TrimSessions :exec
 DELETE FROM api_key WHERE kind = 'session' AND expires_at < $1
 `
 
 // tenant: whoever they belonged to, they are over
-func (q *Queries) TrimSessions(ctx context.Context, before *time.Time) (int64, error) {
-	result, err := q.db.Exec(ctx, trimSessions, before)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+func (q *Queries) TrimSessions(ctx context.Context, before *time.Time) error {
+	_, err := q.db.Exec(ctx, trimSessions, before)
+	return err
 }
 
 const used = `-- name: Used :exec

@@ -21,7 +21,7 @@ type AuditEntry struct {
 	ActorLabel string
 	Action     string
 	Target     string
-	RequestID  string
+	RequestID  id.Request
 	IpHash     string
 	Changes    json.RawMessage
 	Hash       []byte

@@ -76,7 +76,8 @@ type ChosenParams struct {
 	MaxRows int32
 }
 
-// Page with filters. The first and the last number keep it to about the time that is asked for.
+// The first and the last number keep it to about the time that is asked for. The following queries have the same
+// parameters in the same order.
 func (q *Queries) Chosen(ctx context.Context, arg ChosenParams) ([]AuditEntry, error) {
 	rows, err := q.db.Query(ctx, chosen,
 		arg.OrgID,
@@ -123,18 +124,18 @@ func (q *Queries) Chosen(ctx context.Context, arg ChosenParams) ([]AuditEntry, e
 
 const chosenByAction = `-- name: ChosenByAction :many
 SELECT org_id, seq, id, at, actor_kind, actor_id, actor_label, action, target, request_id, ip_hash, changes, hash FROM audit_entry
-WHERE org_id = $1 AND action = $2::text AND seq < $3 AND seq >= $4 AND at >= $5 AND at < $6
-    AND ($7::text = '' OR actor_id = $7) AND ($8::text = '' OR target = $8)
+WHERE org_id = $1 AND seq < $2 AND seq >= $3 AND at >= $4 AND at < $5
+    AND action = $6::text AND ($7::text = '' OR actor_id = $7) AND ($8::text = '' OR target = $8)
 ORDER BY seq DESC LIMIT $9
 `
 
 type ChosenByActionParams struct {
 	OrgID   id.Org
-	Action  string
 	Before  int64
 	FromSeq int64
 	Since   time.Time
 	Until   time.Time
+	Action  string
 	ActorID string
 	Target  string
 	MaxRows int32
@@ -144,11 +145,11 @@ type ChosenByActionParams struct {
 func (q *Queries) ChosenByAction(ctx context.Context, arg ChosenByActionParams) ([]AuditEntry, error) {
 	rows, err := q.db.Query(ctx, chosenByAction,
 		arg.OrgID,
-		arg.Action,
 		arg.Before,
 		arg.FromSeq,
 		arg.Since,
 		arg.Until,
+		arg.Action,
 		arg.ActorID,
 		arg.Target,
 		arg.MaxRows,
@@ -187,19 +188,19 @@ func (q *Queries) ChosenByAction(ctx context.Context, arg ChosenByActionParams) 
 
 const chosenByActor = `-- name: ChosenByActor :many
 SELECT org_id, seq, id, at, actor_kind, actor_id, actor_label, action, target, request_id, ip_hash, changes, hash FROM audit_entry
-WHERE org_id = $1 AND actor_id = $2::text AND seq < $3 AND seq >= $4 AND at >= $5 AND at < $6
-    AND ($7::text = '' OR action = $7) AND ($8::text = '' OR target = $8)
+WHERE org_id = $1 AND seq < $2 AND seq >= $3 AND at >= $4 AND at < $5
+    AND ($6::text = '' OR action = $6) AND actor_id = $7::text AND ($8::text = '' OR target = $8)
 ORDER BY seq DESC LIMIT $9
 `
 
 type ChosenByActorParams struct {
 	OrgID   id.Org
-	ActorID string
 	Before  int64
 	FromSeq int64
 	Since   time.Time
 	Until   time.Time
 	Action  string
+	ActorID string
 	Target  string
 	MaxRows int32
 }
@@ -208,12 +209,12 @@ type ChosenByActorParams struct {
 func (q *Queries) ChosenByActor(ctx context.Context, arg ChosenByActorParams) ([]AuditEntry, error) {
 	rows, err := q.db.Query(ctx, chosenByActor,
 		arg.OrgID,
-		arg.ActorID,
 		arg.Before,
 		arg.FromSeq,
 		arg.Since,
 		arg.Until,
 		arg.Action,
+		arg.ActorID,
 		arg.Target,
 		arg.MaxRows,
 	)
@@ -251,20 +252,20 @@ func (q *Queries) ChosenByActor(ctx context.Context, arg ChosenByActorParams) ([
 
 const chosenByTarget = `-- name: ChosenByTarget :many
 SELECT org_id, seq, id, at, actor_kind, actor_id, actor_label, action, target, request_id, ip_hash, changes, hash FROM audit_entry
-WHERE org_id = $1 AND target = $2::text AND seq < $3 AND seq >= $4 AND at >= $5 AND at < $6
-    AND ($7::text = '' OR action = $7) AND ($8::text = '' OR actor_id = $8)
+WHERE org_id = $1 AND seq < $2 AND seq >= $3 AND at >= $4 AND at < $5
+    AND ($6::text = '' OR action = $6) AND ($7::text = '' OR actor_id = $7) AND target = $8::text
 ORDER BY seq DESC LIMIT $9
 `
 
 type ChosenByTargetParams struct {
 	OrgID   id.Org
-	Target  string
 	Before  int64
 	FromSeq int64
 	Since   time.Time
 	Until   time.Time
 	Action  string
 	ActorID string
+	Target  string
 	MaxRows int32
 }
 
@@ -272,13 +273,13 @@ type ChosenByTargetParams struct {
 func (q *Queries) ChosenByTarget(ctx context.Context, arg ChosenByTargetParams) ([]AuditEntry, error) {
 	rows, err := q.db.Query(ctx, chosenByTarget,
 		arg.OrgID,
-		arg.Target,
 		arg.Before,
 		arg.FromSeq,
 		arg.Since,
 		arg.Until,
 		arg.Action,
 		arg.ActorID,
+		arg.Target,
 		arg.MaxRows,
 	)
 	if err != nil {
@@ -360,7 +361,7 @@ type InsertParams struct {
 	ActorLabel string
 	Action     string
 	Target     string
-	RequestID  string
+	RequestID  id.Request
 	IpHash     string
 	Changes    json.RawMessage
 	Hash       []byte
@@ -439,100 +440,6 @@ INSERT INTO audit_head (org_id, seq, hash) VALUES ($1, 0, '') ON CONFLICT DO NOT
 func (q *Queries) OpenChain(ctx context.Context, orgID id.Org) error {
 	_, err := q.db.Exec(ctx, openChain, orgID)
 	return err
-}
-
-const page = `-- name: Page :many
-SELECT org_id, seq, id, at, actor_kind, actor_id, actor_label, action, target, request_id, ip_hash, changes, hash FROM audit_entry WHERE org_id = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3
-`
-
-type PageParams struct {
-	OrgID   id.Org
-	Before  int64
-	MaxRows int32
-}
-
-func (q *Queries) Page(ctx context.Context, arg PageParams) ([]AuditEntry, error) {
-	rows, err := q.db.Query(ctx, page, arg.OrgID, arg.Before, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []AuditEntry
-	for rows.Next() {
-		var i AuditEntry
-		if err := rows.Scan(
-			&i.OrgID,
-			&i.Seq,
-			&i.ID,
-			&i.At,
-			&i.ActorKind,
-			&i.ActorID,
-			&i.ActorLabel,
-			&i.Action,
-			&i.Target,
-			&i.RequestID,
-			&i.IpHash,
-			&i.Changes,
-			&i.Hash,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const pageOf = `-- name: PageOf :many
-SELECT org_id, seq, id, at, actor_kind, actor_id, actor_label, action, target, request_id, ip_hash, changes, hash FROM audit_entry WHERE org_id = $1 AND target = $2 AND seq < $3 ORDER BY seq DESC LIMIT $4
-`
-
-type PageOfParams struct {
-	OrgID   id.Org
-	Target  string
-	Before  int64
-	MaxRows int32
-}
-
-func (q *Queries) PageOf(ctx context.Context, arg PageOfParams) ([]AuditEntry, error) {
-	rows, err := q.db.Query(ctx, pageOf,
-		arg.OrgID,
-		arg.Target,
-		arg.Before,
-		arg.MaxRows,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []AuditEntry
-	for rows.Next() {
-		var i AuditEntry
-		if err := rows.Scan(
-			&i.OrgID,
-			&i.Seq,
-			&i.ID,
-			&i.At,
-			&i.ActorKind,
-			&i.ActorID,
-			&i.ActorLabel,
-			&i.Action,
-			&i.Target,
-			&i.RequestID,
-			&i.IpHash,
-			&i.Changes,
-			&i.Hash,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const pageOfAll = `-- name: PageOfAll :many

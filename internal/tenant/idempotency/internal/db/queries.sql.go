@@ -8,8 +8,8 @@ package db
 import (
 	"context"
 
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"time"
 )
 
 const abandon = `-- name: Abandon :execrows
@@ -44,8 +44,8 @@ WHERE org_id = $5 AND key = $6 AND route = $7 AND owner = $8 AND state = 'runnin
 
 type FinishParams struct {
 	State   string
-	Status  int32
-	Headers []byte
+	Status  int
+	Headers map[string]string
 	Body    []byte
 	OrgID   id.Org
 	Key     string
@@ -86,8 +86,8 @@ type GetRow struct {
 	RequestHash []byte
 	State       string
 	Lapsed      bool
-	Status      int32
-	Headers     []byte
+	Status      int
+	Headers     map[string]string
 	Body        []byte
 }
 
@@ -164,8 +164,8 @@ type ReserveParams struct {
 	Route       string
 	RequestHash []byte
 	Owner       string
-	Lease       pgtype.Interval
-	Kept        pgtype.Interval
+	Lease       time.Duration
+	Kept        time.Duration
 	Repeatable  bool
 }
 

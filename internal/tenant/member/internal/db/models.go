@@ -11,11 +11,11 @@ import (
 )
 
 type BrowserSession struct {
-	ID            string
+	ID            id.BrowserSession
 	Hash          []byte
-	PersonID      string
-	CurrentOrg    string
-	SupportOrg    string
+	PersonID      id.Person
+	CurrentOrg    id.Org
+	SupportOrg    id.Org
 	SupportReason string
 	UserAgent     string
 	CreatedAt     time.Time
@@ -26,7 +26,7 @@ type BrowserSession struct {
 
 type Invitation struct {
 	OrgID          id.Org
-	ID             string
+	ID             id.Invitation
 	Hash           []byte
 	Email          string
 	Role           string
@@ -34,13 +34,6 @@ type Invitation struct {
 	InvitedByLabel string
 	CreatedAt      time.Time
 	ExpiresAt      time.Time
-}
-
-type Person struct {
-	ID        string
-	Email     string
-	Name      string
-	CreatedAt time.Time
 }
 
 type SupportOffer struct {

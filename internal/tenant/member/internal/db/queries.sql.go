@@ -20,7 +20,7 @@ ON CONFLICT DO NOTHING
 type AddIdentityParams struct {
 	Issuer    string
 	Subject   string
-	PersonID  string
+	PersonID  id.Person
 	CreatedAt time.Time
 }
 
@@ -44,7 +44,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 
 type AddInvitationParams struct {
 	OrgID          id.Org
-	ID             string
+	ID             id.Invitation
 	Hash           []byte
 	Email          string
 	Role           string
@@ -76,7 +76,7 @@ ON CONFLICT DO NOTHING
 
 type AddMemberParams struct {
 	OrgID    id.Org
-	PersonID string
+	PersonID id.Person
 	Role     string
 	JoinedAt time.Time
 }
@@ -120,7 +120,7 @@ INSERT INTO person (id, email, name, created_at) VALUES ($1, $2, $3, $4)
 `
 
 type AddPersonParams struct {
-	ID        string
+	ID        id.Person
 	Email     string
 	Name      string
 	CreatedAt time.Time
@@ -142,11 +142,11 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9)
 `
 
 type AddSessionParams struct {
-	ID            string
+	ID            id.BrowserSession
 	Hash          []byte
-	PersonID      string
-	CurrentOrg    string
-	SupportOrg    string
+	PersonID      id.Person
+	CurrentOrg    id.Org
+	SupportOrg    id.Org
 	SupportReason string
 	UserAgent     string
 	CreatedAt     time.Time
@@ -212,7 +212,7 @@ DELETE FROM invitation WHERE org_id = $1 AND id = $2
 
 type DropInvitationParams struct {
 	OrgID id.Org
-	ID    string
+	ID    id.Invitation
 }
 
 func (q *Queries) DropInvitation(ctx context.Context, arg DropInvitationParams) error {
@@ -226,7 +226,7 @@ UPDATE browser_session SET ended_at = $1 WHERE id = $2 AND ended_at IS NULL
 
 type EndSessionParams struct {
 	Now *time.Time
-	ID  string
+	ID  id.BrowserSession
 }
 
 func (q *Queries) EndSession(ctx context.Context, arg EndSessionParams) (int64, error) {
@@ -245,11 +245,11 @@ WHERE m.org_id = $1 AND m.person_id = $2
 
 type GetMemberParams struct {
 	OrgID    id.Org
-	PersonID string
+	PersonID id.Person
 }
 
 type GetMemberRow struct {
-	ID         string
+	ID         id.Person
 	Email      string
 	Name       string
 	Role       string
@@ -272,18 +272,19 @@ func (q *Queries) GetMember(ctx context.Context, arg GetMemberParams) (GetMember
 }
 
 const getPerson = `-- name: GetPerson :one
-SELECT id, email, name, created_at FROM person WHERE id = $1
+SELECT id, email, name FROM person WHERE id = $1
 `
 
-func (q *Queries) GetPerson(ctx context.Context, argID string) (Person, error) {
+type GetPersonRow struct {
+	ID    id.Person
+	Email string
+	Name  string
+}
+
+func (q *Queries) GetPerson(ctx context.Context, argID id.Person) (GetPersonRow, error) {
 	row := q.db.QueryRow(ctx, getPerson, argID)
-	var i Person
-	err := row.Scan(
-		&i.ID,
-		&i.Email,
-		&i.Name,
-		&i.CreatedAt,
-	)
+	var i GetPersonRow
+	err := row.Scan(&i.ID, &i.Email, &i.Name)
 	return i, err
 }
 
@@ -417,7 +418,7 @@ SELECT org_id, id, hash, email, role, invited_by_kind, invited_by_label, created
 
 type LockInvitationParams struct {
 	OrgID id.Org
-	ID    string
+	ID    id.Invitation
 	Now   time.Time
 }
 
@@ -470,7 +471,7 @@ SELECT role FROM org_member WHERE org_id = $1 AND person_id = $2 FOR UPDATE
 
 type LockMemberParams struct {
 	OrgID    id.Org
-	PersonID string
+	PersonID id.Person
 }
 
 func (q *Queries) LockMember(ctx context.Context, arg LockMemberParams) (string, error) {
@@ -510,7 +511,7 @@ WHERE m.org_id = $1 ORDER BY m.joined_at, p.id
 `
 
 type MembersRow struct {
-	ID         string
+	ID         id.Person
 	Email      string
 	Name       string
 	Role       string
@@ -578,7 +579,7 @@ type OrgsOfPersonRow struct {
 }
 
 // tenant: the list of a person's orgs is the person's own
-func (q *Queries) OrgsOfPerson(ctx context.Context, personID string) ([]OrgsOfPersonRow, error) {
+func (q *Queries) OrgsOfPerson(ctx context.Context, personID id.Person) ([]OrgsOfPersonRow, error) {
 	rows, err := q.db.Query(ctx, orgsOfPerson, personID)
 	if err != nil {
 		return nil, err
@@ -599,24 +600,25 @@ func (q *Queries) OrgsOfPerson(ctx context.Context, personID string) ([]OrgsOfPe
 }
 
 const peopleByID = `-- name: PeopleByID :many
-SELECT id, email, name, created_at FROM person WHERE id = ANY ($1::text[])
+SELECT id, email, name FROM person WHERE id = ANY ($1::text[])
 `
 
-func (q *Queries) PeopleByID(ctx context.Context, ids []string) ([]Person, error) {
+type PeopleByIDRow struct {
+	ID    id.Person
+	Email string
+	Name  string
+}
+
+func (q *Queries) PeopleByID(ctx context.Context, ids []string) ([]PeopleByIDRow, error) {
 	rows, err := q.db.Query(ctx, peopleByID, ids)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Person
+	var items []PeopleByIDRow
 	for rows.Next() {
-		var i Person
-		if err := rows.Scan(
-			&i.ID,
-			&i.Email,
-			&i.Name,
-			&i.CreatedAt,
-		); err != nil {
+		var i PeopleByIDRow
+		if err := rows.Scan(&i.ID, &i.Email, &i.Name); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -628,7 +630,7 @@ func (q *Queries) PeopleByID(ctx context.Context, ids []string) ([]Person, error
 }
 
 const personByIdentity = `-- name: PersonByIdentity :one
-SELECT p.id, p.email, p.name, p.created_at FROM person p JOIN person_identity i ON i.person_id = p.id WHERE i.issuer = $1 AND i.subject = $2
+SELECT p.id, p.email, p.name FROM person p JOIN person_identity i ON i.person_id = p.id WHERE i.issuer = $1 AND i.subject = $2
 `
 
 type PersonByIdentityParams struct {
@@ -636,15 +638,16 @@ type PersonByIdentityParams struct {
 	Subject string
 }
 
-func (q *Queries) PersonByIdentity(ctx context.Context, arg PersonByIdentityParams) (Person, error) {
+type PersonByIdentityRow struct {
+	ID    id.Person
+	Email string
+	Name  string
+}
+
+func (q *Queries) PersonByIdentity(ctx context.Context, arg PersonByIdentityParams) (PersonByIdentityRow, error) {
 	row := q.db.QueryRow(ctx, personByIdentity, arg.Issuer, arg.Subject)
-	var i Person
-	err := row.Scan(
-		&i.ID,
-		&i.Email,
-		&i.Name,
-		&i.CreatedAt,
-	)
+	var i PersonByIdentityRow
+	err := row.Scan(&i.ID, &i.Email, &i.Name)
 	return i, err
 }
 
@@ -654,7 +657,7 @@ DELETE FROM org_member WHERE org_id = $1 AND person_id = $2
 
 type RemoveMemberParams struct {
 	OrgID    id.Org
-	PersonID string
+	PersonID id.Person
 }
 
 func (q *Queries) RemoveMember(ctx context.Context, arg RemoveMemberParams) error {
@@ -668,7 +671,7 @@ SELECT role FROM org_member WHERE org_id = $1 AND person_id = $2 FOR SHARE
 
 type RoleOfParams struct {
 	OrgID    id.Org
-	PersonID string
+	PersonID id.Person
 }
 
 func (q *Queries) RoleOf(ctx context.Context, arg RoleOfParams) (string, error) {
@@ -684,7 +687,7 @@ UPDATE browser_session SET last_seen_at = $1 WHERE id = $2 AND ended_at IS NULL 
 
 type SeenParams struct {
 	Now time.Time
-	ID  string
+	ID  id.BrowserSession
 }
 
 func (q *Queries) Seen(ctx context.Context, arg SeenParams) (time.Time, error) {
@@ -701,7 +704,7 @@ UPDATE org_member SET last_seen_at = $1 WHERE org_id = $2 AND person_id = $3
 type SeenInParams struct {
 	Now      *time.Time
 	OrgID    id.Org
-	PersonID string
+	PersonID id.Person
 }
 
 func (q *Queries) SeenIn(ctx context.Context, arg SeenInParams) error {
@@ -773,8 +776,8 @@ UPDATE browser_session SET current_org = $1 WHERE id = $2
 `
 
 type SetOrgParams struct {
-	CurrentOrg string
-	ID         string
+	CurrentOrg id.Org
+	ID         id.BrowserSession
 }
 
 func (q *Queries) SetOrg(ctx context.Context, arg SetOrgParams) error {
@@ -789,7 +792,7 @@ UPDATE org_member SET role = $1 WHERE org_id = $2 AND person_id = $3
 type SetRoleParams struct {
 	Role     string
 	OrgID    id.Org
-	PersonID string
+	PersonID id.Person
 }
 
 func (q *Queries) SetRole(ctx context.Context, arg SetRoleParams) error {
@@ -923,7 +926,7 @@ UPDATE person SET email = $1, name = $2 WHERE id = $3
 type UpdatePersonParams struct {
 	Email string
 	Name  string
-	ID    string
+	ID    id.Person
 }
 
 func (q *Queries) UpdatePerson(ctx context.Context, arg UpdatePersonParams) error {

@@ -5,7 +5,6 @@
 package db
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
@@ -17,7 +16,7 @@ type Org struct {
 	Plan            string
 	Environment     string
 	ContactEmail    string
-	Limits          json.RawMessage
+	Limits          map[string]int
 	SuspendedAt     *time.Time
 	SuspendedReason string
 	AuthEpoch       int64

@@ -7,10 +7,8 @@ package db
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
@@ -47,7 +45,7 @@ ON CONFLICT (process) DO UPDATE SET trusted_until = excluded.trusted_until
 
 type AnnounceReaderParams struct {
 	Process string
-	Trusted pgtype.Interval
+	Trusted time.Duration
 }
 
 // tenant: processes, not data
@@ -139,7 +137,7 @@ type InsertParams struct {
 	Plan         string
 	Environment  string
 	ContactEmail string
-	Limits       json.RawMessage
+	Limits       map[string]int
 	Now          time.Time
 }
 
@@ -309,7 +307,7 @@ type UpdateParams struct {
 	Name            string
 	Plan            string
 	ContactEmail    string
-	Limits          json.RawMessage
+	Limits          map[string]int
 	SuspendedAt     *time.Time
 	SuspendedReason string
 	Now             time.Time

@@ -16,15 +16,15 @@ type RequestLog struct {
 	UpstreamUs   int64
 	BytesIn      int64
 	BytesOut     int64
-	UpstreamCode int32
-	Status       int16
+	UpstreamCode int
+	Status       int
 	Retryable    bool
 	Replayed     bool
 	DryRun       bool
 	OrgID        id.Org
-	RequestID    string
-	KeyID        string
-	AccountID    string
+	RequestID    id.Request
+	KeyID        id.Key
+	AccountID    id.Account
 	Operation    string
 	Verb         string
 	Problem      string

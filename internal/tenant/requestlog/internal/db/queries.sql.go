@@ -60,7 +60,7 @@ type FailuresRow struct {
 	FirstAt   time.Time
 	LastAt    time.Time
 	Accounts  int64
-	RequestID string
+	RequestID id.Request
 	Retryable bool
 }
 
@@ -113,7 +113,7 @@ ORDER BY at DESC LIMIT 1
 
 type GetParams struct {
 	OrgID        id.Org
-	RequestID    string
+	RequestID    id.Request
 	Since        time.Time
 	EveryAccount bool
 	Accounts     []string
@@ -178,8 +178,8 @@ type PageParams struct {
 	Problem       string
 	KeyID         string
 	Source        string
-	StatusFrom    int16
-	StatusTo      int16
+	StatusFrom    int
+	StatusTo      int
 	MaxRows       int32
 }
 
@@ -262,8 +262,8 @@ type PageElsewhereParams struct {
 	Problem       string
 	KeyID         string
 	Source        string
-	StatusFrom    int16
-	StatusTo      int16
+	StatusFrom    int
+	StatusTo      int
 	MaxRows       int32
 }
 
@@ -348,8 +348,8 @@ type PageFailedParams struct {
 	Problem       string
 	KeyID         string
 	Source        string
-	StatusFrom    int16
-	StatusTo      int16
+	StatusFrom    int
+	StatusTo      int
 	MaxRows       int32
 }
 
@@ -423,7 +423,7 @@ ORDER BY at DESC, request_id DESC LIMIT $12
 
 type PageOfParams struct {
 	OrgID         id.Org
-	AccountID     string
+	AccountID     id.Account
 	Since         time.Time
 	BeforeAt      time.Time
 	BeforeRequest string
@@ -431,8 +431,8 @@ type PageOfParams struct {
 	Problem       string
 	KeyID         string
 	Source        string
-	StatusFrom    int16
-	StatusTo      int16
+	StatusFrom    int
+	StatusTo      int
 	MaxRows       int32
 }
 
@@ -497,7 +497,7 @@ SELECT EXISTS (SELECT FROM request_log WHERE org_id = $1 AND request_id = $2 AND
 
 type WrittenParams struct {
 	OrgID     id.Org
-	RequestID string
+	RequestID id.Request
 	At        time.Time
 }
 

@@ -29,14 +29,14 @@ type ConnectSession struct {
 	ReferenceID      string
 	Label            string
 	Region           string
-	AccountID        string
+	AccountID        id.Account
 	ReturnUrl        string
 	AllowedOrigins   []string
 	Locale           string
 	Remember         string
 	Attempts         []string
-	ActiveAttempt    string
-	ConnectedAccount string
+	ActiveAttempt    id.Attempt
+	ConnectedAccount id.Account
 	CreatedAt        time.Time
 	UpdatedAt        time.Time
 	ExpiresAt        time.Time

@@ -220,7 +220,7 @@ type InsertParams struct {
 	ReferenceID    string
 	Label          string
 	Region         string
-	AccountID      string
+	AccountID      id.Account
 	ReturnUrl      string
 	AllowedOrigins []string
 	Locale         string
@@ -385,7 +385,7 @@ ORDER BY id DESC LIMIT 5
 
 type OpenOfAccountParams struct {
 	OrgID     id.Org
-	AccountID string
+	AccountID id.Account
 	After     time.Time
 }
 
@@ -473,8 +473,8 @@ WHERE org_id = $8 AND id = $9
 type SaveParams struct {
 	Status           string
 	Attempts         []string
-	ActiveAttempt    string
-	ConnectedAccount string
+	ActiveAttempt    id.Attempt
+	ConnectedAccount id.Account
 	UpdatedAt        time.Time
 	FinishedAt       *time.Time
 	DueAt            time.Time
