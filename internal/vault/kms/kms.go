@@ -43,17 +43,6 @@ type Wrapper interface {
 	Check(ctx context.Context) (Ref, error)
 }
 
-// Rewrap wraps a wrapped key again with the newest version of w's key.
-//
-// The key passes through this process. OpenBao has a rewrap operation, but it does not accept associated data.
-func Rewrap(ctx context.Context, w Wrapper, old Wrapped, aad []byte) (Wrapped, error) {
-	key, err := w.Unwrap(ctx, old, aad)
-	if err != nil {
-		return Wrapped{}, err
-	}
-	return w.Wrap(ctx, key, aad)
-}
-
 // unavailable returns an ErrUnavailable that names the operation, the key and the cause.
 func unavailable(what, id string, cause error) error {
 	return fmt.Errorf("%s with %s: %w: %w", what, id, ErrUnavailable, cause)

@@ -1,9 +1,6 @@
 package attempt
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // Failure is why an attempt failed.
 type Failure struct {
@@ -94,13 +91,3 @@ func (f Failure) Message() string { return meanings[f.Code].message }
 
 // Retryable reports whether the same input may succeed later.
 func (f Failure) Retryable() bool { return meanings[f.Code].retryable }
-
-// Codes lists all failure codes, sorted, for documents and tests.
-func Codes() []string {
-	list := make([]string, 0, len(meanings))
-	for code := range meanings {
-		list = append(list, code)
-	}
-	slices.Sort(list)
-	return list
-}
