@@ -39,12 +39,14 @@ type world struct {
 	crashes  int
 
 	// answer is the behaviour of the endpoints, got what they received.
-	answer  func(w *world, source string, seq int64) lane.Result
-	got     map[string][]int64
-	broken  map[string]bool
-	most    map[string]int // most deliveries in flight, by source
-	notices []lane.Notice
-	sends   int
+	answer func(w *world, source string, seq int64) lane.Result
+	got    map[string][]int64
+	broken map[string]bool
+	most   map[string]int // most deliveries in flight, by source
+	// verified is the number of first events, by source, that recoverable has found delivered.
+	verified map[string]int
+	notices  []lane.Notice
+	sends    int
 }
 
 func newWorld(t *testing.T, seed uint64, sources int) *world {
@@ -53,6 +55,7 @@ func newWorld(t *testing.T, seed uint64, sources int) *world {
 		t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 7)), now: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC), config: lane.Defaults(), orders: true,
 		log: map[string][]event.Stored{}, rows: map[string]lane.Row{}, checkpoints: map[int]lane.Checkpoint{}, gens: map[string]int64{}, starts: map[string]int64{},
 		sideDeliveries: map[string]map[int64]int{}, got: map[string][]int64{}, broken: map[string]bool{}, most: map[string]int{},
+		verified: map[string]int{},
 	}
 	for i := range sources {
 		// The ids depend on the seed alone, so that a seed that fails fails again.
@@ -180,7 +183,9 @@ func (w *world) step() bool {
 		did = true
 		w.land(w.random.IntN(len(w.inFlight)))
 	}
-	w.checkMachine()
+	if len(w.gens) <= 24 { // it looks at all lanes
+		w.checkMachine()
+	}
 	return did
 }
 
@@ -258,11 +263,13 @@ func (w *world) recoverable() {
 		if ok && row.Cursor >= 0 {
 			cursor = row.Cursor
 		}
-		for _, e := range w.log[source][:min(int(cursor), len(w.log[source]))] {
+		log := w.log[source][:min(int(cursor), len(w.log[source]))]
+		for _, e := range log[min(w.verified[source], len(log)):] {
 			if e.Kind == "wanted" && !slices.Contains(w.got[source], e.Seq) && w.sideDeliveries[source][e.Seq] == 0 {
 				w.t.Fatalf("seed %d: a takeover of %s would start after %d, but %d is not delivered; row %t %+v", w.seed, source, cursor, e.Seq, ok, row)
 			}
 		}
+		w.verified[source] = max(w.verified[source], len(log))
 	}
 }
 
@@ -313,11 +320,15 @@ func (w *world) check(seed uint64) {
 			w.t.Errorf("seed %d: %s got events out of order: %.200s", seed, source, fmt.Sprint(once))
 		}
 		missing := []int64{}
+		arrived := map[int64]bool{}
+		for _, seq := range once {
+			arrived[seq] = true
+		}
 		for _, e := range log {
-			if e.Kind == "wanted" && e.Seq > w.starts[source] && !slices.Contains(once, e.Seq) && w.sideDeliveries[source][e.Seq] == 0 {
+			if e.Kind == "wanted" && e.Seq > w.starts[source] && !arrived[e.Seq] && w.sideDeliveries[source][e.Seq] == 0 {
 				missing = append(missing, e.Seq)
 			}
-			if e.Kind == "other" && slices.Contains(once, e.Seq) {
+			if e.Kind == "other" && arrived[e.Seq] {
 				w.t.Errorf("seed %d: %s got %d, which it does not want", seed, source, e.Seq)
 			}
 		}
