@@ -248,7 +248,7 @@ func Next(from Phase, on Trigger, f Facts) (step Step, ok bool) {
 }
 
 // Diagram renders the machine as the Mermaid diagram of docs/webhooks.md. Edges that apply to every phase start at
-// "any"; edges that do not change the phase are left out.
+// "any". It does not show edges that keep the phase.
 func Diagram() string {
 	var b strings.Builder
 	b.WriteString("stateDiagram-v2\n")
