@@ -450,7 +450,7 @@ func (s *callsFixture) changeUnderLoad(c *connected, change string) {
 
 // checkOldSessionUnused checks that a node with a cached session from before two rotations does not even try it.
 func (s *callsFixture) checkOldSessionUnused(c *connected) {
-	began := s.platform.Gate.World.Now()
+	began := s.platform.Gate.PlatformNow()
 	s.changeAccount(c, "rotate")
 	for _, node := range s.nodes {
 		if r := node.Call(s.t, http.MethodGet, "/v1/accounts/"+c.account+"/me/get", s.owner.Key, nil); r.Status != http.StatusOK {

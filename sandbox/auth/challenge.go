@@ -115,7 +115,7 @@ func (a *Auth) asks(c *challenge) error {
 }
 
 // Origin returns the base URL of the platform's pages.
-func (a *Auth) Origin() string { return a.World.Origin }
+func (a *Auth) Origin() string { return a.World.Origin() }
 
 // mask hides an email address except for its first letter and its domain.
 func mask(login string) string {

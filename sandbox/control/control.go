@@ -36,12 +36,12 @@ type Deps struct {
 
 // Control serves /control.
 type Control struct {
-	Deps
+	deps      Deps
 	generator generator
 }
 
 // New returns a Control. Call Close to stop its generators.
-func New(d Deps) *Control { return &Control{Deps: d} }
+func New(d Deps) *Control { return &Control{deps: d} }
 
 // Mount adds the routes of the control API.
 func (c *Control) Mount(mux *http.ServeMux) {
@@ -76,7 +76,7 @@ func (c *Control) Mount(mux *http.ServeMux) {
 func (c *Control) serve(handle func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !gate.Local(r) {
-			c.Gate.Write(w, nil, wire.Forbidden("The control API is available on this machine only."))
+			c.deps.Gate.Write(w, nil, wire.Forbidden("The control API is available on this machine only."))
 			return
 		}
 		answer, err := handle(r)
@@ -85,7 +85,7 @@ func (c *Control) serve(handle func(*http.Request) (any, error)) http.HandlerFun
 				err = wire.Invalid("", err.Error())
 			}
 		}
-		c.Gate.Write(w, answer, err)
+		c.deps.Gate.Write(w, answer, err)
 	}
 }
 
@@ -117,9 +117,9 @@ func (c *Control) addFault(r *http.Request) (any, error) {
 		}
 		in.Scope = login
 	}
-	f, err := c.Gate.Faults.Add(gate.Fault{Scope: in.Scope, Kind: in.Kind, Value: in.Value, Count: in.Count}, time.Duration(in.For*float64(time.Second)))
+	f, err := c.deps.Gate.Faults.Add(gate.Fault{Scope: in.Scope, Kind: in.Kind, Value: in.Value, Count: in.Count}, time.Duration(in.For*float64(time.Second)))
 	if err == nil && in.Kind == gate.DropSocket && in.Scope != "all" {
-		err = c.World.Do(in.Scope, func(creator *world.Creator) error {
+		err = c.deps.World.Do(in.Scope, func(creator *world.Creator) error {
 			creator.DropSockets("", world.ReasonFault)
 			return nil
 		})
@@ -131,7 +131,7 @@ func (c *Control) addFault(r *http.Request) (any, error) {
 }
 
 func (c *Control) listFaults(*http.Request) (any, error) {
-	return map[string]any{"faults": c.Gate.Faults.List(), "kinds": gate.Kinds()}, nil
+	return map[string]any{"faults": c.deps.Gate.Faults.List(), "kinds": gate.Kinds()}, nil
 }
 
 // clearFaults removes one fault, the faults of one login or creator, or all faults.
@@ -141,13 +141,13 @@ func (c *Control) clearFaults(r *http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		return map[string]int{"cleared": c.Gate.Faults.ClearOf(login)}, nil
+		return map[string]int{"cleared": c.deps.Gate.Faults.ClearOf(login)}, nil
 	}
-	return map[string]int{"cleared": c.Gate.Faults.Clear(r.PathValue("id"))}, nil
+	return map[string]int{"cleared": c.deps.Gate.Faults.Clear(r.PathValue("id"))}, nil
 }
 
 func (c *Control) clock(*http.Request) (any, error) {
-	return map[string]any{"now": c.World.Now()}, nil
+	return map[string]any{"now": c.deps.World.Now()}, nil
 }
 
 func (c *Control) advance(r *http.Request) (any, error) {
@@ -157,7 +157,7 @@ func (c *Control) advance(r *http.Request) (any, error) {
 	if err := read(r, &in); err != nil {
 		return nil, err
 	}
-	if err := c.World.Advance(time.Duration(in.Advance * float64(time.Second))); err != nil {
+	if err := c.deps.World.Advance(time.Duration(in.Advance * float64(time.Second))); err != nil {
 		return nil, err
 	}
 	return c.clock(r)
@@ -166,17 +166,17 @@ func (c *Control) advance(r *http.Request) (any, error) {
 // seed resets the state, the faults, the request log and the clock.
 func (c *Control) seed(r *http.Request) (any, error) {
 	c.generator.stopAll()
-	if err := c.World.Reset(); err != nil {
+	if err := c.deps.World.Reset(); err != nil {
 		return nil, err
 	}
-	c.Gate.Faults.Clear("")
-	c.Gate.Forget()
+	c.deps.Gate.Faults.Clear("")
+	c.deps.Gate.Forget()
 	return c.clock(r)
 }
 
 // requests lists the requests that the platform received, oldest first. With ?limit= it lists only the last ones.
 func (c *Control) requests(r *http.Request) (any, error) {
-	list := c.Gate.Entries(strings.ToLower(r.URL.Query().Get("login")))
+	list := c.deps.Gate.Entries(strings.ToLower(r.URL.Query().Get("login")))
 	if limit, err := strconv.Atoi(r.URL.Query().Get("limit")); err == nil && limit >= 0 && limit < len(list) {
 		list = list[len(list)-limit:]
 	}
@@ -184,7 +184,7 @@ func (c *Control) requests(r *http.Request) (any, error) {
 }
 
 func (c *Control) forgetRequests(*http.Request) (any, error) {
-	c.Gate.Forget()
+	c.deps.Gate.Forget()
 	return wire.OK, nil
 }
 
@@ -201,7 +201,7 @@ type summary struct {
 
 // creators lists the first 200 creators. With ?login= it returns that one, and creates it if necessary.
 func (c *Control) creators(r *http.Request) (any, error) {
-	logins, err := c.World.Logins()
+	logins, err := c.deps.World.Logins()
 	if one := r.URL.Query().Get("login"); one != "" {
 		logins, err = []string{strings.ToLower(one)}, nil
 	}
@@ -210,7 +210,7 @@ func (c *Control) creators(r *http.Request) (any, error) {
 	}
 	list := []summary{}
 	for _, login := range logins[:min(len(logins), 200)] {
-		err := c.World.Do(login, func(creator *world.Creator) error {
+		err := c.deps.World.Do(login, func(creator *world.Creator) error {
 			p := creator.Profile
 			list = append(list, summary{
 				Login: login, ID: p.ID, Name: p.Name, Username: p.Username, Persona: p.Persona,
@@ -245,7 +245,7 @@ func (c *Control) frames(r *http.Request) (any, error) {
 		Type string `json:"type"`
 	}
 	list, more, complete := []listed{}, false, false
-	err = c.World.Do(login, func(creator *world.Creator) error {
+	err = c.deps.World.Do(login, func(creator *world.Creator) error {
 		frames, others, all, err := creator.Frames(after, limit)
 		more, complete = others, all
 		for _, text := range frames {
@@ -276,7 +276,7 @@ func (c *Control) openSession(r *http.Request) (any, error) {
 		in.Agent = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"
 	}
 	device := auth.NewDevice()
-	s, _, err := c.Auth.Open(strings.ToLower(in.Login), world.Session{Device: device, Agent: in.Agent, Egress: c.Gate.Egress(r)})
+	s, _, err := c.deps.Auth.Open(strings.ToLower(in.Login), world.Session{Device: device, Agent: in.Agent, Egress: c.deps.Gate.Egress(r)})
 	if err != nil {
 		return nil, err
 	}
@@ -303,7 +303,7 @@ func (c *Control) endSessions(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := c.World.EndSessions(login, func(world.Session) bool { return true })
+	n, err := c.deps.World.EndSessions(login, func(world.Session) bool { return true })
 	return map[string]int{"ended": n}, err
 }
 
@@ -311,7 +311,7 @@ func (c *Control) endSessions(r *http.Request) (any, error) {
 func (c *Control) login(login, user string) (string, error) {
 	if user != "" {
 		id, _ := strconv.ParseInt(user, 10, 64)
-		err := c.World.DoID(id, func(creator *world.Creator) error {
+		err := c.deps.World.DoID(id, func(creator *world.Creator) error {
 			login = creator.Profile.Login
 			return nil
 		})
@@ -326,7 +326,7 @@ func (c *Control) login(login, user string) (string, error) {
 }
 
 func (c *Control) happenings(*http.Request) (any, error) {
-	return map[string]any{"happenings": slices.Sorted(maps.Keys(c.Happenings))}, nil
+	return map[string]any{"happenings": slices.Sorted(maps.Keys(c.deps.Happenings))}, nil
 }
 
 // happen runs a happening on a creator: it changes the state and sends frames.
@@ -346,11 +346,11 @@ func (c *Control) happen(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	do, ok := c.Happenings[in.What]
+	do, ok := c.deps.Happenings[in.What]
 	if !ok {
 		return nil, wire.Invalid("what", "There is no happening of this name. GET /control/happenings lists them.")
 	}
-	err = c.World.Do(login, func(creator *world.Creator) error {
+	err = c.deps.World.Do(login, func(creator *world.Creator) error {
 		if !in.Alone {
 			return do(creator, in.Input)
 		}
@@ -363,7 +363,7 @@ func (c *Control) happen(r *http.Request) (any, error) {
 }
 
 func (c *Control) challenges(*http.Request) (any, error) {
-	list, err := c.Auth.Challenges()
+	list, err := c.deps.Auth.Challenges()
 	return map[string]any{"challenges": list}, err
 }
 
@@ -374,11 +374,11 @@ func (c *Control) selfie(r *http.Request) (any, error) {
 	if err := read(r, &in); err != nil {
 		return nil, err
 	}
-	return wire.OK, c.Auth.TakeSelfie(r.PathValue("token"), in.Passed)
+	return wire.OK, c.deps.Auth.TakeSelfie(r.PathValue("token"), in.Passed)
 }
 
 func (c *Control) qrs(*http.Request) (any, error) {
-	list, err := c.Auth.QRs()
+	list, err := c.deps.Auth.QRs()
 	return map[string]any{"qr": list}, err
 }
 
@@ -389,6 +389,6 @@ func (c *Control) answerQR(r *http.Request) (any, error) {
 	if err := read(r, &in); err != nil {
 		return nil, err
 	}
-	one, err := c.Auth.AnswerQR(r.PathValue("id"), r.PathValue("action"), strings.ToLower(in.Login))
+	one, err := c.deps.Auth.AnswerQR(r.PathValue("id"), r.PathValue("action"), strings.ToLower(in.Login))
 	return map[string]any{"qr": one}, err
 }

@@ -131,7 +131,7 @@ func (c *Control) generate(r *http.Request) (any, error) {
 		return nil, wire.Invalid("for_sec", "Must be more than 0 and at most 3600.")
 	}
 	for _, login := range in.Logins {
-		c.generator.start(c.Life, login, func(ctx context.Context) { c.run(ctx, login, in.Rate, lasting) })
+		c.generator.start(c.deps.Life, login, func(ctx context.Context) { c.run(ctx, login, in.Rate, lasting) })
 	}
 	answer := map[string]any{"logins": len(in.Logins), "events_per_sec": in.Rate, "for_sec": in.For}
 	if len(in.Logins) == 1 {
@@ -153,7 +153,7 @@ func every(rate float64) time.Duration {
 func (c *Control) run(ctx context.Context, login string, rate float64, lasting time.Duration) {
 	tick := time.NewTicker(every(rate))
 	defer tick.Stop()
-	started := c.Gate.Now()
+	started := c.deps.Gate.Now()
 	done := 0
 	for {
 		select {
@@ -161,11 +161,11 @@ func (c *Control) run(ctx context.Context, login string, rate float64, lasting t
 			return
 		case <-tick.C:
 		}
-		passed := min(c.Gate.Now().Sub(started), lasting)
+		passed := min(c.deps.Gate.Now().Sub(started), lasting)
 		for want := int(rate * passed.Seconds()); done < want && ctx.Err() == nil; {
 			until := min(want, done+mostAtOnce)
 			if err := c.burst(login, done, until); err != nil {
-				c.Log.ErrorContext(ctx, "generator stopped", slog.String("error", err.Error()))
+				c.deps.Log.ErrorContext(ctx, "generator stopped", slog.String("error", err.Error()))
 				return
 			}
 			done = until
@@ -178,14 +178,14 @@ func (c *Control) run(ctx context.Context, login string, rate float64, lasting t
 
 // burst runs the happenings from up to to in one commit.
 func (c *Control) burst(login string, from, to int) error {
-	return c.World.Do(login, func(creator *world.Creator) error {
+	return c.deps.World.Do(login, func(creator *world.Creator) error {
 		for n := from; n < to; n++ {
-			do := c.Happenings[generated[n%len(generated)]]
+			do := c.deps.Happenings[generated[n%len(generated)]]
 			if do != nil && do(creator, fanaction.Input{}) == nil {
 				continue
 			}
 			// No fan can do that any more, for example because all have liked every post. Any fan can send a message.
-			if err := c.Happenings["chat.message"](creator, fanaction.Input{}); err != nil {
+			if err := c.deps.Happenings["chat.message"](creator, fanaction.Input{}); err != nil {
 				return err
 			}
 		}

@@ -45,7 +45,7 @@ type Deps struct {
 
 // Gate checks and logs every request to the platform.
 type Gate struct {
-	Deps
+	deps   Deps
 	Faults *Faults
 
 	mu      sync.Mutex
@@ -59,9 +59,15 @@ type minute struct {
 	n  int
 }
 
+// Now returns the machine's time.
+func (g *Gate) Now() time.Time { return g.deps.Now() }
+
+// PlatformNow returns the time of the platform's clock.
+func (g *Gate) PlatformNow() time.Time { return g.deps.World.Now() }
+
 // New returns a Gate without faults.
 func New(d Deps) *Gate {
-	return &Gate{Deps: d, Faults: &Faults{Now: d.Now}, calls: map[int64]minute{}}
+	return &Gate{deps: d, Faults: &Faults{Now: d.Now}, calls: map[int64]minute{}}
 }
 
 // Egress returns the region that a request came from.
@@ -70,7 +76,7 @@ func (g *Gate) Egress(r *http.Request) string {
 	if err != nil {
 		return "unknown"
 	}
-	if region, ok := g.Regions[host]; ok {
+	if region, ok := g.deps.Regions[host]; ok {
 		return region
 	}
 	return "direct"
@@ -78,7 +84,7 @@ func (g *Gate) Egress(r *http.Request) string {
 
 // Record adds a request to the request log. The login is empty if the request had no session.
 func (g *Gate) Record(r *http.Request, login string, status int) {
-	e := Entry{At: g.World.Now(), Method: r.Method, Path: r.URL.Path, Egress: g.Egress(r), Status: status, Login: login}
+	e := Entry{At: g.deps.World.Now(), Method: r.Method, Path: r.URL.Path, Egress: g.Egress(r), Status: status, Login: login}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.entries) < keptEntries {
@@ -127,7 +133,7 @@ func (g *Gate) Session(w http.ResponseWriter, r *http.Request) (world.Session, e
 	if err != nil {
 		return world.Session{}, ErrExpired
 	}
-	s, rotated, ok := g.World.FindSession(cookie.Value)
+	s, rotated, ok := g.deps.World.FindSession(cookie.Value)
 	if !ok {
 		return world.Session{}, ErrExpired
 	}
@@ -140,7 +146,7 @@ func (g *Gate) Session(w http.ResponseWriter, r *http.Request) (world.Session, e
 	// A caller with the old token has not seen the new one yet. Another rotation would end the only token it has.
 	if !rotated {
 		if f, ordered := g.Faults.Take(s.Login, Rotate); ordered && f.Hits%max(f.Value, 1) == 0 {
-			if s, rotated = g.World.RotateSession(s); !rotated {
+			if s, rotated = g.deps.World.RotateSession(s); !rotated {
 				return s, ErrExpired
 			}
 		}
@@ -163,7 +169,7 @@ func (g *Gate) Handle(route wire.Route) http.HandlerFunc {
 		status := 0
 		defer func() { g.Record(r, s.Login, status) }()
 		// Read the body before anything that may take long: the server notices a disconnect only after that.
-		c, unreadable := wire.NewCall(g.World, r, s)
+		c, unreadable := wire.NewCall(g.deps.World, r, s)
 		trouble := g.Trouble
 		if route.Live {
 			trouble = g.LiveTrouble
@@ -187,7 +193,7 @@ func (g *Gate) Handle(route wire.Route) http.HandlerFunc {
 
 func (g *Gate) answer(route wire.Route, c *wire.Call, s world.Session) (any, error) {
 	var answer any
-	err := g.World.Do(s.Login, func(creator *world.Creator) error {
+	err := g.deps.World.Do(s.Login, func(creator *world.Creator) error {
 		if err := Allowed(creator); err != nil {
 			return err
 		}
@@ -216,10 +222,10 @@ func Allowed(c *world.Creator) error {
 
 // limit enforces the platform's own rate limit.
 func (g *Gate) limit(s world.Session) error {
-	if g.PerMinute <= 0 {
+	if g.deps.PerMinute <= 0 {
 		return nil
 	}
-	now := g.World.Now()
+	now := g.deps.World.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := g.calls[s.ID]
@@ -228,7 +234,7 @@ func (g *Gate) limit(s world.Session) error {
 	}
 	m.n++
 	g.calls[s.ID] = m
-	if m.n > g.PerMinute {
+	if m.n > g.deps.PerMinute {
 		return tooMany(int((time.Minute-now.Sub(m.at))/time.Second) + 1)
 	}
 	return nil
@@ -247,7 +253,7 @@ func (g *Gate) Write(w http.ResponseWriter, answer any, err error) int {
 	if err != nil {
 		refusal, ok := errors.AsType[*wire.Refusal](err)
 		if !ok {
-			g.Log.Error("request failed", slog.String("error", err.Error()))
+			g.deps.Log.Error("request failed", slog.String("error", err.Error()))
 			refusal = errInternal
 		}
 		if refusal.RetryAfter > 0 {
@@ -258,7 +264,7 @@ func (g *Gate) Write(w http.ResponseWriter, answer any, err error) int {
 	}
 	if !encoded {
 		if body, err = json.Marshal(answer); err != nil {
-			g.Log.Error("encoding an answer failed", slog.String("error", err.Error()))
+			g.deps.Log.Error("encoding an answer failed", slog.String("error", err.Error()))
 			status, body = http.StatusInternalServerError, []byte(`{}`)
 		}
 	}

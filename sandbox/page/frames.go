@@ -44,13 +44,13 @@ func (p *Page) frames(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	login := strings.ToLower(r.URL.Query().Get("login"))
-	listener, err := p.World.Listen(login, "sandbox page")
+	listener, err := p.deps.World.Listen(login, "sandbox page")
 	if errors.Is(err, world.ErrNoLogin) {
 		http.Error(w, "A login must end in @"+world.Domain+".", http.StatusUnprocessableEntity)
 		return
 	}
 	if err != nil {
-		p.Log.ErrorContext(r.Context(), "opening frames failed", slog.String("error", err.Error()))
+		p.deps.Log.ErrorContext(r.Context(), "opening frames failed", slog.String("error", err.Error()))
 		http.Error(w, "The creator could not be read.", http.StatusInternalServerError)
 		return
 	}
@@ -66,7 +66,7 @@ func (p *Page) frames(w http.ResponseWriter, r *http.Request) {
 		err = s.run(r, listener)
 	}
 	if err != nil && r.Context().Err() == nil {
-		p.Log.ErrorContext(r.Context(), "sending frames failed", slog.String("error", err.Error()))
+		p.deps.Log.ErrorContext(r.Context(), "sending frames failed", slog.String("error", err.Error()))
 	}
 }
 
@@ -76,7 +76,7 @@ func (p *Page) missed(login string, after int64) ([][]byte, error) {
 		return nil, nil
 	}
 	var missed [][]byte
-	err := p.World.Do(login, func(c *world.Creator) error {
+	err := p.deps.World.Do(login, func(c *world.Creator) error {
 		list, _, _, err := c.Frames(after, missedMost)
 		for _, frame := range list {
 			missed = append(missed, frame)

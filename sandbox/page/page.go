@@ -35,7 +35,7 @@ type Deps struct {
 
 // Page serves the pages.
 type Page struct {
-	Deps
+	deps      Deps
 	templates *template.Template
 	tag       string // ETag of all files together
 }
@@ -55,7 +55,7 @@ func New(d Deps) *Page {
 		panic(err) // the files are in the binary
 	}
 	return &Page{
-		Deps: d, tag: `"` + hex.EncodeToString(sum.Sum(nil)[:12]) + `"`,
+		deps: d, tag: `"` + hex.EncodeToString(sum.Sum(nil)[:12]) + `"`,
 		templates: template.Must(template.ParseFS(files, "templates/*.html")),
 	}
 }
@@ -102,6 +102,6 @@ func (p *Page) show(w http.ResponseWriter, status int, name string, data any) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	if err := p.templates.ExecuteTemplate(w, name, data); err != nil {
-		p.Log.Error("rendering a page failed", slog.String("page", name), slog.String("error", err.Error()))
+		p.deps.Log.Error("rendering a page failed", slog.String("page", name), slog.String("error", err.Error()))
 	}
 }

@@ -35,16 +35,16 @@ type asks struct {
 }
 
 func (p *Page) openQR(w http.ResponseWriter, r *http.Request) {
-	resolve := p.Auth.Scan
+	resolve := p.deps.Auth.Scan
 	if r.Method == http.MethodHead || r.Header.Get("Sec-Purpose") != "" {
-		resolve = p.Auth.Asked // a preview, not a scan
+		resolve = p.deps.Auth.Asked // a preview, not a scan
 	}
 	asked, err := resolve(r.PathValue("token"))
 	p.showQR(w, r, asked, err, "", "")
 }
 
 func (p *Page) answerQR(w http.ResponseWriter, r *http.Request) {
-	asked, err := p.Auth.Asked(r.PathValue("token"))
+	asked, err := p.deps.Auth.Asked(r.PathValue("token"))
 	if err != nil || asked.Stale || !asked.Waits() {
 		p.showQR(w, r, asked, err, "", "")
 		return
@@ -56,7 +56,7 @@ func (p *Page) answerQR(w http.ResponseWriter, r *http.Request) {
 		p.showQR(w, r, asked, nil, login, "A sandbox login looks like ok@"+world.Domain+".")
 		return
 	}
-	if _, err := p.Auth.AnswerQR(asked.ID, r.PostFormValue("answer"), login); err != nil && !refused(err) {
+	if _, err := p.deps.Auth.AnswerQR(asked.ID, r.PostFormValue("answer"), login); err != nil && !refused(err) {
 		p.showQR(w, r, asked, nil, login, "The answer was not accepted: "+err.Error()+".")
 		return
 	}
@@ -86,7 +86,7 @@ func (p *Page) showQR(w http.ResponseWriter, r *http.Request, asked auth.Asked, 
 		if fault != "" {
 			status = http.StatusUnprocessableEntity
 		}
-		known, err := p.World.Logins()
+		known, err := p.deps.World.Logins()
 		if err != nil {
 			p.broken(w, r, err)
 			return
@@ -106,7 +106,7 @@ type selfie struct {
 }
 
 func (p *Page) openSelfie(w http.ResponseWriter, r *http.Request) {
-	check, err := p.Auth.FindSelfie(r.PathValue("token"))
+	check, err := p.deps.Auth.FindSelfie(r.PathValue("token"))
 	view := selfie{State: check.Selfie, Login: check.Login, Until: clock(check.Ends)}
 	status := http.StatusOK
 	switch taken := r.URL.Query().Get("taken"); {
@@ -130,7 +130,7 @@ func (p *Page) takeSelfie(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, `The field do must be "take" or "look away".`, http.StatusUnprocessableEntity)
 		return
 	}
-	err := p.Auth.TakeSelfie(r.PathValue("token"), taken == "passed")
+	err := p.deps.Auth.TakeSelfie(r.PathValue("token"), taken == "passed")
 	target := url.URL{Path: r.URL.Path}
 	switch {
 	case err == nil:
@@ -144,7 +144,7 @@ func (p *Page) takeSelfie(w http.ResponseWriter, r *http.Request) {
 
 // broken logs an error of the state and answers 500.
 func (p *Page) broken(w http.ResponseWriter, r *http.Request, err error) {
-	p.Log.ErrorContext(r.Context(), "page failed", slog.String("error", err.Error()))
+	p.deps.Log.ErrorContext(r.Context(), "page failed", slog.String("error", err.Error()))
 	http.Error(w, "The sandbox could not read its state. Try again, or check its log.", http.StatusInternalServerError)
 }
 

@@ -59,8 +59,8 @@ func (c *Creator) do(f func() error) error {
 	if err := c.refresh(); err != nil {
 		return err
 	}
-	if now := c.Now(); c.w.Tick != nil && now.UnixMilli() >= c.tickAt.Load() {
-		c.tickAt.Store(c.w.Tick(c).UnixMilli())
+	if now := c.Now(); c.w.deps.Tick != nil && now.UnixMilli() >= c.tickAt.Load() {
+		c.tickAt.Store(c.w.deps.Tick(c).UnixMilli())
 	}
 	err := f()
 	if err != nil {
@@ -81,7 +81,7 @@ func (c *Creator) do(f func() error) error {
 	}
 	done := make(chan error, 1)
 	// Commit is called under the lock, so that frames are sent in the order of their ids.
-	c.w.Store.Commit(changes, func(err error) {
+	c.w.deps.Store.Commit(changes, func(err error) {
 		if err == nil {
 			c.hub.publish(frames)
 		}
@@ -131,7 +131,7 @@ const tablesLife = 30 * time.Second
 
 // refresh drops tables that are older than tablesLife. It waits until earlier changes are in the store.
 func (c *Creator) refresh() error {
-	now := c.w.Deps.Now()
+	now := c.w.deps.Now()
 	if now.Sub(c.opened) < tablesLife {
 		return nil
 	}
@@ -143,7 +143,7 @@ func (c *Creator) refresh() error {
 func (c *Creator) Now() time.Time { return c.w.Now() }
 
 // Origin returns the base URL of the platform.
-func (c *Creator) Origin() string { return c.w.Origin }
+func (c *Creator) Origin() string { return c.w.deps.Origin }
 
 // SaveProfile marks the profile as changed, so that it is committed.
 func (c *Creator) SaveProfile() { c.profileDirty = true }
@@ -176,7 +176,7 @@ func (c *Creator) SaveBlob(id int64, part int, data []byte) {
 // Blob returns the bytes of an upload, all parts joined.
 func (c *Creator) Blob(id int64) ([]byte, error) {
 	var all []byte
-	err := c.w.Store.Each(blobKey(c.Profile.ID, id), func(_, value []byte) error {
+	err := c.w.deps.Store.Each(blobKey(c.Profile.ID, id), func(_, value []byte) error {
 		all = append(all, value...)
 		return nil
 	})

@@ -98,7 +98,7 @@ func (w *World) endOverdue(d due) {
 		_, err = w.EndSessions(profile.Login, func(s Session) bool { return s.ID == d.ID })
 	}
 	if err != nil && !errors.Is(err, ErrNoLogin) {
-		w.Log.Error("ending a session failed", slog.String("error", err.Error()))
+		w.deps.Log.Error("ending a session failed", slog.String("error", err.Error()))
 	}
 }
 
@@ -152,7 +152,7 @@ func (w *World) wake() {
 		if c.Sockets() > 0 && !now.Before(time.UnixMilli(c.tickAt.Load())) {
 			logins = append(logins, c.login)
 		} else if c.mu.TryLock() {
-			if w.Deps.Now().Sub(c.opened) > tablesLife {
+			if w.deps.Now().Sub(c.opened) > tablesLife {
 				c.tables = tables{}
 			}
 			c.mu.Unlock()
@@ -161,7 +161,7 @@ func (w *World) wake() {
 	w.mu.Unlock()
 	for _, login := range logins {
 		if err := w.Do(login, func(*Creator) error { return nil }); err != nil {
-			w.Log.Error("updating a creator failed", slog.String("error", err.Error()))
+			w.deps.Log.Error("updating a creator failed", slog.String("error", err.Error()))
 		}
 	}
 }
@@ -181,6 +181,6 @@ func (w *World) happen(d due, handlers map[string]Handler) {
 		return nil
 	})
 	if err != nil && !errors.Is(err, ErrNoLogin) {
-		w.Log.Error("running a timer failed", slog.String("what", d.What), slog.String("error", err.Error()))
+		w.deps.Log.Error("running a timer failed", slog.String("what", d.What), slog.String("error", err.Error()))
 	}
 }

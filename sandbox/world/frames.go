@@ -48,7 +48,7 @@ func (c *Creator) emit(kind string, body any, keep bool) {
 		panic(fmt.Errorf("encode a %s frame: %w", kind, err))
 	}
 	// Ids use the machine's clock, which a reset does not set back, so an id is never used twice.
-	id := max(c.lastFrame+1, c.w.Deps.Now().UnixMicro())
+	id := max(c.lastFrame+1, c.w.deps.Now().UnixMicro())
 	c.lastFrame = id
 	now := c.Now()
 	text := append([]byte(`{"id":`), strconv.FormatInt(id, 10)...)
@@ -75,7 +75,7 @@ func (c *Creator) emit(kind string, body any, keep bool) {
 func (c *Creator) trim() {
 	prefix := own(c.Profile.ID, ownFrame)
 	n := 0
-	_ = c.w.Store.From(prefix, frameKey(c.Profile.ID, c.trimmed+1), func(key, _ []byte) error {
+	_ = c.w.deps.Store.From(prefix, frameKey(c.Profile.ID, c.trimmed+1), func(key, _ []byte) error {
 		if n == trimEvery {
 			return errEnough
 		}
@@ -99,7 +99,7 @@ func (c *Creator) Frames(after int64, limit int) (list []json.RawMessage, more, 
 	if err != nil {
 		return nil, false, false, err
 	}
-	err = c.w.Store.From(prefix, frameKey(c.Profile.ID, after), func(key, value []byte) error {
+	err = c.w.deps.Store.From(prefix, frameKey(c.Profile.ID, after), func(key, value []byte) error {
 		id := int64(binary.BigEndian.Uint64(key[len(prefix):]))
 		switch {
 		case id == after:
@@ -131,7 +131,7 @@ func (c *Creator) remembers(after int64) (bool, error) {
 	}
 	oldest := int64(math.MaxInt64)
 	prefix := own(c.Profile.ID, ownFrame)
-	err := c.w.Store.From(prefix, frameKey(c.Profile.ID, c.trimmed+1), func(key, _ []byte) error {
+	err := c.w.deps.Store.From(prefix, frameKey(c.Profile.ID, c.trimmed+1), func(key, _ []byte) error {
 		oldest = int64(binary.BigEndian.Uint64(key[len(prefix):]))
 		return errEnough
 	})
@@ -149,7 +149,7 @@ var errEnough = errors.New("enough")
 // readFrames reads the number of stored frames and the newest id.
 func (c *Creator) readFrames() error {
 	prefix := own(c.Profile.ID, ownFrame)
-	return c.w.Store.Each(prefix, func(key, _ []byte) error {
+	return c.w.deps.Store.Each(prefix, func(key, _ []byte) error {
 		c.kept++
 		c.lastFrame = int64(binary.BigEndian.Uint64(key[len(prefix):]))
 		return nil

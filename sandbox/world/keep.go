@@ -22,7 +22,7 @@ func (w *World) Keep(shelf, name string, thing any) error {
 
 // Recall reads a value that Keep stored and reports whether it exists.
 func (w *World) Recall(shelf, name string, into any) (bool, error) {
-	value, err := w.Store.Get(keptKey(shelf, name))
+	value, err := w.deps.Store.Get(keptKey(shelf, name))
 	if err != nil || value == nil {
 		return false, err
 	}
@@ -32,7 +32,7 @@ func (w *World) Recall(shelf, name string, into any) (bool, error) {
 // Kept calls visit with every value of a shelf.
 func (w *World) Kept(shelf string, visit func(name string, value json.RawMessage) error) error {
 	prefix := keptKey(shelf, "")
-	return w.Store.Each(prefix, func(key, value []byte) error {
+	return w.deps.Store.Each(prefix, func(key, value []byte) error {
 		return visit(string(key[len(prefix):]), append(json.RawMessage(nil), value...))
 	})
 }

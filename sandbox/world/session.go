@@ -192,7 +192,7 @@ func (c *Creator) EndSession(id int64) {
 	c.Later(func() {
 		_, err := c.w.EndSessions(c.login, func(s Session) bool { return s.ID == id })
 		if err != nil {
-			c.w.Log.Error("ending a session failed", slog.String("error", err.Error()))
+			c.w.deps.Log.Error("ending a session failed", slog.String("error", err.Error()))
 		}
 	})
 }

@@ -46,7 +46,7 @@ func (t *Table[T, P]) load() {
 	}
 	t.full, t.rows = true, t.all()
 	prefix := rowKey(t.c.Profile.ID, t.kind, t.parent)
-	err := t.c.w.Store.Each(prefix, func(key, value []byte) error {
+	err := t.c.w.deps.Store.Each(prefix, func(key, value []byte) error {
 		r, err := decode[T, P](value)
 		t.place(int64(binary.BigEndian.Uint64(key[len(prefix):])), r)
 		return err
@@ -110,7 +110,7 @@ func (t *Table[T, P]) single(id int64) P {
 	if r, known := t.near[id]; known {
 		return r
 	}
-	value, err := t.c.w.Store.Get(t.key(id))
+	value, err := t.c.w.deps.Store.Get(t.key(id))
 	if err != nil {
 		t.broken(err)
 	}

@@ -224,7 +224,7 @@ func (c *Creator) ChatOf(message int64) int64 {
 	}
 	prefix := append(own(c.Profile.ID, ownRow), byte(row.KindMessage))
 	chat := int64(0)
-	_ = c.w.Store.Each(prefix, func(key, _ []byte) error {
+	_ = c.w.deps.Store.Each(prefix, func(key, _ []byte) error {
 		if rest := key[len(prefix):]; int64(binary.BigEndian.Uint64(rest[8:])) == message {
 			chat = int64(binary.BigEndian.Uint64(rest))
 			return errEnough

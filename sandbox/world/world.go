@@ -59,7 +59,7 @@ type Deps struct {
 
 // World is the platform's state. Its methods are safe for concurrent use.
 type World struct {
-	Deps
+	deps     Deps
 	ahead    atomic.Int64 // nanoseconds
 	sessions sessions
 	due      dueQueue
@@ -70,12 +70,15 @@ type World struct {
 	recent   *list.List               // most recently used first
 }
 
+// Origin returns the base URL of the platform and of media URLs.
+func (w *World) Origin() string { return w.deps.Origin }
+
 // New returns a World with the state of the store.
 func New(d Deps) (*World, error) {
 	if d.Loaded <= 0 {
 		d.Loaded = 400
 	}
-	w := &World{Deps: d}
+	w := &World{deps: d}
 	w.due.wake = make(chan struct{}, 1)
 	if err := w.read(); err != nil {
 		return nil, err
@@ -86,7 +89,7 @@ func New(d Deps) (*World, error) {
 // read discards the state in memory and reads it from the store again.
 func (w *World) read() error {
 	w.creators, w.recent = map[string]*list.Element{}, list.New()
-	clock, err := w.Store.Get([]byte{keyClock})
+	clock, err := w.deps.Store.Get([]byte{keyClock})
 	if err != nil {
 		return fmt.Errorf("read the clock: %w", err)
 	}
@@ -94,12 +97,12 @@ func (w *World) read() error {
 	if len(clock) == 8 {
 		w.ahead.Store(int64(binary.BigEndian.Uint64(clock)))
 	}
-	return errors.Join(w.sessions.read(w.Store), w.due.read(w.Store))
+	return errors.Join(w.sessions.read(w.deps.Store), w.due.read(w.deps.Store))
 }
 
 // Now returns the platform's time.
 func (w *World) Now() time.Time {
-	return w.Deps.Now().Add(time.Duration(w.ahead.Load())).UTC().Truncate(time.Millisecond)
+	return w.deps.Now().Add(time.Duration(w.ahead.Load())).UTC().Truncate(time.Millisecond)
 }
 
 // Advance moves the platform's clock forward and wakes Run for the timers that became due.
@@ -122,7 +125,7 @@ func (w *World) Reset() error {
 	for e := w.recent.Front(); e != nil; e = e.Next() {
 		e.Value.(*Creator).retire()
 	}
-	if err := w.Store.Wipe(); err != nil {
+	if err := w.deps.Store.Wipe(); err != nil {
 		return fmt.Errorf("wipe the state: %w", err)
 	}
 	if err := w.read(); err != nil {
@@ -135,7 +138,7 @@ func (w *World) Reset() error {
 // commit writes changes and waits until they, and all changes queued before, are in the store.
 func (w *World) commit(changes []store.Change) error {
 	done := make(chan error, 1)
-	w.Store.Commit(changes, func(err error) { done <- err })
+	w.deps.Store.Commit(changes, func(err error) { done <- err })
 	return <-done
 }
 
@@ -209,7 +212,7 @@ func (w *World) hold(login string) (*Creator, error) {
 // Logins returns the logins of all creators so far.
 func (w *World) Logins() ([]string, error) {
 	var all []string
-	err := w.Store.Each([]byte{keyCreator}, func(key, _ []byte) error {
+	err := w.deps.Store.Each([]byte{keyCreator}, func(key, _ []byte) error {
 		all = append(all, string(key[1:]))
 		return nil
 	})
@@ -219,7 +222,7 @@ func (w *World) Logins() ([]string, error) {
 // load reads a creator from the store, or creates it.
 func (w *World) load(login, persona string) (*Creator, error) {
 	name := append([]byte{keyCreator}, login...)
-	number, err := w.Store.Get(name)
+	number, err := w.deps.Store.Get(name)
 	if err != nil {
 		return nil, fmt.Errorf("read creator: %w", err)
 	}
@@ -242,14 +245,14 @@ func (w *World) load(login, persona string) (*Creator, error) {
 	}
 	origin := row.Origin{ID: id, Login: login, Anchor: w.Now().Truncate(24 * time.Hour)}
 	c.Profile = *seed.Creator(origin, persona)
-	c.Profile.Born = w.Deps.Now().UnixMicro()
+	c.Profile.Born = w.deps.Now().UnixMicro()
 	return c, w.commit([]store.Change{{Key: name, Value: binary.BigEndian.AppendUint64(nil, uint64(id))}, c.profileChange()})
 }
 
 // profile reads the profile of a creator from the store.
 func (w *World) profile(id int64) (row.Creator, error) {
 	var profile row.Creator
-	value, err := w.Store.Get(own(id, ownProfile))
+	value, err := w.deps.Store.Get(own(id, ownProfile))
 	if err != nil {
 		return profile, fmt.Errorf("read creator: %w", err)
 	}
@@ -264,7 +267,7 @@ func (w *World) profile(id int64) (row.Creator, error) {
 
 // evict removes the least recently used creators that have no request and no socket from memory.
 func (w *World) evict() {
-	for e := w.recent.Back(); e != nil && w.recent.Len() > w.Loaded; {
+	for e := w.recent.Back(); e != nil && w.recent.Len() > w.deps.Loaded; {
 		older := e.Prev()
 		if c := e.Value.(*Creator); c.users.Load() == 0 {
 			w.recent.Remove(e)

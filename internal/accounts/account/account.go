@@ -179,7 +179,7 @@ type Deps struct {
 
 // Accounts stores accounts and applies their changes of state. It is safe for concurrent use.
 type Accounts struct {
-	Deps
+	deps Deps
 	// environments caches the environment of orgs, which never changes.
 	environments cache.Cache[id.Org, environment.Environment]
 	// seenWritten holds when RecordSeen last wrote a success of an account, by this node's clock.
@@ -200,7 +200,7 @@ const maxCached = 100_000
 // New returns the service. Hooks, if any, are set right afterwards with OnDisconnect and OnPurge.
 func New(d Deps) *Accounts {
 	return &Accounts{
-		Deps:         d,
+		deps:         d,
 		environments: cache.New[id.Org, environment.Environment](maxCached),
 		seenWritten:  cache.New[id.Account, time.Time](maxCached),
 		cached:       newAccountCache(),
@@ -224,7 +224,7 @@ func (s *Accounts) OnPurge(covers []string, do func(ctx context.Context, a Accou
 
 // Get reads an account. An account of another org, or one that is being disconnected, is not found.
 func (s *Accounts) Get(ctx context.Context, owner id.Org, account id.Account) (Account, error) {
-	a, err := getAccount(ctx, s.DB, owner, account)
+	a, err := getAccount(ctx, s.deps.DB, owner, account)
 	if err != nil {
 		return Account{}, err
 	}
@@ -287,7 +287,7 @@ func (s *Accounts) List(ctx context.Context, owner id.Org, f Filter, each func(A
 		if f.Limit > 0 {
 			rows = min(rows, left)
 		}
-		list, err := listPage(ctx, s.DB, owner, f, rows)
+		list, err := listPage(ctx, s.deps.DB, owner, f, rows)
 		if err != nil {
 			return err
 		}
@@ -317,7 +317,7 @@ func (s *Accounts) environment(ctx context.Context, owner id.Org) (environment.E
 	if env, ok := s.environments.Get(owner); ok {
 		return env, nil
 	}
-	o, err := s.Orgs.Get(ctx, owner)
+	o, err := s.deps.Orgs.Get(ctx, owner)
 	if err != nil {
 		return "", fmt.Errorf("read the environment of %s: %w", owner, err)
 	}
@@ -326,7 +326,7 @@ func (s *Accounts) environment(ctx context.Context, owner id.Org) (environment.E
 }
 
 // Time returns the time of the database's clock, which all nodes use for due times and leases of accounts.
-func (s *Accounts) Time(ctx context.Context) (time.Time, error) { return s.DB.Now(ctx, s.DB) }
+func (s *Accounts) Time(ctx context.Context) (time.Time, error) { return s.deps.DB.Now(ctx, s.deps.DB) }
 
 // publishVersion makes every node notice that its cached copy of an account is out of date. Call it after the commit.
 // It ignores the cancellation of ctx, because the change is there whether or not its caller waits. Every admission
@@ -334,12 +334,12 @@ func (s *Accounts) Time(ctx context.Context) (time.Time, error) { return s.DB.No
 // the change for at most cacheTTL.
 func (s *Accounts) publishVersion(ctx context.Context, a Account) {
 	ctx = context.WithoutCancel(ctx)
-	if err := s.Limits.SessionChanged(ctx, a.Org, a.ID, uint32(a.SessionVersion)); err != nil {
-		s.Log.LogAttrs(ctx, slog.LevelWarn, "cannot publish session version",
+	if err := s.deps.Limits.SessionChanged(ctx, a.Org, a.ID, uint32(a.SessionVersion)); err != nil {
+		s.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot publish session version",
 			slog.String("account", string(a.ID)), slog.Any("error", err))
 	}
 	if subject, err := pubsub.Subject("inv", sessionSubject, string(a.ID)); err == nil {
-		_ = s.Bus.Publish(subject, fmt.Append(nil, a.SessionVersion)) // best effort: nodes only notice sooner
+		_ = s.deps.Bus.Publish(subject, fmt.Append(nil, a.SessionVersion)) // best effort: nodes only notice sooner
 	}
 }
 

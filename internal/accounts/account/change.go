@@ -46,12 +46,12 @@ func (s *Accounts) Update(ctx context.Context, by audit.By, owner id.Org, accoun
 		a       Account
 		changed bool
 	)
-	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
+	err := s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		before, err := s.lockAccount(ctx, tx, Ref{owner, account})
 		if err != nil {
 			return err
 		}
-		now, err := s.DB.Now(ctx, tx)
+		now, err := s.deps.DB.Now(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -68,12 +68,12 @@ func (s *Accounts) Update(ctx context.Context, by audit.By, owner id.Org, accoun
 		if err := saveAccount(ctx, tx, a); err != nil {
 			return err
 		}
-		if err := s.Outbox.Add(ctx, tx, a.event(contract.AccountUpdated{
+		if err := s.deps.Outbox.Add(ctx, tx, a.event(contract.AccountUpdated{
 			Transition: a.transitionFrom(a.State), Changes: slices.Sorted(maps.Keys(changes)),
 		})); err != nil {
 			return err
 		}
-		return s.Audit.Record(ctx, tx, owner, by, string(account), changes)
+		return s.deps.Audit.Record(ctx, tx, owner, by, string(account), changes)
 	})
 	if err != nil {
 		return Account{}, err
@@ -119,8 +119,8 @@ func (s *Accounts) validate(c Change) error {
 	if c.Label != nil {
 		checkText(bad, "/label", *c.Label, MaxLabel)
 	}
-	if c.Region != nil && !slices.Contains(s.Config.Regions, *c.Region) {
-		bad.At("/proxyCountry", "enum", "must be one of "+strings.Join(s.Config.Regions, ", "))
+	if c.Region != nil && !slices.Contains(s.deps.Config.Regions, *c.Region) {
+		bad.At("/proxyCountry", "enum", "must be one of "+strings.Join(s.deps.Config.Regions, ", "))
 	}
 	if c.Metadata != nil {
 		CheckMetadata(bad, "/metadata", *c.Metadata)

@@ -109,9 +109,9 @@ func (s *Accounts) Prepare(ctx context.Context, c Connected) (Prepared, error) {
 	}
 	// Check the limit before looking for the creator. In the other order, a concurrent sign-in of the same creator could
 	// create the account in between and use up the limit, and this one would fail although its account exists.
-	full := checkAccountLimit(ctx, s.DB, c)
+	full := checkAccountLimit(ctx, s.deps.DB, c)
 	if p.account = c.Account; p.account == "" {
-		if p.account, err = findByUpstream(ctx, s.DB, c.Org, c.Identity.ID); err != nil {
+		if p.account, err = findByUpstream(ctx, s.deps.DB, c.Org, c.Identity.ID); err != nil {
 			return Prepared{}, err
 		}
 	}
@@ -121,7 +121,7 @@ func (s *Accounts) Prepare(ctx context.Context, c Connected) (Prepared, error) {
 			return Prepared{}, full
 		}
 	} else {
-		a, err := getAccount(ctx, s.DB, c.Org, p.account)
+		a, err := getAccount(ctx, s.deps.DB, c.Org, p.account)
 		if err != nil {
 			return Prepared{}, err
 		}
@@ -138,17 +138,17 @@ func (s *Accounts) Prepare(ctx context.Context, c Connected) (Prepared, error) {
 
 // sealSecrets returns p with its sealed session and, if the account remembers them, its sealed credentials.
 func (s *Accounts) sealSecrets(ctx context.Context, p Prepared) (Prepared, error) {
-	if err := s.Seal.Prepare(ctx, p.Org, string(p.account)); err != nil {
+	if err := s.deps.Seal.Prepare(ctx, p.Org, string(p.account)); err != nil {
 		return Prepared{}, fmt.Errorf("create the data key of %s: %w", p.account, err)
 	}
 	var err error
-	if p.session, err = s.Seal.Seal(ctx, p.address(seal.PurposeSession), p.Session.Encode()); err != nil {
+	if p.session, err = s.deps.Seal.Seal(ctx, p.address(seal.PurposeSession), p.Session.Encode()); err != nil {
 		return Prepared{}, fmt.Errorf("seal the session of %s: %w", p.account, err)
 	}
 	if p.Credentials == nil || !p.Remember {
 		return p, nil
 	}
-	if p.credentials, err = s.Seal.Seal(ctx, p.address(seal.PurposeCredentials), p.Credentials.encode()); err != nil {
+	if p.credentials, err = s.deps.Seal.Seal(ctx, p.address(seal.PurposeCredentials), p.Credentials.encode()); err != nil {
 		return Prepared{}, fmt.Errorf("seal the credentials of %s: %w", p.account, err)
 	}
 	return p, nil
@@ -183,7 +183,7 @@ func (s *Accounts) Connect(ctx context.Context, tx postgres.Tx, by audit.By, p P
 			return Account{}, nil, err
 		}
 	}
-	if err := s.Audit.Record(ctx, tx, a.Org, by, string(a.ID), changes); err != nil {
+	if err := s.deps.Audit.Record(ctx, tx, a.Org, by, string(a.ID), changes); err != nil {
 		return Account{}, nil, err
 	}
 	return a, s.publishAfter(a), nil
@@ -191,7 +191,7 @@ func (s *Accounts) Connect(ctx context.Context, tx postgres.Tx, by audit.By, p P
 
 func (s *Accounts) createAccount(ctx context.Context, tx postgres.Tx, p Prepared) (Account, audit.Changes, error) {
 	// Lock the org's row, so that two concurrent sign-ins cannot both take the last account of the limit.
-	if _, err := s.Orgs.Lock(ctx, tx, p.Org); err != nil {
+	if _, err := s.deps.Orgs.Lock(ctx, tx, p.Org); err != nil {
 		return Account{}, nil, err
 	}
 	// A concurrent sign-in of the same creator may have created the account. Then the limit does not apply.
@@ -207,7 +207,7 @@ func (s *Accounts) createAccount(ctx context.Context, tx postgres.Tx, p Prepared
 	if err != nil {
 		return Account{}, nil, err
 	}
-	now, err := s.DB.Now(ctx, tx)
+	now, err := s.deps.DB.Now(ctx, tx)
 	if err != nil {
 		return Account{}, nil, err
 	}
@@ -237,7 +237,7 @@ func (s *Accounts) renewSession(ctx context.Context, tx postgres.Tx, by audit.By
 	if p.version != a.sealedVersion+1 {
 		return Account{}, nil, ErrRaced
 	}
-	now, err := s.DB.Now(ctx, tx)
+	now, err := s.deps.DB.Now(ctx, tx)
 	if err != nil {
 		return Account{}, nil, err
 	}
@@ -267,7 +267,7 @@ func (s *Accounts) renewSession(ctx context.Context, tx postgres.Tx, by audit.By
 // its first probe. If listeners run, the account becomes active when its listener is up, and a probe is due only when
 // that takes too long. Without listeners a probe is due immediately.
 func (s *Accounts) healthAfterSignIn(now time.Time) Health {
-	if !s.Config.Listens {
+	if !s.deps.Config.Listens {
 		return Health{ProbeAt: &now}
 	}
 	until := now.Add(listenerWait)
@@ -323,7 +323,7 @@ func (s *Accounts) storeSecrets(ctx context.Context, tx postgres.Tx, a Account, 
 
 // Consents lists the consents to the account's connects, oldest first. They outlive the account.
 func (s *Accounts) Consents(ctx context.Context, owner id.Org, account id.Account) ([]Consent, error) {
-	return listConsents(ctx, s.DB, owner, account)
+	return listConsents(ctx, s.deps.DB, owner, account)
 }
 
 // storedCredentials is the JSON form of credentials that is sealed.

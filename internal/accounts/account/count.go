@@ -10,7 +10,7 @@ import (
 
 // CountByState counts the accounts that List would return if the filter had no states.
 func (s *Accounts) CountByState(ctx context.Context, owner id.Org, f Filter) (map[State]int, error) {
-	rows, err := db.New(s.DB).CountByState(ctx, db.CountByStateParams{
+	rows, err := db.New(s.deps.DB).CountByState(ctx, db.CountByStateParams{
 		OrgID: owner, ReferenceID: f.ReferenceID, Label: f.Label, Query: f.Query, Among: id.Texts(f.Among),
 	})
 	if err != nil {
@@ -25,7 +25,7 @@ func (s *Accounts) CountByState(ctx context.Context, owner id.Org, f Filter) (ma
 
 // Labels returns the label of each account, or its name on the platform if it has no label.
 func (s *Accounts) Labels(ctx context.Context, owner id.Org, accounts []id.Account) (map[id.Account]string, error) {
-	rows, err := db.New(s.DB).Labels(ctx, db.LabelsParams{OrgID: owner, Ids: id.Texts(accounts)})
+	rows, err := db.New(s.deps.DB).Labels(ctx, db.LabelsParams{OrgID: owner, Ids: id.Texts(accounts)})
 	if err != nil {
 		return nil, err
 	}

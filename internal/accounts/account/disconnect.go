@@ -25,8 +25,8 @@ func (s *Accounts) Disconnect(ctx context.Context, by audit.By, owner id.Org, ac
 	if err != nil {
 		return fmt.Errorf("encode who disconnects %s: %w", account, err)
 	}
-	err = s.DB.Tx(ctx, func(tx postgres.Tx) error {
-		now, err := s.DB.Now(ctx, tx)
+	err = s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
+		now, err := s.deps.DB.Now(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -39,7 +39,7 @@ func (s *Accounts) Disconnect(ctx context.Context, by audit.By, owner id.Org, ac
 		return err
 	}
 	// For callers the account no longer exists, so the rest runs even if this caller goes away.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Config.SignOutTimeout+finishTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.deps.Config.SignOutTimeout+finishTimeout)
 	defer cancel()
 	// The sweeper purges the rest of a large account. The account is out of use, so this is not an error.
 	if err := s.finishDisconnect(ctx, Ref{owner, account}, purgeInline); err != nil && !errors.Is(err, errPurgePending) {
@@ -70,7 +70,7 @@ func (s *Accounts) FinishDisconnects(ctx context.Context, ago time.Duration, mos
 		return 0, err
 	}
 	before := now.Add(-ago)
-	list, err := db.New(s.DB).Unfinished(ctx, db.UnfinishedParams{Before: &before, MaxRows: int32(most)})
+	list, err := db.New(s.deps.DB).Unfinished(ctx, db.UnfinishedParams{Before: &before, MaxRows: int32(most)})
 	if err != nil {
 		return 0, err
 	}
@@ -93,7 +93,7 @@ func (s *Accounts) FinishDisconnects(ctx context.Context, ago time.Duration, mos
 // finishDisconnect performs the remaining steps of a disconnect and purges at most about most rows. Every step can be
 // repeated, and several nodes may do so concurrently.
 func (s *Accounts) finishDisconnect(ctx context.Context, ref Ref, most int) error {
-	a, err := getDisconnecting(ctx, s.DB, ref)
+	a, err := getDisconnecting(ctx, s.deps.DB, ref)
 	if errors.Is(err, postgres.ErrNoRows) {
 		return nil // already finished
 	}
@@ -105,7 +105,7 @@ func (s *Accounts) finishDisconnect(ctx context.Context, ref Ref, most int) erro
 	}
 	s.publishVersion(ctx, a)
 	s.signOut(ctx, a)
-	gone, err := s.Seal.Shred(ctx, ref.Org, string(ref.Account))
+	gone, err := s.deps.Seal.Shred(ctx, ref.Org, string(ref.Account))
 	if err != nil {
 		return fmt.Errorf("shred %s: %w", ref.Account, err)
 	}
@@ -122,21 +122,21 @@ func (s *Accounts) finishDisconnect(ctx context.Context, ref Ref, most int) erro
 // signOut ends the session on the platform. A failure is only logged, because it must not keep an account from being
 // disconnected.
 func (s *Accounts) signOut(ctx context.Context, a Account) {
-	platform, ok := s.Platforms(a.Environment)
+	platform, ok := s.deps.Platforms(a.Environment)
 	if !ok || a.sessionDead {
 		return
 	}
-	_, sealed, err := getSecret(ctx, s.DB, a, seal.PurposeSession)
+	_, sealed, err := getSecret(ctx, s.deps.DB, a, seal.PurposeSession)
 	if err == nil {
 		session, opened := s.openSession(ctx, a, sealed)
 		if err = opened; err == nil {
-			limited, cancel := context.WithTimeout(ctx, s.Config.SignOutTimeout)
+			limited, cancel := context.WithTimeout(ctx, s.deps.Config.SignOutTimeout)
 			defer cancel()
 			err = platform.Driver.SignOut(limited, a.Via(), session)
 		}
 	}
 	if err != nil {
-		s.Log.LogAttrs(ctx, slog.LevelInfo, "cannot sign out of the platform", slog.String("account", string(a.ID)),
+		s.deps.Log.LogAttrs(ctx, slog.LevelInfo, "cannot sign out of the platform", slog.String("account", string(a.ID)),
 			slog.Any("error", err))
 	}
 }
@@ -149,18 +149,18 @@ func (s *Accounts) writeTombstone(ctx context.Context, a Account, gone seal.Shre
 		return err
 	}
 	// Nothing is sealed for an account that is being disconnected, so the count does not change any more.
-	blobs, err := db.New(s.DB).CountSecrets(ctx, db.CountSecretsParams{OrgID: a.Org, AccountID: a.ID})
+	blobs, err := db.New(s.deps.DB).CountSecrets(ctx, db.CountSecretsParams{OrgID: a.Org, AccountID: a.ID})
 	if err != nil {
 		return err
 	}
-	receipt, err := s.Seal.SignReceipt(ctx, seal.Receipt{
+	receipt, err := s.deps.Seal.SignReceipt(ctx, seal.Receipt{
 		Account: a.ID, Org: a.Org, DataKey: gone.DataKey, Generations: gone.Generations, Blobs: int(blobs), PurgedAt: now,
 		Covers: append([]string{"session", "credentials"}, s.purgeCovers...),
 	})
 	if err != nil {
 		return fmt.Errorf("sign the receipt of %s: %w", a.ID, err)
 	}
-	return s.DB.Tx(ctx, func(tx postgres.Tx) error {
+	return s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		by, err := writeTombstoneRows(ctx, tx, a, receipt, now)
 		if errors.Is(err, postgres.ErrNoRows) {
 			return nil // another node has written it
@@ -174,10 +174,10 @@ func (s *Accounts) writeTombstone(ctx context.Context, a Account, gone seal.Shre
 		}
 		before := a
 		a.State, a.Reason = step.To, ""
-		if err := s.Outbox.Add(ctx, tx, a.event(step.event(change{before: before, after: a, by: by, at: now}))); err != nil {
+		if err := s.deps.Outbox.Add(ctx, tx, a.event(step.event(change{before: before, after: a, by: by, at: now}))); err != nil {
 			return err
 		}
-		return s.Audit.Record(ctx, tx, a.Org, by, string(a.ID), audit.Changes{
+		return s.deps.Audit.Record(ctx, tx, a.Org, by, string(a.ID), audit.Changes{
 			"state": {From: before.State, To: a.State}, "dataKeyId": {From: gone.DataKey}, "purgedAt": {To: now},
 		})
 	})
@@ -185,6 +185,6 @@ func (s *Accounts) writeTombstone(ctx context.Context, a Account, gone seal.Shre
 
 // Receipt returns the signed proof that an account was deleted, as JSON (seal.VerifyReceipt).
 func (s *Accounts) Receipt(ctx context.Context, owner id.Org, account id.Account) (json.RawMessage, error) {
-	text, err := db.New(s.DB).Receipt(ctx, db.ReceiptParams{OrgID: owner, AccountID: account})
+	text, err := db.New(s.deps.DB).Receipt(ctx, db.ReceiptParams{OrgID: owner, AccountID: account})
 	return text, orNotFound(err)
 }

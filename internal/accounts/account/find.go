@@ -41,7 +41,7 @@ type Find struct {
 
 // Find lists at most limit accounts, newest first.
 func (s *Accounts) Find(ctx context.Context, f Find, limit int) ([]Summary, error) {
-	q, text := db.New(s.DB), strings.TrimSpace(f.Text)
+	q, text := db.New(s.deps.DB), strings.TrimSpace(f.Text)
 	last := cmp.Or(f.Before, "acct_~")
 	if text == "" {
 		rows, err := q.Newest(ctx, db.NewestParams{
@@ -66,7 +66,7 @@ func summaryFromRow(r db.FindRow) Summary {
 
 // ListenersByShard counts the accounts of each shard by the state of their listener.
 func (s *Accounts) ListenersByShard(ctx context.Context) (map[int]map[ListenerState]int, error) {
-	rows, err := db.New(s.DB).ListenersByShard(ctx)
+	rows, err := db.New(s.deps.DB).ListenersByShard(ctx)
 	if err != nil {
 		return nil, err
 	}

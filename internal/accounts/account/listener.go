@@ -47,7 +47,7 @@ func (a Account) SameConnection(b Account) bool { return a.signIn == b.signIn &&
 // AwaitsListener reports whether only the listener keeps an account with a good session from becoming active, and until
 // when it waits at most. A zero time means no limit.
 func (s *Accounts) AwaitsListener(a Account, now time.Time) (until time.Time, awaits bool) {
-	if !s.Config.Listens || a.Listener.State == ListenerUp {
+	if !s.deps.Config.Listens || a.Listener.State == ListenerUp {
 		return time.Time{}, false
 	}
 	switch a.State {
@@ -75,7 +75,7 @@ func ShardOf(account id.Account) int { return int(shardOf(account)) }
 // TakeShard records the lease epoch under which a shard's listeners write. Afterwards RecordListener ignores writers
 // with an older epoch. An older epoch never replaces a newer one.
 func (s *Accounts) TakeShard(ctx context.Context, shard int, epoch int64) error {
-	return db.New(s.DB).TakeShard(ctx, db.TakeShardParams{Shard: int16(shard), Epoch: epoch})
+	return db.New(s.deps.DB).TakeShard(ctx, db.TakeShardParams{Shard: int16(shard), Epoch: epoch})
 }
 
 // ShardAccount is an account that should have a listener.
@@ -86,7 +86,7 @@ type ShardAccount struct {
 
 // InShard lists at most limit accounts of a shard that should have a listener, by id, starting after the id after.
 func (s *Accounts) InShard(ctx context.Context, shard int, after id.Account, limit int) ([]ShardAccount, error) {
-	rows, err := db.New(s.DB).Listenable(ctx, db.ListenableParams{Shard: int16(shard), After: after, MaxRows: int32(limit)})
+	rows, err := db.New(s.deps.DB).Listenable(ctx, db.ListenableParams{Shard: int16(shard), After: after, MaxRows: int32(limit)})
 	return postgres.Convert(rows, func(r db.ListenableRow) ShardAccount {
 		return ShardAccount{Ref{r.OrgID, r.ID}, r.SessionVersion}
 	}), err
@@ -95,7 +95,7 @@ func (s *Accounts) InShard(ctx context.Context, shard int, after id.Account, lim
 // Owner returns the org of an account, for messages that name only the account. It is empty if there is no such
 // account. It does not check who asks, so never call it for an API caller.
 func (s *Accounts) Owner(ctx context.Context, account id.Account) (id.Org, error) {
-	owner, err := db.New(s.DB).OwnerIn(ctx, db.OwnerInParams{Shard: shardOf(account), AccountID: account})
+	owner, err := db.New(s.deps.DB).OwnerIn(ctx, db.OwnerInParams{Shard: shardOf(account), AccountID: account})
 	if errors.Is(err, postgres.ErrNoRows) {
 		return "", nil
 	}
@@ -109,7 +109,7 @@ var listenerActor = audit.By{Kind: audit.ActorSystem, ID: "listener", Label: "li
 // epoch. A listener that came up may make the account active.
 func (s *Accounts) RecordListener(ctx context.Context, ref Ref, epoch int64, state ListenerState) error {
 	after := func(context.Context) {}
-	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
+	err := s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		if state != ListenerUp {
 			_, _, err := s.writeListenerState(ctx, tx, ref, epoch, state)
 			return err
@@ -120,7 +120,7 @@ func (s *Accounts) RecordListener(ctx context.Context, ref Ref, epoch int64, sta
 			return err
 		}
 		successes, mine, err := s.writeListenerState(ctx, tx, ref, epoch, state)
-		if err != nil || !mine || !s.Config.Listens {
+		if err != nil || !mine || !s.deps.Config.Listens {
 			return err
 		}
 		after, err = s.activateOrProbe(ctx, tx, a, successes)
@@ -144,7 +144,7 @@ func (s *Accounts) activateOrProbe(ctx context.Context, tx postgres.Tx, a Accoun
 		return func(context.Context) {}, nil
 	}
 	if successes < SuccessesNeeded(a.State) {
-		now, err := s.DB.Now(ctx, tx)
+		now, err := s.deps.DB.Now(ctx, tx)
 		if err != nil {
 			return nil, err
 		}
@@ -158,7 +158,7 @@ func (s *Accounts) activateOrProbe(ctx context.Context, tx postgres.Tx, a Accoun
 // written, if the shard has been taken with a newer epoch.
 func (s *Accounts) writeListenerState(ctx context.Context, tx postgres.Tx, ref Ref, epoch int64,
 	state ListenerState) (successes int, mine bool, err error) {
-	now, err := s.DB.Now(ctx, tx)
+	now, err := s.deps.DB.Now(ctx, tx)
 	if err != nil {
 		return 0, false, err
 	}
@@ -183,5 +183,5 @@ func (s *Accounts) RecordEventTimes(ctx context.Context, list []EventTime) error
 	for _, e := range list {
 		p.Orgs, p.Accounts, p.Ats = append(p.Orgs, string(e.Org)), append(p.Accounts, string(e.Account)), append(p.Ats, e.At)
 	}
-	return db.New(s.DB).Eventful(ctx, p)
+	return db.New(s.deps.DB).Eventful(ctx, p)
 }

@@ -19,7 +19,7 @@ func (s *Accounts) DueShards(ctx context.Context) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := db.New(s.DB).DueShards(ctx, db.DueShardsParams{Shards: shards(), Now: &now})
+	found, err := db.New(s.deps.DB).DueShards(ctx, db.DueShardsParams{Shards: shards(), Now: &now})
 	return postgres.Convert(found, func(shard int32) int { return int(shard) }), err
 }
 
@@ -27,8 +27,8 @@ func (s *Accounts) DueShards(ctx context.Context) ([]int, error) {
 // lease, so they are due again if the caller does not record a result by then (RecordProbe, Trigger, ScheduleProbe).
 func (s *Accounts) ClaimProbes(ctx context.Context, shard, most int, lease time.Duration) ([]Ref, error) {
 	var list []Ref
-	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
-		now, err := s.DB.Now(ctx, tx)
+	err := s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
+		now, err := s.deps.DB.Now(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -44,21 +44,21 @@ func (s *Accounts) RecordProbe(ctx context.Context, a Account, good bool) error 
 	if err != nil {
 		return err
 	}
-	return recordProbe(ctx, s.DB, a, now, good)
+	return recordProbe(ctx, s.deps.DB, a, now, good)
 }
 
 // ScheduleProbe sets the time of an account's next probe; nil for none.
 func (s *Accounts) ScheduleProbe(ctx context.Context, ref Ref, at *time.Time) error {
-	return scheduleProbe(ctx, s.DB, ref, at)
+	return scheduleProbe(ctx, s.deps.DB, ref, at)
 }
 
 // WarnExpiring writes account.session_expiring for up to most sessions that end within a week, and again within a day.
 // It returns how many accounts it handled.
 func (s *Accounts) WarnExpiring(ctx context.Context, most int) (int, error) {
 	handled := 0
-	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
+	err := s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		handled = 0
-		now, err := s.DB.Now(ctx, tx)
+		now, err := s.deps.DB.Now(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ func (s *Accounts) warnOne(ctx context.Context, tx postgres.Tx, ref Ref, now tim
 	if a.SessionExpiresAt == nil || a.sessionDead {
 		return nil // there is no session left that could expire
 	}
-	return s.Outbox.Add(ctx, tx, a.event(contract.AccountSessionExpiring{
+	return s.deps.Outbox.Add(ctx, tx, a.event(contract.AccountSessionExpiring{
 		Transition: a.transitionFrom(a.State), SessionExpiresAt: stamp.Time(*a.SessionExpiresAt),
 		DaysLeft: int(math.Ceil(max(a.SessionExpiresAt.Sub(now), 0).Hours() / 24)),
 	}))

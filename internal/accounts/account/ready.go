@@ -62,7 +62,7 @@ func (s *Accounts) cachedOrRead(ctx context.Context, owner id.Org, at id.Account
 	d admission.Decision) (*cachedAccount, error) {
 	k, ok := s.cached.Get(at)
 	if ok && k.account.Org == owner && d.SessionVersion > 0 && uint32(k.account.SessionVersion) >= d.SessionVersion &&
-		s.Now().Sub(k.readAt) < cacheTTL {
+		s.deps.Now().Sub(k.readAt) < cacheTTL {
 		return k, nil
 	}
 	k, err := s.readShared(ctx, owner, at, d.SessionVersion)
@@ -72,7 +72,7 @@ func (s *Accounts) cachedOrRead(ctx context.Context, owner id.Org, at id.Account
 	}
 	if d.SessionVersion == 0 && !d.Degraded {
 		// Redis has lost the version or never had it. Restore it; if that fails, the next call reads the row as well.
-		_ = s.Limits.SessionChanged(context.WithoutCancel(ctx), owner, at, uint32(k.account.SessionVersion))
+		_ = s.deps.Limits.SessionChanged(context.WithoutCancel(ctx), owner, at, uint32(k.account.SessionVersion))
 	}
 	return k, nil
 }
@@ -102,8 +102,8 @@ func (s *Accounts) readShared(ctx context.Context, owner id.Org, at id.Account, 
 func (s *Accounts) readAccount(ctx context.Context, owner id.Org, at id.Account) (*cachedAccount, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	began := s.Now()
-	a, sealed, err := getWithSession(ctx, s.DB, owner, at)
+	began := s.deps.Now()
+	a, sealed, err := getWithSession(ctx, s.deps.DB, owner, at)
 	if err != nil {
 		return nil, err
 	}

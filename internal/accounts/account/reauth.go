@@ -30,7 +30,7 @@ func (s *Accounts) BeginReauth(ctx context.Context, tx postgres.Tx, by audit.By,
 	if err != nil {
 		return nil, err
 	}
-	now, err := s.DB.Now(ctx, tx)
+	now, err := s.deps.DB.Now(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (s *Accounts) BeginReauth(ctx context.Context, tx postgres.Tx, by audit.By,
 	if asked {
 		changes := changesOf(before, a)
 		changes["attemptId"] = audit.Change{To: attempt}
-		if err := s.Audit.Record(ctx, tx, a.Org, by, string(a.ID), changes); err != nil {
+		if err := s.deps.Audit.Record(ctx, tx, a.Org, by, string(a.ID), changes); err != nil {
 			return nil, err
 		}
 	}
@@ -140,7 +140,7 @@ func (s *Accounts) EndReauth(ctx context.Context, tx postgres.Tx, owner id.Org, 
 		return s.publishAfter(a), saveAccount(ctx, tx, a)
 	}
 	a.reauth.owner, a.reauth.until = "", nil
-	now, err := s.DB.Now(ctx, tx)
+	now, err := s.deps.DB.Now(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func (s *Accounts) RecordChallenge(ctx context.Context, tx postgres.Tx, owner id
 		}
 	}
 	e.Transition = a.transitionFrom(a.State)
-	return s.Outbox.Add(ctx, tx, a.event(e))
+	return s.deps.Outbox.Add(ctx, tx, a.event(e))
 }
 
 // SetPendingAttempt records that an attempt is in progress for an account. A disconnected account is not an error.

@@ -17,7 +17,7 @@ import (
 // Session reads and opens an account's session for a call, or returns the problem that the account's state demands.
 // Ready does the same with a cache.
 func (s *Accounts) Session(ctx context.Context, owner id.Org, account id.Account) (Account, driver.Session, error) {
-	a, sealed, err := getWithSession(ctx, s.DB, owner, account)
+	a, sealed, err := getWithSession(ctx, s.deps.DB, owner, account)
 	if err != nil {
 		return Account{}, driver.Session{}, err
 	}
@@ -34,7 +34,7 @@ func (s *Accounts) Session(ctx context.Context, owner id.Org, account id.Account
 // StoredSession opens an account's session whatever its state, for a probe.
 func (s *Accounts) StoredSession(ctx context.Context, owner id.Org, account id.Account) (Account, driver.Session,
 	error) {
-	a, sealed, err := getWithSession(ctx, s.DB, owner, account)
+	a, sealed, err := getWithSession(ctx, s.deps.DB, owner, account)
 	if err != nil {
 		return Account{}, driver.Session{}, err
 	}
@@ -87,7 +87,7 @@ func (s *Accounts) openSession(ctx context.Context, a Account, sealed []byte) (d
 	if sealed == nil {
 		return driver.Session{}, disconnectedProblem(a)
 	}
-	text, err := s.Seal.Open(ctx, sessionAddress(a), sealed)
+	text, err := s.deps.Seal.Open(ctx, sessionAddress(a), sealed)
 	if err != nil {
 		return driver.Session{}, sealProblem(a, err)
 	}
@@ -146,7 +146,7 @@ func (s *Accounts) Rotate(ctx context.Context, a Account, names []string, sessio
 // tryRotate stores the next version of a session and returns the new account; nil if the stored version is not a's.
 func (s *Accounts) tryRotate(ctx context.Context, a Account, session driver.Session) (*Account, error) {
 	a.sealedVersion++
-	if p, ok := s.Platforms(a.Environment); ok {
+	if p, ok := s.deps.Platforms(a.Environment); ok {
 		if ends := session.ExpiresAt(p.Catalog).UTC().Truncate(time.Microsecond); !ends.IsZero() {
 			now, err := s.Time(ctx)
 			if err != nil {
@@ -155,12 +155,12 @@ func (s *Accounts) tryRotate(ctx context.Context, a Account, session driver.Sess
 			a.SessionExpiresAt, a.warnAt = &ends, nextWarning(&ends, now)
 		}
 	}
-	sealed, err := s.Seal.Seal(ctx, sessionAddress(a), session.Encode())
+	sealed, err := s.deps.Seal.Seal(ctx, sessionAddress(a), session.Encode())
 	if err != nil {
 		return nil, sealProblem(a, err)
 	}
 	var changed bool
-	err = s.DB.Tx(ctx, func(tx postgres.Tx) error {
+	err = s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		changed, err = storeRotation(ctx, tx, &a, sealed)
 		return err
 	})
@@ -172,18 +172,18 @@ func (s *Accounts) tryRotate(ctx context.Context, a Account, session driver.Sess
 
 // Credentials opens the remembered credentials. It fails with credentials-missing if there are none.
 func (s *Accounts) Credentials(ctx context.Context, owner id.Org, account id.Account) (Credentials, error) {
-	a, err := getAccount(ctx, s.DB, owner, account)
+	a, err := getAccount(ctx, s.deps.DB, owner, account)
 	if err != nil {
 		return Credentials{}, err
 	}
-	at, sealed, err := getSecret(ctx, s.DB, a, seal.PurposeCredentials)
+	at, sealed, err := getSecret(ctx, s.deps.DB, a, seal.PurposeCredentials)
 	if err != nil {
 		return Credentials{}, err
 	}
 	if sealed == nil || !a.RememberCredentials {
 		return Credentials{}, credentialsMissing()
 	}
-	text, err := s.Seal.Open(ctx, at, sealed)
+	text, err := s.deps.Seal.Open(ctx, at, sealed)
 	if err != nil {
 		return Credentials{}, sealProblem(a, err)
 	}
@@ -201,7 +201,7 @@ const seenEvery = time.Minute
 // RecordSeen records that the platform accepted the session, and postpones the next probe of an active account. It
 // writes at most once a minute per account and node, and otherwise costs one cache lookup.
 func (s *Accounts) RecordSeen(ctx context.Context, a Account) error {
-	now := s.Now() // this node's clock only limits its writes
+	now := s.deps.Now() // this node's clock only limits its writes
 	if last, ok := s.seenWritten.Get(a.ID); ok && now.Sub(last) < seenEvery {
 		return nil
 	}
@@ -224,5 +224,5 @@ func (s *Accounts) RecordSeen(ctx context.Context, a Account) error {
 	if a.State == Active {
 		next = probeAt(Active, now)
 	}
-	return recordSeen(ctx, s.DB, a, now, next)
+	return recordSeen(ctx, s.deps.DB, a, now, next)
 }

@@ -43,7 +43,7 @@ func (s *Accounts) Trigger(ctx context.Context, by audit.By, owner id.Org, accou
 		a     Account
 		after AfterCommit
 	)
-	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
+	err := s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		var err error
 		a, after, err = s.TriggerIn(ctx, tx, by, Ref{owner, account}, c)
 		return err
@@ -84,7 +84,7 @@ func (s *Accounts) TriggerIn(ctx context.Context, tx postgres.Tx, by audit.By, r
 		return Account{}, nil, err
 	}
 	if step.Changed() && by.Kind != audit.ActorSystem {
-		if err := s.Audit.Record(ctx, tx, a.Org, by, string(a.ID), changesOf(before, a)); err != nil {
+		if err := s.deps.Audit.Record(ctx, tx, a.Org, by, string(a.ID), changesOf(before, a)); err != nil {
 			return Account{}, nil, err
 		}
 	}
@@ -105,7 +105,7 @@ func (s *Accounts) lockAccount(ctx context.Context, tx postgres.Tx, ref Ref) (Ac
 // applyTrigger changes a as the machine demands and writes the event of the edge. The caller must hold the lock and
 // save a.
 func (s *Accounts) applyTrigger(ctx context.Context, tx postgres.Tx, by audit.By, a *Account, c Cause) (Step, error) {
-	now, err := s.DB.Now(ctx, tx)
+	now, err := s.deps.DB.Now(ctx, tx)
 	if err != nil {
 		return Step{}, err
 	}
@@ -123,8 +123,8 @@ func (s *Accounts) applyTrigger(ctx context.Context, tx postgres.Tx, by audit.By
 	if step.event == nil {
 		return step, nil
 	}
-	return step, s.Outbox.Add(ctx, tx, a.event(step.event(change{
-		before: before, after: *a, by: by, cause: c, at: now, connectURL: s.ReconnectURL(a.Org, a.ID),
+	return step, s.deps.Outbox.Add(ctx, tx, a.event(step.event(change{
+		before: before, after: *a, by: by, cause: c, at: now, connectURL: s.deps.ReconnectURL(a.Org, a.ID),
 	})))
 }
 

@@ -72,12 +72,12 @@ type events interface {
 
 // Connects runs connect attempts. It is safe for concurrent use.
 type Connects struct {
-	Deps
+	deps    Deps
 	waiters waiters
 }
 
 // New returns a Connects. Run and the workers of Register do the work.
-func New(d Deps) *Connects { return &Connects{Deps: d, waiters: newWaiters()} }
+func New(d Deps) *Connects { return &Connects{deps: d, waiters: newWaiters()} }
 
 // starter is who started an attempt. It is stored in the row, for the audit entry of the connected account.
 type starter struct {

@@ -41,7 +41,7 @@ func (c *Connects) Run(ctx context.Context) error {
 			err = c.Clean(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
-			c.Log.LogAttrs(ctx, slog.LevelWarn, "cannot handle due attempts", slog.Any("error", err))
+			c.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot handle due attempts", slog.Any("error", err))
 		}
 	}
 }
@@ -61,9 +61,9 @@ func (c *Connects) Due(ctx context.Context) error {
 func (c *Connects) runOneDue(ctx context.Context) (more bool, err error) {
 	var r record
 	var version int64
-	err = c.DB.Tx(ctx, func(tx postgres.Tx) error {
+	err = c.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		more = false
-		now, err := c.DB.Now(ctx, tx)
+		now, err := c.deps.DB.Now(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -99,11 +99,11 @@ func (c *Connects) runOneDue(ctx context.Context) (more bool, err error) {
 
 // Clean destroys data keys of ended attempts that remained, and deletes old attempts, guards and outcomes.
 func (c *Connects) Clean(ctx context.Context) error {
-	now, err := c.DB.Now(ctx, c.DB)
+	now, err := c.deps.DB.Now(ctx, c.deps.DB)
 	if err != nil {
 		return err
 	}
-	q := db.New(c.DB)
+	q := db.New(c.deps.DB)
 	before := now.Add(-attempt.Lease)
 	rows, err := q.Unshredded(ctx, db.UnshreddedParams{Before: &before, MaxRows: cleanRows})
 	if err != nil {

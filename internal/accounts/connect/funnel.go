@@ -40,7 +40,7 @@ type Funnel struct {
 // these accounts; nil for all.
 func (c *Connects) Funnel(ctx context.Context, org id.Org, since, until time.Time, accounts []id.Account) (Funnel, error) {
 	first, last := string(id.Earliest[id.Attempt](since)), string(id.Earliest[id.Attempt](until))
-	q := db.New(c.DB)
+	q := db.New(c.deps.DB)
 	rows, err := q.Funnel(ctx, db.FunnelParams{OrgID: org, First: first, Last: last, Accounts: id.Texts(accounts)})
 	if err != nil {
 		return Funnel{}, fmt.Errorf("count attempts of %s: %w", org, err)

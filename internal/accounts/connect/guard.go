@@ -30,7 +30,7 @@ func (c *Connects) checkGuards(ctx context.Context, tx postgres.Tx, s Start, log
 		return err
 	}
 	g := platform.Guard
-	now, err := c.DB.Now(ctx, tx)
+	now, err := c.deps.DB.Now(ctx, tx)
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func (stepArgs) Kind() string { return "connect_step" }
 
 func (c *Connects) enqueue(ctx context.Context, tx postgres.Tx, r record) error {
 	// One try: if the job is lost, the row's timers enqueue the step again (Due).
-	_, err := c.Jobs.InsertTx(ctx, tx, stepArgs{r.Org, r.ID, r.StepSeq}, &river.InsertOpts{Queue: Queue, MaxAttempts: 1})
+	_, err := c.deps.Jobs.InsertTx(ctx, tx, stepArgs{r.Org, r.ID, r.StepSeq}, &river.InsertOpts{Queue: Queue, MaxAttempts: 1})
 	if err != nil {
 		return fmt.Errorf("enqueue a step: %w", err)
 	}
@@ -54,7 +54,7 @@ func (*stepWorker) Timeout(*river.Job[stepArgs]) time.Duration {
 func (w *stepWorker) Work(ctx context.Context, job *river.Job[stepArgs]) error {
 	err := w.connects.takeStep(ctx, job.Args)
 	if err != nil {
-		w.connects.Log.LogAttrs(ctx, slog.LevelWarn, "cannot run step of attempt",
+		w.connects.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot run step of attempt",
 			slog.String("attempt_id", string(job.Args.Attempt)), slog.Any("error", err))
 	}
 	return nil // the row decides what happens next, not the queue

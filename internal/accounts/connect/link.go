@@ -26,7 +26,7 @@ const linkLife = time.Hour
 
 // linkKey returns the key of the hash in links. It is derived, not stored.
 func (c *Connects) linkKey(ctx context.Context) ([]byte, error) {
-	key, err := c.Seal.Derive(ctx, "connect.link")
+	key, err := c.deps.Seal.Derive(ctx, "connect.link")
 	return key, sealProblem(err)
 }
 
@@ -90,7 +90,7 @@ func (c *Connects) findByToken(ctx context.Context, link secret.String) (record,
 	if err != nil {
 		return record{}, err
 	}
-	r, err := fromRow(db.New(c.DB).Find(ctx, at))
+	r, err := fromRow(db.New(c.deps.DB).Find(ctx, at))
 	if err != nil {
 		if errors.Is(err, problem.AttemptNotFound.New("")) {
 			return record{}, errLink
@@ -98,7 +98,7 @@ func (c *Connects) findByToken(ctx context.Context, link secret.String) (record,
 		return record{}, err
 	}
 	page, onPhone := hmac.Equal(given, mac(key, r, forPage, 0)), hmac.Equal(given, mac(key, r, forPhone, qrTurn(r)))
-	if !page && !onPhone || !r.FinishedAt.IsZero() && c.Now().Sub(r.FinishedAt) > linkLife {
+	if !page && !onPhone || !r.FinishedAt.IsZero() && c.deps.Now().Sub(r.FinishedAt) > linkLife {
 		return record{}, errLink
 	}
 	return r, nil
@@ -106,7 +106,7 @@ func (c *Connects) findByToken(ctx context.Context, link secret.String) (record,
 
 // loginHash returns a keyed hash of a login, the same for all orgs, ignoring case and surrounding spaces.
 func (c *Connects) loginHash(ctx context.Context, kind, login string) ([]byte, error) {
-	key, err := c.Seal.Derive(ctx, "connect.login")
+	key, err := c.deps.Seal.Derive(ctx, "connect.login")
 	if err != nil {
 		return nil, sealProblem(err)
 	}

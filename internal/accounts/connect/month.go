@@ -19,7 +19,7 @@ type Month struct{ Started, Succeeded, Failed int64 }
 // Month reads the counts of the month that begins at start. The end of an attempt counts when its data key is
 // destroyed.
 func (c *Connects) Month(ctx context.Context, org id.Org, start time.Time) (Month, error) {
-	row, err := db.New(c.DB).Month(ctx, db.MonthParams{OrgID: org, Month: start})
+	row, err := db.New(c.deps.DB).Month(ctx, db.MonthParams{OrgID: org, Month: start})
 	if err != nil && !errors.Is(err, postgres.ErrNoRows) {
 		return Month{}, fmt.Errorf("read the month's attempts of %s: %w", org, err)
 	}

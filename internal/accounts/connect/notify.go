@@ -56,7 +56,7 @@ func (c *Connects) Heard(at string, _ []byte) {
 func (c *Connects) publishChange(at id.Attempt) {
 	c.Heard(string(at), nil)
 	if subject, err := pubsub.Subject("connect", "attempt", string(at)); err == nil {
-		_ = c.Bus.Publish(subject, nil)
+		_ = c.deps.Bus.Publish(subject, nil)
 	}
 }
 

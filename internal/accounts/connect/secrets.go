@@ -63,7 +63,7 @@ func holder(at id.Attempt) string { return string(at) }
 // sealSecrets seals s as the next version of the row's secrets and sets it in r.
 func (c *Connects) sealSecrets(ctx context.Context, r *record, s secrets) error {
 	r.sealedVersion++
-	sealed, err := c.Seal.Seal(ctx, seal.Address{Org: r.Org, Holder: holder(r.ID), Purpose: seal.PurposeAttempt, Version: r.sealedVersion}, s.encode())
+	sealed, err := c.deps.Seal.Seal(ctx, seal.Address{Org: r.Org, Holder: holder(r.ID), Purpose: seal.PurposeAttempt, Version: r.sealedVersion}, s.encode())
 	if err != nil {
 		return sealProblem(err)
 	}
@@ -72,7 +72,7 @@ func (c *Connects) sealSecrets(ctx context.Context, r *record, s secrets) error 
 }
 
 func (c *Connects) openSecrets(ctx context.Context, r record) (secrets, error) {
-	text, err := c.Seal.Open(ctx, seal.Address{Org: r.Org, Holder: holder(r.ID), Purpose: seal.PurposeAttempt, Version: r.sealedVersion}, r.sealed)
+	text, err := c.deps.Seal.Open(ctx, seal.Address{Org: r.Org, Holder: holder(r.ID), Purpose: seal.PurposeAttempt, Version: r.sealedVersion}, r.sealed)
 	if err != nil {
 		return secrets{}, sealProblem(err)
 	}
@@ -80,12 +80,12 @@ func (c *Connects) openSecrets(ctx context.Context, r record) (secrets, error) {
 }
 
 func (c *Connects) sealInput(ctx context.Context, r record, step int64, input secret.String) ([]byte, error) {
-	sealed, err := c.Seal.Seal(ctx, seal.Address{Org: r.Org, Holder: holder(r.ID), Purpose: seal.PurposeInput, Version: step}, input)
+	sealed, err := c.deps.Seal.Seal(ctx, seal.Address{Org: r.Org, Holder: holder(r.ID), Purpose: seal.PurposeInput, Version: step}, input)
 	return sealed, sealProblem(err)
 }
 
 func (c *Connects) openInput(ctx context.Context, r record) (secret.String, error) {
-	text, err := c.Seal.Open(ctx, seal.Address{Org: r.Org, Holder: holder(r.ID), Purpose: seal.PurposeInput, Version: r.StepSeq}, r.input)
+	text, err := c.deps.Seal.Open(ctx, seal.Address{Org: r.Org, Holder: holder(r.ID), Purpose: seal.PurposeInput, Version: r.StepSeq}, r.input)
 	return text, sealProblem(err)
 }
 

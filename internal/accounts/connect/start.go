@@ -82,7 +82,7 @@ func (c *Connects) present(ctx context.Context, r record) (Found, error) {
 // Start starts an attempt and returns immediately; a worker signs in. It fails with attempt-in-progress if the login or
 // account has an open attempt and s.Supersede is not set.
 func (c *Connects) Start(ctx context.Context, s Start) (Found, error) {
-	if err := c.Switches.Refuse(switches.Connects); err != nil {
+	if err := c.deps.Switches.Refuse(switches.Connects); err != nil {
 		return Found{}, err
 	}
 	r, secrets, err := c.newRecord(ctx, s)
@@ -90,7 +90,7 @@ func (c *Connects) Start(ctx context.Context, s Start) (Found, error) {
 		return Found{}, err
 	}
 	// Create the data key first, so that nothing is ever stored unsealed.
-	if err := c.Seal.Prepare(ctx, r.Org, holder(r.ID)); err != nil {
+	if err := c.deps.Seal.Prepare(ctx, r.Org, holder(r.ID)); err != nil {
 		return Found{}, sealProblem(err)
 	}
 	err = c.sealSecrets(ctx, &r, secrets)
@@ -102,8 +102,8 @@ func (c *Connects) Start(ctx context.Context, s Start) (Found, error) {
 	}
 	if err != nil {
 		// The row was not stored, so its data key is useless.
-		if _, failed := c.Seal.Shred(context.WithoutCancel(ctx), r.Org, holder(r.ID)); failed != nil {
-			c.Log.LogAttrs(ctx, slog.LevelWarn, "cannot destroy key of attempt that was not stored",
+		if _, failed := c.deps.Seal.Shred(context.WithoutCancel(ctx), r.Org, holder(r.ID)); failed != nil {
+			c.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot destroy key of attempt that was not stored",
 				slog.String("attempt_id", string(r.ID)), slog.Any("error", failed))
 		}
 		return Found{}, err
@@ -114,7 +114,7 @@ func (c *Connects) Start(ctx context.Context, s Start) (Found, error) {
 
 // Platform returns the platform of an environment. It fails with a problem that is not retryable if none is configured.
 func (c *Connects) Platform(env environment.Environment) (registry.Platform, error) {
-	p, ok := c.Platforms(env)
+	p, ok := c.deps.Platforms(env)
 	if !ok {
 		return registry.Platform{}, problem.ConnectUnavailable.Newf("There is no platform for %s organisations on this server.",
 			env).Retry(false)
@@ -134,7 +134,7 @@ func (c *Connects) newRecord(ctx context.Context, s Start) (record, secrets, err
 		label = *s.Label
 	}
 	if s.Account != "" {
-		known, err := c.Accounts.Get(ctx, s.Org.ID, s.Account)
+		known, err := c.deps.Accounts.Get(ctx, s.Org.ID, s.Account)
 		if err != nil {
 			return record{}, secrets{}, err
 		}
@@ -152,14 +152,14 @@ func (c *Connects) newRecord(ctx context.Context, s Start) (record, secrets, err
 		return record{}, secrets{}, problem.ValidationFailed.New("The region is unknown.").At("/proxy_country", "enum",
 			"must be us or uk")
 	}
-	if err := c.Switches.Refuse(switches.Region(region)); err != nil {
+	if err := c.deps.Switches.Refuse(switches.Region(region)); err != nil {
 		return record{}, secrets{}, err
 	}
-	if !c.Egress.Available(region) {
+	if !c.deps.Egress.Available(region) {
 		return record{}, secrets{}, problem.ConnectUnavailable.Newf(
 			"No proxy of the region %s works right now, and other regions are not used.", region).After(5)
 	}
-	now, err := c.DB.Now(ctx, c.DB)
+	now, err := c.deps.DB.Now(ctx, c.deps.DB)
 	if err != nil {
 		return record{}, secrets{}, err
 	}
@@ -190,7 +190,7 @@ func (c *Connects) newRecord(ctx context.Context, s Start) (record, secrets, err
 // insertAttempt writes the row and its first job, and counts the attempt against the limits, in one transaction.
 func (c *Connects) insertAttempt(ctx context.Context, r *record, s Start) error {
 	var ended []record
-	err := c.DB.Tx(ctx, func(tx postgres.Tx) (err error) {
+	err := c.deps.DB.Tx(ctx, func(tx postgres.Tx) (err error) {
 		ended, err = c.checkLimits(ctx, tx, *r, s)
 		if err != nil {
 			return err
@@ -205,7 +205,7 @@ func (c *Connects) insertAttempt(ctx context.Context, r *record, s Start) error 
 			return err
 		}
 		if r.Session != "" {
-			if err := c.Hosted.AttemptStarted(ctx, tx, r.Org, r.Session, r.ID); err != nil {
+			if err := c.deps.Hosted.AttemptStarted(ctx, tx, r.Org, r.Session, r.ID); err != nil {
 				return err
 			}
 		}
@@ -215,7 +215,7 @@ func (c *Connects) insertAttempt(ctx context.Context, r *record, s Start) error 
 		if s.Kind == attempt.Reauth {
 			return nil // BeginReauth has written the audit entry
 		}
-		return c.Audit.Record(ctx, tx, s.Org.ID, s.By, string(r.ID), audit.Changes{"kind": {To: r.Kind}, "region": {To: r.Region}, "accountId": {To: r.Account}})
+		return c.deps.Audit.Record(ctx, tx, s.Org.ID, s.By, string(r.ID), audit.Changes{"kind": {To: r.Kind}, "region": {To: r.Region}, "accountId": {To: r.Account}})
 	})
 	if err != nil {
 		return err
@@ -239,7 +239,7 @@ func (c *Connects) checkLimits(ctx context.Context, tx postgres.Tx, r record, s 
 	if ended, err = c.endOpenAttempts(ctx, tx, r, s.Supersede); err != nil {
 		return nil, err
 	}
-	return ended, c.Limits.TakeConnect(ctx, tx, s.Org.ID, s.Org.Limits.ConnectAttemptsPerHour)
+	return ended, c.deps.Limits.TakeConnect(ctx, tx, s.Org.ID, s.Org.Limits.ConnectAttemptsPerHour)
 }
 
 // claimAccount records the attempt on the account that it reconnects. For a reauth it acquires the account's lease.
@@ -248,9 +248,9 @@ func (c *Connects) claimAccount(ctx context.Context, tx postgres.Tx, r *record, 
 	case r.Account == "":
 		return nil
 	case r.Kind != attempt.Reauth:
-		return c.Accounts.SetPendingAttempt(ctx, tx, r.Org, r.Account, r.ID)
+		return c.deps.Accounts.SetPendingAttempt(ctx, tx, r.Org, r.Account, r.ID)
 	}
-	after, err := c.Accounts.BeginReauth(ctx, tx, s.By, r.Org, r.Account, r.ID)
+	after, err := c.deps.Accounts.BeginReauth(ctx, tx, s.By, r.Org, r.Account, r.ID)
 	if err != nil {
 		return err
 	}
@@ -293,7 +293,7 @@ func (c *Connects) endOpenAttempts(ctx context.Context, tx postgres.Tx, r record
 				"An attempt for this login is in progress. Two concurrent attempts would invalidate each other's codes.").
 				With("attemptId", old.ID).With("state", old.State).With("nextActions", old.NextActions())
 		}
-		now, err := c.DB.Now(ctx, tx)
+		now, err := c.deps.DB.Now(ctx, tx)
 		if err != nil {
 			return nil, err
 		}
@@ -310,11 +310,11 @@ func (c *Connects) endOpenAttempts(ctx context.Context, tx postgres.Tx, r record
 
 // Reauthenticate starts an attempt that signs an account in again with its remembered credentials.
 func (c *Connects) Reauthenticate(ctx context.Context, o org.Org, by audit.By, at id.Account, supersede bool) (Found, error) {
-	known, err := c.Accounts.Get(ctx, o.ID, at)
+	known, err := c.deps.Accounts.Get(ctx, o.ID, at)
 	if err != nil {
 		return Found{}, err
 	}
-	credentials, err := c.Accounts.Credentials(ctx, o.ID, at)
+	credentials, err := c.deps.Accounts.Credentials(ctx, o.ID, at)
 	if err != nil {
 		return Found{}, err
 	}
@@ -327,7 +327,7 @@ func (c *Connects) Reauthenticate(ctx context.Context, o org.Org, by audit.By, a
 // ReauthenticateAsSystem signs an account in again because its health check found it signed out. It does nothing if an
 // attempt is already in progress.
 func (c *Connects) ReauthenticateAsSystem(ctx context.Context, of id.Org, at id.Account) error {
-	o, err := c.Orgs.Get(ctx, of)
+	o, err := c.deps.Orgs.Get(ctx, of)
 	if err != nil {
 		return err
 	}
@@ -346,13 +346,13 @@ func (c *Connects) writeEvents(ctx context.Context, tx postgres.Tx, r record) er
 	if r.State.Final() {
 		data = contract.ConnectAttemptCompleted{Attempt: v}
 	}
-	if err := c.Outbox.Add(ctx, tx, outbox.Event{Org: r.Org, Data: data}); err != nil {
+	if err := c.deps.Outbox.Add(ctx, tx, outbox.Event{Org: r.Org, Data: data}); err != nil {
 		return err
 	}
 	if !r.Reconnect || !r.State.Challenge() {
 		return nil
 	}
-	err := c.Accounts.RecordChallenge(ctx, tx, r.Org, r.Account, contract.AccountChallengeRequired{
+	err := c.deps.Accounts.RecordChallenge(ctx, tx, r.Org, r.Account, contract.AccountChallengeRequired{
 		AttemptID: r.ID, State: string(r.State), Channel: v.Channel, EmailMask: v.EmailMask, PhoneMask: v.PhoneMask,
 		ExpiresAt: v.ChallengeEnds,
 	})
@@ -378,7 +378,7 @@ func (c *Connects) writeChange(ctx context.Context, tx postgres.Tx, r *record) e
 		if r.State == attempt.Success {
 			made = r.Account
 		}
-		if err := c.Hosted.AttemptEnded(ctx, tx, r.Org, r.Session, r.ID, made); err != nil {
+		if err := c.deps.Hosted.AttemptEnded(ctx, tx, r.Org, r.Session, r.ID, made); err != nil {
 			return err
 		}
 	}
@@ -391,9 +391,9 @@ func (c *Connects) writeChange(ctx context.Context, tx postgres.Tx, r *record) e
 // releaseAccount records on the account that its attempt has failed.
 func (c *Connects) releaseAccount(ctx context.Context, tx postgres.Tx, r *record) error {
 	if r.Kind != attempt.Reauth {
-		return c.Accounts.ClearPendingAttempt(ctx, tx, r.Org, r.Account, r.ID)
+		return c.deps.Accounts.ClearPendingAttempt(ctx, tx, r.Org, r.Account, r.ID)
 	}
-	after, err := c.Accounts.EndReauth(ctx, tx, r.Org, r.Account, r.ID, reauthOutcome(*r))
+	after, err := c.deps.Accounts.EndReauth(ctx, tx, r.Org, r.Account, r.ID, reauthOutcome(*r))
 	if err != nil {
 		return err
 	}

@@ -45,16 +45,16 @@ func (c *Connects) takeStep(ctx context.Context, job stepArgs) error {
 // leaseStep leases the step to this worker; ok is false if it is no longer the current one or is leased already. An
 // attempt of a suspended org ends instead.
 func (c *Connects) leaseStep(ctx context.Context, job stepArgs) (r record, o org.Org, ok bool, err error) {
-	if o, err = c.Orgs.Get(ctx, job.Org); err != nil {
+	if o, err = c.deps.Orgs.Get(ctx, job.Org); err != nil {
 		return r, o, false, err
 	}
 	var ended bool
-	err = c.DB.Tx(ctx, func(tx postgres.Tx) (err error) {
+	err = c.deps.DB.Tx(ctx, func(tx postgres.Tx) (err error) {
 		ended = false
 		if r, err = lockAttempt(ctx, tx, job.Org, job.Attempt); err != nil {
 			return err
 		}
-		now, err := c.DB.Now(ctx, tx)
+		now, err := c.deps.DB.Now(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -66,7 +66,7 @@ func (c *Connects) leaseStep(ctx context.Context, job stepArgs) (r record, o org
 			return c.writeChange(ctx, tx, &r)
 		}
 		version := r.Version
-		if ok = r.LeaseStep(c.Config.Process, job.Step, now); !ok {
+		if ok = r.LeaseStep(c.deps.Config.Process, job.Step, now); !ok {
 			return nil
 		}
 		return c.saveChange(ctx, tx, &r, version)
@@ -107,12 +107,12 @@ func (c *Connects) renewWhileRunning(ctx context.Context, r record, lost context
 
 // renewLease sets the lease of a step to end after last, and reports whether this worker still holds it.
 func (c *Connects) renewLease(ctx context.Context, r record, last time.Duration) (held bool, err error) {
-	now, err := c.DB.Now(ctx, c.DB)
+	now, err := c.deps.DB.Now(ctx, c.deps.DB)
 	if err != nil {
 		return false, err
 	}
 	end := now.Add(last)
-	n, err := db.New(c.DB).Renew(ctx, db.RenewParams{OrgID: r.Org, ID: r.ID, Lease: r.Lease, StepSeq: r.StepSeq, LeaseEnd: &end})
+	n, err := db.New(c.deps.DB).Renew(ctx, db.RenewParams{OrgID: r.Org, ID: r.ID, Lease: r.Lease, StepSeq: r.StepSeq, LeaseEnd: &end})
 	return n > 0, err
 }
 
@@ -127,7 +127,7 @@ func via(r record) driver.Via {
 
 // runStep makes the step's request to the platform.
 func (c *Connects) runStep(ctx context.Context, r record, o org.Org, s secrets) (driver.Step, error) {
-	platform, ok := c.Platforms(o.Environment)
+	platform, ok := c.deps.Platforms(o.Environment)
 	if !ok {
 		return driver.Step{}, fmt.Errorf("no platform for %s", o.Environment)
 	}
@@ -146,7 +146,7 @@ func (c *Connects) runStep(ctx context.Context, r record, o org.Org, s secrets) 
 		}
 		// From here until the response is recorded, the platform may or may not have received it: if this worker dies,
 		// the step must not be repeated.
-		n, err := db.New(c.DB).MarkSent(ctx, db.MarkSentParams{OrgID: r.Org, ID: r.ID, Lease: r.Lease, StepSeq: r.StepSeq})
+		n, err := db.New(c.deps.DB).MarkSent(ctx, db.MarkSentParams{OrgID: r.Org, ID: r.ID, Lease: r.Lease, StepSeq: r.StepSeq})
 		if err != nil {
 			return driver.Step{}, fmt.Errorf("mark a step as sent: %w", err)
 		}
@@ -262,7 +262,7 @@ func (c *Connects) finishStep(ctx context.Context, mine record, do func(*record,
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	var r record
-	err := c.DB.Tx(ctx, func(tx postgres.Tx) (err error) {
+	err := c.deps.DB.Tx(ctx, func(tx postgres.Tx) (err error) {
 		if r, err = lockAttempt(ctx, tx, mine.Org, mine.ID); err != nil {
 			return err
 		}
@@ -282,7 +282,7 @@ func (c *Connects) finishStepIn(ctx context.Context, tx postgres.Tx, mine record
 		return errLostStep
 	}
 	version := r.Version
-	now, err := c.DB.Now(ctx, tx)
+	now, err := c.deps.DB.Now(ctx, tx)
 	if err != nil {
 		return err
 	}
@@ -331,7 +331,7 @@ func (c *Connects) releaseStep(ctx context.Context, r record, why error) error {
 
 // signOut ends a session that will not be used. A failure is only logged.
 func (c *Connects) signOut(ctx context.Context, r record, s driver.Session) {
-	o, err := c.Orgs.Get(ctx, r.Org)
+	o, err := c.deps.Orgs.Get(ctx, r.Org)
 	if err != nil {
 		return
 	}
@@ -342,7 +342,7 @@ func (c *Connects) signOut(ctx context.Context, r record, s driver.Session) {
 		return
 	}
 	if err := platform.Driver.SignOut(ctx, via(r), s); err != nil {
-		c.Log.LogAttrs(ctx, slog.LevelWarn, "cannot sign out session of ended attempt",
+		c.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot sign out session of ended attempt",
 			slog.String("attempt_id", string(r.ID)), slog.Any("error", err))
 	}
 }

@@ -89,7 +89,7 @@ func updateRow(ctx context.Context, tx postgres.Tx, r record) error {
 }
 
 func (c *Connects) get(ctx context.Context, org id.Org, at id.Attempt) (record, error) {
-	row, err := db.New(c.DB).Get(ctx, db.GetParams{OrgID: org, ID: at})
+	row, err := db.New(c.deps.DB).Get(ctx, db.GetParams{OrgID: org, ID: at})
 	return fromRow(row, err)
 }
 

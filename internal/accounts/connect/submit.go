@@ -43,7 +43,7 @@ func (c *Connects) List(ctx context.Context, org id.Org, f Filter) ([]Found, err
 	if f.Before == "" {
 		f.Before = "att_~" // sorts after every id
 	}
-	rows, err := db.New(c.DB).List(ctx, db.ListParams{
+	rows, err := db.New(c.deps.DB).List(ctx, db.ListParams{
 		OrgID: org, Before: f.Before, State: f.State, Kind: f.Kind, Reference: f.Reference, Accounts: id.Texts(f.Accounts), MaxRows: int32(f.Limit),
 	})
 	if err != nil {
@@ -147,7 +147,7 @@ const busyWait = 8 * time.Second
 // waits and tries again.
 func (c *Connects) change(ctx context.Context, org id.Org, at id.Attempt, expected attempt.State,
 	do func(*record, time.Time) error) (Found, error) {
-	until := c.Now().Add(busyWait)
+	until := c.deps.Now().Add(busyWait)
 	for {
 		r, now, err := c.tryChange(ctx, org, at, expected, do)
 		if err == nil {
@@ -155,7 +155,7 @@ func (c *Connects) change(ctx context.Context, org id.Org, at id.Attempt, expect
 			return c.present(ctx, r)
 		}
 		// A poll for a selfie, or a message being sent, is over in a moment.
-		left := until.Sub(c.Now())
+		left := until.Sub(c.deps.Now())
 		if !errors.Is(err, attempt.ErrBusy) || left <= 0 || ctx.Err() != nil {
 			return Found{}, refusalProblem(r, err, now)
 		}
@@ -173,11 +173,11 @@ func (c *Connects) change(ctx context.Context, org id.Org, at id.Attempt, expect
 func (c *Connects) tryChange(
 	ctx context.Context, org id.Org, at id.Attempt, expected attempt.State, do func(*record, time.Time) error,
 ) (r record, now time.Time, err error) {
-	err = c.DB.Tx(ctx, func(tx postgres.Tx) (err error) {
+	err = c.deps.DB.Tx(ctx, func(tx postgres.Tx) (err error) {
 		if r, err = lockAttempt(ctx, tx, org, at); err != nil {
 			return err
 		}
-		if now, err = c.DB.Now(ctx, tx); err != nil {
+		if now, err = c.deps.DB.Now(ctx, tx); err != nil {
 			return err
 		}
 		switch {
@@ -246,7 +246,7 @@ func (c *Connects) Verdict(ctx context.Context, org id.Org, at id.Attempt, withi
 // Cancel ends an attempt on request of the caller or the creator. Cancelling it again is not an error.
 func (c *Connects) Cancel(ctx context.Context, org id.Org, by audit.By, at id.Attempt) (Found, error) {
 	var r record
-	err := c.DB.Tx(ctx, func(tx postgres.Tx) (err error) {
+	err := c.deps.DB.Tx(ctx, func(tx postgres.Tx) (err error) {
 		if r, err = lockAttempt(ctx, tx, org, at); err != nil {
 			return err
 		}
@@ -256,7 +256,7 @@ func (c *Connects) Cancel(ctx context.Context, org id.Org, by audit.By, at id.At
 		if r.State.Final() {
 			return attempt.ErrFinished
 		}
-		now, err := c.DB.Now(ctx, tx)
+		now, err := c.deps.DB.Now(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -266,7 +266,7 @@ func (c *Connects) Cancel(ctx context.Context, org id.Org, by audit.By, at id.At
 		if err := c.writeChange(ctx, tx, &r); err != nil {
 			return err
 		}
-		return c.Audit.Record(ctx, tx, org, by, string(at), nil)
+		return c.deps.Audit.Record(ctx, tx, org, by, string(at), nil)
 	})
 	if err != nil {
 		return Found{}, refusalProblem(r, err, r.UpdatedAt)
@@ -287,7 +287,7 @@ func (c *Connects) Leave(ctx context.Context, tx postgres.Tx, org id.Org, at id.
 		if err != nil {
 			return err
 		}
-		now, err := c.DB.Now(ctx, tx)
+		now, err := c.deps.DB.Now(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -308,12 +308,12 @@ func (c *Connects) Leave(ctx context.Context, tx postgres.Tx, org id.Org, at id.
 // destroyKey destroys the data key of an ended attempt. If that fails, Clean tries again.
 func (c *Connects) destroyKey(ctx context.Context, org id.Org, at id.Attempt) {
 	ctx = context.WithoutCancel(ctx)
-	_, err := c.Seal.Shred(ctx, org, holder(at))
+	_, err := c.deps.Seal.Shred(ctx, org, holder(at))
 	if err == nil {
-		err = db.New(c.DB).Shredded(ctx, db.ShreddedParams{OrgID: org, ID: at})
+		err = db.New(c.deps.DB).Shredded(ctx, db.ShreddedParams{OrgID: org, ID: at})
 	}
 	if err != nil {
-		c.Log.LogAttrs(ctx, slog.LevelWarn, "cannot destroy key of ended attempt", slog.String("attempt_id", string(at)),
+		c.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot destroy key of ended attempt", slog.String("attempt_id", string(at)),
 			slog.Any("error", err))
 	}
 }

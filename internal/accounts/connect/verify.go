@@ -49,7 +49,7 @@ func (c *Connects) verifyStep(ctx context.Context, r record, o org.Org, s secret
 	if err != nil {
 		return c.releaseStep(ctx, r, err)
 	}
-	platform, ok := c.Platforms(o.Environment)
+	platform, ok := c.deps.Platforms(o.Environment)
 	if !ok {
 		return c.releaseStep(ctx, r, errors.New("no platform for the org's environment"))
 	}
@@ -103,7 +103,7 @@ const maxRaces = 4
 func (c *Connects) connectAccount(ctx context.Context, mine record, done account.Connected, p verifiedSession) error {
 	ctx = context.WithoutCancel(ctx)
 	for range maxRaces {
-		prepared, err := c.Accounts.Prepare(ctx, done)
+		prepared, err := c.deps.Accounts.Prepare(ctx, done)
 		switch {
 		case errors.Is(err, account.ErrMismatch):
 			return c.rejectSession(ctx, mine, p.session, attempt.CodeMismatch)
@@ -134,19 +134,19 @@ func (c *Connects) commitAccount(ctx context.Context, mine record, prepared acco
 	ctx, cancel := context.WithTimeout(ctx, 8*time.Second)
 	defer cancel()
 	var r record
-	err := c.DB.Tx(ctx, func(tx postgres.Tx) error {
+	err := c.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		var err error
 		if r, err = lockAttempt(ctx, tx, mine.Org, mine.ID); err != nil {
 			return err
 		}
 		return c.finishStepIn(ctx, tx, mine, &r, func(r *record, now time.Time) error {
-			made, done, err := c.Accounts.Connect(ctx, tx, mine.starter.by("account.connect"), prepared)
+			made, done, err := c.deps.Accounts.Connect(ctx, tx, mine.starter.by("account.connect"), prepared)
 			if err != nil {
 				return err
 			}
 			r.after = append(r.after, done)
 			if newest != "" {
-				if err := c.Events.SetWatermarkIn(ctx, tx, made.Org, string(made.ID), newest); err != nil {
+				if err := c.deps.Events.SetWatermarkIn(ctx, tx, made.Org, string(made.ID), newest); err != nil {
 					return err
 				}
 			}

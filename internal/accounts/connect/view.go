@@ -40,7 +40,7 @@ func pointerTo(n int) *int { return &n }
 func (c *Connects) view(r record, now time.Time) Attempt {
 	v := Attempt{
 		AttemptID: string(r.ID), Kind: string(r.Kind), State: string(r.State), Progress: string(r.Progress),
-		PollingURL: textOrNil(c.Config.PublicURL + "/v1/connect/login/" + string(r.ID)), Channel: textOrNil(r.Channel),
+		PollingURL: textOrNil(c.deps.Config.PublicURL + "/v1/connect/login/" + string(r.ID)), Channel: textOrNil(r.Channel),
 		Channels:    r.Available,
 		NextActions: r.NextActions(), Label: r.Label, Region: r.Region, Reference: textOrNil(r.Reference),
 		Metadata: r.Metadata,
@@ -95,7 +95,7 @@ func (c *Connects) viewWithLinks(ctx context.Context, r record) (Attempt, error)
 	now := r.UpdatedAt
 	if r.State.TakesCode() { // for resend_after_sec
 		var err error
-		if now, err = c.DB.Now(ctx, c.DB); err != nil {
+		if now, err = c.deps.DB.Now(ctx, c.deps.DB); err != nil {
 			return Attempt{}, err
 		}
 	}
@@ -107,7 +107,7 @@ func (c *Connects) viewWithLinks(ctx context.Context, r record) (Attempt, error)
 	if err != nil {
 		return Attempt{}, err
 	}
-	base := c.Config.ConnectURL + "/a/"
+	base := c.deps.Config.ConnectURL + "/a/"
 	page := base + token(key, r, forPage, 0).Reveal()
 	v.EmbedURL = textOrNil(page + "/embed")
 	if r.State.Challenge() {

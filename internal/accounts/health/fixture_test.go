@@ -47,19 +47,27 @@ var system = audit.By{Kind: audit.ActorSystem, ID: "test"}
 
 func newFixture(t testing.TB, change ...func(*health.Deps)) *fixture {
 	t.Helper()
+	return newFixtureOf(t, account.Config{}, change...)
+}
+
+// newFixtureOf has accounts with the Listens of a configuration.
+func newFixtureOf(t testing.TB, c account.Config, change ...func(*health.Deps)) *fixture {
+	t.Helper()
 	r := &fixture{t: t, signIns: &signIns{}}
 	r.platform = testplatform.New(t, testplatform.Setup{})
 	r.driver = r.platform.Driver
 	platforms := func(environment.Environment) (registry.Platform, bool) {
 		return registry.Platform{Catalog: r.platform.Catalog, Driver: r.driver}, true
 	}
-	r.Fixture = accounttest.New(t, accounttest.Engines{}, func(d *account.Deps) { d.Platforms = platforms })
+	r.Fixture = accounttest.New(t, accounttest.Engines{}, func(d *account.Deps) {
+		d.Platforms, d.Config.Listens = platforms, c.Listens
+	})
 	d := health.Deps{
 		Config: health.Config{}, Accounts: r.Accounts, Orgs: r.Orgs, Limits: r.Limits, Platforms: platforms,
 		Reauthenticate: r.reauthenticate, Ticker: nil, Log: slog.New(slog.DiscardHandler), Now: r.Clock.Now,
 	}
-	for _, c := range change {
-		c(&d)
+	for _, one := range change {
+		one(&d)
 	}
 	r.health = health.New(d)
 	return r

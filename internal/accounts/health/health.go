@@ -63,7 +63,7 @@ type Deps struct {
 
 // Health probes accounts and records what probes and calls find. It is safe for concurrent use.
 type Health struct {
-	Deps
+	deps Deps
 	// slots limits concurrent probes; a running probe holds one element.
 	slots  chan struct{}
 	orgs   cache.Cache[id.Org, org.Org]
@@ -101,7 +101,7 @@ func New(d Deps) *Health {
 		d.Config.Settle = 1500 * time.Millisecond
 	}
 	return &Health{
-		Deps: d, slots: make(chan struct{}, d.Config.Concurrency),
+		deps: d, slots: make(chan struct{}, d.Config.Concurrency),
 		orgs:    cache.NewFor[id.Org, org.Org](maxOrgs, orgTTL),
 		learned: cache.New[id.Account, tally](100_000),
 		probes: promauto.With(d.Registry).NewCounterVec(prometheus.CounterOpts{
@@ -115,9 +115,9 @@ func New(d Deps) *Health {
 func (h *Health) Run(ctx context.Context) error {
 	var wait sync.WaitGroup
 	defer wait.Wait()
-	rounds, stopRounds := h.Ticker(roundEvery)
+	rounds, stopRounds := h.deps.Ticker(roundEvery)
 	defer stopRounds()
-	sweeps, stopSweeps := h.Ticker(sweepEvery)
+	sweeps, stopSweeps := h.deps.Ticker(sweepEvery)
 	defer stopSweeps()
 	for {
 		select {
@@ -143,7 +143,7 @@ func (h *Health) Round(ctx context.Context) int {
 // seldom compete for the same one.
 func (h *Health) startDueProbes(ctx context.Context, wait *sync.WaitGroup) int {
 	taken := 0
-	shards, err := h.Accounts.DueShards(ctx)
+	shards, err := h.deps.Accounts.DueShards(ctx)
 	rand.Shuffle(len(shards), func(i, j int) { shards[i], shards[j] = shards[j], shards[i] })
 	for _, shard := range shards {
 		free := cap(h.slots) - len(h.slots)
@@ -151,7 +151,7 @@ func (h *Health) startDueProbes(ctx context.Context, wait *sync.WaitGroup) int {
 			break
 		}
 		var list []account.Ref
-		if list, err = h.Accounts.ClaimProbes(ctx, shard, free, lease); err != nil {
+		if list, err = h.deps.Accounts.ClaimProbes(ctx, shard, free, lease); err != nil {
 			break
 		}
 		taken += len(list)
@@ -164,7 +164,7 @@ func (h *Health) startDueProbes(ctx context.Context, wait *sync.WaitGroup) int {
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		h.Log.LogAttrs(ctx, slog.LevelWarn, "cannot claim due probes", slog.Any("error", err))
+		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot claim due probes", slog.Any("error", err))
 	}
 	return taken
 }
@@ -172,20 +172,20 @@ func (h *Health) startDueProbes(ctx context.Context, wait *sync.WaitGroup) int {
 // Sweep warns of sessions that end soon and finishes interrupted disconnects.
 func (h *Health) Sweep(ctx context.Context) {
 	for {
-		warned, err := h.Accounts.WarnExpiring(ctx, sweepRows)
+		warned, err := h.deps.Accounts.WarnExpiring(ctx, sweepRows)
 		if err != nil && ctx.Err() == nil {
-			h.Log.LogAttrs(ctx, slog.LevelWarn, "cannot warn of expiring sessions", slog.Any("error", err))
+			h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot warn of expiring sessions", slog.Any("error", err))
 		}
 		if err != nil || warned < sweepRows {
 			break
 		}
 	}
-	done, err := h.Accounts.FinishDisconnects(ctx, finishAfter, sweepRows)
+	done, err := h.deps.Accounts.FinishDisconnects(ctx, finishAfter, sweepRows)
 	if err != nil && ctx.Err() == nil {
-		h.Log.LogAttrs(ctx, slog.LevelWarn, "cannot finish disconnects", slog.Any("error", err))
+		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot finish disconnects", slog.Any("error", err))
 	}
 	if done > 0 {
-		h.Log.LogAttrs(ctx, slog.LevelInfo, "disconnects finished", slog.Int("accounts", done))
+		h.deps.Log.LogAttrs(ctx, slog.LevelInfo, "disconnects finished", slog.Int("accounts", done))
 	}
 }
 
@@ -194,7 +194,7 @@ func (h *Health) org(ctx context.Context, owner id.Org) (org.Org, error) {
 	if o, ok := h.orgs.Get(owner); ok {
 		return o, nil
 	}
-	o, err := h.Orgs.Get(ctx, owner)
+	o, err := h.deps.Orgs.Get(ctx, owner)
 	if err == nil {
 		h.orgs.Put(owner, o)
 	}

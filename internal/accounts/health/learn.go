@@ -29,7 +29,7 @@ type tally struct {
 // recording fails, Learn only logs it: the call is not affected.
 func (h *Health) Learn(ctx context.Context, a account.Account, err error) {
 	if failure := h.learn(context.WithoutCancel(ctx), a, err); failure != nil {
-		h.Log.LogAttrs(ctx, slog.LevelWarn, "cannot record result of call", slog.String("account", string(a.ID)),
+		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot record result of call", slog.String("account", string(a.ID)),
 			slog.Any("error", failure))
 	}
 }
@@ -42,13 +42,13 @@ func (h *Health) learn(ctx context.Context, a account.Account, err error) error 
 		return nil
 	}
 	if f.result == good && a.State == account.Active {
-		return h.Accounts.RecordSeen(ctx, a)
+		return h.deps.Accounts.RecordSeen(ctx, a)
 	}
 	if !h.mayRecord(a.ID) {
 		return nil
 	}
 	// Health does not increase the session version, so the caller's cached copy may have an old one.
-	fresh, err := h.Accounts.Get(ctx, a.Org, a.ID)
+	fresh, err := h.deps.Accounts.Get(ctx, a.Org, a.ID)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (h *Health) learn(ctx context.Context, a account.Account, err error) error 
 
 // mayRecord reports whether Learn may record another result of the account now, and counts it.
 func (h *Health) mayRecord(at id.Account) bool {
-	now, due := h.Now(), false
+	now, due := h.deps.Now(), false
 	h.learned.Change(at, func(t tally, found bool) (tally, cache.Outcome) {
 		if !found || now.Sub(t.since) >= learnWindow {
 			t = tally{since: now}
@@ -76,7 +76,7 @@ func (h *Health) mayRecord(at id.Account) bool {
 // be retried. Concurrent calls for the same account share one probe.
 func (h *Health) Confirm(ctx context.Context, a account.Account) (alive bool, err error) {
 	done := h.confirms.DoChan(string(a.ID), func() (any, error) {
-		looked, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*h.Config.ProbeTimeout)
+		looked, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*h.deps.Config.ProbeTimeout)
 		defer cancel()
 		return h.confirm(looked, a)
 	})
@@ -90,14 +90,14 @@ func (h *Health) Confirm(ctx context.Context, a account.Account) (alive bool, er
 }
 
 func (h *Health) confirm(ctx context.Context, refused account.Account) (bool, error) {
-	a, _, err := h.Accounts.Session(ctx, refused.Org, refused.ID)
+	a, _, err := h.deps.Accounts.Session(ctx, refused.Org, refused.ID)
 	if err != nil {
 		return false, err
 	}
 	if !a.SameSession(refused) {
 		return true, nil // the session or a cookie has been replaced since
 	}
-	platform, ok := h.Platforms(a.Environment)
+	platform, ok := h.deps.Platforms(a.Environment)
 	if !ok {
 		return false, problem.UpstreamUnavailable.New("This server is not connected to the account's platform.").After(5)
 	}
@@ -119,11 +119,11 @@ func (h *Health) confirm(ctx context.Context, refused account.Account) (bool, er
 
 // Gone returns the problem for a caller whose session Confirm found dead.
 func (h *Health) Gone(ctx context.Context, owner id.Org, at id.Account) error {
-	a, err := h.Accounts.Get(ctx, owner, at)
+	a, err := h.deps.Accounts.Get(ctx, owner, at)
 	if err != nil {
 		return err
 	}
-	if refusal := h.Accounts.Refusal(a); refusal != nil {
+	if refusal := h.deps.Accounts.Refusal(a); refusal != nil {
 		return refusal
 	}
 	// The account was connected again in the meantime, or only the next probe can tell.

@@ -7,12 +7,11 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
-	"github.com/stagedoor/stagedoor/internal/accounts/health"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
-func listening(d *health.Deps) { d.Accounts.Config.Listens = true }
+var listening = account.Config{Listens: true}
 
 // recordListener records the state of an account's listener.
 func (r *fixture) recordListener(a account.Account, s account.ListenerState) {
@@ -23,7 +22,7 @@ func (r *fixture) recordListener(a account.Account, s account.ListenerState) {
 
 func TestVerifiedAccountWaitsForItsListener(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, listening)
+	r := newFixtureOf(t, listening)
 	a, login := r.connect("ok", false)
 	r.runRound(0) // the sign-in was the first probe
 	a = r.wantState(a, account.Connecting, "")
@@ -40,7 +39,7 @@ func TestVerifiedAccountWaitsForItsListener(t *testing.T) {
 
 func TestAccountIsActiveWithoutAListenerAfterHalfAMinute(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, listening)
+	r := newFixtureOf(t, listening)
 	a, _ := r.connect("ok", false)
 	r.Clock.Advance(29 * time.Second)
 	r.runRound(0)
@@ -52,7 +51,7 @@ func TestAccountIsActiveWithoutAListenerAfterHalfAMinute(t *testing.T) {
 // If the listener comes up between the probe and the write of its result, the account still becomes active.
 func TestListenerThatComesUpDuringAProbeIsNoticed(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, listening)
+	r := newFixtureOf(t, listening)
 	a, _ := r.connect("ok", false)
 	real := r.driver
 	r.driver = scripted{r.driver, func(context.Context) (driver.Identity, error) {
@@ -67,7 +66,7 @@ func TestListenerThatComesUpDuringAProbeIsNoticed(t *testing.T) {
 
 func TestAccountWithoutAListenerStaysDegradedAndIsProbedRarely(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, listening)
+	r := newFixtureOf(t, listening)
 	a, login := r.connect("ok", false)
 	r.recordListener(a, account.ListenerUp)
 	r.recordListener(a, account.ListenerDown)

@@ -18,19 +18,19 @@ var system = audit.By{Kind: audit.ActorSystem, ID: "health", Label: "health"}
 
 // runProbe probes one claimed account and logs the result.
 func (h *Health) runProbe(ctx context.Context, ref account.Ref) {
-	began := h.Now()
+	began := h.deps.Now()
 	what, err := h.checkAccount(ctx, ref)
 	if ctx.Err() != nil {
 		h.releaseProbe(context.WithoutCancel(ctx), ref)
 		return
 	}
 	level := slog.LevelDebug
-	attrs := []slog.Attr{slog.String("account", string(ref.Account)), slog.String("found", string(what)), slog.Duration("took", h.Now().Sub(began))}
+	attrs := []slog.Attr{slog.String("account", string(ref.Account)), slog.String("found", string(what)), slog.Duration("took", h.deps.Now().Sub(began))}
 	if err != nil {
 		// The probe is due again when the lease expires.
 		level, attrs = slog.LevelWarn, append(attrs, slog.Any("error", err))
 	}
-	h.Log.LogAttrs(ctx, level, "account examined", attrs...)
+	h.deps.Log.LogAttrs(ctx, level, "account examined", attrs...)
 }
 
 // releaseProbe makes a probe that was aborted due immediately, so that another node runs it.
@@ -38,19 +38,19 @@ func (h *Health) releaseProbe(ctx context.Context, ref account.Ref) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if err := h.scheduleIn(ctx, ref, 0); err != nil {
-		h.Log.LogAttrs(ctx, slog.LevelWarn, "cannot release probe", slog.String("account", string(ref.Account)),
+		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot release probe", slog.String("account", string(ref.Account)),
 			slog.Any("error", err))
 	}
 }
 
 // scheduleIn schedules the next probe of an account after wait, by the database's clock.
 func (h *Health) scheduleIn(ctx context.Context, ref account.Ref, wait time.Duration) error {
-	now, err := h.Accounts.Time(ctx)
+	now, err := h.deps.Accounts.Time(ctx)
 	if err != nil {
 		return err
 	}
 	at := now.Add(wait)
-	return h.Accounts.ScheduleProbe(ctx, ref, &at)
+	return h.deps.Accounts.ScheduleProbe(ctx, ref, &at)
 }
 
 // skipInterval is the time to the next probe of an account that cannot be probed now.
@@ -63,7 +63,7 @@ func (h *Health) checkAccount(ctx context.Context, ref account.Ref) (result, err
 	if err != nil {
 		return "", err
 	}
-	a, session, err := h.Accounts.StoredSession(ctx, ref.Org, ref.Account)
+	a, session, err := h.deps.Accounts.StoredSession(ctx, ref.Org, ref.Account)
 	switch {
 	case errors.Is(err, problem.AccountNotFound.New("")):
 		return "", nil // disconnected in the meantime
@@ -76,9 +76,9 @@ func (h *Health) checkAccount(ctx context.Context, ref account.Ref) (result, err
 	case a.State == account.Reauthenticating:
 		return "", h.continueReauth(ctx, a)
 	case !hasProbes(a.State):
-		return "", h.Accounts.ScheduleProbe(ctx, ref, nil)
+		return "", h.deps.Accounts.ScheduleProbe(ctx, ref, nil)
 	}
-	platform, ok := h.Platforms(a.Environment)
+	platform, ok := h.deps.Platforms(a.Environment)
 	if !ok {
 		return "", h.scheduleIn(ctx, ref, skipInterval)
 	}
@@ -113,7 +113,7 @@ const settleSteps = 3
 func (h *Health) reprobe(ctx context.Context, drv driver.Driver, refused account.Account) (account.Account, finding,
 	error) {
 	for step := 1; ; step++ {
-		a, session, err := h.Accounts.StoredSession(ctx, refused.Org, refused.ID)
+		a, session, err := h.deps.Accounts.StoredSession(ctx, refused.Org, refused.ID)
 		if err != nil {
 			return a, finding{}, err
 		}
@@ -123,7 +123,7 @@ func (h *Health) reprobe(ctx context.Context, drv driver.Driver, refused account
 		select {
 		case <-ctx.Done():
 			return a, finding{}, context.Cause(ctx)
-		case <-time.After(h.Config.Settle / settleSteps):
+		case <-time.After(h.deps.Config.Settle / settleSteps):
 		}
 	}
 }
@@ -131,7 +131,7 @@ func (h *Health) reprobe(ctx context.Context, drv driver.Driver, refused account
 // probe asks the platform whose session it is and stores the cookies that the response changed. It returns an error
 // only if ctx ended; everything else is a finding.
 func (h *Health) probe(ctx context.Context, drv driver.Driver, a account.Account, session driver.Session) (account.Account, finding, error) {
-	limited, cancel := context.WithTimeout(ctx, h.Config.ProbeTimeout)
+	limited, cancel := context.WithTimeout(ctx, h.deps.Config.ProbeTimeout)
 	defer cancel()
 	who, answer, err := drv.Probe(limited, a.Via(), session)
 	if ctx.Err() != nil {
@@ -151,9 +151,9 @@ func (h *Health) probe(ctx context.Context, drv driver.Driver, a account.Account
 // storeRotation stores the cookies that a response changed. A failure is only logged; at worst the next call needs a
 // new sign-in.
 func (h *Health) storeRotation(ctx context.Context, a account.Account, answer driver.Answer) account.Account {
-	next, err := h.Accounts.Rotate(context.WithoutCancel(ctx), a, answer.Changed, answer.Session)
+	next, err := h.deps.Accounts.Rotate(context.WithoutCancel(ctx), a, answer.Changed, answer.Session)
 	if err != nil {
-		h.Log.LogAttrs(ctx, slog.LevelWarn, "cannot store rotated cookies", slog.String("account", string(a.ID)),
+		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot store rotated cookies", slog.String("account", string(a.ID)),
 			slog.Any("error", err))
 	}
 	return next
@@ -161,29 +161,29 @@ func (h *Health) storeRotation(ctx context.Context, a account.Account, answer dr
 
 // pauseCalls pauses the account's calls on all nodes.
 func (h *Health) pauseCalls(ctx context.Context, a account.Account, pause time.Duration) {
-	if err := h.Limits.Cool(ctx, a.Org, a.ID, pause); err != nil {
-		h.Log.LogAttrs(ctx, slog.LevelWarn, "cannot pause calls of account", slog.String("account", string(a.ID)),
+	if err := h.deps.Limits.Cool(ctx, a.Org, a.ID, pause); err != nil {
+		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot pause calls of account", slog.String("account", string(a.ID)),
 			slog.Any("error", err))
 	}
 }
 
 // recordResult records a finding: it fires the trigger that follows from it, or stores the account's health.
 func (h *Health) recordResult(ctx context.Context, a account.Account, f finding) error {
-	now, err := h.Accounts.Time(ctx)
+	now, err := h.deps.Accounts.Time(ctx)
 	if err != nil {
 		return err
 	}
-	until, listener := h.Accounts.AwaitsListener(a, now)
+	until, listener := h.deps.Accounts.AwaitsListener(a, now)
 	v := decideOutcome(a, f, listenerWait{listener, until}, now)
 	cause := account.Cause{On: v.on, Reason: f.reason, Observed: &a, Probed: true, FailingSince: v.health.FailingSince}
 	if v.on == "" {
 		a.Health = v.health
-		if err := h.Accounts.RecordProbe(ctx, a, f.result == good); err != nil || v.onListenerUp == "" {
+		if err := h.deps.Accounts.RecordProbe(ctx, a, f.result == good); err != nil || v.onListenerUp == "" {
 			return err
 		}
 		// The listener may have come up during the probe, before the health that we have just written. Then neither
 		// side has seen the other, so fire its trigger here.
-		fresh, err := h.Accounts.Get(ctx, a.Org, a.ID)
+		fresh, err := h.deps.Accounts.Get(ctx, a.Org, a.ID)
 		if err != nil || fresh.Listener.State != account.ListenerUp || fresh.State != a.State {
 			return err
 		}
@@ -201,7 +201,7 @@ func (h *Health) recordResult(ctx context.Context, a account.Account, f finding)
 // trigger moves an account along an edge. If its session or state has changed in the meantime, the finding is dropped
 // and a new probe is due shortly.
 func (h *Health) trigger(ctx context.Context, a account.Account, c account.Cause) error {
-	_, err := h.Accounts.Trigger(ctx, system, a.Org, a.ID, c)
+	_, err := h.deps.Accounts.Trigger(ctx, system, a.Org, a.ID, c)
 	switch {
 	case errors.Is(err, account.ErrStale), errors.Is(err, account.ErrIllegal):
 		return h.scheduleIn(ctx, account.Ref{Org: a.Org, Account: a.ID}, staleRetry)
@@ -224,7 +224,7 @@ const (
 // there are any and the limit on tries allows it, or moves the account to reconnect_required.
 func (h *Health) handleLostSession(ctx context.Context, a account.Account, f finding) error {
 	cause := account.Cause{On: account.SessionLost, Reason: f.reason, Observed: &a, Probed: true}
-	now, err := h.Accounts.Time(ctx)
+	now, err := h.deps.Accounts.Time(ctx)
 	if err != nil {
 		return err
 	}
@@ -233,11 +233,11 @@ func (h *Health) handleLostSession(ctx context.Context, a account.Account, f fin
 		return h.trigger(ctx, a, cause)
 	}
 	if !at.After(now) {
-		err := h.Reauthenticate(ctx, a.Org, a.ID)
+		err := h.deps.Reauthenticate(ctx, a.Org, a.ID)
 		if err == nil || errors.Is(err, problem.AttemptInProgress.New("")) {
 			return nil // starting the attempt has moved the account
 		}
-		h.Log.LogAttrs(ctx, slog.LevelWarn, "cannot start sign-in", slog.String("account", string(a.ID)),
+		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot start sign-in", slog.String("account", string(a.ID)),
 			slog.Any("error", err))
 		at = now.Add(reauthRetry)
 	}
@@ -248,27 +248,27 @@ func (h *Health) handleLostSession(ctx context.Context, a account.Account, f fin
 // continueReauth handles an account in reauthenticating: it starts the sign-in that is due, also after an attempt whose
 // worker died, or gives up.
 func (h *Health) continueReauth(ctx context.Context, a account.Account) error {
-	now, err := h.Accounts.Time(ctx)
+	now, err := h.deps.Accounts.Time(ctx)
 	if err != nil {
 		return err
 	}
 	ref := account.Ref{Org: a.Org, Account: a.ID}
 	if until, held := a.ReauthUntil(now); held {
-		return h.Accounts.ScheduleProbe(ctx, ref, &until)
+		return h.deps.Accounts.ScheduleProbe(ctx, ref, &until)
 	}
 	at, can := a.NextReauth(now)
 	if !can || now.Sub(a.StateChangedAt) > giveUpAfter {
 		return h.trigger(ctx, a, account.Cause{On: account.SignInFailed, Reason: account.ReasonSessionExpired, Observed: &a})
 	}
 	if at.After(now) {
-		return h.Accounts.ScheduleProbe(ctx, ref, &at)
+		return h.deps.Accounts.ScheduleProbe(ctx, ref, &at)
 	}
-	if err = h.Reauthenticate(ctx, a.Org, a.ID); err == nil {
+	if err = h.deps.Reauthenticate(ctx, a.Org, a.ID); err == nil {
 		return nil
 	}
 	if errors.Is(err, problem.CredentialsMissing.New("")) {
 		return h.trigger(ctx, a, account.Cause{On: account.SignInFailed, Reason: account.ReasonSessionExpired, Observed: &a})
 	}
 	at = now.Add(reauthRetry)
-	return errors.Join(err, h.Accounts.ScheduleProbe(ctx, ref, &at))
+	return errors.Join(err, h.deps.Accounts.ScheduleProbe(ctx, ref, &at))
 }

@@ -17,7 +17,7 @@ import (
 // success counts as a probe. If the platform refuses the session twice, Profile returns the problem of the account's
 // state.
 func (h *Health) Profile(ctx context.Context, owner id.Org, at id.Account) (json.RawMessage, error) {
-	a, session, err := h.Accounts.Session(ctx, owner, at)
+	a, session, err := h.deps.Accounts.Session(ctx, owner, at)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func (h *Health) Profile(ctx context.Context, owner id.Org, at id.Account) (json
 		if !alive {
 			return nil, h.Gone(ctx, owner, at)
 		}
-		if a, session, err = h.Accounts.Session(ctx, owner, at); err != nil {
+		if a, session, err = h.deps.Accounts.Session(ctx, owner, at); err != nil {
 			return nil, err
 		}
 		a, result, err = h.callMethod(ctx, drv, method, a, session)
@@ -63,7 +63,7 @@ func refusedSession(err error) bool {
 
 // profileMethod returns the driver of the account's platform and its method me.get.
 func (h *Health) profileMethod(a account.Account) (driver.Driver, *catalog.Method, error) {
-	p, ok := h.Platforms(a.Environment)
+	p, ok := h.deps.Platforms(a.Environment)
 	if !ok {
 		return nil, nil, problem.UpstreamUnavailable.New("This server is not connected to the account's platform.").After(5)
 	}

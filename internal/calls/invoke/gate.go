@@ -47,13 +47,13 @@ func newGates() gates {
 // whose route is known to be down, and writes that operators have switched off.
 func (i *Invoker) Enter(ctx context.Context, c *Call, limits *org.Limits) (leave func(), err error) {
 	if c.Method.Access == catalog.Write {
-		if err := i.Switches.Refuse(switches.Writes); err != nil {
+		if err := i.deps.Switches.Refuse(switches.Writes); err != nil {
 			i.metrics.refused.WithLabelValues("switch").Inc()
 			return nil, err
 		}
 	}
 	// Only an account in the cache has a known route here; for others, sendOnce asks the breakers.
-	if a, ok := i.Accounts.Remembered(c.Org, c.Account); ok {
+	if a, ok := i.deps.Accounts.Remembered(c.Org, c.Account); ok {
 		if reason, err := i.routes.of(a).refusal(); err != nil {
 			i.metrics.refused.WithLabelValues(reason).Inc()
 			return nil, err

@@ -69,7 +69,7 @@ type Deps struct {
 
 // Invoker calls methods. It is safe for concurrent use.
 type Invoker struct {
-	Deps
+	deps    Deps
 	gates   gates
 	routes  *routes
 	flights flights
@@ -82,7 +82,7 @@ type Invoker struct {
 // New returns an Invoker.
 func New(d Deps) *Invoker {
 	return &Invoker{
-		Deps: d, gates: newGates(), routes: newRoutes(d.Now), flights: newFlights(), metrics: newMetrics(d.Registry),
+		deps: d, gates: newGates(), routes: newRoutes(d.Now), flights: newFlights(), metrics: newMetrics(d.Registry),
 		pauseCounts: cache.NewFor[id.Account, int](100_000, pauseMemory),
 	}
 }
@@ -125,7 +125,7 @@ const callTimeout = 60 * time.Second
 
 // Do calls a method. Call Enter first. Errors are problems.
 func (i *Invoker) Do(ctx context.Context, c Call) (Answer, error) {
-	began := i.Now()
+	began := i.deps.Now()
 	var (
 		a   Answer
 		err error
@@ -140,7 +140,7 @@ func (i *Invoker) Do(ctx context.Context, c Call) (Answer, error) {
 		defer cancel()
 		a, err = i.run(limited, c)
 	}
-	i.metrics.observe(c.Method, err, i.Now().Sub(began))
+	i.metrics.observe(c.Method, err, i.deps.Now().Sub(began))
 	return a, err
 }
 
@@ -154,11 +154,11 @@ func (i *Invoker) run(ctx context.Context, c Call) (Answer, error) {
 		}
 		defer leave()
 	}
-	a, session, err := i.Accounts.Ready(ctx, c.Org, c.Account, c.Admission)
+	a, session, err := i.deps.Accounts.Ready(ctx, c.Org, c.Account, c.Admission)
 	if err != nil {
 		return Answer{State: a.State}, err
 	}
-	platform, ok := i.Platforms(a.Environment)
+	platform, ok := i.deps.Platforms(a.Environment)
 	if !ok {
 		return Answer{State: a.State}, noPlatform()
 	}
@@ -169,7 +169,7 @@ func (i *Invoker) run(ctx context.Context, c Call) (Answer, error) {
 	if refused, ok := errors.AsType[*driver.Refused](err); ok {
 		answer.Code = refused.Code
 	}
-	i.Meter.Carried(c.Org, a.Region, int64(t.sent), int64(t.received))
+	i.deps.Meter.Carried(c.Org, a.Region, int64(t.sent), int64(t.received))
 	if err != nil {
 		return answer, i.callerError(ctx, c, t.account, err)
 	}
@@ -188,8 +188,8 @@ func (i *Invoker) callerError(ctx context.Context, c Call, a account.Account, er
 		return err
 	case refused.Kind == catalog.RefusedRateLimited:
 		pause := i.pause(a, refused.RetryAfter)
-		if failed := i.Limits.Cool(context.WithoutCancel(ctx), a.Org, a.ID, pause); failed != nil {
-			i.Log.LogAttrs(ctx, slog.LevelWarn, "cannot announce pause to other nodes", slog.String("account", string(a.ID)), slog.Any("error", failed))
+		if failed := i.deps.Limits.Cool(context.WithoutCancel(ctx), a.Org, a.ID, pause); failed != nil {
+			i.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot announce pause to other nodes", slog.String("account", string(a.ID)), slog.Any("error", failed))
 		}
 		return refused.Problem(c.Method).After(seconds(pause))
 	case refused.Kind == catalog.RefusedSession:

@@ -94,11 +94,11 @@ func (t *attempt) storeRotation(ctx context.Context) {
 	if len(t.answer.Changed) == 0 {
 		return
 	}
-	next, err := t.Accounts.Rotate(context.WithoutCancel(ctx), t.account, t.answer.Changed, t.answer.Session)
+	next, err := t.deps.Accounts.Rotate(context.WithoutCancel(ctx), t.account, t.answer.Changed, t.answer.Session)
 	if err != nil {
 		// The stored session may be invalid now. The next call will notice.
 		t.metrics.lost.Inc()
-		t.Log.LogAttrs(ctx, slog.LevelWarn, "cannot store rotated cookies", slog.String("account", string(t.account.ID)), slog.Any("error", err))
+		t.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot store rotated cookies", slog.String("account", string(t.account.ID)), slog.Any("error", err))
 		return
 	}
 	t.account, t.session = next, t.answer.Session
@@ -109,30 +109,30 @@ func (t *attempt) storeRotation(ctx context.Context) {
 func (t *attempt) reportHealth(ctx context.Context, err error) {
 	refused, ok := errors.AsType[*driver.Refused](err)
 	if !ok {
-		t.Health.Learn(ctx, t.account, err)
+		t.deps.Health.Learn(ctx, t.account, err)
 		return
 	}
 	switch refused.Kind {
 	case catalog.RefusedSession, catalog.RefusedRateLimited: // handled by renewSession and callerError
 	case catalog.RefusedForbidden, catalog.RefusedCreatorOnly, catalog.RefusedNotFound, catalog.RefusedConflict, catalog.RefusedRejected:
-		t.Health.Learn(ctx, t.account, nil)
+		t.deps.Health.Learn(ctx, t.account, nil)
 	case catalog.RefusedRestricted, catalog.RefusedUnavailable, catalog.RefusedError:
-		t.Health.Learn(ctx, t.account, err)
+		t.deps.Health.Learn(ctx, t.account, err)
 	}
 }
 
 // renewSession checks whether a refused session has really ended. If it is alive, renewSession loads the current
 // session, past every cache. Otherwise it returns the problem for the account's new state.
 func (t *attempt) renewSession(ctx context.Context) error {
-	alive, err := t.Health.Confirm(ctx, t.account)
+	alive, err := t.deps.Health.Confirm(ctx, t.account)
 	if err != nil {
 		return err
 	}
 	if !alive {
-		return t.Health.Gone(ctx, t.call.Org, t.call.Account)
+		return t.deps.Health.Gone(ctx, t.call.Org, t.call.Account)
 	}
 	// A degraded decision makes Ready read the row instead of the cache.
-	t.account, t.session, err = t.Accounts.Ready(ctx, t.call.Org, t.call.Account, admission.Decision{Degraded: true})
+	t.account, t.session, err = t.deps.Accounts.Ready(ctx, t.call.Org, t.call.Account, admission.Decision{Degraded: true})
 	return err
 }
 

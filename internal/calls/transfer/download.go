@@ -114,7 +114,7 @@ func (p *activeTransfer) copyBody(w io.Writer, l *callerConn, body io.Reader) er
 	defer p.transfers.buffers.Put(buffer)
 	var received int64
 	count := func() {
-		p.transfers.Meter.Carried(p.caller.Org, p.via.Region, 0, received)
+		p.transfers.deps.Meter.Carried(p.caller.Org, p.via.Region, 0, received)
 		received = 0
 	}
 	defer func() { count() }()

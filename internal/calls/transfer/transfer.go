@@ -71,7 +71,7 @@ type Deps struct {
 
 // Transfers copies files. It is safe for concurrent use.
 type Transfers struct {
-	Deps
+	deps    Deps
 	buffers sync.Pool
 	gauge   prometheus.Gauge
 	spool   spool
@@ -97,7 +97,7 @@ func New(d Deps) *Transfers {
 	d.Config.Patience = cmp.Or(d.Config.Patience, patience)
 	d.Config.SpoolBytes = cmp.Or(d.Config.SpoolBytes, spoolBytes)
 	return &Transfers{
-		Deps: d, byAccount: map[id.Account]int{}, spool: spool{limit: d.Config.SpoolBytes},
+		deps: d, byAccount: map[id.Account]int{}, spool: spool{limit: d.Config.SpoolBytes},
 		buffers: sync.Pool{New: func() any { return new([chunk]byte) }},
 		gauge:   promauto.With(d.Registry).NewGauge(prometheus.GaugeOpts{Name: "stagedoor_transfers", Help: "File transfers in progress on this node."}),
 	}
@@ -127,13 +127,13 @@ type activeTransfer struct {
 // admit checks whether a transfer may proceed and reserves a place for it. methods selects the methods that the key
 // must be allowed to call, or returns nil if the platform does not have them. The caller must call leave at the end.
 func (t *Transfers) admit(ctx context.Context, c Caller, methods func(*catalog.Files) []*catalog.Method) (p *activeTransfer, leave func(), err error) {
-	platform, ok := t.Platforms(c.Environment)
+	platform, ok := t.deps.Platforms(c.Environment)
 	var needed []*catalog.Method
 	if ok && platform.Catalog.Files != nil {
 		needed = methods(platform.Catalog.Files)
 	}
 	if slices.ContainsFunc(needed, func(m *catalog.Method) bool { return m.Access == catalog.Write }) {
-		if err := t.Switches.Refuse(switches.Writes); err != nil {
+		if err := t.deps.Switches.Refuse(switches.Writes); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -146,7 +146,7 @@ func (t *Transfers) admit(ctx context.Context, c Caller, methods func(*catalog.F
 	if leave, err = t.reservePlace(c.Account); err != nil {
 		return nil, nil, err
 	}
-	a, session, err := t.Accounts.Ready(ctx, c.Org, c.Account, c.Admission)
+	a, session, err := t.deps.Accounts.Ready(ctx, c.Org, c.Account, c.Admission)
 	// Report an unusable account first, then a platform without such files.
 	if err == nil && needed == nil {
 		err = problem.UpstreamNotFound.New("The account's platform does not support this kind of file transfer.")
@@ -166,10 +166,10 @@ func (t *Transfers) reservePlace(at id.Account) (leave func(), err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case t.byAccount[at] >= t.Config.PerAccount:
+	case t.byAccount[at] >= t.deps.Config.PerAccount:
 		return nil, problem.QuotaExceeded.Newf("The account has %d transfers in progress, which is the limit. Wait until one has ended.", t.byAccount[at]).
-			After(retryAfter).With("reason", "account_transfers").With("limit", t.Config.PerAccount).With("current", t.byAccount[at])
-	case t.inProgress >= t.Config.PerNode:
+			After(retryAfter).With("reason", "account_transfers").With("limit", t.deps.Config.PerAccount).With("current", t.byAccount[at])
+	case t.inProgress >= t.deps.Config.PerNode:
 		return nil, problem.ServiceUnavailable.New("This server has as many transfers in progress as it can take.").After(retryAfter)
 	}
 	t.inProgress++
@@ -190,7 +190,7 @@ func (t *Transfers) release(at id.Account) {
 
 // call calls a method on the account.
 func (p *activeTransfer) call(ctx context.Context, m *catalog.Method, args catalog.Args) ([]byte, error) {
-	return p.transfers.Call(ctx, p.caller.Org, p.caller.Account, p.caller.Admission, m, args)
+	return p.transfers.deps.Call(ctx, p.caller.Org, p.caller.Account, p.caller.Admission, m, args)
 }
 
 // pointToPath changes the pointers of a problem from the method's arguments to the path parameters of the API.
@@ -224,7 +224,7 @@ type callerConn struct {
 }
 
 func (t *Transfers) newCallerConn(w http.ResponseWriter) *callerConn {
-	return &callerConn{header: w.Header(), control: http.NewResponseController(w), now: t.Now, patience: t.Config.Patience}
+	return &callerConn{header: w.Header(), control: http.NewResponseController(w), now: t.deps.Now, patience: t.deps.Config.Patience}
 }
 
 // The methods below ignore errors: a response writer without a connection (in tests) has no deadlines.

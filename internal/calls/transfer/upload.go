@@ -158,7 +158,7 @@ func (p *activeTransfer) putPart(ctx context.Context, upload string, number int,
 	etag, err = p.platform.Files.Put(ctx, p.via, p.session, driver.PartRequest{URL: address, Header: header, Body: body, Size: body.size})
 	// On failure, the count may include bytes that were read but not sent.
 	left := body.left.Load()
-	p.transfers.Meter.Carried(p.caller.Org, p.via.Region, body.size-left, 0)
+	p.transfers.deps.Meter.Carried(p.caller.Org, p.via.Region, body.size-left, 0)
 	if err == nil && left > 0 {
 		err = problem.UpstreamInvalidResponse.New("The platform accepted the part before it had received all of it.")
 	}

@@ -45,7 +45,7 @@ func (r *Reader) resumeAccount(ctx context.Context) (at offset, gap bool, err er
 	if err != nil {
 		return offset{}, false, badCursor()
 	}
-	oldest, err := r.feed.hub.Store.Oldest(ctx, r.want.Org, string(r.want.Account), r.since())
+	oldest, err := r.feed.hub.deps.Store.Oldest(ctx, r.want.Org, string(r.want.Account), r.since())
 	if err != nil {
 		return offset{}, false, err
 	}

@@ -69,7 +69,7 @@ type feed struct {
 }
 
 func newFeed(h *Streams, at topic) *feed {
-	now := h.Now()
+	now := h.deps.Now()
 	return &feed{hub: h, at: at, stop: func() {}, leftAt: now, opened: make(chan struct{}), changed: make(chan struct{}), filling: true, checkedAt: now}
 }
 
@@ -104,9 +104,9 @@ func (f *feed) listen(ctx context.Context) {
 	if f.isOrg() {
 		pattern = event.LivePattern(f.at.org)
 	}
-	err := f.hub.Wire.Subscribe(ctx, pattern, func(_ string, payload []byte) { f.onMessage(ctx, payload) })
+	err := f.hub.deps.Wire.Subscribe(ctx, pattern, func(_ string, payload []byte) { f.onMessage(ctx, payload) })
 	if err != nil && ctx.Err() == nil {
-		f.hub.Log.WarnContext(ctx, "cannot subscribe feed to events", slog.Any("error", err)) // it still polls
+		f.hub.deps.Log.WarnContext(ctx, "cannot subscribe feed to events", slog.Any("error", err)) // it still polls
 	}
 }
 
@@ -118,10 +118,10 @@ func (f *feed) head(ctx context.Context) (offset, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	if f.isOrg() {
-		p, err := f.hub.Store.OrgHead(ctx, f.at.org)
+		p, err := f.hub.deps.Store.OrgHead(ctx, f.at.org)
 		return offset(p), err
 	}
-	head, err := f.hub.Store.Head(ctx, f.at.org, f.at.source)
+	head, err := f.hub.deps.Store.Head(ctx, f.at.org, f.at.source)
 	return seqOffset(head.LastSeq), err
 }
 
@@ -135,9 +135,9 @@ func (f *feed) readStore(ctx context.Context, after offset, since time.Time, row
 	)
 	f.hub.metrics.reads.Inc()
 	if f.isOrg() {
-		found, _, err = f.hub.Store.OrgAfter(ctx, f.at.org, event.Position(after), since, rows)
+		found, _, err = f.hub.deps.Store.OrgAfter(ctx, f.at.org, event.Position(after), since, rows)
 	} else {
-		found, err = f.hub.Store.After(ctx, f.at.org, f.at.source, after.Tx, since, rows)
+		found, err = f.hub.deps.Store.After(ctx, f.at.org, f.at.source, after.Tx, since, rows)
 	}
 	if err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ func (f *feed) cursor(at offset) string {
 
 // onMessage handles a live message: it adds the events that come next, and reads the store if some are missing.
 func (f *feed) onMessage(ctx context.Context, payload []byte) {
-	now := f.hub.Now()
+	now := f.hub.deps.Now()
 	f.mu.Lock()
 	added, missing := false, false
 	for s, err := range event.ReadLive(payload) {
@@ -314,13 +314,13 @@ func (f *feed) fillPage(ctx context.Context, pages int) (rows int, err error) {
 	f.mu.Lock()
 	after := f.reached
 	f.refill = false
-	f.checkedAt = f.hub.Now()
+	f.checkedAt = f.hub.deps.Now()
 	f.mu.Unlock()
-	list, err := f.readStore(ctx, after, f.hub.Now().Add(-fillWindow), pageRows)
+	list, err := f.readStore(ctx, after, f.hub.deps.Now().Add(-fillWindow), pageRows)
 	if err != nil {
 		return 0, err
 	}
-	now := f.hub.Now()
+	now := f.hub.deps.Now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, e := range list {
@@ -336,7 +336,7 @@ func (f *feed) check(ctx context.Context) {
 	if !f.isOrg() {
 		head, err := f.head(ctx)
 		f.mu.Lock()
-		f.checkedAt = f.hub.Now()
+		f.checkedAt = f.hub.deps.Now()
 		fine := err != nil || !f.reached.before(head)
 		f.mu.Unlock()
 		if fine {

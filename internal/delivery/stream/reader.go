@@ -81,7 +81,7 @@ func (r *Reader) findStart(ctx context.Context) (Start, error) {
 	var err error
 	if !f.isOrg() {
 		var oldest int64
-		if oldest, err = f.hub.Store.Oldest(ctx, r.want.Org, string(r.want.Account), r.since()); err != nil {
+		if oldest, err = f.hub.deps.Store.Oldest(ctx, r.want.Org, string(r.want.Account), r.since()); err != nil {
 			return start, err
 		}
 		start.Oldest = event.FormatCursor(oldest)
@@ -101,7 +101,7 @@ func (r *Reader) Close() { r.feed.hub.leave(r.feed) }
 // Cursor returns the cursor up to which everything was read.
 func (r *Reader) Cursor() string { return r.feed.cursor(r.at) }
 
-func (r *Reader) since() time.Time { return event.Since(r.feed.hub.Now(), r.want.Days) }
+func (r *Reader) since() time.Time { return event.Since(r.feed.hub.deps.Now(), r.want.Days) }
 
 // Read appends up to most matching events to into. If there are none, it returns a channel that is closed when there
 // may be more.

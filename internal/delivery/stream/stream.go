@@ -89,7 +89,7 @@ type Deps struct {
 
 // Streams gives readers access to events. It is safe for concurrent use. Run must be running.
 type Streams struct {
-	Deps
+	deps    Deps
 	slots   streamSlots
 	metrics metrics
 
@@ -110,7 +110,7 @@ type Streams struct {
 func New(d Deps) *Streams {
 	d.Config = d.Config.withDefaults()
 	return &Streams{
-		Deps: d, slots: newStreamSlots(d), metrics: newMetrics(d.Registry), feeds: map[topic]*feed{}, wake: make(chan struct{}, 1),
+		deps: d, slots: newStreamSlots(d), metrics: newMetrics(d.Registry), feeds: map[topic]*feed{}, wake: make(chan struct{}, 1),
 		toOpen: make(chan *feed),
 	}
 }
@@ -173,29 +173,29 @@ func (h *Streams) Missed() {
 func (h *Streams) checkConnection(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
-	down := h.Wire.Ping(ctx) != nil
+	down := h.deps.Wire.Ping(ctx) != nil
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.disconnected && !down {
 		h.checkAll = true
 	}
 	if h.disconnected != down {
-		h.Log.InfoContext(ctx, "live messages for streams", slog.Bool("live", !down))
+		h.deps.Log.InfoContext(ctx, "live messages for streams", slog.Bool("live", !down))
 	}
 	h.disconnected = down
 }
 
 // maintainFeeds trims feeds, closes those without readers, and checks those that are due.
 func (h *Streams) maintainFeeds(ctx context.Context) {
-	now := h.Now()
+	now := h.deps.Now()
 	h.mu.Lock()
-	all, every := h.checkAll, h.Config.Backstop
+	all, every := h.checkAll, h.deps.Config.Backstop
 	if h.checkAll = false; h.disconnected {
-		every = h.Config.AwayEvery
+		every = h.deps.Config.AwayEvery
 	}
 	var due []*feed
 	for at, f := range h.feeds {
-		switch f.maintain(now, every, h.Config.Linger, all) {
+		switch f.maintain(now, every, h.deps.Config.Linger, all) {
 		case feedIdle:
 			delete(h.feeds, at)
 			f.stop()
@@ -260,7 +260,7 @@ func (h *Streams) leave(f *feed) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f.users--
-	f.leftAt = h.Now()
+	f.leftAt = h.deps.Now()
 }
 
 // removeFeed removes a feed that could not be opened, so that the next reader tries again.

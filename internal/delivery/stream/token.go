@@ -32,9 +32,9 @@ func (h *Streams) Token(ctx context.Context, p *apikey.Principal, account id.Acc
 		return secret.String{}, time.Time{}, fmt.Errorf("create a token: %w", err)
 	}
 	text := tokenPrefix + base64.RawURLEncoding.EncodeToString(noise[:])
-	expires := h.Now().Add(tokenTTL).Truncate(time.Millisecond)
+	expires := h.deps.Now().Add(tokenTTL).Truncate(time.Millisecond)
 	hash := sha256.Sum256([]byte(text))
-	if err := saveToken(ctx, h.DB, hash[:], token{p.Org.ID, account, p.Key.ID, expires}); err != nil {
+	if err := saveToken(ctx, h.deps.DB, hash[:], token{p.Org.ID, account, p.Key.ID, expires}); err != nil {
 		return secret.String{}, time.Time{}, err
 	}
 	return secret.New(text), expires, nil
@@ -45,19 +45,19 @@ func (h *Streams) Redeem(ctx context.Context, text string, account id.Account, s
 	if !isWellFormed(text) {
 		return nil, badToken()
 	}
-	if err := h.Keys.Guess(source); err != nil {
+	if err := h.deps.Keys.Guess(source); err != nil {
 		return nil, err
 	}
 	hash := sha256.Sum256([]byte(text))
-	t, found, err := redeemToken(ctx, h.DB, hash[:], account, h.Now())
+	t, found, err := redeemToken(ctx, h.deps.DB, hash[:], account, h.deps.Now())
 	if err != nil {
 		return nil, err
 	}
 	if !found {
-		h.Keys.Missed(source)
+		h.deps.Keys.Missed(source)
 		return nil, badToken()
 	}
-	return h.Keys.Holder(ctx, t.org, t.key)
+	return h.deps.Keys.Holder(ctx, t.org, t.key)
 }
 
 func isWellFormed(text string) bool {
@@ -76,14 +76,14 @@ func badToken() error {
 
 // deleteExpiredTokens deletes expired tokens, at most once per deleteEvery.
 func (h *Streams) deleteExpiredTokens(ctx context.Context) {
-	now := h.Now()
-	if h.DB == nil || now.Sub(h.tokensDeletedAt) < deleteEvery {
+	now := h.deps.Now()
+	if h.deps.DB == nil || now.Sub(h.tokensDeletedAt) < deleteEvery {
 		return
 	}
 	h.tokensDeletedAt = now
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	if err := deleteExpiredTokens(ctx, h.DB, now); err != nil {
-		h.Log.WarnContext(ctx, "cannot delete expired stream tokens", slog.Any("error", err))
+	if err := deleteExpiredTokens(ctx, h.deps.DB, now); err != nil {
+		h.deps.Log.WarnContext(ctx, "cannot delete expired stream tokens", slog.Any("error", err))
 	}
 }

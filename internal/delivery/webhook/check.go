@@ -47,7 +47,7 @@ func (w *Webhooks) CheckSignature(ctx context.Context, r Reader, q Question) (An
 	}
 	e := sign.Evidence{Body: q.Body, Header: q.Header, Given: q.Secret, At: q.At}
 	if e.At.IsZero() {
-		e.At = w.Now()
+		e.At = w.deps.Now()
 	}
 	var a Answer
 	// The caller names the account, or else the stored event does, or else the body.
@@ -105,7 +105,7 @@ func readClaims(q *Question) (s claims) {
 // an error if the caller names an event that is not found.
 func (w *Webhooks) storedEvent(ctx context.Context, r Reader, q Question, said claims) (*event.Stored, error) {
 	if said.event != "" {
-		found, err := w.Events.FindAny(ctx, r.Org, []id.Event{said.event})
+		found, err := w.deps.Events.FindAny(ctx, r.Org, []id.Event{said.event})
 		if err != nil {
 			return nil, err
 		}
@@ -124,7 +124,7 @@ func (w *Webhooks) addSecrets(ctx context.Context, org id.Org, account id.Accoun
 	if account == "" {
 		return nil
 	}
-	r, err := getRecord(ctx, w.DB.Pool(), org, account)
+	r, err := getRecord(ctx, w.deps.DB.Pool(), org, account)
 	switch {
 	case errors.Is(err, errNoWebhook()) && !named:
 		return nil
@@ -159,7 +159,7 @@ func (w *Webhooks) otherSecrets(ctx context.Context, r Reader, but id.Account, g
 	if len(text) < lastShown {
 		return list, nil
 	}
-	alike, err := secretsEndingIn(ctx, w.DB.Pool(), r.Org, text[len(text)-lastShown:], but)
+	alike, err := secretsEndingIn(ctx, w.deps.DB.Pool(), r.Org, text[len(text)-lastShown:], but)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func (w *Webhooks) otherSecrets(ctx context.Context, r Reader, but id.Account, g
 
 // openUnlessShredded opens a secret of a webhook. It is empty if the account's key has been destroyed.
 func (w *Webhooks) openUnlessShredded(ctx context.Context, r *record, version int64, sealed []byte) (secret.String, error) {
-	text, err := w.Seal.Open(ctx, w.sealAddress(r.Org, r.Account, version), sealed)
+	text, err := w.deps.Seal.Open(ctx, w.sealAddress(r.Org, r.Account, version), sealed)
 	if errors.Is(err, seal.ErrShredded) {
 		return secret.String{}, nil
 	}

@@ -112,7 +112,7 @@ func (w *Webhooks) deliver(job *lane.Job) {
 		if job.Grant != nil {
 			job.Grant(job)
 			w.mu.Lock()
-			job = w.startWork(w.Now())
+			job = w.startWork(w.deps.Now())
 			w.mu.Unlock()
 			continue
 		}
@@ -123,7 +123,7 @@ func (w *Webhooks) deliver(job *lane.Job) {
 			result = w.send(ctx, endpointOf(job.Hook), &job.Event, meta)
 		})
 		w.mu.Lock()
-		now := w.Now()
+		now := w.deps.Now()
 		w.machine.Done(job, result, now)
 		job = w.startWork(now)
 		w.mu.Unlock()
@@ -138,7 +138,7 @@ func (w *Webhooks) send(ctx context.Context, e *endpoint, ev *event.Stored, n de
 		return result
 	}
 	d := Delivery{
-		ID: id.New[id.Delivery](), Org: e.org, Account: e.account, At: w.Now(), Event: ev.ID, Kind: ev.Kind, Seq: ev.Seq, Attempt: n.attempt,
+		ID: id.New[id.Delivery](), Org: e.org, Account: e.account, At: w.deps.Now(), Event: ev.ID, Kind: ev.Kind, Seq: ev.Seq, Attempt: n.attempt,
 		Status: result.Status, Took: result.Took, Error: result.Failure, Cause: n.cause, Delivered: lane.Classify(result) == lane.Delivered,
 	}
 	if !d.Delivered {
@@ -156,12 +156,12 @@ func (w *Webhooks) send(ctx context.Context, e *endpoint, ev *event.Stored, n de
 func (w *Webhooks) post(
 	ctx context.Context, e *endpoint, ev *event.Stored, n deliveryMeta,
 ) (lane.Result, egress.Answer) {
-	if err := w.Permits.Permit(ctx, e.org); err != nil {
+	if err := w.deps.Permits.Permit(ctx, e.org); err != nil {
 		return lane.Result{Aborted: true}, egress.Answer{}
 	}
-	began := w.Now()
-	answer, err := w.Public.Send(ctx, e.target, e.header(ev, n, began), ev.Body)
-	ended := w.Now()
+	began := w.deps.Now()
+	answer, err := w.deps.Public.Send(ctx, e.target, e.header(ev, n, began), ev.Body)
+	ended := w.deps.Now()
 	result := lane.Result{Status: answer.Status, Took: ended.Sub(began)}
 	if failure, failed := errors.AsType[egress.Failure](err); failed {
 		result.Failure = string(failure)
@@ -172,7 +172,7 @@ func (w *Webhooks) post(
 		return result, egress.Answer{}
 	}
 	if answer.Status == http.StatusTooManyRequests || answer.Status == http.StatusServiceUnavailable {
-		result.RetryAfter = lane.RetryAfter(answer.Header.Get("Retry-After"), ended, w.Config.Lane.MaxRetryAfter)
+		result.RetryAfter = lane.RetryAfter(answer.Header.Get("Retry-After"), ended, w.deps.Config.Lane.MaxRetryAfter)
 	}
 	return result, answer
 }

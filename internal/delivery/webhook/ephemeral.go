@@ -79,36 +79,36 @@ func (c *coalescer) due(now time.Time) []*event.Stored {
 
 // listenEphemeral subscribes to the ephemeral events of a bucket until the context ends.
 func (w *Webhooks) listenEphemeral(ctx context.Context, bucket int) {
-	err := w.Bus.Subscribe(ctx, event.EphemeralPattern(bucket), func(_ string, payload []byte) {
+	err := w.deps.Bus.Subscribe(ctx, event.EphemeralPattern(bucket), func(_ string, payload []byte) {
 		for e, err := range event.ReadLive(payload) {
 			if err != nil || event.Bucket(e.Source) != bucket {
 				return
 			}
-			if w.ephemeral.admit(&e, w.Now()) {
+			if w.ephemeral.admit(&e, w.deps.Now()) {
 				w.sendEphemeral(&e)
 			}
 		}
 	})
 	if err != nil && ctx.Err() == nil {
-		w.Log.LogAttrs(ctx, slog.LevelWarn, "cannot subscribe to ephemeral events",
+		w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot subscribe to ephemeral events",
 			slog.Int("bucket", bucket), slog.Any("error", err))
 	}
 }
 
 func (w *Webhooks) sendDueEphemeral() {
-	for _, e := range w.ephemeral.due(w.Now()) {
+	for _, e := range w.ephemeral.due(w.deps.Now()) {
 		w.sendEphemeral(e)
 	}
 }
 
 // sendEphemeral sends an event once if the lane of its account delivers and the webhook wants it.
 func (w *Webhooks) sendEphemeral(e *event.Stored) {
-	received := w.Now()
+	received := w.deps.Now()
 	w.mu.Lock()
 	w.machine.WithLiveHook(e.Org, e.Source, func(hook *lane.Hook) {
 		h := w.held[event.Bucket(e.Source)]
 		unwanted := hook.Match != nil && !hook.Match(e.Kind)
-		if w.machine.IsHeld(e.Org) || h == nil || unwanted || w.Now().Sub(received) > ephemeralLate {
+		if w.machine.IsHeld(e.Org) || h == nil || unwanted || w.deps.Now().Sub(received) > ephemeralLate {
 			return
 		}
 		w.workers.Go(func() {

@@ -17,7 +17,7 @@ import (
 const flushAtMost = 5 * time.Second
 
 func (w *Webhooks) flushLoop(ctx context.Context) {
-	every(ctx, w.Config.FlushEvery, nil, func(ctx context.Context) {
+	every(ctx, w.deps.Config.FlushEvery, nil, func(ctx context.Context) {
 		w.sendDueEphemeral()
 		w.flushOrLog(ctx)
 	})
@@ -25,7 +25,7 @@ func (w *Webhooks) flushLoop(ctx context.Context) {
 
 func (w *Webhooks) flushOrLog(ctx context.Context) {
 	if err := w.Flush(ctx); err != nil && ctx.Err() == nil {
-		w.Log.LogAttrs(ctx, slog.LevelWarn, "cannot write webhook progress", slog.Any("error", err))
+		w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot write webhook progress", slog.Any("error", err))
 	}
 }
 
@@ -37,7 +37,7 @@ func (w *Webhooks) Flush(ctx context.Context) error {
 	w.flushMu.Lock()
 	defer w.flushMu.Unlock()
 	w.mu.Lock()
-	batch := w.machine.Flush(w.Now())
+	batch := w.machine.Flush(w.deps.Now())
 	w.metrics.set(w.machine.Stats())
 	w.mu.Unlock()
 	rows := w.log.takeAll()
@@ -66,7 +66,7 @@ func (w *Webhooks) Flush(ctx context.Context) error {
 			h.lose()
 		}
 	}
-	job := w.startWork(w.Now())
+	job := w.startWork(w.deps.Now())
 	w.mu.Unlock()
 	w.spawn(job)
 	if err != nil {
@@ -92,13 +92,13 @@ func (w *Webhooks) write(ctx context.Context, batch *lane.Batch, rows []Delivery
 	if w.copyBuffer = nil; buffer == nil {
 		buffer = &postgres.Rows{}
 	}
-	err := w.DB.Tx(ctx, func(tx postgres.Tx) error {
+	err := w.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		var err error
-		if done, err = saveBatch(ctx, tx, batch, w.Now()); err != nil {
+		if done, err = saveBatch(ctx, tx, batch, w.deps.Now()); err != nil {
 			return err
 		}
 		for _, notice := range batch.Notices {
-			if err := w.Outbox.Add(ctx, tx, noticeEvent(notice)); err != nil {
+			if err := w.deps.Outbox.Add(ctx, tx, noticeEvent(notice)); err != nil {
 				return err
 			}
 		}
@@ -140,7 +140,7 @@ func (w *Webhooks) countUsage(rows []Delivery) {
 		by[rows[i].Org] = s
 	}
 	for org, s := range by {
-		w.Usage.Delivered(org, s.good, s.bad)
+		w.deps.Usage.Delivered(org, s.good, s.bad)
 	}
 }
 

@@ -6,7 +6,7 @@ import "github.com/stagedoor/stagedoor/internal/base/id"
 // and no memory.
 func (w *Webhooks) Halt(halt bool) {
 	w.mu.Lock()
-	now := w.Now()
+	now := w.deps.Now()
 	if halt && !w.ended {
 		w.machine.Halt()
 	} else {
@@ -24,7 +24,7 @@ func (w *Webhooks) Halt(halt bool) {
 // suspension.
 func (w *Webhooks) Suspend(orgs map[id.Org]struct{}) {
 	w.mu.Lock()
-	now := w.Now()
+	now := w.deps.Now()
 	w.machine.Suspend(orgs, now)
 	job := w.startWork(now)
 	w.mu.Unlock()

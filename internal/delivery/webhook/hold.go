@@ -30,7 +30,7 @@ type holding struct {
 // that does not know whether a commit succeeded must end the bucket's Hold and start another, which reads the store.
 func (w *Webhooks) Committed(list []event.Stored) {
 	w.mu.Lock()
-	now := w.Now()
+	now := w.deps.Now()
 	w.machine.Committed(list, now)
 	for i := range list {
 		if list[i].Kind == contract.KindAccountDisconnected {
@@ -87,7 +87,7 @@ func (w *Webhooks) takeOver(ctx context.Context, bucket int, epoch int64, h *hol
 			h.lose()
 			return false
 		case ctx.Err() == nil:
-			w.Log.LogAttrs(ctx, slog.LevelWarn, "cannot load webhooks of bucket",
+			w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot load webhooks of bucket",
 				slog.Int("bucket", bucket), slog.Any("error", err))
 		}
 		if !clock.Pause(ctx, retryAfter) {
@@ -98,24 +98,24 @@ func (w *Webhooks) takeOver(ctx context.Context, bucket int, epoch int64, h *hol
 
 // loadBucket claims a bucket in the database and starts its lanes from what is stored.
 func (w *Webhooks) loadBucket(ctx context.Context, bucket int, epoch int64) error {
-	checkpoint, clean, err := claimBucket(ctx, w.DB.Pool(), bucket, epoch)
+	checkpoint, clean, err := claimBucket(ctx, w.deps.DB.Pool(), bucket, epoch)
 	if err != nil {
 		return err
 	}
-	rows, err := readLanes(ctx, w.DB.Pool(), bucket)
+	rows, err := readLanes(ctx, w.deps.DB.Pool(), bucket)
 	if err != nil {
 		return err
 	}
 	from := checkpoint
 	if !clean { // the last holder's clock may have been ahead
-		from = checkpoint.Add(-w.Config.Margin)
+		from = checkpoint.Add(-w.deps.Config.Margin)
 	}
 	backlogs, err := w.backlogs(ctx, bucket, from, rows)
 	if err != nil {
 		return err
 	}
 	w.mu.Lock()
-	now := w.Now()
+	now := w.deps.Now()
 	if w.machine.HoldsBucket(bucket, epoch) {
 		w.machine.BucketLoaded(bucket, from, rows, backlogs, now)
 	}
@@ -128,7 +128,7 @@ func (w *Webhooks) loadBucket(ctx context.Context, bucket int, epoch int64) erro
 
 // backlogs returns the accounts of a bucket that have events after a time, a webhook, and no stored cursor.
 func (w *Webhooks) backlogs(ctx context.Context, bucket int, from time.Time, rows []lane.Row) ([]lane.Backlog, error) {
-	heads, err := w.Events.Heads(ctx, bucket, from)
+	heads, err := w.deps.Events.Heads(ctx, bucket, from)
 	if err != nil {
 		return nil, err
 	}
@@ -147,14 +147,14 @@ func (w *Webhooks) backlogs(ctx context.Context, bucket int, from time.Time, row
 	if len(names) == 0 {
 		return nil, nil
 	}
-	names, err = withWebhook(ctx, w.DB.Pool(), names)
+	names, err = withWebhook(ctx, w.deps.DB.Pool(), names)
 	if err != nil {
 		return nil, err
 	}
 	list := make([]lane.Backlog, 0, len(names))
 	for _, name := range names {
 		h := byName[name]
-		cursor, err := w.Events.SeqAt(ctx, h.Org, name, from)
+		cursor, err := w.deps.Events.SeqAt(ctx, h.Org, name, from)
 		if err != nil {
 			return nil, err
 		}
@@ -170,7 +170,7 @@ func (w *Webhooks) finishBucket(bucket int, h *holding, cancel func()) {
 	w.machine.StopBucket(bucket)
 	inFlight := w.machine.InFlight(bucket)
 	w.mu.Unlock()
-	patience := time.NewTimer(w.Config.Patience)
+	patience := time.NewTimer(w.deps.Config.Patience)
 	defer patience.Stop()
 	for inFlight > 0 {
 		select {
@@ -243,12 +243,12 @@ func (w *Webhooks) loadHooks(ctx context.Context, list []lane.HookLoad) {
 	found, err := w.readHooks(ctx, names)
 	if err != nil {
 		if ctx.Err() == nil {
-			w.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read webhooks", slog.Any("error", err))
+			w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read webhooks", slog.Any("error", err))
 		}
 		clock.Pause(ctx, retryAfter)
 	}
 	w.mu.Lock()
-	now := w.Now()
+	now := w.deps.Now()
 	closed := 0
 	for _, load := range list {
 		hook, ok := found[load.Lane.Source()]
@@ -273,7 +273,7 @@ func (w *Webhooks) loadHooks(ctx context.Context, list []lane.HookLoad) {
 // readHooks reads webhooks by account. A webhook whose secret cannot be opened now is nil. Accounts without a webhook
 // are absent.
 func (w *Webhooks) readHooks(ctx context.Context, accounts []string) (map[string]*lane.Hook, error) {
-	rows, err := readHookRecords(ctx, w.DB.Pool(), accounts)
+	rows, err := readHookRecords(ctx, w.deps.DB.Pool(), accounts)
 	if err != nil {
 		return nil, err
 	}
@@ -282,7 +282,7 @@ func (w *Webhooks) readHooks(ctx context.Context, accounts []string) (map[string
 	for i := range rows {
 		owner := rows[i].Org
 		if _, known := days[owner]; !known {
-			found, err := w.Orgs.Get(ctx, owner)
+			found, err := w.deps.Orgs.Get(ctx, owner)
 			if err != nil {
 				return nil, err
 			}
@@ -293,7 +293,7 @@ func (w *Webhooks) readHooks(ctx context.Context, accounts []string) (map[string
 			continue
 		}
 		if err != nil {
-			w.Log.LogAttrs(ctx, slog.LevelWarn, "cannot open webhook secret",
+			w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot open webhook secret",
 				slog.String("account", rows[i].Account), slog.Any("error", err))
 		}
 		found[rows[i].Account] = hook
@@ -342,20 +342,20 @@ func (w *Webhooks) readPage(p *lane.Page) {
 	if h != nil {
 		h.run(func(ctx context.Context) {
 			since := w.readableSince(p.Hook)
-			list, err = w.Events.After(ctx, p.Lane.Org(), p.Lane.Source(), p.After, since, w.Config.Lane.Page)
+			list, err = w.deps.Events.After(ctx, p.Lane.Org(), p.Lane.Source(), p.After, since, w.deps.Config.Lane.Page)
 			if err != nil && ctx.Err() == nil {
-				w.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read events for webhook",
+				w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read events for webhook",
 					slog.String("account", p.Lane.Source()), slog.Any("error", err))
 				clock.Pause(ctx, retryAfter)
 			}
 		})
 	}
 	w.mu.Lock()
-	now := w.Now()
+	now := w.deps.Now()
 	if err != nil {
 		w.machine.ReadFailed(p, now)
 	} else {
-		w.machine.Read(p, list, len(list) < w.Config.Lane.Page, now)
+		w.machine.Read(p, list, len(list) < w.deps.Config.Lane.Page, now)
 	}
 	job := w.startWork(now)
 	w.mu.Unlock()
@@ -364,5 +364,5 @@ func (w *Webhooks) readPage(p *lane.Page) {
 
 // readableSince returns how far back the webhook's organisation may read events.
 func (w *Webhooks) readableSince(h *lane.Hook) time.Time {
-	return event.Since(w.Now(), endpointOf(h).days)
+	return event.Since(w.deps.Now(), endpointOf(h).days)
 }

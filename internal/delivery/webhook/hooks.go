@@ -84,7 +84,7 @@ const (
 
 // Get returns the webhook of an account.
 func (w *Webhooks) Get(ctx context.Context, org id.Org, account id.Account) (Webhook, error) {
-	if _, err := w.Accounts.Get(ctx, org, account); err != nil {
+	if _, err := w.deps.Accounts.Get(ctx, org, account); err != nil {
 		return Webhook{}, err
 	}
 	return w.describeOne(ctx, org, account)
@@ -105,7 +105,7 @@ func (w *Webhooks) describeOne(ctx context.Context, org id.Org, account id.Accou
 
 // Describe returns the webhooks of accounts with their health. Accounts without a webhook are absent.
 func (w *Webhooks) Describe(ctx context.Context, org id.Org, accounts []id.Account) (map[id.Account]Webhook, error) {
-	records, err := readRecords(ctx, w.DB.Pool(), org, accounts)
+	records, err := readRecords(ctx, w.deps.DB.Pool(), org, accounts)
 	if err != nil || len(records) == 0 {
 		return nil, err
 	}
@@ -113,12 +113,12 @@ func (w *Webhooks) Describe(ctx context.Context, org id.Org, accounts []id.Accou
 	for i := range records {
 		names[i] = records[i].Account
 	}
-	heads, err := w.Events.HeadsAmong(ctx, org, names)
+	heads, err := w.deps.Events.HeadsAmong(ctx, org, names)
 	if err != nil {
 		return nil, err
 	}
-	now := w.Now()
-	last, err := lastDeliveries(ctx, w.DB.Pool(), org, names, now.AddDate(0, 0, -MaxDays))
+	now := w.deps.Now()
+	last, err := lastDeliveries(ctx, w.deps.DB.Pool(), org, names, now.AddDate(0, 0, -MaxDays))
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (w *Webhooks) Describe(ctx context.Context, org id.Org, accounts []id.Accou
 		}
 		found[hook.Account] = hook
 	}
-	oldest, err := w.Events.OldestBehind(ctx, org, waiting, event.Since(now, event.MaxDays))
+	oldest, err := w.deps.Events.OldestBehind(ctx, org, waiting, event.Since(now, event.MaxDays))
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (w *Webhooks) sealAddress(org id.Org, account string, version int64) seal.A
 
 // openSecret decrypts the current secret of a webhook.
 func (w *Webhooks) openSecret(ctx context.Context, r *record) (secret.String, error) {
-	text, err := w.Seal.Open(ctx, w.sealAddress(r.Org, r.Account, r.SecretVersion), r.Secret)
+	text, err := w.deps.Seal.Open(ctx, w.sealAddress(r.Org, r.Account, r.SecretVersion), r.Secret)
 	return text, sealProblem(err)
 }
 
@@ -193,17 +193,17 @@ func sealProblem(err error) error {
 // buildHook converts a row to the hook of a lane. days is how many days of events the organisation can read. gone means
 // that the account's key has been destroyed, so the webhook no longer exists.
 func (w *Webhooks) buildHook(ctx context.Context, r *record, days int) (hook *lane.Hook, gone bool, err error) {
-	text, err := w.Seal.Open(ctx, w.sealAddress(r.Org, r.Account, r.SecretVersion), r.Secret)
+	text, err := w.deps.Seal.Open(ctx, w.sealAddress(r.Org, r.Account, r.SecretVersion), r.Secret)
 	if err != nil {
 		return nil, errors.Is(err, seal.ErrShredded), err
 	}
 	// A URL that the current rules refuse has an empty target, to which nothing can be sent.
-	target, _ := w.Public.Target(r.URL)
+	target, _ := w.deps.Public.Target(r.URL)
 	e := &endpoint{
 		org: r.Org, account: id.Account(r.Account), url: r.URL, target: target, current: sign.New(text), days: days,
 	}
-	if r.Previous != nil && w.Now().Before(r.PreviousUntil) {
-		before, err := w.Seal.Open(ctx, w.sealAddress(r.Org, r.Account, r.PreviousVersion), r.Previous)
+	if r.Previous != nil && w.deps.Now().Before(r.PreviousUntil) {
+		before, err := w.deps.Seal.Open(ctx, w.sealAddress(r.Org, r.Account, r.PreviousVersion), r.Previous)
 		if err != nil {
 			return nil, errors.Is(err, seal.ErrShredded), err
 		}
@@ -235,8 +235,8 @@ func (w *Webhooks) Put(ctx context.Context, by audit.By, org id.Org, account id.
 	if err != nil {
 		return Webhook{}, err
 	}
-	now := w.Now()
-	err = w.DB.Tx(ctx, func(tx postgres.Tx) error {
+	now := w.deps.Now()
+	err = w.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		before, exists, err := lockRecord(ctx, tx, org, account)
 		if err != nil {
 			return err
@@ -263,7 +263,7 @@ func (w *Webhooks) Put(ctx context.Context, by audit.By, org id.Org, account id.
 		if err != nil {
 			return err
 		}
-		return w.Audit.Record(ctx, tx, org, by, string(account), putChanges(&before, &written, exists))
+		return w.deps.Audit.Record(ctx, tx, org, by, string(account), putChanges(&before, &written, exists))
 	})
 	if err != nil {
 		return Webhook{}, err
@@ -287,7 +287,7 @@ func (w *Webhooks) startingHead(ctx context.Context, org id.Org, account id.Acco
 	defer over.Stop()
 	for waiting := true; waiting; {
 		var err error
-		if waiting, err = w.Outbox.Pending(ctx, org, account); err != nil {
+		if waiting, err = w.deps.Outbox.Pending(ctx, org, account); err != nil {
 			return event.Head{}, err
 		}
 		if !waiting {
@@ -301,7 +301,7 @@ func (w *Webhooks) startingHead(ctx context.Context, org id.Org, account id.Acco
 		case <-tick.C:
 		}
 	}
-	return w.Events.Head(ctx, org, string(account))
+	return w.deps.Events.Head(ctx, org, string(account))
 }
 
 // describeWithSecret returns a webhook that was just written.
@@ -315,11 +315,11 @@ func (w *Webhooks) describeWithSecret(
 
 // validate checks the settings of a webhook and sets the defaults.
 func (w *Webhooks) validate(ctx context.Context, org id.Org, account id.Account, c *Change) error {
-	a, err := w.Accounts.Get(ctx, org, account)
+	a, err := w.deps.Accounts.Get(ctx, org, account)
 	if err != nil {
 		return err
 	}
-	filter, err := w.Kinds.Filter(a.Environment, c.Events)
+	filter, err := w.deps.Kinds.Filter(a.Environment, c.Events)
 	if err != nil {
 		return err
 	}
@@ -340,7 +340,7 @@ func (w *Webhooks) validate(ctx context.Context, org id.Org, account id.Account,
 	case c.MaxInFlight == 0:
 		c.MaxInFlight = defaultInFlight
 	}
-	return w.Public.CheckURL(ctx, c.URL)
+	return w.deps.Public.CheckURL(ctx, c.URL)
 }
 
 func isValidSecret(text string) bool {
@@ -351,7 +351,7 @@ func isValidSecret(text string) bool {
 // secret is sealed into the record.
 func (w *Webhooks) secretFor(ctx context.Context, next *record, given secret.String) (text secret.String, fresh bool, err error) {
 	if given.Empty() {
-		before, err := getRecord(ctx, w.DB.Pool(), next.Org, id.Account(next.Account))
+		before, err := getRecord(ctx, w.deps.DB.Pool(), next.Org, id.Account(next.Account))
 		if err == nil {
 			text, err = w.openSecret(ctx, &before)
 			return text, false, err
@@ -368,8 +368,8 @@ func (w *Webhooks) secretFor(ctx context.Context, next *record, given secret.Str
 const lastShown = 4
 
 func (w *Webhooks) sealSecret(ctx context.Context, r *record, text secret.String) error {
-	r.SecretVersion = w.Now().UnixMicro() // unique: no two secrets of one account are sealed within a microsecond
-	sealed, err := w.Seal.Seal(ctx, w.sealAddress(r.Org, r.Account, r.SecretVersion), text)
+	r.SecretVersion = w.deps.Now().UnixMicro() // unique: no two secrets of one account are sealed within a microsecond
+	sealed, err := w.deps.Seal.Seal(ctx, w.sealAddress(r.Org, r.Account, r.SecretVersion), text)
 	if err != nil {
 		return sealProblem(err)
 	}
@@ -395,10 +395,10 @@ func putChanges(before, after *record, existed bool) audit.Changes {
 
 // Delete deletes the webhook of an account. Events that wait for it are not delivered.
 func (w *Webhooks) Delete(ctx context.Context, by audit.By, org id.Org, account id.Account) error {
-	if _, err := w.Accounts.Get(ctx, org, account); err != nil {
+	if _, err := w.deps.Accounts.Get(ctx, org, account); err != nil {
 		return err
 	}
-	err := w.DB.Tx(ctx, func(tx postgres.Tx) error {
+	err := w.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		before, exists, err := lockRecord(ctx, tx, org, account)
 		if err != nil {
 			return err
@@ -406,10 +406,10 @@ func (w *Webhooks) Delete(ctx context.Context, by audit.By, org id.Org, account 
 		if !exists {
 			return errNoWebhook()
 		}
-		if _, err := deleteRecord(ctx, tx, org, account, w.Now()); err != nil {
+		if _, err := deleteRecord(ctx, tx, org, account, w.deps.Now()); err != nil {
 			return err
 		}
-		return w.Audit.Record(ctx, tx, org, by, string(account), audit.Changes{"url": {From: before.URL}})
+		return w.deps.Audit.Record(ctx, tx, org, by, string(account), audit.Changes{"url": {From: before.URL}})
 	})
 	if err != nil {
 		return err
@@ -427,16 +427,16 @@ func (w *Webhooks) Leave(ctx context.Context, tx postgres.Tx, org id.Org, accoun
 // and statuses. It purges about most deliveries and reports whether that was all.
 func (w *Webhooks) Purge(ctx context.Context, org id.Org, account id.Account, most int) (done bool, err error) {
 	// A Put that ran while the account was being deleted may have created the webhook again.
-	if err := eraseRecord(ctx, w.DB.Pool(), org, account); err != nil {
+	if err := eraseRecord(ctx, w.deps.DB.Pool(), org, account); err != nil {
 		return false, err
 	}
 	w.publishChange(ctx, org, account)
-	return purgeDeliveries(ctx, w.DB.Pool(), ref{org, account}, most)
+	return purgeDeliveries(ctx, w.deps.DB.Pool(), ref{org, account}, most)
 }
 
 // Rotate generates a new signing secret. For the time of overlap, deliveries are signed with the old one as well.
 func (w *Webhooks) Rotate(ctx context.Context, by audit.By, org id.Org, account id.Account, overlap time.Duration) (Webhook, error) {
-	if _, err := w.Accounts.Get(ctx, org, account); err != nil {
+	if _, err := w.deps.Accounts.Get(ctx, org, account); err != nil {
 		return Webhook{}, err
 	}
 	next := record{Org: org, Account: string(account)}
@@ -444,8 +444,8 @@ func (w *Webhooks) Rotate(ctx context.Context, by audit.By, org id.Org, account 
 	if err := w.sealSecret(ctx, &next, text); err != nil {
 		return Webhook{}, err
 	}
-	now := w.Now()
-	err := w.DB.Tx(ctx, func(tx postgres.Tx) error {
+	now := w.deps.Now()
+	err := w.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		before, exists, err := lockRecord(ctx, tx, org, account)
 		if err != nil {
 			return err
@@ -456,7 +456,7 @@ func (w *Webhooks) Rotate(ctx context.Context, by audit.By, org id.Org, account 
 		if _, err := rotateSecret(ctx, tx, &next, now.Add(overlap), now); err != nil {
 			return err
 		}
-		return w.Audit.Record(ctx, tx, org, by, string(account), audit.Changes{
+		return w.deps.Audit.Record(ctx, tx, org, by, string(account), audit.Changes{
 			"signingSecretLast4": {From: before.Last4, To: next.Last4}, "overlapSec": {To: int(overlap.Seconds())},
 		})
 	})
@@ -487,7 +487,7 @@ type Resume struct {
 
 // Resume restarts delivery that was paused or disabled, or continues it from another event.
 func (w *Webhooks) Resume(ctx context.Context, by audit.By, org id.Org, account id.Account, from Resume) (Webhook, error) {
-	head, err := w.Events.Head(ctx, org, string(account))
+	head, err := w.deps.Events.Head(ctx, org, string(account))
 	if err != nil {
 		return Webhook{}, err
 	}
@@ -516,11 +516,11 @@ func reasonAfter(row *lane.Row, to lane.State) string {
 func (w *Webhooks) orderLane(
 	ctx context.Context, by audit.By, org id.Org, account id.Account, decide func(*lane.Row) (lane.State, int64, bool),
 ) (Webhook, error) {
-	if _, err := w.Accounts.Get(ctx, org, account); err != nil {
+	if _, err := w.deps.Accounts.Get(ctx, org, account); err != nil {
 		return Webhook{}, err
 	}
-	now := w.Now()
-	err := w.DB.Tx(ctx, func(tx postgres.Tx) error {
+	now := w.deps.Now()
+	err := w.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		_, exists, err := lockRecord(ctx, tx, org, account)
 		if err != nil {
 			return err
@@ -553,7 +553,7 @@ func (w *Webhooks) orderLane(
 		if cursor >= 0 {
 			noted["after"] = audit.Change{To: event.FormatCursor(cursor)}
 		}
-		return w.Audit.Record(ctx, tx, org, by, string(account), noted)
+		return w.deps.Audit.Record(ctx, tx, org, by, string(account), noted)
 	})
 	if err != nil {
 		return Webhook{}, err

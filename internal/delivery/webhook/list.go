@@ -77,7 +77,7 @@ type ListRow struct {
 // the next page starts; empty after the last page.
 func (w *Webhooks) List(ctx context.Context, r Reader, state State, after id.Account, limit int) (rows []ListRow, next id.Account, err error) {
 	w.flushLog(ctx)
-	found, err := listAccounts(ctx, w.DB.Pool(), r, state, after, limit+1) // One more shows whether there is another page.
+	found, err := listAccounts(ctx, w.deps.DB.Pool(), r, state, after, limit+1) // One more shows whether there is another page.
 	if err != nil || len(found) == 0 {
 		return nil, "", err
 	}
@@ -85,7 +85,7 @@ func (w *Webhooks) List(ctx context.Context, r Reader, state State, after id.Acc
 		found = found[:limit]
 		next = found[limit-1]
 	}
-	labels, err := w.Accounts.Labels(ctx, r.Org, found)
+	labels, err := w.deps.Accounts.Labels(ctx, r.Org, found)
 	if err != nil {
 		return nil, "", err
 	}
@@ -103,17 +103,17 @@ func (w *Webhooks) List(ctx context.Context, r Reader, state State, after id.Acc
 
 // CountByState counts webhooks by state.
 func (w *Webhooks) CountByState(ctx context.Context, r Reader) (map[State]int, error) {
-	return countByState(ctx, w.DB.Pool(), r)
+	return countByState(ctx, w.deps.DB.Pool(), r)
 }
 
 // CountWaiting counts the events that webhooks of an organisation have not delivered yet, without those of paused
 // webhooks. It is an upper bound: a webhook that subscribes to some kinds skips the others.
 func (w *Webhooks) CountWaiting(ctx context.Context, org id.Org) (int64, error) {
-	cursors, err := laggingCursors(ctx, w.DB.Pool(), org)
+	cursors, err := laggingCursors(ctx, w.deps.DB.Pool(), org)
 	if err != nil || len(cursors) == 0 {
 		return 0, err
 	}
-	heads, err := w.Events.HeadsAmong(ctx, org, slices.Collect(maps.Keys(cursors)))
+	heads, err := w.deps.Events.HeadsAmong(ctx, org, slices.Collect(maps.Keys(cursors)))
 	if err != nil {
 		return 0, err
 	}
@@ -126,13 +126,13 @@ func (w *Webhooks) CountWaiting(ctx context.Context, org id.Org) (int64, error) 
 
 // States returns the state of each account's webhook; accounts without one are absent.
 func (w *Webhooks) States(ctx context.Context, org id.Org, accounts []id.Account) (map[id.Account]string, error) {
-	return statesOf(ctx, w.DB.Pool(), org, accounts)
+	return statesOf(ctx, w.deps.DB.Pool(), org, accounts)
 }
 
 // FindDelivery finds a delivery by its id alone.
 func (w *Webhooks) FindDelivery(ctx context.Context, r Reader, one id.Delivery) (Delivery, error) {
 	w.flushLog(ctx)
-	found, err := findDelivery(ctx, w.DB.Pool(), r.Org, one, w.keptSince(r.Days))
+	found, err := findDelivery(ctx, w.deps.DB.Pool(), r.Org, one, w.keptSince(r.Days))
 	if err == nil && !r.canSee(found.Account) {
 		err = errNoDelivery()
 	}
@@ -144,7 +144,7 @@ func (w *Webhooks) FindDelivery(ctx context.Context, r Reader, one id.Delivery) 
 func (w *Webhooks) DeliveriesOf(
 	ctx context.Context, r Reader, wanted []id.Event, after Position, limit int,
 ) (list []Delivery, next Position, err error) {
-	found, err := w.Events.FindAny(ctx, r.Org, wanted)
+	found, err := w.deps.Events.FindAny(ctx, r.Org, wanted)
 	if err != nil {
 		return nil, next, err
 	}
@@ -167,10 +167,10 @@ func (w *Webhooks) DeliveriesOf(
 		q.since = first
 	}
 	if q.after.At.IsZero() {
-		q.after.At = w.Now().Add(skew)
+		q.after.At = w.deps.Now().Add(skew)
 	}
 	w.flushLog(ctx)
-	list, err = listDeliveriesOfEvents(ctx, w.DB.Pool(), r.Org, q, limit+1) // One more shows whether there is another page.
+	list, err = listDeliveriesOfEvents(ctx, w.deps.DB.Pool(), r.Org, q, limit+1) // One more shows whether there is another page.
 	if err != nil || len(list) <= limit {
 		return list, next, err
 	}

@@ -87,17 +87,17 @@ const skew = time.Hour
 // Deliveries lists deliveries of an account, newest first. next is where the next page starts; zero after the last
 // page. days is how many days back the caller may read.
 func (w *Webhooks) Deliveries(ctx context.Context, org id.Org, account id.Account, f LogFilter, days, limit int) (list []Delivery, next Position, err error) {
-	if _, err := w.Accounts.Get(ctx, org, account); err != nil {
+	if _, err := w.deps.Accounts.Get(ctx, org, account); err != nil {
 		return nil, Position{}, err
 	}
 	if f.Behind.At.IsZero() {
-		f.Behind.At = w.Now().Add(skew)
+		f.Behind.At = w.deps.Now().Add(skew)
 	}
-	for end := w.Now().Add(f.Wait); ; {
+	for end := w.deps.Now().Add(f.Wait); ; {
 		w.flushLog(ctx)
 		// One more shows whether there is another page.
-		list, err = listDeliveries(ctx, w.DB.Pool(), ref{org, account}, f, w.keptSince(days), limit+1)
-		if err != nil || len(list) > 0 || !w.Now().Before(end) || !clock.Pause(ctx, lookEvery) {
+		list, err = listDeliveries(ctx, w.deps.DB.Pool(), ref{org, account}, f, w.keptSince(days), limit+1)
+		if err != nil || len(list) > 0 || !w.deps.Now().Before(end) || !clock.Pause(ctx, lookEvery) {
 			break
 		}
 	}
@@ -121,16 +121,16 @@ func (w *Webhooks) keptSince(days int) time.Time {
 	if days < 0 || days > MaxDays {
 		days = MaxDays
 	}
-	return w.Now().AddDate(0, 0, -days)
+	return w.deps.Now().AddDate(0, 0, -days)
 }
 
 // Delivery returns one delivery of an account. days is how many days back the caller may read.
 func (w *Webhooks) Delivery(ctx context.Context, org id.Org, account id.Account, one id.Delivery, days int) (Delivery, error) {
-	if _, err := w.Accounts.Get(ctx, org, account); err != nil {
+	if _, err := w.deps.Accounts.Get(ctx, org, account); err != nil {
 		return Delivery{}, err
 	}
 	w.flushLog(ctx)
-	return getDelivery(ctx, w.DB.Pool(), ref{org, account}, one, w.keptSince(days))
+	return getDelivery(ctx, w.deps.DB.Pool(), ref{org, account}, one, w.keptSince(days))
 }
 
 // Redeliver sends the event of a delivery once more, as a side delivery. It returns the original delivery.
@@ -142,7 +142,7 @@ func (w *Webhooks) Redeliver(ctx context.Context, by audit.By, org id.Org, accou
 	if d.Seq == 0 {
 		return Delivery{}, problem.EventNotFound.New("The event is not stored, as tests and ephemeral events are not, so it cannot be sent again.")
 	}
-	if _, err := w.Events.Find(ctx, org, string(account), d.Event); err != nil {
+	if _, err := w.deps.Events.Find(ctx, org, string(account), d.Event); err != nil {
 		return Delivery{}, err
 	}
 	again := sideDelivery{org: org, account: string(account), kind: sideRedeliver, from: d.Seq, to: d.Seq}
@@ -171,14 +171,14 @@ type Replay struct {
 
 // Replay delivers a range of stored events again, as a side delivery.
 func (w *Webhooks) Replay(ctx context.Context, by audit.By, org id.Org, account id.Account, r Range) (Replay, error) {
-	a, err := w.Accounts.Get(ctx, org, account)
+	a, err := w.deps.Accounts.Get(ctx, org, account)
 	if err != nil {
 		return Replay{}, err
 	}
-	if _, err := getRecord(ctx, w.DB.Pool(), org, account); err != nil {
+	if _, err := getRecord(ctx, w.deps.DB.Pool(), org, account); err != nil {
 		return Replay{}, err
 	}
-	filter, err := w.Kinds.Filter(a.Environment, r.Events)
+	filter, err := w.deps.Kinds.Filter(a.Environment, r.Events)
 	if err != nil {
 		return Replay{}, err
 	}
@@ -202,23 +202,23 @@ func (w *Webhooks) resolveRange(
 ) (from, to int64, err error) {
 	source := string(account)
 	if r.FromID != "" {
-		first, err := w.Events.Find(ctx, org, source, r.FromID)
+		first, err := w.deps.Events.Find(ctx, org, source, r.FromID)
 		if err != nil {
 			return 0, 0, err
 		}
 		from = first.Seq
 	} else {
-		before, err := w.Events.SeqAt(ctx, org, source, r.FromTime.Add(-time.Microsecond))
+		before, err := w.deps.Events.SeqAt(ctx, org, source, r.FromTime.Add(-time.Microsecond))
 		if err != nil {
 			return 0, 0, err
 		}
 		from = before + 1
 	}
 	if !r.ToTime.IsZero() {
-		to, err = w.Events.SeqAt(ctx, org, source, r.ToTime)
+		to, err = w.deps.Events.SeqAt(ctx, org, source, r.ToTime)
 		return from, to, err
 	}
-	head, err := w.Events.Head(ctx, org, source)
+	head, err := w.deps.Events.Head(ctx, org, source)
 	return from, head.LastSeq, err
 }
 
@@ -227,9 +227,9 @@ func (w *Webhooks) addSideDelivery(
 	ctx context.Context, by audit.By, e sideDelivery, changes audit.Changes,
 ) (string, error) {
 	account := id.Account(e.account)
-	e.id, e.cursor, e.since = newSideID(), e.from-1, w.Now()
+	e.id, e.cursor, e.since = newSideID(), e.from-1, w.deps.Now()
 	e.nextAt = e.since
-	err := w.DB.Tx(ctx, func(tx postgres.Tx) error {
+	err := w.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		_, exists, err := lockRecord(ctx, tx, e.org, account)
 		if err != nil {
 			return err
@@ -242,7 +242,7 @@ func (w *Webhooks) addSideDelivery(
 				return err
 			}
 		}
-		return w.Audit.Record(ctx, tx, e.org, by, e.account, changes)
+		return w.deps.Audit.Record(ctx, tx, e.org, by, e.account, changes)
 	})
 	if err != nil {
 		return "", err

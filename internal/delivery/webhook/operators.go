@@ -47,7 +47,7 @@ func (w *Webhooks) ListLanes(ctx context.Context, f LaneFilter, limit int) ([]La
 	if f.State != "" {
 		q.states = []lane.State{f.State}
 	}
-	rows, err := findLanes(ctx, w.DB.Pool(), q, limit)
+	rows, err := findLanes(ctx, w.deps.DB.Pool(), q, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (w *Webhooks) ListLanes(ctx context.Context, f LaneFilter, limit int) ([]La
 		if rows[i].cursor < 0 {
 			continue
 		}
-		head, err := w.Events.Head(ctx, list[i].Org, string(list[i].Account))
+		head, err := w.deps.Events.Head(ctx, list[i].Org, string(list[i].Account))
 		if err != nil {
 			return nil, err
 		}
@@ -77,7 +77,7 @@ func hostOf(address string) string {
 
 // CountLanes counts webhooks by the state of their lane, of all organisations or of one.
 func (w *Webhooks) CountLanes(ctx context.Context, org id.Org) (map[lane.State]int, error) {
-	return countLanes(ctx, w.DB.Pool(), org)
+	return countLanes(ctx, w.deps.DB.Pool(), org)
 }
 
 // LaneAction is something that operators do with many lanes.
@@ -139,7 +139,7 @@ func (w *Webhooks) OrderLanes(ctx context.Context, by audit.By, o LaneOrder) (La
 	if o.State != "" {
 		q.states = []lane.State{o.State}
 	}
-	rows, err := findLanes(ctx, w.DB.Pool(), q, o.Limit+1)
+	rows, err := findLanes(ctx, w.deps.DB.Pool(), q, o.Limit+1)
 	if err != nil {
 		return LaneResult{}, err
 	}
@@ -166,9 +166,9 @@ func (w *Webhooks) OrderLanes(ctx context.Context, by audit.By, o LaneOrder) (La
 
 // orderBatch changes lanes of one organisation, by account. It skips those that no longer match.
 func (w *Webhooks) orderBatch(ctx context.Context, by audit.By, e laneEffect, q laneQuery, rows []laneRow) (int, error) {
-	org, now := rows[0].Org, w.Now()
+	org, now := rows[0].Org, w.deps.Now()
 	var changed []id.Account
-	err := w.DB.Tx(ctx, func(tx postgres.Tx) error {
+	err := w.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		changed = nil
 		for i := range rows {
 			account := rows[i].Account
@@ -196,7 +196,7 @@ func (w *Webhooks) orderBatch(ctx context.Context, by audit.By, e laneEffect, q 
 		if len(changed) == 0 {
 			return nil
 		}
-		return w.Audit.Record(ctx, tx, org, by, string(org), audit.Changes{"accounts": {To: changed}, "state": {To: string(e.to)}})
+		return w.deps.Audit.Record(ctx, tx, org, by, string(org), audit.Changes{"accounts": {To: changed}, "state": {To: string(e.to)}})
 	})
 	if err != nil {
 		return 0, err

@@ -35,13 +35,13 @@ const testSnippet = 512
 // Test sends a test event to an account's webhook, signed like any other, and returns the response. The delivery is
 // logged, and not retried.
 func (w *Webhooks) Test(ctx context.Context, by audit.By, org id.Org, account id.Account) (Tested, error) {
-	if err := w.Switches.Refuse(switches.Webhooks); err != nil {
+	if err := w.deps.Switches.Refuse(switches.Webhooks); err != nil {
 		return Tested{}, err
 	}
-	if err := w.Permits.Permit(ctx, org); err != nil {
+	if err := w.deps.Permits.Permit(ctx, org); err != nil {
 		return Tested{}, err
 	}
-	a, err := w.Accounts.Get(ctx, org, account)
+	a, err := w.deps.Accounts.Get(ctx, org, account)
 	if err != nil {
 		return Tested{}, err
 	}
@@ -61,7 +61,7 @@ func (w *Webhooks) Test(ctx context.Context, by audit.By, org id.Org, account id
 	if err != nil {
 		return Tested{}, fmt.Errorf("encode a test: %w", err)
 	}
-	ev := event.Stored{Org: org, Source: string(account), ID: id.New[id.Event](), Kind: test.Kind(), At: w.Now()}
+	ev := event.Stored{Org: org, Source: string(account), ID: id.New[id.Event](), Kind: test.Kind(), At: w.deps.Now()}
 	ev.Body = event.AppendEnvelope(nil, &event.Envelope{
 		ID: ev.ID, Kind: ev.Kind, Account: string(account), At: ev.At, Data: data,
 		Meta: event.Meta{OfUserID: a.UpstreamID, ReferenceID: a.ReferenceID, Sandbox: a.Environment.IsTest()},
@@ -71,7 +71,7 @@ func (w *Webhooks) Test(ctx context.Context, by audit.By, org id.Org, account id
 		return Tested{}, fmt.Errorf("test the webhook of %s: %w", account, context.Cause(ctx))
 	}
 	d := Delivery{
-		ID: id.New[id.Delivery](), Org: org, Account: account, At: w.Now(), Event: ev.ID, Kind: ev.Kind, Attempt: 1, Status: result.Status,
+		ID: id.New[id.Delivery](), Org: org, Account: account, At: w.deps.Now(), Event: ev.ID, Kind: ev.Kind, Attempt: 1, Status: result.Status,
 		Took: result.Took, Error: result.Failure, Cause: CauseTest, Delivered: lane.Classify(result) == lane.Delivered,
 	}
 	shown := snippet(answer.Body, testSnippet)
@@ -85,7 +85,7 @@ func (w *Webhooks) Test(ctx context.Context, by audit.By, org id.Org, account id
 
 // admitTest counts a test, or refuses it if there were too many: a leaky bucket in the webhook's row.
 func (w *Webhooks) admitTest(ctx context.Context, by audit.By, org id.Org, account id.Account) (r record, err error) {
-	err = w.DB.Tx(ctx, func(tx postgres.Tx) error {
+	err = w.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		var exists bool
 		if r, exists, err = lockRecord(ctx, tx, org, account); err != nil {
 			return err
@@ -93,7 +93,7 @@ func (w *Webhooks) admitTest(ctx context.Context, by audit.By, org id.Org, accou
 		if !exists {
 			return errNoWebhook()
 		}
-		now := w.Now()
+		now := w.deps.Now()
 		level := max(r.TestLevel-now.Sub(r.TestAt).Minutes()*testsPerMinute, 0)
 		if level+1 > testsPerMinute {
 			wait := time.Duration((level + 1 - testsPerMinute) / testsPerMinute * float64(time.Minute))
@@ -103,7 +103,7 @@ func (w *Webhooks) admitTest(ctx context.Context, by audit.By, org id.Org, accou
 		if err := setTest(ctx, tx, &r, level+1, now); err != nil {
 			return err
 		}
-		return w.Audit.Record(ctx, tx, org, by, string(account), audit.Changes{})
+		return w.deps.Audit.Record(ctx, tx, org, by, string(account), audit.Changes{})
 	})
 	return r, err
 }

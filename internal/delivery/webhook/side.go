@@ -89,7 +89,7 @@ func (r *running) finish(id string) {
 }
 
 func (w *Webhooks) sideLoop(ctx context.Context) {
-	every(ctx, w.Config.PollEvery, w.sideDue, w.startDueSideDeliveries)
+	every(ctx, w.deps.Config.PollEvery, w.sideDue, w.startDueSideDeliveries)
 }
 
 // startDueSideDeliveries starts those of the buckets that this node holds, up to Config.SideDeliveries.
@@ -105,10 +105,10 @@ func (w *Webhooks) startDueSideDeliveries(ctx context.Context) {
 		return
 	}
 	w.sideRuns.startListing()
-	list, err := dueSideDeliveries(ctx, w.DB.Pool(), buckets, w.Now(), w.Config.SideDeliveries)
+	list, err := dueSideDeliveries(ctx, w.deps.DB.Pool(), buckets, w.deps.Now(), w.deps.Config.SideDeliveries)
 	if err != nil {
 		if ctx.Err() == nil {
-			w.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read side deliveries", slog.Any("error", err))
+			w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read side deliveries", slog.Any("error", err))
 		}
 		return
 	}
@@ -117,7 +117,7 @@ func (w *Webhooks) startDueSideDeliveries(ctx context.Context) {
 		w.mu.Lock()
 		h := w.held[event.Bucket(e.account)]
 		w.mu.Unlock()
-		if h == nil || !w.sideRuns.start(e.id, w.Config.SideDeliveries) {
+		if h == nil || !w.sideRuns.start(e.id, w.deps.Config.SideDeliveries) {
 			continue
 		}
 		w.workers.Go(func() {
@@ -130,7 +130,7 @@ func (w *Webhooks) startDueSideDeliveries(ctx context.Context) {
 func (w *Webhooks) runSideDelivery(ctx context.Context, e *sideDelivery) {
 	err := w.runRange(ctx, e)
 	if err != nil && ctx.Err() == nil {
-		w.Log.LogAttrs(ctx, slog.LevelWarn, "side delivery failed",
+		w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "side delivery failed",
 			slog.String("account", e.account), slog.Any("error", err))
 	}
 }
@@ -141,7 +141,7 @@ const later = 30 * time.Second
 // runRange delivers the remaining events of a side delivery, page by page, and deletes it at the end. It saves the
 // progress and returns early if an event must wait for a retry.
 func (w *Webhooks) runRange(ctx context.Context, e *sideDelivery) error {
-	if w.Permits.Suspended(e.org) {
+	if w.deps.Permits.Suspended(e.org) {
 		e.since = e.since.Add(later) // the time of a suspension does not count towards GiveUp
 		return w.postpone(ctx, e, later)
 	}
@@ -152,15 +152,15 @@ func (w *Webhooks) runRange(ctx context.Context, e *sideDelivery) error {
 	hook, ok := found[e.account]
 	switch {
 	case !ok:
-		return deleteSideDelivery(ctx, w.DB.Pool(), e)
+		return deleteSideDelivery(ctx, w.deps.DB.Pool(), e)
 	case hook == nil, e.kind != sideRedeliver && (isStopped(hook.Row) || w.isHostDown(e.org, hook.Host)):
 		return w.postpone(ctx, e, later)
-	case e.kind != sideRedeliver && w.Now().Sub(e.since) > w.Config.Lane.GiveUp:
-		return deleteSideDelivery(ctx, w.DB.Pool(), e)
+	case e.kind != sideRedeliver && w.deps.Now().Sub(e.since) > w.deps.Config.Lane.GiveUp:
+		return deleteSideDelivery(ctx, w.deps.DB.Pool(), e)
 	}
 	filter := event.StoredFilter(e.events)
 	for e.cursor < e.to {
-		page, err := w.Events.After(ctx, e.org, e.account, e.cursor, w.readableSince(hook), w.Config.Lane.Page)
+		page, err := w.deps.Events.After(ctx, e.org, e.account, e.cursor, w.readableSince(hook), w.deps.Config.Lane.Page)
 		if err != nil {
 			return err
 		}
@@ -171,11 +171,11 @@ func (w *Webhooks) runRange(ctx context.Context, e *sideDelivery) error {
 		if err != nil || !done {
 			return err
 		}
-		if wanted, err := saveSideProgress(ctx, w.DB.Pool(), e); err != nil || !wanted {
+		if wanted, err := saveSideProgress(ctx, w.deps.DB.Pool(), e); err != nil || !wanted {
 			return err
 		}
 	}
-	return deleteSideDelivery(ctx, w.DB.Pool(), e)
+	return deleteSideDelivery(ctx, w.deps.DB.Pool(), e)
 }
 
 func isStopped(r *lane.Row) bool {
@@ -189,8 +189,8 @@ func (w *Webhooks) isHostDown(org id.Org, host string) bool {
 }
 
 func (w *Webhooks) postpone(ctx context.Context, e *sideDelivery, wait time.Duration) error {
-	e.nextAt = w.Now().Add(wait)
-	_, err := saveSideProgress(ctx, w.DB.Pool(), e)
+	e.nextAt = w.deps.Now().Add(wait)
+	_, err := saveSideProgress(ctx, w.deps.DB.Pool(), e)
 	return err
 }
 
@@ -202,7 +202,7 @@ func (w *Webhooks) deliverPage(
 	var skip []int64
 	if e.onlyFailed {
 		to := min(page[len(page)-1].Seq, e.to)
-		if skip, err = deliveredAmong(ctx, w.DB.Pool(), e, w.Now().AddDate(0, 0, -MaxDays), page[0].Seq, to); err != nil {
+		if skip, err = deliveredAmong(ctx, w.deps.DB.Pool(), e, w.deps.Now().AddDate(0, 0, -MaxDays), page[0].Seq, to); err != nil {
 			return false, err
 		}
 	}
@@ -221,11 +221,11 @@ func (w *Webhooks) deliverPage(
 		})
 		if !ok || result.Aborted {
 			// The next holder of the bucket continues from here.
-			_, err := saveSideProgress(context.WithoutCancel(ctx), w.DB.Pool(), e)
+			_, err := saveSideProgress(context.WithoutCancel(ctx), w.deps.DB.Pool(), e)
 			return false, err
 		}
 		if eventDone := w.applyResult(e, ev, result); !eventDone {
-			_, err := saveSideProgress(ctx, w.DB.Pool(), e)
+			_, err := saveSideProgress(ctx, w.deps.DB.Pool(), e)
 			return false, err
 		}
 	}
@@ -253,8 +253,8 @@ func (w *Webhooks) applyResult(e *sideDelivery, ev *event.Stored, r lane.Result)
 		return true
 	}
 	e.attempt++
-	wait := w.Config.Lane.Delay(e.attempt, 0.9)
-	e.nextAt = w.Now().Add(max(wait, r.RetryAfter))
+	wait := w.deps.Config.Lane.Delay(e.attempt, 0.9)
+	e.nextAt = w.deps.Now().Add(max(wait, r.RetryAfter))
 	return false
 }
 
@@ -265,7 +265,7 @@ func (w *Webhooks) sendWithPermit(
 	granted := make(chan *lane.Job, 1)
 	w.mu.Lock()
 	w.machine.RequestPermit(org, host, func(job *lane.Job) { granted <- job })
-	job := w.startWork(w.Now())
+	job := w.startWork(w.deps.Now())
 	w.mu.Unlock()
 	w.spawn(job)
 	result = lane.Result{Aborted: true}
@@ -282,7 +282,7 @@ func (w *Webhooks) sendWithPermit(
 
 func (w *Webhooks) releasePermit(job *lane.Job, result lane.Result) {
 	w.mu.Lock()
-	now := w.Now()
+	now := w.deps.Now()
 	w.machine.Done(job, result, now)
 	next := w.startWork(now)
 	w.mu.Unlock()

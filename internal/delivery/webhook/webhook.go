@@ -124,7 +124,7 @@ type Deps struct {
 
 // Webhooks is the webhook service of a node. It is safe for concurrent use.
 type Webhooks struct {
-	Deps
+	deps    Deps
 	days    *postgres.Days
 	metrics metrics
 
@@ -150,7 +150,7 @@ type Webhooks struct {
 // New returns the service. Nothing happens before Run.
 func New(d Deps) *Webhooks {
 	w := &Webhooks{
-		Deps: d, days: postgres.NewDays(d.DB, "webhook_delivery", d.Log), metrics: newMetrics(d.Registry), held: map[int]*holding{},
+		deps: d, days: postgres.NewDays(d.DB, "webhook_delivery", d.Log), metrics: newMetrics(d.Registry), held: map[int]*holding{},
 		machine:    lane.New(d.Config.Lane, rand.Float64),
 		loadWanted: make(chan struct{}, 1), timerSet: make(chan struct{}, 1), sideDue: make(chan struct{}, 1),
 	}
@@ -192,7 +192,7 @@ func (w *Webhooks) timerLoop(ctx context.Context) {
 	defer timer.Stop()
 	for {
 		w.mu.Lock()
-		now := w.Now()
+		now := w.deps.Now()
 		w.machine.Tick(now)
 		job := w.startWork(now)
 		wait := time.Minute
@@ -239,10 +239,10 @@ func (w *Webhooks) upkeepLoop(ctx context.Context) {
 func (w *Webhooks) upkeep(ctx context.Context) {
 	_, err := w.days.Upkeep(ctx, 1, 2, MaxDays+1)
 	if err == nil {
-		err = forgetDeleted(ctx, w.DB.Pool(), w.Now().Add(-time.Hour))
+		err = forgetDeleted(ctx, w.deps.DB.Pool(), w.deps.Now().Add(-time.Hour))
 	}
 	if err != nil && ctx.Err() == nil {
-		w.Log.LogAttrs(ctx, slog.LevelWarn, "webhook upkeep failed", slog.Any("error", err))
+		w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "webhook upkeep failed", slog.Any("error", err))
 	}
 }
 
@@ -254,20 +254,20 @@ const changePattern = "ctl.webhook.*"
 // publishChange makes the node that holds the account's bucket read the webhook and its side deliveries again. It is
 // an optimisation: pollLoop and sideLoop find the change anyway.
 func (w *Webhooks) publishChange(ctx context.Context, org id.Org, account id.Account) {
-	if err := w.Bus.Publish(subject(account), []byte(org)); err != nil {
-		w.Log.LogAttrs(ctx, slog.LevelDebug, "cannot publish webhook change", slog.Any("error", err))
+	if err := w.deps.Bus.Publish(subject(account), []byte(org)); err != nil {
+		w.deps.Log.LogAttrs(ctx, slog.LevelDebug, "cannot publish webhook change", slog.Any("error", err))
 	}
 	w.reloadHook(org, string(account))
 }
 
 func (w *Webhooks) listen(ctx context.Context) {
-	err := w.Bus.Subscribe(ctx, changePattern, func(account string, payload []byte) {
+	err := w.deps.Bus.Subscribe(ctx, changePattern, func(account string, payload []byte) {
 		if org, err := id.Parse[id.Org](string(payload)); err == nil {
 			w.reloadHook(org, account)
 		}
 	})
 	if err != nil && ctx.Err() == nil {
-		w.Log.LogAttrs(ctx, slog.LevelWarn, "cannot subscribe to webhook changes", slog.Any("error", err))
+		w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot subscribe to webhook changes", slog.Any("error", err))
 	}
 	<-ctx.Done()
 }
@@ -279,7 +279,7 @@ func (w *Webhooks) reloadHook(org id.Org, account string) {
 	if here {
 		w.machine.Invalidate(org, account)
 	}
-	job := w.startWork(w.Now())
+	job := w.startWork(w.deps.Now())
 	w.mu.Unlock()
 	w.spawn(job)
 	if here {
@@ -289,12 +289,12 @@ func (w *Webhooks) reloadHook(org id.Org, account string) {
 
 // pollLoop finds changes whose message was lost.
 func (w *Webhooks) pollLoop(ctx context.Context) {
-	since, seen := w.Now().Add(-overlap), map[ref]time.Time{}
-	every(ctx, w.Config.PollEvery, nil, func(ctx context.Context) {
-		list, newest, err := changedSince(ctx, w.DB.Pool(), since)
+	since, seen := w.deps.Now().Add(-overlap), map[ref]time.Time{}
+	every(ctx, w.deps.Config.PollEvery, nil, func(ctx context.Context) {
+		list, newest, err := changedSince(ctx, w.deps.DB.Pool(), since)
 		if err != nil {
 			if ctx.Err() == nil {
-				w.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read webhook changes", slog.Any("error", err))
+				w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read webhook changes", slog.Any("error", err))
 			}
 			return
 		}

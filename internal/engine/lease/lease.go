@@ -91,7 +91,7 @@ var (
 
 // Leases manages the slots of one kind on this node.
 type Leases struct {
-	Deps
+	deps   Deps
 	held   prometheus.Gauge
 	beat   prometheus.Gauge
 	lapses prometheus.Counter
@@ -103,7 +103,7 @@ func New(d Deps) *Leases {
 	kind := prometheus.Labels{"kind": d.Kind}
 	register := promauto.With(d.Registry)
 	return &Leases{
-		Deps: d,
+		deps: d,
 		held: register.NewGauge(prometheus.GaugeOpts{
 			Name: "stagedoor_lease_slots_held", Help: "Slots of work that this node has.", ConstLabels: kind,
 		}),
@@ -128,20 +128,20 @@ func (l *Leases) Run(ctx context.Context, hold func(ctx context.Context, h Held)
 	return nil
 }
 
-func (l *Leases) subject() string { return "ctl.lease." + l.Kind }
+func (l *Leases) subject() string { return "ctl.lease." + l.deps.Kind }
 
 // subscribe receives a wake-up whenever another node joins, leaves or releases slots. Several messages may be merged
 // into one wake-up. Without a bus, the channel is nil and never ready.
 func (l *Leases) subscribe(ctx context.Context) (wakeUps <-chan struct{}, stop func()) {
-	if l.Bus == nil {
+	if l.deps.Bus == nil {
 		return nil, func() {}
 	}
 	received, done := make(chan struct{}, 1), make(chan struct{})
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		defer close(done)
-		err := l.Bus.Subscribe(ctx, l.subject(), func(_ string, payload []byte) {
-			if string(payload) == l.Node {
+		err := l.deps.Bus.Subscribe(ctx, l.subject(), func(_ string, payload []byte) {
+			if string(payload) == l.deps.Node {
 				return // sent by this node
 			}
 			select {
@@ -150,7 +150,7 @@ func (l *Leases) subscribe(ctx context.Context) (wakeUps <-chan struct{}, stop f
 			}
 		})
 		if err != nil {
-			l.Log.LogAttrs(ctx, slog.LevelWarn, "cannot subscribe to lease changes", slog.String("kind", l.Kind), slog.Any("error", err))
+			l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot subscribe to lease changes", slog.String("kind", l.deps.Kind), slog.Any("error", err))
 		}
 	}()
 	return received, func() {
@@ -161,10 +161,10 @@ func (l *Leases) subscribe(ctx context.Context) (wakeUps <-chan struct{}, stop f
 
 // wakeOthers makes the other nodes beat immediately. If it fails, they notice at their next beat.
 func (l *Leases) wakeOthers(ctx context.Context) {
-	if l.Bus == nil {
+	if l.deps.Bus == nil {
 		return
 	}
-	if err := l.Bus.Publish(l.subject(), []byte(l.Node)); err != nil {
-		l.Log.LogAttrs(ctx, slog.LevelDebug, "cannot publish lease change", slog.String("kind", l.Kind), slog.Any("error", err))
+	if err := l.deps.Bus.Publish(l.subject(), []byte(l.deps.Node)); err != nil {
+		l.deps.Log.LogAttrs(ctx, slog.LevelDebug, "cannot publish lease change", slog.String("kind", l.deps.Kind), slog.Any("error", err))
 	}
 }

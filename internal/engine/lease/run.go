@@ -79,25 +79,25 @@ func (r *run) beatAndLog(ctx, work context.Context) (wait time.Duration) {
 	if err == nil {
 		if r.failing {
 			r.failing = false
-			r.Log.LogAttrs(work, slog.LevelInfo, "leases are renewed again", slog.String("kind", r.Kind))
+			r.deps.Log.LogAttrs(work, slog.LevelInfo, "leases are renewed again", slog.String("kind", r.deps.Kind))
 		}
-		return r.Config.Beat
+		return r.deps.Config.Beat
 	}
 	if !r.failing {
 		r.failing = true
-		r.Log.LogAttrs(work, slog.LevelWarn, "cannot renew leases", slog.String("kind", r.Kind), slog.Any("error", err))
+		r.deps.Log.LogAttrs(work, slog.LevelWarn, "cannot renew leases", slog.String("kind", r.deps.Kind), slog.Any("error", err))
 	}
-	return r.Config.Beat / retries
+	return r.deps.Config.Beat / retries
 }
 
 // runBeat releases what is no longer worked on, renews this node's row, and then adjusts the held slots to the live
 // nodes that the renewal returned.
 func (r *run) runBeat(ctx, work context.Context) error {
-	work, cancel := context.WithTimeout(work, r.Config.Beat)
+	work, cancel := context.WithTimeout(work, r.deps.Config.Beat)
 	defer cancel()
 	if !r.prepared {
 		// Nothing deletes the rows of the slots.
-		if err := r.queries().Prepare(work, db.PrepareParams{Kind: r.Kind, Last: int32(r.Slots - 1)}); err != nil {
+		if err := r.queries().Prepare(work, db.PrepareParams{Kind: r.deps.Kind, Last: int32(r.deps.Slots - 1)}); err != nil {
 			return err
 		}
 		r.prepared = true
@@ -125,7 +125,7 @@ func (r *run) renewWithTimer(ctx context.Context) (snapshot, error) {
 	r.mu.Lock()
 	term := r.term + 1
 	r.mu.Unlock()
-	timer := time.AfterFunc(r.Config.TTL-r.Config.TTL/marginDivisor, func() { r.stopAll(ctx, term) })
+	timer := time.AfterFunc(r.deps.Config.TTL-r.deps.Config.TTL/marginDivisor, func() { r.stopAll(ctx, term) })
 	s, err := r.renew(ctx, r.isLeaving)
 	if err != nil {
 		timer.Stop() // the timer of the last successful renewal keeps running
@@ -137,7 +137,7 @@ func (r *run) renewWithTimer(ctx context.Context) (snapshot, error) {
 		r.timer.Stop()
 	}
 	r.term, r.timer = term, timer
-	r.beat.Set(float64(r.Now().Unix()))
+	r.beat.Set(float64(r.deps.Now().Unix()))
 	return s, nil
 }
 
@@ -150,7 +150,7 @@ func (r *run) stopAll(ctx context.Context, term int) {
 		return
 	}
 	r.lapses.Inc()
-	r.Log.LogAttrs(ctx, slog.LevelError, "leases expired, stopping all slots", slog.String("kind", r.Kind), slog.Int("slots", len(r.held)))
+	r.deps.Log.LogAttrs(ctx, slog.LevelError, "leases expired, stopping all slots", slog.String("kind", r.deps.Kind), slog.Int("slots", len(r.held)))
 	for _, h := range r.held {
 		h.stop(ErrLapsed)
 	}
@@ -173,13 +173,13 @@ func (r *run) stopLostSlots(s snapshot) {
 		case h.stopping:
 		case !mine || epoch != h.Epoch:
 			h.stop(ErrLapsed)
-		case !r.isLeaving && r.ownerOf(slot, s) != r.Node:
+		case !r.isLeaving && r.ownerOf(slot, s) != r.deps.Node:
 			h.stop(ErrMoved)
 		}
 	}
 }
 
-func (r *run) ownerOf(slot int, s snapshot) string { return preferredNode(r.Kind, slot, s.nodes) }
+func (r *run) ownerOf(slot int, s snapshot) string { return preferredNode(r.deps.Kind, slot, s.nodes) }
 
 // claimSlots takes the free slots that should be this node's, and starts their holds. The database may assign slots to
 // this node that it does not work on, because the response to an earlier query was lost. These are taken again with a
@@ -187,11 +187,11 @@ func (r *run) ownerOf(slot int, s snapshot) string { return preferredNode(r.Kind
 func (r *run) claimSlots(ctx, work context.Context, s snapshot) error {
 	var wanted []int32
 	r.mu.Lock()
-	for slot := range r.Slots {
+	for slot := range r.deps.Slots {
 		epoch, mine := s.mine[slot]
 		switch {
 		case r.held[slot] != nil:
-		case !r.isLeaving && r.ownerOf(slot, s) == r.Node:
+		case !r.isLeaving && r.ownerOf(slot, s) == r.deps.Node:
 			wanted = append(wanted, int32(slot))
 		case mine:
 			r.unreleased = append(r.unreleased, Held{slot, epoch})
@@ -209,7 +209,7 @@ func (r *run) claimSlots(ctx, work context.Context, s snapshot) error {
 		r.startHold(ctx, h)
 	}
 	if len(taken) > 0 {
-		r.Log.LogAttrs(work, slog.LevelInfo, "slots taken", slog.String("kind", r.Kind), slog.Int("slots", len(taken)), slog.Int("held", r.heldCount()))
+		r.deps.Log.LogAttrs(work, slog.LevelInfo, "slots taken", slog.String("kind", r.deps.Kind), slog.Int("slots", len(taken)), slog.Int("held", r.heldCount()))
 	}
 	return nil
 }
@@ -247,10 +247,10 @@ func (r *run) collectReturned(h *heldSlot) {
 
 // releaseNow releases slots without waiting for the next beat. If it fails, the next beat retries.
 func (r *run) releaseNow(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, r.Config.Beat)
+	ctx, cancel := context.WithTimeout(ctx, r.deps.Config.Beat)
 	defer cancel()
 	if err := r.releaseUnreleased(ctx); err != nil && !r.failing {
-		r.Log.LogAttrs(ctx, slog.LevelWarn, "cannot release slots, will retry", slog.String("kind", r.Kind), slog.Any("error", err))
+		r.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot release slots, will retry", slog.String("kind", r.deps.Kind), slog.Any("error", err))
 	}
 }
 
@@ -262,7 +262,7 @@ func (r *run) releaseUnreleased(ctx context.Context) error {
 	if err := r.releaseSlots(ctx, r.unreleased); err != nil {
 		return err
 	}
-	r.Log.LogAttrs(ctx, slog.LevelInfo, "slots released", slog.String("kind", r.Kind), slog.Int("slots", len(r.unreleased)), slog.Int("held", r.heldCount()))
+	r.deps.Log.LogAttrs(ctx, slog.LevelInfo, "slots released", slog.String("kind", r.deps.Kind), slog.Int("slots", len(r.unreleased)), slog.Int("held", r.heldCount()))
 	r.unreleased = nil
 	r.wakeOthers(ctx)
 	return nil
@@ -277,7 +277,7 @@ func (r *run) heldCount() int {
 // leave releases the last slots and deletes this node's row, so that the others need not wait for the TTL. If the
 // database is unavailable, the row expires.
 func (r *run) leave(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, r.Config.Beat)
+	ctx, cancel := context.WithTimeout(ctx, r.deps.Config.Beat)
 	defer cancel()
 	r.mu.Lock()
 	if r.timer != nil {
@@ -286,10 +286,10 @@ func (r *run) leave(ctx context.Context) {
 	r.mu.Unlock()
 	err := r.releaseUnreleased(ctx)
 	if err == nil {
-		err = r.queries().Leave(ctx, db.LeaveParams{Kind: r.Kind, Holder: r.Node})
+		err = r.queries().Leave(ctx, db.LeaveParams{Kind: r.deps.Kind, Holder: r.deps.Node})
 	}
 	if err != nil {
-		r.Log.LogAttrs(ctx, slog.LevelWarn, "cannot release leases, they will expire", slog.String("kind", r.Kind), slog.Any("error", err))
+		r.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot release leases, they will expire", slog.String("kind", r.deps.Kind), slog.Any("error", err))
 		return
 	}
 	r.wakeOthers(ctx)

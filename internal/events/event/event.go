@@ -76,14 +76,14 @@ type Deps struct {
 
 // Store reads and writes events. It is safe for concurrent use.
 type Store struct {
-	Deps
+	deps Deps
 	days *postgres.Days
 	// rowBuffers holds *postgres.Rows of earlier commits for reuse.
 	rowBuffers sync.Pool
 }
 
 // New returns a store.
-func New(d Deps) *Store { return &Store{Deps: d, days: postgres.NewDays(d.DB, "event", d.Log)} }
+func New(d Deps) *Store { return &Store{deps: d, days: postgres.NewDays(d.DB, "event", d.Log)} }
 
 // MaxDays is how long events are kept, in days. Plans allow reading as long or shorter.
 const MaxDays = 30

@@ -55,7 +55,7 @@ func TestNewestEventsComeFirst(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	other := id.New[id.Org]()
-	testenv.InsertOrg(r.t, r.DB, other)
+	testenv.InsertOrg(r.t, r.Deps().DB, other)
 	sources := []string{string(id.New[id.Account]()), string(id.New[id.Account]()), string(r.org)}
 	kinds := []string{"message", "tips", "account.updated"}
 	r.commitEvents(other, []string{string(id.New[id.Account]())}, 3, func(int) string { return "message" })
@@ -105,7 +105,7 @@ func TestEventsAreFoundByTheirIds(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	other := id.New[id.Org]()
-	testenv.InsertOrg(r.t, r.DB, other)
+	testenv.InsertOrg(r.t, r.Deps().DB, other)
 	all := r.commitEvents(r.org, []string{string(id.New[id.Account]()), string(r.org)}, 4,
 		func(int) string { return "message" })
 	for _, e := range all {
@@ -133,7 +133,7 @@ func TestLookingUpEventsUsesAnIndex(t *testing.T) {
 		t.Skip("fills a table")
 	}
 	r := newFixture(t)
-	conn, err := r.DB.Pool().Acquire(t.Context())
+	conn, err := r.Deps().DB.Pool().Acquire(t.Context())
 	must.OK(t, err)
 	defer conn.Release()
 	for _, sql := range []string{

@@ -17,7 +17,7 @@ import (
 // org may read. Most calls need one query over exactly the next limit numbers; only if that returns fewer although the
 // source has more, because the oldest have expired or new ones have just arrived, a second query follows.
 func (s *Store) After(ctx context.Context, org id.Org, source string, seq int64, since time.Time, limit int) ([]Stored, error) {
-	q := db.New(s.DB)
+	q := db.New(s.deps.DB)
 	near, err := q.Next(ctx, db.NextParams{OrgID: org, Source: source, After: seq, Until: seq + int64(limit), Since: since})
 	list := postgres.Convert(near, func(r db.NextRow) Stored { return Stored(r) })
 	if err != nil || len(list) == limit {
@@ -35,7 +35,7 @@ func (s *Store) After(ctx context.Context, org id.Org, source string, seq int64,
 // the order of its sequence. An event that is stored later never sorts before one that was listed: events of a
 // transaction are hidden until no older transaction is running. reached is the position for the next page.
 func (s *Store) OrgAfter(ctx context.Context, org id.Org, p Position, since time.Time, limit int) (list []Stored, reached Position, err error) {
-	rows, err := db.New(s.DB).OrgAfter(ctx, db.OrgAfterParams{
+	rows, err := db.New(s.deps.DB).OrgAfter(ctx, db.OrgAfterParams{
 		OrgID: org, AfterTx: p.Tx, AfterID: p.ID, Since: since, MaxRows: int32(limit),
 	})
 	list = postgres.Convert(rows, func(r db.OrgAfterRow) Stored { return Stored(r) })
@@ -47,13 +47,13 @@ func (s *Store) OrgAfter(ctx context.Context, org id.Org, p Position, since time
 
 // OrgHead returns the position after everything that OrgAfter would list now.
 func (s *Store) OrgHead(ctx context.Context, _ id.Org) (Position, error) {
-	horizon, err := db.New(s.DB).Horizon(ctx)
+	horizon, err := db.New(s.deps.DB).Horizon(ctx)
 	return Position{Tx: horizon}, err
 }
 
 // Head returns the state of a source; zero if it has no row yet.
 func (s *Store) Head(ctx context.Context, org id.Org, source string) (Head, error) {
-	row, err := db.New(s.DB).Head(ctx, db.HeadParams{OrgID: org, Source: source})
+	row, err := db.New(s.deps.DB).Head(ctx, db.HeadParams{OrgID: org, Source: source})
 	if errors.Is(err, postgres.ErrNoRows) {
 		return Head{}, nil
 	}
@@ -62,7 +62,7 @@ func (s *Store) Head(ctx context.Context, org id.Org, source string) (Head, erro
 
 // HeadsAmong returns the heads of sources of an org. Sources without a row are not in the result.
 func (s *Store) HeadsAmong(ctx context.Context, org id.Org, sources []string) (map[string]Head, error) {
-	rows, err := db.New(s.DB).HeadsAmong(ctx, db.HeadsAmongParams{OrgID: org, Sources: sources})
+	rows, err := db.New(s.deps.DB).HeadsAmong(ctx, db.HeadsAmongParams{OrgID: org, Sources: sources})
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (s *Store) OldestBehind(ctx context.Context, org id.Org, behind map[string]
 	for source, seq := range behind {
 		p.Sources, p.Seqs = append(p.Sources, source), append(p.Seqs, seq)
 	}
-	rows, err := db.New(s.DB).OldestBehind(ctx, p)
+	rows, err := db.New(s.deps.DB).OldestBehind(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (s *Store) OldestBehind(ctx context.Context, org id.Org, behind map[string]
 
 // Heads lists the sources of a bucket that have events newer than changedAfter.
 func (s *Store) Heads(ctx context.Context, bucket int, changedAfter time.Time) ([]HeadRow, error) {
-	rows, err := db.New(s.DB).HeadsChanged(ctx, db.HeadsChangedParams{Bucket: int16(bucket), ChangedAfter: changedAfter})
+	rows, err := db.New(s.deps.DB).HeadsChanged(ctx, db.HeadsChangedParams{Bucket: int16(bucket), ChangedAfter: changedAfter})
 	return postgres.Convert(rows, headFromRow), err
 }
 
@@ -109,7 +109,7 @@ func headFromRow(r db.EventSource) HeadRow {
 
 // SetWatermark sets the frame after which a source's frames are wanted. A source that has a watermark keeps it.
 func (s *Store) SetWatermark(ctx context.Context, org id.Org, source, watermark string) error {
-	return s.setWatermark(ctx, s.DB, org, source, watermark)
+	return s.setWatermark(ctx, s.deps.DB, org, source, watermark)
 }
 
 // SetWatermarkIn is SetWatermark within the caller's transaction.
@@ -119,13 +119,13 @@ func (s *Store) SetWatermarkIn(ctx context.Context, tx postgres.Tx, org id.Org, 
 
 func (s *Store) setWatermark(ctx context.Context, q db.DBTX, org id.Org, source, watermark string) error {
 	return db.New(q).SetWatermark(ctx, db.SetWatermarkParams{
-		OrgID: org, Source: source, Bucket: int16(Bucket(source)), At: s.Now(), Watermark: pgtype.Text{String: storable(watermark), Valid: true},
+		OrgID: org, Source: source, Bucket: int16(Bucket(source)), At: s.deps.Now(), Watermark: pgtype.Text{String: storable(watermark), Valid: true},
 	})
 }
 
 // Oldest returns the lowest sequence number of a source that can still be read, or one more than its last if none can.
 func (s *Store) Oldest(ctx context.Context, org id.Org, source string, since time.Time) (int64, error) {
-	return db.New(s.DB).Oldest(ctx, db.OldestParams{OrgID: org, Source: source, Since: since})
+	return db.New(s.deps.DB).Oldest(ctx, db.OldestParams{OrgID: org, Source: source, Since: since})
 }
 
 // idSpread bounds how far the time in an event's id may be from the time at which it was stored. It limits a lookup
@@ -135,7 +135,7 @@ const idSpread = 10 * time.Minute
 // Find reads one event of a source. It fails with event-not-found.
 func (s *Store) Find(ctx context.Context, org id.Org, source string, event id.Event) (Stored, error) {
 	made := id.MadeAt(event)
-	r, err := db.New(s.DB).Find(ctx, db.FindParams{
+	r, err := db.New(s.deps.DB).Find(ctx, db.FindParams{
 		OrgID: org, Source: source, ID: event, Since: made.Add(-idSpread), Until: made.Add(idSpread),
 	})
 	if errors.Is(err, postgres.ErrNoRows) {
@@ -146,11 +146,11 @@ func (s *Store) Find(ctx context.Context, org id.Org, source string, event id.Ev
 
 // SeqAt returns the last sequence number that a source had at a time; 0 if it had none that is still stored.
 func (s *Store) SeqAt(ctx context.Context, org id.Org, source string, at time.Time) (int64, error) {
-	return db.New(s.DB).SeqAt(ctx, db.SeqAtParams{OrgID: org, Source: source, At: at})
+	return db.New(s.deps.DB).SeqAt(ctx, db.SeqAtParams{OrgID: org, Source: source, At: at})
 }
 
 // Time returns the time of the database's clock, which dates events.
-func (s *Store) Time(ctx context.Context) (time.Time, error) { return s.DB.Now(ctx, s.DB) }
+func (s *Store) Time(ctx context.Context) (time.Time, error) { return s.deps.DB.Now(ctx, s.deps.DB) }
 
 // How many days back and ahead Upkeep creates partitions, so that a node that is down at midnight does no harm.
 const (

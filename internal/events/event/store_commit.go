@@ -32,7 +32,7 @@ type Progress struct {
 // Claim claims a bucket for a lease and returns where to continue reading. Afterwards holders of older leases cannot
 // commit to it. It fails with ErrFenced if a newer lease has claimed it.
 func (s *Store) Claim(ctx context.Context, bucket int, epoch int64) (Progress, error) {
-	row, err := db.New(s.DB).Claim(ctx, db.ClaimParams{Bucket: int16(bucket), Epoch: epoch})
+	row, err := db.New(s.deps.DB).Claim(ctx, db.ClaimParams{Bucket: int16(bucket), Epoch: epoch})
 	if errors.Is(err, postgres.ErrNoRows) {
 		return Progress{}, ErrFenced
 	}
@@ -41,7 +41,7 @@ func (s *Store) Claim(ctx context.Context, bucket int, epoch int64) (Progress, e
 
 // Progress returns how far a bucket of the log has been committed; zero if it never was.
 func (s *Store) Progress(ctx context.Context, bucket int) (Progress, error) {
-	row, err := db.New(s.DB).Progress(ctx, int16(bucket))
+	row, err := db.New(s.deps.DB).Progress(ctx, int16(bucket))
 	if errors.Is(err, postgres.ErrNoRows) {
 		err = nil
 	}
@@ -63,7 +63,7 @@ const (
 
 // Load reads the heads of sources with their dedup keys. Sources without a row are not in the result.
 func (s *Store) Load(ctx context.Context, sources []string) ([]Recent, error) {
-	q := db.New(s.DB)
+	q := db.New(s.deps.DB)
 	rows, err := q.HeadsOf(ctx, sources)
 	if err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func (s *Store) Commit(ctx context.Context, b *Batch) (stored int64, err error) 
 }
 
 func (s *Store) commit(ctx context.Context, b *Batch, rows *postgres.Rows, stored *int64) error {
-	return s.DB.Tx(ctx, func(tx postgres.Tx) error {
+	return s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		q := db.New(tx)
 		if err := advanceBuckets(ctx, q, b.Buckets); err != nil {
 			return err

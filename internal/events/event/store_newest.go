@@ -70,13 +70,13 @@ func (s *Store) Newest(ctx context.Context, n Newest) (list []Stored, next Posit
 // scanBefore reads consecutive events. Events of other kinds than n.Kinds are included, without their body.
 func (s *Store) scanBefore(ctx context.Context, n Newest, at Position, rows int) ([]Stored, error) {
 	if n.Sources == nil {
-		found, err := db.New(s.DB).OrgBefore(ctx, db.OrgBeforeParams{
+		found, err := db.New(s.deps.DB).OrgBefore(ctx, db.OrgBeforeParams{
 			OrgID: n.Org, BeforeTx: at.Tx, BeforeID: at.ID, Since: n.Since, Every: n.Kinds == nil, Kinds: n.Kinds,
 			MaxRows: int32(rows),
 		})
 		return postgres.Convert(found, func(r db.OrgBeforeRow) Stored { return Stored(r) }), err
 	}
-	found, err := db.New(s.DB).SourcesBefore(ctx, db.SourcesBeforeParams{
+	found, err := db.New(s.deps.DB).SourcesBefore(ctx, db.SourcesBeforeParams{
 		OrgID: n.Org, BeforeTx: at.Tx, BeforeID: at.ID, Since: n.Since, Every: n.Kinds == nil, Kinds: n.Kinds,
 		MaxRows: int32(rows), Sources: n.Sources,
 	})
@@ -89,7 +89,7 @@ func (s *Store) FindAny(ctx context.Context, org id.Org, events []id.Event) ([]S
 		return nil, nil
 	}
 	first, last := id.MadeAt(slices.Min(events)), id.MadeAt(slices.Max(events))
-	rows, err := db.New(s.DB).FindAny(ctx, db.FindAnyParams{
+	rows, err := db.New(s.deps.DB).FindAny(ctx, db.FindAnyParams{
 		OrgID: org, Ids: id.Texts(events), Since: first.Add(-idSpread), Until: last.Add(idSpread),
 	})
 	list := postgres.Convert(rows, func(r db.FindAnyRow) Stored { return Stored(r) })

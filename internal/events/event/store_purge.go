@@ -19,13 +19,13 @@ const purgeBatch = 500
 // call, records of the account that are still in the log are dropped when they are read.
 func (s *Store) Purge(ctx context.Context, org id.Org, account id.Account, sandbox bool, most int) (done bool, err error) {
 	source := string(account)
-	began, err := db.New(s.DB).BeginPurge(ctx, db.BeginPurgeParams{OrgID: org, Source: source, Bucket: int16(Bucket(source)), At: s.Now()})
+	began, err := db.New(s.deps.DB).BeginPurge(ctx, db.BeginPurgeParams{OrgID: org, Source: source, Bucket: int16(Bucket(source)), At: s.deps.Now()})
 	if err != nil {
 		return false, fmt.Errorf("begin the purge of %s: %w", account, err)
 	}
 	after := began.Int64
 	for purged := 0; ; {
-		rows, err := db.New(s.DB).ToPurge(ctx, db.ToPurgeParams{OrgID: org, Source: source, After: after, MaxRows: purgeBatch})
+		rows, err := db.New(s.deps.DB).ToPurge(ctx, db.ToPurgeParams{OrgID: org, Source: source, After: after, MaxRows: purgeBatch})
 		if err != nil {
 			return false, fmt.Errorf("read the events of %s to purge: %w", account, err)
 		}
@@ -52,7 +52,7 @@ func (s *Store) purgeBatchRows(ctx context.Context, org id.Org, source string, s
 			ID: row.ID, Kind: row.Kind, Account: source, At: row.At, Seq: row.Seq, Meta: Meta{Sandbox: sandbox, Purged: true},
 		}))
 	}
-	return s.DB.Tx(ctx, func(tx postgres.Tx) error {
+	return s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		q := db.New(tx)
 		if err := q.PurgeEvents(ctx, p); err != nil {
 			return fmt.Errorf("purge events of %s: %w", source, err)

@@ -29,7 +29,7 @@ func newFixture(t *testing.T) *fixture {
 	db := testenv.Postgres(t)
 	r := &fixture{t: t, org: id.New[id.Org](), Store: event.New(event.Deps{DB: db, Log: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return time.Now().UTC() }})}
-	testenv.InsertOrg(r.t, r.DB, r.org)
+	testenv.InsertOrg(r.t, r.Deps().DB, r.org)
 	must.OK(t, r.Upkeep(t.Context()))
 	return r
 }
@@ -130,7 +130,7 @@ func TestEventsOfAnotherOrgAreNotFound(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	other := id.New[id.Org]()
-	testenv.InsertOrg(r.t, r.DB, other)
+	testenv.InsertOrg(r.t, r.Deps().DB, other)
 	source := string(id.New[id.Account]())
 	b := r.events(r.org, source, 1, 3, now())
 	_, err := r.Commit(t.Context(), &b)
@@ -256,7 +256,7 @@ func TestMissingPartitionIsCreatedByCommit(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	source := string(id.New[id.Account]())
-	_, err := r.DB.Pool().Exec(t.Context(), "DROP TABLE event_"+now().Format("20060102"))
+	_, err := r.Deps().DB.Pool().Exec(t.Context(), "DROP TABLE event_"+now().Format("20060102"))
 	must.OK(t, err)
 	b := r.events(r.org, source, 1, 1, now())
 	_, err = r.Commit(t.Context(), &b)
@@ -297,7 +297,7 @@ func TestReadingASourceUsesItsKey(t *testing.T) {
 	b := r.events(r.org, source, 1, 5000, now())
 	_, err := r.Commit(t.Context(), &b)
 	must.OK(t, err)
-	rows, err := r.DB.Pool().Query(t.Context(), `EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) SELECT * FROM event
+	rows, err := r.Deps().DB.Pool().Query(t.Context(), `EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) SELECT * FROM event
 		WHERE org_id = '`+string(r.org)+`' AND source = '`+source+`' AND seq > 5 AND seq <= 105 AND at >= now() - interval '1 hour' ORDER BY seq`)
 	must.OK(t, err)
 	var plan []string
@@ -319,18 +319,18 @@ func TestWrongClockDropsNoEvents(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	today := postgres.DayOf(time.Now())
-	days := postgres.NewDays(r.DB, "event", slog.New(slog.DiscardHandler))
+	days := postgres.NewDays(r.Deps().DB, "event", slog.New(slog.DiscardHandler))
 	for n := range postgres.Day(event.MaxDays) {
 		must.OK(t, days.Make(t.Context(), today-n))
 	}
 	count := func() (n int) {
 		t.Helper()
-		must.OK(t, r.DB.Pool().QueryRow(t.Context(), "SELECT count(*) FROM pg_inherits WHERE inhparent = 'event'::regclass").Scan(&n))
+		must.OK(t, r.Deps().DB.Pool().QueryRow(t.Context(), "SELECT count(*) FROM pg_inherits WHERE inhparent = 'event'::regclass").Scan(&n))
 		return n
 	}
 	before := count()
 	ahead := func() time.Time { return time.Now().UTC().AddDate(0, 0, 34) }
-	wrong := event.New(event.Deps{DB: r.DB, Log: slog.New(slog.DiscardHandler), Now: ahead})
+	wrong := event.New(event.Deps{DB: r.Deps().DB, Log: slog.New(slog.DiscardHandler), Now: ahead})
 	must.OK(t, wrong.Upkeep(t.Context()))
 	if after := count(); after != before {
 		t.Errorf("%d partitions became %d", before, after)

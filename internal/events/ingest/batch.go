@@ -41,7 +41,7 @@ func (g *Ingest) storeOutbox(ctx context.Context, slots []int16) error {
 	if len(slots) == 0 {
 		return nil
 	}
-	waiting, err := g.Outbox.Waiting(ctx, slots, maxOutbox)
+	waiting, err := g.deps.Outbox.Waiting(ctx, slots, maxOutbox)
 	if err != nil || len(waiting) == 0 {
 		return err
 	}
@@ -68,8 +68,8 @@ func (w *batch) store(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	began := w.g.Now()
-	now, err := w.g.Store.Time(ctx)
+	began := w.g.deps.Now()
+	now, err := w.g.deps.Store.Time(ctx)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (w *batch) store(ctx context.Context) error {
 		return err
 	}
 	if len(b.Buckets) > 0 || b.Also != nil || len(b.Events) > 0 {
-		tx, err := w.g.Store.Commit(ctx, b)
+		tx, err := w.g.deps.Store.Commit(ctx, b)
 		if errors.Is(err, postgres.ErrOutcomeUnknown) {
 			w.g.uncertain = b
 		}
@@ -93,7 +93,7 @@ func (w *batch) store(ctx context.Context) error {
 	for slot, seq := range w.quiet {
 		w.g.owned[slot].Committed = seq // written with the bucket's next batch or by advanceQuiet
 	}
-	w.g.metrics.lag.Set(w.g.Now().Sub(began).Seconds())
+	w.g.metrics.lag.Set(w.g.deps.Now().Sub(began).Seconds())
 	w.g.publishBatch(b)
 	return nil
 }
@@ -155,7 +155,7 @@ func (w *batch) build(ctx context.Context, at time.Time) (*event.Batch, error) {
 	}
 	w.addProgress(&b, touched)
 	if len(owned) > 0 {
-		b.Also = func(ctx context.Context, tx postgres.Tx) error { return w.g.Outbox.Take(ctx, tx, owned) }
+		b.Also = func(ctx context.Context, tx postgres.Tx) error { return w.g.deps.Outbox.Take(ctx, tx, owned) }
 	}
 	return &b, nil
 }
@@ -225,7 +225,7 @@ func (g *Ingest) isTestOrg(ctx context.Context, org id.Org) (bool, error) {
 	if is, known := g.isTest[org]; known {
 		return is, nil
 	}
-	o, err := g.Orgs.Get(ctx, org)
+	o, err := g.deps.Orgs.Get(ctx, org)
 	if err != nil {
 		return false, err
 	}
@@ -262,14 +262,14 @@ func (g *Ingest) publishBatch(b *event.Batch) {
 		}
 	}
 	for org, n := range received {
-		g.Meter.Received(org, n)
+		g.deps.Meter.Received(org, n)
 	}
 	g.metrics.stored.Add(float64(len(list)))
 	g.metrics.batch.Observe(float64(len(list)))
-	g.Committed(list)
+	g.deps.Committed(list)
 }
 
 func (g *Ingest) publishLive(s *event.Stored, message []byte) {
 	// Best effort: streams that miss it read the store.
-	_ = g.Bus.Publish(event.LiveSubject(s.Org, s.Source), message)
+	_ = g.deps.Bus.Publish(event.LiveSubject(s.Org, s.Source), message)
 }

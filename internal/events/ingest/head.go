@@ -82,7 +82,7 @@ func (g *Ingest) load(ctx context.Context, w *batch) (fresh []int16, err error) 
 	if len(missing) == 0 {
 		return nil, nil
 	}
-	found, err := g.Store.Load(ctx, missing)
+	found, err := g.deps.Store.Load(ctx, missing)
 	if err != nil {
 		return nil, err
 	}

@@ -60,7 +60,7 @@ type Deps struct {
 
 // Ingest writes the buckets that this node holds.
 type Ingest struct {
-	Deps
+	deps Deps
 	// changes carries acquired and released buckets from Hold to the loop.
 	changes chan bucketChange
 	metrics metrics
@@ -101,7 +101,7 @@ type bucketChange struct {
 // New returns an Ingest that holds no buckets.
 func New(d Deps) *Ingest {
 	return &Ingest{
-		Deps: d, changes: make(chan bucketChange), metrics: newMetrics(d.Registry),
+		deps: d, changes: make(chan bucketChange), metrics: newMetrics(d.Registry),
 		owned: map[int]*bucket{}, heads: map[string]*head{}, isTest: map[id.Org]bool{},
 	}
 }
@@ -131,14 +131,14 @@ func (g *Ingest) Hold(ctx context.Context, slot int, epoch int64) {
 
 func (g *Ingest) claim(ctx context.Context, slot int, epoch int64) (event.Progress, bool) {
 	for {
-		p, err := g.Store.Claim(ctx, slot, epoch)
+		p, err := g.deps.Store.Claim(ctx, slot, epoch)
 		switch {
 		case err == nil:
 			return p, true
 		case errors.Is(err, event.ErrFenced), ctx.Err() != nil:
 			return p, false
 		}
-		g.Log.LogAttrs(ctx, slog.LevelWarn, "cannot claim bucket", slog.Int("bucket", slot), slog.Any("error", err))
+		g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot claim bucket", slog.Int("bucket", slot), slog.Any("error", err))
 		if !clock.Pause(ctx, claimRetry) {
 			return p, false
 		}
@@ -189,7 +189,7 @@ func (g *Ingest) Run(ctx context.Context) error {
 			trouble = backoff{}
 			continue
 		}
-		g.Log.LogAttrs(ctx, slog.LevelWarn, "cannot store events", slog.Any("error", err))
+		g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot store events", slog.Any("error", err))
 		g.metrics.failures.Inc()
 		for g.mustResync = true; g.mustResync && ctx.Err() == nil; {
 			g.wait(ctx, trouble.next())
@@ -251,7 +251,7 @@ func (g *Ingest) resync(ctx context.Context) {
 	clear(g.heads)
 	g.dirty = true
 	for slot, b := range g.owned {
-		p, err := g.Store.Claim(ctx, slot, b.Epoch)
+		p, err := g.deps.Store.Claim(ctx, slot, b.Epoch)
 		switch {
 		case errors.Is(err, event.ErrFenced):
 			g.metrics.fenced.Inc()
@@ -281,7 +281,7 @@ func (g *Ingest) wasCommitted(ctx context.Context, b *event.Batch) (bool, error)
 		return false, nil
 	}
 	e := &b.Events[0]
-	found, err := g.Store.After(ctx, e.Org, e.Source, e.Seq-1, e.At.Add(-time.Second), 1)
+	found, err := g.deps.Store.After(ctx, e.Org, e.Source, e.Seq-1, e.At.Add(-time.Second), 1)
 	if err != nil || len(found) == 0 || found[0].ID != e.ID {
 		return false, err
 	}
@@ -302,7 +302,7 @@ func (g *Ingest) advanceQuiet(ctx context.Context) error {
 	if len(batch.Buckets) == 0 {
 		return nil
 	}
-	if _, err := g.Store.Commit(ctx, &batch); err != nil {
+	if _, err := g.deps.Store.Commit(ctx, &batch); err != nil {
 		return err
 	}
 	g.markWritten(&batch)
@@ -316,7 +316,7 @@ func (g *Ingest) markWritten(b *event.Batch) {
 }
 
 func (g *Ingest) upkeep(ctx context.Context) error {
-	return errors.Join(g.Outbox.Settle(ctx), g.Store.Upkeep(ctx))
+	return errors.Join(g.deps.Outbox.Settle(ctx), g.deps.Store.Upkeep(ctx))
 }
 
 // backoff doubles the wait with every call of next.

@@ -46,7 +46,7 @@ const openTimeout = 5 * time.Second
 // reopen opens the reader if it is dirty and the wait after the last failure is over. A failure is only logged, because
 // events of the outbox can be stored without the log.
 func (g *Ingest) reopen(ctx context.Context) {
-	if !g.dirty || g.Now().Before(g.openAfter) {
+	if !g.dirty || g.deps.Now().Before(g.openAfter) {
 		return
 	}
 	err := g.openReader(ctx)
@@ -54,9 +54,9 @@ func (g *Ingest) reopen(ctx context.Context) {
 		g.openBackoff = backoff{}
 		return
 	}
-	g.openAfter = g.Now().Add(g.openBackoff.next())
+	g.openAfter = g.deps.Now().Add(g.openBackoff.next())
 	if ctx.Err() == nil {
-		g.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read the event log", slog.Any("error", err))
+		g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read the event log", slog.Any("error", err))
 	}
 }
 
@@ -70,7 +70,7 @@ func (g *Ingest) openReader(ctx context.Context) error {
 		g.dirty = false
 		return nil
 	}
-	states, err := g.Events.States(ctx, slots)
+	states, err := g.deps.Events.States(ctx, slots)
 	if err != nil {
 		return fmt.Errorf("read the state of the log: %w", err)
 	}
@@ -80,13 +80,13 @@ func (g *Ingest) openReader(ctx context.Context) error {
 		after[slot] = b.Committed
 	}
 	g.dirty = false
-	reader, err := g.Events.Read(ctx, after)
+	reader, err := g.deps.Events.Read(ctx, after)
 	if err != nil {
 		g.dirty = true
 		return fmt.Errorf("read the log: %w", err)
 	}
 	// The positions are valid only if the log was not replaced in between.
-	again, err := g.Events.States(ctx, slots)
+	again, err := g.deps.Events.States(ctx, slots)
 	for slot, state := range states {
 		if err != nil || again[slot].Epoch != state.Epoch {
 			reader.Close()
@@ -111,7 +111,7 @@ func (g *Ingest) compareLog(ctx context.Context, b *bucket, state eventlog.State
 	case b.LogEpoch == "":
 	default:
 		g.metrics.lost.Inc()
-		g.Log.LogAttrs(ctx, slog.LevelError, "event log was lost, listeners fill it again", slog.Int("bucket", b.Bucket),
+		g.deps.Log.LogAttrs(ctx, slog.LevelError, "event log was lost, listeners fill it again", slog.Int("bucket", b.Bucket),
 			slog.Uint64("committed", b.Committed), slog.Uint64("last", state.Last))
 	}
 	if b.LogEpoch != state.Epoch {
@@ -161,7 +161,7 @@ func (g *Ingest) storeChunks(ctx context.Context, first chunk) error {
 		if c.err != nil {
 			// Store what there is, then open a new reader.
 			g.dirty = true
-			g.Log.LogAttrs(ctx, slog.LevelWarn, "reading the log ended", slog.Any("error", c.err))
+			g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "reading the log ended", slog.Any("error", c.err))
 			break
 		}
 		w.addChunk(ctx, c)
@@ -189,7 +189,7 @@ func (w *batch) addChunk(ctx context.Context, c chunk) {
 			r, err := event.ReadRecord(text)
 			if err != nil || event.Bucket(r.Source) != e.Bucket {
 				w.g.metrics.unreadable.Inc()
-				w.g.Log.LogAttrs(ctx, slog.LevelError, "skipped unreadable record of the event log",
+				w.g.deps.Log.LogAttrs(ctx, slog.LevelError, "skipped unreadable record of the event log",
 					slog.Int("bucket", e.Bucket), slog.Uint64("position", e.Seq), slog.Any("error", err))
 				continue
 			}

@@ -62,8 +62,8 @@ func (t *eventTimes) flush(ctx context.Context, l *Listeners) {
 		if len(list) == 0 {
 			return
 		}
-		if err := l.Accounts.RecordEventTimes(ctx, list); err != nil {
-			l.Log.LogAttrs(ctx, slog.LevelWarn, "cannot write event times", slog.Int("accounts", len(list)),
+		if err := l.deps.Accounts.RecordEventTimes(ctx, list); err != nil {
+			l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot write event times", slog.Int("accounts", len(list)),
 				slog.Any("error", err))
 		}
 		list = list[:0]

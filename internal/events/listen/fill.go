@@ -35,7 +35,7 @@ func (s *session) startFrame(ctx context.Context) (string, error) {
 	}
 	limited, cancel := context.WithTimeout(ctx, dbTimeout)
 	defer cancel()
-	if err := n.l.Store.SetWatermark(limited, n.ref.Org, string(n.ref.Account), newest); err != nil {
+	if err := n.l.deps.Store.SetWatermark(limited, n.ref.Org, string(n.ref.Account), newest); err != nil {
 		return "", internalError{err}
 	}
 	return newest, nil
@@ -45,7 +45,7 @@ func (s *session) startFrame(ctx context.Context) (string, error) {
 func (s *session) storedWatermark(ctx context.Context) (watermark string, known bool, err error) {
 	limited, cancel := context.WithTimeout(ctx, dbTimeout)
 	defer cancel()
-	head, err := s.listener.l.Store.Head(limited, s.listener.ref.Org, string(s.listener.ref.Account))
+	head, err := s.listener.l.deps.Store.Head(limited, s.listener.ref.Org, string(s.listener.ref.Account))
 	if err != nil {
 		return "", false, internalError{err}
 	}
@@ -58,7 +58,7 @@ func (s *session) newestFrame(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	limited, cancel := context.WithTimeout(ctx, s.listener.l.Config.DialTimeout)
+	limited, cancel := context.WithTimeout(ctx, s.listener.l.deps.Config.DialTimeout)
 	defer cancel()
 	newest, answer, err := driver.Newest(limited, s.driver, a.Via(), access)
 	s.storeRotation(ctx, a, answer.Changed, answer.Session)
@@ -74,7 +74,7 @@ func (s *session) framesAfter(ctx context.Context, after string) (driver.Missed,
 	if err != nil {
 		return driver.Missed{}, err
 	}
-	limited, cancel := context.WithTimeout(ctx, s.listener.l.Config.DialTimeout)
+	limited, cancel := context.WithTimeout(ctx, s.listener.l.deps.Config.DialTimeout)
 	defer cancel()
 	m, err := s.driver.Since(limited, a.Via(), access, after)
 	s.storeRotation(ctx, a, m.Changed, m.Session)
@@ -120,14 +120,14 @@ func (s *session) publishWaiting(ctx context.Context, after string) (done bool, 
 		s.mu.Unlock()
 		switch {
 		case spilled && after == "": // the platform cannot list them again
-			return false, s.publishGap(ctx, s.listener.l.Now(), "")
+			return false, s.publishGap(ctx, s.listener.l.deps.Now(), "")
 		case spilled:
 			return false, nil
 		case len(list) == 0:
 			return true, nil
 		}
 		for i := range list {
-			if err := s.publish(ctx, &list[i], s.listener.l.Now()); err != nil {
+			if err := s.publish(ctx, &list[i], s.listener.l.deps.Now()); err != nil {
 				return false, err
 			}
 		}
@@ -137,7 +137,7 @@ func (s *session) publishWaiting(ctx context.Context, after string) (done bool, 
 // refill fetches again what a lost log may have contained, while the socket stays open. Records carry the epoch of the
 // lost log until the fill begins, and ingest drops them: what the flow counts as confirmed may have been lost.
 func (s *session) refill(ctx context.Context) error {
-	if !clock.Pause(ctx, randomUpTo(s.listener.l.Config.Spread)) {
+	if !clock.Pause(ctx, randomUpTo(s.listener.l.deps.Config.Spread)) {
 		return context.Cause(ctx)
 	}
 	epoch, err := s.listener.l.logEpoch(ctx)
@@ -153,7 +153,7 @@ func (s *session) refill(ctx context.Context) error {
 	s.epoch = epoch
 	s.mu.Unlock()
 	if !known || from == "" {
-		if err := s.publishGap(ctx, s.listener.l.Now().Add(-s.listener.l.Config.LogCheck-s.listener.l.Config.Spread),
+		if err := s.publishGap(ctx, s.listener.l.deps.Now().Add(-s.listener.l.deps.Config.LogCheck-s.listener.l.deps.Config.Spread),
 			""); err != nil {
 			return err
 		}
@@ -209,7 +209,7 @@ func (s *session) publishPage(ctx context.Context, m *driver.Missed, first bool)
 	}
 	var came time.Time // zero: newer frames follow, so these have settled
 	if !m.More {
-		came = s.listener.l.Now()
+		came = s.listener.l.deps.Now()
 	}
 	for i := range m.Events {
 		e := &m.Events[i]
@@ -231,7 +231,7 @@ func (s *session) publishPage(ctx context.Context, m *driver.Missed, first bool)
 // start.
 func (s *session) publishGap(ctx context.Context, from time.Time, watermark string) error {
 	s.listener.l.metrics.gaps.Inc()
-	now := s.listener.l.Now().UTC()
+	now := s.listener.l.deps.Now().UTC()
 	gap := contract.ListenerGap{To: stamp.Time(now)}
 	if !from.IsZero() {
 		gap.From = (*stamp.Time)(&from)

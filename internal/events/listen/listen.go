@@ -135,7 +135,7 @@ const (
 
 // Listeners runs the listeners of this node.
 type Listeners struct {
-	Deps
+	deps       Deps
 	metrics    metrics
 	suspended  cache.Cache[id.Org, bool]
 	eventTimes eventTimes
@@ -159,7 +159,7 @@ const (
 func New(d Deps) *Listeners {
 	d.Config = d.Config.withDefaults()
 	return &Listeners{
-		Deps: d, metrics: newMetrics(d.Registry), shards: map[int]*shardListener{}, gates: map[string]chan struct{}{},
+		deps: d, metrics: newMetrics(d.Registry), shards: map[int]*shardListener{}, gates: map[string]chan struct{}{},
 		epochReady: make(chan struct{}),
 		suspended:  cache.NewFor[id.Org, bool](maxOrgs, orgTTL),
 	}
@@ -171,19 +171,19 @@ func (l *Listeners) Run(ctx context.Context) error {
 	living, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var work errgroup.Group
-	work.Go(func() error { return l.Bus.Subscribe(living, account.SessionPattern, l.onSessionChange) })
+	work.Go(func() error { return l.deps.Bus.Subscribe(living, account.SessionPattern, l.onSessionChange) })
 	work.Go(func() error { l.watchLog(living); return nil })
 	work.Go(func() error { l.eventTimes.run(living, l); return nil })
 	work.Go(func() error {
 		defer stop()
-		return l.Leases.Run(ctx, l.holdShard)
+		return l.deps.Leases.Run(ctx, l.holdShard)
 	})
 	return work.Wait()
 }
 
 // watchLog checks regularly whether the log was lost.
 func (l *Listeners) watchLog(ctx context.Context) {
-	tick := time.NewTicker(l.Config.LogCheck)
+	tick := time.NewTicker(l.deps.Config.LogCheck)
 	defer tick.Stop()
 	for {
 		l.checkLog(ctx)
@@ -198,12 +198,12 @@ func (l *Listeners) watchLog(ctx context.Context) {
 // checkLog reads the epoch of the log. If it has changed, the log was lost, and all listeners fetch again what the
 // store does not have.
 func (l *Listeners) checkLog(ctx context.Context) {
-	limited, cancel := context.WithTimeout(ctx, l.Config.DialTimeout)
+	limited, cancel := context.WithTimeout(ctx, l.deps.Config.DialTimeout)
 	defer cancel()
-	epoch, err := l.LogEpoch(limited)
+	epoch, err := l.deps.LogEpoch(limited)
 	if err != nil {
 		if ctx.Err() == nil {
-			l.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read the epoch of the event log", slog.Any("error", err))
+			l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read the epoch of the event log", slog.Any("error", err))
 		}
 		return
 	}
@@ -221,7 +221,7 @@ func (l *Listeners) checkLog(ctx context.Context) {
 	if first || before == epoch {
 		return
 	}
-	l.Log.LogAttrs(ctx, slog.LevelError, "event log was lost, fetching frames again")
+	l.deps.Log.LogAttrs(ctx, slog.LevelError, "event log was lost, fetching frames again")
 	for _, s := range slots {
 		s.requestRefill()
 	}
@@ -257,7 +257,7 @@ func (l *Listeners) gate(region string) chan struct{} {
 	defer l.mu.Unlock()
 	g := l.gates[region]
 	if g == nil {
-		g = make(chan struct{}, l.Config.Dials)
+		g = make(chan struct{}, l.deps.Config.Dials)
 		l.gates[region] = g
 	}
 	return g
@@ -268,7 +268,7 @@ func (l *Listeners) isSuspended(ctx context.Context, owner id.Org) bool {
 	if is, known := l.suspended.Get(owner); known {
 		return is
 	}
-	o, err := l.Orgs.Get(ctx, owner)
+	o, err := l.deps.Orgs.Get(ctx, owner)
 	if err != nil {
 		return true
 	}

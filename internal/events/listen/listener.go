@@ -56,7 +56,7 @@ func (u internalError) Unwrap() error { return u.error }
 
 func newListener(s *shardListener, ref account.Ref) *listener {
 	return &listener{shard: s, l: s.l, ref: ref, changed: make(chan struct{}, 1), refill: make(chan struct{}, 1),
-		isFirst: true, lastUp: s.l.Now()}
+		isFirst: true, lastUp: s.l.deps.Now()}
 }
 
 func (n *listener) notifyChanged() { signal(n.changed) }
@@ -66,10 +66,10 @@ func (n *listener) run(ctx context.Context) {
 	n.setState(account.ListenerConnecting)
 	defer n.setState("")
 	for ctx.Err() == nil {
-		began := n.l.Now()
+		began := n.l.deps.Now()
 		up, err := n.session(ctx)
-		if now := n.l.Now(); up {
-			if n.lastUp, n.gapFrom = now, now; now.Sub(began) >= n.l.Config.Steady {
+		if now := n.l.deps.Now(); up {
+			if n.lastUp, n.gapFrom = now, now; now.Sub(began) >= n.l.deps.Config.Steady {
 				n.tries = 0
 			}
 		}
@@ -125,7 +125,7 @@ func (n *listener) recordLoss(ctx context.Context, up bool, err error) {
 	if _, ours := errors.AsType[internalError](err); ours {
 		level = slog.LevelWarn
 	}
-	n.l.Log.LogAttrs(ctx, level, "socket lost", slog.String("account", string(n.ref.Account)), slog.Bool("was_up", up), slog.Int("tries", n.tries), slog.Any("error", err))
+	n.l.deps.Log.LogAttrs(ctx, level, "socket lost", slog.String("account", string(n.ref.Account)), slog.Bool("was_up", up), slog.Int("tries", n.tries), slog.Any("error", err))
 	if up || n.written == account.ListenerUp || n.written == account.ListenerDown {
 		n.setState(account.ListenerDown)
 		n.writeState(ctx, account.ListenerDown)
@@ -139,9 +139,9 @@ func (n *listener) writeState(ctx context.Context, state account.ListenerState) 
 	}
 	limited, cancel := context.WithTimeout(ctx, dbTimeout)
 	defer cancel()
-	if err := n.l.Accounts.RecordListener(limited, n.ref, n.shard.epoch, state); err != nil {
+	if err := n.l.deps.Accounts.RecordListener(limited, n.ref, n.shard.epoch, state); err != nil {
 		if ctx.Err() == nil && !errors.Is(err, problem.AccountNotFound.New("")) {
-			n.l.Log.LogAttrs(ctx, slog.LevelWarn, "cannot write listener state", slog.String("account", string(n.ref.Account)),
+			n.l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot write listener state", slog.String("account", string(n.ref.Account)),
 				slog.Any("error", err))
 		}
 		return // the next change or loss tries again
@@ -154,7 +154,7 @@ const dbTimeout = 5 * time.Second
 
 // handleFailure acts on the reason why there is no socket, and returns how long to wait before the next try.
 func (n *listener) handleFailure(ctx context.Context, up bool, err error) time.Duration {
-	wait := n.l.Config.backoff(n.tries)
+	wait := n.l.deps.Config.backoff(n.tries)
 	n.tries++
 	if _, ours := errors.AsType[internalError](err); ours {
 		return wait
@@ -164,28 +164,28 @@ func (n *listener) handleFailure(ctx context.Context, up bool, err error) time.D
 	switch {
 	case isRefused && refused.Kind == catalog.RefusedSession, isClosed && closed.Session:
 		// Confirm probes the session before anything changes. If the session is dead, the account has changed.
-		if alive, err := n.l.Health.Confirm(ctx, n.a); err != nil || !alive {
+		if alive, err := n.l.deps.Health.Confirm(ctx, n.a); err != nil || !alive {
 			n.notifyChanged()
 		}
 		return wait
 	case isRefused:
-		n.l.Health.Learn(ctx, n.a, err)
+		n.l.deps.Health.Learn(ctx, n.a, err)
 		return max(wait, refused.RetryAfter)
 	case isClosed && up:
 		return wait // a normal end of a socket is not a failure
 	}
-	n.l.Health.Learn(ctx, n.a, err)
+	n.l.deps.Health.Learn(ctx, n.a, err)
 	return wait
 }
 
 // waitBeforeRetry waits before the socket is reopened, but not longer than until the account has another session or
 // region. It degrades the account in time. It returns false if the listener has ended.
 func (n *listener) waitBeforeRetry(ctx context.Context, wait time.Duration) bool {
-	until := n.l.Now().Add(wait)
+	until := n.l.deps.Now().Add(wait)
 	for {
 		n.degradeIfDown(ctx)
-		left := until.Sub(n.l.Now())
-		if late := n.lastUp.Add(account.ListenerPatience).Sub(n.l.Now()); late > 0 {
+		left := until.Sub(n.l.deps.Now())
+		if late := n.lastUp.Add(account.ListenerPatience).Sub(n.l.deps.Now()); late > 0 {
 			left = min(left, late)
 		}
 		if left <= 0 {
@@ -217,19 +217,19 @@ var system = audit.By{Kind: audit.ActorSystem, ID: "listener", Label: "listener"
 
 // degradeIfDown degrades an account whose listener has been down for ListenerPatience.
 func (n *listener) degradeIfDown(ctx context.Context) {
-	if n.l.Now().Sub(n.lastUp) < account.ListenerPatience || n.a.State != account.Active &&
+	if n.l.deps.Now().Sub(n.lastUp) < account.ListenerPatience || n.a.State != account.Active &&
 		n.a.State != account.Connecting {
 		return
 	}
 	limited, cancel := context.WithTimeout(ctx, dbTimeout)
 	defer cancel()
 	observed := n.a
-	a, err := n.l.Accounts.Trigger(limited, system, n.ref.Org, n.ref.Account, account.Cause{
+	a, err := n.l.deps.Accounts.Trigger(limited, system, n.ref.Org, n.ref.Account, account.Cause{
 		On: account.Failing, Reason: account.ReasonListenerDown, Observed: &observed, FailingSince: &n.lastUp,
 	})
 	if err != nil {
 		if ctx.Err() == nil {
-			n.l.Log.LogAttrs(ctx, slog.LevelWarn, "cannot degrade account without listener",
+			n.l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot degrade account without listener",
 				slog.String("account", string(n.ref.Account)), slog.Any("error", err))
 		}
 		return
@@ -248,7 +248,7 @@ func (n *listener) setAccount(a account.Account) {
 func (n *listener) reload(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, dbTimeout)
 	defer cancel()
-	a, err := n.l.Accounts.Get(limited, n.ref.Org, n.ref.Account)
+	a, err := n.l.deps.Accounts.Get(limited, n.ref.Org, n.ref.Account)
 	switch {
 	case errors.Is(err, problem.AccountNotFound.New("")):
 		return errStop

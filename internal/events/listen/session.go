@@ -53,7 +53,7 @@ func (n *listener) session(ctx context.Context) (up bool, err error) {
 		return false, err
 	}
 	defer release()
-	platform, ok := n.l.Platforms(n.a.Environment)
+	platform, ok := n.l.deps.Platforms(n.a.Environment)
 	if !ok {
 		return false, internalError{errors.New("no platform for the account's environment")}
 	}
@@ -118,7 +118,7 @@ func (s *session) loadSession(ctx context.Context) (account.Account, driver.Sess
 	n := s.listener
 	limited, cancel := context.WithTimeout(ctx, dbTimeout)
 	defer cancel()
-	a, session, err := n.l.Accounts.Session(limited, n.ref.Org, n.ref.Account)
+	a, session, err := n.l.deps.Accounts.Session(limited, n.ref.Org, n.ref.Account)
 	switch {
 	case errors.Is(err, problem.AccountNotFound.New("")), err != nil && a.ID != "" && !a.Listenable():
 		return a, session, errStop
@@ -143,7 +143,7 @@ func (s *session) openSocket(ctx context.Context) (*driver.Socket, error) {
 		return nil, err
 	}
 	s.listener.setAccount(a)
-	limited, cancel := context.WithTimeout(ctx, s.listener.l.Config.DialTimeout)
+	limited, cancel := context.WithTimeout(ctx, s.listener.l.deps.Config.DialTimeout)
 	defer cancel()
 	socket, err := s.driver.Listen(limited, a.Via(), access)
 	if err != nil {
@@ -160,9 +160,9 @@ func (s *session) storeRotation(ctx context.Context, a account.Account, changed 
 	if len(changed) == 0 {
 		return
 	}
-	next, err := s.listener.l.Accounts.Rotate(context.WithoutCancel(ctx), a, changed, access)
+	next, err := s.listener.l.deps.Accounts.Rotate(context.WithoutCancel(ctx), a, changed, access)
 	if err != nil {
-		s.listener.l.Log.LogAttrs(ctx, slog.LevelWarn, "cannot store rotated cookies",
+		s.listener.l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot store rotated cookies",
 			slog.String("account", string(s.listener.ref.Account)), slog.Any("error", err))
 		return
 	}
@@ -243,14 +243,14 @@ func (s *session) readSocket(ctx context.Context, socket *driver.Socket) error {
 		if err != nil {
 			if why := skipReason(err); why != "" {
 				m.skipped.WithLabelValues(why).Inc()
-				s.listener.l.Log.LogAttrs(ctx, slog.LevelDebug, "skipped frame that does not match the manifest",
+				s.listener.l.deps.Log.LogAttrs(ctx, slog.LevelDebug, "skipped frame that does not match the manifest",
 					slog.String("account", string(s.listener.ref.Account)), slog.String("kind", e.Kind), slog.Any("error", err))
 				continue
 			}
 			return err
 		}
 		m.frames.WithLabelValues(string(e.Class), "socket").Inc()
-		now := s.listener.l.Now()
+		now := s.listener.l.deps.Now()
 		if now.Sub(s.recordedAt) >= recordEvery {
 			s.recordedAt = now
 			s.listener.l.eventTimes.add(s.listener.ref, now)
@@ -285,7 +285,7 @@ func (s *session) handleFrame(ctx context.Context, e *catalog.Event) error {
 	if s.bufferFrame(e) { // a fill has begun in the meantime
 		return nil
 	}
-	return s.publish(ctx, e, s.listener.l.Now())
+	return s.publish(ctx, e, s.listener.l.deps.Now())
 }
 
 func (s *session) bufferFrame(e *catalog.Event) bool {
@@ -316,7 +316,7 @@ func (s *session) publish(ctx context.Context, e *catalog.Event, came time.Time)
 	record := event.Record{
 		Org: a.Org, Source: string(a.ID), Kind: e.Kind, UpstreamID: e.UpstreamID, UpstreamAt: e.At, OfUserID: a.UpstreamID,
 		ReferenceID: a.ReferenceID, LogEpoch: s.epoch, Epoch: s.listener.shard.epoch, Data: truncateData(e.Data),
-		Watermark: flow.send(e.UpstreamID, size, came, s.listener.l.Now()),
+		Watermark: flow.send(e.UpstreamID, size, came, s.listener.l.deps.Now()),
 	}
 	s.mu.Unlock()
 	return s.add(ctx, &record, size)
@@ -331,7 +331,7 @@ func (s *session) add(ctx context.Context, record *event.Record, size int) error
 	if s.buffer = text; cap(text) > maxBuffer {
 		s.buffer = nil
 	}
-	err := s.listener.l.Events.Add(ctx, s.bucket, text, func(err error) {
+	err := s.listener.l.deps.Events.Add(ctx, s.bucket, text, func(err error) {
 		s.mu.Lock()
 		if err == nil {
 			s.flow.ack(size)
@@ -362,12 +362,12 @@ func (s *session) drainLog(ctx context.Context) {
 		s.timer.Stop()
 	}
 	s.ephemeralMu.Unlock()
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.listener.l.Config.Drain)
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.listener.l.deps.Config.Drain)
 	defer cancel()
 	for {
 		s.mu.Lock()
 		done := s.flow.sent == s.flow.acked
-		s.listener.resumeFrom, s.listener.epoch = s.flow.watermarkAt(s.listener.l.Now()), s.epoch
+		s.listener.resumeFrom, s.listener.epoch = s.flow.watermarkAt(s.listener.l.deps.Now()), s.epoch
 		s.mu.Unlock()
 		if _, failed := errors.AsType[internalError](context.Cause(ctx)); done || failed {
 			return
@@ -403,7 +403,7 @@ func (s *session) flushDue(now time.Time) {
 		s.timer = time.AfterFunc(next.Sub(now), func() {
 			s.ephemeralMu.Lock()
 			defer s.ephemeralMu.Unlock()
-			s.flushDue(s.listener.l.Now())
+			s.flushDue(s.listener.l.deps.Now())
 		})
 		return
 	}
@@ -421,6 +421,6 @@ func (s *session) publishEphemeral(e *catalog.Event, now time.Time) {
 		Meta: event.Meta{OfUserID: a.UpstreamID, ReferenceID: a.ReferenceID, Sandbox: a.Environment.IsTest(), UpstreamAt: e.At},
 	})
 	message := event.AppendLive(nil, &stored)
-	_ = s.listener.l.Bus.Publish(event.LiveSubject(a.Org, stored.Source), message)
-	_ = s.listener.l.Bus.Publish(event.EphemeralSubject(stored.Source), message)
+	_ = s.listener.l.deps.Bus.Publish(event.LiveSubject(a.Org, stored.Source), message)
+	_ = s.listener.l.deps.Bus.Publish(event.EphemeralSubject(stored.Source), message)
 }

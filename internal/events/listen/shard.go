@@ -71,14 +71,14 @@ func (l *Listeners) holdShard(ctx context.Context, h lease.Held) {
 // claimShard records the lease epoch of the shard, which fences off the previous holder. It retries until ctx ends.
 func (s *shardListener) claimShard(ctx context.Context) bool {
 	for {
-		err := s.l.Accounts.TakeShard(ctx, s.shard, s.epoch)
+		err := s.l.deps.Accounts.TakeShard(ctx, s.shard, s.epoch)
 		if err == nil {
 			return true
 		}
 		if ctx.Err() != nil {
 			return false
 		}
-		s.l.Log.LogAttrs(ctx, slog.LevelWarn, "cannot claim shard", slog.Int("shard", s.shard), slog.Any("error", err))
+		s.l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot claim shard", slog.Int("shard", s.shard), slog.Any("error", err))
 		if !clock.Pause(ctx, dbRetry) {
 			return false
 		}
@@ -98,9 +98,9 @@ func (s *shardListener) findAccounts(ctx context.Context) {
 		case <-s.sweepNow:
 			next.Reset(0)
 		case <-next.C:
-			after := s.l.Config.Sweep
+			after := s.l.deps.Config.Sweep
 			if err := s.sweep(ctx); err != nil && ctx.Err() == nil {
-				s.l.Log.LogAttrs(ctx, slog.LevelWarn, "cannot list accounts of shard", slog.Int("shard", s.shard),
+				s.l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot list accounts of shard", slog.Int("shard", s.shard),
 					slog.Any("error", err))
 				after = dbRetry
 			}
@@ -134,7 +134,7 @@ func (s *shardListener) onSessionChange(at id.Account, payload []byte) {
 
 // startIfListenable starts a listener for an account that a message named, if the account should have one.
 func (s *shardListener) startIfListenable(ctx context.Context, at id.Account) {
-	owner, err := s.l.Accounts.Owner(ctx, at)
+	owner, err := s.l.deps.Accounts.Owner(ctx, at)
 	if err != nil {
 		signal(s.sweepNow) // the sweep finds it
 		return
@@ -142,7 +142,7 @@ func (s *shardListener) startIfListenable(ctx context.Context, at id.Account) {
 	if owner == "" {
 		return
 	}
-	a, err := s.l.Accounts.Get(ctx, owner, at)
+	a, err := s.l.deps.Accounts.Get(ctx, owner, at)
 	if err == nil && a.Listenable() && !s.l.isSuspended(ctx, owner) {
 		s.startListener(ctx, account.Ref{Org: owner, Account: at})
 	}
@@ -183,7 +183,7 @@ func (s *shardListener) sweep(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 	for after := id.Account(""); ; {
-		list, err := s.l.Accounts.InShard(ctx, s.shard, after, sweepPage)
+		list, err := s.l.deps.Accounts.InShard(ctx, s.shard, after, sweepPage)
 		if err != nil {
 			return err
 		}
@@ -223,10 +223,10 @@ func (s *shardListener) requestRefill() {
 // awaitStore waits, at most Config.Settle, until the store has what the log contained of a bucket when the shard was
 // acquired. Before that the store's watermark is old, and frames would be fetched that are already in the log.
 func (s *shardListener) awaitStore(ctx context.Context, bucket int) error {
-	if s.l.Settled == nil {
+	if s.l.deps.Settled == nil {
 		return nil
 	}
-	limited, cancel := context.WithTimeout(ctx, s.l.Config.Settle)
+	limited, cancel := context.WithTimeout(ctx, s.l.deps.Config.Settle)
 	defer cancel()
 	for {
 		s.mu.Lock()
@@ -235,7 +235,7 @@ func (s *shardListener) awaitStore(ctx context.Context, bucket int) error {
 		if done {
 			return nil
 		}
-		settled, err := s.l.Settled(limited, bucket)
+		settled, err := s.l.deps.Settled(limited, bucket)
 		if err == nil && settled {
 			s.mu.Lock()
 			s.settled[bucket] = true
@@ -246,7 +246,7 @@ func (s *shardListener) awaitStore(ctx context.Context, bucket int) error {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			s.l.Log.LogAttrs(ctx, slog.LevelWarn, "store lags behind event log, frames may be stored twice",
+			s.l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "store lags behind event log, frames may be stored twice",
 				slog.Int("bucket", bucket), slog.Any("error", err))
 			return nil
 		}

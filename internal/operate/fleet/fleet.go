@@ -46,14 +46,14 @@ type Deps struct {
 
 // Fleet writes the heartbeats of this node and knows the state of the others.
 type Fleet struct {
-	Deps
+	deps      Deps
 	liveAPI   atomic.Int64
 	lastDeath atomic.Int64 // Unix nanoseconds; 0 for none
 }
 
 // New returns a Fleet that counts only this node until its first Beat.
 func New(d Deps) *Fleet {
-	f := &Fleet{Deps: d}
+	f := &Fleet{deps: d}
 	f.liveAPI.Store(1)
 	return f
 }
@@ -72,7 +72,7 @@ func (f *Fleet) LastDeath() time.Time {
 
 // Live reads the nodes that are alive.
 func (f *Fleet) Live(ctx context.Context) ([]Node, error) {
-	rows, err := db.New(f.DB).Live(ctx, f.Now().Add(-deadAfter))
+	rows, err := db.New(f.deps.DB).Live(ctx, f.deps.Now().Add(-deadAfter))
 	return postgres.Convert(rows, func(r db.Node) Node { return Node(r) }), err
 }
 
@@ -82,7 +82,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 	defer ticker.Stop()
 	for {
 		if err := f.Beat(ctx); err != nil && ctx.Err() == nil {
-			f.Log.LogAttrs(ctx, slog.LevelWarn, "heartbeat failed", slog.Any("error", err))
+			f.deps.Log.LogAttrs(ctx, slog.LevelWarn, "heartbeat failed", slog.Any("error", err))
 		}
 		select {
 		case <-ctx.Done():
@@ -96,8 +96,8 @@ func (f *Fleet) Run(ctx context.Context) error {
 func (f *Fleet) Leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if err := db.New(f.DB).Leave(ctx, f.Self.ID); err != nil {
-		f.Log.LogAttrs(ctx, slog.LevelWarn, "cannot leave the fleet", slog.Any("error", err))
+	if err := db.New(f.deps.DB).Leave(ctx, f.deps.Self.ID); err != nil {
+		f.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot leave the fleet", slog.Any("error", err))
 	}
 }
 
@@ -105,7 +105,7 @@ func (f *Fleet) Leave(ctx context.Context) {
 func (f *Fleet) Beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, beatInterval)
 	defer cancel()
-	q, now, self := db.New(f.DB), f.Now(), f.Self
+	q, now, self := db.New(f.deps.DB), f.deps.Now(), f.deps.Self
 	err := q.Beat(ctx, db.BeatParams{ID: self.ID, Name: self.Name, Roles: self.Roles, Version: self.Version, Now: now})
 	if err != nil {
 		return err

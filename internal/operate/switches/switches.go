@@ -99,7 +99,7 @@ type Deps struct {
 // Control reads and changes the decisions. Its methods are safe for concurrent use, except Watch. Refuse and Banner
 // also work on a nil Control, on which nothing is switched off.
 type Control struct {
-	Deps
+	deps     Deps
 	state    atomic.Pointer[State]
 	watchers []func(State)
 	wake     chan struct{}
@@ -109,7 +109,7 @@ type Control struct {
 
 // New returns a Control whose state is empty until the first Read.
 func New(d Deps) *Control {
-	c := &Control{Deps: d, wake: make(chan struct{}, 1)}
+	c := &Control{deps: d, wake: make(chan struct{}, 1)}
 	c.state.Store(&State{Off: map[Switch]Decision{}, Drained: map[string]Decision{}})
 	return c
 }
@@ -161,7 +161,7 @@ func (c *Control) Banner() *Banner {
 		return nil
 	}
 	b := c.state.Load().Banner
-	if b == nil || b.Until != nil && !c.Now().Before(*b.Until) {
+	if b == nil || b.Until != nil && !c.deps.Now().Before(*b.Until) {
 		return nil
 	}
 	return b
@@ -180,7 +180,7 @@ const (
 // Run reads the rows every pollInterval and after every wake-up message, until ctx ends.
 func (c *Control) Run(ctx context.Context) error {
 	done := make(chan error, 1)
-	go func() { done <- c.Bus.Subscribe(ctx, subject, func(string, []byte) { c.Wake() }) }()
+	go func() { done <- c.deps.Bus.Subscribe(ctx, subject, func(string, []byte) { c.Wake() }) }()
 	wait := pollInterval
 	loaded := false
 	for {
@@ -189,7 +189,7 @@ func (c *Control) Run(ctx context.Context) error {
 		case err == nil:
 			wait, loaded = pollInterval, true
 		case ctx.Err() == nil:
-			c.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read operators' decisions", slog.Any("error", err))
+			c.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read operators' decisions", slog.Any("error", err))
 			if !loaded {
 				wait = firstReadRetry
 			}
@@ -221,7 +221,7 @@ func (c *Control) Read(ctx context.Context) error {
 	defer cancel()
 	c.reading.Lock()
 	defer c.reading.Unlock()
-	next, err := readState(ctx, c.DB)
+	next, err := readState(ctx, c.deps.DB)
 	if err != nil {
 		return err
 	}
@@ -237,8 +237,8 @@ func (c *Control) Read(ctx context.Context) error {
 // cancellation, because the change is already committed.
 func (c *Control) applyCommitted(ctx context.Context) (State, error) {
 	ctx = context.WithoutCancel(ctx)
-	if err := c.Bus.Publish(subject, nil); err != nil {
-		c.Log.LogAttrs(ctx, slog.LevelDebug, "cannot publish operators' decision", slog.Any("error", err))
+	if err := c.deps.Bus.Publish(subject, nil); err != nil {
+		c.deps.Log.LogAttrs(ctx, slog.LevelDebug, "cannot publish operators' decision", slog.Any("error", err))
 	}
 	err := c.Read(ctx)
 	return c.State(), err
@@ -272,7 +272,7 @@ func (c *Control) Turn(ctx context.Context, by audit.By, turns []Turn) (State, e
 		if len(changes) == 0 {
 			return nil
 		}
-		return c.Audit.Record(ctx, tx, audit.Operators, by, "switches", changes)
+		return c.deps.Audit.Record(ctx, tx, audit.Operators, by, "switches", changes)
 	})
 }
 
@@ -297,7 +297,7 @@ func (c *Control) Drain(ctx context.Context, by audit.By, proxy, name, reason st
 		if reason != "" {
 			changes["reason"] = audit.Change{To: reason}
 		}
-		return c.Audit.Record(ctx, tx, audit.Operators, by, "egress/"+name, changes)
+		return c.deps.Audit.Record(ctx, tx, audit.Operators, by, "egress/"+name, changes)
 	})
 }
 
@@ -322,14 +322,14 @@ func (c *Control) SetBanner(ctx context.Context, by audit.By, b Banner) (State, 
 		changes.Note("text", before.Text, b.Text)
 		changes.Note("level", before.Level, b.Level)
 		changes.Note("url", before.URL, b.URL)
-		return c.Audit.Record(ctx, tx, audit.Operators, by, "banner", changes)
+		return c.deps.Audit.Record(ctx, tx, audit.Operators, by, "banner", changes)
 	})
 }
 
 // changeState runs do with the current state, in a transaction that excludes other changes, and then applies the
 // result.
 func (c *Control) changeState(ctx context.Context, do func(tx postgres.Tx, now State) error) (State, error) {
-	err := c.DB.Tx(ctx, func(tx postgres.Tx) error {
+	err := c.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		if err := db.New(tx).Serialize(ctx); err != nil {
 			return err
 		}
@@ -353,6 +353,6 @@ func (c *Control) setRow(ctx context.Context, tx postgres.Tx, by audit.By, r db.
 	if r.Value == nil {
 		r.Value = json.RawMessage("{}")
 	}
-	r.ChangedBy, r.ChangedAt = by.Label, c.Now().Truncate(time.Microsecond)
+	r.ChangedBy, r.ChangedAt = by.Label, c.deps.Now().Truncate(time.Microsecond)
 	return db.New(tx).Put(ctx, r)
 }

@@ -88,20 +88,20 @@ func (d *HTTP) classifyReply(r *reply) *Refused {
 	if r.ok() {
 		return nil
 	}
-	return &Refused{Refusal: d.Catalog.Classify(r.status, r.header, r.body), Status: r.status}
+	return &Refused{Refusal: d.deps.Catalog.Classify(r.status, r.header, r.body), Status: r.status}
 }
 
 // Call calls a method. Also on error, the answer contains the sizes, the duration and the changes of the session.
 func (d *HTTP) Call(ctx context.Context, via Via, s Session, m *catalog.Method, args catalog.Args) (Answer, error) {
 	req := args.Request()
-	began := d.Now()
+	began := d.deps.Now()
 	got, err := d.sendRequest(ctx, via, s, &req, egress.Limits{Header: m.Timeout})
 	defer got.Release()
 	if got.Status == 0 {
 		return Answer{Session: s, Sent: len(req.Body)}, d.transportProblem(ctx, m, err)
 	}
 	// The body belongs to got until Release. Neither a result nor a refusal keeps a reference to it.
-	r := reply{status: got.Status, body: got.Body, took: d.Now().Sub(began)}
+	r := reply{status: got.Status, body: got.Body, took: d.deps.Now().Sub(began)}
 	if !r.ok() || got.SetsCookies() {
 		r.header = got.Header() // allocates, and most responses do not need it
 	}
@@ -129,7 +129,7 @@ func (d *HTTP) newAnswer(s Session, r *reply) Answer {
 		return Answer{Session: s}
 	}
 	a := Answer{Took: r.took, Received: len(r.body)}
-	a.Session, a.Changed = s.withSetCookies(d.Catalog, r.header, d.Now())
+	a.Session, a.Changed = s.withSetCookies(d.deps.Catalog, r.header, d.deps.Now())
 	return a
 }
 
@@ -182,7 +182,7 @@ func responseProblem(m *catalog.Method, err error) error {
 
 // Probe asks the platform to whom the session belongs, with the manifest's verify method.
 func (d *HTTP) Probe(ctx context.Context, via Via, s Session) (Identity, Answer, error) {
-	m := d.Catalog.Verify
+	m := d.deps.Catalog.Verify
 	args, err := m.FromObject([]byte("{}"), false)
 	if err != nil {
 		return Identity{}, Answer{}, fmt.Errorf("probe: %w", err)

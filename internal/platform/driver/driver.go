@@ -78,7 +78,7 @@ type Deps struct {
 
 // HTTP is the driver for platforms that use HTTP and WebSocket. It is safe for concurrent use.
 type HTTP struct {
-	Deps
+	deps    Deps
 	origins egress.Origins
 	// commonHeaders are the headers that the manifest sends with every call. headerNames maps the names of session
 	// headers to their canonical form.
@@ -99,7 +99,7 @@ func New(d Deps) (*HTTP, error) {
 	if err != nil {
 		return nil, fmt.Errorf("platform %s: %w", d.Catalog.ID, err)
 	}
-	h := &HTTP{Deps: d, origins: origins, headerNames: map[string]string{}}
+	h := &HTTP{deps: d, origins: origins, headerNames: map[string]string{}}
 	for _, name := range slices.Sorted(maps.Keys(d.Catalog.Session.Send)) {
 		for _, value := range d.Catalog.Session.Send[name] {
 			h.commonHeaders = append(h.commonHeaders, egress.Field{Name: name, Value: value})
@@ -114,10 +114,10 @@ func New(d Deps) (*HTTP, error) {
 // client returns the egress client for an account's traffic to the platform.
 func (d *HTTP) client(via Via) *egress.Client {
 	isolation := egress.ByAccount
-	if d.Catalog.Isolation == catalog.ByProxy {
+	if d.deps.Catalog.Isolation == catalog.ByProxy {
 		isolation = egress.ByProxy
 	}
-	return d.Egress.Client(egress.Identity{Region: via.Region, Account: via.Account, Isolation: isolation}, d.origins)
+	return d.deps.Egress.Client(egress.Identity{Region: via.Region, Account: via.Account, Isolation: isolation}, d.origins)
 }
 
 // reply is a response of the platform with its whole body.
@@ -133,13 +133,13 @@ func (r *reply) ok() bool { return r.status >= 200 && r.status < 300 }
 // exchange sends a request with a session and returns a copy of the response. If only the body fails, it returns both
 // the reply and the error, because the header may have changed the session.
 func (d *HTTP) exchange(ctx context.Context, via Via, s Session, req catalog.Request, limits egress.Limits) (*reply, error) {
-	began := d.Now()
+	began := d.deps.Now()
 	got, err := d.sendRequest(ctx, via, s, &req, limits)
 	defer got.Release()
 	if got.Status == 0 {
 		return nil, err
 	}
-	return &reply{status: got.Status, header: got.Header(), body: bytes.Clone(got.Body), took: d.Now().Sub(began)}, err
+	return &reply{status: got.Status, header: got.Header(), body: bytes.Clone(got.Body), took: d.deps.Now().Sub(began)}, err
 }
 
 // fieldLists are pooled slices for the headers and cookies of a request.
@@ -166,7 +166,7 @@ func (d *HTTP) sendRequest(ctx context.Context, via Via, s Session, req *catalog
 		}
 	}
 	out := egress.Request{
-		Method: req.Method, Origin: d.Origin, Path: req.Path, Query: req.Query, Header: l.header, Cookies: l.cookies, Body: req.Body,
+		Method: req.Method, Origin: d.deps.Origin, Path: req.Path, Query: req.Query, Header: l.header, Cookies: l.cookies, Body: req.Body,
 	}
 	got, err := d.client(via).Call(ctx, &out, limits)
 	clear(l.header) // leave no secrets in the pool
@@ -187,7 +187,7 @@ func (d *HTTP) addSession(l *fieldLists, s Session) {
 	}
 	agent := s.userAgent
 	if agent == "" {
-		agent = d.Catalog.Session.UserAgent
+		agent = d.deps.Catalog.Session.UserAgent
 	}
 	setField(l, "User-Agent", agent)
 	for i := range s.cookies {

@@ -73,25 +73,25 @@ var (
 
 // Files returns the client for the platform's files. It fails if the manifest has no section files.
 func (d *HTTP) Files() (*Files, error) {
-	if d.Catalog.Files == nil {
-		return nil, fmt.Errorf("platform %s: the manifest has no files", d.Catalog.ID)
+	if d.deps.Catalog.Files == nil {
+		return nil, fmt.Errorf("platform %s: the manifest has no files", d.deps.Catalog.ID)
 	}
 	f := &Files{driver: d}
 	var origins []string
-	for _, text := range d.Catalog.Files.At {
+	for _, text := range d.deps.Catalog.Files.At {
 		if strings.HasPrefix(text, "/") {
-			text = strings.TrimSuffix(d.Origin, "/") + text
+			text = strings.TrimSuffix(d.deps.Origin, "/") + text
 		}
 		u, err := url.Parse(text)
 		if err != nil {
-			return nil, fmt.Errorf("platform %s: files.at: %w", d.Catalog.ID, err)
+			return nil, fmt.Errorf("platform %s: files.at: %w", d.deps.Catalog.ID, err)
 		}
 		f.at = append(f.at, u)
 		origins = append(origins, u.Scheme+"://"+u.Host)
 	}
 	var err error
 	if f.origins, err = egress.ParseOrigins(origins...); err != nil {
-		return nil, fmt.Errorf("platform %s: files.at: %w", d.Catalog.ID, err)
+		return nil, fmt.Errorf("platform %s: files.at: %w", d.deps.Catalog.ID, err)
 	}
 	return f, nil
 }
@@ -188,8 +188,8 @@ func (f *Files) newRequest(ctx context.Context, s Session, method, address strin
 		return nil, ErrAddress // the library's error would repeat the URL, which may contain a signature
 	}
 	whole := http.Header{}
-	s.applyTo(whole, f.driver.Catalog.Session.UserAgent)
-	if f.driver.Catalog.Files.Cookies {
+	s.applyTo(whole, f.driver.deps.Catalog.Session.UserAgent)
+	if f.driver.deps.Catalog.Files.Cookies {
 		out.Header = whole
 	} else {
 		out.Header.Set("User-Agent", whole.Get("User-Agent"))
@@ -200,10 +200,10 @@ func (f *Files) newRequest(ctx context.Context, s Session, method, address strin
 // client returns the egress client for an account's traffic to the file hosts.
 func (f *Files) client(via Via) *egress.Client {
 	isolation := egress.ByAccount
-	if f.driver.Catalog.Isolation == catalog.ByProxy {
+	if f.driver.deps.Catalog.Isolation == catalog.ByProxy {
 		isolation = egress.ByProxy
 	}
-	return f.driver.Egress.Client(egress.Identity{Region: via.Region, Account: via.Account, Isolation: isolation}, f.origins)
+	return f.driver.deps.Egress.Client(egress.Identity{Region: via.Region, Account: via.Account, Isolation: isolation}, f.origins)
 }
 
 // refusalProblem returns the problem for a response without a file. File hosts check URLs and not sessions, so a 401
@@ -217,7 +217,7 @@ func (f *Files) refusalProblem(resp *http.Response) error {
 	if err != nil {
 		body = nil // the status is enough to classify it
 	}
-	r := &Refused{Refusal: f.driver.Catalog.Classify(resp.StatusCode, resp.Header, body), Status: resp.StatusCode}
+	r := &Refused{Refusal: f.driver.deps.Catalog.Classify(resp.StatusCode, resp.Header, body), Status: resp.StatusCode}
 	if r.Kind == catalog.RefusedSession {
 		r.Kind = catalog.RefusedForbidden
 	}

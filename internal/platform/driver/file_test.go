@@ -29,7 +29,7 @@ func (r *fixture) filesAt(at ...string) *driver.Files {
 	own := *r.catalog.Files
 	own.At = at
 	c.Files = &own
-	d, err := driver.New(driver.Deps{Catalog: &c, Egress: r.egress, Origin: r.platform.URL, Now: r.driver.Now})
+	d, err := driver.New(driver.Deps{Catalog: &c, Egress: r.egress, Origin: r.platform.URL, Now: time.Now})
 	must.OK(r.t, err)
 	files, err := d.Files()
 	must.OK(r.t, err)
@@ -124,7 +124,7 @@ func TestFilesFailsWithoutAUsableSection(t *testing.T) {
 	r := newFixture(t)
 	c := *r.catalog
 	c.Files = nil
-	d, err := driver.New(driver.Deps{Catalog: &c, Egress: r.egress, Origin: r.platform.URL, Now: r.driver.Now})
+	d, err := driver.New(driver.Deps{Catalog: &c, Egress: r.egress, Origin: r.platform.URL, Now: time.Now})
 	must.OK(t, err)
 	if _, err := d.Files(); err == nil {
 		t.Error("Files succeeded without a section")

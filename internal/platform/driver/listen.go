@@ -61,17 +61,17 @@ func (c *Closed) Unwrap() error { return c.cause }
 // Listen opens the account's socket. The context bounds the opening only. If the platform refuses, the error is
 // *Refused.
 func (d *HTTP) Listen(ctx context.Context, via Via, s Session) (*Socket, error) {
-	spec := d.Catalog.Socket
+	spec := d.deps.Catalog.Socket
 	if spec == nil {
 		return nil, ErrNoSocket
 	}
 	header := http.Header{}
-	for name, values := range d.Catalog.Session.Send {
+	for name, values := range d.deps.Catalog.Session.Send {
 		header[name] = values
 	}
-	s.applyTo(header, d.Catalog.Session.UserAgent)
+	s.applyTo(header, d.deps.Catalog.Session.UserAgent)
 	options := &websocket.DialOptions{HTTPClient: d.client(via).HTTP(), HTTPHeader: header, CompressionMode: websocket.CompressionDisabled}
-	address := "ws" + strings.TrimPrefix(d.Origin, "http") + spec.Path
+	address := "ws" + strings.TrimPrefix(d.deps.Origin, "http") + spec.Path
 	conn, resp, err := websocket.Dial(ctx, address, options) //nolint:bodyclose // the library closes it
 	if err != nil {
 		return nil, d.dialError(resp, err)
@@ -79,8 +79,8 @@ func (d *HTTP) Listen(ctx context.Context, via Via, s Session) (*Socket, error) 
 	conn.SetReadLimit(maxFrame)
 	// The pings must outlive ctx, which bounds the opening only.
 	pingCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	socket := &Socket{conn: conn, catalog: d.Catalog, stop: stop, pingDone: make(chan struct{})}
-	socket.Session, socket.Changed = s.withSetCookies(d.Catalog, resp.Header, d.Now())
+	socket := &Socket{conn: conn, catalog: d.deps.Catalog, stop: stop, pingDone: make(chan struct{})}
+	socket.Session, socket.Changed = s.withSetCookies(d.deps.Catalog, resp.Header, d.deps.Now())
 	go socket.keepAlive(pingCtx, spec.Ping)
 	return socket, nil
 }
@@ -211,8 +211,8 @@ func Newest(ctx context.Context, d Listens, via Via, s Session) (string, Answer,
 func (d *HTTP) Since(ctx context.Context, via Via, s Session, after string) (Missed, error) {
 	var req catalog.Request
 	asked := false
-	if d.Catalog.Socket != nil {
-		req, asked = d.Catalog.Socket.Since(after, sincePage)
+	if d.deps.Catalog.Socket != nil {
+		req, asked = d.deps.Catalog.Socket.Since(after, sincePage)
 	}
 	if !asked {
 		return Missed{}, ErrNoSocket
@@ -220,19 +220,19 @@ func (d *HTTP) Since(ctx context.Context, via Via, s Session, after string) (Mis
 	r, err := d.exchange(ctx, via, s, req, egress.Limits{Bytes: sinceBytes})
 	m := Missed{Answer: d.newAnswer(s, r)}
 	if err != nil {
-		return m, d.transportProblem(ctx, d.Catalog.Verify, err)
+		return m, d.transportProblem(ctx, d.deps.Catalog.Verify, err)
 	}
 	if refused := d.classifyReply(r); refused != nil {
 		return m, refused
 	}
-	list, err := d.Catalog.Socket.Missed(r.body)
+	list, err := d.deps.Catalog.Socket.Missed(r.body)
 	if err != nil {
-		return m, responseProblem(d.Catalog.Verify, err)
+		return m, responseProblem(d.deps.Catalog.Verify, err)
 	}
 	m.More, m.Gap, m.Newest = list.More, !list.Complete, list.Newest
 	for _, frame := range list.Frames {
 		// A frame that cannot be decoded may still have an id; the next call must not list it again.
-		e, err := d.Catalog.Decode(frame)
+		e, err := d.deps.Catalog.Decode(frame)
 		if e.UpstreamID != "" {
 			m.Last = e.UpstreamID
 		}

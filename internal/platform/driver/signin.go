@@ -123,12 +123,12 @@ const (
 
 // limits returns the limits of a step. A platform may take long to sign in, but its responses are small.
 func (d *HTTP) limits() egress.Limits {
-	return egress.Limits{Header: d.Patience, Total: d.Patience + 15*time.Second, Bytes: 1 << 20}
+	return egress.Limits{Header: d.deps.Patience, Total: d.deps.Patience + 15*time.Second, Bytes: 1 << 20}
 }
 
 // SignIn starts a sign-in with e-mail and password.
 func (d *HTTP) SignIn(ctx context.Context, via Via, email, password secret.String) (Step, error) {
-	req, err := d.Catalog.SignIn.Login(email, password)
+	req, err := d.deps.Catalog.SignIn.Login(email, password)
 	if err != nil {
 		return Step{}, err
 	}
@@ -137,7 +137,7 @@ func (d *HTTP) SignIn(ctx context.Context, via Via, email, password secret.Strin
 
 // OpenQR starts a sign-in that the creator approves on their phone.
 func (d *HTTP) OpenQR(ctx context.Context, via Via) (Step, error) {
-	req, err := d.Catalog.SignIn.OpenQR()
+	req, err := d.deps.Catalog.SignIn.OpenQR()
 	if err != nil {
 		return Step{}, err
 	}
@@ -149,11 +149,11 @@ func (d *HTTP) OpenQR(ctx context.Context, via Via) (Step, error) {
 	if !r.ok() {
 		return failedStep(d.classifyFailure(r)), nil
 	}
-	qr, unreadable := d.Catalog.SignIn.QR(r.body)
+	qr, unreadable := d.deps.Catalog.SignIn.QR(r.body)
 	if unreadable != nil {
 		return failedStep(Failure{Code: FailChanged}), nil //nolint:nilerr // an unreadable response ends the step
 	}
-	session, _ = session.withSetCookies(d.Catalog, r.header, d.Now())
+	session, _ = session.withSetCookies(d.deps.Catalog, r.header, d.deps.Now())
 	next := signInState{Session: session.toStored(), QR: &storedQR{qr.ID, qr.Secret.Reveal()}}
 	return Step{QR: &QR{URL: qr.URL, ExpiresAt: qr.ExpiresAt, EndsAt: qr.EndsAt}, Next: next.encode()}, nil
 }
@@ -161,7 +161,7 @@ func (d *HTTP) OpenQR(ctx context.Context, via Via) (Step, error) {
 // newDeviceSession returns a session without cookies on a new random device.
 func (d *HTTP) newDeviceSession() Session {
 	s := Session{}
-	if name := d.Catalog.Session.Device; name != "" {
+	if name := d.deps.Catalog.Session.Device; name != "" {
 		var b [16]byte
 		_, _ = rand.Read(b[:])
 		s = s.withHeader(name, secret.New(hex.EncodeToString(b[:])))
@@ -216,13 +216,13 @@ func (d *HTTP) inputRequest(at signInState, in Input) (catalog.Request, error) {
 	token := secret.New(at.Asked.Token)
 	switch {
 	case !in.Code.Empty():
-		return d.Catalog.SignIn.Answer(token, in.Code)
+		return d.deps.Catalog.SignIn.Answer(token, in.Code)
 	case in.Resend:
-		return d.Catalog.SignIn.Resend(token)
+		return d.deps.Catalog.SignIn.Resend(token)
 	case in.Switch != "":
-		return d.Catalog.SignIn.Switch(token, in.Switch)
+		return d.deps.Catalog.SignIn.Switch(token, in.Switch)
 	case in.Check:
-		return d.Catalog.SignIn.Check(token)
+		return d.deps.Catalog.SignIn.Check(token)
 	}
 	return catalog.Request{}, errors.New("a sign-in step needs an input")
 }
@@ -268,9 +268,9 @@ func (d *HTTP) takeStep(ctx context.Context, via Via, at signInState, req catalo
 	if err != nil || step.Failure != nil {
 		return step, err
 	}
-	s, _ = s.withSetCookies(d.Catalog, r.header, d.Now())
+	s, _ = s.withSetCookies(d.deps.Catalog, r.header, d.deps.Now())
 	// A challenge may come with a success or an error status, so look for it first.
-	if ch, asked := d.Catalog.SignIn.Challenge(r.body); asked {
+	if ch, asked := d.deps.Catalog.SignIn.Challenge(r.body); asked {
 		if ch.Channel == "" {
 			return failedStep(Failure{Code: FailChanged}), nil
 		}
@@ -293,7 +293,7 @@ func (d *HTTP) takeStep(ctx context.Context, via Via, at signInState, req catalo
 
 // completeSignIn returns the final step, which is a failure if the session lacks a required cookie or header.
 func (d *HTTP) completeSignIn(s Session) Step {
-	if len(s.missingParts(d.Catalog)) > 0 {
+	if len(s.missingParts(d.deps.Catalog)) > 0 {
 		return failedStep(Failure{Code: FailChanged})
 	}
 	return Step{Session: &s}
@@ -301,7 +301,7 @@ func (d *HTTP) completeSignIn(s Session) Step {
 
 // checkQR asks for the state of a QR sign-in. The URL in the returned step may be a new one.
 func (d *HTTP) checkQR(ctx context.Context, via Via, at signInState) (Step, error) {
-	req, err := d.Catalog.SignIn.CheckQR(catalog.QR{ID: at.QR.ID, Secret: secret.New(at.QR.Secret)})
+	req, err := d.deps.Catalog.SignIn.CheckQR(catalog.QR{ID: at.QR.ID, Secret: secret.New(at.QR.Secret)})
 	if err != nil {
 		return Step{}, err
 	}
@@ -310,11 +310,11 @@ func (d *HTTP) checkQR(ctx context.Context, via Via, at signInState) (Step, erro
 	if err != nil || step.Failure != nil {
 		return step, err
 	}
-	s, _ = s.withSetCookies(d.Catalog, r.header, d.Now())
+	s, _ = s.withSetCookies(d.deps.Catalog, r.header, d.deps.Now())
 	if !r.ok() {
 		return failedStep(d.classifyFailure(r)), nil
 	}
-	status, unreadable := d.Catalog.SignIn.QRStatus(r.body)
+	status, unreadable := d.deps.Catalog.SignIn.QRStatus(r.body)
 	if unreadable != nil {
 		return failedStep(Failure{Code: FailChanged}), nil //nolint:nilerr // an unreadable response ends the step
 	}
@@ -327,7 +327,7 @@ func (d *HTTP) checkQR(ctx context.Context, via Via, at signInState) (Step, erro
 		return failedStep(Failure{Code: failQRExpired, Retryable: true}), nil
 	case catalog.QRWaiting, catalog.QRScanned:
 	}
-	qr, unreadable := d.Catalog.SignIn.QR(r.body)
+	qr, unreadable := d.deps.Catalog.SignIn.QR(r.body)
 	if unreadable != nil {
 		return failedStep(Failure{Code: FailChanged}), nil //nolint:nilerr // an unreadable response ends the step
 	}
@@ -339,8 +339,8 @@ func (d *HTTP) checkQR(ctx context.Context, via Via, at signInState) (Step, erro
 // classifyFailure turns an error response into a failure: by the platform's code if the manifest lists it, else by the
 // kind of refusal.
 func (d *HTTP) classifyFailure(r *reply) Failure {
-	refusal := d.Catalog.Classify(r.status, r.header, r.body)
-	f := Failure{Code: d.Catalog.SignIn.Failure(refusal.Code), UpstreamCode: refusal.Code, UpstreamMessage: refusal.Message, RetryAfter: refusal.RetryAfter}
+	refusal := d.deps.Catalog.Classify(r.status, r.header, r.body)
+	f := Failure{Code: d.deps.Catalog.SignIn.Failure(refusal.Code), UpstreamCode: refusal.Code, UpstreamMessage: refusal.Message, RetryAfter: refusal.RetryAfter}
 	if f.Code == "" {
 		f.Code = failureOf(refusal.Kind, r.status)
 	}
@@ -370,7 +370,7 @@ func failureOf(kind catalog.RefusalKind, status int) string {
 
 // SignOut ends the session on the platform. It is not an error if the session has already ended.
 func (d *HTTP) SignOut(ctx context.Context, via Via, s Session) error {
-	req, err := d.Catalog.SignIn.Logout()
+	req, err := d.deps.Catalog.SignIn.Logout()
 	if err != nil {
 		return err
 	}

@@ -117,7 +117,7 @@ func (c *Client) Call(ctx context.Context, q *Request, limits Limits) (Reply, er
 	}
 	k.limits, k.total, k.connsUsed, k.wrote, k.inflated = limits.withDefaults(), time.Time{}, 0, false, false
 	if k.limits.Total > 0 {
-		k.total = c.egress.Now().Add(k.limits.Total)
+		k.total = c.egress.deps.Now().Add(k.limits.Total)
 	}
 	k.answer.Status = 0
 	err := k.encodeRequest(q, at)
@@ -169,8 +169,8 @@ func (c *Client) callViaProxies(ctx context.Context, k *callExchange, q *Request
 	var tries [maxTries]*proxyNode
 	tried, faults := tries[:0], []*fault(nil)
 	r, order := c.egress.regions[c.who.Region], hash(c.who.Account)
-	patience := c.egress.Config.DialTimeout + c.egress.Config.HandshakeTimeout
-	until := c.egress.Now().Add(patience)
+	patience := c.egress.deps.Config.DialTimeout + c.egress.deps.Config.HandshakeTimeout
+	until := c.egress.deps.Now().Add(patience)
 	// Each round uses the most preferred usable proxy. After a failed dial the proxy counts as tried. After a dead
 	// reused connection it does not, so the next round uses another connection through the same proxy.
 	for r != nil && len(tried) < maxTries {
@@ -183,7 +183,7 @@ func (c *Client) callViaProxies(ctx context.Context, k *callExchange, q *Request
 				return nil, err
 			}
 			tried, faults = append(tried, key.proxy), append(faults, f)
-			if f.reason == slow && !c.egress.Now().Before(until) {
+			if f.reason == slow && !c.egress.deps.Now().Before(until) {
 				break
 			}
 			continue
@@ -204,7 +204,7 @@ func (k *callExchange) acquireConn(ctx context.Context, key connKey, until time.
 			break
 		}
 		// An expired deadline would keep checkActivity from reading.
-		l.setDeadline(k.egress.Now(), k.limits.Header, ErrNoAnswer, k.total)
+		l.setDeadline(k.egress.deps.Now(), k.limits.Header, ErrNoAnswer, k.total)
 		if checkActivity(l.conn) == connSilent {
 			k.pooled, k.reused = l, true
 			return nil
@@ -224,7 +224,7 @@ func (k *callExchange) acquireConn(ctx context.Context, key connKey, until time.
 		return err
 	}
 	k.pooled, k.reused = newPooledConn(conn, key), false
-	k.pooled.setDeadline(k.egress.Now(), k.limits.Header, ErrNoAnswer, k.total)
+	k.pooled.setDeadline(k.egress.deps.Now(), k.limits.Header, ErrNoAnswer, k.total)
 	return nil
 }
 
@@ -290,7 +290,7 @@ func (k *callExchange) sendAndReadHeader(method string) error {
 // Read reads from the connection. While the body is read, each read gets a new idle deadline.
 func (k *callExchange) Read(p []byte) (int, error) {
 	if k.body {
-		k.pooled.setDeadline(k.egress.Now(), k.limits.Idle, ErrStalled, k.total)
+		k.pooled.setDeadline(k.egress.deps.Now(), k.limits.Idle, ErrStalled, k.total)
 	}
 	return k.pooled.conn.Read(p)
 }

@@ -172,15 +172,15 @@ func (e *Egress) dial(ctx context.Context, key string, secure bool) (net.Conn, e
 	}
 	to.secure = secure
 	p.region.lastTarget.Store(&to)
-	began := e.Now()
+	began := e.deps.Now()
 	conn, err := e.dialer.openTunnel(ctx, p, to, key)
 	why := succeeded
 	if f, ok := errors.AsType[*fault](err); ok {
 		why = f.reason
 	}
-	p.recordLatency(why, e.Now().Sub(began))
+	p.recordLatency(why, e.deps.Now().Sub(began))
 	e.metrics.dials.WithLabelValues(p.region.name, string(why)).Inc()
-	e.observe(ctx, p, classifyDial(why, len(e.Config.Check.addresses) > 0), why)
+	e.observe(ctx, p, classifyDial(why, len(e.deps.Config.Check.addresses) > 0), why)
 	return conn, err
 }
 

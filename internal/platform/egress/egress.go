@@ -78,7 +78,7 @@ type Deps struct {
 
 // Egress sends traffic to platforms through regional proxies. It is safe for concurrent use.
 type Egress struct {
-	Deps
+	deps          Deps
 	regions       map[string]*region
 	transport     *http.Transport // of Do
 	pool          *connPool
@@ -94,7 +94,7 @@ func New(d Deps) *Egress {
 	c.MaxIdle = cmp.Or(c.MaxIdle, maxIdle)
 	c.DialTimeout = cmp.Or(c.DialTimeout, dialTimeout)
 	c.HandshakeTimeout = cmp.Or(c.HandshakeTimeout, handshakeTimeout)
-	e := &Egress{Deps: d, regions: map[string]*region{}, pool: newConnPool(c.MaxIdle, d.Now), dialer: newDialer(*c), metrics: newMetrics(d.Registry)}
+	e := &Egress{deps: d, regions: map[string]*region{}, pool: newConnPool(c.MaxIdle, d.Now), dialer: newDialer(*c), metrics: newMetrics(d.Registry)}
 	for _, r := range c.Regions {
 		e.regions[r.Name] = newRegion(r)
 		registerGauges(d.Registry, e.regions[r.Name])

@@ -104,7 +104,7 @@ func startExchange(e *Egress, req *http.Request, limits Limits) (*exchange, *htt
 	if x.limits.Total > 0 {
 		x.total = time.AfterFunc(x.limits.Total, func() { cancel(ErrTooLong) })
 	}
-	x.timer = time.AfterFunc(e.Config.DialTimeout+e.Config.HandshakeTimeout, x.onTimeout)
+	x.timer = time.AfterFunc(e.deps.Config.DialTimeout+e.deps.Config.HandshakeTimeout, x.onTimeout)
 
 	// Copy what is changed below: a RoundTripper must not modify the caller's request.
 	out := req.WithContext(httptrace.WithClientTrace(ctx, &x.trace))

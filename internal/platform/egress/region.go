@@ -241,14 +241,14 @@ func (p *proxyNode) isDoubtful() bool {
 
 // observe records the result of a dial or check and logs a change of state.
 func (e *Egress) observe(ctx context.Context, p *proxyNode, v outcome, why reason) {
-	if !p.recordResult(v, why, e.Now()) {
+	if !p.recordResult(v, why, e.deps.Now()) {
 		return
 	}
 	level := slog.LevelInfo
 	if p.down.Load() {
 		level = slog.LevelWarn
 	}
-	e.Log.LogAttrs(ctx, level, "egress proxy changed", slog.String("region", p.region.name), slog.Int("proxy", p.index),
+	e.deps.Log.LogAttrs(ctx, level, "egress proxy changed", slog.String("region", p.region.name), slog.Int("proxy", p.index),
 		slog.Bool("healthy", !p.down.Load()), slog.String("reason", string(why)),
 		slog.Int("healthy_proxies", p.region.healthy()), slog.Int("proxies", len(p.region.proxies)))
 }
@@ -259,7 +259,7 @@ func (e *Egress) Check(ctx context.Context) {
 	group.SetLimit(checksAtOnce)
 	for _, r := range e.regions {
 		for _, p := range r.proxies {
-			if !p.provenRecently(e.Now()) {
+			if !p.provenRecently(e.deps.Now()) {
 				group.Go(func() error { e.check(ctx, p); return nil })
 			}
 		}
@@ -270,11 +270,11 @@ func (e *Egress) Check(ctx context.Context) {
 // check checks one proxy. With configured addresses it must reach one of them. Otherwise a doubtful proxy must open a
 // tunnel to the last target, and any other proxy must only accept a connection, which does not involve the platform.
 func (e *Egress) check(ctx context.Context, p *proxyNode) {
-	why, named := cancelled, len(e.Config.Check.addresses) > 0
-	began := e.Now()
+	why, named := cancelled, len(e.deps.Config.Check.addresses) > 0
+	began := e.deps.Now()
 	switch lastTarget := p.region.lastTarget.Load(); {
 	case named:
-		for t := range e.Config.Check.addresses {
+		for t := range e.deps.Config.Check.addresses {
 			if why = e.tryTarget(ctx, p, t); why == succeeded {
 				break
 			}
@@ -290,7 +290,7 @@ func (e *Egress) check(ctx context.Context, p *proxyNode) {
 			why = cancelled
 		}
 	}
-	p.recordLatency(why, e.Now().Sub(began))
+	p.recordLatency(why, e.deps.Now().Sub(began))
 	e.metrics.checks.WithLabelValues(p.region.name, string(why)).Inc()
 	e.observe(ctx, p, classifyCheck(why, named), why)
 }

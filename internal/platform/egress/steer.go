@@ -21,7 +21,7 @@ func (e *Egress) Steer(drained, switchedOff map[string]bool) {
 			now := drained[r.name+"/"+p.fingerprint]
 			p.mu.Lock()
 			if p.drained.Swap(now) != now {
-				p.drainDeadline = e.Now().Add(drainGrace)
+				p.drainDeadline = e.deps.Now().Add(drainGrace)
 			}
 			p.mu.Unlock()
 		}
@@ -35,7 +35,7 @@ func (e *Egress) closeDrained() {
 		for _, p := range r.proxies {
 			p.mu.Lock()
 			var list []*tunnel
-			if r.switchedOff.Load() || p.drained.Load() && !e.Now().Before(p.drainDeadline) {
+			if r.switchedOff.Load() || p.drained.Load() && !e.deps.Now().Before(p.drainDeadline) {
 				list = slices.Collect(maps.Keys(p.tunnels))
 			}
 			p.mu.Unlock()

@@ -182,7 +182,7 @@ type Deps struct {
 
 // Limiter admits calls on one node. Its methods are safe for concurrent use.
 type Limiter struct {
-	Deps
+	deps    Deps
 	scripts scripts
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 	orgs    sync.Map // id.Org -> *orgState
@@ -209,7 +209,7 @@ const localCacheSize = 100_000
 // New returns a Limiter. SetEpochs must be called before its first use.
 func New(d Deps) *Limiter {
 	d.Config.Patience = max(d.Config.Patience, d.Config.Timeout)
-	l := &Limiter{Deps: d, scripts: loadScripts(), metrics: newMetrics(d.Registry), settle: settling{due: map[id.Org]due{}}}
+	l := &Limiter{deps: d, scripts: loadScripts(), metrics: newMetrics(d.Registry), settle: settling{due: map[id.Org]due{}}}
 	l.accounts = cache.NewUsed[accountQuota, *localBucket](localCacheSize, 10*time.Minute)
 	l.denials = cache.NewFor[accountQuota, heldDenial](localCacheSize, maxHold)
 	l.cooldowns = cache.NewFor[id.Account, time.Time](localCacheSize, time.Hour)
@@ -238,7 +238,7 @@ func (l *Limiter) onBreakerChange(from, to gobreaker.State) {
 	if to == gobreaker.StateClosed {
 		mode = "shared"
 	}
-	l.Log.Warn("admission mode changed", slog.String("mode", mode))
+	l.deps.Log.Warn("admission mode changed", slog.String("mode", mode))
 }
 
 // Troubled returns when Redis last failed, or zero. While Redis fails, a node does not learn of changes by the epoch,
@@ -305,10 +305,10 @@ func (l *Limiter) runAdmit(ctx context.Context, st *orgState, c Call, incarnatio
 	if err != nil {
 		return answer{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.Config.Patience)
+	ctx, cancel := context.WithTimeout(ctx, l.deps.Config.Patience)
 	defer cancel()
 	// A timer and not l.Now, because a test's clock may stand still.
-	inTime, over := context.WithTimeout(ctx, l.Config.Timeout)
+	inTime, over := context.WithTimeout(ctx, l.deps.Config.Timeout)
 	defer over()
 	keys := []string{orgKey(c.Org)}
 	switch c.Quota {
@@ -318,7 +318,7 @@ func (l *Limiter) runAdmit(ctx context.Context, st *orgState, c Call, incarnatio
 		keys = append(keys, safetyKey(c.Org))
 	case Free, Plain:
 	}
-	text, err := l.Redis.Run(ctx, l.scripts.admit, keys, admitArgs(c, monthOf(l.Now()), incarnation, l.sharedNow()))
+	text, err := l.deps.Redis.Run(ctx, l.scripts.admit, keys, admitArgs(c, monthOf(l.deps.Now()), incarnation, l.sharedNow()))
 	if err == nil {
 		var a answer
 		if a, err = decodeAnswer(text); err == nil {
@@ -335,8 +335,8 @@ func (l *Limiter) runAdmit(ctx context.Context, st *orgState, c Call, incarnatio
 
 // sharedNow returns the time that the scripts use; "0" makes them use the clock of Redis.
 func (l *Limiter) sharedNow() string {
-	if l.Config.OwnClock {
-		return strconv.FormatInt(l.Now().UnixMilli(), 10)
+	if l.deps.Config.OwnClock {
+		return strconv.FormatInt(l.deps.Now().UnixMilli(), 10)
 	}
 	return "0"
 }
@@ -344,7 +344,7 @@ func (l *Limiter) sharedNow() string {
 // recordFailure records that Redis did not answer. Unless the command certainly did not reach Redis, the org's counters
 // are in doubt: they may or may not contain the call. st may be nil.
 func (l *Limiter) recordFailure(err error, st *orgState) {
-	l.lastFailure.Store(l.Now().UnixNano())
+	l.lastFailure.Store(l.deps.Now().UnixNano())
 	if st != nil && !errors.Is(err, redis.ErrUnavailable) {
 		st.addDoubt()
 	}
@@ -368,7 +368,7 @@ func (l *Limiter) applyAnswer(st *orgState, c Call, a answer) Decision {
 		d.Safety = window(a.now, a.ownLevel, SafetyPerMinute, time.Minute)
 	case Free, Plain:
 	}
-	now := l.Now()
+	now := l.deps.Now()
 	st.rememberShared(a.month, a.used, bucket{a.orgLevel, now})
 	if a.outcome == admitted {
 		if c.countsToMonth() {
@@ -411,7 +411,7 @@ func (l *Limiter) AccountWindows(ctx context.Context, owner id.Org, account id.A
 	if err := ctx.Err(); err != nil {
 		return Window{}, Window{}, err
 	}
-	st, now := l.touchState(owner), l.Now()
+	st, now := l.touchState(owner), l.deps.Now()
 	ask := func(q Quota) Window {
 		c := Call{Org: owner, Account: account, Quota: q, Limits: limits, Started: now, ReadAt: now, peek: true}
 		if d, ok := l.decideShared(context.WithoutCancel(ctx), st, c); ok {
@@ -425,7 +425,7 @@ func (l *Limiter) AccountWindows(ctx context.Context, owner id.Org, account id.A
 // Cool pauses an account on every node, because its platform asked for it. A shorter pause does not replace a longer
 // one. If Redis is away, Cool returns an error and the pause applies, for up to an hour, to this node only.
 func (l *Limiter) Cool(ctx context.Context, org id.Org, account id.Account, pause time.Duration) error {
-	until := l.Now().Add(pause)
+	until := l.deps.Now().Add(pause)
 	l.cooldowns.Change(account, func(old time.Time, found bool) (time.Time, cache.Outcome) {
 		if found && old.After(until) {
 			return old, cache.Keep // a pause only grows
@@ -447,7 +447,7 @@ func (l *Limiter) SessionChanged(ctx context.Context, org id.Org, account id.Acc
 func (l *Limiter) recordOnAccount(ctx context.Context, org id.Org, account id.Account, pause time.Duration, version uint32) error {
 	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
 	defer cancel()
-	_, err := l.Redis.Run(ctx, l.scripts.cool, []string{accountKey(org, account)},
+	_, err := l.deps.Redis.Run(ctx, l.scripts.cool, []string{accountKey(org, account)},
 		[]string{itoa(int(pause.Milliseconds())), itoa(int(version)), l.sharedNow()})
 	return err
 }
@@ -470,7 +470,7 @@ const (
 // publish sends a message to all nodes. It ignores errors, because the nodes find out without it, only later.
 func (l *Limiter) publish(kind, name, payload string) {
 	if subject, err := pubsub.Subject("inv", kind, name); err == nil {
-		_ = l.Bus.Publish(subject, []byte(payload))
+		_ = l.deps.Bus.Publish(subject, []byte(payload))
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 // depend on Redis, because attempts are rare and exceeding their limit would be harmful. It returns the problem
 // quota-exceeded if the hour is used up.
 func (l *Limiter) TakeConnect(ctx context.Context, tx postgres.Tx, org id.Org, limit int) error {
-	now := l.Now()
+	now := l.deps.Now()
 	b, err := lockConnect(ctx, tx, org, now)
 	if err != nil {
 		return err
@@ -31,6 +31,6 @@ func (l *Limiter) ConnectWindow(ctx context.Context, org id.Org, limit int) (Win
 	if err != nil {
 		return Window{}, err
 	}
-	now := l.Now()
+	now := l.deps.Now()
 	return window(now, b.levelAt(now, limit, time.Hour), limit, time.Hour), nil
 }

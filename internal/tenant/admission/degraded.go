@@ -43,7 +43,7 @@ func (l *Limiter) isOutdated(c Call) bool {
 	if c.ReadAt.IsZero() || c.isFresh() {
 		return false
 	}
-	return l.breaker.State() != gobreaker.StateOpen || l.Now().Sub(c.ReadAt) > aloneAge
+	return l.breaker.State() != gobreaker.StateOpen || l.deps.Now().Sub(c.ReadAt) > aloneAge
 }
 
 // decideAlone decides without Redis, by this node's share of the limits.
@@ -52,8 +52,8 @@ func (l *Limiter) decideAlone(ctx context.Context, st *orgState, c Call) Decisio
 		return Decision{Stale: true}
 	}
 	l.metrics.decisions.WithLabelValues("alone").Inc()
-	now := l.Now()
-	nodes := l.Fleet.LiveAPI()
+	now := l.deps.Now()
+	nodes := l.deps.Fleet.LiveAPI()
 	used := l.knownMonthUsed(ctx, st, c, now)
 
 	st.mu.Lock()
@@ -166,7 +166,7 @@ func (l *Limiter) knownMonthUsed(ctx context.Context, st *orgState, c Call, now 
 	}
 	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()
-	used, err := db.New(l.DB).MonthUsed(ctx, db.MonthUsedParams{OrgID: c.Org, Month: int32(month)})
+	used, err := db.New(l.deps.DB).MonthUsed(ctx, db.MonthUsedParams{OrgID: c.Org, Month: int32(month)})
 	if err != nil {
 		return 0 // neither Redis nor the database answers; the share of the minute still limits calls
 	}

@@ -79,7 +79,7 @@ func (l *Limiter) Run(ctx context.Context) error {
 			return nil // the ledger has what Redis still lacks, and another node will credit it
 		case <-settle.C:
 			if err := l.Settle(ctx); err != nil {
-				l.Log.LogAttrs(ctx, slog.LevelWarn, "cannot settle month", slog.Any("error", err))
+				l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot settle month", slog.Any("error", err))
 			}
 		case <-sweep.C:
 			l.sweepIdle(ctx)
@@ -137,7 +137,7 @@ type due struct {
 
 // processDue credits and lifts the orgs in due. It skips an org in doubt, because the rebuild does both.
 func (l *Limiter) processDue(ctx context.Context) error {
-	died := l.Fleet.LastDeath()
+	died := l.deps.Fleet.LastDeath()
 	for org, d := range l.settle.due {
 		if _, doubtful := l.state(org).unresolvedDoubts(); doubtful {
 			delete(l.settle.due, org)
@@ -239,7 +239,7 @@ func (l *Limiter) adoptIncarnation(ctx context.Context, st *orgState, org id.Org
 
 // rebuildCounters rebuilds an org's shared counters from the database, under a new incarnation.
 func (l *Limiter) rebuildCounters(ctx context.Context, st *orgState, org id.Org) error {
-	incarnation, answer, err := l.rebuildInTx(ctx, org, monthOf(l.Now()))
+	incarnation, answer, err := l.rebuildInTx(ctx, org, monthOf(l.deps.Now()))
 	if err != nil {
 		l.recordFailure(err, nil)
 		return err
@@ -266,7 +266,7 @@ var errAhead = errors.New("the shared counters were ahead of the ledger")
 
 // sweepIdle removes the state of orgs without recent calls, and the batch numbers of processes that ended long ago.
 func (l *Limiter) sweepIdle(ctx context.Context) {
-	before := l.Now().Add(-idleAfter)
+	before := l.deps.Now().Add(-idleAfter)
 	l.orgs.Range(func(key, value any) bool {
 		if value.(*orgState).tryRetire(before) {
 			l.orgs.Delete(key)
@@ -275,7 +275,7 @@ func (l *Limiter) sweepIdle(ctx context.Context) {
 	})
 	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()
-	if err := db.New(l.DB).ForgetFlushes(ctx, l.Now().Add(-7*24*time.Hour)); err != nil {
-		l.Log.LogAttrs(ctx, slog.LevelWarn, "cannot delete old flush marks", slog.Any("error", err))
+	if err := db.New(l.deps.DB).ForgetFlushes(ctx, l.deps.Now().Add(-7*24*time.Hour)); err != nil {
+		l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot delete old flush marks", slog.Any("error", err))
 	}
 }

@@ -142,5 +142,5 @@ func (l *Limiter) runOrgScript(ctx context.Context, script *redis.Script, org id
 	for i, n := range numbers {
 		args[i] = strconv.FormatInt(n, 10)
 	}
-	return l.Redis.Run(ctx, script, []string{orgKey(org)}, args)
+	return l.deps.Redis.Run(ctx, script, []string{orgKey(org)}, args)
 }

@@ -45,7 +45,7 @@ func (l *Limiter) state(org id.Org) *orgState {
 	if st, ok := l.orgs.Load(org); ok {
 		return st.(*orgState)
 	}
-	st, _ := l.orgs.LoadOrStore(org, &orgState{touched: l.Now()})
+	st, _ := l.orgs.LoadOrStore(org, &orgState{touched: l.deps.Now()})
 	return st.(*orgState)
 }
 
@@ -56,7 +56,7 @@ func (l *Limiter) touchState(org id.Org) *orgState {
 		st := l.state(org)
 		st.mu.Lock()
 		retired := st.retired
-		st.touched = l.Now()
+		st.touched = l.deps.Now()
 		st.mu.Unlock()
 		if !retired {
 			return st
@@ -194,7 +194,7 @@ func (l *Limiter) findHeldDenial(st *orgState, c Call) (Decision, bool) {
 	} else {
 		h, _ = l.denials.Get(accountQuota{c.Account, c.Quota})
 	}
-	now := l.Now()
+	now := l.deps.Now()
 	if !now.Before(h.until) {
 		return Decision{}, false
 	}

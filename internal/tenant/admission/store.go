@@ -17,7 +17,7 @@ import (
 // incarnation. It holds the epoch until Redis has it. Otherwise the epoch could advance in between, its announcement
 // could be lost in a flush of Redis, and the older epoch would return. answer is that of prime.lua.
 func (l *Limiter) rebuildInTx(ctx context.Context, org id.Org, month int) (incarnation int64, answer string, err error) {
-	err = l.DB.Tx(ctx, func(tx postgres.Tx) error {
+	err = l.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		q := db.New(tx)
 		epoch, err := l.epochs.HoldEpoch(ctx, tx, org)
 		if err != nil {
@@ -66,9 +66,9 @@ func (l *Limiter) addToMonths(ctx context.Context, number int64, batch []monthCo
 		orgs[i] = string(b.org)
 	}
 	orgs = slices.Compact(orgs)
-	err = l.DB.Tx(ctx, func(tx postgres.Tx) error {
+	err = l.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		q := db.New(tx)
-		rows, err := q.TakeBatch(ctx, db.TakeBatchParams{Process: l.Config.Process, Batch: number, Now: l.Now()})
+		rows, err := q.TakeBatch(ctx, db.TakeBatchParams{Process: l.deps.Config.Process, Batch: number, Now: l.deps.Now()})
 		if err != nil {
 			return fmt.Errorf("take batch %d: %w", number, err)
 		}
@@ -99,7 +99,7 @@ func (l *Limiter) addToMonths(ctx context.Context, number int64, batch []monthCo
 // creditOwed adds the calls that the shared counters lack to them. It locks the ledger, so that the counters cannot be
 // rebuilt in between and two nodes cannot credit the same calls.
 func (l *Limiter) creditOwed(ctx context.Context, org id.Org) error {
-	return l.DB.Tx(ctx, func(tx postgres.Tx) error {
+	return l.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		q := db.New(tx)
 		ledger, err := q.LockLedger(ctx, org)
 		if err != nil {
@@ -122,7 +122,7 @@ func (l *Limiter) creditOwed(ctx context.Context, org id.Org) error {
 // liftTotal writes the shared counters' total to the database, because a node has died that may not have added all its
 // calls. It locks the ledger: a batch is either added before, and is in the total, or finds its calls included.
 func (l *Limiter) liftTotal(ctx context.Context, org id.Org, died time.Time) error {
-	return l.DB.Tx(ctx, func(tx postgres.Tx) error {
+	return l.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		q := db.New(tx)
 		ledger, err := q.LockLedger(ctx, org)
 		if err != nil {
@@ -144,7 +144,7 @@ func (l *Limiter) liftTotal(ctx context.Context, org id.Org, died time.Time) err
 		if int(ledger.OwedMonth) == month {
 			used += ledger.Owed // in the database, but not yet in the counters
 		}
-		err = q.SetLifted(ctx, db.SetLiftedParams{OrgID: org, Incarnation: next, Lifted: ledger.Incarnation, Month: int32(month), Now: l.Now()})
+		err = q.SetLifted(ctx, db.SetLiftedParams{OrgID: org, Incarnation: next, Lifted: ledger.Incarnation, Month: int32(month), Now: l.deps.Now()})
 		if err != nil {
 			return fmt.Errorf("mark ledger of %s: %w", org, err)
 		}
@@ -154,7 +154,7 @@ func (l *Limiter) liftTotal(ctx context.Context, org id.Org, died time.Time) err
 
 // markInDoubt records in the ledgers that the shared counters of these orgs cannot be trusted until they are rebuilt.
 func (l *Limiter) markInDoubt(ctx context.Context, orgs []string) error {
-	q := db.New(l.DB)
+	q := db.New(l.deps.DB)
 	if err := q.OpenLedgers(ctx, orgs); err != nil {
 		return fmt.Errorf("open ledgers: %w", err)
 	}
@@ -164,7 +164,7 @@ func (l *Limiter) markInDoubt(ctx context.Context, orgs []string) error {
 // raiseIncarnation raises the ledger's incarnation to that of shared counters that are ahead of it (see errAhead), and
 // marks the org as in doubt.
 func (l *Limiter) raiseIncarnation(ctx context.Context, org id.Org, incarnation int64) error {
-	return db.New(l.DB).RaiseIncarnation(ctx, db.RaiseIncarnationParams{OrgID: org, Incarnation: incarnation})
+	return db.New(l.deps.DB).RaiseIncarnation(ctx, db.RaiseIncarnationParams{OrgID: org, Incarnation: incarnation})
 }
 
 // sumByMonth adds up a sorted batch by org and month, because one statement can change a row only once.
@@ -187,7 +187,7 @@ func lockConnect(ctx context.Context, tx postgres.Tx, org id.Org, now time.Time)
 }
 
 func (l *Limiter) getConnect(ctx context.Context, org id.Org) (bucket, error) {
-	row, err := db.New(l.DB).GetConnect(ctx, org)
+	row, err := db.New(l.deps.DB).GetConnect(ctx, org)
 	if errors.Is(err, postgres.ErrNoRows) {
 		err = nil
 	}

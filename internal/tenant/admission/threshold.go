@@ -46,7 +46,7 @@ func (l *Limiter) AnnounceThresholds(ctx context.Context, orgs orgs, events *out
 		o, err := orgs.Get(ctx, of)
 		return int64(o.Limits.CallsPerMonth), err
 	}
-	return l.Thresholds(ctx, l.Now(), limitOf, func(ctx context.Context, tx postgres.Tx, t Threshold) error {
+	return l.Thresholds(ctx, l.deps.Now(), limitOf, func(ctx context.Context, tx postgres.Tx, t Threshold) error {
 		return events.Add(ctx, tx, outbox.Event{Org: t.Org, Data: contract.UsageThreshold{
 			Metric: "calls_per_month", Percent: int(t.Percent), Limit: t.Limit, Used: t.Used,
 		}})
@@ -63,7 +63,7 @@ const thresholdPage = 1000
 func (l *Limiter) Thresholds(ctx context.Context, now time.Time, limitOf func(context.Context, id.Org) (int64, error), notify func(context.Context, postgres.Tx, Threshold) error) error {
 	month, after := int32(monthOf(now)), id.Org("")
 	for {
-		rows, err := db.New(l.DB).Months(ctx, db.MonthsParams{Month: month, After: after, MaxRows: thresholdPage})
+		rows, err := db.New(l.deps.DB).Months(ctx, db.MonthsParams{Month: month, After: after, MaxRows: thresholdPage})
 		if err != nil {
 			return fmt.Errorf("read month totals: %w", err)
 		}
@@ -89,7 +89,7 @@ func (l *Limiter) Thresholds(ctx context.Context, now time.Time, limitOf func(co
 
 // recordThreshold records that an org has reached a threshold, and calls notify unless another node did so before.
 func (l *Limiter) recordThreshold(ctx context.Context, month int32, t Threshold, notify func(context.Context, postgres.Tx, Threshold) error) error {
-	return l.DB.Tx(ctx, func(tx postgres.Tx) error {
+	return l.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		n, err := db.New(tx).Told(ctx, db.ToldParams{OrgID: t.Org, Month: month, Percent: int16(t.Percent)})
 		if err != nil {
 			return fmt.Errorf("record threshold of %s: %w", t.Org, err)

@@ -259,7 +259,7 @@ func TestLimitsAreAudited(t *testing.T) {
 	if _, _, err := f.keys.Mint(t.Context(), caller, by, apikey.Draft{Label: "x", Methods: []string{"chats.*"}, Accounts: []id.Account{at}}); err != nil {
 		t.Fatal(err)
 	}
-	entries, err := f.keys.Audit.Page(t.Context(), o.ID, 0, 1)
+	entries, err := f.keys.Deps().Audit.Page(t.Context(), o.ID, 0, 1)
 	must.OK(t, err)
 	var changes struct {
 		Methods    struct{ To []string }

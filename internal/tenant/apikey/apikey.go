@@ -73,7 +73,7 @@ type Deps struct {
 
 // Keys creates, verifies and revokes keys. Its methods are safe for concurrent use.
 type Keys struct {
-	Deps
+	deps    Deps
 	cached  identityCache
 	misses  ratelimit.Pace
 	lookups lookupLimiter
@@ -81,7 +81,7 @@ type Keys struct {
 
 // New returns a Keys with an empty cache.
 func New(d Deps) *Keys {
-	return &Keys{Deps: d, cached: newIdentityCache(), misses: ratelimit.New(missesPerMinute, time.Minute, d.Now)}
+	return &Keys{deps: d, cached: newIdentityCache(), misses: ratelimit.New(missesPerMinute, time.Minute, d.Now)}
 }
 
 // MaxLabel is the maximum length of a label, in characters.
@@ -98,9 +98,9 @@ func (s *Keys) Mint(ctx context.Context, caller *Principal, by audit.By, d Draft
 		key   Key
 		plain secret.String
 	)
-	err = s.DB.Tx(ctx, func(tx postgres.Tx) error {
+	err = s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		// The lock on the org's row keeps concurrent mints from exceeding the plan's number of keys.
-		o, err := s.Orgs.Lock(ctx, tx, caller.Org.ID)
+		o, err := s.deps.Orgs.Lock(ctx, tx, caller.Org.ID)
 		if err != nil {
 			return err
 		}
@@ -136,7 +136,7 @@ func resolveGrant(d Draft, held scope.Set, within Allow) (grant, error) {
 }
 
 func (s *Keys) issue(ctx context.Context, tx postgres.Tx, o org.Org, by audit.By, d Draft, g grant) (Key, secret.String, error) {
-	now := s.Now().Truncate(time.Microsecond) // the database's resolution
+	now := s.deps.Now().Truncate(time.Microsecond) // the database's resolution
 	if err := validate(d, now); err != nil {
 		return Key{}, secret.String{}, err
 	}
@@ -163,12 +163,12 @@ func (s *Keys) issue(ctx context.Context, tx postgres.Tx, o org.Org, by audit.By
 	if err := insert(ctx, tx, o.ID, key, h); err != nil {
 		return Key{}, secret.String{}, err
 	}
-	if err := s.Outbox.Add(ctx, tx, outbox.Event{Org: o.ID, Data: contract.KeyCreated{
+	if err := s.deps.Outbox.Add(ctx, tx, outbox.Event{Org: o.ID, Data: contract.KeyCreated{
 		ID: key.ID, Label: key.Label, Scopes: key.Scopes.Names(), By: by.Actor(),
 	}}); err != nil {
 		return Key{}, secret.String{}, err
 	}
-	return key, plain, s.Audit.Record(ctx, tx, o.ID, by, string(key.ID), mintChanges(key))
+	return key, plain, s.deps.Audit.Record(ctx, tx, o.ID, by, string(key.ID), mintChanges(key))
 }
 
 // mintChanges returns the audit log's record of a new key.
@@ -188,7 +188,7 @@ func mintChanges(key Key) audit.Changes {
 
 // List reads all secret keys of an org, including revoked ones and not including browsers' keys, oldest first.
 func (s *Keys) List(ctx context.Context, org id.Org) ([]Key, error) {
-	rows, err := db.New(s.DB).List(ctx, org)
+	rows, err := db.New(s.deps.DB).List(ctx, org)
 	return postgres.Convert(rows, fromRow), err
 }
 
@@ -204,22 +204,22 @@ func (s *Keys) Revoke(ctx context.Context, caller *Principal, by audit.By, keyID
 	}
 	owner := caller.Org.ID
 	var committed func(context.Context)
-	err = s.DB.Tx(ctx, func(tx postgres.Tx) error {
-		label, err := revoke(ctx, tx, owner, key, s.Now())
+	err = s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
+		label, err := revoke(ctx, tx, owner, key, s.deps.Now())
 		if errors.Is(err, errUnchanged) {
 			return nil // already revoked
 		}
 		if err != nil {
 			return err
 		}
-		if committed, err = s.Orgs.AdvanceEpoch(ctx, tx, owner); err != nil {
+		if committed, err = s.deps.Orgs.AdvanceEpoch(ctx, tx, owner); err != nil {
 			return err
 		}
 		revoked := contract.KeyRevoked{ID: key, Label: label, By: by.Actor()}
-		if err := s.Outbox.Add(ctx, tx, outbox.Event{Org: owner, Data: revoked}); err != nil {
+		if err := s.deps.Outbox.Add(ctx, tx, outbox.Event{Org: owner, Data: revoked}); err != nil {
 			return err
 		}
-		return s.Audit.Record(ctx, tx, owner, by, string(key), audit.Changes{
+		return s.deps.Audit.Record(ctx, tx, owner, by, string(key), audit.Changes{
 			"label": {From: label}, "revoked": {From: false, To: true},
 		})
 	})

@@ -186,7 +186,7 @@ func TestVerifyReadsAgainSoonerWhenAnnouncementsMayBeLost(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	_, key := f.create(t, nil)
-	f.keys.Troubled = func() time.Time { return f.now }
+	f.keys.Deps().Troubled = func() time.Time { return f.now }
 	p, _ := f.verify(t, key)
 	f.now = f.now.Add(9 * time.Second)
 	if again, _ := f.verify(t, key); again != p {

@@ -11,3 +11,6 @@ var (
 		return a.narrow(methods, accounts)
 	}
 )
+
+// Deps returns the dependencies.
+func (k *Keys) Deps() *Deps { return &k.deps }

@@ -73,7 +73,7 @@ func (s *Keys) RefreshSession(ctx context.Context, cookie secret.String, owner i
 
 // hasEnded reports whether a key was revoked or has expired.
 func (s *Keys) hasEnded(p *Principal) bool {
-	return p.Key.RevokedAt != nil || p.Key.ExpiresAt != nil && !s.Now().Before(*p.Key.ExpiresAt)
+	return p.Key.RevokedAt != nil || p.Key.ExpiresAt != nil && !s.deps.Now().Before(*p.Key.ExpiresAt)
 }
 
 func signedOut() error { return problem.SignedOut.New("The browser session has ended.") }
@@ -81,7 +81,7 @@ func signedOut() error { return problem.SignedOut.New("The browser session has e
 // GrantSession gives a browser its key in an org, in package member's transaction. A key that had ended becomes valid
 // again. first reports whether the browser never had a key there.
 func (s *Keys) GrantSession(ctx context.Context, tx postgres.Tx, cookie secret.String, owner id.Org, k SessionKey) (first bool, err error) {
-	return upsertSessionKey(ctx, tx, owner, sessionHash(cookie, owner), k, s.Now())
+	return upsertSessionKey(ctx, tx, owner, sessionHash(cookie, owner), k, s.deps.Now())
 }
 
 // ChangeScopes sets the scopes of all of a person's browsers in an org. The caller must advance the org's epoch.
@@ -92,7 +92,7 @@ func (s *Keys) ChangeScopes(ctx context.Context, tx postgres.Tx, owner id.Org, p
 
 // RevokePerson revokes the keys of all of a person's browsers in an org. The caller must advance the org's epoch.
 func (s *Keys) RevokePerson(ctx context.Context, tx postgres.Tx, owner id.Org, person id.Person) error {
-	now := s.Now()
+	now := s.deps.Now()
 	return db.New(tx).RevokeOfPerson(ctx, db.RevokeOfPersonParams{OrgID: owner, PersonID: person, Now: &now})
 }
 
@@ -103,22 +103,22 @@ func (s *Keys) SessionOrgs(ctx context.Context, tx postgres.Tx, session id.Brows
 
 // RevokeSession revokes a browser's keys in all orgs. The caller must advance the epochs of these orgs.
 func (s *Keys) RevokeSession(ctx context.Context, tx postgres.Tx, session id.BrowserSession) error {
-	now := s.Now()
+	now := s.deps.Now()
 	return db.New(tx).RevokeSession(ctx, db.RevokeSessionParams{SessionID: session, Now: &now})
 }
 
 // ExtendSession sets the expiry of all of a browser's keys that are not revoked.
 func (s *Keys) ExtendSession(ctx context.Context, session id.BrowserSession, until time.Time) error {
-	return db.New(s.DB).ExtendSession(ctx, db.ExtendSessionParams{SessionID: session, ExpiresAt: &until})
+	return db.New(s.deps.DB).ExtendSession(ctx, db.ExtendSessionParams{SessionID: session, ExpiresAt: &until})
 }
 
 // Sessions returns the browsers that have a valid key in an org.
 func (s *Keys) Sessions(ctx context.Context, owner id.Org) ([]id.BrowserSession, error) {
-	now := s.Now()
-	return db.New(s.DB).SessionsIn(ctx, db.SessionsInParams{OrgID: owner, Now: &now})
+	now := s.deps.Now()
+	return db.New(s.deps.DB).SessionsIn(ctx, db.SessionsInParams{OrgID: owner, Now: &now})
 }
 
 // TrimSessions deletes session keys that expired before a time.
 func (s *Keys) TrimSessions(ctx context.Context, before time.Time) error {
-	return db.New(s.DB).TrimSessions(ctx, &before)
+	return db.New(s.deps.DB).TrimSessions(ctx, &before)
 }

@@ -133,12 +133,12 @@ func (s *Keys) Refresh(ctx context.Context, p *Principal, since time.Time) (*Pri
 
 // isFresh reports whether a cached identity may still be used.
 func (s *Keys) isFresh(p *Principal) bool {
-	age := s.Now().Sub(p.loadedAt)
+	age := s.deps.Now().Sub(p.loadedAt)
 	if age > maxAge || p.loadedAt.UnixNano() < s.cached.distrustBefore.Load() {
 		return false
 	}
 	// Trouble up to maxAge before the read counts too: a revocation announced then may have been lost.
-	if age > maxAgeDegraded && !s.Troubled().Before(p.loadedAt.Add(-maxAge)) {
+	if age > maxAgeDegraded && !s.deps.Troubled().Before(p.loadedAt.Add(-maxAge)) {
 		return false
 	}
 	minEpoch, ok := s.cached.minEpoch.Get(p.Org.ID)
@@ -162,8 +162,8 @@ func (s *Keys) loadShared(ctx context.Context, h hash) (*Principal, error) {
 // readIdentity reads the key and its org in one snapshot and caches them. Read separately, an old key could be paired
 // with a new epoch, and no admission would ever find it stale.
 func (s *Keys) readIdentity(ctx context.Context, h hash) (*Principal, error) {
-	p := &Principal{hash: h, loadedAt: s.Now()}
-	err := s.DB.SnapshotWithin(ctx, readTimeout, func(ctx context.Context, tx postgres.Tx) error {
+	p := &Principal{hash: h, loadedAt: s.deps.Now()}
+	err := s.deps.DB.SnapshotWithin(ctx, readTimeout, func(ctx context.Context, tx postgres.Tx) error {
 		row, err := db.New(tx).ByHash(ctx, h[:])
 		if errors.Is(err, postgres.ErrNoRows) {
 			p.unknown = true
@@ -174,7 +174,7 @@ func (s *Keys) readIdentity(ctx context.Context, h hash) (*Principal, error) {
 		}
 		p.Key = fromRow(row)
 		p.Scopes = p.Key.Scopes
-		p.Org, err = s.Orgs.GetIn(ctx, tx, row.OrgID)
+		p.Org, err = s.deps.Orgs.GetIn(ctx, tx, row.OrgID)
 		return err
 	})
 	if err != nil {
@@ -192,7 +192,7 @@ func (s *Keys) recordUse(ctx context.Context, p *Principal) {
 		return
 	}
 	// A failure must not fail the call; the next read tries again.
-	_ = setLastUsed(ctx, s.DB, p.Org.ID, p.Key.ID, p.loadedAt)
+	_ = setLastUsed(ctx, s.deps.DB, p.Org.ID, p.Key.ID, p.loadedAt)
 }
 
 // checkUsable returns the problem that keeps an identity from calling, or nil.
@@ -204,7 +204,7 @@ func (s *Keys) checkUsable(p *Principal) error {
 		return problem.KeyInvalid.New("This key does not exist. It may belong to another environment or installation.")
 	case p.Key.RevokedAt != nil:
 		return problem.KeyRevoked.Newf("The key %s was revoked at %s.", p.Key.ID, stamp.Text(*p.Key.RevokedAt))
-	case p.Key.ExpiresAt != nil && !s.Now().Before(*p.Key.ExpiresAt):
+	case p.Key.ExpiresAt != nil && !s.deps.Now().Before(*p.Key.ExpiresAt):
 		return problem.KeyExpired.Newf("The key %s expired at %s.", p.Key.ID, stamp.Text(*p.Key.ExpiresAt))
 	case p.Org.SuspendedAt != nil:
 		return problem.OrgSuspended.New("The organisation is suspended. Its keys and sessions are kept and not used.")
@@ -223,6 +223,6 @@ func (s *Keys) Heard(org id.Org, epoch int64) {
 }
 
 // Distrust makes every cached identity be read again. Call it when announcements may have been missed.
-func (s *Keys) Distrust() { s.cached.distrustBefore.Store(s.Now().UnixNano()) }
+func (s *Keys) Distrust() { s.cached.distrustBefore.Store(s.deps.Now().UnixNano()) }
 
 func itoa(n int) string { return strconv.Itoa(n) }

@@ -80,13 +80,13 @@ type Deps struct {
 
 // Keys reserves idempotency keys and stores answers under them. Its methods are safe for concurrent use.
 type Keys struct {
-	Deps
+	deps Deps
 	// pepper is the secret of the request hashes, nil until it was derived.
 	pepper atomic.Pointer[[]byte]
 }
 
 // New returns a Keys with the given dependencies.
-func New(d Deps) *Keys { return &Keys{Deps: d} }
+func New(d Deps) *Keys { return &Keys{deps: d} }
 
 // ErrLost means that the claim has ended: another run took the key over after the lease had expired, or the claim was
 // already finished or released.
@@ -104,14 +104,14 @@ func (k *Keys) Begin(ctx context.Context, r Request) (*Claim, *Answer, error) {
 	}
 	claim := &Claim{r.Org, r.Key, r.Route, string(id.New[id.Request]())}
 	for range beginTries {
-		reserved, err := reserve(ctx, k.DB, claim, r, hash)
+		reserved, err := reserve(ctx, k.deps.DB, claim, r, hash)
 		if err != nil {
 			return nil, nil, err
 		}
 		if reserved {
 			return claim, nil, nil
 		}
-		found, err := db.New(k.DB).Get(ctx, db.GetParams{OrgID: r.Org, Key: r.Key, Route: r.Route})
+		found, err := db.New(k.deps.DB).Get(ctx, db.GetParams{OrgID: r.Org, Key: r.Key, Route: r.Route})
 		if errors.Is(err, postgres.ErrNoRows) {
 			continue // released after reserve failed
 		}
@@ -126,7 +126,7 @@ func (k *Keys) Begin(ctx context.Context, r Request) (*Claim, *Answer, error) {
 
 // Known reports whether the key has been used for the operation. The result may change before a later Begin.
 func (k *Keys) Known(ctx context.Context, r Request) (bool, error) {
-	return db.New(k.DB).Known(ctx, db.KnownParams{OrgID: r.Org, Key: r.Key, Route: r.Route})
+	return db.New(k.deps.DB).Known(ctx, db.KnownParams{OrgID: r.Org, Key: r.Key, Route: r.Route})
 }
 
 // answerRepeat decides what a request gets whose key is already in use: the stored answer or a problem.
@@ -157,7 +157,7 @@ func inProgress() error {
 func (k *Keys) Finish(ctx context.Context, c *Claim, a Answer) error {
 	if a.TooLarge {
 		a.Body = nil
-		return storeAnswer(ctx, k.DB, c, stateLarge, a)
+		return storeAnswer(ctx, k.deps.DB, c, stateLarge, a)
 	}
 	if len(a.Body) > 0 {
 		var err error
@@ -165,20 +165,20 @@ func (k *Keys) Finish(ctx context.Context, c *Claim, a Answer) error {
 			return err
 		}
 	}
-	return storeAnswer(ctx, k.DB, c, stateDone, a)
+	return storeAnswer(ctx, k.deps.DB, c, stateDone, a)
 }
 
 // Release deletes the reservation because nothing was carried out under the key. The key can then be used for anything.
 func (k *Keys) Release(ctx context.Context, c *Claim) error {
 	p := db.ReleaseParams{OrgID: c.org, Key: c.key, Route: c.route, Owner: c.owner}
-	n, err := db.New(k.DB).Release(ctx, p)
+	n, err := db.New(k.deps.DB).Release(ctx, p)
 	return checkOwner("release an idempotency key", c, n, err)
 }
 
 // Abandon records that the run was interrupted and that its outcome is unknown, by ending its lease immediately.
 func (k *Keys) Abandon(ctx context.Context, c *Claim) error {
 	p := db.AbandonParams{OrgID: c.org, Key: c.key, Route: c.route, Owner: c.owner}
-	n, err := db.New(k.DB).Abandon(ctx, p)
+	n, err := db.New(k.deps.DB).Abandon(ctx, p)
 	return checkOwner("abandon an idempotency key", c, n, err)
 }
 
@@ -189,7 +189,7 @@ const trimBatch = 2000
 func (k *Keys) Trim(ctx context.Context) (int64, error) {
 	var total int64
 	for {
-		n, err := db.New(k.DB).Trim(ctx, trimBatch)
+		n, err := db.New(k.deps.DB).Trim(ctx, trimBatch)
 		total += n
 		if err != nil || n < trimBatch {
 			return total, err
@@ -204,10 +204,10 @@ func address(org id.Org) seal.Address {
 
 func (k *Keys) sealBody(ctx context.Context, org id.Org, body []byte) ([]byte, error) {
 	text := secret.New(string(body))
-	sealed, err := k.Seal.Seal(ctx, address(org), text)
+	sealed, err := k.deps.Seal.Seal(ctx, address(org), text)
 	if errors.Is(err, seal.ErrShredded) { // the org has no data key yet
-		if err = k.Seal.Prepare(ctx, org, string(org)); err == nil {
-			sealed, err = k.Seal.Seal(ctx, address(org), text)
+		if err = k.deps.Seal.Prepare(ctx, org, string(org)); err == nil {
+			sealed, err = k.deps.Seal.Seal(ctx, address(org), text)
 		}
 	}
 	if err != nil {
@@ -221,7 +221,7 @@ func (k *Keys) openAnswer(ctx context.Context, org id.Org, found db.GetRow) (*An
 	if len(found.Body) == 0 {
 		return a, nil
 	}
-	text, err := k.Seal.Open(ctx, address(org), found.Body)
+	text, err := k.deps.Seal.Open(ctx, address(org), found.Body)
 	if err != nil {
 		return nil, wrapSealError("open an answer of "+string(org), err)
 	}
@@ -234,7 +234,7 @@ func (k *Keys) openAnswer(ctx context.Context, org id.Org, found db.GetRow) (*An
 func (k *Keys) hashRequest(ctx context.Context, r Request) ([]byte, error) {
 	pepper := k.pepper.Load()
 	if pepper == nil {
-		derived, err := k.Seal.Derive(ctx, "idempotency")
+		derived, err := k.deps.Seal.Derive(ctx, "idempotency")
 		if err != nil {
 			return nil, wrapSealError("derive the secret of request hashes", err)
 		}

@@ -40,7 +40,7 @@ func (s *Members) Identify(ctx context.Context, cookie secret.String, wanted str
 	if err != nil {
 		return nil, err
 	}
-	p, ok, err := s.Keys.VerifySession(ctx, cookie, owner, from.Source)
+	p, ok, err := s.deps.Keys.VerifySession(ctx, cookie, owner, from.Source)
 	if err == nil && !ok {
 		p, err = s.grantAccess(ctx, cookie, owner, from)
 	}
@@ -60,7 +60,7 @@ func (s *Members) requestedOrg(ctx context.Context, cookie secret.String, wanted
 		}
 		return owner, nil
 	}
-	if err := s.Keys.Guess(source); err != nil {
+	if err := s.deps.Keys.Guess(source); err != nil {
 		return "", err
 	}
 	b, err := s.Find(ctx, cookie)
@@ -77,11 +77,11 @@ func (s *Members) requestedOrg(ctx context.Context, cookie secret.String, wanted
 // Ended returns the reason why a browser's key in an org has ended: the problem signed-out if the browser is signed
 // out, else membership-missing because its user no longer belongs to the org.
 func (s *Members) Ended(ctx context.Context, browser id.BrowserSession) error {
-	list, err := sessionsByID(ctx, s.DB, []id.BrowserSession{browser})
+	list, err := sessionsByID(ctx, s.deps.DB, []id.BrowserSession{browser})
 	switch {
 	case err != nil:
 		return err
-	case len(list) == 0 || list[0].hasEnded(s.Now()):
+	case len(list) == 0 || list[0].hasEnded(s.deps.Now()):
 		return signedOut()
 	}
 	return notMember()
@@ -91,7 +91,7 @@ func (s *Members) Ended(ctx context.Context, browser id.BrowserSession) error {
 // does not count.
 func (s *Members) countMiss(err error, source string) {
 	if errors.Is(err, errUnknownCookie) {
-		s.Keys.Missed(source)
+		s.deps.Keys.Missed(source)
 	}
 }
 
@@ -102,7 +102,7 @@ func (s *Members) grantAccess(ctx context.Context, cookie secret.String, owner i
 		// Other requests wait for the result too, so the cancellation of the first one must not fail it.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grantTimeout)
 		defer cancel()
-		err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
+		err := s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 			b, err := s.holdBrowser(ctx, tx, cookie)
 			if err != nil {
 				return err
@@ -115,7 +115,7 @@ func (s *Members) grantAccess(ctx context.Context, cookie secret.String, owner i
 	if err != nil {
 		return nil, err
 	}
-	return s.Keys.RefreshSession(ctx, cookie, owner, s.Now())
+	return s.deps.Keys.RefreshSession(ctx, cookie, owner, s.deps.Now())
 }
 
 // grantTimeout bounds how long a request waits for a database that hangs.
@@ -129,7 +129,7 @@ type browserInOrg struct {
 // recordSeen records that a browser is in use, at most once per seenInterval, which extends its session. If the write
 // fails, the next request repeats it, long before the session would end.
 func (s *Members) recordSeen(ctx context.Context, p *apikey.Principal) {
-	at, now := browserInOrg{p.Key.Session, p.Org.ID}, s.Now()
+	at, now := browserInOrg{p.Key.Session, p.Org.ID}, s.deps.Now()
 	if last, ok := s.lastSeen.Get(at); ok && now.Sub(last) < seenInterval {
 		return
 	}
@@ -145,15 +145,15 @@ func (s *Members) recordSeen(ctx context.Context, p *apikey.Principal) {
 const recordTimeout = 500 * time.Millisecond
 
 func (s *Members) writeSeen(ctx context.Context, p *apikey.Principal, now time.Time) error {
-	ends, err := db.New(s.DB).Seen(ctx, db.SeenParams{ID: p.Key.Session, Now: now})
+	ends, err := db.New(s.deps.DB).Seen(ctx, db.SeenParams{ID: p.Key.Session, Now: now})
 	if errors.Is(err, postgres.ErrNoRows) {
 		return nil // ended, or another node was quicker
 	}
 	if err != nil {
 		return err
 	}
-	if err := s.Keys.ExtendSession(ctx, p.Key.Session, earlier(ends, now.Add(idleTimeout))); err != nil {
+	if err := s.deps.Keys.ExtendSession(ctx, p.Key.Session, earlier(ends, now.Add(idleTimeout))); err != nil {
 		return err
 	}
-	return db.New(s.DB).SeenIn(ctx, db.SeenInParams{OrgID: p.Org.ID, PersonID: p.Key.Person, Now: &now})
+	return db.New(s.deps.DB).SeenIn(ctx, db.SeenInParams{OrgID: p.Org.ID, PersonID: p.Key.Person, Now: &now})
 }

@@ -66,7 +66,7 @@ type Deps struct {
 
 // Members manages people, teams and signed-in browsers. Its methods are safe for concurrent use.
 type Members struct {
-	Deps
+	deps     Deps
 	granting singleflight.Group
 	// lastSeen holds when this node last recorded that a browser was used in an org.
 	lastSeen cache.Cache[browserInOrg, time.Time]
@@ -77,7 +77,7 @@ const maxLastSeen = 100_000
 
 // New returns a Members with the given dependencies.
 func New(d Deps) *Members {
-	return &Members{Deps: d, lastSeen: cache.NewFor[browserInOrg, time.Time](maxLastSeen, seenInterval)}
+	return &Members{deps: d, lastSeen: cache.NewFor[browserInOrg, time.Time](maxLastSeen, seenInterval)}
 }
 
 // hash is the SHA-256 of a cookie or token, under which the database stores it.

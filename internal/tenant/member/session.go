@@ -101,7 +101,7 @@ func (s *Members) SignIn(ctx context.Context, by audit.By, c Claims, w Welcome, 
 	// A person's first sign-in can happen twice concurrently. The loser repeats its transaction and finds the person.
 	for range 2 {
 		cookie = newToken()
-		err = s.DB.Tx(ctx, func(tx postgres.Tx) error {
+		err = s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 			b = Session{UserAgent: cleanText(userAgent, maxUserAgent)}
 			if err := s.resolvePerson(ctx, tx, &b, by, c, w); err != nil {
 				return err
@@ -136,7 +136,7 @@ func (s *Members) resolvePerson(ctx context.Context, tx postgres.Tx, b *Session,
 	b.Person = who
 	by.Kind, by.ID, by.Label = audit.ActorMember, string(who.ID), who.Email
 	if w.TakeUp {
-		given, err := q.TakeFromOperators(ctx, db.TakeFromOperatorsParams{Email: who.Email, Now: s.Now()})
+		given, err := q.TakeFromOperators(ctx, db.TakeFromOperatorsParams{Email: who.Email, Now: s.deps.Now()})
 		if err != nil {
 			return err
 		}
@@ -155,7 +155,7 @@ func (s *Members) resolvePerson(ctx context.Context, tx postgres.Tx, b *Session,
 		return err
 	}
 	// A person with an open invitation will join that org and needs none of their own.
-	invited, err := q.IsInvited(ctx, db.IsInvitedParams{Email: who.Email, Now: s.Now()})
+	invited, err := q.IsInvited(ctx, db.IsInvitedParams{Email: who.Email, Now: s.deps.Now()})
 	if err != nil || invited || !w.Signup {
 		return err
 	}
@@ -170,7 +170,7 @@ func (s *Members) startOrg(ctx context.Context, tx postgres.Tx, memberships []db
 		return memberships[0].OrgID, nil
 	}
 	for _, one := range memberships {
-		o, err := s.Orgs.GetIn(ctx, tx, one.OrgID)
+		o, err := s.deps.Orgs.GetIn(ctx, tx, one.OrgID)
 		if err != nil {
 			return "", err
 		}
@@ -183,7 +183,7 @@ func (s *Members) startOrg(ctx context.Context, tx postgres.Tx, memberships []db
 
 // createPerson creates a person at their first sign-in.
 func (s *Members) createPerson(ctx context.Context, tx postgres.Tx, c Claims, w Welcome) (Person, error) {
-	invited, err := db.New(tx).IsInvited(ctx, db.IsInvitedParams{Email: c.Email, Now: s.Now()})
+	invited, err := db.New(tx).IsInvited(ctx, db.IsInvitedParams{Email: c.Email, Now: s.deps.Now()})
 	if err != nil {
 		return Person{}, err
 	}
@@ -191,7 +191,7 @@ func (s *Members) createPerson(ctx context.Context, tx postgres.Tx, c Claims, w 
 		return Person{}, ErrNotInvited
 	}
 	who := Person{ID: id.New[id.Person](), Email: c.Email, Name: c.Name}
-	made, err := addPerson(ctx, tx, who, c.Issuer, c.Subject, s.Now())
+	made, err := addPerson(ctx, tx, who, c.Issuer, c.Subject, s.deps.Now())
 	if err == nil && !made {
 		err = errRaced
 	}
@@ -202,20 +202,20 @@ func (s *Members) createPerson(ctx context.Context, tx postgres.Tx, c Claims, w 
 func (s *Members) createOrg(ctx context.Context, tx postgres.Tx, by audit.By, who Person) (id.Org, error) {
 	by.Action = "org.create"
 	name := cleanText(who.Name, org.MaxName-len("'s organisation")) + "'s organisation"
-	o, err := s.Orgs.Create(ctx, tx, by, org.Draft{Name: name, Plan: org.Sandbox, Environment: environment.ForSignups, ContactEmail: who.Email})
+	o, err := s.deps.Orgs.Create(ctx, tx, by, org.Draft{Name: name, Plan: org.Sandbox, Environment: environment.ForSignups, ContactEmail: who.Email})
 	if err != nil {
 		return "", err
 	}
-	if _, err := addMember(ctx, tx, o.ID, who.ID, Owner, s.Now()); err != nil {
+	if _, err := addMember(ctx, tx, o.ID, who.ID, Owner, s.deps.Now()); err != nil {
 		return "", err
 	}
 	by.Action = "member.join"
-	return o.ID, s.Audit.Record(ctx, tx, o.ID, by, string(who.ID), audit.Changes{"email": {To: who.Email}, "role": {To: Owner}})
+	return o.ID, s.deps.Audit.Record(ctx, tx, o.ID, by, string(who.ID), audit.Changes{"email": {To: who.Email}, "role": {To: Owner}})
 }
 
 // openSession fills in and writes a new session, and gives the browser its key in the org that it shows.
 func (s *Members) openSession(ctx context.Context, tx postgres.Tx, by audit.By, cookie secret.String, b *Session, atMost time.Duration) error {
-	now := s.Now().Truncate(time.Microsecond)
+	now := s.deps.Now().Truncate(time.Microsecond)
 	b.ID, b.CreatedAt, b.LastSeenAt, b.endsAt = id.New[id.BrowserSession](), now, now, now.Add(atMost)
 	b.ExpiresAt = b.keyExpiry(now)
 	if err := addSession(ctx, tx, *b, hashToken(cookie)); err != nil {
@@ -230,7 +230,7 @@ func (s *Members) openSession(ctx context.Context, tx postgres.Tx, by audit.By, 
 // grantKey gives a browser its key in an org. The rows that it depends on, membership and session, stay locked until
 // the commit, so a concurrent change of the role or sign-out waits and then finds the key.
 func (s *Members) grantKey(ctx context.Context, tx postgres.Tx, by audit.By, cookie secret.String, b Session, owner id.Org) error {
-	key := apikey.SessionKey{Session: b.ID, Person: b.Person.ID, Label: b.Person.Email, ExpiresAt: b.keyExpiry(s.Now())}
+	key := apikey.SessionKey{Session: b.ID, Person: b.Person.ID, Label: b.Person.Email, ExpiresAt: b.keyExpiry(s.deps.Now())}
 	by.Kind, by.ID, by.Label, by.Action = audit.ActorMember, string(b.Person.ID), b.Person.Email, "member.sign_in"
 	switch {
 	case b.Person.ID != "":
@@ -245,11 +245,11 @@ func (s *Members) grantKey(ctx context.Context, tx postgres.Tx, by audit.By, coo
 	default:
 		return notMember()
 	}
-	first, err := s.Keys.GrantSession(ctx, tx, cookie, owner, key)
+	first, err := s.deps.Keys.GrantSession(ctx, tx, cookie, owner, key)
 	if err != nil || !first {
 		return err
 	}
-	return s.Audit.Record(ctx, tx, owner, by, string(b.ID), audit.Changes{"userAgent": {To: b.UserAgent}})
+	return s.deps.Audit.Record(ctx, tx, owner, by, string(b.ID), audit.Changes{"userAgent": {To: b.UserAgent}})
 }
 
 // operatorLabel names an operator in logs.
@@ -265,7 +265,7 @@ func (s *Members) Find(ctx context.Context, cookie secret.String) (Session, erro
 	if !isWellFormed(cookie) {
 		return Session{}, signedOut()
 	}
-	b, err := sessionByHash(ctx, s.DB, hashToken(cookie))
+	b, err := sessionByHash(ctx, s.deps.DB, hashToken(cookie))
 	return b, s.checkSession(b, err)
 }
 
@@ -292,7 +292,7 @@ func (s *Members) checkSession(b Session, err error) error {
 		return errors.Join(errUnknownCookie, signedOut())
 	case err != nil:
 		return err
-	case b.hasEnded(s.Now()):
+	case b.hasEnded(s.deps.Now()):
 		return signedOut()
 	}
 	return nil
@@ -326,7 +326,7 @@ func (s *Members) Places(ctx context.Context, b Session) ([]Place, error) {
 		roles[b.Support] = Support
 	}
 	if b.Person.ID != "" {
-		list, err := db.New(s.DB).OrgsOfPerson(ctx, b.Person.ID)
+		list, err := db.New(s.deps.DB).OrgsOfPerson(ctx, b.Person.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -338,7 +338,7 @@ func (s *Members) Places(ctx context.Context, b Session) ([]Place, error) {
 	for one := range roles {
 		ids = append(ids, one)
 	}
-	orgs, err := s.Orgs.Some(ctx, ids)
+	orgs, err := s.deps.Orgs.Some(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -361,7 +361,7 @@ func (s *Members) Switch(ctx context.Context, cookie secret.String, wanted strin
 	if !isWellFormed(cookie) {
 		return signedOut()
 	}
-	return s.DB.Tx(ctx, func(tx postgres.Tx) error {
+	return s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		b, err := s.lockBrowser(ctx, tx, cookie)
 		if err != nil {
 			return err
@@ -396,28 +396,28 @@ func (s *Members) SignOut(ctx context.Context, by audit.By, cookie secret.String
 // browser's calls that start after it has returned.
 func (s *Members) endEverywhere(ctx context.Context, browser id.BrowserSession, by func(id.Org) audit.By) error {
 	var committed []func(context.Context)
-	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
+	err := s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		committed = nil // the transaction may be repeated
-		if ended, err := endSession(ctx, tx, browser, s.Now()); err != nil || !ended {
+		if ended, err := endSession(ctx, tx, browser, s.deps.Now()); err != nil || !ended {
 			return err
 		}
 		// From here on no request can give the browser a key: that needs a lock on the session, which is exclusive now.
-		orgs, err := s.Keys.SessionOrgs(ctx, tx, browser)
+		orgs, err := s.deps.Keys.SessionOrgs(ctx, tx, browser)
 		if err != nil {
 			return err
 		}
 		for _, one := range orgs {
-			announce, err := s.Orgs.AdvanceEpoch(ctx, tx, one)
+			announce, err := s.deps.Orgs.AdvanceEpoch(ctx, tx, one)
 			if err != nil {
 				return err
 			}
 			committed = append(committed, announce)
 		}
-		if err := s.Keys.RevokeSession(ctx, tx, browser); err != nil {
+		if err := s.deps.Keys.RevokeSession(ctx, tx, browser); err != nil {
 			return err
 		}
 		for _, one := range orgs {
-			if err := s.Audit.Record(ctx, tx, one, by(one), string(browser), audit.Changes{"ended": {From: false, To: true}}); err != nil {
+			if err := s.deps.Audit.Record(ctx, tx, one, by(one), string(browser), audit.Changes{"ended": {From: false, To: true}}); err != nil {
 				return err
 			}
 		}
@@ -434,15 +434,15 @@ func (s *Members) endEverywhere(ctx context.Context, browser id.BrowserSession, 
 
 // Browsers returns the browsers that are signed in to an org, newest first: those of one person, or all.
 func (s *Members) Browsers(ctx context.Context, owner id.Org, of id.Person, all bool) ([]Session, error) {
-	ids, err := s.Keys.Sessions(ctx, owner)
+	ids, err := s.deps.Keys.Sessions(ctx, owner)
 	if err != nil {
 		return nil, err
 	}
-	list, err := sessionsByID(ctx, s.DB, ids)
+	list, err := sessionsByID(ctx, s.deps.DB, ids)
 	if err != nil {
 		return nil, err
 	}
-	now := s.Now()
+	now := s.deps.Now()
 	return slices.DeleteFunc(list, func(b Session) bool {
 		return b.hasEnded(now) || !all && (b.Person.ID == "" || b.Person.ID != of)
 	}), nil
@@ -471,9 +471,9 @@ func (s *Members) End(ctx context.Context, by audit.By, owner id.Org, of id.Pers
 
 // Trim deletes expired invitations and offers, and sessions whose latest end is more than the retention period ago.
 func (s *Members) Trim(ctx context.Context) error {
-	q, now := db.New(s.DB), s.Now()
+	q, now := db.New(s.deps.DB), s.deps.Now()
 	before := now.Add(-retention)
 	return errors.Join(
-		q.TrimSessions(ctx, before), q.TrimInvitations(ctx, now), q.TrimOffers(ctx, now), s.Keys.TrimSessions(ctx, before),
+		q.TrimSessions(ctx, before), q.TrimInvitations(ctx, now), q.TrimOffers(ctx, now), s.deps.Keys.TrimSessions(ctx, before),
 	)
 }

@@ -35,9 +35,9 @@ func (s *Members) OfferSupport(ctx context.Context, by audit.By, owner id.Org, r
 	if n := utf8.RuneCountInString(reason); n < 3 || n > maxReason {
 		return Offer{}, problem.ValidationFailed.New("Support access needs a reason.").At("/reason", "length", "must have 3 to 500 characters")
 	}
-	made := Offer{Reason: reason, Token: newToken(), ExpiresAt: s.Now().Add(offerTTL)}
-	err := s.DB.Tx(ctx, func(tx postgres.Tx) (err error) {
-		if made.Org, err = s.Orgs.GetIn(ctx, tx, owner); err != nil {
+	made := Offer{Reason: reason, Token: newToken(), ExpiresAt: s.deps.Now().Add(offerTTL)}
+	err := s.deps.DB.Tx(ctx, func(tx postgres.Tx) (err error) {
+		if made.Org, err = s.deps.Orgs.GetIn(ctx, tx, owner); err != nil {
 			return err
 		}
 		h := hashToken(made.Token)
@@ -45,7 +45,7 @@ func (s *Members) OfferSupport(ctx context.Context, by audit.By, owner id.Org, r
 		if err != nil {
 			return err
 		}
-		return s.Audit.Record(ctx, tx, owner, by, string(owner), audit.Changes{"reason": {To: reason}})
+		return s.deps.Audit.Record(ctx, tx, owner, by, string(owner), audit.Changes{"reason": {To: reason}})
 	})
 	if err != nil {
 		return Offer{}, err
@@ -56,11 +56,11 @@ func (s *Members) OfferSupport(ctx context.Context, by audit.By, owner id.Org, r
 // SupportOffered reads the offer of a link, for its page, without using it.
 func (s *Members) SupportOffered(ctx context.Context, token secret.String) (Offer, error) {
 	h := hashToken(token)
-	found, err := wrapOffer(db.New(s.DB).OfferByHash(ctx, db.OfferByHashParams{Hash: h[:], Now: s.Now()}))
+	found, err := wrapOffer(db.New(s.deps.DB).OfferByHash(ctx, db.OfferByHashParams{Hash: h[:], Now: s.deps.Now()}))
 	if err != nil {
 		return Offer{}, err
 	}
-	found.Org, err = s.Orgs.Get(ctx, found.Org.ID)
+	found.Org, err = s.deps.Orgs.Get(ctx, found.Org.ID)
 	return found, err
 }
 
@@ -68,10 +68,10 @@ func (s *Members) SupportOffered(ctx context.Context, token secret.String) (Offe
 func (s *Members) SignInSupport(ctx context.Context, by audit.By, token secret.String, userAgent string) (Session, secret.String, error) {
 	var b Session
 	cookie := newToken()
-	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
+	err := s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		// The offer is deleted: of concurrent callers only one gets it.
 		h := hashToken(token)
-		offered, err := wrapOffer(db.New(tx).TakeOffer(ctx, db.TakeOfferParams{Hash: h[:], Now: s.Now()}))
+		offered, err := wrapOffer(db.New(tx).TakeOffer(ctx, db.TakeOfferParams{Hash: h[:], Now: s.deps.Now()}))
 		if err != nil {
 			return err
 		}

@@ -21,17 +21,17 @@ const (
 
 // List reads the members of an org and its open invitations, both oldest first.
 func (s *Members) List(ctx context.Context, owner id.Org) ([]Member, []Invitation, error) {
-	members, err := db.New(s.DB).Members(ctx, owner)
+	members, err := db.New(s.deps.DB).Members(ctx, owner)
 	if err != nil {
 		return nil, nil, err
 	}
-	invited, err := db.New(s.DB).Invitations(ctx, db.InvitationsParams{OrgID: owner, Now: s.Now()})
+	invited, err := db.New(s.deps.DB).Invitations(ctx, db.InvitationsParams{OrgID: owner, Now: s.deps.Now()})
 	return postgres.Convert(members, fromMemberRow), postgres.Convert(invited, fromInvitationRow), err
 }
 
 // Get reads one member. It returns the problem member-not-found if the org has no such member.
 func (s *Members) Get(ctx context.Context, owner id.Org, person id.Person) (Member, error) {
-	return getMember(ctx, s.DB, owner, person)
+	return getMember(ctx, s.deps.DB, owner, person)
 }
 
 // Invite creates an invitation and returns it with the token for its link, which is not stored. It replaces an earlier
@@ -47,11 +47,11 @@ func (s *Members) Invite(ctx context.Context, by audit.By, owner id.Org, caller 
 			At("/email", "format", "must be an email address, such as ada@example.com")
 	}
 	token := newToken()
-	now := s.Now().Truncate(time.Microsecond)
+	now := s.deps.Now().Truncate(time.Microsecond)
 	made := Invitation{
 		ID: id.New[id.Invitation](), Org: owner, Email: email, Role: wanted, InvitedBy: by.Label, CreatedAt: now, ExpiresAt: now.Add(invitationTTL),
 	}
-	err = s.DB.Tx(ctx, func(tx postgres.Tx) error {
+	err = s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		a, err := s.lockTeam(ctx, tx, owner, caller)
 		if err == nil {
 			err = a.checkMayGive(wanted)
@@ -66,7 +66,7 @@ func (s *Members) Invite(ctx context.Context, by audit.By, owner id.Org, caller 
 		if err := addInvitation(ctx, tx, made, by.Kind, hashToken(token)); err != nil {
 			return err
 		}
-		return s.Audit.Record(ctx, tx, owner, by, string(made.ID), audit.Changes{"email": {To: email}, "role": {To: wanted}})
+		return s.deps.Audit.Record(ctx, tx, owner, by, string(made.ID), audit.Changes{"email": {To: email}, "role": {To: wanted}})
 	})
 	if err != nil {
 		return Invitation{}, secret.String{}, err
@@ -95,7 +95,7 @@ func (s *Members) makeRoom(ctx context.Context, tx postgres.Tx, a actor, made In
 			return err
 		}
 	}
-	size, err := teamSize(ctx, tx, made.Org, s.Now())
+	size, err := teamSize(ctx, tx, made.Org, s.deps.Now())
 	if err != nil {
 		return err
 	}
@@ -112,13 +112,13 @@ func (s *Members) Withdraw(ctx context.Context, by audit.By, owner id.Org, calle
 	if err != nil {
 		return invitationNotFound()
 	}
-	return s.DB.Tx(ctx, func(tx postgres.Tx) error {
+	return s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		a, err := s.lockTeam(ctx, tx, owner, caller)
 		if err != nil {
 			return err
 		}
 		q := db.New(tx)
-		old, err := wrapInvitation(q.LockInvitation(ctx, db.LockInvitationParams{OrgID: owner, ID: which, Now: s.Now()}))
+		old, err := wrapInvitation(q.LockInvitation(ctx, db.LockInvitationParams{OrgID: owner, ID: which, Now: s.deps.Now()}))
 		if err != nil {
 			return err
 		}
@@ -128,7 +128,7 @@ func (s *Members) Withdraw(ctx context.Context, by audit.By, owner id.Org, calle
 		if err := q.DropInvitation(ctx, db.DropInvitationParams{OrgID: owner, ID: which}); err != nil {
 			return err
 		}
-		return s.Audit.Record(ctx, tx, owner, by, string(which), audit.Changes{"email": {From: old.Email}, "role": {From: old.Role}})
+		return s.deps.Audit.Record(ctx, tx, owner, by, string(which), audit.Changes{"email": {From: old.Email}, "role": {From: old.Role}})
 	})
 }
 
@@ -143,10 +143,10 @@ func (s *Members) SetRole(ctx context.Context, by audit.By, owner id.Org, caller
 		if err != nil {
 			return err
 		}
-		if err := s.Keys.ChangeScopes(ctx, tx, owner, who, wanted.Scopes()); err != nil {
+		if err := s.deps.Keys.ChangeScopes(ctx, tx, owner, who, wanted.Scopes()); err != nil {
 			return err
 		}
-		return s.Audit.Record(ctx, tx, owner, by, string(who), audit.Changes{"role": {From: old, To: wanted}})
+		return s.deps.Audit.Record(ctx, tx, owner, by, string(who), audit.Changes{"role": {From: old, To: wanted}})
 	})
 	if err != nil {
 		return Member{}, err
@@ -165,10 +165,10 @@ func (s *Members) Remove(ctx context.Context, by audit.By, owner id.Org, caller 
 		if err := db.New(tx).RemoveMember(ctx, db.RemoveMemberParams{OrgID: owner, PersonID: who}); err != nil {
 			return err
 		}
-		if err := s.Keys.RevokePerson(ctx, tx, owner, who); err != nil {
+		if err := s.deps.Keys.RevokePerson(ctx, tx, owner, who); err != nil {
 			return err
 		}
-		return s.Audit.Record(ctx, tx, owner, by, string(who), audit.Changes{"role": {From: old}, "email": {From: before.Email}})
+		return s.deps.Audit.Record(ctx, tx, owner, by, string(who), audit.Changes{"role": {From: old}, "email": {From: before.Email}})
 	})
 }
 
@@ -181,7 +181,7 @@ func (s *Members) changeMember(ctx context.Context, owner id.Org, caller Caller,
 		return memberNotFound()
 	}
 	var committed func(context.Context)
-	err = s.DB.Tx(ctx, func(tx postgres.Tx) error {
+	err = s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		committed = nil // the transaction may be repeated
 		a, err := s.lockTeam(ctx, tx, owner, caller)
 		if err != nil {
@@ -199,7 +199,7 @@ func (s *Members) changeMember(ctx context.Context, owner id.Org, caller Caller,
 				return err
 			}
 		}
-		if committed, err = s.Orgs.AdvanceEpoch(ctx, tx, owner); err != nil {
+		if committed, err = s.deps.Orgs.AdvanceEpoch(ctx, tx, owner); err != nil {
 			return err
 		}
 		return do(tx, who, old)
@@ -232,7 +232,7 @@ func (s *Members) requireOtherOwner(ctx context.Context, tx postgres.Tx, owner i
 
 // lockTeam serialises changes to a team, by the lock on the org's row, and loads the caller's role.
 func (s *Members) lockTeam(ctx context.Context, tx postgres.Tx, owner id.Org, caller Caller) (actor, error) {
-	if _, err := s.Orgs.Lock(ctx, tx, owner); err != nil {
+	if _, err := s.deps.Orgs.Lock(ctx, tx, owner); err != nil {
 		return actor{}, err
 	}
 	a := actor{scopes: caller.Scopes, limited: caller.Limited}
@@ -252,7 +252,7 @@ func (s *Members) lockTeam(ctx context.Context, tx postgres.Tx, owner id.Org, ca
 
 // Offered reads the invitation of a link, for its page, without accepting it.
 func (s *Members) Offered(ctx context.Context, token secret.String) (Invitation, error) {
-	return invitationByHash(ctx, s.DB, hashToken(token), s.Now())
+	return invitationByHash(ctx, s.deps.DB, hashToken(token), s.deps.Now())
 }
 
 // ErrOtherEmail means that an invitation is for another address than that of the signed-in person.
@@ -262,7 +262,7 @@ var ErrOtherEmail = errors.New("the invitation is for another address")
 // invitation must be for that person's address and can be used once, also by concurrent requests.
 func (s *Members) Join(ctx context.Context, by audit.By, cookie, token secret.String) (id.Org, error) {
 	var joined id.Org
-	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
+	err := s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		b, err := s.lockBrowser(ctx, tx, cookie)
 		if err != nil {
 			return err
@@ -270,14 +270,14 @@ func (s *Members) Join(ctx context.Context, by audit.By, cookie, token secret.St
 		if b.Person.ID == "" {
 			return ErrOtherEmail // an operator's browser has no person
 		}
-		offered, err := invitationByHash(ctx, tx, hashToken(token), s.Now())
+		offered, err := invitationByHash(ctx, tx, hashToken(token), s.deps.Now())
 		if err == nil && offered.Email != b.Person.Email {
 			err = ErrOtherEmail
 		}
 		if err != nil {
 			return err
 		}
-		if offered, err = redeemInvitation(ctx, tx, hashToken(token), b.Person.Email, s.Now()); err != nil {
+		if offered, err = redeemInvitation(ctx, tx, hashToken(token), b.Person.Email, s.deps.Now()); err != nil {
 			return err
 		}
 		joined = offered.Org
@@ -295,12 +295,12 @@ func (s *Members) Join(ctx context.Context, by audit.By, cookie, token secret.St
 
 // addInvited makes a person a member by an accepted invitation. An existing member keeps their role.
 func (s *Members) addInvited(ctx context.Context, tx postgres.Tx, by audit.By, who Person, offered Invitation) error {
-	made, err := addMember(ctx, tx, offered.Org, who.ID, offered.Role, s.Now())
+	made, err := addMember(ctx, tx, offered.Org, who.ID, offered.Role, s.deps.Now())
 	if err != nil || !made {
 		return err
 	}
 	by.Action = "member.join"
-	return s.Audit.Record(ctx, tx, offered.Org, by, string(who.ID), audit.Changes{
+	return s.deps.Audit.Record(ctx, tx, offered.Org, by, string(who.ID), audit.Changes{
 		"email": {To: who.Email}, "role": {To: offered.Role}, "invitation": {To: offered.ID}, "invitedBy": {To: offered.InvitedBy},
 	})
 }

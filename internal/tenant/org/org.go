@@ -80,7 +80,7 @@ type Deps struct {
 }
 
 // Orgs creates, reads and changes orgs.
-type Orgs struct{ Deps }
+type Orgs struct{ deps Deps }
 
 // New returns an Orgs with the given dependencies.
 func New(d Deps) *Orgs { return &Orgs{d} }
@@ -93,7 +93,7 @@ const (
 
 // Create inserts an org in the caller's transaction, so that the caller can create its first key in the same one.
 func (s *Orgs) Create(ctx context.Context, tx postgres.Tx, by audit.By, d Draft) (Org, error) {
-	now := s.Now().Truncate(time.Microsecond) // the database's resolution
+	now := s.deps.Now().Truncate(time.Microsecond) // the database's resolution
 	o := Org{
 		ID: id.New[id.Org](), Name: d.Name, Plan: d.Plan, Environment: d.Environment, ContactEmail: d.ContactEmail,
 		Override: d.Override, Limits: resolve(d.Plan, d.Override), Epoch: 1, CreatedAt: now, UpdatedAt: now,
@@ -104,13 +104,13 @@ func (s *Orgs) Create(ctx context.Context, tx postgres.Tx, by audit.By, d Draft)
 	if err := insert(ctx, tx, o); err != nil {
 		return Org{}, err
 	}
-	return o, s.Audit.Record(ctx, tx, o.ID, by, string(o.ID), audit.Changes{
+	return o, s.deps.Audit.Record(ctx, tx, o.ID, by, string(o.ID), audit.Changes{
 		"name": {To: o.Name}, "plan": {To: o.Plan}, "environment": {To: o.Environment}, "limits": {To: o.Override},
 	})
 }
 
 // Get reads one org. It returns the problem org-not-found if there is none.
-func (s *Orgs) Get(ctx context.Context, org id.Org) (Org, error) { return get(ctx, s.DB, org) }
+func (s *Orgs) Get(ctx context.Context, org id.Org) (Org, error) { return get(ctx, s.deps.DB, org) }
 
 // GetIn reads one org within a transaction or a snapshot.
 func (s *Orgs) GetIn(ctx context.Context, tx postgres.Tx, org id.Org) (Org, error) {
@@ -128,7 +128,7 @@ func (s *Orgs) Lock(ctx context.Context, tx postgres.Tx, org id.Org) (Org, error
 
 // Some reads the orgs with these ids and returns them sorted by id. Unknown ids are skipped.
 func (s *Orgs) Some(ctx context.Context, ids []id.Org) ([]Org, error) {
-	rows, err := db.New(s.DB).Some(ctx, id.Texts(ids))
+	rows, err := db.New(s.deps.DB).Some(ctx, id.Texts(ids))
 	return postgres.Convert(rows, fromRow), err
 }
 
@@ -140,22 +140,22 @@ func (s *Orgs) Update(ctx context.Context, org id.Org, by audit.By, c Change) (O
 		return Org{}, problem.ValidationFailed.New("There is nothing to change.").At("", "required", "must have at least one field")
 	}
 	var after Org
-	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
+	err := s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		before, err := s.Lock(ctx, tx, org)
 		if err != nil {
 			return err
 		}
-		wanted, changes := c.apply(before, s.Now().Truncate(time.Microsecond))
+		wanted, changes := c.apply(before, s.deps.Now().Truncate(time.Microsecond))
 		if err := validate(wanted); err != nil {
 			return err
 		}
 		if after, err = update(ctx, tx, wanted); err != nil {
 			return err
 		}
-		if err := s.Audit.Record(ctx, tx, org, by, string(org), changes); err != nil {
+		if err := s.deps.Audit.Record(ctx, tx, org, by, string(org), changes); err != nil {
 			return err
 		}
-		return enqueueAnnounce(ctx, s.Jobs, tx, org, after.Epoch)
+		return enqueueAnnounce(ctx, s.deps.Jobs, tx, org, after.Epoch)
 	})
 	if err != nil {
 		return Org{}, err
@@ -163,7 +163,7 @@ func (s *Orgs) Update(ctx context.Context, org id.Org, by audit.By, c Change) (O
 	s.announceEpoch(ctx, org, after.Epoch)
 	if c.Suspended != nil && *c.Suspended {
 		// The suspension is committed even if this fails, and a repeated request waits again.
-		if err := s.Suspensions.Await(ctx); err != nil {
+		if err := s.deps.Suspensions.Await(ctx); err != nil {
 			return Org{}, problem.ServiceUnavailable.New("The organisation is suspended, but not every server has confirmed that. Repeat the request to be sure.").
 				After(1).Because(err)
 		}
@@ -179,7 +179,7 @@ func (s *Orgs) AdvanceEpoch(ctx context.Context, tx postgres.Tx, org id.Org) (co
 	if err != nil {
 		return nil, notFound(err)
 	}
-	if err := enqueueAnnounce(ctx, s.Jobs, tx, org, epoch); err != nil {
+	if err := enqueueAnnounce(ctx, s.deps.Jobs, tx, org, epoch); err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) { s.announceEpoch(ctx, org, epoch) }, nil
@@ -189,7 +189,7 @@ func (s *Orgs) AdvanceEpoch(ctx context.Context, tx postgres.Tx, org id.Org) (co
 // the announcement until it succeeds. It also ignores the caller's cancellation: the change is committed, and the
 // other nodes must learn of it.
 func (s *Orgs) announceEpoch(ctx context.Context, org id.Org, epoch int64) {
-	_ = s.Announce.Announce(context.WithoutCancel(ctx), org, epoch)
+	_ = s.deps.Announce.Announce(context.WithoutCancel(ctx), org, epoch)
 }
 
 // HoldEpoch reads the current epoch and locks it, so that it cannot advance until the transaction ends. Concurrent

@@ -30,7 +30,7 @@ func (s *Orgs) Search(ctx context.Context, f Search, limit int) ([]Org, error) {
 	if f.Suspended != nil {
 		p.Suspended = strconv.FormatBool(*f.Suspended)
 	}
-	rows, err := db.New(s.DB).Search(ctx, p)
+	rows, err := db.New(s.deps.DB).Search(ctx, p)
 	return postgres.Convert(rows, fromRow), err
 }
 

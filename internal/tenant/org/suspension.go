@@ -48,7 +48,7 @@ type SuspensionDeps struct {
 //
 // A nil Suspensions permits everything. All methods are safe for concurrent use, except Watch.
 type Suspensions struct {
-	SuspensionDeps
+	deps SuspensionDeps
 	// state holds the last read. Permit loads it without a lock.
 	state    atomic.Pointer[suspendedOrgs]
 	watchers []func(suspended map[id.Org]struct{})
@@ -69,7 +69,7 @@ type suspendedOrgs struct {
 
 // NewSuspensions returns a Suspensions that permits nothing before its first Read.
 func NewSuspensions(d SuspensionDeps) *Suspensions {
-	s := &Suspensions{SuspensionDeps: d, wake: make(chan struct{}, 1), renewed: make(chan struct{})}
+	s := &Suspensions{deps: d, wake: make(chan struct{}, 1), renewed: make(chan struct{})}
 	s.state.Store(&suspendedOrgs{})
 	return s
 }
@@ -104,7 +104,7 @@ func (s *Suspensions) Permit(ctx context.Context, org id.Org) error {
 		if _, is := now.orgs[org]; is {
 			return suspendedProblem()
 		}
-		if s.Now().Before(now.until) {
+		if s.deps.Now().Before(now.until) {
 			return nil
 		}
 		select {
@@ -132,7 +132,7 @@ func (s *Suspensions) Run(ctx context.Context) error {
 	for {
 		wait := suspensionInterval
 		if err := s.Read(ctx); err != nil && ctx.Err() == nil {
-			s.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read suspended organisations", slog.Any("error", err))
+			s.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read suspended organisations", slog.Any("error", err))
 			wait = suspensionRetry
 		}
 		timer := time.NewTimer(wait)
@@ -156,8 +156,8 @@ func (s *Suspensions) endTrust(ctx context.Context) {
 	s.reading.Lock()
 	defer s.reading.Unlock()
 	s.state.Store(&suspendedOrgs{orgs: s.state.Load().orgs})
-	if err := db.New(s.DB).RemoveReader(ctx, s.Process); err != nil {
-		s.Log.LogAttrs(ctx, slog.LevelDebug, "cannot remove suspension reader", slog.Any("error", err))
+	if err := db.New(s.deps.DB).RemoveReader(ctx, s.deps.Process); err != nil {
+		s.deps.Log.LogAttrs(ctx, slog.LevelDebug, "cannot remove suspension reader", slog.Any("error", err))
 	}
 }
 
@@ -168,12 +168,12 @@ func (s *Suspensions) Read(ctx context.Context) error {
 	s.reading.Lock()
 	defer s.reading.Unlock()
 	// Computed before the database computes its own limit, so this process stops no later than Await assumes.
-	until := s.Now().Add(suspensionTrust)
-	err := db.New(s.DB).AnnounceReader(ctx, db.AnnounceReaderParams{Process: s.Process, Trusted: suspensionTrust})
+	until := s.deps.Now().Add(suspensionTrust)
+	err := db.New(s.deps.DB).AnnounceReader(ctx, db.AnnounceReaderParams{Process: s.deps.Process, Trusted: suspensionTrust})
 	if err != nil {
 		return err
 	}
-	orgs, at, err := readSuspended(ctx, s.DB)
+	orgs, at, err := readSuspended(ctx, s.deps.DB)
 	if err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (s *Suspensions) Read(ctx context.Context) error {
 	close(s.renewed)
 	s.renewed = make(chan struct{})
 	s.mu.Unlock()
-	return db.New(s.DB).ConfirmReader(ctx, db.ConfirmReaderParams{Process: s.Process, ObeyedAt: at})
+	return db.New(s.deps.DB).ConfirmReader(ctx, db.ConfirmReaderParams{Process: s.deps.Process, ObeyedAt: at})
 }
 
 // Await waits until every process obeys the suspensions that were committed before the call.
@@ -195,13 +195,13 @@ func (s *Suspensions) Await(ctx context.Context) error {
 	if s == nil {
 		return nil
 	}
-	since, err := db.New(s.DB).StatementTime(ctx)
+	since, err := db.New(s.deps.DB).StatementTime(ctx)
 	if err != nil {
 		return err
 	}
 	s.Wake()
 	for {
-		obeyed, err := db.New(s.DB).AllObey(ctx, since)
+		obeyed, err := db.New(s.deps.DB).AllObey(ctx, since)
 		if err != nil || obeyed {
 			return err
 		}

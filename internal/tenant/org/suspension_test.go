@@ -92,9 +92,9 @@ func TestSuspensionIsObeyedByAllProcessesWhenAnswered(t *testing.T) {
 func TestProcessThatReadsNoSuspensionsPermitsNothing(t *testing.T) {
 	t.Parallel()
 	orgs, _, _, o := newOrgs(t)
-	hangs := newProcess(t, orgs.DB, "hangs")
-	orgs.Suspensions = newProcess(t, orgs.DB, "here")
-	defer run(t, orgs.Suspensions)()
+	hangs := newProcess(t, orgs.Deps().DB, "hangs")
+	orgs.Deps().Suspensions = newProcess(t, orgs.Deps().DB, "here")
+	defer run(t, orgs.Deps().Suspensions)()
 	must.OK(t, hangs.Read(t.Context()))
 	must.OK(t, hangs.Permit(t.Context(), o.ID))
 	suspend(t, orgs, o.ID, true)
@@ -105,7 +105,7 @@ func TestProcessThatReadsNoSuspensionsPermitsNothing(t *testing.T) {
 			t.Errorf("%s: %v", one, err)
 		}
 	}
-	unread := newProcess(t, orgs.DB, "has read nothing yet")
+	unread := newProcess(t, orgs.Deps().DB, "has read nothing yet")
 	if err := unread.Permit(cancelled, o.ID); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}

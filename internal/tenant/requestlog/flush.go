@@ -62,7 +62,7 @@ func (j *Journal) resolveUncertain(ctx context.Context) error {
 	// A COPY is atomic, so it is enough to look for one of its entries.
 	b := j.unsent[j.uncertain-1]
 	last := &b[len(b)-1]
-	is, err := db.New(j.DB).Written(ctx, db.WrittenParams{OrgID: last.Org, RequestID: last.Request, At: last.At})
+	is, err := db.New(j.deps.DB).Written(ctx, db.WrittenParams{OrgID: last.Org, RequestID: last.Request, At: last.At})
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (j *Journal) drop(n int) {
 func (j *Journal) writeBlocks(ctx context.Context, blocks []block) error {
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
-	first, last := keptDays(j.Now())
+	first, last := keptDays(j.deps.Now())
 	if err := j.makeMissingDays(ctx, blocks, first, last); err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (j *Journal) writeBlocks(ctx context.Context, blocks []block) error {
 		}
 	}
 	rows := j.rows.Len()
-	err := copyRows(ctx, j.DB.Pool(), &j.rows)
+	err := copyRows(ctx, j.deps.DB.Pool(), &j.rows)
 	switch {
 	case postgres.MissingDay(err):
 		clear(j.knownDays) // a partition was dropped by hand; the next attempt creates it
@@ -106,7 +106,7 @@ func (j *Journal) writeBlocks(ctx context.Context, blocks []block) error {
 	case isRejected(err):
 		// Drop the batch, because a repeat would fail in the same way and block all later entries.
 		j.metrics.lost.WithLabelValues("unfit").Add(float64(rows))
-		j.Log.LogAttrs(ctx, slog.LevelError, "requests cannot be logged", slog.Int("requests", rows), slog.Any("error", err))
+		j.deps.Log.LogAttrs(ctx, slog.LevelError, "requests cannot be logged", slog.Int("requests", rows), slog.Any("error", err))
 		return nil
 	case err != nil:
 		return fmt.Errorf("write %d requests: %w", rows, err)

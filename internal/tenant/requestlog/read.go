@@ -87,7 +87,7 @@ func (j *Journal) Page(ctx context.Context, r Reader, f Filter, after Position, 
 	}
 	defer release()
 	// Read one more than wanted to find out whether there is another page.
-	found, err := readPage(ctx, j.DB, r, f, after, limit+1)
+	found, err := readPage(ctx, j.deps.DB, r, f, after, limit+1)
 	if err != nil || len(found) <= limit {
 		return found, Position{}, err
 	}
@@ -106,7 +106,7 @@ func (j *Journal) Get(ctx context.Context, r Reader, request string) (Entry, err
 		return Entry{}, err
 	}
 	defer release()
-	return readRequest(ctx, j.DB, r, id.Request(request), readableSince(j.Now(), r.Days))
+	return readRequest(ctx, j.deps.DB, r, id.Request(request), readableSince(j.deps.Now(), r.Days))
 }
 
 // Failures groups the failed requests of a period and returns up to limit groups, most frequent first.
@@ -117,12 +117,12 @@ func (j *Journal) Failures(ctx context.Context, r Reader, f FailureFilter, limit
 		return nil, err
 	}
 	defer release()
-	return readFailures(ctx, j.DB, r, f, limit)
+	return readFailures(ctx, j.deps.DB, r, f, limit)
 }
 
 // clampSpan limits a period to what the reader may see. Without an end it extends to now, plus skew.
 func (j *Journal) clampSpan(r Reader, since, until time.Time) (from, to time.Time) {
-	now := j.Now()
+	now := j.deps.Now()
 	if first := readableSince(now, r.Days); since.Before(first) {
 		since = first
 	}
@@ -148,7 +148,7 @@ func (j *Journal) startRead(ctx context.Context) (release func(), err error) {
 
 // awaitFlush makes Run flush and waits for it, for up to SettleTimeout. The read continues in any case.
 func (j *Journal) awaitFlush(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, j.SettleTimeout)
+	ctx, cancel := context.WithTimeout(ctx, j.deps.SettleTimeout)
 	defer cancel()
 	done := make(chan struct{})
 	select {

@@ -73,7 +73,7 @@ type Deps struct {
 
 // Journal writes and reads the request log. Its methods are safe for concurrent use.
 type Journal struct {
-	Deps
+	deps    Deps
 	buffer  buffer
 	metrics Metrics
 	days    *postgres.Days
@@ -97,7 +97,7 @@ type Journal struct {
 // New returns a Journal. Run must be running for entries to be written.
 func New(d Deps) *Journal {
 	return &Journal{
-		Deps: d, metrics: newMetrics(d.Registry), buffer: buffer{refused: map[id.Org]int{}}, knownDays: map[postgres.Day]bool{}, days: postgres.NewDays(d.DB, "request_log", d.Log),
+		deps: d, metrics: newMetrics(d.Registry), buffer: buffer{refused: map[id.Org]int{}}, knownDays: map[postgres.Day]bool{}, days: postgres.NewDays(d.DB, "request_log", d.Log),
 		flushRequests: make(chan chan struct{}), readPermits: make(chan struct{}, maxReaders),
 	}
 }
@@ -122,9 +122,9 @@ func (j *Journal) Add(e Entry) {
 
 // Run flushes every second and maintains the partitions until ctx ends, and then flushes once more.
 func (j *Journal) Run(ctx context.Context) error {
-	flushes, stopFlushes := j.Ticker(flushInterval)
+	flushes, stopFlushes := j.deps.Ticker(flushInterval)
 	defer stopFlushes()
-	rounds, stopRounds := j.Ticker(upkeepInterval)
+	rounds, stopRounds := j.deps.Ticker(upkeepInterval)
 	defer stopRounds()
 	j.upkeepLogged(ctx)
 	for {
@@ -147,12 +147,12 @@ func (j *Journal) Run(ctx context.Context) error {
 
 func (j *Journal) flushLogged(ctx context.Context) {
 	if err := j.Flush(ctx); err != nil && ctx.Err() == nil {
-		j.Log.LogAttrs(ctx, slog.LevelWarn, "cannot write request log", slog.Any("error", err))
+		j.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot write request log", slog.Any("error", err))
 	}
 }
 
 func (j *Journal) upkeepLogged(ctx context.Context) {
 	if err := j.Upkeep(ctx); err != nil && ctx.Err() == nil {
-		j.Log.LogAttrs(ctx, slog.LevelWarn, "cannot maintain partitions of request log", slog.Any("error", err))
+		j.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot maintain partitions of request log", slog.Any("error", err))
 	}
 }

@@ -18,7 +18,7 @@ type traffic struct{ sent, received int64 }
 
 // Carried adds the bytes that were sent to a platform and received from it through a region. It does not block.
 func (u *Usage) Carried(org id.Org, region string, sent, received int64) {
-	key := trafficKey{org, region, u.Now().Truncate(time.Hour)}
+	key := trafficKey{org, region, u.deps.Now().Truncate(time.Hour)}
 	u.traffic.update(key, func(sum *traffic) { sum.plus(&traffic{sent, received}) })
 }
 

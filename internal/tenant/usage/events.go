@@ -38,7 +38,7 @@ func (u *Usage) Delivered(org id.Org, accepted, failed int64) {
 }
 
 func (u *Usage) countEvents(org id.Org, more Events) {
-	key := eventKey{org, u.Now().Truncate(time.Hour)}
+	key := eventKey{org, u.deps.Now().Truncate(time.Hour)}
 	u.events.update(key, func(sum *Events) { sum.plus(&more) })
 }
 

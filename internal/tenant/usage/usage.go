@@ -65,7 +65,7 @@ type Deps struct {
 
 // Usage counts usage and reads the sums. Its methods are safe for concurrent use.
 type Usage struct {
-	Deps
+	deps      Deps
 	calls     sums[sumKey, int64]
 	traffic   sums[trafficKey, traffic]
 	events    sums[eventKey, Events]
@@ -81,7 +81,7 @@ type summaryKey struct {
 // New returns a Usage. Run must be running for counts to reach the database.
 func New(d Deps) *Usage {
 	return &Usage{
-		Deps: d,
+		deps: d,
 		calls: sums[sumKey, int64]{
 			compare: compareSumKeys, plus: func(sum, more *int64) { *sum += *more }, write: addCalls,
 		},
@@ -102,7 +102,7 @@ const (
 
 // Count adds a call. It does not block.
 func (u *Usage) Count(c Call) {
-	hour := u.Now().UTC().Truncate(time.Hour)
+	hour := u.deps.Now().UTC().Truncate(time.Hour)
 	key := sumKey{c, hour}
 	key.call.Status, key.call.Took = 0, 0 // only the series count these
 	u.calls.update(key, func(calls *int64) { *calls++ })
@@ -124,7 +124,7 @@ func (u *Usage) Run(ctx context.Context) error {
 			return u.Flush(last)
 		case <-ticker.C:
 			if err := u.Flush(ctx); err != nil {
-				u.Log.LogAttrs(ctx, slog.LevelWarn, "cannot flush usage", slog.Any("error", err))
+				u.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot flush usage", slog.Any("error", err))
 			}
 		}
 	}
@@ -132,7 +132,7 @@ func (u *Usage) Run(ctx context.Context) error {
 
 // Flush writes the sums. Sums that cannot be written are kept for the next flush.
 func (u *Usage) Flush(ctx context.Context) error {
-	q := u.DB.Pool()
+	q := u.deps.DB.Pool()
 	return errors.Join(u.calls.flush(ctx, q), u.traffic.flush(ctx, q), u.events.flush(ctx, q), u.series.flush(ctx, q))
 }
 
@@ -169,15 +169,15 @@ func (u *Usage) Summarise(ctx context.Context, org id.Org, since, until time.Tim
 }
 
 func (u *Usage) summarise(ctx context.Context, org id.Org, since, until time.Time) (Summary, error) {
-	rows, err := sumCalls(ctx, u.DB.Pool(), org, since, until)
+	rows, err := sumCalls(ctx, u.deps.DB.Pool(), org, since, until)
 	if err != nil {
 		return Summary{}, err
 	}
-	bytes, err := sumBytes(ctx, u.DB.Pool(), org, since, until)
+	bytes, err := sumBytes(ctx, u.deps.DB.Pool(), org, since, until)
 	if err != nil {
 		return Summary{}, err
 	}
-	events, err := sumEvents(ctx, u.DB.Pool(), org, since, until)
+	events, err := sumEvents(ctx, u.deps.DB.Pool(), org, since, until)
 	if err != nil {
 		return Summary{}, err
 	}

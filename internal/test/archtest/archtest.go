@@ -134,9 +134,7 @@ func checkPackage(p *pkg) []string {
 	}
 	faults = append(faults, p.sandboxes...)
 	for _, name := range p.deps {
-		if !slices.Contains(embedsDeps, name) {
-			fault("%s embeds its Deps: keep them in unexported fields", name)
-		}
+		fault("%s embeds its Deps: keep them in unexported fields", name)
 	}
 	switch {
 	case internal && groupOf(path) == nil:

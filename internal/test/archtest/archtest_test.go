@@ -54,18 +54,6 @@ func TestCheckFindsEveryKindOfFault(t *testing.T) {
 	}
 }
 
-// The list of exceptions only shrinks: a struct that no longer needs one is removed from it.
-func TestExceptionsAreNeeded(t *testing.T) {
-	t.Parallel()
-	stale, err := archtest.StaleExceptions(testenv.Path(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range stale {
-		t.Errorf("%s does not embed its Deps: remove it from embedsDeps", name)
-	}
-}
-
 func TestArchitectureShowsTheGroups(t *testing.T) {
 	t.Parallel()
 	const begin, end = "<!-- groups: written by make generate -->\n", "<!-- end of groups -->"

@@ -17,45 +17,6 @@ var otherSandboxes = map[string]string{
 	"internal/server/docs/reference/example.go": "a field of accounts and events",
 }
 
-// embedsDeps lists exported structs that embed their Deps, for as long as they do.
-var embedsDeps = []string{
-	"internal/accounts/account.Accounts",
-	"internal/accounts/connect.Connects",
-	"internal/accounts/connect/link.Sessions",
-	"internal/accounts/health.Health",
-	"internal/calls/invoke.Invoker",
-	"internal/calls/transfer.Transfers",
-	"internal/delivery/stream.Streams",
-	"internal/delivery/webhook.Webhooks",
-	"internal/engine/lease.Leases",
-	"internal/events/event.Store",
-	"internal/events/ingest.Ingest",
-	"internal/events/listen.Listeners",
-	"internal/operate/fleet.Fleet",
-	"internal/operate/switches.Control",
-	"internal/platform/driver.HTTP",
-	"internal/platform/egress.Egress",
-	"internal/server/admin.Admin",
-	"internal/server/api.API",
-	"internal/server/api/sdk.Calls",
-	"internal/server/connectpages.Pages",
-	"internal/server/dashboard.Dashboard",
-	"internal/server/docs.Docs",
-	"internal/server/endpoint.Table",
-	"internal/tenant/admission.Limiter",
-	"internal/tenant/apikey.Keys",
-	"internal/tenant/idempotency.Keys",
-	"internal/tenant/member.Members",
-	"internal/tenant/org.Orgs",
-	"internal/tenant/requestlog.Journal",
-	"internal/tenant/usage.Usage",
-	"internal/vault/seal.Sealer",
-	"sandbox/control.Control",
-	"sandbox/gate.Gate",
-	"sandbox/page.Page",
-	"sandbox/world.World",
-}
-
 // mayNameSandbox reports whether a package may name the sandbox. All others ask platform/registry or the environment,
 // so that they work with every platform.
 func mayNameSandbox(dir string) bool {
@@ -111,18 +72,6 @@ func findEmbeddedDeps(file string, parsed *ast.File) []string {
 		return true
 	})
 	return found
-}
-
-// StaleExceptions returns the entries of embedsDeps that the tree below root does not need.
-func StaleExceptions(root string) ([]string, error) {
-	packages, err := readPackages(root)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(slices.Clone(embedsDeps), func(name string) bool {
-		p := packages[name[:strings.LastIndexByte(name, '.')]]
-		return p != nil && slices.Contains(p.deps, name)
-	}), nil
 }
 
 func isEmbeddedDeps(f *ast.Field) bool {

@@ -99,13 +99,13 @@ func (k *keyCache) drop(h holderRef) {
 func (h holderRef) loadKey() string { return "data\x00" + string(h.org) + "\x00" + h.name }
 
 // Distrust makes the node read all data keys again, because notifications may have been missed.
-func (s *Sealer) Distrust() { s.cache.distrusted.Store(s.Now().UnixNano()) }
+func (s *Sealer) Distrust() { s.cache.distrusted.Store(s.deps.Now().UnixNano()) }
 
 // keysOf returns a holder's ciphers. cached means that they were not read by this call.
 func (s *Sealer) keysOf(ctx context.Context, h holderRef) (keys *dataKeys, cached bool, err error) {
 	keys, ok := s.cache.data.Get(h)
 	// The cache counts the age from when the keys were stored, which is after they were read.
-	if ok && s.Now().Sub(keys.readAt) < dataKeyAge && keys.readAt.UnixNano() > s.cache.distrusted.Load() {
+	if ok && s.deps.Now().Sub(keys.readAt) < dataKeyAge && keys.readAt.UnixNano() > s.cache.distrusted.Load() {
 		return keys, true, nil
 	}
 	keys, err = s.loadKeys(ctx, h)
@@ -151,7 +151,7 @@ func (s *Sealer) shareLoad(ctx context.Context, name string, do func(context.Con
 // readKeys reads a holder's data keys from the keyring and unwraps them.
 func (s *Sealer) readKeys(ctx context.Context, h holderRef) (*dataKeys, error) {
 	s.metrics.loads.Inc()
-	keys := &dataKeys{ciphers: map[int32]tink.AEAD{}, readAt: s.Now()}
+	keys := &dataKeys{ciphers: map[int32]tink.AEAD{}, readAt: s.deps.Now()}
 	rows, err := s.dataKeyRows(ctx, h)
 	if err != nil {
 		return nil, err
@@ -182,7 +182,7 @@ func noCipher(secret.String) (tink.AEAD, error) { return nil, nil } //nolint:nil
 // unwrapCached returns an org key or the root, from the cache if it is fresh. If the key management service fails, it
 // returns a cached key of up to staleAge instead, and logs the failure.
 func (s *Sealer) unwrapCached(ctx context.Context, aad, wrapped []byte, cipher func(secret.String) (tink.AEAD, error)) (*unwrapped, error) {
-	name, now := string(aad), s.Now()
+	name, now := string(aad), s.deps.Now()
 	old, ok := s.cache.parents.Get(name)
 	ok = ok && now.Sub(old.at) < staleAge
 	if ok && (now.Sub(old.at) < freshAge || now.Before(old.retryAt)) {
@@ -207,7 +207,7 @@ func (s *Sealer) unwrapCached(ctx context.Context, aad, wrapped []byte, cipher f
 		return nil, err
 	}
 	// The cached key is still correct. Log the failure while there is time to act.
-	s.Log.LogAttrs(ctx, slog.LevelError, "cannot unwrap a key again, using the cached one", slog.Any("error", err), slog.Duration("age", now.Sub(old.at)))
+	s.deps.Log.LogAttrs(ctx, slog.LevelError, "cannot unwrap a key again, using the cached one", slog.Any("error", err), slog.Duration("age", now.Sub(old.at)))
 	s.cache.parents.Put(name, &unwrapped{key: old.key, cipher: old.cipher, at: old.at, retryAt: now.Add(retryAfter)})
 	return old, nil
 }

@@ -99,7 +99,7 @@ func (s *Sealer) prepare(ctx context.Context, h holderRef) error {
 		if err != nil {
 			return err
 		}
-		now, notices := s.Now(), s.cache.notices(h).Load()
+		now, notices := s.deps.Now(), s.cache.notices(h).Load()
 		made, err := s.addHolder(ctx, h, uuid.NewString(), key)
 		if made {
 			// The caller is about to seal.
@@ -212,7 +212,7 @@ func (s *Sealer) newOrgKey(ctx context.Context, org id.Org, version int32) error
 func (s *Sealer) wrapWithKMS(ctx context.Context, key secret.String, aad []byte) (kms.Wrapped, error) {
 	ctx, cancel := context.WithTimeout(ctx, kmsTimeout)
 	defer cancel()
-	wrapped, err := s.KMS.Wrap(ctx, key, aad)
+	wrapped, err := s.deps.KMS.Wrap(ctx, key, aad)
 	if err != nil {
 		return kms.Wrapped{}, unavailable("wrap a key", err)
 	}
@@ -224,7 +224,7 @@ func (s *Sealer) shred(ctx context.Context, h holderRef) (Shredded, error) {
 		return Shredded{}, err
 	}
 	var out Shredded
-	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
+	err := s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		var err error
 		out, err = s.shredIn(ctx, tx, h)
 		return err
@@ -234,8 +234,8 @@ func (s *Sealer) shred(ctx context.Context, h holderRef) (Shredded, error) {
 	if err != nil {
 		return Shredded{}, unavailable("shred a data key", err)
 	}
-	if subject, err := pubsub.Subject("inv", "shred", string(h.org)); err == nil && s.Bus != nil {
-		_ = s.Bus.Publish(subject, []byte(h.name)) // if it fails, the others notice within a minute
+	if subject, err := pubsub.Subject("inv", "shred", string(h.org)); err == nil && s.deps.Bus != nil {
+		_ = s.deps.Bus.Publish(subject, []byte(h.name)) // if it fails, the others notice within a minute
 	}
 	return out, nil
 }
@@ -265,7 +265,7 @@ func (s *Sealer) derive(ctx context.Context, purpose string) ([]byte, error) {
 
 // rootSecret returns the root, and creates it if there is none.
 func (s *Sealer) rootSecret(ctx context.Context) (secret.String, error) {
-	if old, ok := s.cache.parents.Get(string(rootAAD())); ok && s.Now().Sub(old.at) < freshAge {
+	if old, ok := s.cache.parents.Get(string(rootAAD())); ok && s.deps.Now().Sub(old.at) < freshAge {
 		return old.key, nil
 	}
 	wrapped, err := s.rootKey(ctx)

@@ -37,8 +37,8 @@ var ErrBusy = errors.New("another process is rewrapping keys")
 // keys have wrapped, and deletes old rows. It runs until ctx ends. It logs failures of the maintenance and continues.
 func (s *Sealer) Run(ctx context.Context) error {
 	work, ctx := errgroup.WithContext(ctx)
-	if s.Bus != nil {
-		work.Go(func() error { return s.Bus.Subscribe(ctx, shredPattern, s.handleShred) })
+	if s.deps.Bus != nil {
+		work.Go(func() error { return s.deps.Bus.Subscribe(ctx, shredPattern, s.handleShred) })
 	}
 	work.Go(func() error {
 		failing := time.Time{}
@@ -64,24 +64,24 @@ func (s *Sealer) maintain(ctx context.Context, failing time.Time) time.Time {
 			return failing
 		}
 		if failing.IsZero() {
-			failing = s.Now()
+			failing = s.deps.Now()
 		}
 		level := slog.LevelWarn
-		if s.Now().Sub(failing) >= alarmAfter {
+		if s.deps.Now().Sub(failing) >= alarmAfter {
 			level = slog.LevelError
 		}
-		s.Log.LogAttrs(ctx, level, "key management service is failing", slog.Any("error", err), slog.Time("since", failing))
+		s.deps.Log.LogAttrs(ctx, level, "key management service is failing", slog.Any("error", err), slog.Time("since", failing))
 		return failing
 	}
 	if _, err := s.Rewrap(ctx); err != nil && !errors.Is(err, ErrBusy) && ctx.Err() == nil {
-		s.Log.LogAttrs(ctx, slog.LevelWarn, "cannot rewrap keys", slog.Any("error", err))
+		s.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot rewrap keys", slog.Any("error", err))
 	}
 	if rotating, err := s.queries().CountRotating(ctx); err == nil { // an outage of the keyring is logged below
 		s.metrics.rotating.Set(float64(rotating))
 	}
-	before := s.Now().Add(-keepShredded)
+	before := s.deps.Now().Add(-keepShredded)
 	if _, err := s.queries().ForgetShredded(ctx, db.ForgetShreddedParams{Before: &before, Count: 10 * page}); err != nil && ctx.Err() == nil {
-		s.Log.LogAttrs(ctx, slog.LevelWarn, "cannot delete the rows of shredded holders", slog.Any("error", err))
+		s.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot delete the rows of shredded holders", slog.Any("error", err))
 	}
 	return time.Time{}
 }
@@ -94,7 +94,7 @@ func (s *Sealer) Check(ctx context.Context) error {
 
 // checkKMS does the same, and returns the key that the service wraps with now.
 func (s *Sealer) checkKMS(ctx context.Context) (kms.Ref, error) {
-	ref, err := s.KMS.Check(ctx)
+	ref, err := s.deps.KMS.Check(ctx)
 	if err != nil {
 		s.metrics.kmsUp.Set(0)
 		return kms.Ref{}, unavailable("check the key management service", err)
@@ -170,7 +170,7 @@ func (s *Sealer) Rewrap(ctx context.Context) (Rewrapped, error) {
 	}
 	s.metrics.rewrapped.Add(float64(done.OrgKeys + done.DataKeys))
 	if done != (Rewrapped{}) {
-		s.Log.LogAttrs(ctx, slog.LevelInfo, "keys rewrapped", slog.Int("org_keys", done.OrgKeys), slog.Int("data_keys", done.DataKeys),
+		s.deps.Log.LogAttrs(ctx, slog.LevelInfo, "keys rewrapped", slog.Int("org_keys", done.OrgKeys), slog.Int("data_keys", done.DataKeys),
 			slog.Int("dropped", done.Dropped), slog.Int("corrupt", done.Corrupt))
 	}
 	return done, err
@@ -249,7 +249,7 @@ func (s *Sealer) rewrapOrgKeys(ctx context.Context, newest kms.Ref, done *Rewrap
 
 // rewrapDataKeys rewraps the data keys of all organisations that have more than one key.
 func (s *Sealer) rewrapDataKeys(ctx context.Context, done *Rewrapped) error {
-	after, pace := id.Org(""), rate.NewLimiter(rate.Limit(s.Config.RewrapRate), page)
+	after, pace := id.Org(""), rate.NewLimiter(rate.Limit(s.deps.Config.RewrapRate), page)
 	for {
 		orgs, err := s.queries().OrgsInRotation(ctx, db.OrgsInRotationParams{AfterOrg: string(after), Count: page})
 		if err != nil {

@@ -100,7 +100,7 @@ type Deps struct {
 
 // Sealer seals and opens texts and manages their keys. It is safe for concurrent use.
 type Sealer struct {
-	Deps
+	deps Deps
 	// wrappers are KMS and OldKMS by their ids.
 	wrappers map[string]kms.Wrapper
 	cache    keyCache
@@ -115,7 +115,7 @@ func New(d Deps) *Sealer {
 	if d.Config.Remember == 0 {
 		d.Config.Remember = 50_000
 	}
-	s := &Sealer{Deps: d, wrappers: map[string]kms.Wrapper{}, cache: newKeyCache(d.Config.Remember), metrics: newMetrics(d.Registry)}
+	s := &Sealer{deps: d, wrappers: map[string]kms.Wrapper{}, cache: newKeyCache(d.Config.Remember), metrics: newMetrics(d.Registry)}
 	for _, w := range append([]kms.Wrapper{d.KMS}, d.OldKMS...) {
 		s.wrappers[w.ID()] = w
 	}

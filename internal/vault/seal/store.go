@@ -29,7 +29,7 @@ const (
 	holderShredded
 )
 
-func (s *Sealer) queries() *db.Queries { return db.New(s.DB) }
+func (s *Sealer) queries() *db.Queries { return db.New(s.deps.DB) }
 
 func (s *Sealer) dataKeyRows(ctx context.Context, h holderRef) ([]db.DataKeysRow, error) {
 	rows, err := s.queries().DataKeys(ctx, db.DataKeysParams{OrgID: h.org, Holder: h.name})
@@ -56,7 +56,7 @@ func (s *Sealer) holder(ctx context.Context, h holderRef) (holderState, int32, e
 // addHolder adds a holder with its first data key. It returns false if the holder already has a row.
 func (s *Sealer) addHolder(ctx context.Context, h holderRef, keyID string, key unstoredKey) (bool, error) {
 	added, err := s.queries().AddHolder(ctx, db.AddHolderParams{
-		OrgID: h.org, Holder: h.name, ID: keyID, Now: s.Now(), OrgVersion: key.version, Wrapped: key.wrapped,
+		OrgID: h.org, Holder: h.name, ID: keyID, Now: s.deps.Now(), OrgVersion: key.version, Wrapped: key.wrapped,
 	})
 	switch {
 	case isForeignKey(err):
@@ -91,7 +91,7 @@ func (s *Sealer) addGeneration(ctx context.Context, h holderRef, generation int3
 // shredIn marks the holder first. That blocks concurrent calls of Prepare and Renew, so that the delete sees all keys.
 func (s *Sealer) shredIn(ctx context.Context, tx postgres.Tx, h holderRef) (Shredded, error) {
 	q := db.New(tx)
-	row, err := q.MarkShredded(ctx, db.MarkShreddedParams{OrgID: h.org, Holder: h.name, Now: s.Now()})
+	row, err := q.MarkShredded(ctx, db.MarkShreddedParams{OrgID: h.org, Holder: h.name, Now: s.deps.Now()})
 	if err != nil {
 		return Shredded{}, fmt.Errorf("mark a holder as shredded: %w", err)
 	}
@@ -113,7 +113,7 @@ func (s *Sealer) addOrgKey(ctx context.Context, org id.Org, version int32, wrapp
 		return false, err
 	}
 	added, err := s.queries().AddOrgKey(ctx, db.AddOrgKeyParams{
-		OrgID: org, Version: version, KmsID: wrapped.Key.ID, KmsVersion: int64(wrapped.Key.Version), Wrapped: stored, Now: s.Now(),
+		OrgID: org, Version: version, KmsID: wrapped.Key.ID, KmsVersion: int64(wrapped.Key.Version), Wrapped: stored, Now: s.deps.Now(),
 	})
 	if err != nil {
 		return false, unavailable("add an org key", err)
@@ -132,7 +132,7 @@ func (s *Sealer) addRoot(ctx context.Context, wrapped kms.Wrapped) error {
 		return err
 	}
 	err = s.queries().AddRootKey(ctx, db.AddRootKeyParams{
-		KmsID: wrapped.Key.ID, KmsVersion: int64(wrapped.Key.Version), Wrapped: stored, Now: s.Now(),
+		KmsID: wrapped.Key.ID, KmsVersion: int64(wrapped.Key.Version), Wrapped: stored, Now: s.deps.Now(),
 	})
 	if err != nil {
 		return unavailable("add the root", err)

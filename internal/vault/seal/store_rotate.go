@@ -14,7 +14,7 @@ const rewrapLock = 7_264_002
 // lockRewrap makes this the only process that rewraps, until release is called or the connection breaks. It does not
 // wait: it fails with ErrBusy if another process holds the lock.
 func (s *Sealer) lockRewrap(ctx context.Context) (release func(), err error) {
-	conn, err := s.DB.Pool().Acquire(ctx)
+	conn, err := s.deps.DB.Pool().Acquire(ctx)
 	if err != nil {
 		return nil, unavailable("connect to rewrap", err)
 	}

@@ -84,7 +84,7 @@ type Deps struct {
 }
 
 // Sessions stores link sessions and applies their changes of state. It is safe for concurrent use.
-type Sessions struct{ Deps }
+type Sessions struct{ deps Deps }
 
 // New returns the service.
 func New(d Deps) *Sessions { return &Sessions{d} }
@@ -108,20 +108,20 @@ func (s *Sessions) Create(ctx context.Context, by audit.By, o org.Org, d Draft) 
 func (s *Sessions) createSession(ctx context.Context, by audit.By, o org.Org, at id.Session, token secret.String,
 	d Draft) (Session, error) {
 	d = d.withDefaults()
-	if err := d.validate(o.Environment, s.Regions); err != nil {
+	if err := d.validate(o.Environment, s.deps.Regions); err != nil {
 		return Session{}, err
 	}
-	now := s.Now().Truncate(time.Microsecond)
+	now := s.deps.Now().Truncate(time.Microsecond)
 	made := Session{
 		ID: at, Org: o.ID, Status: Open, Kinds: d.Kinds, ReferenceID: d.ReferenceID, Label: d.Label, Region: d.Region,
 		Account: d.Account, ReturnURL: d.ReturnURL, AllowedOrigins: d.AllowedOrigins, Locale: d.Locale, Remember: d.Remember,
 		CreatedAt: now, UpdatedAt: now, ExpiresAt: now.Add(d.ExpiresIn),
 	}
-	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
+	err := s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		if err := insertSession(ctx, tx, made, hashToken(token.Reveal())); err != nil {
 			return err
 		}
-		return s.Audit.Record(ctx, tx, o.ID, by, string(made.ID), audit.Changes{
+		return s.deps.Audit.Record(ctx, tx, o.ID, by, string(made.ID), audit.Changes{
 			"kinds": {To: made.Kinds}, "accountId": {To: made.Account}, "referenceId": {To: made.ReferenceID}, "expiresAt": {To: made.ExpiresAt},
 		})
 	})
@@ -130,7 +130,7 @@ func (s *Sessions) createSession(ctx context.Context, by audit.By, o org.Org, at
 
 // Get reads a session.
 func (s *Sessions) Get(ctx context.Context, org id.Org, session id.Session) (Session, error) {
-	found, err := getSession(ctx, s.DB, org, session)
+	found, err := getSession(ctx, s.deps.DB, org, session)
 	return s.withExpiry(found), err
 }
 
@@ -140,7 +140,7 @@ func (s *Sessions) ByToken(ctx context.Context, token string) (Session, error) {
 	if bytes, err := base64.RawURLEncoding.Strict().DecodeString(raw); !ok || err != nil || len(bytes) != 32 {
 		return Session{}, notFound(postgres.ErrNoRows)
 	}
-	found, err := findByToken(ctx, s.DB, hashToken(token))
+	found, err := findByToken(ctx, s.deps.DB, hashToken(token))
 	return s.withExpiry(found), err
 }
 
@@ -149,7 +149,7 @@ func (s *Sessions) Opened(ctx context.Context, it Session) error {
 	if it.OpenedAt != nil {
 		return nil
 	}
-	return db.New(s.DB).Open(ctx, db.OpenParams{OrgID: it.Org, ID: it.ID, Now: s.Now().Truncate(time.Microsecond)})
+	return db.New(s.deps.DB).Open(ctx, db.OpenParams{OrgID: it.Org, ID: it.ID, Now: s.deps.Now().Truncate(time.Microsecond)})
 }
 
 // Filter selects sessions. Empty fields do not filter.
@@ -165,7 +165,7 @@ type Filter struct {
 
 // List returns sessions, newest first.
 func (s *Sessions) List(ctx context.Context, org id.Org, f Filter) ([]Session, error) {
-	found, err := listSessions(ctx, s.DB, org, f, s.Now())
+	found, err := listSessions(ctx, s.deps.DB, org, f, s.deps.Now())
 	for i := range found {
 		found[i] = s.withExpiry(found[i])
 	}
@@ -178,7 +178,7 @@ type Counts struct{ All, Opened int64 }
 // CountLinks counts the links that were created between since and until. accounts restricts it as in Filter.
 func (s *Sessions) CountLinks(ctx context.Context, org id.Org, since, until time.Time,
 	accounts []id.Account) (Counts, error) {
-	row, err := db.New(s.DB).CountOpened(ctx, db.CountOpenedParams{
+	row, err := db.New(s.deps.DB).CountOpened(ctx, db.CountOpenedParams{
 		OrgID: org, First: string(id.Earliest[id.Session](since)), Last: string(id.Earliest[id.Session](until)),
 		Accounts: id.Texts(accounts),
 	})
@@ -187,7 +187,7 @@ func (s *Sessions) CountLinks(ctx context.Context, org id.Org, since, until time
 
 // withExpiry returns the session as expired from the moment it expires, not only after the next sweep.
 func (s *Sessions) withExpiry(found Session) Session {
-	if found.Active == "" && !s.Now().Before(found.ExpiresAt) {
+	if found.Active == "" && !s.deps.Now().Before(found.ExpiresAt) {
 		if to, ok := found.Status.next(timedOut); ok {
 			found.Status = to
 		}
@@ -239,7 +239,7 @@ func (s *Sessions) AttemptEnded(ctx context.Context, tx postgres.Tx, org id.Org,
 // that has ended.
 func (s *Sessions) Exit(ctx context.Context, org id.Org, session id.Session) (Session, error) {
 	var left Session
-	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
+	err := s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		return s.changeSession(ctx, tx, org, session, func(it *Session, _ time.Time) error {
 			err := s.endSession(ctx, tx, it, creatorLeft, "")
 			left = *it
@@ -256,7 +256,7 @@ func (s *Sessions) changeSession(ctx context.Context, tx postgres.Tx, org id.Org
 	if err != nil {
 		return err
 	}
-	now := s.Now().Truncate(time.Microsecond)
+	now := s.deps.Now().Truncate(time.Microsecond)
 	if err := do(&it, now); err != nil {
 		return err
 	}
@@ -270,13 +270,13 @@ func (s *Sessions) endSession(ctx context.Context, tx postgres.Tx, it *Session, 
 	if !ok {
 		return nil
 	}
-	now := s.Now().Truncate(time.Microsecond)
+	now := s.deps.Now().Truncate(time.Microsecond)
 	it.Status, it.Connected, it.FinishedAt, it.due = to, account, &now, now.Add(retention)
 	attempts := it.Attempts
 	if attempts == nil {
 		attempts = []id.Attempt{}
 	}
-	return s.Outbox.Add(ctx, tx, outbox.Event{Org: it.Org, Data: contract.ConnectSessionFinished{
+	return s.deps.Outbox.Add(ctx, tx, outbox.Event{Org: it.Org, Data: contract.ConnectSessionFinished{
 		SessionID: it.ID, Status: string(to), Attempts: attempts, AccountID: account, ReferenceID: it.ReferenceID,
 	}})
 }
@@ -285,8 +285,8 @@ func (s *Sessions) endSession(ctx context.Context, tx postgres.Tx, it *Session, 
 // nodes may sweep concurrently: each locks different rows. Call it again until it returns 0.
 func (s *Sessions) Sweep(ctx context.Context) (int, error) {
 	var n int
-	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
-		now := s.Now().Truncate(time.Microsecond)
+	err := s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
+		now := s.deps.Now().Truncate(time.Microsecond)
 		list, err := db.New(tx).Due(ctx, db.DueParams{Now: now, MaxRows: sweepRows})
 		if err != nil {
 			return err

@@ -41,7 +41,7 @@ var colour = regexp.MustCompile(`^#[0-9a-fA-F]{6}$`)
 
 // Page reads an org's page settings; defaults if they were never set.
 func (s *Sessions) Page(ctx context.Context, org id.Org) (Page, error) {
-	return getPage(ctx, s.DB, org)
+	return getPage(ctx, s.deps.DB, org)
 }
 
 // SetPage validates and replaces an org's page settings, and writes an audit entry.
@@ -55,12 +55,12 @@ func (s *Sessions) SetPage(ctx context.Context, by audit.By, o org.Org, p Page) 
 	if err := p.validate(o.Environment); err != nil {
 		return Page{}, err
 	}
-	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
+	err := s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		before, err := getPage(ctx, tx, o.ID)
 		if err != nil {
 			return err
 		}
-		if err := putPage(ctx, tx, o.ID, p, s.Now().Truncate(time.Microsecond)); err != nil {
+		if err := putPage(ctx, tx, o.ID, p, s.deps.Now().Truncate(time.Microsecond)); err != nil {
 			return err
 		}
 		changes := audit.Changes{}
@@ -71,7 +71,7 @@ func (s *Sessions) SetPage(ctx context.Context, by audit.By, o org.Org, p Page) 
 		if !slices.Equal(before.AllowedOrigins, p.AllowedOrigins) {
 			changes["allowedOrigins"] = audit.Change{From: before.AllowedOrigins, To: p.AllowedOrigins}
 		}
-		return s.Audit.Record(ctx, tx, o.ID, by, string(o.ID), changes)
+		return s.deps.Audit.Record(ctx, tx, o.ID, by, string(o.ID), changes)
 	})
 	return p, err
 }

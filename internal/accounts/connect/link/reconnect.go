@@ -67,7 +67,7 @@ func reconnectText(org id.Org, account id.Account, end []byte) string {
 // Reconnecting returns a session in which a creator connects an account again, and its token: an open session that
 // Reconnecting made earlier, or a new one.
 func (s *Sessions) Reconnecting(ctx context.Context, by audit.By, o org.Org, account id.Account) (Session, secret.String, error) {
-	open, err := listOpenOfAccount(ctx, s.DB, o.ID, account, s.Now().Add(minReuse))
+	open, err := listOpenOfAccount(ctx, s.deps.DB, o.ID, account, s.deps.Now().Add(minReuse))
 	if err != nil {
 		return Session{}, secret.String{}, err
 	}
@@ -102,6 +102,6 @@ func Preview(org id.Org, account id.Account) Session {
 }
 
 func (s *Sessions) reconnectToken(ctx context.Context, org id.Org, at id.Session) (secret.String, error) {
-	sum, err := keyedHash(ctx, s.Keys, sessionPurpose, string(org)+" "+string(at))
+	sum, err := keyedHash(ctx, s.deps.Keys, sessionPurpose, string(org)+" "+string(at))
 	return secret.New(tokenPrefix + base64.RawURLEncoding.EncodeToString(sum)), err
 }
