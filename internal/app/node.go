@@ -15,6 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/app/config"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/telemetry"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/server/admin"
@@ -48,7 +49,7 @@ type Node struct {
 // NewNode builds a node. It only opens connections to the engines and waits for none of them.
 func NewNode(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, error) {
 	n := &Node{
-		cfg: cfg, log: log.With(slog.String("node", cfg.Node)), registry: telemetry.Registry(),
+		cfg: cfg, log: log.With(slog.String(logkey.Node, cfg.Node)), registry: telemetry.Registry(),
 		process: string(id.New[id.Request]())[len("req_"):],
 	}
 	if err := n.build(ctx); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/version"
 )
 
@@ -49,7 +50,7 @@ func (n *Node) Run(ctx context.Context, l Listeners) error {
 	// Operators' decisions come first, because some parts may be switched off. If the database is down, those parts do
 	// not start until it can be read.
 	if err := n.operators.switches.Read(ctx); err != nil {
-		n.log.LogAttrs(ctx, slog.LevelWarn, "cannot read operators' decisions", slog.Any("error", err))
+		n.log.LogAttrs(ctx, slog.LevelWarn, "cannot read operators' decisions", slog.Any(logkey.Error, err))
 	}
 	for _, run := range n.loops {
 		work.Go(func() error { return run(background) })
@@ -70,8 +71,8 @@ func (n *Node) Run(ctx context.Context, l Listeners) error {
 		public := server(n.servers.public, n.log, publicWriteTimeout)
 		servers = append([]*http.Server{public}, servers...)
 		serve(public, l.Public)
-		n.log.LogAttrs(ctx, slog.LevelInfo, "serving", slog.String("public", l.Public.Addr().String()),
-			slog.String("internal", l.Internal.Addr().String()), slog.Any("roles", n.cfg.Roles), slog.String("version", version.String()))
+		n.log.LogAttrs(ctx, slog.LevelInfo, "serving", slog.String(logkey.Public, l.Public.Addr().String()),
+			slog.String(logkey.Internal, l.Internal.Addr().String()), slog.Any(logkey.Roles, n.cfg.Roles), slog.String(logkey.Version, version.String()))
 	}
 
 	select {
@@ -96,16 +97,16 @@ func (n *Node) Run(ctx context.Context, l Listeners) error {
 
 func (n *Node) drain(ctx context.Context, servers []*http.Server) {
 	n.draining.Store(true)
-	n.log.LogAttrs(ctx, slog.LevelInfo, "draining", slog.Duration("delay", n.cfg.DrainDelay))
+	n.log.LogAttrs(ctx, slog.LevelInfo, "draining", slog.Duration(logkey.Delay, n.cfg.DrainDelay))
 	time.Sleep(n.cfg.DrainDelay)
 	ctx, cancel := context.WithTimeout(ctx, shutdownGrace)
 	defer cancel()
 	if err := n.servers.api.EndStreams(ctx); err != nil {
-		n.log.LogAttrs(ctx, slog.LevelWarn, "streams not ended in time", slog.Any("error", err))
+		n.log.LogAttrs(ctx, slog.LevelWarn, "streams not ended in time", slog.Any(logkey.Error, err))
 	}
 	for _, s := range servers {
 		if err := s.Shutdown(ctx); err != nil {
-			n.log.LogAttrs(ctx, slog.LevelWarn, "requests not finished in time", slog.Any("error", err))
+			n.log.LogAttrs(ctx, slog.LevelWarn, "requests not finished in time", slog.Any(logkey.Error, err))
 			_ = s.Close()
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
@@ -47,7 +48,7 @@ func runJobs(ctx context.Context, jobs *river.Client[pgx.Tx], log *slog.Logger) 
 			break
 		}
 		// The database is down. The node is not ready, and starts its workers when the database is back.
-		log.LogAttrs(ctx, slog.LevelWarn, "workers not started", slog.Any("error", err))
+		log.LogAttrs(ctx, slog.LevelWarn, "workers not started", slog.Any(logkey.Error, err))
 		select {
 		case <-ctx.Done():
 			return nil
@@ -90,7 +91,7 @@ func sweep(ctx context.Context, t tenants, a accounts, log *slog.Logger) error {
 			_, err = t.idempotency.Trim(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
-			log.LogAttrs(ctx, slog.LevelWarn, "cannot sweep old rows", slog.Any("error", err))
+			log.LogAttrs(ctx, slog.LevelWarn, "cannot sweep old rows", slog.Any(logkey.Error, err))
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/cache"
 	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
@@ -336,7 +337,7 @@ func (s *Accounts) publishVersion(ctx context.Context, a Account) {
 	ctx = context.WithoutCancel(ctx)
 	if err := s.deps.Limits.SessionChanged(ctx, a.Org, a.ID, uint32(a.SessionVersion)); err != nil {
 		s.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot publish session version",
-			slog.String("account", string(a.ID)), slog.Any("error", err))
+			slog.String(logkey.Account, string(a.ID)), slog.Any(logkey.Error, err))
 	}
 	if subject, err := pubsub.Subject("inv", sessionSubject, string(a.ID)); err == nil {
 		_ = s.deps.Bus.Publish(subject, fmt.Append(nil, a.SessionVersion)) // best effort: nodes only notice sooner

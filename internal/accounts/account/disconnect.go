@@ -10,6 +10,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account/internal/db"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
@@ -136,8 +137,8 @@ func (s *Accounts) signOut(ctx context.Context, a Account) {
 		}
 	}
 	if err != nil {
-		s.deps.Log.LogAttrs(ctx, slog.LevelInfo, "cannot sign out of the platform", slog.String("account", string(a.ID)),
-			slog.Any("error", err))
+		s.deps.Log.LogAttrs(ctx, slog.LevelInfo, "cannot sign out of the platform", slog.String(logkey.Account, string(a.ID)),
+			slog.Any(logkey.Error, err))
 	}
 }
 

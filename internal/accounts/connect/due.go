@@ -9,6 +9,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/internal/db"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
@@ -41,7 +42,7 @@ func (c *Connects) Run(ctx context.Context) error {
 			err = c.Clean(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
-			c.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot handle due attempts", slog.Any("error", err))
+			c.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot handle due attempts", slog.Any(logkey.Error, err))
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
@@ -55,7 +56,7 @@ func (w *stepWorker) Work(ctx context.Context, job *river.Job[stepArgs]) error {
 	err := w.connects.takeStep(ctx, job.Args)
 	if err != nil {
 		w.connects.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot run step of attempt",
-			slog.String("attempt_id", string(job.Args.Attempt)), slog.Any("error", err))
+			slog.String(logkey.AttemptID, string(job.Args.Attempt)), slog.Any(logkey.Error, err))
 	}
 	return nil // the row decides what happens next, not the queue
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
@@ -104,7 +105,7 @@ func (c *Connects) Start(ctx context.Context, s Start) (Found, error) {
 		// The row was not stored, so its data key is useless.
 		if _, failed := c.deps.Seal.Shred(context.WithoutCancel(ctx), r.Org, holder(r.ID)); failed != nil {
 			c.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot destroy key of attempt that was not stored",
-				slog.String("attempt_id", string(r.ID)), slog.Any("error", failed))
+				slog.String(logkey.AttemptID, string(r.ID)), slog.Any(logkey.Error, failed))
 		}
 		return Found{}, err
 	}

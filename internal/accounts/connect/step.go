@@ -9,6 +9,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/internal/db"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
@@ -343,6 +344,6 @@ func (c *Connects) signOut(ctx context.Context, r record, s driver.Session) {
 	}
 	if err := platform.Driver.SignOut(ctx, via(r), s); err != nil {
 		c.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot sign out session of ended attempt",
-			slog.String("attempt_id", string(r.ID)), slog.Any("error", err))
+			slog.String(logkey.AttemptID, string(r.ID)), slog.Any(logkey.Error, err))
 	}
 }

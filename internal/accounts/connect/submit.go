@@ -13,6 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/internal/db"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -313,7 +314,7 @@ func (c *Connects) destroyKey(ctx context.Context, org id.Org, at id.Attempt) {
 		err = db.New(c.deps.DB).Shredded(ctx, db.ShreddedParams{OrgID: org, ID: at})
 	}
 	if err != nil {
-		c.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot destroy key of ended attempt", slog.String("attempt_id", string(at)),
-			slog.Any("error", err))
+		c.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot destroy key of ended attempt", slog.String(logkey.AttemptID, string(at)),
+			slog.Any(logkey.Error, err))
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/cache"
 	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
@@ -164,7 +165,7 @@ func (h *Health) startDueProbes(ctx context.Context, wait *sync.WaitGroup) int {
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot claim due probes", slog.Any("error", err))
+		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot claim due probes", slog.Any(logkey.Error, err))
 	}
 	return taken
 }
@@ -174,7 +175,7 @@ func (h *Health) Sweep(ctx context.Context) {
 	for {
 		warned, err := h.deps.Accounts.WarnExpiring(ctx, sweepRows)
 		if err != nil && ctx.Err() == nil {
-			h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot warn of expiring sessions", slog.Any("error", err))
+			h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot warn of expiring sessions", slog.Any(logkey.Error, err))
 		}
 		if err != nil || warned < sweepRows {
 			break
@@ -182,10 +183,10 @@ func (h *Health) Sweep(ctx context.Context) {
 	}
 	done, err := h.deps.Accounts.FinishDisconnects(ctx, finishAfter, sweepRows)
 	if err != nil && ctx.Err() == nil {
-		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot finish disconnects", slog.Any("error", err))
+		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot finish disconnects", slog.Any(logkey.Error, err))
 	}
 	if done > 0 {
-		h.deps.Log.LogAttrs(ctx, slog.LevelInfo, "disconnects finished", slog.Int("accounts", done))
+		h.deps.Log.LogAttrs(ctx, slog.LevelInfo, "disconnects finished", slog.Int(logkey.Accounts, done))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/cache"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
@@ -29,8 +30,8 @@ type tally struct {
 // recording fails, Learn only logs it: the call is not affected.
 func (h *Health) Learn(ctx context.Context, a account.Account, err error) {
 	if failure := h.learn(context.WithoutCancel(ctx), a, err); failure != nil {
-		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot record result of call", slog.String("account", string(a.ID)),
-			slog.Any("error", failure))
+		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot record result of call", slog.String(logkey.Account, string(a.ID)),
+			slog.Any(logkey.Error, failure))
 	}
 }
 

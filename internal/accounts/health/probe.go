@@ -8,6 +8,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/contract"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
@@ -25,10 +26,10 @@ func (h *Health) runProbe(ctx context.Context, ref account.Ref) {
 		return
 	}
 	level := slog.LevelDebug
-	attrs := []slog.Attr{slog.String("account", string(ref.Account)), slog.String("found", string(what)), slog.Duration("took", h.deps.Now().Sub(began))}
+	attrs := []slog.Attr{slog.String(logkey.Account, string(ref.Account)), slog.String(logkey.Found, string(what)), slog.Duration(logkey.Took, h.deps.Now().Sub(began))}
 	if err != nil {
 		// The probe is due again when the lease expires.
-		level, attrs = slog.LevelWarn, append(attrs, slog.Any("error", err))
+		level, attrs = slog.LevelWarn, append(attrs, slog.Any(logkey.Error, err))
 	}
 	h.deps.Log.LogAttrs(ctx, level, "account examined", attrs...)
 }
@@ -38,8 +39,8 @@ func (h *Health) releaseProbe(ctx context.Context, ref account.Ref) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if err := h.scheduleIn(ctx, ref, 0); err != nil {
-		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot release probe", slog.String("account", string(ref.Account)),
-			slog.Any("error", err))
+		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot release probe", slog.String(logkey.Account, string(ref.Account)),
+			slog.Any(logkey.Error, err))
 	}
 }
 
@@ -153,8 +154,8 @@ func (h *Health) probe(ctx context.Context, drv driver.Driver, a account.Account
 func (h *Health) storeRotation(ctx context.Context, a account.Account, answer driver.Answer) account.Account {
 	next, err := h.deps.Accounts.Rotate(context.WithoutCancel(ctx), a, answer.Changed, answer.Session)
 	if err != nil {
-		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot store rotated cookies", slog.String("account", string(a.ID)),
-			slog.Any("error", err))
+		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot store rotated cookies", slog.String(logkey.Account, string(a.ID)),
+			slog.Any(logkey.Error, err))
 	}
 	return next
 }
@@ -162,8 +163,8 @@ func (h *Health) storeRotation(ctx context.Context, a account.Account, answer dr
 // pauseCalls pauses the account's calls on all nodes.
 func (h *Health) pauseCalls(ctx context.Context, a account.Account, pause time.Duration) {
 	if err := h.deps.Limits.Cool(ctx, a.Org, a.ID, pause); err != nil {
-		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot pause calls of account", slog.String("account", string(a.ID)),
-			slog.Any("error", err))
+		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot pause calls of account", slog.String(logkey.Account, string(a.ID)),
+			slog.Any(logkey.Error, err))
 	}
 }
 
@@ -237,8 +238,8 @@ func (h *Health) handleLostSession(ctx context.Context, a account.Account, f fin
 		if err == nil || errors.Is(err, problem.AttemptInProgress.New("")) {
 			return nil // starting the attempt has moved the account
 		}
-		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot start sign-in", slog.String("account", string(a.ID)),
-			slog.Any("error", err))
+		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot start sign-in", slog.String(logkey.Account, string(a.ID)),
+			slog.Any(logkey.Error, err))
 		at = now.Add(reauthRetry)
 	}
 	cause.ProbeAt = &at

@@ -19,6 +19,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/cache"
 	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
@@ -189,7 +190,7 @@ func (i *Invoker) callerError(ctx context.Context, c Call, a account.Account, er
 	case refused.Kind == catalog.RefusedRateLimited:
 		pause := i.pause(a, refused.RetryAfter)
 		if failed := i.deps.Limits.Cool(context.WithoutCancel(ctx), a.Org, a.ID, pause); failed != nil {
-			i.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot announce pause to other nodes", slog.String("account", string(a.ID)), slog.Any("error", failed))
+			i.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot announce pause to other nodes", slog.String(logkey.Account, string(a.ID)), slog.Any(logkey.Error, failed))
 		}
 		return refused.Problem(c.Method).After(seconds(pause))
 	case refused.Kind == catalog.RefusedSession:

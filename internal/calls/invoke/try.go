@@ -11,6 +11,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/cache"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
@@ -98,7 +99,7 @@ func (t *attempt) storeRotation(ctx context.Context) {
 	if err != nil {
 		// The stored session may be invalid now. The next call will notice.
 		t.metrics.lost.Inc()
-		t.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot store rotated cookies", slog.String("account", string(t.account.ID)), slog.Any("error", err))
+		t.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot store rotated cookies", slog.String(logkey.Account, string(t.account.ID)), slog.Any(logkey.Error, err))
 		return
 	}
 	t.account, t.session = next, t.answer.Session

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/contract"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
@@ -106,7 +107,7 @@ func (f *feed) listen(ctx context.Context) {
 	}
 	err := f.hub.deps.Wire.Subscribe(ctx, pattern, func(_ string, payload []byte) { f.onMessage(ctx, payload) })
 	if err != nil && ctx.Err() == nil {
-		f.hub.deps.Log.WarnContext(ctx, "cannot subscribe feed to events", slog.Any("error", err)) // it still polls
+		f.hub.deps.Log.WarnContext(ctx, "cannot subscribe feed to events", slog.Any(logkey.Error, err)) // it still polls
 	}
 }
 

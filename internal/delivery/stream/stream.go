@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/engine/redis"
 	"github.com/stagedoor/stagedoor/internal/events/event"
@@ -180,7 +181,7 @@ func (h *Streams) checkConnection(ctx context.Context) {
 		h.checkAll = true
 	}
 	if h.disconnected != down {
-		h.deps.Log.InfoContext(ctx, "live messages for streams", slog.Bool("live", !down))
+		h.deps.Log.InfoContext(ctx, "live messages for streams", slog.Bool(logkey.Live, !down))
 	}
 	h.disconnected = down
 }

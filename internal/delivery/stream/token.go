@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
@@ -84,6 +85,6 @@ func (h *Streams) deleteExpiredTokens(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	if err := deleteExpiredTokens(ctx, h.deps.DB, now); err != nil {
-		h.deps.Log.WarnContext(ctx, "cannot delete expired stream tokens", slog.Any("error", err))
+		h.deps.Log.WarnContext(ctx, "cannot delete expired stream tokens", slog.Any(logkey.Error, err))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
@@ -91,7 +92,7 @@ func (w *Webhooks) listenEphemeral(ctx context.Context, bucket int) {
 	})
 	if err != nil && ctx.Err() == nil {
 		w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot subscribe to ephemeral events",
-			slog.Int("bucket", bucket), slog.Any("error", err))
+			slog.Int(logkey.Bucket, bucket), slog.Any(logkey.Error, err))
 	}
 }
 

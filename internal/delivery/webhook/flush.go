@@ -8,6 +8,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -25,7 +26,7 @@ func (w *Webhooks) flushLoop(ctx context.Context) {
 
 func (w *Webhooks) flushOrLog(ctx context.Context) {
 	if err := w.Flush(ctx); err != nil && ctx.Err() == nil {
-		w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot write webhook progress", slog.Any("error", err))
+		w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot write webhook progress", slog.Any(logkey.Error, err))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
@@ -88,7 +89,7 @@ func (w *Webhooks) takeOver(ctx context.Context, bucket int, epoch int64, h *hol
 			return false
 		case ctx.Err() == nil:
 			w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot load webhooks of bucket",
-				slog.Int("bucket", bucket), slog.Any("error", err))
+				slog.Int(logkey.Bucket, bucket), slog.Any(logkey.Error, err))
 		}
 		if !clock.Pause(ctx, retryAfter) {
 			return false
@@ -243,7 +244,7 @@ func (w *Webhooks) loadHooks(ctx context.Context, list []lane.HookLoad) {
 	found, err := w.readHooks(ctx, names)
 	if err != nil {
 		if ctx.Err() == nil {
-			w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read webhooks", slog.Any("error", err))
+			w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read webhooks", slog.Any(logkey.Error, err))
 		}
 		clock.Pause(ctx, retryAfter)
 	}
@@ -294,7 +295,7 @@ func (w *Webhooks) readHooks(ctx context.Context, accounts []string) (map[string
 		}
 		if err != nil {
 			w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot open webhook secret",
-				slog.String("account", rows[i].Account), slog.Any("error", err))
+				slog.String(logkey.Account, rows[i].Account), slog.Any(logkey.Error, err))
 		}
 		found[rows[i].Account] = hook
 	}
@@ -345,7 +346,7 @@ func (w *Webhooks) readPage(p *lane.Page) {
 			list, err = w.deps.Events.After(ctx, p.Lane.Org(), p.Lane.Source(), p.After, since, w.deps.Config.Lane.Page)
 			if err != nil && ctx.Err() == nil {
 				w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read events for webhook",
-					slog.String("account", p.Lane.Source()), slog.Any("error", err))
+					slog.String(logkey.Account, p.Lane.Source()), slog.Any(logkey.Error, err))
 				clock.Pause(ctx, retryAfter)
 			}
 		})

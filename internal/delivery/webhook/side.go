@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
@@ -108,7 +109,7 @@ func (w *Webhooks) startDueSideDeliveries(ctx context.Context) {
 	list, err := dueSideDeliveries(ctx, w.deps.DB.Pool(), buckets, w.deps.Now(), w.deps.Config.SideDeliveries)
 	if err != nil {
 		if ctx.Err() == nil {
-			w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read side deliveries", slog.Any("error", err))
+			w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read side deliveries", slog.Any(logkey.Error, err))
 		}
 		return
 	}
@@ -131,7 +132,7 @@ func (w *Webhooks) runSideDelivery(ctx context.Context, e *sideDelivery) {
 	err := w.runRange(ctx, e)
 	if err != nil && ctx.Err() == nil {
 		w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "side delivery failed",
-			slog.String("account", e.account), slog.Any("error", err))
+			slog.String(logkey.Account, e.account), slog.Any(logkey.Error, err))
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
@@ -242,7 +243,7 @@ func (w *Webhooks) upkeep(ctx context.Context) {
 		err = forgetDeleted(ctx, w.deps.DB.Pool(), w.deps.Now().Add(-time.Hour))
 	}
 	if err != nil && ctx.Err() == nil {
-		w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "webhook upkeep failed", slog.Any("error", err))
+		w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "webhook upkeep failed", slog.Any(logkey.Error, err))
 	}
 }
 
@@ -255,7 +256,7 @@ const changePattern = "ctl.webhook.*"
 // an optimisation: pollLoop and sideLoop find the change anyway.
 func (w *Webhooks) publishChange(ctx context.Context, org id.Org, account id.Account) {
 	if err := w.deps.Bus.Publish(subject(account), []byte(org)); err != nil {
-		w.deps.Log.LogAttrs(ctx, slog.LevelDebug, "cannot publish webhook change", slog.Any("error", err))
+		w.deps.Log.LogAttrs(ctx, slog.LevelDebug, "cannot publish webhook change", slog.Any(logkey.Error, err))
 	}
 	w.reloadHook(org, string(account))
 }
@@ -267,7 +268,7 @@ func (w *Webhooks) listen(ctx context.Context) {
 		}
 	})
 	if err != nil && ctx.Err() == nil {
-		w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot subscribe to webhook changes", slog.Any("error", err))
+		w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot subscribe to webhook changes", slog.Any(logkey.Error, err))
 	}
 	<-ctx.Done()
 }
@@ -294,7 +295,7 @@ func (w *Webhooks) pollLoop(ctx context.Context) {
 		list, newest, err := changedSince(ctx, w.deps.DB.Pool(), since)
 		if err != nil {
 			if ctx.Err() == nil {
-				w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read webhook changes", slog.Any("error", err))
+				w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read webhook changes", slog.Any(logkey.Error, err))
 			}
 			return
 		}

@@ -14,6 +14,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 )
 
 // JetStream is the log on NATS. Its streams are named EVT_00, EVT_01 and so on, and the subject of a bucket is
@@ -221,7 +223,7 @@ func (l *JetStream) ensureStream(ctx context.Context, s *stream) error {
 		if err != nil {
 			return fmt.Errorf("create stream %s: %w", s.name, err)
 		}
-		l.Log.LogAttrs(ctx, slog.LevelInfo, "stream created", slog.String("stream", s.name), slog.Time("epoch", created.CachedInfo().Created))
+		l.Log.LogAttrs(ctx, slog.LevelInfo, "stream created", slog.String(logkey.Stream, s.name), slog.Time(logkey.Epoch, created.CachedInfo().Created))
 	case err != nil:
 		return fmt.Errorf("read stream %s: %w", s.name, err)
 	default:
@@ -241,10 +243,10 @@ func (l *JetStream) adjustStream(ctx context.Context, s *stream, has jetstream.S
 		return
 	}
 	if _, err := l.js.UpdateStream(ctx, want); err != nil {
-		l.Log.LogAttrs(ctx, slog.LevelError, "cannot adjust stream to the settings", slog.String("stream", s.name), slog.Any("error", err))
+		l.Log.LogAttrs(ctx, slog.LevelError, "cannot adjust stream to the settings", slog.String(logkey.Stream, s.name), slog.Any(logkey.Error, err))
 		return
 	}
-	l.Log.LogAttrs(ctx, slog.LevelInfo, "stream adjusted to the settings", slog.String("stream", s.name))
+	l.Log.LogAttrs(ctx, slog.LevelInfo, "stream adjusted to the settings", slog.String(logkey.Stream, s.name))
 }
 
 // streamConfig returns c with our settings applied. Settings of an operator that we do not use are kept.

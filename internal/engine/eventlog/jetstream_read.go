@@ -12,6 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 )
 
 // Limits of a read.
@@ -103,8 +105,8 @@ func (r *reader) newFollower(ctx context.Context, s *stream) (*follower, error) 
 	}
 	f.epoch = state.Epoch
 	if f.pos > 0 && state.First > f.pos+1 {
-		r.log.Log.LogAttrs(ctx, slog.LevelWarn, "the event log may have dropped unread entries", slog.String("stream", s.name),
-			slog.Uint64("read", f.pos), slog.Uint64("first", state.First))
+		r.log.Log.LogAttrs(ctx, slog.LevelWarn, "the event log may have dropped unread entries", slog.String(logkey.Stream, s.name),
+			slog.Uint64(logkey.Read, f.pos), slog.Uint64(logkey.First, state.First))
 	}
 	return f, nil
 }
@@ -233,7 +235,7 @@ func (f *follower) run(ctx context.Context) {
 			f.sendChunk(ctx, chunk{of: f.stream, err: err})
 			return
 		}
-		f.log.Log.LogAttrs(ctx, slog.LevelInfo, "reading the event log was interrupted", slog.String("stream", f.stream.name), slog.Any("error", err))
+		f.log.Log.LogAttrs(ctx, slog.LevelInfo, "reading the event log was interrupted", slog.String(logkey.Stream, f.stream.name), slog.Any(logkey.Error, err))
 		if f.pos > from {
 			waited = 0
 		}

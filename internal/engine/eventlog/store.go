@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog/internal/db"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
@@ -110,7 +111,7 @@ func (p *Postgres) Run(ctx context.Context) error {
 	defer ticker.Stop()
 	for {
 		if err := p.Trim(ctx); err != nil && ctx.Err() == nil {
-			p.Log.LogAttrs(ctx, slog.LevelWarn, "cannot trim the event log", slog.Any("error", err))
+			p.Log.LogAttrs(ctx, slog.LevelWarn, "cannot trim the event log", slog.Any(logkey.Error, err))
 		}
 		select {
 		case <-ticker.C:

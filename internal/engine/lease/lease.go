@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
@@ -150,7 +151,7 @@ func (l *Leases) subscribe(ctx context.Context) (wakeUps <-chan struct{}, stop f
 			}
 		})
 		if err != nil {
-			l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot subscribe to lease changes", slog.String("kind", l.deps.Kind), slog.Any("error", err))
+			l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot subscribe to lease changes", slog.String(logkey.Kind, l.deps.Kind), slog.Any(logkey.Error, err))
 		}
 	}()
 	return received, func() {
@@ -165,6 +166,6 @@ func (l *Leases) wakeOthers(ctx context.Context) {
 		return
 	}
 	if err := l.deps.Bus.Publish(l.subject(), []byte(l.deps.Node)); err != nil {
-		l.deps.Log.LogAttrs(ctx, slog.LevelDebug, "cannot publish lease change", slog.String("kind", l.deps.Kind), slog.Any("error", err))
+		l.deps.Log.LogAttrs(ctx, slog.LevelDebug, "cannot publish lease change", slog.String(logkey.Kind, l.deps.Kind), slog.Any(logkey.Error, err))
 	}
 }

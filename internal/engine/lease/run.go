@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/lease/internal/db"
 )
 
@@ -79,13 +80,13 @@ func (r *run) beatAndLog(ctx, work context.Context) (wait time.Duration) {
 	if err == nil {
 		if r.failing {
 			r.failing = false
-			r.deps.Log.LogAttrs(work, slog.LevelInfo, "leases are renewed again", slog.String("kind", r.deps.Kind))
+			r.deps.Log.LogAttrs(work, slog.LevelInfo, "leases are renewed again", slog.String(logkey.Kind, r.deps.Kind))
 		}
 		return r.deps.Config.Beat
 	}
 	if !r.failing {
 		r.failing = true
-		r.deps.Log.LogAttrs(work, slog.LevelWarn, "cannot renew leases", slog.String("kind", r.deps.Kind), slog.Any("error", err))
+		r.deps.Log.LogAttrs(work, slog.LevelWarn, "cannot renew leases", slog.String(logkey.Kind, r.deps.Kind), slog.Any(logkey.Error, err))
 	}
 	return r.deps.Config.Beat / retries
 }
@@ -150,7 +151,7 @@ func (r *run) stopAll(ctx context.Context, term int) {
 		return
 	}
 	r.lapses.Inc()
-	r.deps.Log.LogAttrs(ctx, slog.LevelError, "leases expired, stopping all slots", slog.String("kind", r.deps.Kind), slog.Int("slots", len(r.held)))
+	r.deps.Log.LogAttrs(ctx, slog.LevelError, "leases expired, stopping all slots", slog.String(logkey.Kind, r.deps.Kind), slog.Int(logkey.Slots, len(r.held)))
 	for _, h := range r.held {
 		h.stop(ErrLapsed)
 	}
@@ -209,7 +210,7 @@ func (r *run) claimSlots(ctx, work context.Context, s snapshot) error {
 		r.startHold(ctx, h)
 	}
 	if len(taken) > 0 {
-		r.deps.Log.LogAttrs(work, slog.LevelInfo, "slots taken", slog.String("kind", r.deps.Kind), slog.Int("slots", len(taken)), slog.Int("held", r.heldCount()))
+		r.deps.Log.LogAttrs(work, slog.LevelInfo, "slots taken", slog.String(logkey.Kind, r.deps.Kind), slog.Int(logkey.Slots, len(taken)), slog.Int(logkey.Held, r.heldCount()))
 	}
 	return nil
 }
@@ -250,7 +251,7 @@ func (r *run) releaseNow(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, r.deps.Config.Beat)
 	defer cancel()
 	if err := r.releaseUnreleased(ctx); err != nil && !r.failing {
-		r.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot release slots, will retry", slog.String("kind", r.deps.Kind), slog.Any("error", err))
+		r.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot release slots, will retry", slog.String(logkey.Kind, r.deps.Kind), slog.Any(logkey.Error, err))
 	}
 }
 
@@ -262,7 +263,7 @@ func (r *run) releaseUnreleased(ctx context.Context) error {
 	if err := r.releaseSlots(ctx, r.unreleased); err != nil {
 		return err
 	}
-	r.deps.Log.LogAttrs(ctx, slog.LevelInfo, "slots released", slog.String("kind", r.deps.Kind), slog.Int("slots", len(r.unreleased)), slog.Int("held", r.heldCount()))
+	r.deps.Log.LogAttrs(ctx, slog.LevelInfo, "slots released", slog.String(logkey.Kind, r.deps.Kind), slog.Int(logkey.Slots, len(r.unreleased)), slog.Int(logkey.Held, r.heldCount()))
 	r.unreleased = nil
 	r.wakeOthers(ctx)
 	return nil
@@ -289,7 +290,7 @@ func (r *run) leave(ctx context.Context) {
 		err = r.queries().Leave(ctx, db.LeaveParams{Kind: r.deps.Kind, Holder: r.deps.Node})
 	}
 	if err != nil {
-		r.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot release leases, they will expire", slog.String("kind", r.deps.Kind), slog.Any("error", err))
+		r.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot release leases, they will expire", slog.String(logkey.Kind, r.deps.Kind), slog.Any(logkey.Error, err))
 		return
 	}
 	r.wakeOthers(ctx)

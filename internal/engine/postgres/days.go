@@ -11,6 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 )
 
 // Day is a day in UTC, counted from 1970-01-01. A table with daily partitions has one partition for each.
@@ -131,8 +133,8 @@ func (d *Days) dropBefore(ctx context.Context, before Day) error {
 	}
 	old := slices.DeleteFunc(slices.Clone(found), func(day Day) bool { return day >= before })
 	if len(old) > max(1, len(found)/dropShare) {
-		d.log.LogAttrs(ctx, slog.LevelError, "too many days have expired at once; none is dropped", slog.String("table", d.table),
-			slog.Int("expired", len(old)), slog.Int("days", len(found)), slog.Time("before", before.Start()))
+		d.log.LogAttrs(ctx, slog.LevelError, "too many days have expired at once; none is dropped", slog.String(logkey.Table, d.table),
+			slog.Int(logkey.Expired, len(old)), slog.Int(logkey.Days, len(found)), slog.Time(logkey.Before, before.Start()))
 		return nil
 	}
 	for _, day := range old {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/events/event"
@@ -138,7 +139,7 @@ func (g *Ingest) claim(ctx context.Context, slot int, epoch int64) (event.Progre
 		case errors.Is(err, event.ErrFenced), ctx.Err() != nil:
 			return p, false
 		}
-		g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot claim bucket", slog.Int("bucket", slot), slog.Any("error", err))
+		g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot claim bucket", slog.Int(logkey.Bucket, slot), slog.Any(logkey.Error, err))
 		if !clock.Pause(ctx, claimRetry) {
 			return p, false
 		}
@@ -189,7 +190,7 @@ func (g *Ingest) Run(ctx context.Context) error {
 			trouble = backoff{}
 			continue
 		}
-		g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot store events", slog.Any("error", err))
+		g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot store events", slog.Any(logkey.Error, err))
 		g.metrics.failures.Inc()
 		for g.mustResync = true; g.mustResync && ctx.Err() == nil; {
 			g.wait(ctx, trouble.next())

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
@@ -56,7 +57,7 @@ func (g *Ingest) reopen(ctx context.Context) {
 	}
 	g.openAfter = g.deps.Now().Add(g.openBackoff.next())
 	if ctx.Err() == nil {
-		g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read the event log", slog.Any("error", err))
+		g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read the event log", slog.Any(logkey.Error, err))
 	}
 }
 
@@ -111,8 +112,8 @@ func (g *Ingest) compareLog(ctx context.Context, b *bucket, state eventlog.State
 	case b.LogEpoch == "":
 	default:
 		g.metrics.lost.Inc()
-		g.deps.Log.LogAttrs(ctx, slog.LevelError, "event log was lost, listeners fill it again", slog.Int("bucket", b.Bucket),
-			slog.Uint64("committed", b.Committed), slog.Uint64("last", state.Last))
+		g.deps.Log.LogAttrs(ctx, slog.LevelError, "event log was lost, listeners fill it again", slog.Int(logkey.Bucket, b.Bucket),
+			slog.Uint64(logkey.Committed, b.Committed), slog.Uint64(logkey.Last, state.Last))
 	}
 	if b.LogEpoch != state.Epoch {
 		b.Committed = 0
@@ -161,7 +162,7 @@ func (g *Ingest) storeChunks(ctx context.Context, first chunk) error {
 		if c.err != nil {
 			// Store what there is, then open a new reader.
 			g.dirty = true
-			g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "reading the log ended", slog.Any("error", c.err))
+			g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "reading the log ended", slog.Any(logkey.Error, c.err))
 			break
 		}
 		w.addChunk(ctx, c)
@@ -190,7 +191,7 @@ func (w *batch) addChunk(ctx context.Context, c chunk) {
 			if err != nil || event.Bucket(r.Source) != e.Bucket {
 				w.g.metrics.unreadable.Inc()
 				w.g.deps.Log.LogAttrs(ctx, slog.LevelError, "skipped unreadable record of the event log",
-					slog.Int("bucket", e.Bucket), slog.Uint64("position", e.Seq), slog.Any("error", err))
+					slog.Int(logkey.Bucket, e.Bucket), slog.Uint64(logkey.Position, e.Seq), slog.Any(logkey.Error, err))
 				continue
 			}
 			w.records = append(w.records, pendingRecord{Record: r})

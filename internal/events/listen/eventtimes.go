@@ -8,6 +8,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 )
 
 const (
@@ -63,8 +64,8 @@ func (t *eventTimes) flush(ctx context.Context, l *Listeners) {
 			return
 		}
 		if err := l.deps.Accounts.RecordEventTimes(ctx, list); err != nil {
-			l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot write event times", slog.Int("accounts", len(list)),
-				slog.Any("error", err))
+			l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot write event times", slog.Int(logkey.Accounts, len(list)),
+				slog.Any(logkey.Error, err))
 		}
 		list = list[:0]
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/cache"
 	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/lease"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/platform/registry"
@@ -203,7 +204,7 @@ func (l *Listeners) checkLog(ctx context.Context) {
 	epoch, err := l.deps.LogEpoch(limited)
 	if err != nil {
 		if ctx.Err() == nil {
-			l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read the epoch of the event log", slog.Any("error", err))
+			l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read the epoch of the event log", slog.Any(logkey.Error, err))
 		}
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
@@ -125,7 +126,7 @@ func (n *listener) recordLoss(ctx context.Context, up bool, err error) {
 	if _, ours := errors.AsType[internalError](err); ours {
 		level = slog.LevelWarn
 	}
-	n.l.deps.Log.LogAttrs(ctx, level, "socket lost", slog.String("account", string(n.ref.Account)), slog.Bool("was_up", up), slog.Int("tries", n.tries), slog.Any("error", err))
+	n.l.deps.Log.LogAttrs(ctx, level, "socket lost", slog.String(logkey.Account, string(n.ref.Account)), slog.Bool(logkey.WasUp, up), slog.Int(logkey.Tries, n.tries), slog.Any(logkey.Error, err))
 	if up || n.written == account.ListenerUp || n.written == account.ListenerDown {
 		n.setState(account.ListenerDown)
 		n.writeState(ctx, account.ListenerDown)
@@ -141,8 +142,8 @@ func (n *listener) writeState(ctx context.Context, state account.ListenerState) 
 	defer cancel()
 	if err := n.l.deps.Accounts.RecordListener(limited, n.ref, n.shard.epoch, state); err != nil {
 		if ctx.Err() == nil && !errors.Is(err, problem.AccountNotFound.New("")) {
-			n.l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot write listener state", slog.String("account", string(n.ref.Account)),
-				slog.Any("error", err))
+			n.l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot write listener state", slog.String(logkey.Account, string(n.ref.Account)),
+				slog.Any(logkey.Error, err))
 		}
 		return // the next change or loss tries again
 	}
@@ -230,7 +231,7 @@ func (n *listener) degradeIfDown(ctx context.Context) {
 	if err != nil {
 		if ctx.Err() == nil {
 			n.l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot degrade account without listener",
-				slog.String("account", string(n.ref.Account)), slog.Any("error", err))
+				slog.String(logkey.Account, string(n.ref.Account)), slog.Any(logkey.Error, err))
 		}
 		return
 	}

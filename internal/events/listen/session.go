@@ -9,6 +9,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
@@ -163,7 +164,7 @@ func (s *session) storeRotation(ctx context.Context, a account.Account, changed 
 	next, err := s.listener.l.deps.Accounts.Rotate(context.WithoutCancel(ctx), a, changed, access)
 	if err != nil {
 		s.listener.l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot store rotated cookies",
-			slog.String("account", string(s.listener.ref.Account)), slog.Any("error", err))
+			slog.String(logkey.Account, string(s.listener.ref.Account)), slog.Any(logkey.Error, err))
 		return
 	}
 	s.setAccount(next)
@@ -244,7 +245,7 @@ func (s *session) readSocket(ctx context.Context, socket *driver.Socket) error {
 			if why := skipReason(err); why != "" {
 				m.skipped.WithLabelValues(why).Inc()
 				s.listener.l.deps.Log.LogAttrs(ctx, slog.LevelDebug, "skipped frame that does not match the manifest",
-					slog.String("account", string(s.listener.ref.Account)), slog.String("kind", e.Kind), slog.Any("error", err))
+					slog.String(logkey.Account, string(s.listener.ref.Account)), slog.String(logkey.Kind, e.Kind), slog.Any(logkey.Error, err))
 				continue
 			}
 			return err

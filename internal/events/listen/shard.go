@@ -11,6 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/lease"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
@@ -78,7 +79,7 @@ func (s *shardListener) claimShard(ctx context.Context) bool {
 		if ctx.Err() != nil {
 			return false
 		}
-		s.l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot claim shard", slog.Int("shard", s.shard), slog.Any("error", err))
+		s.l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot claim shard", slog.Int(logkey.Shard, s.shard), slog.Any(logkey.Error, err))
 		if !clock.Pause(ctx, dbRetry) {
 			return false
 		}
@@ -100,8 +101,8 @@ func (s *shardListener) findAccounts(ctx context.Context) {
 		case <-next.C:
 			after := s.l.deps.Config.Sweep
 			if err := s.sweep(ctx); err != nil && ctx.Err() == nil {
-				s.l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot list accounts of shard", slog.Int("shard", s.shard),
-					slog.Any("error", err))
+				s.l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot list accounts of shard", slog.Int(logkey.Shard, s.shard),
+					slog.Any(logkey.Error, err))
 				after = dbRetry
 			}
 			next.Reset(after)
@@ -247,7 +248,7 @@ func (s *shardListener) awaitStore(ctx context.Context, bucket int) error {
 				return context.Cause(ctx)
 			}
 			s.l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "store lags behind event log, frames may be stored twice",
-				slog.Int("bucket", bucket), slog.Any("error", err))
+				slog.Int(logkey.Bucket, bucket), slog.Any(logkey.Error, err))
 			return nil
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/operate/fleet/internal/db"
 )
@@ -82,7 +83,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 	defer ticker.Stop()
 	for {
 		if err := f.Beat(ctx); err != nil && ctx.Err() == nil {
-			f.deps.Log.LogAttrs(ctx, slog.LevelWarn, "heartbeat failed", slog.Any("error", err))
+			f.deps.Log.LogAttrs(ctx, slog.LevelWarn, "heartbeat failed", slog.Any(logkey.Error, err))
 		}
 		select {
 		case <-ctx.Done():
@@ -97,7 +98,7 @@ func (f *Fleet) Leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if err := db.New(f.deps.DB).Leave(ctx, f.deps.Self.ID); err != nil {
-		f.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot leave the fleet", slog.Any("error", err))
+		f.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot leave the fleet", slog.Any(logkey.Error, err))
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/operate/switches/internal/db"
@@ -189,7 +190,7 @@ func (c *Control) Run(ctx context.Context) error {
 		case err == nil:
 			wait, loaded = pollInterval, true
 		case ctx.Err() == nil:
-			c.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read operators' decisions", slog.Any("error", err))
+			c.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read operators' decisions", slog.Any(logkey.Error, err))
 			if !loaded {
 				wait = firstReadRetry
 			}
@@ -238,7 +239,7 @@ func (c *Control) Read(ctx context.Context) error {
 func (c *Control) applyCommitted(ctx context.Context) (State, error) {
 	ctx = context.WithoutCancel(ctx)
 	if err := c.deps.Bus.Publish(subject, nil); err != nil {
-		c.deps.Log.LogAttrs(ctx, slog.LevelDebug, "cannot publish operators' decision", slog.Any("error", err))
+		c.deps.Log.LogAttrs(ctx, slog.LevelDebug, "cannot publish operators' decision", slog.Any(logkey.Error, err))
 	}
 	err := c.Read(ctx)
 	return c.State(), err

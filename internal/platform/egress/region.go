@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 )
 
 const (
@@ -248,9 +250,9 @@ func (e *Egress) observe(ctx context.Context, p *proxyNode, v outcome, why reaso
 	if p.down.Load() {
 		level = slog.LevelWarn
 	}
-	e.deps.Log.LogAttrs(ctx, level, "egress proxy changed", slog.String("region", p.region.name), slog.Int("proxy", p.index),
-		slog.Bool("healthy", !p.down.Load()), slog.String("reason", string(why)),
-		slog.Int("healthy_proxies", p.region.healthy()), slog.Int("proxies", len(p.region.proxies)))
+	e.deps.Log.LogAttrs(ctx, level, "egress proxy changed", slog.String(logkey.Region, p.region.name), slog.Int(logkey.Proxy, p.index),
+		slog.Bool(logkey.Healthy, !p.down.Load()), slog.String(logkey.Reason, string(why)),
+		slog.Int(logkey.HealthyProxies, p.region.healthy()), slog.Int(logkey.Proxies, len(p.region.proxies)))
 }
 
 // Check checks all proxies that were not proven recently, concurrently, and records the results.

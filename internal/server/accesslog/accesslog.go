@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 )
 
 // Recorder records the status and the size of a response.
@@ -47,8 +48,8 @@ func LogPanic(log *slog.Logger, r *http.Request, request id.Request, reason any)
 	if reason == http.ErrAbortHandler { //nolint:errorlint // a sentinel of net/http that is compared, not wrapped
 		panic(reason)
 	}
-	log.LogAttrs(r.Context(), slog.LevelError, "panic", slog.String("request_id", string(request)),
-		slog.String("type", fmt.Sprintf("%T", reason)), slog.String("stack", string(debug.Stack())))
+	log.LogAttrs(r.Context(), slog.LevelError, "panic", slog.String(logkey.RequestID, string(request)),
+		slog.String(logkey.Type, fmt.Sprintf("%T", reason)), slog.String(logkey.Stack, string(debug.Stack())))
 }
 
 // Line is the log line of a request.
@@ -70,13 +71,13 @@ func (l Line) Write(log *slog.Logger, r *http.Request, answered *Recorder) {
 		status = http.StatusOK
 	}
 	attrs := make([]slog.Attr, 0, 8+len(l.About))
-	attrs = append(attrs, slog.String("request_id", string(l.Request)), slog.String("method", r.Method), slog.String("operation", l.Page),
-		slog.Int("status", status), slog.Duration("took", l.Took), slog.Int64("bytes", answered.Bytes))
+	attrs = append(attrs, slog.String(logkey.RequestID, string(l.Request)), slog.String(logkey.Method, r.Method), slog.String(logkey.Operation, l.Page),
+		slog.Int(logkey.Status, status), slog.Duration(logkey.Took, l.Took), slog.Int64(logkey.Bytes, answered.Bytes))
 	attrs = append(attrs, l.About...)
 	level := slog.LevelInfo
 	if l.Fault != nil {
 		level = slog.LevelError
-		attrs = append(attrs, slog.Any("error", l.Fault))
+		attrs = append(attrs, slog.Any(logkey.Error, l.Fault))
 	}
 	log.LogAttrs(r.Context(), level, "request", attrs...)
 }

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/ratelimit"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/server/webapp"
@@ -156,13 +157,13 @@ func (c *console) postSignIn(w http.ResponseWriter, r *http.Request) {
 	case !c.who.isToken(strings.TrimSpace(r.PostFormValue("token"))):
 		c.tries.Take(source)
 		c.who.missed(source)
-		c.deps.Log.LogAttrs(r.Context(), slog.LevelWarn, "wrong operator token", slog.String("ip_hash", c.deps.HashIP(source)))
+		c.deps.Log.LogAttrs(r.Context(), slog.LevelWarn, "wrong operator token", slog.String(logkey.IPHash, c.deps.HashIP(source)))
 		f.Fault = "This is not the operator token. The token is STAGEDOOR_ADMIN_TOKEN in the settings of the service."
 		c.show(w, http.StatusForbidden, f)
 		return
 	}
 	if err := c.startSession(w, r, f.Name); err != nil {
-		c.deps.Log.LogAttrs(r.Context(), slog.LevelError, "cannot sign in operator", slog.Any("error", err))
+		c.deps.Log.LogAttrs(r.Context(), slog.LevelError, "cannot sign in operator", slog.Any(logkey.Error, err))
 		f.Fault = "You cannot sign in because the audit log is not available. Try again."
 		c.show(w, http.StatusServiceUnavailable, f)
 		return

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/ratelimit"
 	"github.com/stagedoor/stagedoor/internal/server/accesslog"
 )
@@ -276,7 +277,7 @@ func (v *visit) recover() {
 func (v *visit) finish() {
 	line := accesslog.Line{Request: v.request, Page: v.name, Took: v.deps.Now().Sub(v.started), Fault: v.fault}
 	if v.org.ID != "" {
-		line.About = append(line.About, slog.String("org_id", string(v.org.ID)))
+		line.About = append(line.About, slog.String(logkey.OrgID, string(v.org.ID)))
 	}
 	line.Write(v.deps.Log, v.r, v.w)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -264,7 +265,7 @@ var errPanic = errors.New("panic")
 func (v *visit) finish() {
 	line := accesslog.Line{Request: v.request, Page: v.name, Took: v.deps.Now().Sub(v.started), Fault: v.fault}
 	if v.person != "" {
-		line.About = append(line.About, slog.String("person_id", string(v.person)))
+		line.About = append(line.About, slog.String(logkey.PersonID, string(v.person)))
 	}
 	line.Write(v.deps.Log, v.r, v.w)
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/stagedoor/stagedoor/docs"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 )
 
 func (s *Docs) routes() {
@@ -157,7 +158,7 @@ func (s *Docs) loadSite(w http.ResponseWriter, r *http.Request) (*site, bool) {
 }
 
 func (s *Docs) fail(w http.ResponseWriter, r *http.Request, err error) {
-	s.deps.Log.LogAttrs(r.Context(), slog.LevelError, "cannot serve documentation", slog.Any("error", err))
+	s.deps.Log.LogAttrs(r.Context(), slog.LevelError, "cannot serve documentation", slog.Any(logkey.Error, err))
 	http.Error(w, "The documentation is not available. Try again later.", http.StatusInternalServerError)
 }
 

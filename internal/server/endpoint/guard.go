@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/server/accesslog"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
@@ -296,22 +297,22 @@ func (t *Table) record(call *Call) {
 		return
 	}
 	attrs := make([]slog.Attr, 0, 12)
-	attrs = append(attrs, slog.String("request_id", string(call.ID)), slog.String("method", r.Method),
-		slog.String("operation", operation), slog.Int("status", rec.Status), slog.Duration("took", took), slog.Int64("bytes", rec.Bytes))
+	attrs = append(attrs, slog.String(logkey.RequestID, string(call.ID)), slog.String(logkey.Method, r.Method),
+		slog.String(logkey.Operation, operation), slog.Int(logkey.Status, rec.Status), slog.Duration(logkey.Took, took), slog.Int64(logkey.Bytes, rec.Bytes))
 	if p := call.Identity.Principal; p != nil {
-		attrs = append(attrs, slog.String("org_id", string(p.Org.ID)), slog.String("key_id", string(p.Key.ID)))
+		attrs = append(attrs, slog.String(logkey.OrgID, string(p.Org.ID)), slog.String(logkey.KeyID, string(p.Key.ID)))
 	}
 	if call.Account != "" {
-		attrs = append(attrs, slog.String("account_id", string(call.Account)))
+		attrs = append(attrs, slog.String(logkey.Account, string(call.Account)))
 	}
 	if call.outcome.problem != "" {
-		attrs = append(attrs, slog.String("problem", call.outcome.problem))
+		attrs = append(attrs, slog.String(logkey.Problem, call.outcome.problem))
 	}
 	if call.replayed() {
-		attrs = append(attrs, slog.Bool("replayed", true))
+		attrs = append(attrs, slog.Bool(logkey.Replayed, true))
 	}
 	if call.outcome.fault != nil {
-		attrs = append(attrs, slog.Any("error", call.outcome.fault))
+		attrs = append(attrs, slog.Any(logkey.Error, call.outcome.fault))
 	}
 	t.deps.Log.LogAttrs(r.Context(), level, "request", attrs...)
 }

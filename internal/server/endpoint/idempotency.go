@@ -9,6 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/idempotency"
@@ -175,7 +176,7 @@ func (t *Table) settleClaim(ctx context.Context, call *Call, how func(context.Co
 	defer cancel()
 	if err := how(ctx, call.idempotent.claim); err != nil {
 		t.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot settle idempotency key",
-			slog.String("request_id", string(call.ID)), slog.String("operation", call.op.ID), slog.Any("error", err))
+			slog.String(logkey.RequestID, string(call.ID)), slog.String(logkey.Operation, call.op.ID), slog.Any(logkey.Error, err))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -113,7 +114,7 @@ func (t *Table) reply(call *Call, err error) *Problem {
 	}
 	document, err := p.Document(problem.Place{ProblemsURL: t.deps.Config.ProblemsURL, Instance: "urn:request:" + string(call.ID), LogURL: t.logURL(call)})
 	if err != nil {
-		t.deps.Log.Error("cannot encode problem", slog.String("code", p.Kind.Code), slog.Any("error", err))
+		t.deps.Log.Error("cannot encode problem", slog.String(logkey.Code, p.Kind.Code), slog.Any(logkey.Error, err))
 		document = []byte(`{"type":"` + typeURL + `","title":"` + p.Kind.Title + `","status":` + strconv.Itoa(p.Kind.Status) +
 			`,"code":"` + p.Kind.Code + `","retryable":false}`)
 	}
@@ -128,7 +129,7 @@ func (t *Table) withReconnect(call *Call, p *problem.Error) *problem.Error {
 	}
 	url, err := t.deps.Reconnect(call.Origin.request.Context(), call.Identity.Principal.Org.ID, call.Account)
 	if err != nil {
-		t.deps.Log.Warn("cannot make reconnect link", slog.String("request_id", string(call.ID)), slog.Any("error", err))
+		t.deps.Log.Warn("cannot make reconnect link", slog.String(logkey.RequestID, string(call.ID)), slog.Any(logkey.Error, err))
 		return p
 	}
 	return p.Plus("reconnect", map[string]string{"url": url})

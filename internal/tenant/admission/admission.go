@@ -24,6 +24,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/cache"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
@@ -238,7 +239,7 @@ func (l *Limiter) onBreakerChange(from, to gobreaker.State) {
 	if to == gobreaker.StateClosed {
 		mode = "shared"
 	}
-	l.deps.Log.Warn("admission mode changed", slog.String("mode", mode))
+	l.deps.Log.Warn("admission mode changed", slog.String(logkey.Mode, mode))
 }
 
 // Troubled returns when Redis last failed, or zero. While Redis fails, a node does not learn of changes by the epoch,

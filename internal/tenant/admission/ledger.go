@@ -13,6 +13,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission/internal/db"
 )
 
@@ -79,7 +80,7 @@ func (l *Limiter) Run(ctx context.Context) error {
 			return nil // the ledger has what Redis still lacks, and another node will credit it
 		case <-settle.C:
 			if err := l.Settle(ctx); err != nil {
-				l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot settle month", slog.Any("error", err))
+				l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot settle month", slog.Any(logkey.Error, err))
 			}
 		case <-sweep.C:
 			l.sweepIdle(ctx)
@@ -276,6 +277,6 @@ func (l *Limiter) sweepIdle(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()
 	if err := db.New(l.deps.DB).ForgetFlushes(ctx, l.deps.Now().Add(-7*24*time.Hour)); err != nil {
-		l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot delete old flush marks", slog.Any("error", err))
+		l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot delete old flush marks", slog.Any(logkey.Error, err))
 	}
 }

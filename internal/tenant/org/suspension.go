@@ -11,6 +11,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/org/internal/db"
@@ -132,7 +133,7 @@ func (s *Suspensions) Run(ctx context.Context) error {
 	for {
 		wait := suspensionInterval
 		if err := s.Read(ctx); err != nil && ctx.Err() == nil {
-			s.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read suspended organisations", slog.Any("error", err))
+			s.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read suspended organisations", slog.Any(logkey.Error, err))
 			wait = suspensionRetry
 		}
 		timer := time.NewTimer(wait)
@@ -157,7 +158,7 @@ func (s *Suspensions) endTrust(ctx context.Context) {
 	defer s.reading.Unlock()
 	s.state.Store(&suspendedOrgs{orgs: s.state.Load().orgs})
 	if err := db.New(s.deps.DB).RemoveReader(ctx, s.deps.Process); err != nil {
-		s.deps.Log.LogAttrs(ctx, slog.LevelDebug, "cannot remove suspension reader", slog.Any("error", err))
+		s.deps.Log.LogAttrs(ctx, slog.LevelDebug, "cannot remove suspension reader", slog.Any(logkey.Error, err))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/requestlog/internal/db"
 )
@@ -106,7 +107,7 @@ func (j *Journal) writeBlocks(ctx context.Context, blocks []block) error {
 	case isRejected(err):
 		// Drop the batch, because a repeat would fail in the same way and block all later entries.
 		j.metrics.lost.WithLabelValues("unfit").Add(float64(rows))
-		j.deps.Log.LogAttrs(ctx, slog.LevelError, "requests cannot be logged", slog.Int("requests", rows), slog.Any("error", err))
+		j.deps.Log.LogAttrs(ctx, slog.LevelError, "requests cannot be logged", slog.Int(logkey.Requests, rows), slog.Any(logkey.Error, err))
 		return nil
 	case err != nil:
 		return fmt.Errorf("write %d requests: %w", rows, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
@@ -147,12 +148,12 @@ func (j *Journal) Run(ctx context.Context) error {
 
 func (j *Journal) flushLogged(ctx context.Context) {
 	if err := j.Flush(ctx); err != nil && ctx.Err() == nil {
-		j.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot write request log", slog.Any("error", err))
+		j.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot write request log", slog.Any(logkey.Error, err))
 	}
 }
 
 func (j *Journal) upkeepLogged(ctx context.Context) {
 	if err := j.Upkeep(ctx); err != nil && ctx.Err() == nil {
-		j.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot maintain partitions of request log", slog.Any("error", err))
+		j.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot maintain partitions of request log", slog.Any(logkey.Error, err))
 	}
 }

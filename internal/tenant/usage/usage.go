@@ -15,6 +15,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/cache"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
@@ -124,7 +125,7 @@ func (u *Usage) Run(ctx context.Context) error {
 			return u.Flush(last)
 		case <-ticker.C:
 			if err := u.Flush(ctx); err != nil {
-				u.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot flush usage", slog.Any("error", err))
+				u.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot flush usage", slog.Any(logkey.Error, err))
 			}
 		}
 	}

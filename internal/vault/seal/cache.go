@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/stagedoor/stagedoor/internal/base/cache"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/vault/kms"
 )
@@ -207,7 +208,7 @@ func (s *Sealer) unwrapCached(ctx context.Context, aad, wrapped []byte, cipher f
 		return nil, err
 	}
 	// The cached key is still correct. Log the failure while there is time to act.
-	s.deps.Log.LogAttrs(ctx, slog.LevelError, "cannot unwrap a key again, using the cached one", slog.Any("error", err), slog.Duration("age", now.Sub(old.at)))
+	s.deps.Log.LogAttrs(ctx, slog.LevelError, "cannot unwrap a key again, using the cached one", slog.Any(logkey.Error, err), slog.Duration(logkey.Age, now.Sub(old.at)))
 	s.cache.parents.Put(name, &unwrapped{key: old.key, cipher: old.cipher, at: old.at, retryAt: now.Add(retryAfter)})
 	return old, nil
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/vault/kms"
@@ -70,18 +71,18 @@ func (s *Sealer) maintain(ctx context.Context, failing time.Time) time.Time {
 		if s.deps.Now().Sub(failing) >= alarmAfter {
 			level = slog.LevelError
 		}
-		s.deps.Log.LogAttrs(ctx, level, "key management service is failing", slog.Any("error", err), slog.Time("since", failing))
+		s.deps.Log.LogAttrs(ctx, level, "key management service is failing", slog.Any(logkey.Error, err), slog.Time(logkey.Since, failing))
 		return failing
 	}
 	if _, err := s.Rewrap(ctx); err != nil && !errors.Is(err, ErrBusy) && ctx.Err() == nil {
-		s.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot rewrap keys", slog.Any("error", err))
+		s.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot rewrap keys", slog.Any(logkey.Error, err))
 	}
 	if rotating, err := s.queries().CountRotating(ctx); err == nil { // an outage of the keyring is logged below
 		s.metrics.rotating.Set(float64(rotating))
 	}
 	before := s.deps.Now().Add(-keepShredded)
 	if _, err := s.queries().ForgetShredded(ctx, db.ForgetShreddedParams{Before: &before, Count: 10 * page}); err != nil && ctx.Err() == nil {
-		s.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot delete the rows of shredded holders", slog.Any("error", err))
+		s.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot delete the rows of shredded holders", slog.Any(logkey.Error, err))
 	}
 	return time.Time{}
 }
@@ -170,8 +171,8 @@ func (s *Sealer) Rewrap(ctx context.Context) (Rewrapped, error) {
 	}
 	s.metrics.rewrapped.Add(float64(done.OrgKeys + done.DataKeys))
 	if done != (Rewrapped{}) {
-		s.deps.Log.LogAttrs(ctx, slog.LevelInfo, "keys rewrapped", slog.Int("org_keys", done.OrgKeys), slog.Int("data_keys", done.DataKeys),
-			slog.Int("dropped", done.Dropped), slog.Int("corrupt", done.Corrupt))
+		s.deps.Log.LogAttrs(ctx, slog.LevelInfo, "keys rewrapped", slog.Int(logkey.OrgKeys, done.OrgKeys), slog.Int(logkey.DataKeys, done.DataKeys),
+			slog.Int(logkey.Dropped, done.Dropped), slog.Int(logkey.Corrupt, done.Corrupt))
 	}
 	return done, err
 }
