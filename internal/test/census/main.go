@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/parser"
+	"go/scanner"
 	"go/token"
 	"hash/maphash"
 	"io"
@@ -44,6 +45,7 @@ type tree struct {
 	packages, documented, groups    map[string]bool
 	files                           int
 	lines, testLines, generated     int
+	bytes, testBytes                int
 	codeLines, commentLines         int
 	sizes                           []int
 	longest                         string
@@ -119,6 +121,11 @@ func (t *tree) addFile(path, name string) error {
 		}
 	}
 	t.countLines(set, file, text)
+	if isTest {
+		t.testBytes += codeBytes(text)
+	} else {
+		t.bytes += codeBytes(text)
+	}
 	t.countBlocks(text, isTest)
 	for _, group := range file.Comments {
 		place := set.Position(group.Pos())
@@ -143,6 +150,25 @@ func isSelector(node ast.Node, pkg, name string) bool {
 	}
 	x, ok := s.X.(*ast.Ident)
 	return ok && x.Name == pkg
+}
+
+// codeBytes counts the bytes of all tokens but comments, so that neither comments nor line breaks matter.
+func codeBytes(text []byte) (n int) {
+	set := token.NewFileSet()
+	var s scanner.Scanner
+	s.Init(set.AddFile("", set.Base(), len(text)), text, nil, 0)
+	for {
+		_, tok, literal := s.Scan()
+		switch {
+		case tok == token.EOF:
+			return n
+		case tok == token.SEMICOLON && literal == "\n": // inserted at the end of a line
+		case literal != "":
+			n += len(literal)
+		default:
+			n += len(tok.String())
+		}
+	}
 }
 
 // countLines counts lines with code, and lines with a comment and no code.
@@ -230,6 +256,9 @@ func (t *tree) print(w io.Writer) {
 		{"hand-written Go lines", t.lines + t.testLines},
 		{"  without tests", t.lines},
 		{"  tests", t.testLines},
+		{"bytes of code, without comments", t.bytes + t.testBytes},
+		{"  without tests", t.bytes},
+		{"  tests", t.testBytes},
 		{"generated Go lines", t.generated},
 		{"Go files", t.files},
 		{"packages", len(t.packages)},
