@@ -7,7 +7,7 @@ import (
 	"iter"
 )
 
-// ChatsService calls the platform's chats methods: conversations, one per user; the chatId is the user's id.
+// ChatsService calls the platform's chats methods: one conversation per counterpart; chatId = counterpart userId.
 type ChatsService struct{ account *AccountClient }
 
 // ChatsDeleteParams holds the parameters of chats.delete.

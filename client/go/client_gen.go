@@ -57,27 +57,27 @@ func newGroups(c *Client) Groups {
 type Resources struct {
 	// Multi-month subscription bundles.
 	Bundles *BundlesService
-	// Conversations, one per user; the chatId is the user's id.
+	// One conversation per counterpart; chatId = counterpart userId.
 	Chats *ChatsService
 	// Comments on a post.
 	Comments *CommentsService
-	// Drafts of posts and messages, with automatic publishing.
+	// Saved-for-later posts and messages, with automation.
 	Drafts *DraftsService
-	// Earnings, transactions and statements.
+	// Money earned.
 	Earnings *EarningsService
 	// People who subscribe (or subscribed) to the creator.
 	Fans *FansService
 	// Accounts the creator follows or subscribes to.
 	Following *FollowingService
-	// GIFs for messages and comments.
+	// GIF picker used by messages and comments.
 	Gifs *GifsService
 	// Saved story collections.
 	Highlights *HighlightsService
 	// Post labels (profile categories).
 	Labels *LabelsService
-	// Lists of users, the platform's own and custom ones.
+	// Named sets of users, system and custom.
 	Lists *ListsService
-	// Mass messages to many fans, sent now or scheduled.
+	// One message to many fans, now or scheduled.
 	MassMessages *MassMessagesService
 	// The connected creator's own profile.
 	Me *MeService
@@ -85,29 +85,29 @@ type Resources struct {
 	Messages *MessagesService
 	// The platform's own notification inbox.
 	Notifications *NotificationsService
-	// Payouts and payout methods.
+	// Withdrawals and how they are paid.
 	Payouts *PayoutsService
 	// Feed posts.
 	Posts *PostsService
-	// Limited-time discounts and trials for new or former fans.
+	// Time-boxed discounts for new or expired fans.
 	Promotions *PromotionsService
 	// Everything scheduled: posts, messages, streams.
 	Queue *QueueService
-	// Release forms of the people who appear in media.
+	// Consent paperwork of people who appear in media.
 	ReleaseForms *ReleaseFormsService
 	// Profile, price, privacy, and messaging settings.
 	Settings *SettingsService
-	// Statistics of reach, subscribers and content.
+	// Aggregated reach, subscriber and content numbers.
 	Statistics *StatisticsService
 	// 24-hour stories.
 	Stories *StoriesService
 	// Live streams.
 	Streams *StreamsService
-	// Campaign links that attribute clicks and revenue.
+	// Campaign links with click and revenue attribution.
 	TrackingLinks *TrackingLinksService
 	// Free-trial links.
 	TrialLinks *TrialLinksService
-	// Resumable media uploads to the platform.
+	// Resumable media upload into the platform.
 	Uploads *UploadsService
 	// Any user of the platform, as seen by the creator.
 	Users *UsersService

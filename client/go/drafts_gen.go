@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// DraftsService calls the platform's drafts methods: drafts of posts and messages, with automatic publishing.
+// DraftsService calls the platform's drafts methods: saved-for-later posts and messages, with automation.
 type DraftsService struct{ account *AccountClient }
 
 // DraftsDeleteParams holds the parameters of drafts.delete.

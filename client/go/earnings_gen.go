@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// EarningsService calls the platform's earnings methods: earnings, transactions and statements.
+// EarningsService calls the platform's earnings methods: money earned.
 type EarningsService struct{ account *AccountClient }
 
 // EarningsChartParams holds the parameters of earnings.chart.

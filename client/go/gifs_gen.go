@@ -7,7 +7,7 @@ import (
 	"iter"
 )
 
-// GifsService calls the platform's gifs methods: GIFs for messages and comments.
+// GifsService calls the platform's gifs methods: GIF picker used by messages and comments.
 type GifsService struct{ account *AccountClient }
 
 // GifsSearchParams holds the parameters of gifs.search.

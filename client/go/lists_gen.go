@@ -7,7 +7,7 @@ import (
 	"iter"
 )
 
-// ListsService calls the platform's lists methods: lists of users, the platform's own and custom ones.
+// ListsService calls the platform's lists methods: named sets of users, system and custom.
 type ListsService struct{ account *AccountClient }
 
 // ListsAddUsersParams holds the parameters of lists.addUsers.

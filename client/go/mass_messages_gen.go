@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// MassMessagesService calls the platform's massMessages methods: mass messages to many fans, sent now or scheduled.
+// MassMessagesService calls the platform's massMessages methods: one message to many fans, now or scheduled.
 type MassMessagesService struct{ account *AccountClient }
 
 // MassMessagesCancelParams holds the parameters of massMessages.cancel.

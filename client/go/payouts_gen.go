@@ -7,7 +7,7 @@ import (
 	"iter"
 )
 
-// PayoutsService calls the platform's payouts methods: payouts and payout methods.
+// PayoutsService calls the platform's payouts methods: withdrawals and how they are paid.
 type PayoutsService struct{ account *AccountClient }
 
 // PayoutsCancelParams holds the parameters of payouts.cancel.

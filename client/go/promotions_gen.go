@@ -7,7 +7,7 @@ import (
 	"iter"
 )
 
-// PromotionsService calls the platform's promotions methods: limited-time discounts and trials for new or former fans.
+// PromotionsService calls the platform's promotions methods: time-boxed discounts for new or expired fans.
 type PromotionsService struct{ account *AccountClient }
 
 // PromotionsCreateParams holds the parameters of promotions.create.

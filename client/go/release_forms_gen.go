@@ -7,7 +7,7 @@ import (
 	"iter"
 )
 
-// ReleaseFormsService calls the platform's releaseForms methods: release forms of the people who appear in media.
+// ReleaseFormsService calls the platform's releaseForms methods: consent paperwork of people who appear in media.
 type ReleaseFormsService struct{ account *AccountClient }
 
 // ReleaseFormsCreateInviteParams holds the parameters of releaseForms.createInvite.

@@ -6,7 +6,7 @@ import (
 	"context"
 )
 
-// StatisticsService calls the platform's statistics methods: statistics of reach, subscribers and content.
+// StatisticsService calls the platform's statistics methods: aggregated reach, subscriber and content numbers.
 type StatisticsService struct{ account *AccountClient }
 
 // StatisticsCountriesParams holds the parameters of statistics.countries.

@@ -7,7 +7,7 @@ import (
 	"iter"
 )
 
-// TrackingLinksService calls the platform's trackingLinks methods: campaign links that attribute clicks and revenue.
+// TrackingLinksService calls the platform's trackingLinks methods: campaign links with click and revenue attribution.
 type TrackingLinksService struct{ account *AccountClient }
 
 // TrackingLinksCreateParams holds the parameters of trackingLinks.create.

@@ -6,7 +6,7 @@ import (
 	"context"
 )
 
-// UploadsService calls the platform's uploads methods: resumable media uploads to the platform.
+// UploadsService calls the platform's uploads methods: resumable media upload into the platform.
 type UploadsService struct{ account *AccountClient }
 
 // UploadsAbortParams holds the parameters of uploads.abort.

@@ -18,7 +18,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/platform/sandboxapi"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
-	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
 // platforms are the creator platforms and the connections to them.
@@ -63,14 +62,12 @@ type accounts struct {
 	health   *health.Health
 }
 
-func newAccounts(
-	n *Node, eng engines, sealer *seal.Sealer, op operators, t tenants, p platforms, ev events,
-) accounts {
+func newAccounts(n *Node, eng engines, op operators, t tenants, p platforms, ev events) accounts {
 	list := account.New(account.Deps{
 		Config: account.Config{
 			Regions: connect.Regions, SignOutTimeout: 5 * time.Second, Listens: p.registry.Sandbox().Catalog.Socket != nil,
 		},
-		DB: eng.db, Orgs: t.orgs, Audit: t.audit, Outbox: t.outbox, Seal: sealer, Limits: t.limits, Bus: eng.bus,
+		DB: eng.db, Orgs: t.orgs, Audit: t.audit, Outbox: t.outbox, Seal: t.sealer, Limits: t.limits, Bus: eng.bus,
 		Platforms: p.registry.For,
 		ReconnectURL: func(_ id.Org, at id.Account) string {
 			return n.cfg.PublicURL + "/v1/accounts/" + string(at) + "/reconnect-link"
@@ -81,13 +78,13 @@ func newAccounts(
 		return eng.bus.Subscribe(ctx, account.SessionPattern, list.Heard)
 	})
 	sessions := link.New(link.Deps{
-		DB: eng.db, Audit: t.audit, Outbox: t.outbox, Keys: sealer, Regions: connect.Regions, Now: clock.Now,
+		DB: eng.db, Audit: t.audit, Outbox: t.outbox, Keys: t.sealer, Regions: connect.Regions, Now: clock.Now,
 	})
 	connects := connect.New(connect.Deps{
 		Config: connect.Config{
 			PublicURL: n.cfg.PublicURL, ConnectURL: n.connectURL(), Process: n.process,
 		},
-		DB: eng.db, Orgs: t.orgs, Accounts: list, Seal: sealer, Limits: t.limits, Audit: t.audit, Outbox: t.outbox,
+		DB: eng.db, Orgs: t.orgs, Accounts: list, Seal: t.sealer, Limits: t.limits, Audit: t.audit, Outbox: t.outbox,
 		Jobs: eng.jobs, Bus: eng.bus, Egress: p.egress, Hosted: sessions, Events: ev.store, Switches: op.switches,
 		Platforms: p.registry.For, Log: n.log, Now: clock.Now,
 	})
@@ -104,7 +101,7 @@ func newAccounts(
 		n.loop("health", probes.Run)
 	}
 	return accounts{
-		accounts: list, sessions: sessions, links: link.NewLinks(sealer), connects: connects, health: probes,
+		accounts: list, sessions: sessions, links: link.NewLinks(t.sealer), connects: connects, health: probes,
 	}
 }
 

@@ -19,7 +19,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/listen"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
-	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
 // events are the event store and the log in front of it.
@@ -101,9 +100,7 @@ type delivery struct {
 	webhooks *webhook.Webhooks
 }
 
-func newDelivery(
-	n *Node, eng engines, sealer *seal.Sealer, op operators, t tenants, a accounts, ev events,
-) (delivery, error) {
+func newDelivery(n *Node, eng engines, op operators, t tenants, a accounts, ev events) (delivery, error) {
 	deny, err := n.cfg.WebhookDenied()
 	if err != nil {
 		return delivery{}, err
@@ -123,7 +120,7 @@ func newDelivery(
 	}
 	webhooks := webhook.New(webhook.Deps{
 		Config: webhook.Defaults(), DB: eng.db, Events: ev.store, Kinds: ev.kinds, Orgs: t.orgs, Accounts: a.accounts,
-		Seal: sealer, Audit: t.audit, Outbox: t.outbox, Public: customers, Bus: eng.bus, Usage: t.usage,
+		Seal: t.sealer, Audit: t.audit, Outbox: t.outbox, Public: customers, Bus: eng.bus, Usage: t.usage,
 		Switches: op.switches, Permits: t.suspensions, Registry: n.registry, Log: n.log, Now: clock.Now,
 	})
 	op.switches.Watch(func(s switches.State) {

@@ -81,9 +81,9 @@ func (n *Node) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	accounts := newAccounts(n, eng, sealer, operators, tenants, platforms, events)
+	accounts := newAccounts(n, eng, operators, tenants, platforms, events)
 	calls := newCalls(n, operators, tenants, platforms, accounts)
-	delivery, err := newDelivery(n, eng, sealer, operators, tenants, accounts, events)
+	delivery, err := newDelivery(n, eng, operators, tenants, accounts, events)
 	if err != nil {
 		return err
 	}

@@ -87,7 +87,8 @@ func (c *commands) withSealer(ctx context.Context, do func(context.Context, *sea
 	}
 	defer db.Close()
 	return do(ctx, seal.New(seal.Deps{
-		Config: seal.Config{}, DB: db, KMS: newest, OldKMS: older, Bus: nil, Log: slog.New(slog.DiscardHandler), Now: clock.Now,
+		Config: seal.Config{}, DB: db, KMS: newest, OldKMS: older, Bus: nil, Registry: nil, Log: slog.New(slog.DiscardHandler),
+		Now: clock.Now,
 	}))
 }
 

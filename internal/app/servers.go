@@ -91,7 +91,7 @@ func newDashboard(n *Node, p parts, from client) (*dashboard.Dashboard, error) {
 		Banner: func(context.Context) (*dashboard.Banner, error) {
 			b := control.Banner()
 			if b == nil {
-				return nil, nil //nolint:nilnil // no banner is not an error
+				return nil, nil // there is no banner
 			}
 			return &dashboard.Banner{Level: b.Level, Text: b.Text, URL: b.URL}, nil
 		},

@@ -50,6 +50,7 @@ type tenants struct {
 	usage       *usage.Usage
 	requestLog  *requestlog.Journal
 	idempotency *idempotency.Keys
+	sealer      *seal.Sealer
 }
 
 // redisPatience is the maximum wait for Redis, in multiples of its timeout. Admission without Redis is less exact and
@@ -96,5 +97,6 @@ func newTenants(n *Node, eng engines, sealer *seal.Sealer, auditLog *audit.Log, 
 		members: member.New(member.Deps{DB: eng.db, Orgs: orgs, Keys: keys, Audit: auditLog, Now: clock.Now}),
 		usage:   meter, requestLog: requests,
 		idempotency: idempotency.New(idempotency.Deps{DB: eng.db, Seal: sealer}),
+		sealer:      sealer,
 	}
 }

@@ -117,7 +117,7 @@ func upload(c *wire.Call) (*row.Upload, error) {
 	return wire.Found("upload", c.Uploads().Get(c.ID("upload_id")))
 }
 
-func getUpload(c *wire.Call, u *row.Upload) (any, error) {
+func getUpload(_ *wire.Call, u *row.Upload) (any, error) {
 	return view.Upload(u), nil
 }
 

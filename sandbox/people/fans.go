@@ -205,7 +205,7 @@ func showNote(p *row.Person) note {
 	return n
 }
 
-func getNote(c *wire.Call, p *row.Person) (any, error) {
+func getNote(_ *wire.Call, p *row.Person) (any, error) {
 	return showNote(p), nil
 }
 

@@ -105,7 +105,7 @@ func oneDraft(c *wire.Call) (*draft, error) {
 	return nil, wire.NotFound("draft")
 }
 
-func getDraft(c *wire.Call, d *draft) (any, error) {
+func getDraft(_ *wire.Call, d *draft) (any, error) {
 	return d.view(), nil
 }
 
@@ -113,13 +113,13 @@ type publishDraftInput struct {
 	At view.Stamp `json:"publish_at"`
 }
 
-func publishDraft(c *wire.Call, d *draft, in *publishDraftInput) (any, error) {
+func publishDraft(_ *wire.Call, d *draft, in *publishDraftInput) (any, error) {
 	v := d.view()
 	d.publish(time.Time(in.At))
 	return v, nil
 }
 
-func deleteDraft(c *wire.Call, d *draft) (any, error) {
+func deleteDraft(_ *wire.Call, d *draft) (any, error) {
 	d.drop()
 	return wire.OK, nil
 }

@@ -120,7 +120,7 @@ func (q *queued) stream(c *world.Creator, s *row.Stream) {
 	}
 }
 
-func publishQueued(c *wire.Call, q *queued) (any, error) {
+func publishQueued(_ *wire.Call, q *queued) (any, error) {
 	q.publish()
 	q.State = "publishing"
 	return q.QueueView, nil
@@ -145,7 +145,7 @@ func moveQueued(c *wire.Call) (any, error) {
 	return q.QueueView, nil
 }
 
-func deleteQueued(c *wire.Call, q *queued) (any, error) {
+func deleteQueued(_ *wire.Call, q *queued) (any, error) {
 	q.drop()
 	return wire.OK, nil
 }

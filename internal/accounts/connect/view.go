@@ -11,11 +11,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 )
 
-// Attempt is an attempt as callers see it, and Failure why it failed.
-type (
-	Attempt = contract.Attempt
-	Failure = contract.Failure
-)
+// Attempt is an attempt as callers see it.
+type Attempt = contract.Attempt
+
+// Failure is why an attempt failed.
+type Failure = contract.Failure
 
 func textOrNil[T ~string](s T) *string {
 	if s == "" {

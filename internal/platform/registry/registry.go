@@ -65,7 +65,7 @@ func New(d Deps) (Registry, error) {
 		return nil, err
 	}
 	p := Platform{Name: c.ID, Catalog: c, IsSandbox: true}
-	client, err := driver.New(driver.Deps{Catalog: c, Egress: d.Egress, Origin: d.SandboxURL, Now: d.Now})
+	client, err := driver.New(driver.Deps{Catalog: c, Egress: d.Egress, Origin: d.SandboxURL, Patience: 0, Now: d.Now})
 	if err != nil {
 		return nil, fmt.Errorf("STAGEDOOR_SANDBOX_URL: %w", err)
 	}

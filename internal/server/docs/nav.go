@@ -142,5 +142,6 @@ var nav = []group{
 		{file: "adr/0015-developers.md"},
 		{file: "adr/0016-fast-checks.md"},
 		{file: "adr/0017-folders-are-layers.md"},
+		{file: "adr/0018-lane-phases.md"},
 	}},
 }

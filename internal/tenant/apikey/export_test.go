@@ -13,4 +13,4 @@ var (
 )
 
 // Deps returns the dependencies.
-func (k *Keys) Deps() *Deps { return &k.deps }
+func (s *Keys) Deps() *Deps { return &s.deps }

@@ -11,4 +11,7 @@ var (
 const DataPart = dataPart
 
 // UncheckedDatabase returns a database whose events are not checked when the test ends.
-func UncheckedDatabase(t testing.TB) string { return testDatabase(t, requireEngines(t)) }
+func UncheckedDatabase(t testing.TB) string {
+	t.Helper()
+	return testDatabase(t, requireEngines(t))
+}

@@ -57,7 +57,7 @@ class AccountResources:
 
     @cached_property
     def chats(self) -> ChatsResource:
-        """Conversations, one per user; the chatId is the user's id."""
+        """One conversation per counterpart; chatId = counterpart userId."""
         from .chats import ChatsResource
 
         return ChatsResource(self._core, self.id)
@@ -71,14 +71,14 @@ class AccountResources:
 
     @cached_property
     def drafts(self) -> DraftsResource:
-        """Drafts of posts and messages, with automatic publishing."""
+        """Saved-for-later posts and messages, with automation."""
         from .drafts import DraftsResource
 
         return DraftsResource(self._core, self.id)
 
     @cached_property
     def earnings(self) -> EarningsResource:
-        """Earnings, transactions and statements."""
+        """Money earned."""
         from .earnings import EarningsResource
 
         return EarningsResource(self._core, self.id)
@@ -99,7 +99,7 @@ class AccountResources:
 
     @cached_property
     def gifs(self) -> GifsResource:
-        """GIFs for messages and comments."""
+        """GIF picker used by messages and comments."""
         from .gifs import GifsResource
 
         return GifsResource(self._core, self.id)
@@ -120,14 +120,14 @@ class AccountResources:
 
     @cached_property
     def lists(self) -> ListsResource:
-        """Lists of users, the platform's own and custom ones."""
+        """Named sets of users, system and custom."""
         from .lists import ListsResource
 
         return ListsResource(self._core, self.id)
 
     @cached_property
     def mass_messages(self) -> MassMessagesResource:
-        """Mass messages to many fans, sent now or scheduled."""
+        """One message to many fans, now or scheduled."""
         from .mass_messages import MassMessagesResource
 
         return MassMessagesResource(self._core, self.id)
@@ -155,7 +155,7 @@ class AccountResources:
 
     @cached_property
     def payouts(self) -> PayoutsResource:
-        """Payouts and payout methods."""
+        """Withdrawals and how they are paid."""
         from .payouts import PayoutsResource
 
         return PayoutsResource(self._core, self.id)
@@ -169,7 +169,7 @@ class AccountResources:
 
     @cached_property
     def promotions(self) -> PromotionsResource:
-        """Limited-time discounts and trials for new or former fans."""
+        """Time-boxed discounts for new or expired fans."""
         from .promotions import PromotionsResource
 
         return PromotionsResource(self._core, self.id)
@@ -183,7 +183,7 @@ class AccountResources:
 
     @cached_property
     def release_forms(self) -> ReleaseFormsResource:
-        """Release forms of the people who appear in media."""
+        """Consent paperwork of people who appear in media."""
         from .release_forms import ReleaseFormsResource
 
         return ReleaseFormsResource(self._core, self.id)
@@ -197,7 +197,7 @@ class AccountResources:
 
     @cached_property
     def statistics(self) -> StatisticsResource:
-        """Statistics of reach, subscribers and content."""
+        """Aggregated reach, subscriber and content numbers."""
         from .statistics import StatisticsResource
 
         return StatisticsResource(self._core, self.id)
@@ -218,7 +218,7 @@ class AccountResources:
 
     @cached_property
     def tracking_links(self) -> TrackingLinksResource:
-        """Campaign links that attribute clicks and revenue."""
+        """Campaign links with click and revenue attribution."""
         from .tracking_links import TrackingLinksResource
 
         return TrackingLinksResource(self._core, self.id)
@@ -232,7 +232,7 @@ class AccountResources:
 
     @cached_property
     def uploads(self) -> UploadsResource:
-        """Resumable media uploads to the platform."""
+        """Resumable media upload into the platform."""
         from .uploads import UploadsResource
 
         return UploadsResource(self._core, self.id)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class ChatsResource(Resource):
-    """Conversations, one per user; the chatId is the user's id."""
+    """One conversation per counterpart; chatId = counterpart userId."""
 
     _resource = "chats"
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class DraftsResource(Resource):
-    """Drafts of posts and messages, with automatic publishing."""
+    """Saved-for-later posts and messages, with automation."""
 
     _resource = "drafts"
 

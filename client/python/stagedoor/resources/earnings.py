@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class EarningsResource(Resource):
-    """Earnings, transactions and statements."""
+    """Money earned."""
 
     _resource = "earnings"
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class GifsResource(Resource):
-    """GIFs for messages and comments."""
+    """GIF picker used by messages and comments."""
 
     _resource = "gifs"
 

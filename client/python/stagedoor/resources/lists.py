@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class ListsResource(Resource):
-    """Lists of users, the platform's own and custom ones."""
+    """Named sets of users, system and custom."""
 
     _resource = "lists"
 

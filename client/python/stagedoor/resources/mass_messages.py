@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class MassMessagesResource(Resource):
-    """Mass messages to many fans, sent now or scheduled."""
+    """One message to many fans, now or scheduled."""
 
     _resource = "massMessages"
 

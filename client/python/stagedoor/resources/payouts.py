@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class PayoutsResource(Resource):
-    """Payouts and payout methods."""
+    """Withdrawals and how they are paid."""
 
     _resource = "payouts"
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class PromotionsResource(Resource):
-    """Limited-time discounts and trials for new or former fans."""
+    """Time-boxed discounts for new or expired fans."""
 
     _resource = "promotions"
 

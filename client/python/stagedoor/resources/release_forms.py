@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ReleaseFormsResource(Resource):
-    """Release forms of the people who appear in media."""
+    """Consent paperwork of people who appear in media."""
 
     _resource = "releaseForms"
 

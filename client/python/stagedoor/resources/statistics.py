@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class StatisticsResource(Resource):
-    """Statistics of reach, subscribers and content."""
+    """Aggregated reach, subscriber and content numbers."""
 
     _resource = "statistics"
 

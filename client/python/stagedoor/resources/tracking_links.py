@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class TrackingLinksResource(Resource):
-    """Campaign links that attribute clicks and revenue."""
+    """Campaign links with click and revenue attribution."""
 
     _resource = "trackingLinks"
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class UploadsResource(Resource):
-    """Resumable media uploads to the platform."""
+    """Resumable media upload into the platform."""
 
     _resource = "uploads"
 

@@ -36,27 +36,27 @@ import { VaultFoldersResource } from "./resources/vaultFolders.js";
 export class AccountResources {
   /** Multi-month subscription bundles. */
   readonly bundles: BundlesResource;
-  /** Conversations, one per user; the chatId is the user's id. */
+  /** One conversation per counterpart; chatId = counterpart userId. */
   readonly chats: ChatsResource;
   /** Comments on a post. */
   readonly comments: CommentsResource;
-  /** Drafts of posts and messages, with automatic publishing. */
+  /** Saved-for-later posts and messages, with automation. */
   readonly drafts: DraftsResource;
-  /** Earnings, transactions and statements. */
+  /** Money earned. */
   readonly earnings: EarningsResource;
   /** People who subscribe (or subscribed) to the creator. */
   readonly fans: FansResource;
   /** Accounts the creator follows or subscribes to. */
   readonly following: FollowingResource;
-  /** GIFs for messages and comments. */
+  /** GIF picker used by messages and comments. */
   readonly gifs: GifsResource;
   /** Saved story collections. */
   readonly highlights: HighlightsResource;
   /** Post labels (profile categories). */
   readonly labels: LabelsResource;
-  /** Lists of users, the platform's own and custom ones. */
+  /** Named sets of users, system and custom. */
   readonly lists: ListsResource;
-  /** Mass messages to many fans, sent now or scheduled. */
+  /** One message to many fans, now or scheduled. */
   readonly massMessages: MassMessagesResource;
   /** The connected creator's own profile. */
   readonly me: MeResource;
@@ -64,29 +64,29 @@ export class AccountResources {
   readonly messages: MessagesResource;
   /** The platform's own notification inbox. */
   readonly notifications: NotificationsResource;
-  /** Payouts and payout methods. */
+  /** Withdrawals and how they are paid. */
   readonly payouts: PayoutsResource;
   /** Feed posts. */
   readonly posts: PostsResource;
-  /** Limited-time discounts and trials for new or former fans. */
+  /** Time-boxed discounts for new or expired fans. */
   readonly promotions: PromotionsResource;
   /** Everything scheduled: posts, messages, streams. */
   readonly queue: QueueResource;
-  /** Release forms of the people who appear in media. */
+  /** Consent paperwork of people who appear in media. */
   readonly releaseForms: ReleaseFormsResource;
   /** Profile, price, privacy, and messaging settings. */
   readonly settings: SettingsResource;
-  /** Statistics of reach, subscribers and content. */
+  /** Aggregated reach, subscriber and content numbers. */
   readonly statistics: StatisticsResource;
   /** 24-hour stories. */
   readonly stories: StoriesResource;
   /** Live streams. */
   readonly streams: StreamsResource;
-  /** Campaign links that attribute clicks and revenue. */
+  /** Campaign links with click and revenue attribution. */
   readonly trackingLinks: TrackingLinksResource;
   /** Free-trial links. */
   readonly trialLinks: TrialLinksResource;
-  /** Resumable media uploads to the platform. */
+  /** Resumable media upload into the platform. */
   readonly uploads: UploadsResource;
   /** Any user of the platform, as seen by the creator. */
   readonly users: UsersResource;

@@ -147,7 +147,7 @@ func (a *App) reportProblem(p *stagedoor.Problem) {
 // hint suggests the next command for a problem. The detail of a problem speaks to callers of the API instead.
 func hint(p *stagedoor.Problem) string {
 	account := cmp.Or(member(p, "accountId"), "<account>")
-	switch p.Code {
+	switch p.Code { //nolint:exhaustive // only some problems have a next command
 	case stagedoor.CodeQuotaExceeded, stagedoor.CodeResendTooSoon, stagedoor.CodeUpstreamRateLimited:
 		wait := " later"
 		if p.RetryAfterSec > 0 {

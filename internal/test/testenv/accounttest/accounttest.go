@@ -105,7 +105,7 @@ func New(t testing.TB, e Engines, change func(*account.Deps)) *Fixture {
 	r.Orgs = org.New(org.Deps{DB: e.DB, Audit: r.Audit, Jobs: nil, Announce: silent{}, Suspensions: nil, Now: r.Clock.Now})
 	r.Seal = sealtest.New(t, e.DB, r.Bus)
 	r.Limits = admission.New(admission.Deps{
-		Config: admission.Config{Timeout: 5 * time.Second, Process: "test"}, Redis: client, DB: e.DB, Bus: r.Bus, Fleet: alone{}, Log: log, Now: r.Clock.Now,
+		Config: admission.Config{Timeout: 5 * time.Second, Process: "test"}, Redis: client, DB: e.DB, Bus: r.Bus, Fleet: alone{}, Registry: nil, Log: log, Now: r.Clock.Now,
 	})
 	r.Limits.SetEpochs(r.Orgs)
 	r.Accounts = r.Node(change)

@@ -67,11 +67,11 @@ func New(t testing.TB, s Setup) *Platform {
 	regions, err := egress.ParseRegions(secret.New("us=" + urls(p.US) + " uk=" + urls(p.UK)))
 	must.OK(t, err)
 	p.Egress = egress.New(egress.Deps{
-		Config: egress.Config{Regions: regions}, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Config: egress.Config{Regions: regions}, Registry: nil, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	t.Cleanup(p.Egress.Close)
 	p.Driver, err = driver.New(driver.Deps{
-		Catalog: p.Catalog, Egress: p.Egress, Origin: cmp.Or(s.Origin, p.URL), Now: time.Now,
+		Catalog: p.Catalog, Egress: p.Egress, Origin: cmp.Or(s.Origin, p.URL), Patience: 0, Now: time.Now,
 	})
 	must.OK(t, err)
 	return p

@@ -96,7 +96,7 @@ export interface ChatsUnpinParams {
   chatId: string;
 }
 
-/** Conversations, one per user; the chatId is the user's id. */
+/** One conversation per counterpart; chatId = counterpart userId. */
 export class ChatsResource {
   readonly #account: AccountCalls;
 

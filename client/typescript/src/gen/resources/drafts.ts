@@ -46,7 +46,7 @@ export interface DraftsSetAutomationParams {
   timeZone?: string;
 }
 
-/** Drafts of posts and messages, with automatic publishing. */
+/** Saved-for-later posts and messages, with automation. */
 export class DraftsResource {
   readonly #account: AccountCalls;
 

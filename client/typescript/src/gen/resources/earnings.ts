@@ -74,7 +74,7 @@ export interface EarningsListTransactionsParams {
   cursor?: string;
 }
 
-/** Earnings, transactions and statements. */
+/** Money earned. */
 export class EarningsResource {
   readonly #account: AccountCalls;
 

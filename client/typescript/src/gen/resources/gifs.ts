@@ -22,7 +22,7 @@ export interface GifsTrendingParams {
   cursor?: string;
 }
 
-/** GIFs for messages and comments. */
+/** GIF picker used by messages and comments. */
 export class GifsResource {
   readonly #account: AccountCalls;
 

@@ -94,7 +94,7 @@ export interface ListsUnpinUserParams {
   userId: string;
 }
 
-/** Lists of users, the platform's own and custom ones. */
+/** Named sets of users, system and custom. */
 export class ListsResource {
   readonly #account: AccountCalls;
 

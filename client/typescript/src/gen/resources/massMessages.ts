@@ -95,7 +95,7 @@ export interface MassMessagesUpdateParams {
   excludeListIds?: string[];
 }
 
-/** Mass messages to many fans, sent now or scheduled. */
+/** One message to many fans, now or scheduled. */
 export class MassMessagesResource {
   readonly #account: AccountCalls;
 

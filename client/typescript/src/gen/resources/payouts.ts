@@ -36,7 +36,7 @@ export interface PayoutsSetScheduleParams {
   frequency: "manual" | "daily" | "weekly" | "monthly";
 }
 
-/** Payouts and payout methods. */
+/** Withdrawals and how they are paid. */
 export class PayoutsResource {
   readonly #account: AccountCalls;
 

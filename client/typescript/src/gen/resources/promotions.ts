@@ -58,7 +58,7 @@ export interface PromotionsUpdateParams {
   maxClaims?: number;
 }
 
-/** Limited-time discounts and trials for new or former fans. */
+/** Time-boxed discounts for new or expired fans. */
 export class PromotionsResource {
   readonly #account: AccountCalls;
 

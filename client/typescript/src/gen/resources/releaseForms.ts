@@ -35,7 +35,7 @@ export interface ReleaseFormsTagMediaParams {
   releaseFormIds: string[];
 }
 
-/** Release forms of the people who appear in media. */
+/** Consent paperwork of people who appear in media. */
 export class ReleaseFormsResource {
   readonly #account: AccountCalls;
 

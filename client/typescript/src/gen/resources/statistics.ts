@@ -91,7 +91,7 @@ export interface StatisticsVisitorsParams {
   audience?: "all" | "guests" | "users";
 }
 
-/** Statistics of reach, subscribers and content. */
+/** Aggregated reach, subscriber and content numbers. */
 export class StatisticsResource {
   readonly #account: AccountCalls;
 

@@ -89,7 +89,7 @@ export interface TrackingLinksUpdateParams {
   tags?: string[];
 }
 
-/** Campaign links that attribute clicks and revenue. */
+/** Campaign links with click and revenue attribution. */
 export class TrackingLinksResource {
   readonly #account: AccountCalls;
 

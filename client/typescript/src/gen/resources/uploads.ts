@@ -57,7 +57,7 @@ export interface UploadsInitParams {
   sha256?: string;
 }
 
-/** Resumable media uploads to the platform. */
+/** Resumable media upload into the platform. */
 export class UploadsResource {
   readonly #account: AccountCalls;
 
