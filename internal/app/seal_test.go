@@ -11,6 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/vault/kms"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
@@ -33,23 +34,17 @@ func TestSealCommands(t *testing.T) {
 	expect(true, "STAGEDOOR_KMS", "status")
 	expect(false, "STAGEDOOR_KMS=local:"+file, "keygen", file)
 	db, err := postgres.Open(t.Context(), postgres.Config{URL: url, MaxConns: 4, Name: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(db.Close)
 	if _, err := postgres.MigrateSchema(t.Context(), db, keyring.Files, keyring.Schema); err != nil {
 		t.Fatal(err)
 	}
 	expect(false, "none yet", "status")
 	local, err := kms.OpenLocal(kms.LocalConfig{File: file})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	sealer := seal.New(seal.Deps{DB: db, KMS: local, Log: slog.New(slog.DiscardHandler), Now: clock.Now})
 	org, holder := id.New[id.Org](), string(id.New[id.Account]())
-	if err := sealer.Prepare(t.Context(), org, holder); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, sealer.Prepare(t.Context(), org, holder))
 	expect(false, "wraps from now on", "keygen", file)
 	expect(false, "(older)", "status")
 	expect(false, "re-wrapped 1 org keys and 0 data keys", "rotate", "--kms-only")
@@ -59,15 +54,11 @@ func TestSealCommands(t *testing.T) {
 	expect(false, "1 org keys and 1 data keys", "verify")
 
 	signed, err := sealer.SignReceipt(t.Context(), seal.Receipt{Account: id.Account(holder), Org: org, DataKey: "k", Generations: 1, Blobs: 2, Covers: []string{"session"}, PurgedAt: time.Now()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	key := strings.TrimSpace(expect(false, "ed25519:", "receipt", "key"))
 	receipt := filepath.Join(t.TempDir(), "receipt.json")
 	for text, fails := range map[string]bool{string(signed): false, strings.Replace(string(signed), `"blobs":2`, `"blobs":3`, 1): true} {
-		if err := os.WriteFile(receipt, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(receipt, []byte(text), 0o600))
 		want := holder
 		if fails {
 			want = "not valid"

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/app/config"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 func good() map[string]string {
@@ -31,9 +32,7 @@ func TestReadFillsInDefaults(t *testing.T) {
 	vars["STAGEDOOR_API_KEY"] = "sd_live_x" // A variable of the command line.
 	vars["PATH"] = "/bin"
 	c, err := config.Read(environ(vars))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if c.PublicURL != "https://api.example.com" || c.Listen != ":8080" || len(c.Roles) != 3 || c.MaxConns < 2 || c.Node == "" || c.RedisTimeout.Milliseconds() != 25 || c.SandboxURL != "http://127.0.0.1:18200" {
 		t.Errorf("%+v", c)
 	}
@@ -124,18 +123,15 @@ func TestReadReadsEgress(t *testing.T) {
 	t.Parallel()
 	vars := good()
 	c, err := config.Read(environ(vars))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if out, err := c.EgressConfig(); err != nil || len(out.Regions) != 0 || out.MaxIdle != 20000 {
 		t.Errorf("%+v, %v", out, err)
 	}
 	vars["STAGEDOOR_EGRESS"] = "us=http://u:hunter2@10.0.0.1:3128,socks5://10.0.0.2:1080 uk=https://10.0.1.1:443"
 	vars["STAGEDOOR_EGRESS_CHECK"] = "https://www.example.com,https://www.example.org"
 	vars["STAGEDOOR_WEBHOOK_DENY"] = "52.1.0.0/16,2a05:d000::/25"
-	if c, err = config.Read(environ(vars)); err != nil {
-		t.Fatal(err)
-	}
+	c, err = config.Read(environ(vars))
+	must.OK(t, err)
 	if out, err := c.EgressConfig(); err != nil || len(out.Regions) != 2 || out.Regions[0].Name != "us" || len(out.Regions[0].Proxies) != 2 {
 		t.Errorf("%+v, %v", out, err)
 	}
@@ -162,9 +158,7 @@ func TestReadListsEverythingThatIsWrong(t *testing.T) {
 func TestVariablesAreDocumentedAndMasked(t *testing.T) {
 	t.Parallel()
 	c, err := config.Read(environ(good()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, v := range config.Variables() {
 		if v.Name == "" || v.Doc == "" {
 			t.Errorf("%+v is not documented", v)

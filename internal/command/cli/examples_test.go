@@ -10,6 +10,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/command/cli"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // readsItems matches an example that reads a member of each item with jq.
@@ -20,9 +21,7 @@ var readsItems = regexp.MustCompile(`stagedoor call (\w+)\.(\w+) .*--all .*\| jq
 func TestExamplesReadMembersThatExist(t *testing.T) {
 	t.Parallel()
 	cat, err := catalog.Sandbox()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	read := 0
 	var walk func(*cobra.Command)
 	walk = func(cmd *cobra.Command) {

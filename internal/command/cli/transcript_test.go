@@ -25,6 +25,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/command/cli"
 	"github.com/stagedoor/stagedoor/internal/command/cli/terminal"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 	"github.com/stagedoor/stagedoor/sandbox"
@@ -112,9 +113,7 @@ func newSession(t *testing.T, node *testnode.Node, path string) *session {
 func (s *session) play() {
 	s.Helper()
 	text, err := os.ReadFile(s.path)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.OK(s, err)
 	script := txtar.Parse(text)
 	if len(bytes.TrimSpace(script.Comment)) == 0 {
 		s.Errorf("%s must start with a sentence that says what it shows", s.path)
@@ -125,9 +124,7 @@ func (s *session) play() {
 	}
 	got := txtar.Format(&s.result)
 	if *update {
-		if err := os.WriteFile(s.path, got, 0o644); err != nil {
-			s.Fatal(err)
-		}
+		must.OK(s, os.WriteFile(s.path, got, 0o644))
 		return
 	}
 	if !bytes.Equal(got, text) {
@@ -157,9 +154,7 @@ func (s *session) step(f txtar.File) {
 	case word == "account":
 		s.connect(rest)
 	case word == "file":
-		if err := os.WriteFile(filepath.Join(s.dir, rest), f.Data, 0o600); err != nil {
-			s.Fatal(err)
-		}
+		must.OK(s, os.WriteFile(filepath.Join(s.dir, rest), f.Data, 0o600))
 	case word == "env":
 		name, value, set := strings.Cut(rest, "=")
 		if s.env[name] = s.expand(value); !set {
@@ -190,18 +185,12 @@ func (s *session) connect(label string) {
 	s.Helper()
 	body := map[string]any{"email": "ok+" + s.env["LOGIN"] + "-" + strings.ToLower(label) + "@sandbox.test", "password": "good", "label": label, "remember_credentials": true}
 	text, err := json.Marshal(body)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.OK(s, err)
 	req, err := http.NewRequestWithContext(s.Context(), http.MethodPost, s.node.URL+"/v1/connect/login", bytes.NewReader(text))
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.OK(s, err)
 	req.Header = http.Header{"Authorization": {"Bearer " + s.env["KEY"]}, "Content-Type": {"application/json"}, "Prefer": {"wait=25"}}
 	reply, err := testnode.Send(req)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.OK(s, err)
 	id, _ := reply.JSON()["account_id"].(string)
 	if id == "" {
 		s.Fatalf("connect %s: %d %s", label, reply.Status, reply.Body)
@@ -246,9 +235,7 @@ func (s *session) delivery() {
 	select {
 	case d := <-s.hook.got:
 		s.env["SIGNATURE"], s.env["EVENT"] = d.header.Get("X-Webhook-Signature"), d.header.Get("X-Webhook-Id")
-		if err := os.WriteFile(filepath.Join(s.dir, "body"), d.body, 0o600); err != nil {
-			s.Fatal(err)
-		}
+		must.OK(s, os.WriteFile(filepath.Join(s.dir, "body"), d.body, 0o600))
 	case <-time.After(2 * time.Minute):
 		s.Fatalf("%s: timed out waiting for a webhook", s.path)
 	}
@@ -332,12 +319,8 @@ func (s *session) piped(args []string, input []byte) (stdout, stderr string, exi
 func (s *session) terminal(args []string, input []byte, color bool) (screen string, exit int) {
 	s.Helper()
 	master, tty, err := pty.Open()
-	if err != nil {
-		s.Fatal(err)
-	}
-	if err := pty.Setsize(master, &pty.Winsize{Cols: 100, Rows: 40}); err != nil {
-		s.Fatal(err)
-	}
+	must.OK(s, err)
+	must.OK(s, pty.Setsize(master, &pty.Winsize{Cols: 100, Rows: 40}))
 	show := &display{changed: make(chan struct{}, 1)}
 	closed := make(chan struct{})
 	go func() {
@@ -368,9 +351,7 @@ func (s *session) terminal(args []string, input []byte, color bool) (screen stri
 		<-show.changed
 	}
 	for _, end := range []io.Closer{master, tty} {
-		if err := end.Close(); err != nil {
-			s.Fatal(err)
-		}
+		must.OK(s, end.Close())
 	}
 	<-closed
 	return strings.ReplaceAll(strings.TrimSuffix(show.String(), end), "\r\n", "\n"), exit

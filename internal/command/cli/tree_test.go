@@ -14,6 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/cli"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/output"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -21,25 +22,19 @@ import (
 func TestEveryCommandHasATranscript(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("testdata/*.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	root := cli.Root(blank())
 	seen := map[string]bool{}
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, f := range txtar.Parse(text).Files {
 			how, line, ok := strings.Cut(f.Name, "$ ")
 			if !ok || strings.HasPrefix(how, "until") {
 				continue
 			}
 			fields, err := words.Fields(line, func(string) string { return "x" })
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			cmd, _, err := root.Find(fields[1:])
 			if err != nil {
 				continue
@@ -72,12 +67,8 @@ func TestTheReferenceIsCurrent(t *testing.T) {
 	path := testenv.Path(t, "docs", "reference", "cli.md")
 	want := cli.Reference(cli.Root(blank()))
 	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.OK(t, os.WriteFile(path, []byte(want), 0o644))
 		return
 	}
 	got, err := os.ReadFile(path)

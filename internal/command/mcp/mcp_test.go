@@ -19,6 +19,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/command/mcp"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 	"github.com/stagedoor/stagedoor/sandbox"
@@ -80,9 +81,7 @@ func (r *fixture) call(ctx context.Context, q mcp.Request) (mcp.Response, error)
 func (r *fixture) server(t *testing.T, o mcp.Options) *mcp.Server {
 	t.Helper()
 	server, err := mcp.New(t.Context(), mcp.Deps{Call: r.call, Version: "test", Log: slog.New(slog.DiscardHandler)}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return server
 }
 
@@ -90,13 +89,9 @@ func (r *fixture) server(t *testing.T, o mcp.Options) *mcp.Server {
 func overPipes(t *testing.T, server *mcp.Server) *sdk.ClientSession {
 	t.Helper()
 	toServer, fromClient, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	toClient, fromServer, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var served sync.WaitGroup
 	served.Go(func() {
 		if err := server.ServeIO(context.WithoutCancel(t.Context()), toServer, fromServer); err != nil && !errors.Is(err, io.EOF) {
@@ -126,9 +121,7 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 func connect(t *testing.T, transport sdk.Transport) *sdk.ClientSession {
 	t.Helper()
 	session, err := sdk.NewClient(&sdk.Implementation{Name: "script", Version: "1"}, nil).Connect(t.Context(), transport, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = session.Close() })
 	return session
 }
@@ -137,9 +130,7 @@ func tools(t *testing.T, session *sdk.ClientSession) map[string]*sdk.Tool {
 	t.Helper()
 	all := map[string]*sdk.Tool{}
 	for tool, err := range session.Tools(t.Context(), nil) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		all[tool.Name] = tool
 	}
 	return all
@@ -291,9 +282,7 @@ func TestHTTPRejectsOtherOriginsAndWrongTokens(t *testing.T) {
 			return mcp.Response{Status: http.StatusOK, Body: json.RawMessage(`{"tools":[]}`)}, nil
 		}, Version: "test", Log: slog.New(slog.DiscardHandler),
 	}, mcp.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
 	for name, test := range map[string]struct {
 		token, origin, host, authorization string
@@ -314,9 +303,7 @@ func TestHTTPRejectsOtherOriginsAndWrongTokens(t *testing.T) {
 			served := httptest.NewServer(server.Handler(test.token, []string{"https://inspector.test"}))
 			defer served.Close()
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, served.URL, strings.NewReader(hello))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			req.Header.Set("Content-Type", "application/json")
 			req.Header.Set("Accept", "application/json, text/event-stream")
 			if test.origin != "" {
@@ -329,9 +316,7 @@ func TestHTTPRejectsOtherOriginsAndWrongTokens(t *testing.T) {
 				req.Host = test.host
 			}
 			reply, err := http.DefaultClient.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer reply.Body.Close()
 			if reply.StatusCode != test.want {
 				t.Errorf("got %d, want %d", reply.StatusCode, test.want)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen"
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // sharedPython returns the Python library of the committed document, generated once for all tests.
@@ -30,9 +31,7 @@ func language(dir string) sdkgen.Language {
 func pythonFiles(t *testing.T) map[string][]byte {
 	t.Helper()
 	files, err := sharedPython()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return files
 }
 

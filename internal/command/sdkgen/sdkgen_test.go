@@ -9,6 +9,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen"
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // read loads the committed document.
@@ -20,9 +21,7 @@ var shared = sync.OnceValues(read)
 func load(t *testing.T) *model.Model {
 	t.Helper()
 	m, err := shared()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return m
 }
 
@@ -31,9 +30,7 @@ func load(t *testing.T) *model.Model {
 func TestClientsAreCurrent(t *testing.T) {
 	t.Parallel()
 	stale, err := sdkgen.Stale("../../..", load(t), sdkgen.Languages())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, name := range stale {
 		t.Errorf("%s is out of date; run make generate", name)
 	}
@@ -43,14 +40,10 @@ func TestClientsAreCurrent(t *testing.T) {
 func TestVersionIsInEveryLibrary(t *testing.T) {
 	t.Parallel()
 	m, err := read() // not the shared model, because the test changes it
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	m.Version = "9.8.7"
 	stale, err := sdkgen.Stale("../../..", m, sdkgen.Languages())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want := []string{
 		"client/go/stagedoor.go", "client/typescript/package-lock.json", "client/typescript/package.json",
 		"client/typescript/src/transport.ts", "client/python/pyproject.toml", "client/python/stagedoor/_version.py",
@@ -67,12 +60,8 @@ func TestWriteRemovesObsoleteFilesAndKeepsHandWrittenOnes(t *testing.T) {
 	languages := []sdkgen.Language{{Dir: "lib", Files: func(*model.Model) (map[string][]byte, error) { return files, nil }}}
 	put := func(name, text string) {
 		path := filepath.Join(root, "lib", name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.OK(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	put("old.go", "// "+model.Header+"\n\npackage a\n")
 	put("hand.go", "package a\n")
@@ -81,9 +70,7 @@ func TestWriteRemovesObsoleteFilesAndKeepsHandWrittenOnes(t *testing.T) {
 	if err != nil || !slices.Equal(stale, []string{"lib/a/x.go", "lib/old.go"}) {
 		t.Fatalf("%v, %v", stale, err)
 	}
-	if err := sdkgen.Write(root, nil, languages); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, sdkgen.Write(root, nil, languages))
 	if stale, err = sdkgen.Stale(root, nil, languages); err != nil || len(stale) != 0 {
 		t.Errorf("%v, %v", stale, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // sharedTypeScript returns the TypeScript library of the committed document, generated once for all tests.
@@ -21,9 +22,7 @@ var sharedTypeScript = sync.OnceValues(func() (map[string][]byte, error) {
 func TestTypeScriptIsWellFormatted(t *testing.T) {
 	t.Parallel()
 	files, err := sharedTypeScript()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	messages := string(files["src/gen/resources/messages.ts"])
 	for _, want := range []string{
 		"// " + model.Header + "\n\nimport type { AccountCalls, Answer } from \"../../calls.js\";\n",
@@ -49,9 +48,7 @@ func TestTypeScriptHasEveryMethodAndOperation(t *testing.T) {
 	t.Parallel()
 	m := load(t)
 	files, err := sharedTypeScript()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, r := range m.Resources {
 		for _, method := range r.Methods {
 			if !bytes.Contains(files["src/gen/resources/"+r.Name+".ts"], []byte("\n  "+method.Name+"<Options extends MethodOptions>(")) {
@@ -71,9 +68,7 @@ func TestTypeScriptHasEveryMethodAndOperation(t *testing.T) {
 func TestTypeScriptRejectsUnlistedStreams(t *testing.T) {
 	t.Parallel()
 	m, err := read() // not the shared model, because the test changes it
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	m.Groups[0].Operations = append(m.Groups[0].Operations, &model.Operation{ID: "watchSomething", Group: m.Groups[0].Name, Name: "watch", Form: model.Stream})
 	if _, err := language("client/typescript").Files(m); err == nil || !strings.Contains(err.Error(), "watchSomething") {
 		t.Errorf("got %v, want an error that names the operation", err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/server/admin"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
@@ -18,9 +19,7 @@ import (
 func browse(t *testing.T, method, address string, form url.Values, headers map[string]string, cookies ...*http.Cookie) testnode.Reply {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(form.Encode()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	req.Header.Set("Accept", "text/html,application/xhtml+xml")
 	req.Header.Set("Sec-Fetch-Site", "same-origin")
 	if form != nil {
@@ -33,9 +32,7 @@ func browse(t *testing.T, method, address string, form url.Values, headers map[s
 		req.AddCookie(c)
 	}
 	reply, err := testnode.Send(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return reply
 }
 
@@ -113,9 +110,7 @@ func TestOperatorsSignIn(t *testing.T) {
 func browseJSON(t *testing.T, method, address, body string, headers map[string]string, cookies ...*http.Cookie) testnode.Reply {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name, value := range headers {
 		req.Header.Set(name, value)
 	}
@@ -123,9 +118,7 @@ func browseJSON(t *testing.T, method, address, body string, headers map[string]s
 		req.AddCookie(c)
 	}
 	r, err := testnode.Send(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return r
 }
 
@@ -219,19 +212,13 @@ func TestWrongTokensOfTheAdminAPIAreThrottledPerSource(t *testing.T) {
 		t.Helper()
 		client := &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).DialContext, DisableKeepAlives: true}}
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.Internal+"/admin/v1/me", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		req.Header.Set("Authorization", "Bearer "+token)
 		res, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer res.Body.Close()
 		body, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return testnode.Reply{Status: res.StatusCode, Header: res.Header, Body: body}
 	}
 	// guess sends wrong tokens until they are refused. A slow machine may send more than 60.

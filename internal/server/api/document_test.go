@@ -13,6 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/docs"
 	"github.com/stagedoor/stagedoor/internal/app"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
@@ -48,9 +49,7 @@ func document(t *testing.T, node *testnode.Node) ([]byte, openapi) {
 	t.Helper()
 	text := node.Call(t, http.MethodGet, "/v1/openapi.json", "", nil).Body
 	var doc openapi
-	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(text, &doc))
 	return text, doc
 }
 
@@ -108,13 +107,9 @@ func itoa(n int) string {
 func TestCommittedOpenAPIIsCurrent(t *testing.T) {
 	t.Parallel()
 	committed, err := os.ReadFile(testenv.Path(t, "openapi", "openapi.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	current, err := app.Document(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if !bytes.Equal(committed, current) {
 		t.Error("openapi/openapi.json is out of date; run make generate")
 	}
@@ -130,13 +125,9 @@ func TestEveryProblemHasItsPage(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	index, err := docs.Problems.ReadFile("problems/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, k := range problem.All() {
 		if !pages[k.Code] {
 			t.Errorf("%s has no page", k.Code)
@@ -156,9 +147,7 @@ func TestEveryProblemHasItsPage(t *testing.T) {
 func checkPage(t *testing.T, k problem.Kind) {
 	t.Helper()
 	text, err := docs.Problems.ReadFile("problems/" + k.Code + ".md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	page := string(text)
 	for _, heading := range []string{"# " + k.Title + "\n", "\n## Cause\n", "\n## Example\n", "\n## Fix\n", "\n## See also\n"} {
 		if !strings.Contains(page, heading) {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
@@ -83,9 +84,7 @@ func requireLogged(t *testing.T, n *testnode.Node, o testnode.Org, account, kind
 	defer cancel()
 	req := withHeader(t, http.MethodGet, n.URL+"/v1/accounts/"+account+"/events?last_event_id=0", o.Key, nil, "Accept", "text/event-stream")
 	resp, err := http.DefaultClient.Do(req.WithContext(ctx))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer resp.Body.Close()
 	var kinds []string
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
@@ -190,9 +189,7 @@ func TestNewAccountIsNotProbedAfterItsSignIn(t *testing.T) {
 	}
 	requireLogged(t, node, o, account, "account.connected", "active")
 	r, err := testnode.Do(t.Context(), http.MethodGet, setup.Sandbox+"/control/requests?login="+url.QueryEscape(login), "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if n := strings.Count(string(r.Body), `/me"`); n != 1 {
 		t.Errorf("the profile was read %d times: %s", n, r.Body)
 	}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
@@ -30,8 +31,6 @@ func connected(t *testing.T, n *testnode.Node, o testnode.Org) string {
 func held(t *testing.T, n *testnode.Node, key, path string, body map[string]any) testnode.Reply {
 	t.Helper()
 	reply, err := testnode.Send(withHeader(t, http.MethodPost, n.URL+path, key, body, "Prefer", "wait=25"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return reply
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
@@ -27,13 +28,9 @@ func random(t *testing.T) string {
 func withHeader(t *testing.T, method, url, key string, body any, name, value string) *http.Request {
 	t.Helper()
 	text, err := json.Marshal(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	req, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	req.Header.Set("Authorization", "Bearer "+key)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set(name, value)
@@ -91,18 +88,14 @@ func TestARetryAfterItsNodeDiedIsNotRun(t *testing.T) {
 	owner := nodes[0].NewOrg(t, unlimited)
 	send := func(n *testnode.Node) testnode.Reply {
 		reply, err := testnode.Send(withHeader(t, http.MethodPost, n.URL+"/v1/me/keys", owner.Key, map[string]any{"label": "once"}, "Idempotency-Key", "k"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return reply
 	}
 	if reply := send(nodes[0]); reply.Status != http.StatusCreated {
 		t.Fatalf("%d %s", reply.Status, reply.Body)
 	}
 	conn, err := pgx.Connect(t.Context(), database.Reveal())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close(t.Context())
 	for _, c := range []struct{ lease, want string }{
 		{"now() + interval '30 seconds'", `"code":"idempotency-in-progress"`}, {"now() - interval '1 second'", `"outcome":"unknown"`},
@@ -133,14 +126,10 @@ func TestStoredResponsesAreSealed(t *testing.T) {
 		t.Fatalf("%v %d %s", err, reply.Status, reply.Body)
 	}
 	conn, err := pgx.Connect(t.Context(), database.Reveal())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close(t.Context())
 	var body []byte
-	if err := conn.QueryRow(t.Context(), "SELECT body FROM idempotency_key WHERE org_id = $1", owner.ID).Scan(&body); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, conn.QueryRow(t.Context(), "SELECT body FROM idempotency_key WHERE org_id = $1", owner.ID).Scan(&body))
 	if key := reply.JSON()["key"].(string); len(body) < len(reply.Body) || bytes.Contains(body, []byte(key)) || bytes.Contains(body, []byte("once")) {
 		t.Errorf("the stored response is readable: %q", body)
 	}

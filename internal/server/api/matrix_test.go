@@ -15,6 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
@@ -112,9 +113,7 @@ func happenedTo(t *testing.T, n *testnode.Node, key, account string) string {
 	t.Helper()
 	n.Call(t, http.MethodPatch, "/v1/accounts/"+account, key, map[string]any{"label": "another " + random(t)})
 	r, err := testnode.Send(withHeader(t, http.MethodGet, n.URL+"/v1/accounts/"+account+"/events?events=account.updated&wait=25", key, nil, "Accept", "application/json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	list, _ := r.JSON()["events"].([]any)
 	if len(list) == 0 {
 		t.Fatalf("nothing happened: %d %s", r.Status, r.Body)
@@ -247,17 +246,13 @@ func ask(t *testing.T, n *testnode.Node, op endpoint.Operation, path, key string
 		return n.Call(t, op.Method, path, key, exampleBody(op))
 	}
 	req, err := http.NewRequestWithContext(t.Context(), op.Method, n.URL+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	req.Header.Set("Accept", "application/json")
 	if key != "" {
 		req.Header.Set("Authorization", "Bearer "+key)
 	}
 	r, err := testnode.Send(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return r
 }
 
@@ -359,9 +354,8 @@ func askBrowser(t *testing.T, b *testnode.Browser, op endpoint.Operation, path s
 	var text []byte
 	if body := exampleBody(op); body != nil {
 		var err error
-		if text, err = json.Marshal(body); err != nil {
-			t.Fatal(err)
-		}
+		text, err = json.Marshal(body)
+		must.OK(t, err)
 	}
 	req := b.Request(t, op.Method, path, text)
 	req.Header.Set("Accept", "application/json")
@@ -390,9 +384,7 @@ func TestTenantMatrix(t *testing.T) {
 	node := testnode.Nodes(t, 1, setup)[0]
 	mine, theirs := node.NewOrg(t, unlimited), node.NewOrg(t, unlimited)
 	conn, err := pgx.Connect(t.Context(), database.Reveal())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close(t.Context())
 	cases := 0
 	for _, op := range node.App.API().Operations() {
@@ -442,9 +434,7 @@ func anonymous(t *testing.T, body []byte) string {
 	delete(m, "instance")
 	delete(m, "logUrl")
 	text, err := json.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return string(text)
 }
 
@@ -468,13 +458,9 @@ func rowsOf(t *testing.T, conn *pgx.Conn, org string) string {
 	var all strings.Builder
 	for _, table := range []string{"api_key", "audit_entry", "audit_head"} {
 		rows, err := conn.Query(t.Context(), "SELECT t::text FROM "+table+" t WHERE org_id = $1 ORDER BY 1", org)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		texts, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		all.WriteString(strings.Join(texts, "\n"))
 	}
 	return all.String()

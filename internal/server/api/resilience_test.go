@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
@@ -19,9 +20,7 @@ import (
 func TestADatabaseThatHangsIsNotWaitedForForever(t *testing.T) {
 	t.Parallel()
 	database, err := url.Parse(testenv.DatabaseURL(t).Reveal())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	link := testenv.NewSlowLink(t, database.Host)
 	database.Host = link.Address
 	node := testnode.Nodes(t, 1, testnode.Setup{Database: secret.New(database.String())})[0]
@@ -47,9 +46,7 @@ func TestFirstBurstOnAFreshNodeIsServed(t *testing.T) {
 	t.Parallel()
 	clients := proof.Scale(16, 64) // In CI, twice as many as are looked up concurrently.
 	database, err := url.Parse(testenv.DatabaseURL(t).Reveal())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	setup := testnode.Setup{Database: secret.New(database.String())}
 	old := testnode.Nodes(t, 1, setup)[0]
 	var keys []string

@@ -12,15 +12,14 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
 func sandboxCatalog(t *testing.T) *catalog.Catalog {
 	t.Helper()
 	c, err := catalog.Sandbox()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return c
 }
 
@@ -104,9 +103,7 @@ func checkDocument(t *testing.T, text []byte) {
 		openapi
 		Components map[string]map[string]json.RawMessage
 	}
-	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(text, &doc))
 	if !strings.HasPrefix(doc.OpenAPI, "3.1") {
 		t.Errorf("OpenAPI %q", doc.OpenAPI)
 	}
@@ -146,9 +143,7 @@ func checkDocument(t *testing.T, text []byte) {
 		}
 	}
 	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("openapi.json", decodeJSON(t, text)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, compiler.AddResource("openapi.json", decodeJSON(t, text)))
 	for name := range doc.Components["schemas"] {
 		if _, err := compiler.Compile("openapi.json#/components/schemas/" + name); err != nil {
 			t.Errorf("%s is not a schema: %v", name, err)
@@ -159,22 +154,16 @@ func checkDocument(t *testing.T, text []byte) {
 func decodeJSON(t *testing.T, text []byte) any {
 	t.Helper()
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return v
 }
 
 func schemaOf(t *testing.T, text []byte) *jsonschema.Schema {
 	t.Helper()
 	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("schema.json", decodeJSON(t, text)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, compiler.AddResource("schema.json", decodeJSON(t, text)))
 	schema, err := compiler.Compile("schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return schema
 }
 
@@ -207,15 +196,11 @@ func TestTheCatalogueHasTags(t *testing.T) {
 func askMethods(t *testing.T, node *testnode.Node, query, key, tag string) testnode.Reply {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, node.URL+"/v1/sdk/methods"+query, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	req.Header.Set("Authorization", "Bearer "+key)
 	req.Header.Set("If-None-Match", tag)
 	r, err := testnode.Send(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return r
 }
 

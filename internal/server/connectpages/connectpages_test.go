@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 func TestEveryPageHasSecurityHeaders(t *testing.T) {
@@ -268,9 +269,7 @@ func TestTheScriptWritesNoMarkup(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"static/page.js", "static/connect.js"} {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, bad := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "setAttribute('style'", "'*'", "localStorage", "document.cookie"} {
 			if strings.Contains(string(text), bad) {
 				t.Errorf("%s uses %s", file, bad)

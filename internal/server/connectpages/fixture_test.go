@@ -15,6 +15,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/server/connectpages"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // fixture serves the pages over real HTTP, with a fake backend.
@@ -84,9 +85,7 @@ func newPages(t *testing.T, w *fakeBackend, base string, log io.Writer, now func
 		Draining: func() bool { return false }, Source: func(r *http.Request) string { return r.Header.Get("X-Test-Source") },
 		HashIP: func(source string) string { return "hash of " + source }, Log: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Now: now,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return h
 }
 
@@ -105,9 +104,7 @@ func (s *fixture) call(method, path string, form url.Values, head ...string) res
 		body = strings.NewReader(form.Encode())
 	}
 	r, err := http.NewRequestWithContext(s.Context(), method, s.url+path, body)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.OK(s, err)
 	if form != nil {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.Header.Set("Sec-Fetch-Site", "same-origin")
@@ -117,14 +114,10 @@ func (s *fixture) call(method, path string, form url.Values, head ...string) res
 	}
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := client.Do(r)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.OK(s, err)
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.OK(s, err)
 	return response{res.StatusCode, res.Header, string(text)}
 }
 

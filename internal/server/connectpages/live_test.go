@@ -10,6 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/server/connectpages"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 type change struct {
@@ -25,13 +26,9 @@ type change struct {
 func (s *fixture) follow(token string) func() (change, bool) {
 	s.Helper()
 	r, err := http.NewRequestWithContext(s.Context(), http.MethodGet, s.url+"/a/"+token+"/events", nil)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.OK(s, err)
 	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.OK(s, err)
 	s.Cleanup(func() { _ = res.Body.Close() })
 	if got := res.Header.Get("Content-Type"); res.StatusCode != http.StatusOK || got != "text/event-stream" {
 		s.Fatalf("%d %s", res.StatusCode, got)
@@ -42,9 +39,7 @@ func (s *fixture) follow(token string) func() (change, bool) {
 		var c change
 		for scanner.Scan() {
 			if data, ok := strings.CutPrefix(scanner.Text(), "data: "); ok {
-				if err := json.Unmarshal([]byte(data), &c); err != nil {
-					s.Fatal(err)
-				}
+				must.OK(s, json.Unmarshal([]byte(data), &c))
 				return c, true
 			}
 		}

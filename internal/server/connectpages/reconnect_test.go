@@ -10,14 +10,13 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/server/connectpages"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 func (s *fixture) reconnectLink(account id.Account) string {
 	s.Helper()
 	token, err := link.NewLinks(keys{}).MakeReconnect(s.Context(), s.org.ID, account, s.clock.now())
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.OK(s, err)
 	return "/r/" + token.Reveal()
 }
 

@@ -11,18 +11,15 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 func catalog(t *testing.T, lang string) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("words/" + lang + ".json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	words := map[string]string{}
-	if err := json.Unmarshal(text, &words); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(text, &words))
 	if n := strings.Count(string(text), `": "`); n != len(words) {
 		t.Errorf("%s has %d lines and %d keys: a key is repeated", lang, n, len(words))
 	}
@@ -77,17 +74,13 @@ func TestEveryTextIsUsedAndEveryUseHasAText(t *testing.T) {
 	used := map[string]bool{}
 	for _, pattern := range []string{"templates/*.html", "*.go"} {
 		files, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, file := range files {
 			if strings.HasSuffix(file, "_test.go") {
 				continue
 			}
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			for _, m := range uses.FindAllStringSubmatch(string(text), -1) {
 				key := m[1] + m[2]
 				if _, ok := english[key]; !ok && !strings.HasSuffix(key, ".") {

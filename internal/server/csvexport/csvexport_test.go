@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/server/csvexport"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // An export has a header row and quotes where needed, and no cell is a formula.
@@ -14,13 +15,9 @@ func TestCellsAreHarmless(t *testing.T) {
 	w := httptest.NewRecorder()
 	s := csvexport.New(w, "things", "a", "b", "c")
 	for _, row := range [][]string{{"=1+1", "+cmd", "-5.5"}, {"@x", "a,\"b\"\nc", "\t=x"}, {"", "-", "Löwe"}} {
-		if err := s.Row(row...); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Row(row...))
 	}
-	if err := s.End(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.End())
 	want := "a,b,c\n'=1+1,'+cmd,-5.5\n'@x,\"a,\"\"b\"\"\nc\",'\t=x\n,'-,Löwe\n"
 	if got := w.Body.String(); got != want {
 		t.Errorf("%q", got)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/server/dashboard"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
@@ -35,9 +36,7 @@ func FuzzOnlyOwnAddressesAreGoneTo(f *testing.F) {
 		f.Add(seed)
 	}
 	base, err := url.Parse("https://here.test/app/sign-in")
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	f.Fuzz(func(t *testing.T, given string) {
 		got := dashboard.SafeTo(given)
 		u, err := base.Parse(got)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
@@ -35,13 +36,9 @@ func newDex(t *testing.T, expiry string) *dex {
 		t.Fatalf("scripts/tool dex: %v\n%s", err, out)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	address := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.Close())
 	d := &dex{issuer: "http://" + address + "/dex"}
 	var people strings.Builder
 	for i, who := range []struct {
@@ -63,15 +60,11 @@ staticClients:
 - {id: other, secret: other-secret, name: Other, redirectURIs: ["http://stagedoor.test/app/callback"]}
 staticPasswords:
 %s`, d.issuer, address, expiry, people.String())
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(config, []byte(text), 0o600))
 	cmd := exec.Command(testenv.Path(t, ".dev", "bin", "dex"), "serve", config)
 	var out safeBuffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() {
@@ -105,9 +98,7 @@ var formAction = regexp.MustCompile(`<form[^>]*action="([^"]+)"`)
 func (d *dex) approve(t *testing.T, address, email string) string {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var backTo *url.URL
 	client := &http.Client{Jar: jar, CheckRedirect: func(req *http.Request, _ []*http.Request) error {
 		if req.URL.Host == "stagedoor.test" {
@@ -117,24 +108,18 @@ func (d *dex) approve(t *testing.T, address, email string) string {
 		return nil
 	}}
 	res, err := client.Get(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	page, err := io.ReadAll(res.Body)
 	_ = res.Body.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if backTo == nil {
 		at := res.Request.URL
 		if m := formAction.FindSubmatch(page); m != nil {
-			if at, err = at.Parse(strings.ReplaceAll(string(m[1]), "&amp;", "&")); err != nil {
-				t.Fatal(err)
-			}
+			at, err = at.Parse(strings.ReplaceAll(string(m[1]), "&amp;", "&"))
+			must.OK(t, err)
 		}
-		if res, err = client.PostForm(at.String(), url.Values{"login": {email}, "password": {password}}); err != nil {
-			t.Fatal(err)
-		}
+		res, err = client.PostForm(at.String(), url.Values{"login": {email}, "password": {password}})
+		must.OK(t, err)
 		page, _ = io.ReadAll(res.Body)
 		_ = res.Body.Close()
 	}
@@ -152,9 +137,7 @@ func (d *dex) start(t *testing.T, n *testnode.Node, to string, change func(url.V
 		t.Fatalf("%d %s", r.Status, r.Body)
 	}
 	at, err := url.Parse(r.Header.Get("Location"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if change != nil {
 		q := at.Query()
 		change(q)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
@@ -39,9 +40,7 @@ type fakeProvider struct {
 func newFakeProvider(t *testing.T) *fakeProvider {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	l := &fakeProvider{key: key, sign: (*fakeProvider).properly}
 	l.claims = func(nonce string) map[string]any { return l.honest(nonce) }
 	mux := http.NewServeMux()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/server/docs"
 	"github.com/stagedoor/stagedoor/internal/server/docs/markdown"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 const publicURL = "https://docs.test"
@@ -32,9 +33,7 @@ var shared = sync.OnceValues(func() (*docs.Docs, error) {
 func site(t testing.TB) *docs.Docs {
 	t.Helper()
 	d, err := shared()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return d
 }
 
@@ -90,9 +89,7 @@ func TestNavigationIsComplete(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 }
 
 // attributes yields the attributes of all elements of a page, with names in lower case. There are hundreds of large
@@ -359,9 +356,7 @@ func TestSearchFinds(t *testing.T) {
 		t.Run(question, func(t *testing.T) {
 			t.Parallel()
 			found, err := site(t).Search(question)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			near := found[:min(len(found), 4)]
 			if !slices.ContainsFunc(near, func(f docs.Found) bool { return strings.HasPrefix(f.Path, want) }) {
 				t.Errorf("found %+v", near)
@@ -379,17 +374,13 @@ func TestSearchFinds(t *testing.T) {
 // BenchmarkFirstPage measures how long the first reader after a start waits.
 func BenchmarkFirstPage(b *testing.B) {
 	text, err := os.ReadFile("../../../openapi/openapi.json")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	for b.Loop() {
 		d, err := docs.New(docs.Deps{
 			PublicURL: publicURL, OpenAPI: func() ([]byte, error) { return text, nil },
 			Log: slog.New(slog.DiscardHandler), Now: time.Now,
 		})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		w := httptest.NewRecorder()
 		d.ServeHTTP(w, httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/docs", nil))
 		if w.Code != http.StatusOK {
@@ -408,9 +399,7 @@ func TestLinksOfFilesLeadSomewhere(t *testing.T) {
 			continue
 		}
 		doc, err := markdown.Render(source, markdown.Options{Link: nil, Prefix: "", Plain: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, to := range doc.Links {
 			target, _, _ := strings.Cut(to, "#")
 			if target == "" || strings.HasPrefix(target, "/") || strings.Contains(target, ":") {

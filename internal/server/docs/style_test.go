@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 var token = regexp.MustCompile(`(--[a-z-]+):\s*([^;]+);`)
@@ -29,9 +31,7 @@ func tokens(t *testing.T, css, selector string) map[string]string {
 func style(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("static/docs.css")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return string(text)
 }
 
@@ -39,9 +39,7 @@ func style(t *testing.T) string {
 func TestTokensAreTheDashboards(t *testing.T) {
 	t.Parallel()
 	dashboard, err := os.ReadFile("../../../web/src/styles.css")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ours := style(t)
 	for _, theme := range []string{":root", ":root[data-theme='dark']"} {
 		theirs := tokens(t, string(dashboard), theme)

@@ -13,6 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 type listOutput struct {
@@ -103,12 +104,9 @@ func TestResponsesAreCompressedOnRequest(t *testing.T) {
 		}
 		if c.packed {
 			r, err := gzip.NewReader(bytes.NewReader(body))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if body, err = io.ReadAll(r); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
+			body, err = io.ReadAll(r)
+			must.OK(t, err)
 			if w.Header().Get("Content-Length") != "" || w.Body.Len() >= len(body) {
 				t.Errorf("%s: %d bytes of %d, Content-Length %q", c.name, w.Body.Len(), len(body), w.Header().Get("Content-Length"))
 			}
@@ -131,9 +129,7 @@ func TestABrokenResponseIsCutOffWhileBuffered(t *testing.T) {
 	server := httptest.NewServer(newTextFixture(t))
 	t.Cleanup(server.Close)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/half", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	req.Header.Set("Authorization", "Bearer x")
 	req.Header.Set("Accept-Encoding", "gzip")
 	res, err := server.Client().Do(req)
@@ -151,9 +147,7 @@ func TestDocumentsAreConditional(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	doc, err := endpoint.NewDocument([]byte(`{"text":"` + strings.Repeat("x", 5000) + `"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	endpoint.Plain(f.Table, endpoint.Operation{
 		ID: "document", Method: http.MethodGet, Path: "/document", Summary: "S", Tag: "T", Status: http.StatusOK, Public: true,
 		Media: []string{"application/json"}, Conditional: true,

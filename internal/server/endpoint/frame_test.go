@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // parsed is one event as a parser of the HTML standard reads it.
@@ -65,14 +66,10 @@ func FuzzFrames(f *testing.F) {
 			}
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		// The next event must not be affected by the one before.
 		text, err = endpoint.AppendMessage(text, endpoint.Message{Name: "next", ID: "2", Data: []byte("{}")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		lines := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(string(data))
 		want := []parsed{{id, name, lines}, {"2", "next", "{}"}}
 		if got := parseStream(text); len(got) != 2 || got[0] != want[0] || got[1] != want[1] {

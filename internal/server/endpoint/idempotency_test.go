@@ -18,6 +18,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/idempotency"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
 )
@@ -52,9 +53,7 @@ func newKeyedFixture(t *testing.T) *keyedFixture {
 	f.fixture = newFixture(t, func(d *endpoint.Deps) { d.Idempotency = keys })
 	_, err := f.db.Pool().Exec(t.Context(), `INSERT INTO org (id, name, plan, environment, contact_email, created_at, updated_at)
 		VALUES ($1, 'T', 'starter', 'live', 'a@b.test', now(), now())`, f.customer.principal.Org.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, repeatable := range []bool{false, true} {
 		name := fmt.Sprint("typed-", repeatable)
 		endpoint.Typed(f.Table, endpoint.Operation{

@@ -22,6 +22,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // tenants authenticates each token as its own org.
@@ -84,9 +85,7 @@ func TestBodiesThatNeverComeDoNotStopANode(t *testing.T) {
 	refused := make(chan string, slow)
 	for range slow {
 		conn, err := net.Dial("tcp", server.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
 		go func() {
 			if _, err := io.WriteString(conn, slowHead); err != nil {
@@ -111,15 +110,11 @@ func TestBodiesThatNeverComeDoNotStopANode(t *testing.T) {
 	call := func(method, key, body string, want int) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), method, server.URL+"/notes", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		req.Header.Set("Authorization", "Bearer "+key)
 		req.Header.Set("Content-Type", "application/json")
 		res, err := server.Client().Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer res.Body.Close()
 		if text, _ := io.ReadAll(res.Body); res.StatusCode != want {
 			t.Errorf("%s with the key %s: %d %s", method, key, res.StatusCode, text)
@@ -169,9 +164,7 @@ func TestSlowBodiesTimeOut(t *testing.T) {
 					}
 				}()
 				res, err := http.ReadResponse(bufio.NewReader(near), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				if took := time.Since(start); res.StatusCode != http.StatusRequestTimeout || took != c.want {
 					t.Errorf("%d after %s, want 408 after %s", res.StatusCode, took, c.want)
 				}

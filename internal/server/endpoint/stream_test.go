@@ -20,6 +20,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/stamp/stamptest"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // fakeReader is the response writer of a stream. Writes fail while broken is set.
@@ -217,14 +218,10 @@ func TestStreamsOnARealConnection(t *testing.T) {
 	defer server.Close()
 	for method, want := range map[string]string{http.MethodHead: "", http.MethodGet: "event: late"} {
 		req, err := http.NewRequestWithContext(t.Context(), method, server.URL+"/events", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		req.Header.Set("Authorization", "Bearer x")
 		res, err := server.Client().Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var text strings.Builder
 		for lines := bufio.NewScanner(res.Body); lines.Scan(); {
 			text.WriteString(lines.Text() + "\n")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 type heldOutput struct {
@@ -94,9 +95,7 @@ func TestLongOperationsOutliveTheServersLimits(t *testing.T) {
 	defer server.Close()
 	for path, whole := range map[string]bool{"/long": true, "/short": false} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		req.Header.Set("Authorization", "Bearer x")
 		res, err := server.Client().Do(req)
 		var body []byte

@@ -13,6 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 type listInput struct {
@@ -56,14 +57,10 @@ func TestWrittenResponsesAreCutOffOnError(t *testing.T) {
 	server := httptest.NewServer(f.Table)
 	defer server.Close()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/list?limit=13", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	req.Header.Set("Authorization", "Bearer x")
 	res, err := server.Client().Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer res.Body.Close()
 	if body, err := io.ReadAll(res.Body); err == nil {
 		t.Errorf("the broken response looks complete: %s", body)
@@ -114,9 +111,8 @@ func TestPlainBodies(t *testing.T) {
 			}
 		}
 	}
-	if err = errors.Join(err, json.Unmarshal(text, &doc)); err != nil {
-		t.Fatal(err)
-	}
+	err = errors.Join(err, json.Unmarshal(text, &doc))
+	must.OK(t, err)
 	if c := doc.Paths["/call/{id}"].Post.RequestBody.Content["application/json"]; len(c.Schema) < 10 || string(c.Example) != `{"text":"hello"}` {
 		t.Errorf("%s", text)
 	}

@@ -404,19 +404,13 @@ func TestBatchOfTwoMonthsOwesTheNewerOne(t *testing.T) {
 	for _, months := range [][]int32{{202611, 202612}, {202612, 202611}} {
 		owner := n.newOrg(t)
 		q := db.New(n.db.Pool())
-		if err := q.OpenLedgers(t.Context(), []string{string(owner)}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, q.OpenLedgers(t.Context(), []string{string(owner)}))
 		batch := db.OweParams{
 			Orgs: []string{string(owner), string(owner)}, Months: months, Calls: []int64{int64(months[0]), int64(months[1])},
 		}
-		if err := q.Owe(t.Context(), batch); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, q.Owe(t.Context(), batch))
 		ledger, err := q.LockLedger(t.Context(), owner)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if ledger.OwedMonth != 202612 || ledger.Owed != 202612 {
 			t.Errorf("batch %v: %d calls of %d are owed", months, ledger.Owed, ledger.OwedMonth)
 		}

@@ -74,9 +74,7 @@ func TestParseTokenRejectsGarbage(t *testing.T) {
 
 func FuzzParseToken(f *testing.F) {
 	key, _, _, err := apikey.NewToken(environment.Sandbox)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	f.Add(key.Reveal())
 	f.Add("sd_live_")
 	f.Fuzz(func(t *testing.T, text string) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/tenant/usage/internal/db"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 func TestFailedFlushKeepsItsSumsWithinTheBound(t *testing.T) {
@@ -36,9 +37,7 @@ func TestFailedFlushKeepsItsSumsWithinTheBound(t *testing.T) {
 		}
 		return nil
 	}
-	if err := s.flush(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.flush(t.Context(), nil))
 	if written != maxSums { // the last key that did not fit is lost
 		t.Errorf("%d counts are written, want %d", written, maxSums)
 	}

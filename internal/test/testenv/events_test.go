@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stagedoor/stagedoor/internal/base/contract"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -15,9 +16,7 @@ import (
 func TestEventsAreCheckedAgainstTheDocument(t *testing.T) {
 	t.Parallel()
 	good, err := json.Marshal(contract.WebhookDisabled{URL: "https://example.com", Reason: "gone"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, c := range []struct{ kind, data, fault string }{
 		{"webhook.disabled", string(good), ""},
 		{"webhook.disabled", `{"url":"https://example.com","reason":"gone"}`, "failingSinceSec"},
@@ -38,9 +37,7 @@ func TestEmittedEventsAreRemembered(t *testing.T) {
 	t.Parallel()
 	url := testenv.UncheckedDatabase(t)
 	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close(t.Context())
 	for _, sql := range []string{
 		`ALTER TABLE outbox DROP CONSTRAINT outbox_org_id_fkey`,

@@ -15,6 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 	"github.com/stagedoor/stagedoor/internal/command/cli/profile"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // TestExitCodes covers every problem in the catalogue, so that a new one cannot get an exit code by accident.
@@ -60,9 +61,7 @@ func TestIdentity(t *testing.T) {
 		t.Fatalf("without a key: %v", err)
 	}
 	store, err := app.Store()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := store.Save(savedProfile("work", "http://profile.test")); err != nil {
 		t.Fatal(err)
 	}

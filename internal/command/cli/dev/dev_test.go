@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/command/cli/dev"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 func TestFindClone(t *testing.T) {
@@ -21,17 +22,13 @@ func TestFindClone(t *testing.T) {
 	root := t.TempDir()
 	deep := filepath.Join(root, "internal", "x")
 	for _, dir := range []string{deep, filepath.Join(root, "scripts")} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(dir, 0o700))
 	}
 	for path, text := range map[string]string{"go.mod": "module github.com/stagedoor/stagedoor\n", "scripts/up": ""} {
 		if got := dev.FindClone(deep); got != "" {
 			t.Errorf("%q counts as a clone without %s", got, path)
 		}
-		if err := os.WriteFile(filepath.Join(root, path), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(root, path), []byte(text), 0o600))
 	}
 	if got := dev.FindClone(deep); got != root {
 		t.Errorf("got %q, want %q", got, root)
@@ -54,9 +51,7 @@ func TestReadEnv(t *testing.T) {
 func TestTakenPortIsReplacedUnlessRequested(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer taken.Close()
 	port := taken.Addr().(*net.TCPAddr).Port
 	wanted := map[string]int{"public": port, "internal": port, "nats": port}
@@ -97,23 +92,15 @@ func TestProxyReachesOnlyThePlatform(t *testing.T) {
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	address := free.Addr().String()
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, free.Close())
 	closer, err := dev.ServeProxy(t.Context(), address, "127.0.1.1", strings.TrimPrefix(platform.URL, "http://"), "secret")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer closer.Close()
 	connect := func(target, password string) (int, string) {
 		conn, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer conn.Close()
 		// Write CONNECT by hand: http.Transport would use it for https URLs only, and the server uses it always.
 		req := &http.Request{Method: http.MethodConnect, URL: &url.URL{Host: target}, Host: target, Header: http.Header{}}
@@ -137,14 +124,10 @@ func TestProxyReachesOnlyThePlatform(t *testing.T) {
 // tunnel opens a tunnel and sends a request through it. It returns the proxy's status and the target's response body.
 func tunnel(t *testing.T, conn net.Conn, req *http.Request, target string) (int, string) {
 	t.Helper()
-	if err := req.Write(conn); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, req.Write(conn))
 	from := bufio.NewReader(conn)
 	res, err := http.ReadResponse(from, req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
 		return res.StatusCode, ""
@@ -153,13 +136,9 @@ func tunnel(t *testing.T, conn net.Conn, req *http.Request, target string) (int,
 		t.Fatal(err)
 	}
 	answer, err := http.ReadResponse(from, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return res.StatusCode, string(text)
 }

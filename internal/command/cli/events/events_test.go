@@ -13,6 +13,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/command/cli/events"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/sign"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 func cursor(n int) string { return fmt.Sprintf("%012x.evt_%026d", n, n) }
@@ -27,13 +28,9 @@ func TestCheckpoint(t *testing.T) {
 		t.Fatalf("new checkpoint: %q, %v", first.Cursor(), err)
 	}
 	for n := range 100 {
-		if err := first.Advance(cursor(n)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, first.Advance(cursor(n)))
 	}
-	if err := first.Advance(cursor(5)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, first.Advance(cursor(5)))
 	second, err := events.OpenCheckpoint(dir, "org_1", "message")
 	if !errors.Is(err, events.ErrTaken) || second.Cursor() != cursor(99) {
 		t.Errorf("while another process holds it: %q, %v", second.Cursor(), err)
@@ -67,13 +64,9 @@ func TestTornCheckpointFallsBackToPrevious(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	m, err := events.OpenCheckpoint(dir, "org_1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, n := range []int{1, 2} {
-		if err := m.Advance(cursor(n)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, m.Advance(cursor(n)))
 	}
 	m.Close()
 	files, err := filepath.Glob(filepath.Join(dir, "listen", "*.mark"))
@@ -81,16 +74,12 @@ func TestTornCheckpointFallsBackToPrevious(t *testing.T) {
 		t.Fatal(files, err)
 	}
 	text, err := os.ReadFile(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	torn := strings.Replace(string(text), "2 000000000002.evt", "2 000000000009.evt", 1)
 	if torn == string(text) {
 		t.Fatalf("unexpected file: %q", text)
 	}
-	if err := os.WriteFile(files[0], []byte(torn), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(files[0], []byte(torn), 0o600))
 	if m, err := events.OpenCheckpoint(dir, "org_1"); err != nil || m.Cursor() != cursor(1) {
 		t.Errorf("got %q, %v", m.Cursor(), err)
 	}
@@ -103,9 +92,7 @@ func TestSigningSecretIsStable(t *testing.T) {
 	dir := t.TempDir()
 	read := func(org string, rotate bool) string {
 		s, err := events.SigningSecret(dir, org, rotate)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return s.Reveal()
 	}
 	first := read("org_1", false)

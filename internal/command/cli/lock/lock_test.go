@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/command/cli/lock"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 func TestFileIsLockedUntilItIsClosed(t *testing.T) {
@@ -15,22 +16,16 @@ func TestFileIsLockedUntilItIsClosed(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "lock")
 	open := func() *os.File {
 		file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return file
 	}
 	first, second := open(), open()
 	defer second.Close()
-	if err := lock.File(first); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, lock.File(first))
 	if err := lock.File(second); !errors.Is(err, lock.ErrTaken) {
 		t.Errorf("locked twice: %v", err)
 	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, first.Close())
 	if err := lock.File(second); err != nil {
 		t.Errorf("still locked after it was closed: %v", err)
 	}
@@ -39,9 +34,7 @@ func TestFileIsLockedUntilItIsClosed(t *testing.T) {
 func TestPathStaysLockedAfterGarbageCollection(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "lock")
-	if err := lock.Path(name); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, lock.Path(name))
 	runtime.GC()
 	runtime.GC()
 	if err := lock.Path(name); !errors.Is(err, lock.ErrTaken) {

@@ -9,14 +9,13 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/command/cli/profile"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 func open(t *testing.T) *profile.Store {
 	t.Helper()
 	s, err := profile.Open(map[string]string{"HOME": t.TempDir(), "STAGEDOOR_KEYCHAIN": "off"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }
 
@@ -30,9 +29,7 @@ func TestProfiles(t *testing.T) {
 	}
 	for _, name := range []string{"one", "two"} {
 		where, err := s.Save(profile.Profile{Name: name, BaseURL: "http://127.0.0.1:1", OrgName: "Org " + name, Key: secret.New("sd_sandbox_" + name)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		info, err := os.Stat(where)
 		if err != nil || info.Mode().Perm() != 0o600 {
 			t.Fatalf("%s: %v %v", where, info.Mode(), err)
@@ -41,20 +38,14 @@ func TestProfiles(t *testing.T) {
 	if p, err := s.Get(""); err != nil || p.Name != "two" || p.Key.Reveal() != "sd_sandbox_two" {
 		t.Fatalf("current profile: %v %v", p.Name, err)
 	}
-	if err := s.Use("one"); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Remove("one"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Use("one"))
+	must.OK(t, s.Remove("one"))
 	profiles, current, err := s.List()
 	if err != nil || len(profiles) != 1 || current != "" {
 		t.Fatalf("after removing the current profile: %v %q %v", profiles, current, err)
 	}
 	files, err := filepath.Glob(filepath.Join(s.ConfigDir, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, file := range files {
 		if text, err := os.ReadFile(file); err != nil || strings.Contains(string(text), "sd_sandbox_one") {
 			t.Errorf("%s: %v", file, err)
@@ -66,12 +57,8 @@ func TestKeyFileReadableByOthersIsRejected(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	where, err := s.Save(profile.Profile{Name: "one", Key: secret.New("sd_sandbox_one")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(where, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, os.Chmod(where, 0o644))
 	if _, err := s.Get("one"); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Fatalf("got %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // document loads the model once for all tests. They must not change it.
@@ -22,9 +23,7 @@ var document = sync.OnceValues(func() (*model.Model, error) {
 func load(t *testing.T) *model.Model {
 	t.Helper()
 	m, err := document()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return m
 }
 

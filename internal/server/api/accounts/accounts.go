@@ -1,4 +1,4 @@
-// Package accounts are the operations of the public API on accounts: reading, changing, pausing and disconnecting one
+// Package accounts has the operations of the public API on accounts: reading, changing, pausing and disconnecting one
 // (accounts.go), and listing them in one streamed response or page by page, as JSON or CSV (list.go, write.go).
 package accounts
 

@@ -1,4 +1,4 @@
-// Package audits are the operations of the public API that show who changed what, in the organisation and for one
+// Package audits has the operations of the public API that show who changed what, in the organisation and for one
 // account.
 package audits
 

@@ -1,4 +1,4 @@
-// Package connect are the operations of the public API that connect accounts: attempts to sign in (connect.go), with
+// Package connect has the operations of the public API that connect accounts: attempts to sign in (connect.go), with
 // sessions that were copied from a browser (import.go), as streams and QR codes (stream.go), links that creators open
 // (links.go), and the connect funnel (funnel.go). The pages of the links are in server/connectpages.
 package connect

@@ -1,4 +1,4 @@
-// Package documents are the operations of the public API that serve documents: the OpenAPI document, and the pages that
+// Package documents has the operations of the public API that serve documents: the OpenAPI document, and the pages that
 // problems link to.
 package documents
 

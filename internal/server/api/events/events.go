@@ -1,4 +1,4 @@
-// Package events are the operations of the public API that read events: as a stream (stream.go), page by page
+// Package events has the operations of the public API that read events: as a stream (stream.go), page by page
 // (pull.go), the newest first (latest.go) and one at a time, and the tokens with which browsers open streams
 // (token.go). Reading and waiting for events is done by delivery/stream. Start reading at Routes.
 package events

@@ -12,6 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/delivery/stream"
 	"github.com/stagedoor/stagedoor/internal/events/event"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -240,9 +241,7 @@ func TestBrowsersOpenStreamsWithTokens(t *testing.T) {
 	r := newFixture(t, func(_ *fixture, d *stream.Deps) { d.DB = db })
 	for _, key := range []string{"mine", "theirs"} {
 		_, err := db.Pool().Exec(t.Context(), `INSERT INTO org (id, name, plan, environment, contact_email, created_at, updated_at) VALUES ($1, 'T', 'scale', 'sandbox', 'a@b.c', now(), now())`, r.org(key))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	mint := func() string {
 		t.Helper()

@@ -29,6 +29,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // fixture serves only the event operations, for two orgs: mine and theirs.
@@ -92,9 +93,7 @@ func (*fixture) Missed(string) {}
 func newFixture(t testing.TB, change func(*fixture, *stream.Deps)) *fixture {
 	t.Helper()
 	sandbox, err := catalog.Sandbox()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r := &fixture{Memory: streamtest.New(time.Now), keys: map[string]*apikey.Principal{}, accounts: map[id.Account]id.Org{}, mine: id.New[id.Account](), theirs: id.New[id.Account]()}
 	for key, at := range map[string]id.Account{"mine": r.mine, "theirs": r.theirs} {
 		o := org.Org{ID: id.New[id.Org](), Environment: environment.Sandbox, Limits: org.Limits{MaxStreamsPerAccount: 3, EventRetentionDays: 7}}
@@ -158,9 +157,7 @@ func (r *fixture) send(t testing.TB, method, target, key string, headers ...stri
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	req, err := http.NewRequestWithContext(ctx, method, r.url+target, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if key != "" {
 		req.Header.Set("Authorization", "Bearer "+key)
 	}
@@ -168,9 +165,7 @@ func (r *fixture) send(t testing.TB, method, target, key string, headers ...stri
 		req.Header.Set(headers[i], headers[i+1])
 	}
 	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return res, cancel
 }
 
@@ -181,9 +176,7 @@ func (r *fixture) call(t testing.TB, method, target, key string, headers ...stri
 	defer cancel()
 	defer func() { _ = res.Body.Close() }()
 	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return reply{res.StatusCode, res.Header, string(text)}
 }
 

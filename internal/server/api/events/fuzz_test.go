@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/events/event"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // ask serves a request without a network.
@@ -80,9 +81,7 @@ func FuzzFilters(f *testing.F) {
 			t.Fatalf("%q: %d %s", filter, status, body)
 		}
 		var page struct{ Events []struct{ Event string } }
-		if err := json.Unmarshal([]byte(body), &page); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(body), &page))
 		var got []string
 		for _, e := range page.Events {
 			got = append(got, e.Event)

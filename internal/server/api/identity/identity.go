@@ -1,4 +1,4 @@
-// Package identity are the operations of the public API on the caller: its key or member, its organisation and limits.
+// Package identity has the operations of the public API on the caller: its key or member, its organisation and limits.
 package identity
 
 import (

@@ -1,4 +1,4 @@
-// Package keys are the operations of the public API on API keys.
+// Package keys has the operations of the public API on API keys.
 package keys
 
 import (

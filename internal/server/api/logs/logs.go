@@ -1,4 +1,4 @@
-// Package logs are the operations of the public API that show an org its requests, and its errors grouped.
+// Package logs has the operations of the public API that show an org its requests, and its errors grouped.
 package logs
 
 import (

@@ -1,4 +1,4 @@
-// Package media are the operations of the public API that move files to and from platforms. The transfer itself is done
+// Package media has the operations of the public API that move files to and from platforms. The transfer itself is done
 // by calls/transfer.
 package media
 

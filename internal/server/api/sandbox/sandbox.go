@@ -1,4 +1,4 @@
-// Package sandbox are the operations of the public API that control the sandbox platform: what its creators and fans
+// Package sandbox has the operations of the public API that control the sandbox platform: what its creators and fans
 // do (sandbox.go, act.go), the faults it injects (fault.go), and the logins it knows (personas.go). They exist only
 // for organisations of the sandbox environment.
 package sandbox

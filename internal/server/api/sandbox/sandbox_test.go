@@ -7,15 +7,14 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/server/api/sandbox"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // The API lists exactly the personas that docs/sandbox.md documents.
 func TestPersonasAreThoseOfTheDocumentation(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../../docs/sandbox.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, table, _ := strings.Cut(string(text), "| persona | behaves |")
 	table, codes, _ := strings.Cut(table, "| code | is |")
 	documented := map[string]bool{}

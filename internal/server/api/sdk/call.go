@@ -1,4 +1,4 @@
-// Package sdk are the operations of the public API that list the SDK's methods (methods.go, documents.go) and call them
+// Package sdk has the operations of the public API that list the SDK's methods (methods.go, documents.go) and call them
 // on accounts (call.go), which is the product's hot path. resolve turns a request into a call and call writes its
 // response; the call itself is done by calls/invoke. Start reading at Routes.
 package sdk

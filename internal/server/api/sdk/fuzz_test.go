@@ -25,6 +25,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // echo replaces the platform and records the requests that would be sent.
@@ -57,9 +58,7 @@ func (*echo) Refresh(context.Context, endpoint.Identity) (endpoint.Identity, err
 func newTable(t testing.TB, e *echo) *endpoint.Table {
 	t.Helper()
 	sandbox, err := catalog.Sandbox()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	table := endpoint.New(endpoint.Deps{
 		Config: endpoint.Config{Title: "T", Version: "1", PublicURL: "https://x.test", ProblemsURL: "https://x.test/problems"}, Auth: e,
 		Draining: func() bool { return false }, Source: endpoint.SourceOf(nil), HashIP: func(s string) string { return s },

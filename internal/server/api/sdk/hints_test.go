@@ -8,6 +8,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/server/api/sdk"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 var update = flag.Bool("update", false, "update testdata/harmless.txt")
@@ -17,13 +18,9 @@ var update = flag.Bool("update", false, "update testdata/harmless.txt")
 func TestWritesOfferedAsHarmless(t *testing.T) {
 	t.Parallel()
 	cat, err := catalog.Sandbox()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	hints, err := sdk.Hints(cat.Methods())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var harmless strings.Builder
 	for _, hint := range hints {
 		switch {
@@ -40,14 +37,10 @@ func TestWritesOfferedAsHarmless(t *testing.T) {
 	}
 	const file = "testdata/harmless.txt"
 	if *update {
-		if err := os.WriteFile(file, []byte(harmless.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, []byte(harmless.String()), 0o600))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if harmless.String() != string(want) {
 		t.Errorf("the writes offered as harmless differ from %s; review the difference, then run with -update:\n%s", file, harmless.String())
 	}

@@ -1,4 +1,4 @@
-// Package team are the operations of the public API on the users of the dashboard: members and invitations (team.go),
+// Package team has the operations of the public API on the users of the dashboard: members and invitations (team.go),
 // and the browsers in which they are signed in (browsers.go).
 package team
 

@@ -1,4 +1,4 @@
-// Package usages are the operations of the public API that show an org's usage: what is left of its limits, the totals
+// Package usages has the operations of the public API that show an org's usage: what is left of its limits, the totals
 // of the month, and calls and events by hour or day for charts (series.go). Counting is done by tenant/usage and
 // tenant/admission.
 package usages

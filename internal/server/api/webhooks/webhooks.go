@@ -1,4 +1,4 @@
-// Package webhooks are the operations of the public API that set and manage an account's webhook (webhooks.go,
+// Package webhooks has the operations of the public API that set and manage an account's webhook (webhooks.go,
 // deliveries.go), list the webhooks of all accounts (list.go) and check a signature (check.go). Delivery itself is in
 // delivery/webhook.
 package webhooks

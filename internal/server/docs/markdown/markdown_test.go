@@ -5,14 +5,13 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/server/docs/markdown"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 func render(t *testing.T, source string, link func(string) string) markdown.Document {
 	t.Helper()
 	doc, err := markdown.Render([]byte(source), markdown.Options{Link: link, Prefix: "", Plain: false})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return doc
 }
 

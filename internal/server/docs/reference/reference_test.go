@@ -8,18 +8,15 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/server/docs/reference"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 func build(t *testing.T) map[string]reference.Page {
 	t.Helper()
 	text, err := os.ReadFile("../../../../openapi/openapi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	pages, err := reference.Build(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	byPath := map[string]reference.Page{}
 	for _, p := range pages {
 		if byPath[p.Path].Path != "" {
@@ -68,12 +65,8 @@ func TestEveryOperationIsShownOnce(t *testing.T) {
 		}
 	}
 	text, err := os.ReadFile("../../../../openapi/openapi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, json.Unmarshal(text, &doc))
 	wantMethods, wantOperations := 0, 0
 	for _, verbs := range doc.Paths {
 		for verb, op := range verbs {

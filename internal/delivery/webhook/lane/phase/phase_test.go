@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane/phase"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -98,13 +99,9 @@ func TestEveryPhaseCanBeReachedAndLeft(t *testing.T) {
 func TestDocumentHasTheCurrentDiagram(t *testing.T) {
 	t.Parallel()
 	root, err := testenv.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	text, err := os.ReadFile(filepath.Join(root, "docs", "webhooks.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want := "```mermaid\n" + phase.Diagram() + "```\n"
 	if strings.Count(string(text), "```mermaid") != 1 || !strings.Contains(string(text), want) {
 		t.Fatalf("docs/webhooks.md must contain exactly this diagram:\n%s", want)
