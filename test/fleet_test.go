@@ -74,7 +74,6 @@ func (l *load) call(ctx context.Context, node *testnode.Node, key string) {
 	l.count.Add(1)
 }
 
-// stopLoad stops the load and returns the outcomes.
 func (l *load) stopLoad() []outcome {
 	l.cancel()
 	l.wait.Wait()

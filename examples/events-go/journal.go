@@ -169,5 +169,4 @@ func (j *journal) write(l line) error {
 	return j.file.Sync()
 }
 
-// Close closes the file.
 func (j *journal) Close() error { return j.file.Close() }

@@ -170,7 +170,6 @@ func (c *Call) Span(from, to string) (Span, error) {
 // Span is a time span that includes both ends. A zero end is open.
 type Span struct{ From, To time.Time }
 
-// Has reports whether a time is in the span.
 func (s Span) Has(t time.Time) bool {
 	return (s.From.IsZero() || !t.Before(s.From)) && (s.To.IsZero() || !t.After(s.To))
 }

@@ -15,12 +15,10 @@ func (c *Creator) Posts() *Table[row.Post, *row.Post] {
 	return lazily(c, &c.tables.posts, row.KindPost, seed.PostList)
 }
 
-// Comments returns the comments on a post.
 func (c *Creator) Comments(post int64) *Table[row.Comment, *row.Comment] {
 	return below(c, &c.tables.comments, row.KindComment, post, func() []*row.Comment { return seed.Comments(c.Profile.Origin, post) })
 }
 
-// Labels returns the labels.
 func (c *Creator) Labels() *Table[row.Label, *row.Label] {
 	return lazily(c, &c.tables.labels, row.KindLabel, seed.Labels)
 }
@@ -30,7 +28,6 @@ func (c *Creator) Stories() *Table[row.Story, *row.Story] {
 	return lazily(c, &c.tables.stories, row.KindStory, seed.Stories)
 }
 
-// Highlights returns the highlights.
 func (c *Creator) Highlights() *Table[row.Highlight, *row.Highlight] {
 	return lazily(c, &c.tables.highlights, row.KindHighlight, seed.Highlights)
 }
@@ -40,7 +37,6 @@ func (c *Creator) Streams() *Table[row.Stream, *row.Stream] {
 	return lazily(c, &c.tables.streams, row.KindStream, seed.StreamList)
 }
 
-// StreamComments returns the comments on a stream.
 func (c *Creator) StreamComments(stream int64) *Table[row.Comment, *row.Comment] {
 	return below(c, &c.tables.streamComments, row.KindStreamComment, stream, func() []*row.Comment {
 		return seed.StreamComments(c.Profile.Origin, stream)
@@ -57,7 +53,6 @@ func (c *Creator) Folders() *Table[row.Folder, *row.Folder] {
 	return lazily(c, &c.tables.folders, row.KindFolder, seed.Folders)
 }
 
-// Uploads returns the uploads.
 func (c *Creator) Uploads() *Table[row.Upload, *row.Upload] {
 	return lazily(c, &c.tables.uploads, row.KindUpload, seed.Uploads)
 }
@@ -67,27 +62,22 @@ func (c *Creator) Drafts() *Table[row.Draft, *row.Draft] {
 	return lazily(c, &c.tables.drafts, row.KindDraft, seed.Drafts)
 }
 
-// TrackingLinks returns the tracking links.
 func (c *Creator) TrackingLinks() *Table[row.Link, *row.Link] {
 	return lazily(c, &c.tables.tracking, row.KindTrackingLink, seed.TrackingLinkList)
 }
 
-// TrialLinks returns the trial links.
 func (c *Creator) TrialLinks() *Table[row.Link, *row.Link] {
 	return lazily(c, &c.tables.trials, row.KindTrialLink, seed.TrialLinkList)
 }
 
-// Promotions returns the promotions.
 func (c *Creator) Promotions() *Table[row.Promotion, *row.Promotion] {
 	return lazily(c, &c.tables.promotions, row.KindPromotion, seed.PromotionList)
 }
 
-// Bundles returns the bundles.
 func (c *Creator) Bundles() *Table[row.Bundle, *row.Bundle] {
 	return lazily(c, &c.tables.bundles, row.KindBundle, seed.Bundles)
 }
 
-// Payouts returns the payouts.
 func (c *Creator) Payouts() *Table[row.Payout, *row.Payout] {
 	return lazily(c, &c.tables.payouts, row.KindPayout, seed.Payouts)
 }

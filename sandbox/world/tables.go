@@ -77,12 +77,10 @@ func (c *Creator) Lists() *Table[row.List, *row.List] {
 	return lazily(c, &c.tables.lists, row.KindList, seed.Lists)
 }
 
-// Chats returns the chats.
 func (c *Creator) Chats() *Table[row.Chat, *row.Chat] {
 	return singly(c, &c.tables.chats, row.KindChat, seed.ChatList, seed.ChatByID)
 }
 
-// Messages returns the messages of a chat.
 func (c *Creator) Messages(chat int64) *Table[row.Message, *row.Message] {
 	return below(c, &c.tables.messages, row.KindMessage, chat, func() []*row.Message {
 		return seed.Messages(c.Profile.Origin, chat)

@@ -19,7 +19,6 @@ type change struct {
 	connectURL string
 }
 
-// event returns an event of the account.
 func (a Account) event(data contract.Event) outbox.Event {
 	return outbox.Event{Org: a.Org, Account: a.ID, OfUserID: a.UpstreamID, ReferenceID: a.ReferenceID, Data: data}
 }

@@ -13,7 +13,6 @@ import (
 
 var listening = account.Config{Listens: true}
 
-// recordListener records the state of an account's listener.
 func (r *fixture) recordListener(a account.Account, s account.ListenerState) {
 	r.t.Helper()
 	must.OK(r.t, r.Accounts.TakeShard(r.t.Context(), account.ShardOf(a.ID), 1))

@@ -19,7 +19,6 @@ const ForSignups = Sandbox
 // All lists the environments.
 func All() []Environment { return []Environment{Sandbox, Live} }
 
-// IsValid reports whether e is one of the environments.
 func (e Environment) IsValid() bool { return slices.Contains(All(), e) }
 
 // IsTest reports whether the accounts of the environment are test accounts, whose logins are public.

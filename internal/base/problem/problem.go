@@ -34,7 +34,6 @@ func (k Kind) New(detail string) *Error {
 	return &Error{Kind: k, Detail: detail, retryable: k.Retryable}
 }
 
-// Newf is New with a format.
 func (k Kind) Newf(format string, args ...any) *Error { return k.New(fmt.Sprintf(format, args...)) }
 
 // Error is one occurrence of a kind. Its builder methods change and return the same value, except Plus. After it was

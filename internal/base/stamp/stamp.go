@@ -30,7 +30,6 @@ func Text(t time.Time) string { return t.UTC().Format(Layout) }
 // Append appends the text of a time to a buffer.
 func Append(to []byte, t time.Time) []byte { return t.UTC().AppendFormat(to, Layout) }
 
-// String returns the text of the time.
 func (t Time) String() string { return Text(time.Time(t)) }
 
 // IsZero reports whether the time is zero. The JSON option omitzero calls it.

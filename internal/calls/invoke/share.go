@@ -93,7 +93,6 @@ func (i *Invoker) doShared(ctx context.Context, c Call) (Answer, error) {
 // errBrokenOff is the error of a flight until it has a result. Joined calls get it only after a panic.
 var errBrokenOff = errors.New("the shared call did not finish")
 
-// runShared runs the call of a flight.
 func (i *Invoker) runShared(ctx context.Context, c Call, f *flight) (Answer, error) {
 	// Deferred, so that a panic does not leave joined calls waiting.
 	defer i.flights.finish(f)

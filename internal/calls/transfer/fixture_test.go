@@ -173,7 +173,6 @@ func (r *fixture) signIn() {
 	r.session = *step.Session
 }
 
-// Ready returns the account and its session.
 func (r *fixture) Ready(context.Context, id.Org, id.Account, admission.Decision) (account.Account, driver.Session, error) {
 	return r.account, r.session, r.ready
 }

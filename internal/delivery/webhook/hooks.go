@@ -82,7 +82,6 @@ const (
 	defaultInFlight = 8
 )
 
-// Get returns the webhook of an account.
 func (w *Webhooks) Get(ctx context.Context, org id.Org, account id.Account) (Webhook, error) {
 	if _, err := w.deps.Accounts.Get(ctx, org, account); err != nil {
 		return Webhook{}, err

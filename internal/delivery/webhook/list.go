@@ -101,7 +101,6 @@ func (w *Webhooks) List(ctx context.Context, r Reader, state State, after id.Acc
 	return rows, next, nil
 }
 
-// CountByState counts webhooks by state.
 func (w *Webhooks) CountByState(ctx context.Context, r Reader) (map[State]int, error) {
 	return countByState(ctx, w.deps.DB.Pool(), r)
 }

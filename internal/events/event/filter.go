@@ -26,7 +26,6 @@ func (f Filter) Everything() bool { return len(f.names) == 0 }
 // Names returns the filter as it was given; nil for everything.
 func (f Filter) Names() []string { return f.names }
 
-// Match reports whether a kind matches.
 func (f Filter) Match(kind string) bool {
 	for _, pattern := range f.exclude {
 		if matches(pattern, kind) {

@@ -128,7 +128,6 @@ func Draft(fsys fs.FS) (*Catalog, []Fault) {
 // Resources returns the resources in the order of their names.
 func (c *Catalog) Resources() []*Resource { return c.resources }
 
-// Resource returns a resource by its name.
 func (c *Catalog) Resource(name string) (*Resource, bool) {
 	i := slices.IndexFunc(c.resources, func(r *Resource) bool { return r.Name == name })
 	if i < 0 {

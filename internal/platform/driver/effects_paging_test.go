@@ -155,7 +155,6 @@ func (r *listReading) compare(there, came []any) {
 	}
 }
 
-// addItem adds an item to the list.
 func (r *listReading) addItem() {
 	r.t.Helper()
 	if r.add == nil {

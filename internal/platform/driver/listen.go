@@ -55,7 +55,6 @@ func (c *Closed) Error() string {
 	return fmt.Sprintf("the platform closed the socket (code %d)", c.Code)
 }
 
-// Unwrap returns the cause.
 func (c *Closed) Unwrap() error { return c.cause }
 
 // Listen opens the account's socket. The context bounds the opening only. If the platform refuses, the error is

@@ -117,7 +117,6 @@ func (s *Session) headerIndex(name string) int {
 	return slices.IndexFunc(s.headers, func(h header) bool { return h.name == name })
 }
 
-// withHeader returns the session with one header set.
 func (s Session) withHeader(name string, text secret.String) Session {
 	s.headers = slices.DeleteFunc(slices.Clone(s.headers), func(h header) bool { return h.name == name })
 	s.headers = append(s.headers, header{name, ownValue(text)})

@@ -59,7 +59,6 @@ func (d direct) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// CloseIdleConnections closes idle connections.
 func (d direct) CloseIdleConnections() { d.next.CloseIdleConnections() }
 
 type bounded struct {

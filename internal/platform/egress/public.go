@@ -306,5 +306,4 @@ func (p *Public) waitMinBlocked(ctx context.Context, since time.Time) {
 	}
 }
 
-// Close closes the idle connections.
 func (p *Public) Close() { p.transport.CloseIdleConnections() }

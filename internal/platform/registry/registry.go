@@ -79,7 +79,6 @@ func New(d Deps) (Registry, error) {
 	return Registry{environment.Sandbox: p}, nil
 }
 
-// For returns the platform of an environment.
 func (r Registry) For(env environment.Environment) (Platform, bool) {
 	p, ok := r[env]
 	return p, ok

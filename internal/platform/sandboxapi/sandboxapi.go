@@ -61,7 +61,6 @@ func New(origin string) *Client {
 // Origin returns the origin of the sandbox.
 func (c *Client) Origin() string { return c.origin }
 
-// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Session is the session of a signed-in browser.

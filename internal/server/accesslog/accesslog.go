@@ -64,7 +64,6 @@ type Line struct {
 	Fault error
 }
 
-// Write logs the line.
 func (l Line) Write(log *slog.Logger, r *http.Request, answered *Recorder) {
 	status := answered.Status
 	if status == 0 {

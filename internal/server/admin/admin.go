@@ -117,7 +117,6 @@ func (a *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.table.ServeHTTP(w, r)
 }
 
-// Operations returns all operations.
 func (a *Admin) Operations() []endpoint.Operation { return a.table.Operations() }
 
 // OpenAPI returns the OpenAPI document of the admin API.

@@ -161,10 +161,8 @@ func (d *Deps) reconnectURL(ctx context.Context, org id.Org, account id.Account)
 	return d.Config.ConnectURL + "/r/" + token.Reveal(), err
 }
 
-// ServeHTTP serves the API.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.table.ServeHTTP(w, r) }
 
-// Operations returns all operations.
 func (a *API) Operations() []endpoint.Operation { return a.table.Operations() }
 
 // Recheck makes the streams of an org check immediately whether their keys are still valid.

@@ -154,7 +154,6 @@ func (b Backend) Connection(ctx context.Context, of id.Org, at id.Account) (Conn
 	return Connection{Name: "@" + a.Username, Since: a.CreatedAt, Remembered: a.RememberCredentials, Lost: a.State == account.ReconnectRequired}, nil
 }
 
-// Reconnect returns a session to reconnect an account.
 func (b Backend) Reconnect(ctx context.Context, by audit.By, of id.Org, at id.Account) (link.Session, secret.String, error) {
 	o, err := b.Orgs.Get(ctx, of)
 	if err != nil {

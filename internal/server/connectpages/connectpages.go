@@ -158,7 +158,6 @@ func (h *Pages) Before(next http.Handler) http.Handler {
 	})
 }
 
-// ServeHTTP serves the pages.
 func (h *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
 
 // maxForm bounds a submitted form, in bytes.

@@ -140,7 +140,6 @@ func (p *page) Style() template.CSS { return style(p.org.Page) }
 // Embed reports whether the page is embedded in another site.
 func (p *page) Embed() bool { return p.variant == embedded }
 
-// Phone reports whether the page is the variant for phones.
 func (p *page) Phone() bool { return p.variant == phone }
 
 // Session returns the hosted session, or nil.

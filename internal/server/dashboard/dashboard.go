@@ -164,5 +164,4 @@ func (b *Dashboard) Before(next http.Handler) http.Handler {
 	})
 }
 
-// ServeHTTP serves the dashboard.
 func (b *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) { b.mux.ServeHTTP(w, r) }

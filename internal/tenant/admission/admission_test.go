@@ -74,7 +74,6 @@ func newPatientNodes(t testing.TB, redisURL secret.String, now func() time.Time,
 	return n
 }
 
-// add adds a node.
 func (n *nodes) add(t testing.TB, redisURL secret.String, now func() time.Time, ownClock bool, timeout time.Duration) *admission.Limiter {
 	t.Helper()
 	client, err := redis.Open(redis.Config{URL: redisURL, Name: "test"})

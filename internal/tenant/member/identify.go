@@ -51,7 +51,6 @@ func (s *Members) Identify(ctx context.Context, cookie secret.String, wanted str
 	return p, nil
 }
 
-// requestedOrg returns the org of a request.
 func (s *Members) requestedOrg(ctx context.Context, cookie secret.String, wanted, source string) (id.Org, error) {
 	if wanted != "" {
 		owner, err := id.Parse[id.Org](wanted)

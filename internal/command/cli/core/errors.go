@@ -34,7 +34,6 @@ type Fault struct {
 	Err error
 }
 
-// Error implements error.
 func (f *Fault) Error() string { return f.Text }
 
 // Unwrap returns the cause.

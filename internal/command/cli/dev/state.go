@@ -116,5 +116,4 @@ func (s *state) choosePorts(preferred map[string]int, requested int) error {
 	return s.save()
 }
 
-// address returns the address of a named port.
 func (s *state) address(name string) string { return "127.0.0.1:" + strconv.Itoa(s.Ports[name]) }

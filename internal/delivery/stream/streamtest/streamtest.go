@@ -123,14 +123,12 @@ func (m *Memory) read(do func(event.Stored) bool, limit int) (list []event.Store
 	return list, nil
 }
 
-// After implements the store.
 func (m *Memory) After(_ context.Context, org id.Org, source string, seq int64, since time.Time, limit int) ([]event.Stored, error) {
 	return m.read(func(e event.Stored) bool {
 		return e.Org == org && e.Source == source && e.Seq > seq && !e.At.Before(since)
 	}, limit)
 }
 
-// OrgAfter implements the store.
 func (m *Memory) OrgAfter(_ context.Context, org id.Org, p event.Position, since time.Time, limit int) ([]event.Stored, event.Position, error) {
 	list, err := m.read(func(e event.Stored) bool {
 		after := e.Tx > p.Tx || e.Tx == p.Tx && e.ID > p.ID
@@ -187,7 +185,6 @@ func (NoRedis) Run(context.Context, *redis.Script, []string, []string) (string, 
 	return "", redis.ErrUnavailable
 }
 
-// Find implements the store.
 func (m *Memory) Find(_ context.Context, org id.Org, source string, wanted id.Event) (event.Stored, error) {
 	m.Lock()
 	defer m.Unlock()
@@ -199,7 +196,6 @@ func (m *Memory) Find(_ context.Context, org id.Org, source string, wanted id.Ev
 	return event.Stored{}, problem.EventNotFound.New("The account has no event with this id.")
 }
 
-// FindOne implements the store.
 func (m *Memory) FindOne(_ context.Context, org id.Org, wanted id.Event) (event.Stored, error) {
 	m.Lock()
 	defer m.Unlock()
@@ -211,7 +207,6 @@ func (m *Memory) FindOne(_ context.Context, org id.Org, wanted id.Event) (event.
 	return event.Stored{}, problem.EventNotFound.New("The organisation has no event with this id.")
 }
 
-// Newest implements the store.
 func (m *Memory) Newest(_ context.Context, n event.Newest) (list []event.Stored, next event.Position, err error) {
 	m.Lock()
 	defer m.Unlock()

@@ -15,7 +15,6 @@ type occasion struct {
 	result Result
 }
 
-// fire reports a trigger to a lane.
 func (m *Machine) fire(l *Lane, on phase.Trigger, o occasion) {
 	step, _ := phase.Next(l.phase, on, m.facts(l, o))
 	m.setPhase(l, step.To)

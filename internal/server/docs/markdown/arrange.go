@@ -22,7 +22,6 @@ type tabs struct {
 	labels []string
 }
 
-// Kind implements ast.Node.
 func (*tabs) Kind() ast.NodeKind { return kindTabs }
 
 // Dump implements ast.Node.
@@ -34,7 +33,6 @@ type note struct {
 	word string
 }
 
-// Kind implements ast.Node.
 func (*note) Kind() ast.NodeKind { return kindNote }
 
 // Dump implements ast.Node.
@@ -49,7 +47,6 @@ type edges struct {
 // edge is one transition of a state diagram.
 type edge struct{ from, when, to string }
 
-// Kind implements ast.Node.
 func (*edges) Kind() ast.NodeKind { return kindEdges }
 
 // Dump implements ast.Node.

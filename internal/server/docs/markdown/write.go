@@ -18,7 +18,6 @@ type writer struct {
 	groups int
 }
 
-// RegisterFuncs registers the renderers.
 func (w *writer) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 	r.Register(ast.KindHeading, w.heading)
 	r.Register(ast.KindFencedCodeBlock, w.fenced)

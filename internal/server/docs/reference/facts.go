@@ -20,7 +20,6 @@ var scopeWords = map[scope.Scope]string{
 	scope.MeWrite: "Change the organisation, create and revoke keys, invite members.", scope.UsageRead: "Read usage and the request log.",
 }
 
-// scopePage returns the page of all scopes.
 func (m *builder) scopePage(all scope.Set) Page {
 	p := Page{
 		Path: "/docs/scopes", Title: "Scopes", Label: "Scopes",

@@ -215,7 +215,6 @@ func (d *document) operations(want func(*operation) bool) (list []*operation) {
 	return list
 }
 
-// path returns the operations of a path.
 func (d *document) path(at string) ordered[operation] {
 	found, _ := d.Paths.get(at)
 	return found
