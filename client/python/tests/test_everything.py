@@ -139,7 +139,7 @@ class Operations(Case):
 class Types(unittest.TestCase):
     def test_kinds_and_codes(self) -> None:
         kinds = typing.get_args(events.EventKind)
-        self.assertEqual(len(kinds), 78)
+        self.assertEqual(len(kinds), 77)
         self.assertEqual(len(typing.get_args(events.Event)), len(kinds))
         codes = {code for _, _, operation in OPERATIONS for code in operation.get("x-problems", [])}
         self.assertLessEqual(codes, set(typing.get_args(problems.ProblemCode)))
