@@ -143,5 +143,6 @@ var nav = []group{
 		{file: "adr/0016-fast-checks.md"},
 		{file: "adr/0017-folders-are-layers.md"},
 		{file: "adr/0018-lane-phases.md"},
+		{file: "adr/0019-event-contract.md"},
 	}},
 }
