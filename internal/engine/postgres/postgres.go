@@ -85,6 +85,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 		})
 		return nil
 	}
+	dropInterrupted(cfg)
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open postgres pool: %w", err)

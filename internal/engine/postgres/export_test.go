@@ -1,0 +1,4 @@
+package postgres
+
+// DropInterrupted lets tests use it on a pool of their own.
+var DropInterrupted = dropInterrupted
