@@ -33,19 +33,26 @@ func NewSchemas(document []byte) (*Schemas, error) {
 
 // Validate checks a value against the schema at a place in the document, such as #/components/schemas/Account.
 func (s *Schemas) Validate(place string, text []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	schema := s.compiled[place]
-	if schema == nil {
-		var err error
-		if schema, err = s.compiler.Compile(documentURL + place); err != nil {
-			return fmt.Errorf("compile the schema at %s: %w", place, err)
-		}
-		s.compiled[place] = schema
+	schema, err := s.compile(place)
+	if err != nil {
+		return fmt.Errorf("compile the schema at %s: %w", place, err)
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
 		return fmt.Errorf("not JSON: %w", err)
 	}
 	return schema.Validate(value)
+}
+
+func (s *Schemas) compile(place string) (*jsonschema.Schema, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if schema := s.compiled[place]; schema != nil {
+		return schema, nil
+	}
+	schema, err := s.compiler.Compile(documentURL + place)
+	if err == nil {
+		s.compiled[place] = schema
+	}
+	return schema, err
 }
