@@ -206,7 +206,7 @@ func (f *figures) measure(b *testing.B, at target, redis int, load func() int) {
 	}
 }
 
-// reportRatio reports the costs of a call of ours and of a bare server, and their ratio.
+// reportRatio reports what a call costs on our server and on a bare one, and the ratio of the two.
 func reportRatio(b *testing.B, ours, bare *figures) {
 	b.Helper()
 	var ratios, withRedis []float64

@@ -112,7 +112,7 @@ func (s *sandboxd) call(who creator, n int) ([]byte, error) {
 	return s.send(who, c.method, strings.ReplaceAll(c.path, "{fan}", who.fan), c.body)
 }
 
-// send makes a request of a creator and returns the body of the response.
+// send sends a request as a creator and returns the body of the response.
 func (s *sandboxd) send(who creator, method, path, body string) ([]byte, error) {
 	req, err := http.NewRequest(method, s.url+"/api/v2"+path, strings.NewReader(body))
 	if err != nil {

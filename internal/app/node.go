@@ -96,7 +96,7 @@ func (n *Node) build(ctx context.Context) error {
 	if n.hasRole("listener") {
 		addListeners(n, eng, tenants, platforms, accounts, events)
 	}
-	servers, err := newServers(n, parts{eng, sealer, operators, tenants, platforms, accounts, calls, events, delivery})
+	servers, err := newServers(n, parts{eng, operators, tenants, platforms, accounts, calls, events, delivery})
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,6 @@ func (n *Node) build(ctx context.Context) error {
 // parts are all groups below the servers.
 type parts struct {
 	engines   engines
-	sealer    *seal.Sealer
 	operators operators
 	tenants   tenants
 	platforms platforms

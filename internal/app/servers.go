@@ -158,7 +158,7 @@ func newAdmin(n *Node, p parts, from client) *admin.Admin {
 			Token: n.cfg.AdminToken, URL: "http://" + n.cfg.InternalListen, PublicURL: n.cfg.PublicURL, Node: n.cfg.Node,
 			Version: version.String(),
 		},
-		DB: p.engines.db, Jobs: p.engines.jobs, Seal: p.sealer, Orgs: t.orgs, Keys: t.keys, Members: t.members,
+		DB: p.engines.db, Jobs: p.engines.jobs, Seal: t.sealer, Orgs: t.orgs, Keys: t.keys, Members: t.members,
 		Limits: t.limits, Audit: t.audit, Accounts: p.accounts.accounts, Webhooks: p.delivery.webhooks,
 		Egress: p.platforms.egress, Control: p.operators.switches, Fleet: p.operators.fleet, Site: web.Dist(),
 		Metrics: endpoint.NewMetrics(n.registry, "admin"), Tracer: p.engines.tracer(),

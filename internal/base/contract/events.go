@@ -30,7 +30,7 @@ type UpstreamError struct {
 	UpstreamMessage *string `json:"upstreamMessage,omitempty" nullable:"true" doc:"The platform's error message."`
 }
 
-// Test is sent by the test of a webhook.
+// Test is the event that the test of a webhook sends.
 type Test struct {
 	Message   string     `json:"message"`
 	RequestID id.Request `json:"requestId" doc:"The request that asked for the test."`

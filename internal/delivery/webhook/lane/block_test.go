@@ -87,7 +87,7 @@ func blocked(t *testing.T) (m *lane.Machine, source string, now time.Time) {
 	return m, source, now
 }
 
-// A lane that probes the event after its first one is stored as failing, whatever it did before.
+// A lane that probes the event after its first one is stored as failing, from every phase that sends.
 func TestBlockedLaneIsStoredAsFailing(t *testing.T) {
 	t.Parallel()
 	m, _, now := blocked(t)

@@ -20,7 +20,7 @@ func allFacts() []phase.Facts {
 	return list
 }
 
-// Every trigger has a defined result in every phase, whatever the facts.
+// Every trigger has a defined result in every phase, for all facts.
 func TestEveryTriggerIsDefinedInEveryPhase(t *testing.T) {
 	t.Parallel()
 	for _, from := range phase.All() {
