@@ -1,4 +1,4 @@
-// Writes src/api/schema.d.ts and src/api/kinds.ts from openapi/openapi.json.
+// Writes src/api/schema.d.ts and src/api/facts.ts from openapi/openapi.json.
 // The types are without the operations of the SDK methods: there are 250, the
 // explorer reads them from the catalogue, and they would be nine tenths of the file.
 import { readFile, writeFile } from 'node:fs/promises'
@@ -17,6 +17,7 @@ for (const [path, item] of Object.entries(doc.paths)) {
   }
   if (!Object.keys(item).some((k) => ['get', 'put', 'post', 'patch', 'delete'].includes(k))) delete doc.paths[path]
 }
+const scopes = doc.components.securitySchemes.apiKey['x-scopes']
 for (const name of Object.keys(doc.components.schemas)) if (name.startsWith('Sdk.')) delete doc.components.schemas[name]
 doc.components = { schemas: doc.components.schemas, parameters: doc.components.parameters ?? {} }
 // The test event is sent to a webhook only when someone tests it, so it cannot be filtered for.
@@ -44,8 +45,10 @@ const write = async (name, text) => {
   if ((await readFile(out, 'utf8').catch(() => '')) !== note + text) await writeFile(out, note + text)
 }
 await write('schema.d.ts', astToString(ast))
-const lines = kinds.map((kind) => `  '${kind}',\n`).join('')
+const fact = (comment, name, value) =>
+  `\n/** ${comment} */\nexport const ${name} = ${JSON.stringify(value, null, 2)} as const\n`
 await write(
-  'kinds.ts',
-  `/** The known kinds: the platform's, then the service's own. A filter may name others too. */\nexport const kinds = [\n${lines}] as const\n`,
+  'facts.ts',
+  fact("The known kinds: the platform's, then the service's own. A filter may name others too.", 'kinds', kinds) +
+    fact('The scopes that a key can have, and what each of them allows.', 'scopes', scopes),
 )

@@ -28,10 +28,53 @@ const (
 	end
 )
 
-// names holds the name of each scope, indexed by its value.
-var names = [end]string{
-	"", "accounts:read", "accounts:write", "sdk:call", "webhooks:read", "webhooks:write",
-	"me:read", "me:write", "usage:read", "admin:orgs",
+// Definition is a scope as people read it.
+type Definition struct {
+	Name string `json:"name"`
+	// Title says in a few words what a key with the scope can do, Description in a sentence.
+	Title       string `json:"title"`
+	Description string `json:"description"`
+}
+
+// definitions holds the scopes by their value. The OpenAPI document publishes them; the documentation and the dashboard
+// read them there.
+var definitions = [end]Definition{
+	AccountsRead: {
+		"accounts:read", "See accounts and events",
+		"Read accounts, their states and events, connect attempts and links.",
+	},
+	AccountsWrite: {
+		"accounts:write", "Connect and change accounts",
+		"Connect, rename, pause, move and disconnect accounts; control the sandbox.",
+	},
+	SDKCall: {
+		"sdk:call", "Call methods on accounts",
+		"Call SDK methods on accounts, including writes, and transfer files.",
+	},
+	WebhooksRead: {
+		"webhooks:read", "See webhooks and deliveries",
+		"Read webhooks, their health, deliveries and responses.",
+	},
+	WebhooksWrite: {
+		"webhooks:write", "Change webhooks",
+		"Set, test, pause, replay and delete webhooks; rotate their secrets.",
+	},
+	MeRead: {
+		"me:read", "See the organisation",
+		"Read the organisation, its keys (never their secrets), members, audit log and connect page.",
+	},
+	MeWrite: {
+		"me:write", "Manage the organisation",
+		"Change the organisation and its settings, create and revoke keys, invite members.",
+	},
+	UsageRead: {
+		"usage:read", "See usage, logs and errors",
+		"Read limits, usage, the request log and grouped errors.",
+	},
+	AdminOrgs: {
+		"admin:orgs", "Operate the service",
+		"Read and change every organisation, and control the nodes.",
+	},
 }
 
 // adminPrefix starts the name of every internal scope.
@@ -47,7 +90,7 @@ var (
 )
 
 // String returns the name of the scope; empty for Any.
-func (s Scope) String() string { return names[s] }
+func (s Scope) String() string { return definitions[s].Name }
 
 // Parse reads the name of a customer scope. It never returns an internal one.
 func Parse(name string) (Scope, error) {
@@ -55,7 +98,7 @@ func Parse(name string) (Scope, error) {
 		return Any, ErrInternal
 	}
 	for s := AccountsRead; s < AdminOrgs; s++ {
-		if names[s] == name {
+		if definitions[s].Name == name {
 			return s, nil
 		}
 	}
@@ -116,6 +159,15 @@ func (set Set) Names() []string {
 	list := make([]string, 0, bits.OnesCount64(uint64(set)))
 	for _, s := range set.Scopes() {
 		list = append(list, s.String())
+	}
+	return list
+}
+
+// Definitions lists the definitions of the set in the order of declaration.
+func (set Set) Definitions() []Definition {
+	list := make([]Definition, 0, bits.OnesCount64(uint64(set)))
+	for _, s := range set.Scopes() {
+		list = append(list, definitions[s])
 	}
 	return list
 }

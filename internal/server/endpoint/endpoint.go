@@ -190,6 +190,8 @@ type Table struct {
 	inFlight inFlight
 	streams  atomic.Int64
 	registry streamRegistry
+	// scopes are those that an operation needs. The document describes them.
+	scopes scope.Set
 	// events is nil if the document has no webhooks section.
 	events *eventSection
 	// compressor wraps the handler of an operation that returns JSON.
@@ -418,6 +420,10 @@ func (t *Table) add(op Operation) *Operation {
 	row.keyed = mutates && !op.Public && !op.Streams && t.deps.Idempotency != nil
 	t.rows = append(t.rows, row)
 	t.byPattern[op.pattern()] = row
+	t.scopes |= scope.Of(op.Scope)
+	t.api.OpenAPI().Components.SecuritySchemes[securityScheme].Extensions = map[string]any{
+		"x-scopes": t.scopes.Definitions(),
+	}
 	return row
 }
 

@@ -1,4 +1,5 @@
 // Short names for the API's schemas.
+import type { scopes } from './facts'
 import type { components } from './schema'
 
 type S = components['schemas']
@@ -36,12 +37,4 @@ export type WebhookList = S['WebhooksBody']
 export type WebhookRow = S['ListedWebhook']
 export type Window = S['WindowBody']
 
-export type Scope =
-  | 'accounts:read'
-  | 'accounts:write'
-  | 'sdk:call'
-  | 'webhooks:read'
-  | 'webhooks:write'
-  | 'me:read'
-  | 'me:write'
-  | 'usage:read'
+export type Scope = (typeof scopes)[number]['name']

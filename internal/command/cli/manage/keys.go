@@ -9,12 +9,13 @@ import (
 	"github.com/spf13/cobra"
 
 	stagedoor "github.com/stagedoor/stagedoor/client/go"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 )
 
 // scopes are the values of --scopes.
-var scopes = []string{"accounts:read", "accounts:write", "sdk:call", "webhooks:read", "webhooks:write", "me:read", "me:write", "usage:read"}
+var scopes = scope.Everyday().Names()
 
 // presets are the values of --preset and their scopes.
 var presets = map[string][]string{

@@ -8,11 +8,9 @@ import (
 	"strings"
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/base/scope"
 )
 
-// Load reads the OpenAPI document. Problem codes and scopes, which are not in it, come from the same packages that the
-// service uses.
+// Load reads the OpenAPI document. Problem codes, which are not in it, come from the same package that the service uses.
 func Load(openapi []byte) (*Model, error) {
 	doc, err := parse(openapi)
 	if err != nil {
@@ -27,8 +25,8 @@ func Load(openapi []byte) (*Model, error) {
 		m.Problems = append(m.Problems, Problem{Code: k.Code, Status: k.Status, Title: k.Title, Retryable: k.Retryable, Fix: k.Fix})
 	}
 	slices.SortFunc(m.Problems, func(a, b Problem) int { return cmp.Compare(a.Code, b.Code) })
-	for s := scope.AccountsRead; s < scope.AdminOrgs; s++ {
-		m.Scopes = append(m.Scopes, s.String())
+	for _, s := range doc.at("components", "securitySchemes", "apiKey", "x-scopes").Items {
+		m.Scopes = append(m.Scopes, s.at("name").text())
 	}
 	l.describeAndSort()
 	return m, l.err

@@ -12,36 +12,25 @@ import (
 // scopeID returns the anchor of a scope.
 func scopeID(name string) string { return strings.ReplaceAll(name, ":", "-") }
 
-// scopeWords describe the scopes.
-var scopeWords = map[scope.Scope]string{
-	scope.AccountsRead: "Read accounts, their states and events, and connect attempts.", scope.AccountsWrite: "Connect, change, pause and disconnect accounts.",
-	scope.SDKCall: "Call SDK methods on accounts, and transfer files.", scope.WebhooksRead: "Read webhooks and their deliveries.",
-	scope.WebhooksWrite: "Set, test, pause, replay and delete webhooks.", scope.MeRead: "Read the organisation, its members, keys and audit log.",
-	scope.MeWrite: "Change the organisation, create and revoke keys, invite members.", scope.UsageRead: "Read usage and the request log.",
-}
-
-func (m *builder) scopePage(all scope.Set) Page {
+func (m *builder) scopePage() Page {
 	p := Page{
 		Path: "/docs/scopes", Title: "Scopes", Label: "Scopes",
 		Lead: "Scopes say what a key may do. A key gets its scopes when it is created, and can also be limited to methods and accounts.",
 		Intro: "A call without the required scope gets 403 [`scope-missing`](/docs/problems/scope-missing), which names the scope. " +
 			"A key can only give another key scopes that it has itself. See [API keys](/docs/keys).",
 	}
-	for s := scope.AccountsRead; s < scope.AdminOrgs; s++ {
-		if !all.Has(s) {
-			continue
-		}
-		i := Item{ID: scopeID(s.String()), Title: s.String(), Mono: true, Body: scopeWords[s]}
+	for _, s := range m.doc.Components.SecuritySchemes.APIKey.Scopes {
+		i := Item{ID: scopeID(s.Name), Title: s.Name, Mono: true, Body: s.Description}
 		var list strings.Builder
 		for _, f := range families {
 			for _, op := range m.doc.operations(func(op *operation) bool {
-				return op.SDK == nil && op.Scope == s.String() && len(op.Tags) > 0 && op.Tags[0] == f.tag
+				return op.SDK == nil && op.Scope == s.Name && len(op.Tags) > 0 && op.Tags[0] == f.tag
 			}) {
 				list.WriteString("- [`" + op.method + " " + op.path + "`](/docs/api/" + f.slug + "#" + op.ID + "): " + escape(op.Summary) + "\n")
 			}
 		}
 		i.Folds = []Fold{{Title: "Operations", Body: list.String(), Open: true}}
-		if s == scope.SDKCall {
+		if s.Name == scope.SDKCall.String() {
 			i.Body += " All [SDK methods](/docs/sdk) need it."
 		}
 		p.Items = append(p.Items, i)

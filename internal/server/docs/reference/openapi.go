@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/base/scope"
 )
 
 // document is the part of an OpenAPI document that the reference uses.
@@ -17,6 +19,12 @@ type document struct {
 		Schemas    map[string]*schema   `json:"schemas"`
 		Parameters map[string]parameter `json:"parameters"`
 		Responses  map[string]response  `json:"responses"`
+		// SecuritySchemes describes how callers authenticate, and the scopes that a key can have.
+		SecuritySchemes struct {
+			APIKey struct {
+				Scopes []scope.Definition `json:"x-scopes"`
+			} `json:"apiKey"`
+		} `json:"securitySchemes"`
 	}
 }
 

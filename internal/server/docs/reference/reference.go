@@ -1,5 +1,5 @@
-// Package reference generates the reference as Markdown from what the server itself knows: its OpenAPI document, the
-// scopes and the plans. Facts are not written by hand, so they cannot become outdated.
+// Package reference generates the reference as Markdown from what the server itself knows: its OpenAPI document and
+// the plans. Facts are not written by hand, so they cannot become outdated.
 //
 // Start reading at Build. Code samples of the client libraries come from samples.json, which cmd/sdkgen writes together
 // with the libraries; those for curl and the command line are generated here.
@@ -11,8 +11,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-
-	"github.com/stagedoor/stagedoor/internal/base/scope"
 )
 
 //go:embed samples.json
@@ -111,6 +109,6 @@ func Build(openAPI []byte) ([]Page, error) {
 	}
 	pages := m.api()
 	pages = append(pages, m.sdk()...)
-	pages = append(pages, m.eventPage(), m.scopePage(scope.Everyday()), limitPage())
+	pages = append(pages, m.eventPage(), m.scopePage(), limitPage())
 	return pages, nil
 }

@@ -1,12 +1,13 @@
 import type { ReactNode } from 'react'
 import { Link } from '@tanstack/react-router'
+import { scopes } from '@/api/facts'
 import type { Key } from '@/api/types'
 import { number, plural } from '@/lib/format'
 import { useCan, useWhyNot } from '@/shell/session'
 import { Bars, Button, ButtonLink, Empty, Facts, Id, Query, Sheet, Skeleton, Time } from '@/ui'
 import { useKeyCalls } from './calls'
 import { KeyStateBadge } from './KeyStateBadge'
-import { byHour, keyState, scopeWords, usedBy } from './scopes'
+import { byHour, keyState, usedBy } from './scopes'
 
 /** One key: its permissions, and its calls in the last day. */
 export function KeySheet({
@@ -64,11 +65,11 @@ export function KeySheet({
           <section>
             <h3 className="mb-1.5 font-semibold">Permissions</h3>
             <ul className="space-y-1">
-              {scopeWords.map((s) => {
-                const has = k.scopes?.includes(s.scope)
+              {scopes.map((s) => {
+                const has = k.scopes?.includes(s.name)
                 return (
-                  <li key={s.scope} className={has ? '' : 'text-mute line-through'}>
-                    {s.can} <code className="text-xs text-mute">{s.scope}</code>
+                  <li key={s.name} className={has ? '' : 'text-mute line-through'}>
+                    {s.title} <code className="text-xs text-mute">{s.name}</code>
                     {has ? null : <span className="sr-only"> (not allowed)</span>}
                   </li>
                 )

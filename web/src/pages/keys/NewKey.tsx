@@ -2,6 +2,7 @@ import { useState } from 'react'
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { CircleCheck, LoaderCircle, X } from 'lucide-react'
 import { api, isProblem, type Answer } from '@/api/client'
+import { scopes as allScopes } from '@/api/facts'
 import { keys, useMe } from '@/api/hooks'
 import { useSession } from '@/shell/session'
 import { baseURL } from '@/lib/snippets'
@@ -23,7 +24,7 @@ import {
   Time,
 } from '@/ui'
 import { useLastCall } from './calls'
-import { lines, presetOf, presets, scopeWords } from './scopes'
+import { lines, presetOf, presets } from './scopes'
 
 type Minted = Answer<'post', '/v1/me/keys'>
 
@@ -196,39 +197,39 @@ function Draft({
             <table className="w-full text-left">
               <caption className="sr-only">Permissions of the key</caption>
               <tbody className="divide-y">
-                {scopeWords.map((s) => {
-                  const can = held.has(s.scope)
-                  const id = 'scope-' + s.scope
+                {allScopes.map((s) => {
+                  const can = held.has(s.name)
+                  const id = 'scope-' + s.name
                   return (
-                    <tr key={s.scope} className={can ? '' : 'bg-subtle'}>
+                    <tr key={s.name} className={can ? '' : 'bg-subtle'}>
                       <td className="w-9 py-1.5 pl-3 align-top">
                         <input
                           id={id}
                           type="checkbox"
                           className="mt-0.5 size-4 accent-accent"
-                          checked={mine.has(s.scope)}
+                          checked={mine.has(s.name)}
                           disabled={!can}
                           aria-describedby={id + 'h'}
                           onChange={(e) => {
                             const next = new Set(mine)
-                            if (e.target.checked) next.add(s.scope)
-                            else next.delete(s.scope)
+                            if (e.target.checked) next.add(s.name)
+                            else next.delete(s.name)
                             setScopes(next)
                           }}
                         />
                       </td>
                       <td className="py-1.5 pr-3">
-                        <label htmlFor={id}>{s.can}</label>
+                        <label htmlFor={id}>{s.title}</label>
                         <span id={id + 'h'} className="block text-xs text-mute">
                           {can
-                            ? s.hint
+                            ? s.description
                             : me.isPending
                               ? 'Loading…'
                               : 'Your role does not have this scope, so you cannot grant it.'}
                         </span>
                       </td>
                       <td className="py-1.5 pr-3 text-right align-top font-mono text-xs text-mute max-sm:hidden">
-                        {s.scope}
+                        {s.name}
                       </td>
                     </tr>
                   )

@@ -1,33 +1,7 @@
+import { scopes } from '@/api/facts'
 import type { Key, Log, Scope } from '@/api/types'
 
-/** What each scope lets a key do, in plain words. */
-export const scopeWords: { scope: Scope; can: string; hint: string }[] = [
-  {
-    scope: 'accounts:read',
-    can: 'See accounts and events',
-    hint: 'Accounts, connect attempts and links, event streams',
-  },
-  {
-    scope: 'accounts:write',
-    can: 'Connect and change accounts',
-    hint: 'Connect, rename, pause, move and disconnect; control the sandbox',
-  },
-  { scope: 'sdk:call', can: 'Call methods on accounts', hint: 'Every SDK method, including writes, and media' },
-  { scope: 'webhooks:read', can: 'See webhooks and deliveries', hint: 'URLs, health, deliveries and responses' },
-  { scope: 'webhooks:write', can: 'Change webhooks', hint: 'Set, test, pause, replay and delete; rotate secrets' },
-  { scope: 'usage:read', can: 'See usage, logs and errors', hint: 'Limits, call logs, grouped errors, charts' },
-  {
-    scope: 'me:read',
-    can: 'See the organisation',
-    hint: 'Keys (never their secrets), members, audit log, connect page',
-  },
-  {
-    scope: 'me:write',
-    can: 'Manage the organisation',
-    hint: 'Create and revoke keys, invite members, change settings',
-  },
-]
-export const allScopes: readonly Scope[] = scopeWords.map((s) => s.scope)
+const allScopes: readonly Scope[] = scopes.map((s) => s.name)
 
 export interface Preset {
   id: string
@@ -48,8 +22,8 @@ export function presetOf(scopes: ReadonlySet<string>): string {
 }
 
 /** "all 8", "6 of 8", "none". */
-export function scopeCount(scopes: readonly string[] | null | undefined): string {
-  const n = (scopes ?? []).filter((s) => (allScopes as readonly string[]).includes(s)).length
+export function scopeCount(held: readonly string[] | null | undefined): string {
+  const n = (held ?? []).filter((s) => (allScopes as readonly string[]).includes(s)).length
   return n === allScopes.length ? `all ${n}` : n === 0 ? 'none' : `${n} of ${allScopes.length}`
 }
 
