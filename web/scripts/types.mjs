@@ -18,6 +18,9 @@ for (const [path, item] of Object.entries(doc.paths)) {
   if (!Object.keys(item).some((k) => ['get', 'put', 'post', 'patch', 'delete'].includes(k))) delete doc.paths[path]
 }
 const scopes = doc.components.securitySchemes.apiKey['x-scopes']
+const tones = {}
+for (const schema of Object.values(doc.components.schemas))
+  for (const member of Object.values(schema.properties ?? {})) Object.assign(tones, member['x-tone'])
 for (const name of Object.keys(doc.components.schemas)) if (name.startsWith('Sdk.')) delete doc.components.schemas[name]
 doc.components = { schemas: doc.components.schemas, parameters: doc.components.parameters ?? {} }
 // The test event is sent to a webhook only when someone tests it, so it cannot be filtered for.
@@ -50,5 +53,6 @@ const fact = (comment, name, value) =>
 await write(
   'facts.ts',
   fact("The known kinds: the platform's, then the service's own. A filter may name others too.", 'kinds', kinds) +
-    fact('The scopes that a key can have, and what each of them allows.', 'scopes', scopes),
+    fact('The scopes that a key can have, and what each of them allows.', 'scopes', scopes) +
+    fact('The tones of the states of accounts, listeners, webhooks, deliveries, attempts and links.', 'tones', tones),
 )

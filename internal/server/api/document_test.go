@@ -115,6 +115,39 @@ func TestCommittedOpenAPIIsCurrent(t *testing.T) {
 	}
 }
 
+// Every state has a tone, so that a new one is not shown without a colour by mistake.
+func TestEveryStateHasATone(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(testenv.Path(t, "openapi", "openapi.json"))
+	must.OK(t, err)
+	var doc struct {
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]struct {
+					Enum  []string
+					Tones map[string]string `json:"x-tone"`
+				}
+			}
+		}
+	}
+	must.OK(t, json.Unmarshal(text, &doc))
+	for name, schema := range doc.Components.Schemas {
+		if strings.HasPrefix(name, "Sdk.") {
+			continue // The states of the platform's objects are not ours.
+		}
+		for member, p := range schema.Properties {
+			if !slices.Contains([]string{"state", "laneState", "status"}, member) {
+				continue
+			}
+			for _, value := range p.Enum {
+				if p.Tones[value] == "" {
+					t.Errorf("%s.%s: %s has no tone", name, member, value)
+				}
+			}
+		}
+	}
+}
+
 // Every problem has a page with the same facts, and every page has a problem.
 func TestEveryProblemHasItsPage(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 )
 
@@ -28,12 +30,16 @@ func markSensitive(registry huma.Registry, typ reflect.Type) {
 			continue
 		}
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		property := schema.Properties[name]
-		if property.Extensions == nil {
-			property.Extensions = map[string]any{}
-		}
-		property.Extensions["x-sensitive"] = true
+		extend(schema.Properties[name], "x-sensitive", true)
 	}
+}
+
+// extend adds an extension to a schema.
+func extend(schema *huma.Schema, name string, value any) {
+	if schema.Extensions == nil {
+		schema.Extensions = map[string]any{}
+	}
+	schema.Extensions[name] = value
 }
 
 // isSensitive reports whether a type has a field with the tag sensitive, at any depth.
@@ -59,17 +65,18 @@ func hasSensitive(typ reflect.Type, seen map[reflect.Type]bool) bool {
 	return false
 }
 
-// allowNulls marks members as nullable that are pointers to an object or a time and always present, which Huma does only
-// for strings and numbers. It also writes the values of a member with the tag extensible, to which more may be added.
-func allowNulls(registry huma.Registry) {
+// describeMembers adds what Huma does not derive from the fields of a type. Members that are pointers to an object or a
+// time and always present are nullable, which Huma does only for strings and numbers. The values of a member with the
+// tag extensible are listed; more may be added to them. The values of a state have their tones beside them.
+func describeMembers(registry huma.Registry) {
 	for name, schema := range registry.Map() {
 		if typ := registry.TypeFromRef("#/components/schemas/" + name); typ != nil && schema.Properties != nil {
-			allowNullsOf(typ, schema)
+			describeMembersOf(typ, schema)
 		}
 	}
 }
 
-func allowNullsOf(typ reflect.Type, schema *huma.Schema) {
+func describeMembersOf(typ reflect.Type, schema *huma.Schema) {
 	for typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
 	}
@@ -80,11 +87,14 @@ func allowNullsOf(typ reflect.Type, schema *huma.Schema) {
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		property := schema.Properties[name]
 		if values := field.Tag.Get("extensible"); values != "" {
-			property.Extensions = map[string]any{"x-extensible-enum": strings.Split(values, ",")}
+			extend(property, "x-extensible-enum", strings.Split(values, ","))
+		}
+		if tones := tonesOf(cmp.Or(field.Tag.Get("enum"), field.Tag.Get("extensible"))); tones != nil && property != nil {
+			extend(property, "x-tone", tones)
 		}
 		switch {
 		case field.Anonymous && name == "":
-			allowNullsOf(field.Type, schema)
+			describeMembersOf(field.Type, schema)
 		case property != nil && property.Ref != "" && field.Type.Kind() == reflect.Pointer && !strings.Contains(options, "omit"):
 			schema.Properties[name] = &huma.Schema{Description: property.Description, AnyOf: []*huma.Schema{{Ref: property.Ref}, {Type: "null"}}}
 		case property != nil && property.Nullable && len(property.Enum) > 0 && !slices.Contains(property.Enum, nil) && !strings.Contains(options, "omit"):
@@ -93,6 +103,19 @@ func allowNullsOf(typ reflect.Type, schema *huma.Schema) {
 			property.Nullable = true // The schema is that of time.Time, which is not a pointer.
 		}
 	}
+}
+
+// tonesOf returns the tones of a list of states; nil if a value is not a state.
+func tonesOf(values string) map[string]contract.Tone {
+	tones := map[string]contract.Tone{}
+	for value := range strings.SplitSeq(values, ",") {
+		tone := contract.ToneOf(value)
+		if tone == "" {
+			return nil
+		}
+		tones[value] = tone
+	}
+	return tones
 }
 
 // findBareTime returns the path to a time.Time in a type that is encoded as JSON; empty if there is none.

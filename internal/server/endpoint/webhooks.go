@@ -30,7 +30,7 @@ func (t *Table) DescribeEvents(envelope any) {
 			Data: json.RawMessage(fmt.Sprintf(`{"$ref":%q}`, t.schemas().Schema(d.Data, true, "").Ref)),
 		})
 	}
-	allowNulls(t.schemas())
+	describeMembers(t.schemas())
 	t.events = section
 }
 

@@ -123,3 +123,42 @@ export const scopes = [
     "description": "Read limits, usage, the request log and grouped errors."
   }
 ] as const
+
+/** The tones of the states of accounts, listeners, webhooks, deliveries, attempts and links. */
+export const tones = {
+  "active": "ok",
+  "connecting": "info",
+  "degraded": "warn",
+  "paused": "neutral",
+  "reauthenticating": "info",
+  "reconnect_required": "bad",
+  "restricted": "warn",
+  "disconnected": "neutral",
+  "disabled": "bad",
+  "failing": "bad",
+  "healthy": "ok",
+  "awaiting_mobile_session": "info",
+  "completed_failed": "bad",
+  "completed_success": "ok",
+  "needs_app_otp": "info",
+  "needs_email": "info",
+  "needs_face_otp": "info",
+  "needs_otp": "info",
+  "pending": "info",
+  "wrong_2fa_code_retry": "warn",
+  "success": "ok",
+  "exited": "neutral",
+  "expired": "neutral",
+  "delivered": "ok",
+  "failed": "bad",
+  "backoff": "bad",
+  "draining": "info",
+  "lagging": "warn",
+  "live": "ok",
+  "down": "bad",
+  "off": "neutral",
+  "up": "ok",
+  "in_progress": "info",
+  "open": "info",
+  "normal": "ok"
+} as const

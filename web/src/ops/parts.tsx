@@ -1,7 +1,7 @@
 import { useState, type ReactNode } from 'react'
 import { Link } from '@tanstack/react-router'
 import { isProblem } from '@/api/client'
-import { Badge, Button, Dialog, Field, Notice, Textarea, type Tone } from '@/ui'
+import { Badge, Button, Dialog, Field, Notice, Textarea, stateTone, type Tone } from '@/ui'
 import { words } from '@/lib/format'
 import type { OrgRef } from './types'
 
@@ -20,13 +20,7 @@ export function OrgLink({ org }: { org: OrgRef }) {
   )
 }
 
-const tones: Record<string, Tone> = {
-  live: 'ok',
-  lagging: 'warn',
-  backoff: 'bad',
-  draining: 'info',
-  paused: 'neutral',
-  disabled: 'bad',
+const jobTones: Record<string, Tone> = {
   available: 'info',
   running: 'accent',
   retryable: 'warn',
@@ -35,16 +29,12 @@ const tones: Record<string, Tone> = {
   cancelled: 'neutral',
   discarded: 'bad',
   pending: 'neutral',
-  up: 'ok',
-  down: 'bad',
-  connecting: 'info',
-  off: 'neutral',
 }
 
 /** The state of a lane, a job or a listener: a word and a dot. */
 export function Stage({ state }: { state: string }) {
   return (
-    <Badge tone={tones[state] ?? 'neutral'} dot>
+    <Badge tone={jobTones[state] ?? stateTone(state)} dot>
       {words(state)}
     </Badge>
   )

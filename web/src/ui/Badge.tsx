@@ -1,9 +1,10 @@
 import type { ReactNode } from 'react'
+import { tones } from '@/api/facts'
 import { cx } from '@/lib/cx'
 import { words } from '@/lib/format'
 import type { Tone } from './Notice'
 
-const tones: Record<Tone, string> = {
+const backgrounds: Record<Tone, string> = {
   neutral: 'bg-subtle text-soft',
   ok: 'bg-ok-soft text-ok-text',
   warn: 'bg-warn-soft text-warn-text',
@@ -39,7 +40,7 @@ export function Badge({
       className={cx(
         'inline-flex max-w-full items-center gap-1.5 rounded-full px-2 py-0.5 text-xs font-medium whitespace-nowrap',
         mono && 'font-mono font-normal',
-        tones[tone],
+        backgrounds[tone],
         className,
       )}
     >
@@ -53,55 +54,38 @@ export function Dot({ tone, className }: { tone: Tone; className?: string }) {
   return <span className={cx('inline-block size-1.5 shrink-0 rounded-full', dots[tone], className)} aria-hidden />
 }
 
-// The display names of account, webhook, delivery, attempt and link states.
-const known: Record<string, [string, Tone]> = {
+// The display names of states that are not just their own words.
+const names: Record<string, string> = {
   // accounts
-  active: ['Connected', 'ok'],
-  degraded: ['Degraded', 'warn'],
-  reconnect_required: ['Reconnect required', 'bad'],
-  connecting: ['Connecting', 'info'],
-  reauthenticating: ['Signing in again', 'info'],
-  restricted: ['Restricted', 'warn'],
-  disconnected: ['Disconnected', 'neutral'],
-  // webhooks
-  healthy: ['Healthy', 'ok'],
-  failing: ['Failing', 'bad'],
-  paused: ['Paused', 'neutral'],
-  disabled: ['Disabled', 'neutral'],
-  lagging: ['Lagging', 'warn'],
-  none: ['None', 'neutral'],
-  // deliveries
-  delivered: ['Delivered', 'ok'],
-  failed: ['Failed', 'bad'],
-  pending: ['Pending', 'info'],
+  active: 'Connected',
+  reauthenticating: 'Signing in again',
   // attempts and links
-  awaiting_mobile_session: ['Waiting for the phone', 'info'],
-  needs_otp: ['Waiting for a code', 'info'],
-  needs_app_otp: ['Waiting for an app code', 'info'],
-  needs_email: ['Waiting for the email', 'info'],
-  needs_face_otp: ['Waiting for a selfie', 'info'],
-  wrong_2fa_code_retry: ['Wrong code', 'warn'],
-  completed_success: ['Connected', 'ok'],
-  completed_failed: ['Failed', 'bad'],
-  open: ['Open', 'info'],
-  in_progress: ['In progress', 'info'],
-  success: ['Connected', 'ok'],
-  exited: ['Exited', 'neutral'],
-  expired: ['Expired', 'neutral'],
+  awaiting_mobile_session: 'Waiting for the phone',
+  needs_otp: 'Waiting for a code',
+  needs_app_otp: 'Waiting for an app code',
+  needs_email: 'Waiting for the email',
+  needs_face_otp: 'Waiting for a selfie',
+  wrong_2fa_code_retry: 'Wrong code',
+  completed_success: 'Connected',
+  completed_failed: 'Failed',
+  success: 'Connected',
+}
+
+export function stateTone(state: string): Tone {
+  return (tones as Record<string, Tone>)[state] ?? 'neutral'
 }
 
 /** The state of an account, webhook, delivery, attempt or link: always a word and a dot. */
 export function State({ state, dot = true }: { state: string; dot?: boolean }) {
-  const [text, tone] = known[state] ?? [words(state), 'neutral']
   return (
-    <Badge tone={tone} dot={dot}>
-      {text}
+    <Badge tone={stateTone(state)} dot={dot}>
+      {stateWord(state)}
     </Badge>
   )
 }
 
 export function stateWord(state: string): string {
-  return known[state]?.[0] ?? words(state)
+  return names[state] ?? words(state)
 }
 
 /** An HTTP status, coloured by its class. */

@@ -1,6 +1,10 @@
 package output
 
-import "charm.land/lipgloss/v2"
+import (
+	"charm.land/lipgloss/v2"
+
+	"github.com/stagedoor/stagedoor/internal/base/contract"
+)
 
 // Tone is the meaning of a colour. Colour only repeats what the text says, since many terminals and
 // all pipes have none.
@@ -55,14 +59,14 @@ func (p *Printer) err(t Tone, text string) string {
 
 // StateTone returns the tone of a state of an account, attempt, webhook, delivery or listener, as the API names it.
 func StateTone(state string) Tone {
-	switch state {
-	case "active", "healthy", "up", "delivered", "completed_success", "ok", "normal", "success":
+	switch contract.ToneOf(state) {
+	case contract.ToneOK:
 		return Good
-	case "degraded", "connecting", "reauthenticating", "pending", "paused", "retrying", "wrong_2fa_code_retry", "needs_otp", "needs_app_otp",
-		"needs_email", "needs_face_otp", "awaiting_mobile_session", "open", "in_progress":
+	case contract.ToneInfo, contract.ToneWarn:
 		return Attention
-	case "reconnect_required", "restricted", "failing", "disabled", "failed", "dead", "down", "completed_failed", "expired":
+	case contract.ToneBad:
 		return Bad
+	case contract.ToneNeutral:
 	}
 	return Plain
 }
