@@ -38,8 +38,11 @@ generate: ## Regenerate the generated code, the OpenAPI document, the client lib
 	go run ./cmd/stagedoord openapi > .dev/openapi.json
 	@mkdir -p openapi
 	@mv -f .dev/openapi.json openapi/openapi.json
-	@scripts/web types
 	go run ./cmd/sdkgen
+	@# The document contains the code samples, which sdkgen writes from the rest of it.
+	go run ./cmd/stagedoord openapi > .dev/openapi.json
+	@mv -f .dev/openapi.json openapi/openapi.json
+	@scripts/web types
 	go test -count=1 -run '^TestTheReferenceIsCurrent$$' ./internal/command/cli -update
 	go test -count=1 -run '^TestArchitectureShowsTheGroups$$' ./internal/test/archtest -update
 

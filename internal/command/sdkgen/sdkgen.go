@@ -1,4 +1,5 @@
-// Package sdkgen generates the client libraries, and the code samples of the documentation, from openapi/openapi.json.
+// Package sdkgen generates the client libraries from openapi/openapi.json, and the code samples that the server adds to
+// that document.
 //
 // Package model reads the document. Packages golang, typescript and python each have a function from the model to
 // files, and one that writes a sample of a call; package samples collects the samples. The generated files are
@@ -47,7 +48,7 @@ func Languages() []Language {
 		{"client/python", python.Files, map[string]string{
 			"pyproject.toml": `\[project\]\nname = "stagedoor"\nversion = `, "stagedoor/_version.py": `__version__ = `,
 		}},
-		{"internal/server/docs/reference", samples.Files, nil},
+		{"internal/server/api", samples.Files, nil},
 	}
 }
 

@@ -7,6 +7,8 @@ package api
 
 import (
 	"context"
+	_ "embed"
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -149,10 +151,21 @@ func New(d Deps) (*API, error) {
 		PublicURL: d.Config.PublicURL, Now: d.Now,
 	})
 	status.Routes(t, d.Egress, d.Control)
+	t.Describe(describeSamples) // After the parts whose operations have samples.
 	if err := documents.Routes(t, documents.Deps{PublicURL: d.Config.PublicURL, Pages: d.Pages, OpenAPI: a.document}); err != nil {
 		return nil, err
 	}
 	return a, nil
+}
+
+// samples are the code samples of the operations. cmd/sdkgen writes them together with the client libraries.
+//
+//go:embed samples.json
+var samples []byte
+
+func describeSamples() (part endpoint.Part, err error) {
+	err = json.Unmarshal(samples, &part.Samples)
+	return part, err
 }
 
 // reconnectURL returns the page on which a person reconnects an account.

@@ -185,6 +185,8 @@ type Part struct {
 	Schemas, Responses, Parameters, Headers map[string]json.RawMessage
 	// Events are the kinds that the part sends to webhooks.
 	Events []Event
+	// Samples are the code samples of operations, by operationId.
+	Samples map[string]json.RawMessage
 	// Extensions are members of the document itself. Their names begin with x-.
 	Extensions map[string]json.RawMessage
 }
@@ -256,6 +258,9 @@ func (p *Part) addTo(doc []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
+	if err := addSamples(root, p.Samples); err != nil {
+		return nil, err
+	}
 	var tags []Tag
 	if root["tags"] != nil {
 		if err := json.Unmarshal(root["tags"], &tags); err != nil {
@@ -292,6 +297,31 @@ func addMembers(into map[string]json.RawMessage, name string, add map[string]jso
 	}
 	text, err := json.Marshal(members)
 	into[name] = text
+	return err
+}
+
+// addSamples adds x-codeSamples to the operations of a document.
+func addSamples(root, samples map[string]json.RawMessage) error {
+	if len(samples) == 0 {
+		return nil
+	}
+	var paths map[string]map[string]map[string]json.RawMessage
+	if err := json.Unmarshal(root["paths"], &paths); err != nil {
+		return err
+	}
+	for _, item := range paths {
+		for _, op := range item {
+			var id string
+			if err := json.Unmarshal(op["operationId"], &id); err != nil {
+				return err
+			}
+			if samples[id] != nil {
+				op["x-codeSamples"] = samples[id]
+			}
+		}
+	}
+	text, err := json.Marshal(paths)
+	root["paths"] = text
 	return err
 }
 

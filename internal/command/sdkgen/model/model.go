@@ -224,8 +224,6 @@ type Event struct {
 	Data Ref
 	// Ephemeral events are not stored, Org events concern no account, Service events are the service's own.
 	Ephemeral, Org, Service bool
-	// Example is a complete event.
-	Example json.RawMessage
 }
 
 // Problem is a problem code.

@@ -1,7 +1,6 @@
 package model_test
 
 import (
-	"encoding/json"
 	"os"
 	"strings"
 	"sync"
@@ -110,8 +109,8 @@ func TestEveryReferenceIsKnown(t *testing.T) {
 	}
 	for _, e := range m.Events {
 		check(e.Kind, e.Data)
-		if e.Doc == "" || !json.Valid(e.Example) {
-			t.Errorf("%s: doc %q, example %s", e.Kind, e.Doc, e.Example)
+		if e.Doc == "" {
+			t.Errorf("%s has no description", e.Kind)
 		}
 	}
 }

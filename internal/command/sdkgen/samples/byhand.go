@@ -1,103 +1,103 @@
 package samples
 
-// byHand holds the samples of operations that the libraries implement by hand, by operationId and language.
-var byHand = map[string]map[string]string{
+// byHand holds the samples of operations that the libraries implement by hand, by operationId.
+var byHand = map[string][]sample{
 	"streamEvents": {
-		"ts": `for await (const event of client.stream({ events: ["message", "tips"] })) {
+		{"TypeScript", `for await (const event of client.stream({ events: ["message", "tips"] })) {
   console.log(event.accountId, event.event, event.data);
-}`,
-		"go": `stream := client.Stream(ctx, stagedoor.StreamOptions{Events: []string{"message", "tips"}})
+}`},
+		{"Go", `stream := client.Stream(ctx, stagedoor.StreamOptions{Events: []string{"message", "tips"}})
 for event, err := range stream.All() {
 	if err != nil {
 		return err
 	}
 	fmt.Println(event.AccountID, event.Kind, event.Cursor)
-}`,
-		"python": `for event in client.stream(events=["message", "tips"]):
-    print(event["accountId"], event["event"], event["data"])`,
+}`},
+		{"Python", `for event in client.stream(events=["message", "tips"]):
+    print(event["accountId"], event["event"], event["data"])`},
 	},
 	"streamAccountEvents": {
-		"ts": `const stream = client.account(accountId).stream({ since: "0", events: ["message"] });
+		{"TypeScript", `const stream = client.account(accountId).stream({ since: "0", events: ["message"] });
 for await (const event of stream) {
   console.log(event.data, stream.cursor);
-}`,
-		"go": `stream := client.Account(accountID).Stream(ctx, stagedoor.StreamOptions{Since: "0", Events: []string{"message"}})
+}`},
+		{"Go", `stream := client.Account(accountID).Stream(ctx, stagedoor.StreamOptions{Since: "0", Events: []string{"message"}})
 for event, err := range stream.All() {
 	if err != nil {
 		return err
 	}
 	fmt.Println(event.Kind, event.Cursor)
-}`,
-		"python": `stream = client.account(account_id).stream(since="0", events=["message"])
+}`},
+		{"Python", `stream = client.account(account_id).stream(since="0", events=["message"])
 for event in stream:
-    print(event["data"], stream.cursor)`,
+    print(event["data"], stream.cursor)`},
 	},
 	"streamAttempt": {
-		"ts": `for await (const attempt of client.connect.watch(attemptId)) {
+		{"TypeScript", `for await (const attempt of client.connect.watch(attemptId)) {
   console.log(attempt.state, attempt.next_actions);
-}`,
-		"go": `for attempt, err := range client.Connect.Watch(ctx, attemptID) {
+}`},
+		{"Go", `for attempt, err := range client.Connect.Watch(ctx, attemptID) {
 	if err != nil {
 		return err
 	}
 	fmt.Println(attempt.State, attempt.NextActions)
-}`,
-		"python": `for attempt in client.connect.watch(attempt_id):
-    print(attempt["state"], attempt["next_actions"])`,
+}`},
+		{"Python", `for attempt in client.connect.watch(attempt_id):
+    print(attempt["state"], attempt["next_actions"])`},
 	},
 	"getAttemptQR": {
-		"ts": `const svg = await client.connect.getQR(attemptId, { format: "svg" });
-console.log(new TextDecoder().decode(svg));`,
-		"go": `picture, err := client.Connect.GetQR(ctx, attemptID, stagedoor.QRText)
+		{"TypeScript", `const svg = await client.connect.getQR(attemptId, { format: "svg" });
+console.log(new TextDecoder().decode(svg));`},
+		{"Go", `picture, err := client.Connect.GetQR(ctx, attemptID, stagedoor.QRText)
 if err != nil {
 	return err
 }
-fmt.Println(string(picture))`,
-		"python": `picture = client.connect.get_qr(attempt_id, "text")
-print(picture.decode())`,
+fmt.Println(string(picture))`},
+		{"Python", `picture = client.connect.get_qr(attempt_id, "text")
+print(picture.decode())`},
 	},
 	"callMethod": {
-		"ts": `const result = await client.account(accountId).messages.send({
+		{"TypeScript", `const result = await client.account(accountId).messages.send({
   chatId: "3438267820000000001",
   text: "Thank you!",
 });
-console.log(result);`,
-		"go": `result, err := client.Account(accountID).Messages.Send(ctx, stagedoor.MessagesSendParams{
+console.log(result);`},
+		{"Go", `result, err := client.Account(accountID).Messages.Send(ctx, stagedoor.MessagesSendParams{
 	ChatID: "3438267820000000001",
 	Text:   "Thank you!",
 })
 if err != nil {
 	return err
 }
-fmt.Println(result)`,
-		"python": `result = client.account(account_id).messages.send(
+fmt.Println(result)`},
+		{"Python", `result = client.account(account_id).messages.send(
     chat_id="3438267820000000001",
     text="Thank you!",
 )
-print(result)`,
+print(result)`},
 	},
 	"readMethod": {
-		"ts": `const page = await client.account(accountId).messages.list({ chatId: "3438267820000000001" });
-console.log(page.items, page.nextCursor);`,
-		"go": `page, err := client.Account(accountID).Messages.List(ctx, stagedoor.MessagesListParams{
+		{"TypeScript", `const page = await client.account(accountId).messages.list({ chatId: "3438267820000000001" });
+console.log(page.items, page.nextCursor);`},
+		{"Go", `page, err := client.Account(accountID).Messages.List(ctx, stagedoor.MessagesListParams{
 	ChatID: "3438267820000000001",
 })
 if err != nil {
 	return err
 }
-fmt.Println(len(page.Items), page.NextCursor != nil) // whether there is another page`,
-		"python": `page = client.account(account_id).messages.list(chat_id="3438267820000000001")
-print(page["items"], page["nextCursor"])`,
+fmt.Println(len(page.Items), page.NextCursor != nil) // whether there is another page`},
+		{"Python", `page = client.account(account_id).messages.list(chat_id="3438267820000000001")
+print(page["items"], page["nextCursor"])`},
 	},
 	"uploadMedia": {
-		"ts": `import { openAsBlob } from "node:fs";
+		{"TypeScript", `import { openAsBlob } from "node:fs";
 
 const upload = await client.account(accountId).media.upload(await openAsBlob("photo.jpg"), {
   fileName: "photo.jpg",
   contentType: "image/jpeg",
 });
-console.log(upload);`,
-		"go": `file, err := os.Open("photo.jpg")
+console.log(upload);`},
+		{"Go", `file, err := os.Open("photo.jpg")
 if err != nil {
 	return err
 }
@@ -108,29 +108,29 @@ upload, err := client.Account(accountID).Media.Upload(ctx, file, stagedoor.Uploa
 if err != nil {
 	return err
 }
-fmt.Println(upload)`,
-		"python": `with open("photo.jpg", "rb") as file:
+fmt.Println(upload)`},
+		{"Python", `with open("photo.jpg", "rb") as file:
     upload = client.account(account_id).media.upload(
         file, filename="photo.jpg", content_type="image/jpeg"
     )
-print(upload)`,
+print(upload)`},
 	},
 	"uploadMediaPart": {
-		"ts": `const part = await client.account(accountId).media.uploadPart("upl_01k9x3m5v8e7rbq2n4t6w8y0zg", 2, new Uint8Array(1024));
-console.log(part);`,
-		"go": `content := make([]byte, 1024)
+		{"TypeScript", `const part = await client.account(accountId).media.uploadPart("upl_01k9x3m5v8e7rbq2n4t6w8y0zg", 2, new Uint8Array(1024));
+console.log(part);`},
+		{"Go", `content := make([]byte, 1024)
 part, err := client.Account(accountID).Media.UploadPart(ctx, "upl_01k9x3m5v8e7rbq2n4t6w8y0zg", 2, bytes.NewReader(content), int64(len(content)))
 if err != nil {
 	return err
 }
-fmt.Println(part)`,
-		"python": `part = client.account(account_id).media.upload_part("upl_01k9x3m5v8e7rbq2n4t6w8y0zg", 2, bytes(1024))
-print(part)`,
+fmt.Println(part)`},
+		{"Python", `part = client.account(account_id).media.upload_part("upl_01k9x3m5v8e7rbq2n4t6w8y0zg", 2, bytes(1024))
+print(part)`},
 	},
 	"downloadMedia": {
-		"ts": `const file = await client.account(accountId).media.download("3438267820000000001", { quality: "preview" });
-console.log(file.headers.get("content-type"), (await file.arrayBuffer()).byteLength);`,
-		"go": `file, err := client.Account(accountID).Media.Download(ctx, "3438267820000000001", stagedoor.DownloadOptions{Quality: "preview"})
+		{"TypeScript", `const file = await client.account(accountId).media.download("3438267820000000001", { quality: "preview" });
+console.log(file.headers.get("content-type"), (await file.arrayBuffer()).byteLength);`},
+		{"Go", `file, err := client.Account(accountID).Media.Download(ctx, "3438267820000000001", stagedoor.DownloadOptions{Quality: "preview"})
 if err != nil {
 	return err
 }
@@ -139,14 +139,14 @@ content, err := io.ReadAll(file.Body)
 if err != nil {
 	return err
 }
-fmt.Println(len(content))`,
-		"python": `with client.account(account_id).media.download("3438267820000000001", quality="preview") as file:
-    file.save("photo.jpg")`,
+fmt.Println(len(content))`},
+		{"Python", `with client.account(account_id).media.download("3438267820000000001", quality="preview") as file:
+    file.save("photo.jpg")`},
 	},
 	"fetchMedia": {
-		"ts": `const file = await client.account(accountId).media.fetch("https://cdn.sandbox.test/avatar.jpg");
-console.log((await file.arrayBuffer()).byteLength);`,
-		"go": `file, err := client.Account(accountID).Media.Fetch(ctx, "https://cdn.sandbox.test/avatar.jpg", stagedoor.DownloadOptions{})
+		{"TypeScript", `const file = await client.account(accountId).media.fetch("https://cdn.sandbox.test/avatar.jpg");
+console.log((await file.arrayBuffer()).byteLength);`},
+		{"Go", `file, err := client.Account(accountID).Media.Fetch(ctx, "https://cdn.sandbox.test/avatar.jpg", stagedoor.DownloadOptions{})
 if err != nil {
 	return err
 }
@@ -155,8 +155,8 @@ content, err := io.ReadAll(file.Body)
 if err != nil {
 	return err
 }
-fmt.Println(len(content))`,
-		"python": `with client.account(account_id).media.fetch("https://cdn.sandbox.test/avatar.jpg") as file:
-    file.save("avatar.jpg")`,
+fmt.Println(len(content))`},
+		{"Python", `with client.account(account_id).media.fetch("https://cdn.sandbox.test/avatar.jpg") as file:
+    file.save("avatar.jpg")`},
 	},
 }

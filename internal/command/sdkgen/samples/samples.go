@@ -1,5 +1,5 @@
-// Package samples generates the code samples of the API reference. They are generated because only the generator knows
-// the names in each library. Start at Files.
+// Package samples generates the code samples of the OpenAPI document and thus of the API reference. They are generated
+// because only the generator knows the names in each library. Start at Files.
 package samples
 
 import (
@@ -16,20 +16,23 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/sdkgen/typescript"
 )
 
-// Files returns the code samples of the API reference: every method and operation in every language, with arguments
-// that work on the sandbox, and an example of every event.
+// sample is an element of x-codeSamples.
+type sample struct {
+	Lang   string `json:"lang"`
+	Source string `json:"source"`
+}
+
+// Files returns the code samples by operationId: every method and operation in every language, with arguments that work
+// on the sandbox.
 func Files(m *model.Model) (map[string][]byte, error) {
-	out := struct {
-		Operations map[string]map[string]string `json:"operations"`
-		Events     map[string]json.RawMessage   `json:"events"`
-	}{map[string]map[string]string{}, map[string]json.RawMessage{}}
+	out := map[string][]sample{}
 	for _, r := range m.Resources {
 		for _, method := range r.Methods {
 			code, err := writeAll(m, ofMethod(method))
 			if err != nil {
 				return nil, err
 			}
-			out.Operations[method.ID()] = code
+			out[method.ID()] = code
 		}
 	}
 	for _, g := range m.Groups {
@@ -41,13 +44,10 @@ func Files(m *model.Model) (map[string][]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			out.Operations[o.ID] = code
+			out[o.ID] = code
 		}
 	}
-	maps.Copy(out.Operations, byHand)
-	for _, e := range m.Events {
-		out.Events[e.Kind] = e.Example
-	}
+	maps.Copy(out, byHand)
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
@@ -59,9 +59,9 @@ func Files(m *model.Model) (map[string][]byte, error) {
 }
 
 // writeAll writes a sample in every language.
-func writeAll(m *model.Model, s model.Sample) (map[string]string, error) {
+func writeAll(m *model.Model, s model.Sample) ([]sample, error) {
 	code, err := golang.Sample(m, s)
-	return map[string]string{"ts": typescript.Sample(s), "go": code, "python": python.Sample(s)}, err
+	return []sample{{"TypeScript", typescript.Sample(s)}, {"Go", code}, {"Python", python.Sample(s)}}, err
 }
 
 func ofMethod(m *model.Method) model.Sample {

@@ -11,16 +11,13 @@ import (
 // code returns the samples of an operation in every language, and an example of its response.
 func (m *builder) code(op *operation) string {
 	_, example := m.doc.body(op)
-	id := op.ID
 	var b strings.Builder
 	b.WriteString("```sh\n" + m.curl(op, example) + "\n```\n\n")
 	if m.uploadKind(op) == "" { // The command line does not upload files.
 		b.WriteString("```sh\n" + commandLine(op, example) + "\n```\n\n")
 	}
-	for _, language := range []string{"ts", "go", "python"} {
-		if text := m.samples.Operations[id][language]; text != "" {
-			b.WriteString("```" + language + "\n" + strings.TrimRight(text, "\n") + "\n```\n\n")
-		}
+	for _, sample := range op.Samples {
+		b.WriteString("```" + strings.ToLower(sample.Lang) + "\n" + strings.TrimRight(sample.Source, "\n") + "\n```\n\n")
 	}
 	if status, _, s := m.doc.answer(op); s != nil {
 		b.WriteString("Response `" + status + "`\n\n```json\n" + m.example(s) + "\n```\n")

@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 )
@@ -37,10 +38,26 @@ func (m *builder) event(kind string, w webhook) Item {
 	if fields := m.fields(w.data(), 0); fields != "" {
 		i.Folds = append(i.Folds, Fold{Title: "data", Body: strings.ReplaceAll(fields, " **required**", ""), Open: true})
 	}
-	if example, ok := m.samples.Events[kind]; ok {
-		i.Side = "```json\n" + indent(example) + "\n```"
-	}
+	i.Side = "```json\n" + m.eventExample(kind, w) + "\n```"
 	return i
+}
+
+// eventExample returns a complete event.
+func (m *builder) eventExample(kind string, w webhook) string {
+	account, class, seq := `"acct_01k9x3m5v8e7rbq2n4t6w8y0za"`, "durable", "4711"
+	if w.Post.Facts.Scope == "organisation" {
+		account = "null"
+	}
+	if w.Post.Facts.Class == "ephemeral" {
+		class, seq = "ephemeral", "null"
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `{"id":"evt_01k9x3m5v8e7rbq2n4t6w8y0zc","event":%q,"accountId":%s,"ts":"2026-11-15T12:00:00.123Z","data":`,
+		kind, account)
+	m.writeExample(&b, "data", w.data(), 0)
+	fmt.Fprintf(&b, `,"meta":{"seq":%s,"class":%q,"ofUserId":"90210","referenceId":null,"sandbox":true,`+
+		`"upstreamAt":"2026-11-15T12:00:00Z","schema":1}}`, seq, class)
+	return indent(b.Bytes())
 }
 
 // data returns the schema of the event's data; nil if there is none.

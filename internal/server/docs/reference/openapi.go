@@ -43,6 +43,8 @@ type operation struct {
 	Problems  []string `json:"x-problems"`
 	Security  []json.RawMessage
 	SDK       *sdkFacts `json:"x-sdk"`
+	// Samples are calls of the operation with the client libraries.
+	Samples []struct{ Lang, Source string } `json:"x-codeSamples"`
 
 	method, path string
 }

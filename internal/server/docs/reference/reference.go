@@ -1,20 +1,14 @@
 // Package reference generates the reference as Markdown from what the server itself knows: its OpenAPI document and
 // the plans. Facts are not written by hand, so they cannot become outdated.
 //
-// Start reading at Build. Code samples of the client libraries come from samples.json, which cmd/sdkgen writes together
-// with the libraries; those for curl and the command line are generated here.
+// Start reading at Build. The document has the code samples of the client libraries; those for curl and the command line
+// are generated here.
 package reference
 
 import (
 	"bytes"
-	_ "embed"
-	"encoding/json"
-	"fmt"
 	"strings"
 )
-
-//go:embed samples.json
-var samplesText []byte
 
 // Page is one page of the reference.
 type Page struct {
@@ -84,18 +78,7 @@ func paragraph(b *bytes.Buffer, text string) {
 }
 
 // builder generates the pages.
-type builder struct {
-	doc     *document
-	samples samples
-}
-
-// samples is the content of samples.json.
-type samples struct {
-	// Operations has code by operationId, or by resource.method; each by language: ts, go, python.
-	Operations map[string]map[string]string `json:"operations"`
-	// Events has an example event by its kind.
-	Events map[string]json.RawMessage `json:"events"`
-}
+type builder struct{ doc *document }
 
 // Build generates all pages from the OpenAPI document that the server serves.
 func Build(openAPI []byte) ([]Page, error) {
@@ -104,9 +87,6 @@ func Build(openAPI []byte) ([]Page, error) {
 		return nil, err
 	}
 	m := &builder{doc: doc}
-	if err := json.Unmarshal(samplesText, &m.samples); err != nil {
-		return nil, fmt.Errorf("read code samples: %w", err)
-	}
 	pages := m.api()
 	pages = append(pages, m.sdk()...)
 	pages = append(pages, m.eventPage(), m.scopePage(), limitPage())
