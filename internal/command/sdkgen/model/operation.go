@@ -4,51 +4,43 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/base/apimodel"
 )
 
 // operations reads the API's own operations: all that are not methods of the platform.
 func (l *loader) operations() {
 	groups := map[string]*Group{}
-	for _, path := range l.doc.at("paths").Keys {
-		for _, method := range l.doc.at("paths", path).Keys {
-			o := l.doc.at("paths", path, method)
-			id := o.at("operationId").text()
-			if o.has("x-sdk") || excluded[id] {
-				continue
-			}
-			group, name, ok := strings.Cut(operationNames[id], ".")
-			if !ok {
-				l.fail("operation %s has no name in the libraries; add it to operationNames in names.go", id)
-				continue
-			}
-			g := groups[group]
-			if g == nil {
-				g = &Group{Name: group, Title: groupTitle(group), Doc: groupDocs[group]}
-				groups[group] = g
-				l.model.Groups = append(l.model.Groups, g)
-			}
-			op := &Operation{ID: id, Group: group, Name: name, HTTP: strings.ToUpper(method), Path: path}
-			l.operation(op, o)
-			g.Operations = append(g.Operations, op)
+	for _, o := range l.doc.Operations(func(o *apimodel.Operation) bool { return o.SDK == nil && !excluded[o.ID] }) {
+		group, name, ok := strings.Cut(operationNames[o.ID], ".")
+		if !ok {
+			l.fail("operation %s has no name in the libraries; add it to operationNames in names.go", o.ID)
+			continue
 		}
+		g := groups[group]
+		if g == nil {
+			g = &Group{Name: group, Title: groupTitle(group), Doc: groupDocs[group]}
+			groups[group] = g
+			l.model.Groups = append(l.model.Groups, g)
+		}
+		op := &Operation{
+			ID: o.ID, Group: group, Name: name, HTTP: o.Method, Path: o.Path, Title: o.Summary, Doc: o.Description,
+			Scope: o.Scope,
+		}
+		l.operation(op, o)
+		g.Operations = append(g.Operations, op)
 	}
 	for _, g := range groups {
 		slices.SortFunc(g.Operations, func(a, b *Operation) int { return cmp.Compare(a.Name, b.Name) })
 	}
 }
 
-func (l *loader) operation(op *Operation, o *Node) {
-	op.Title, op.Doc, op.Scope = o.at("summary").text(), o.at("description").text(), o.at("x-scope").text()
+func (l *loader) operation(op *Operation, o *apimodel.Operation) {
 	place := Title(groupTitle(op.Group), op.Name)
 	var query []Field
-	for _, p := range o.at("parameters").Items {
-		f := Field{JSON: p.at("name").text(), Doc: p.at("description").text(), Required: p.at("required").truth(), Default: p.at("schema", "default").Raw}
-		f.Type = l.ref(p.at("schema"), place+Title(f.JSON))
-		if p.at("schema").has("minimum") {
-			least := p.at("schema", "minimum").number()
-			f.Minimum = &least
-		}
-		switch p.at("in").text() {
+	for _, p := range o.Parameters {
+		f := l.field(p.Name, p.Description, p.Required, p.Schema, place)
+		switch p.In {
 		case "path":
 			f.JSON = pathParamName(op.Path, f.JSON)
 			op.PathParams = append(op.PathParams, f)
@@ -72,10 +64,14 @@ func (l *loader) operation(op *Operation, o *Node) {
 }
 
 // input reads the JSON body or the query. No operation has both.
-func (l *loader) input(op *Operation, o *Node, query []Field) {
+func (l *loader) input(op *Operation, o *apimodel.Operation, query []Field) {
 	name := Title(groupTitle(op.Group), op.Name, "Params")
-	body := o.at("requestBody", "content", "application/json", "schema")
-	schema := strings.TrimPrefix(body.at("$ref").text(), schemaPrefix)
+	schema := ""
+	if o.Body != nil {
+		body, _ := o.Body.Content.Get(apimodel.JSON)
+		_, schema = l.doc.Follow(body.Schema)
+		op.BodyRequired, op.Example = o.Body.Required, body.Example
+	}
 	switch {
 	case strings.HasSuffix(schema, "InputBody"):
 		op.Params = l.define(schema, name)
@@ -92,8 +88,6 @@ func (l *loader) input(op *Operation, o *Node, query []Field) {
 		})
 		op.Params = l.add(&Type{Name: name, Doc: ParamsDoc + op.Group + "." + op.Name + ".", Fields: query, Params: true})
 	}
-	op.BodyRequired = o.at("requestBody", "required").truth()
-	op.Example = o.at("requestBody", "content", "application/json", "example").Raw
 	if op.Params != nil {
 		op.Required = slices.ContainsFunc(op.Params.Fields, func(f Field) bool { return f.Required })
 	}
@@ -114,26 +108,29 @@ func (l *loader) markSent(t *Type) {
 }
 
 // response reads the form and the result of a successful response.
-func (l *loader) response(op *Operation, o *Node) {
+func (l *loader) response(op *Operation, o *apimodel.Operation) {
 	op.Form, op.Result = Binary, Ref{Kind: Any}
 	for _, status := range []string{"200", "201", "202"} { // the last one in the document decides
-		content := o.at("responses", status, "content")
-		if len(content.Keys) == 0 {
+		response, _ := o.Responses.Get(status)
+		if len(response.Content) == 0 {
 			continue
 		}
-		if content.has("application/json") {
+		body, isJSON := response.Content.Get(apimodel.JSON)
+		_, streams := response.Content.Get("text/event-stream")
+		switch {
+		case isJSON:
 			op.Form = JSON
-			if len(content.Keys) > 1 {
-				op.Accept = "application/json"
+			if len(response.Content) > 1 {
+				op.Accept = apimodel.JSON
 			}
-			if content.has("text/event-stream") {
+			if streams {
 				l.describePages(op)
 			}
-		} else if content.has("text/event-stream") {
+		case streams:
 			op.Form = Stream
 		}
-		if s := content.at("application/json", "schema"); s.Member != nil {
-			l.unwrap(op, usualSchema(s))
+		if body.Schema != nil {
+			l.unwrap(op, apimodel.Usual(body.Schema))
 		}
 	}
 	if op.Group == "media" && op.HTTP != "GET" {
@@ -152,18 +149,17 @@ func (l *loader) describePages(op *Operation) {
 }
 
 // unwrap sets the result. A response with one object as its only member is unwrapped: accounts.get returns an account.
-func (l *loader) unwrap(op *Operation, s *Node) {
+func (l *loader) unwrap(op *Operation, s *apimodel.Schema) {
 	op.Unwrap = "" // an earlier response may have set it
-	schema := strings.TrimPrefix(s.at("$ref").text(), schemaPrefix)
-	properties := l.doc.at("components", "schemas", schema, "properties")
-	if len(properties.Keys) == 1 {
-		name := properties.Keys[0]
-		if known := resultTypes[schema+"."+name]; known != "" {
-			op.Unwrap, op.Result = name, l.named(schemaPrefix+"Sdk."+known)
+	target, schema := l.doc.Follow(s)
+	if schema != "" && target != nil && len(target.Properties) == 1 {
+		member := target.Properties[0]
+		if known := resultTypes[schema+"."+member.Name]; known != "" {
+			op.Unwrap, op.Result = member.Name, l.named(schemaPrefix+"Sdk."+known)
 			return
 		}
-		if p := properties.at(name); p.has("$ref") {
-			op.Unwrap, op.Result = name, l.ref(p, "")
+		if member.Value.Ref != "" {
+			op.Unwrap, op.Result = member.Name, l.ref(member.Value, "")
 			return
 		}
 	}

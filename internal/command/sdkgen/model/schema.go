@@ -7,11 +7,13 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/base/apimodel"
 )
 
 // loader builds a model from the document and keeps the first error.
 type loader struct {
-	doc   *Node
+	doc   *apimodel.Document
 	model *Model
 	// done maps schemas that were read to the names of their types.
 	done map[string]string
@@ -40,33 +42,27 @@ func (l *loader) add(t *Type) *Type {
 const schemaPrefix = "#/components/schemas/"
 
 // ref returns the type of a schema. place is the name of the new type if the schema is an inline object.
-func (l *loader) ref(s *Node, place string) Ref {
-	if target := s.at("$ref").text(); target != "" {
-		return l.named(target)
+func (l *loader) ref(s *apimodel.Schema, place string) Ref {
+	switch {
+	case s == nil:
+		return Ref{Kind: Any}
+	case s.Ref != "":
+		return l.named(s.Ref)
+	case len(s.AnyOf) > 0:
+		return l.anyOf(s.AnyOf, place)
+	case s.Const != nil:
+		return constant(s.Const)
 	}
-	if options := s.at("anyOf").Items; len(options) > 0 {
-		return l.anyOf(options, place)
-	}
-	if s.has("const") {
-		return constant(s.at("const"))
-	}
-	r := Ref{Format: s.at("format").text()}
-	for _, kind := range s.at("type").texts() {
-		if kind == "null" {
-			r.Nullable = true
-		} else {
-			r.Kind = Kind(kind)
-		}
-	}
-	r.Enum = slices.DeleteFunc(s.at("enum").texts(), func(value string) bool { return value == "null" && r.Nullable })
-	if open := s.at("x-extensible-enum").texts(); open != nil {
-		r.Enum, r.EnumOpen = open, true
+	r := Ref{Kind: Kind(s.Type.Main()), Format: s.Format, Nullable: slices.Contains(s.Type, "null")}
+	r.Enum = slices.DeleteFunc(texts(s.Enum), func(value string) bool { return value == "null" && r.Nullable })
+	if s.Open != nil {
+		r.Enum, r.EnumOpen = texts(s.Open), true
 	}
 	switch r.Kind {
 	case "":
 		r.Kind = Any
 	case Array:
-		elem := l.ref(s.at("items"), singular(place))
+		elem := l.ref(s.Items, singular(place))
 		r.Elem = &elem
 	case "object":
 		r = l.object(s, place, r.Nullable)
@@ -78,42 +74,58 @@ func (l *loader) ref(s *Node, place string) Ref {
 	return r
 }
 
-func (l *loader) object(s *Node, place string, nullable bool) Ref {
-	if !s.has("properties") {
-		elem := Ref{Kind: Any}
-		if more := s.at("additionalProperties"); len(more.Keys) > 0 {
-			elem = l.ref(more, place+"Value")
-		}
-		return Ref{Kind: Map, Elem: &elem, Nullable: nullable}
-	}
-	if title := s.at("title").text(); title != "" {
-		place = title
-	}
-	t := &Type{Name: place, Doc: s.at("description").text(), Open: s.at("additionalProperties").truth()}
-	t.Fields = l.fields(s, place)
-	return Ref{Kind: Named, Name: l.add(t).Name, Nullable: nullable}
-}
-
-func (l *loader) fields(s *Node, place string) []Field {
-	required := s.at("required").texts()
-	var list []Field
-	for _, name := range s.at("properties").Keys {
-		p := s.at("properties", name)
-		f := Field{JSON: name, Doc: p.at("description").text(), Required: slices.Contains(required, name), Default: p.at("default").Raw}
-		if p.has("minimum") {
-			least := p.at("minimum").number()
-			f.Minimum = &least
-		}
-		f.Type = l.ref(p, place+Title(name))
-		list = append(list, f)
+// texts returns the values of an enumeration.
+func texts(values []any) []string {
+	var list []string
+	for _, value := range values {
+		list = append(list, apimodel.Text(value))
 	}
 	return list
 }
 
-func (l *loader) anyOf(options []*Node, place string) Ref {
+func (l *loader) object(s *apimodel.Schema, place string, nullable bool) Ref {
+	if s.Properties == nil {
+		elem := Ref{Kind: Any}
+		if s.Additional != nil {
+			elem = l.ref(s.Additional.Schema, place+"Value")
+		}
+		return Ref{Kind: Map, Elem: &elem, Nullable: nullable}
+	}
+	if s.Title != "" {
+		place = s.Title
+	}
+	t := &Type{Name: place, Doc: s.Description, Open: isOpen(s)}
+	t.Fields = l.fields(s, place)
+	return Ref{Kind: Named, Name: l.add(t).Name, Nullable: nullable}
+}
+
+// isOpen reports whether an object can have members of any type that are not among its properties.
+func isOpen(s *apimodel.Schema) bool {
+	return s.Additional != nil && s.Additional.Allowed && s.Additional.Schema == nil
+}
+
+func (l *loader) fields(s *apimodel.Schema, place string) []Field {
+	var list []Field
+	for _, p := range s.Properties {
+		list = append(list, l.field(p.Name, p.Value.Description, slices.Contains(s.Required, p.Name), p.Value, place))
+	}
+	return list
+}
+
+// field returns a member of an object, or a parameter. place is the name of the object's type.
+func (l *loader) field(name, doc string, required bool, s *apimodel.Schema, place string) Field {
+	f := Field{JSON: name, Doc: doc, Required: required, Default: s.Default, Type: l.ref(s, place+Title(name))}
+	if s.Minimum != nil {
+		least := int64(*s.Minimum)
+		f.Minimum = &least
+	}
+	return f
+}
+
+func (l *loader) anyOf(options []*apimodel.Schema, place string) Ref {
 	r := Ref{Kind: Any}
 	for _, o := range options {
-		if o.at("type").text() == "null" {
+		if slices.Equal(o.Type, apimodel.Types{"null"}) {
 			r.Nullable = true
 			continue
 		}
@@ -127,22 +139,21 @@ func (l *loader) anyOf(options []*Node, place string) Ref {
 	return r
 }
 
-func constant(value *Node) Ref {
-	switch text := string(value.Raw); text {
+func constant(value json.RawMessage) Ref {
+	switch text := string(value); text {
 	case "null":
 		return Ref{Kind: Null, Nullable: true}
 	case "true", "false":
 		return Ref{Kind: Boolean, Const: text}
 	default:
-		return Ref{Kind: String, Enum: value.texts()}
+		return Ref{Kind: String, Enum: []string{strings.Trim(text, `"`)}}
 	}
 }
 
 // named returns the type of a reference to a schema of the document.
 func (l *loader) named(target string) Ref {
 	schema, ok := strings.CutPrefix(target, schemaPrefix)
-	s := l.doc.at("components", "schemas", schema)
-	if !ok || s.Member == nil {
+	if !ok || l.doc.Components.Schemas[schema] == nil {
 		l.fail("unknown schema %s", target)
 		return Ref{Kind: Any}
 	}
@@ -155,8 +166,8 @@ func (l *loader) named(target string) Ref {
 // define creates the type of a schema of the document.
 func (l *loader) define(schema, name string) *Type {
 	l.done[schema] = name
-	s := l.doc.at("components", "schemas", schema)
-	t := &Type{Name: name, Doc: s.at("description").text(), Open: s.at("additionalProperties").truth()}
+	s := l.doc.Components.Schemas[schema]
+	t := &Type{Name: name, Doc: s.Description, Open: isOpen(s)}
 	// Add the type before its fields, since they may refer to it.
 	if l.model.byName[name] != nil {
 		l.fail("two types have the name %s; rename one in names.go", name)
@@ -184,13 +195,4 @@ func (l *loader) describeAndSort() {
 	slices.SortFunc(l.model.Types, func(a, b *Type) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(l.model.Resources, func(a, b *Resource) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(l.model.Groups, func(a, b *Group) int { return cmp.Compare(a.Name, b.Name) })
-}
-
-// parse reads JSON into a node.
-func parse(data []byte) (*Node, error) {
-	n := &Node{}
-	if err := json.Unmarshal(data, n); err != nil {
-		return nil, err
-	}
-	return n, nil
 }

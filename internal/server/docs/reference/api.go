@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stagedoor/stagedoor/internal/base/apimodel"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
@@ -35,8 +36,8 @@ var firstOf = []string{
 }
 
 // byUse orders the operations of a family by their use.
-func byUse(a, b *operation) int {
-	place := func(op *operation) int {
+func byUse(a, b *apimodel.Operation) int {
+	place := func(op *apimodel.Operation) int {
 		if at := slices.Index(firstOf, op.ID); at >= 0 {
 			return at
 		}
@@ -57,8 +58,8 @@ func (m *builder) api() []Page {
 		"- [OpenAPI 3.1 document](/v1/openapi.json) for your own tools\n- [Scopes](/docs/scopes) and [limits](/docs/limits)\n- [SDK methods](/docs/sdk) that can be called on an account\n\n")
 	pages := []Page{}
 	for _, f := range families {
-		operations := m.doc.operations(func(op *operation) bool {
-			return op.SDK == nil && slices.Contains(op.Tags, f.tag) && op.method != "OPTIONS"
+		operations := m.doc.Operations(func(op *apimodel.Operation) bool {
+			return op.SDK == nil && slices.Contains(op.Tags, f.tag) && op.Method != "OPTIONS"
 		})
 		if len(operations) == 0 {
 			continue
@@ -68,7 +69,7 @@ func (m *builder) api() []Page {
 		intro.WriteString("## [" + f.title + "](" + p.Path + ")\n\n" + f.lead + "\n\n| operation | what it does |\n|---|---|\n")
 		for _, op := range operations {
 			p.Items = append(p.Items, m.operation(op))
-			intro.WriteString("| [`" + op.method + " " + op.path + "`](" + p.Path + "#" + op.ID + ") | " + escape(op.Summary) + " |\n")
+			intro.WriteString("| [`" + op.Method + " " + op.Path + "`](" + p.Path + "#" + op.ID + ") | " + escape(op.Summary) + " |\n")
 		}
 		intro.WriteByte('\n')
 		pages = append(pages, p)
@@ -78,8 +79,8 @@ func (m *builder) api() []Page {
 }
 
 // operation documents one operation of the API.
-func (m *builder) operation(op *operation) Item {
-	i := Item{ID: op.ID, Title: op.Summary, Verb: op.method, Address: op.path, Side: m.code(op)}
+func (m *builder) operation(op *apimodel.Operation) Item {
+	i := Item{ID: op.ID, Title: op.Summary, Verb: op.Method, Address: op.Path, Side: m.code(op)}
 	switch {
 	case op.Scope != "":
 		i.Facts = append(i.Facts, "Scope [`"+op.Scope+"`](/docs/scopes#"+scopeID(op.Scope)+")")
@@ -98,14 +99,14 @@ func (m *builder) operation(op *operation) Item {
 			i.Folds = append(i.Folds, Fold{Title: place.title, Body: body, Open: place.in == "query"})
 		}
 	}
-	if s, _ := m.doc.body(op); s != nil {
+	if s, _ := m.doc.JSONBody(op); s != nil {
 		body := m.fields(s, 0)
 		if body == "" {
 			body = "A JSON object.\n"
 		}
 		i.Folds = append(i.Folds, Fold{Title: "Body", Body: body, Open: true})
 	}
-	status, kinds, s := m.doc.answer(op)
+	status, kinds, s := op.Success()
 	if status != "" {
 		i.Folds = append(i.Folds, Fold{Title: "Response " + status, Body: m.answerFields(kinds, s)})
 	}
@@ -124,7 +125,7 @@ func described(words string) string {
 	return strings.Join(parts, "\n\n")
 }
 
-func (m *builder) parameters(op *operation, in string) string {
+func (m *builder) parameters(op *apimodel.Operation, in string) string {
 	var b strings.Builder
 	for _, p := range op.Parameters {
 		if p.In != in {
@@ -132,7 +133,7 @@ func (m *builder) parameters(op *operation, in string) string {
 		}
 		s := p.Schema
 		if s == nil {
-			s = &schema{Type: types{"string"}}
+			s = &apimodel.Schema{Type: apimodel.Types{"string"}}
 		}
 		if p.Description != "" && s.Description == "" {
 			copied := *s
@@ -141,7 +142,7 @@ func (m *builder) parameters(op *operation, in string) string {
 		}
 		if slices.Contains(s.Type, "null") { // An optional list is omitted from the query, not null.
 			copied := *s
-			copied.Type = types{s.Type.main()}
+			copied.Type = apimodel.Types{s.Type.Main()}
 			s = &copied
 		}
 		m.writeField(&b, p.Name, s, p.Required && in != "path", 0)
@@ -149,7 +150,7 @@ func (m *builder) parameters(op *operation, in string) string {
 	return b.String()
 }
 
-func (m *builder) answerFields(kinds []string, s *schema) string {
+func (m *builder) answerFields(kinds []string, s *apimodel.Schema) string {
 	body := ""
 	if fields := m.fields(s, 0); fields != "" {
 		body = strings.ReplaceAll(fields, " **required**", "") // It says little about a response.
@@ -170,11 +171,11 @@ func (m *builder) answerFields(kinds []string, s *schema) string {
 }
 
 // problemList links the problems of an operation, by status.
-func (m *builder) problemList(op *operation) string {
+func (m *builder) problemList(op *apimodel.Operation) string {
 	var b strings.Builder
 	byStatus := map[int][]string{}
 	statuses := []int{}
-	for _, code := range m.doc.problems(op) {
+	for _, code := range m.doc.Problems(op) {
 		k, ok := problem.Lookup(code)
 		if !ok {
 			continue

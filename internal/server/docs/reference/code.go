@@ -6,11 +6,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/base/apimodel"
 )
 
 // code returns the samples of an operation in every language, and an example of its response.
-func (m *builder) code(op *operation) string {
-	_, example := m.doc.body(op)
+func (m *builder) code(op *apimodel.Operation) string {
+	_, example := m.doc.JSONBody(op)
 	var b strings.Builder
 	b.WriteString("```sh\n" + m.curl(op, example) + "\n```\n\n")
 	if m.uploadKind(op) == "" { // The command line does not upload files.
@@ -19,7 +21,7 @@ func (m *builder) code(op *operation) string {
 	for _, sample := range op.Samples {
 		b.WriteString("```" + strings.ToLower(sample.Lang) + "\n" + strings.TrimRight(sample.Source, "\n") + "\n```\n\n")
 	}
-	if status, _, s := m.doc.answer(op); s != nil {
+	if status, _, s := op.Success(); s != nil {
 		b.WriteString("Response `" + status + "`\n\n```json\n" + m.example(s) + "\n```\n")
 	}
 	return b.String()
@@ -28,17 +30,17 @@ func (m *builder) code(op *operation) string {
 // variables matches the parameters of a path, which become shell variables.
 var variables = regexp.MustCompile(`\{(\w+)\}`)
 
-func shellPath(op *operation) string {
-	return variables.ReplaceAllStringFunc(op.path, func(part string) string {
+func shellPath(op *apimodel.Operation) string {
+	return variables.ReplaceAllStringFunc(op.Path, func(part string) string {
 		name := strings.Trim(part, "{}")
 		switch {
-		case name == "id" && strings.Contains(op.path, "/accounts/"):
+		case name == "id" && strings.Contains(op.Path, "/accounts/"):
 			return "$ACCOUNT_ID"
 		case name == "id":
 			return "$ID"
 		case name == "resource":
 			return "messages"
-		case name == "method" && op.method == "GET":
+		case name == "method" && op.Method == "GET":
 			return "list"
 		case name == "method":
 			return "send"
@@ -63,7 +65,7 @@ func snake(name string) string {
 }
 
 // curl returns the request as a curl command.
-func (m *builder) curl(op *operation, example json.RawMessage) string {
+func (m *builder) curl(op *apimodel.Operation, example json.RawMessage) string {
 	verb, address := "", shellPath(op)
 	if op.SDK != nil && op.SDK.Access == "read" {
 		if query, ok := queryOf(example); ok { // Reads can be sent as GET.
@@ -71,7 +73,7 @@ func (m *builder) curl(op *operation, example json.RawMessage) string {
 		}
 	}
 	if verb == "" {
-		verb = op.method
+		verb = op.Method
 		address += m.requiredQuery(op)
 	}
 	lines := []string{`curl "$STAGEDOOR_URL` + address + `"`}
@@ -87,7 +89,7 @@ func (m *builder) curl(op *operation, example json.RawMessage) string {
 	case kind != "":
 		lines = append(lines, `-H "Content-Type: `+kind+`"`, "--data-binary @photo.jpg")
 	}
-	if _, kinds, s := m.doc.answer(op); s == nil && len(kinds) > 0 {
+	if _, kinds, s := op.Success(); s == nil && len(kinds) > 0 {
 		if kinds[0] == "text/event-stream" {
 			lines[0] = strings.Replace(lines[0], "curl ", "curl -N ", 1)
 		} else {
@@ -98,34 +100,34 @@ func (m *builder) curl(op *operation, example json.RawMessage) string {
 }
 
 // uploadKind returns the media type of a body that is not JSON; empty for none.
-func (m *builder) uploadKind(op *operation) string {
+func (m *builder) uploadKind(op *apimodel.Operation) string {
 	if op.Body == nil {
 		switch { // A binary body may not be described.
-		case op.SDK != nil || !slices.Contains(op.Tags, "Media") || op.method == "GET":
+		case op.SDK != nil || !slices.Contains(op.Tags, "Media") || op.Method == "GET":
 			return ""
-		case op.method == "PUT":
+		case op.Method == "PUT":
 			return "application/octet-stream"
 		}
 		return "image/jpeg"
 	}
-	if _, ok := op.Body.Content.get("application/json"); ok || len(op.Body.Content) == 0 {
+	if _, ok := op.Body.Content.Get("application/json"); ok || len(op.Body.Content) == 0 {
 		return ""
 	}
-	if kind := op.Body.Content[0].name; !strings.Contains(kind, "*") {
+	if kind := op.Body.Content[0].Name; !strings.Contains(kind, "*") {
 		return kind
 	}
 	return "image/jpeg"
 }
 
 // requiredQuery returns the required part of the query.
-func (m *builder) requiredQuery(op *operation) string {
+func (m *builder) requiredQuery(op *apimodel.Operation) string {
 	var parts []string
 	for _, p := range op.Parameters {
 		if p.In == "query" && p.Required {
 			parts = append(parts, p.Name+"=$"+strings.ToUpper(snake(p.Name)))
 		}
 	}
-	if op.SDK == nil && op.method == "GET" && strings.HasSuffix(op.path, "/{method}") {
+	if op.SDK == nil && op.Method == "GET" && strings.HasSuffix(op.Path, "/{method}") {
 		parts = append(parts, "chatId=3438267820000000001")
 	}
 	if len(parts) == 0 {
@@ -136,7 +138,7 @@ func (m *builder) requiredQuery(op *operation) string {
 
 // queryOf formats flat arguments as a query; false if one of them is an object or a list.
 func queryOf(example json.RawMessage) (string, bool) {
-	var members ordered[json.RawMessage]
+	var members apimodel.Object[json.RawMessage]
 	if len(example) == 0 {
 		return "", true
 	}
@@ -145,14 +147,14 @@ func queryOf(example json.RawMessage) (string, bool) {
 	}
 	parts := make([]string, 0, len(members))
 	for _, p := range members {
-		if p.value[0] == '{' || p.value[0] == '[' {
+		if p.Value[0] == '{' || p.Value[0] == '[' {
 			return "", false
 		}
-		value := strings.Trim(string(p.value), `"`)
+		value := strings.Trim(string(p.Value), `"`)
 		if strings.ContainsAny(value, " &%+#\"\\") {
 			return "", false
 		}
-		parts = append(parts, p.name+"="+value)
+		parts = append(parts, p.Name+"="+value)
 	}
 	if len(parts) == 0 {
 		return "", true
@@ -162,26 +164,26 @@ func queryOf(example json.RawMessage) (string, bool) {
 
 // commandLine returns the call as a stagedoor command: arguments of a method as name=text and name:=JSON, any other
 // body unchanged.
-func commandLine(op *operation, example json.RawMessage) string {
+func commandLine(op *apimodel.Operation, example json.RawMessage) string {
 	if line, ok := commands[op.ID]; ok {
 		return line
 	}
 	if op.SDK == nil {
-		line := "stagedoor api " + op.method + ` "` + shellPath(op) + `"`
+		line := "stagedoor api " + op.Method + ` "` + shellPath(op) + `"`
 		if len(example) > 0 {
 			line += " \\\n  -d " + quoted(compact(example))
 		}
 		return line
 	}
 	words := []string{"stagedoor", "call", op.SDK.Resource + "." + op.SDK.Method, "-a", "$ACCOUNT_ID"}
-	var members ordered[json.RawMessage]
+	var members apimodel.Object[json.RawMessage]
 	if len(example) > 0 {
 		if err := json.Unmarshal(example, &members); err != nil {
 			return strings.Join(words, " ")
 		}
 	}
 	for _, p := range members {
-		words = append(words, argument(p.name, p.value))
+		words = append(words, argument(p.Name, p.Value))
 	}
 	return strings.Join(words, " ")
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/base/apimodel"
 )
 
 func eventID(kind string) string { return strings.ReplaceAll(kind, ".", "-") }
@@ -17,12 +19,12 @@ func (m *builder) eventPage() Page {
 			"open streams and to webhooks. Kinds may be added at any time: ignore those that you do not know.",
 	}
 	for _, w := range m.doc.Webhooks {
-		p.Items = append(p.Items, m.event(w.name, w.value))
+		p.Items = append(p.Items, m.event(w.Name, w.Value))
 	}
 	return p
 }
 
-func (m *builder) event(kind string, w webhook) Item {
+func (m *builder) event(kind string, w apimodel.Webhook) Item {
 	i := Item{ID: eventID(kind), Title: kind, Mono: true, Body: escape(w.Post.Summary)}
 	if w.Post.Facts.Class == "ephemeral" {
 		i.Facts = append(i.Facts, "Ephemeral")
@@ -35,7 +37,7 @@ func (m *builder) event(kind string, w webhook) Item {
 	if w.Post.Facts.Source == "service" {
 		i.Facts = append(i.Facts, "By the service")
 	}
-	if fields := m.fields(w.data(), 0); fields != "" {
+	if fields := m.fields(w.Data(), 0); fields != "" {
 		i.Folds = append(i.Folds, Fold{Title: "data", Body: strings.ReplaceAll(fields, " **required**", ""), Open: true})
 	}
 	i.Side = "```json\n" + m.eventExample(kind, w) + "\n```"
@@ -43,7 +45,7 @@ func (m *builder) event(kind string, w webhook) Item {
 }
 
 // eventExample returns a complete event.
-func (m *builder) eventExample(kind string, w webhook) string {
+func (m *builder) eventExample(kind string, w apimodel.Webhook) string {
 	account, class, seq := `"acct_01k9x3m5v8e7rbq2n4t6w8y0za"`, "durable", "4711"
 	if w.Post.Facts.Scope == "organisation" {
 		account = "null"
@@ -54,22 +56,8 @@ func (m *builder) eventExample(kind string, w webhook) string {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `{"id":"evt_01k9x3m5v8e7rbq2n4t6w8y0zc","event":%q,"accountId":%s,"ts":"2026-11-15T12:00:00.123Z","data":`,
 		kind, account)
-	m.writeExample(&b, "data", w.data(), 0)
+	m.writeExample(&b, "data", w.Data(), 0)
 	fmt.Fprintf(&b, `,"meta":{"seq":%s,"class":%q,"ofUserId":"90210","referenceId":null,"sandbox":true,`+
 		`"upstreamAt":"2026-11-15T12:00:00Z","schema":1}}`, seq, class)
 	return indent(b.Bytes())
-}
-
-// data returns the schema of the event's data; nil if there is none.
-func (w webhook) data() *schema {
-	content, _ := w.Post.Body.Content.get("application/json")
-	if content.Schema == nil {
-		return nil
-	}
-	for _, part := range content.Schema.AllOf {
-		if data, ok := part.Properties.get("data"); ok {
-			return data
-		}
-	}
-	return nil
 }

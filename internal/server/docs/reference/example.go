@@ -6,13 +6,15 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/base/apimodel"
 )
 
 // exampleDepth bounds the nesting of an example.
 const exampleDepth = 4
 
 // example returns an indented value that matches a schema. It is deterministic.
-func (m *builder) example(s *schema) string {
+func (m *builder) example(s *apimodel.Schema) string {
 	var raw bytes.Buffer
 	m.writeExample(&raw, "", s, 0)
 	return indent(raw.Bytes())
@@ -32,8 +34,8 @@ func indent(raw []byte) string {
 // shortLists matches lists of one plain value.
 var shortLists = regexp.MustCompile(`\[\s+("[^"\n]*"|-?\d+)\s+\]`)
 
-func (m *builder) writeExample(b *bytes.Buffer, name string, s *schema, depth int) {
-	s, _ = m.doc.follow(s)
+func (m *builder) writeExample(b *bytes.Buffer, name string, s *apimodel.Schema, depth int) {
+	s, _ = m.doc.Follow(s)
 	switch {
 	case s == nil:
 		b.WriteString(`{}`)
@@ -41,13 +43,13 @@ func (m *builder) writeExample(b *bytes.Buffer, name string, s *schema, depth in
 		encode(b, s.Example)
 	case len(s.Examples) > 0:
 		encode(b, s.Examples[0])
-	case s.Const != nil:
-		encode(b, s.Const)
+	case decoded(s.Const) != nil:
+		encode(b, decoded(s.Const))
 	case len(s.Enum) > 0:
 		encode(b, s.Enum[0])
 	case len(s.Open) > 0:
 		encode(b, s.Open[0])
-	case len(s.AnyOf) > 0 && name == "failure" && slices.ContainsFunc(s.AnyOf, func(c *schema) bool { return slices.Equal(c.Type, types{"null"}) }):
+	case len(s.AnyOf) > 0 && name == "failure" && slices.ContainsFunc(s.AnyOf, func(c *apimodel.Schema) bool { return slices.Equal(c.Type, apimodel.Types{"null"}) }):
 		b.WriteString("null") // Usually nothing has failed.
 	case len(s.AnyOf) > 0:
 		m.writeExample(b, name, s.AnyOf[0], depth)
@@ -58,8 +60,8 @@ func (m *builder) writeExample(b *bytes.Buffer, name string, s *schema, depth in
 	}
 }
 
-func (m *builder) writeByType(b *bytes.Buffer, name string, s *schema, depth int) {
-	switch s.Type.main() {
+func (m *builder) writeByType(b *bytes.Buffer, name string, s *apimodel.Schema, depth int) {
+	switch s.Type.Main() {
 	case "object":
 		m.writeObject(b, s, depth)
 	case "array":
@@ -81,7 +83,7 @@ func (m *builder) writeByType(b *bytes.Buffer, name string, s *schema, depth int
 	}
 }
 
-func (m *builder) writeObject(b *bytes.Buffer, s *schema, depth int) {
+func (m *builder) writeObject(b *bytes.Buffer, s *apimodel.Schema, depth int) {
 	if len(s.Properties) == 0 || depth >= exampleDepth {
 		b.WriteString("{}")
 		return
@@ -91,14 +93,14 @@ func (m *builder) writeObject(b *bytes.Buffer, s *schema, depth int) {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		encode(b, p.name)
+		encode(b, p.Name)
 		b.WriteByte(':')
-		target, _ := m.doc.follow(p.value)
-		if target != nil && (slices.Contains(target.Type, "null") || slices.Contains(p.value.Type, "null")) && !slices.Contains(s.Required, p.name) {
+		target, _ := m.doc.Follow(p.Value)
+		if target != nil && (slices.Contains(target.Type, "null") || slices.Contains(p.Value.Type, "null")) && !slices.Contains(s.Required, p.Name) {
 			b.WriteString("null")
 			continue
 		}
-		m.writeExample(b, p.name, p.value, depth+1)
+		m.writeExample(b, p.Name, p.Value, depth+1)
 	}
 	b.WriteByte('}')
 }
@@ -115,7 +117,7 @@ var texts = []struct{ end, value string }{
 	{"id", "3438267820000000001"},
 }
 
-func exampleText(name string, s *schema) string {
+func exampleText(name string, s *apimodel.Schema) string {
 	switch s.Format {
 	case "date-time":
 		return "2026-11-15T14:02:11Z"
@@ -135,7 +137,7 @@ func exampleText(name string, s *schema) string {
 	return "…"
 }
 
-func exampleNumber(name string, s *schema) int64 {
+func exampleNumber(name string, s *apimodel.Schema) int64 {
 	n := int64(1)
 	if strings.HasSuffix(name, "Cents") {
 		n = 2500

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stagedoor/stagedoor/internal/base/apimodel"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
@@ -23,10 +24,10 @@ func (m *builder) scopePage() Page {
 		i := Item{ID: scopeID(s.Name), Title: s.Name, Mono: true, Body: s.Description}
 		var list strings.Builder
 		for _, f := range families {
-			for _, op := range m.doc.operations(func(op *operation) bool {
+			for _, op := range m.doc.Operations(func(op *apimodel.Operation) bool {
 				return op.SDK == nil && op.Scope == s.Name && len(op.Tags) > 0 && op.Tags[0] == f.tag
 			}) {
-				list.WriteString("- [`" + op.method + " " + op.path + "`](/docs/api/" + f.slug + "#" + op.ID + "): " + escape(op.Summary) + "\n")
+				list.WriteString("- [`" + op.Method + " " + op.Path + "`](/docs/api/" + f.slug + "#" + op.ID + "): " + escape(op.Summary) + "\n")
 			}
 		}
 		i.Folds = []Fold{{Title: "Operations", Body: list.String(), Open: true}}

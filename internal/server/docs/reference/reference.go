@@ -8,6 +8,8 @@ package reference
 import (
 	"bytes"
 	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/base/apimodel"
 )
 
 // Page is one page of the reference.
@@ -78,11 +80,11 @@ func paragraph(b *bytes.Buffer, text string) {
 }
 
 // builder generates the pages.
-type builder struct{ doc *document }
+type builder struct{ doc *apimodel.Document }
 
 // Build generates all pages from the OpenAPI document that the server serves.
 func Build(openAPI []byte) ([]Page, error) {
-	doc, err := read(openAPI)
+	doc, err := apimodel.Read(openAPI)
 	if err != nil {
 		return nil, err
 	}

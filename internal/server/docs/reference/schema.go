@@ -5,20 +5,22 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/base/apimodel"
 )
 
 // maxDepth bounds how deep nested objects are shown.
 const maxDepth = 3
 
 // fields lists the members of an object; those of nested objects are indented.
-func (m *builder) fields(s *schema, depth int) string {
+func (m *builder) fields(s *apimodel.Schema, depth int) string {
 	var b strings.Builder
 	m.writeFields(&b, s, depth, nil)
 	return b.String()
 }
 
-func (m *builder) writeFields(b *strings.Builder, s *schema, depth int, seen []string) {
-	s, name := m.doc.follow(s)
+func (m *builder) writeFields(b *strings.Builder, s *apimodel.Schema, depth int, seen []string) {
+	s, name := m.doc.Follow(s)
 	if s == nil || slices.Contains(seen, name) && name != "" {
 		return
 	}
@@ -26,17 +28,17 @@ func (m *builder) writeFields(b *strings.Builder, s *schema, depth int, seen []s
 		seen = append(slices.Clone(seen), name)
 	}
 	for _, p := range s.Properties {
-		m.writeField(b, p.name, p.value, slices.Contains(s.Required, p.name), depth)
-		if inner := m.inner(p.value); inner != nil && depth < maxDepth {
+		m.writeField(b, p.Name, p.Value, slices.Contains(s.Required, p.Name), depth)
+		if inner := m.inner(p.Value); inner != nil && depth < maxDepth {
 			m.writeFields(b, inner, depth+1, seen)
 		}
 	}
 }
 
-func (m *builder) writeField(b *strings.Builder, name string, s *schema, required bool, depth int) {
-	target, _ := m.doc.follow(s)
+func (m *builder) writeField(b *strings.Builder, name string, s *apimodel.Schema, required bool, depth int) {
+	target, _ := m.doc.Follow(s)
 	if target == nil {
-		target = &schema{}
+		target = &apimodel.Schema{}
 	}
 	b.WriteString(strings.Repeat("  ", depth) + "- `" + name + "` *" + m.typeName(s) + "*")
 	if required && depth == 0 {
@@ -55,12 +57,12 @@ func (m *builder) writeField(b *strings.Builder, name string, s *schema, require
 
 // inner returns the object whose members are shown below a field; nil for none. Types of the platform have their own
 // page.
-func (m *builder) inner(s *schema) *schema {
-	target, name := m.doc.follow(s)
+func (m *builder) inner(s *apimodel.Schema) *apimodel.Schema {
+	target, name := m.doc.Follow(s)
 	if target == nil || strings.HasPrefix(name, "Sdk.") {
 		return nil
 	}
-	if target.Type.main() == "array" && target.Items != nil {
+	if target.Type.Main() == "array" && target.Items != nil {
 		return m.inner(target.Items)
 	}
 	if len(target.Properties) > 0 {
@@ -78,8 +80,8 @@ func (m *builder) inner(s *schema) *schema {
 }
 
 // typeName describes the type of a value.
-func (m *builder) typeName(s *schema) string {
-	target, name := m.doc.follow(s)
+func (m *builder) typeName(s *apimodel.Schema) string {
+	target, name := m.doc.Follow(s)
 	if target == nil {
 		return "any"
 	}
@@ -90,7 +92,7 @@ func (m *builder) typeName(s *schema) string {
 	if strings.HasPrefix(name, "Sdk.") {
 		return "[" + sdkName(name) + "](/docs/sdk/types#" + typeID(name) + ")" + null
 	}
-	switch target.Type.main() {
+	switch target.Type.Main() {
 	case "array":
 		if target.Items != nil {
 			return "array of " + m.typeName(target.Items) + null
@@ -121,7 +123,7 @@ func (m *builder) typeName(s *schema) string {
 		}
 		return "any"
 	}
-	return target.Type.main() + null
+	return target.Type.Main() + null
 }
 
 // sdkName returns the name of a type of the platform: Page.Message is a page of Message.
@@ -135,7 +137,7 @@ func typeID(name string) string {
 }
 
 // limits describes the constraints of a value.
-func limits(s *schema) string {
+func limits(s *apimodel.Schema) string {
 	var parts []string
 	choices, open := s.Enum, false
 	if len(choices) == 0 {
@@ -145,7 +147,7 @@ func limits(s *schema) string {
 		list := make([]string, 0, len(choices))
 		for _, c := range choices {
 			if c != nil {
-				list = append(list, "`"+plain(c)+"`")
+				list = append(list, "`"+apimodel.Text(c)+"`")
 			}
 		}
 		text := "One of " + strings.Join(list, ", ")
@@ -167,24 +169,21 @@ func limits(s *schema) string {
 	if s.MaxItems != nil {
 		parts = append(parts, fmt.Sprintf("At most %d items.", *s.MaxItems))
 	}
-	if s.Default != nil {
-		parts = append(parts, "Default: `"+plain(s.Default)+"`.")
+	if value := decoded(s.Default); value != nil {
+		parts = append(parts, "Default: `"+apimodel.Text(value)+"`.")
 	}
 	return strings.Join(parts, " ")
 }
 
-func number(f float64) string { return strings.TrimSuffix(fmt.Sprintf("%.2f", f), ".00") }
-
-func plain(v any) string {
-	if text, ok := v.(string); ok {
-		return text
+// decoded returns a value of the document; nil for null and for none.
+func decoded(text json.RawMessage) (value any) {
+	if len(text) > 0 && json.Unmarshal(text, &value) != nil {
+		return nil
 	}
-	text, err := json.Marshal(v)
-	if err != nil {
-		return ""
-	}
-	return string(text)
+	return value
 }
+
+func number(f float64) string { return strings.TrimSuffix(fmt.Sprintf("%.2f", f), ".00") }
 
 // escape keeps text from being read as markup outside of code. Stars and brackets occur in patterns such as message*.
 func escape(words string) string {

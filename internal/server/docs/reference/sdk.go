@@ -7,12 +7,14 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/stagedoor/stagedoor/internal/base/apimodel"
 )
 
 // sdk returns the pages of the platform's methods: an index, one per resource, and the types of their results.
 func (m *builder) sdk() []Page {
-	methods := m.doc.operations(func(op *operation) bool { return op.SDK != nil && op.method == "POST" })
-	byResource := map[string][]*operation{}
+	methods := m.doc.Operations(func(op *apimodel.Operation) bool { return op.SDK != nil && op.Method == "POST" })
+	byResource := map[string][]*apimodel.Operation{}
 	for _, op := range methods {
 		byResource[op.SDK.Resource] = append(byResource[op.SDK.Resource], op)
 	}
@@ -42,14 +44,15 @@ func (m *builder) sdk() []Page {
 	return append(append([]Page{index}, pages...), m.typePage())
 }
 
-func (m *builder) sdkMethod(op *operation) Item {
+func (m *builder) sdkMethod(op *apimodel.Operation) Item {
 	f := op.SDK
-	verb := op.method
-	if _, ok := m.doc.path(op.path).get("get"); ok {
+	verb := op.Method
+	item, _ := m.doc.Paths.Get(op.Path)
+	if _, ok := item.Get("get"); ok {
 		verb = "GET" // POST works too, as the facts say.
 	}
 	i := Item{
-		ID: f.Method, Title: f.Resource + "." + f.Method, Mono: true, Verb: verb, Address: op.path, Body: escape(op.Summary), Side: m.code(op),
+		ID: f.Method, Title: f.Resource + "." + f.Method, Mono: true, Verb: verb, Address: op.Path, Body: escape(op.Summary), Side: m.code(op),
 		Facts: sdkWords(f),
 	}
 	if len(f.Emits) > 0 {
@@ -62,15 +65,15 @@ func (m *builder) sdkMethod(op *operation) Item {
 	if f.Async {
 		i.Body += "\n\nAsynchronous: the result arrives as an event."
 	}
-	s, _ := m.doc.body(op)
+	s, _ := m.doc.JSONBody(op)
 	if body := m.fields(s, 0); body != "" {
 		i.Folds = append(i.Folds, Fold{Title: "Arguments", Body: body, Open: true})
 	} else {
 		i.Body += "\n\nThis method has no arguments."
 	}
-	_, _, answer := m.doc.answer(op)
+	_, _, answer := op.Success()
 	if answer != nil {
-		if result, ok := answer.Properties.get("result"); ok {
+		if result, ok := answer.Properties.Get("result"); ok {
 			i.Folds = append(i.Folds, Fold{Title: "Result", Body: m.result(result)})
 		}
 	}
@@ -79,7 +82,7 @@ func (m *builder) sdkMethod(op *operation) Item {
 }
 
 // sdkWords returns short facts about a method.
-func sdkWords(f *sdkFacts) []string {
+func sdkWords(f *apimodel.Method) []string {
 	words := []string{map[string]string{"read": "Read, with GET or POST", "write": "Write"}[f.Access]}
 	if f.Paginated {
 		words = append(words, "[Paginated](/docs/recipes/pagination)")
@@ -97,8 +100,8 @@ func sdkWords(f *sdkFacts) []string {
 }
 
 // result describes the result of a method: a link for a named type, its members for any other.
-func (m *builder) result(s *schema) string {
-	target, name := m.doc.follow(s)
+func (m *builder) result(s *apimodel.Schema) string {
+	target, name := m.doc.Follow(s)
 	if inside, ok := strings.CutPrefix(name, "Sdk.Page."); ok {
 		return "A page: `items` *array of [" + inside + "](/docs/sdk/types#" + typeID("Sdk."+inside) + ")*, `nextCursor` *string or null*, `hasMore` *boolean*.\n"
 	}
