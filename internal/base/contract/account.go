@@ -4,6 +4,7 @@ import "github.com/stagedoor/stagedoor/internal/base/stamp"
 
 // Account is an account as callers see it, in responses and events.
 type Account struct {
+	_                   struct{}          `doc:"A connected creator account."`
 	ID                  string            `json:"id"`
 	OfUserID            string            `json:"ofUserId" doc:"The platform's id of the creator."`
 	Label               string            `json:"label"`
@@ -29,6 +30,7 @@ type Account struct {
 
 // ListenerView is the state of the account's socket as callers see it.
 type ListenerView struct {
+	_           struct{}    `doc:"The state of the connection that receives an account's events."`
 	State       string      `json:"state" enum:"off,connecting,up,down"`
 	Since       *stamp.Time `json:"since"`
 	LastEventAt *stamp.Time `json:"lastEventAt"`

@@ -4,6 +4,7 @@ import "github.com/stagedoor/stagedoor/internal/base/id"
 
 // Attempt is an attempt as callers see it.
 type Attempt struct {
+	_             struct{}          `doc:"An attempt to connect an account."`
 	AttemptID     string            `json:"attempt_id"`
 	Kind          string            `json:"kind" doc:"credentials, mobile_app, cookie, curl or reauth."`
 	State         string            `json:"state" enum:"pending,awaiting_mobile_session,needs_otp,needs_app_otp,needs_email,needs_face_otp,wrong_2fa_code_retry,completed_success,completed_failed" doc:"Where the attempt stands. Act on next_actions rather than on a list of states."`
@@ -39,12 +40,13 @@ type Attempt struct {
 
 // Failure is why an attempt failed, as callers see it.
 type Failure struct {
-	Code            string  `json:"code"`
-	Message         string  `json:"message"`
-	Retryable       bool    `json:"retryable"`
-	RetryAfter      *int    `json:"retry_after_sec"`
-	UpstreamCode    *int    `json:"upstream_code"`
-	UpstreamMessage *string `json:"upstream_message"`
+	_               struct{} `doc:"The reason why an attempt failed."`
+	Code            string   `json:"code"`
+	Message         string   `json:"message"`
+	Retryable       bool     `json:"retryable"`
+	RetryAfter      *int     `json:"retry_after_sec"`
+	UpstreamCode    *int     `json:"upstream_code"`
+	UpstreamMessage *string  `json:"upstream_message"`
 }
 
 // WithoutLinks returns the attempt for a caller who may only read. A link is enough to finish or cancel the attempt.

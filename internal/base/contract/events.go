@@ -19,9 +19,10 @@ type Transition struct {
 
 // Actor is who caused an event.
 type Actor struct {
-	Kind  string `json:"kind" doc:"key, operator, system, creator or member. The set may grow."`
-	ID    string `json:"id"`
-	Label string `json:"label" doc:"The name of the key or person; may be empty."`
+	_     struct{} `doc:"Who caused an event."`
+	Kind  string   `json:"kind" doc:"key, operator, system, creator or member. The set may grow."`
+	ID    string   `json:"id"`
+	Label string   `json:"label" doc:"The name of the key or person; may be empty."`
 }
 
 // UpstreamError is the platform's own error. Both fields are absent if it gave none.

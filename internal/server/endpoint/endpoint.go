@@ -272,7 +272,7 @@ func describeInput[I any](t *Table, row *Operation) {
 	row.hasBody = t.operation(row).RequestBody != nil
 	row.bodyOptional = row.hasBody && !t.operation(row).RequestBody.Required
 	markSensitive(t.schemas(), reflect.TypeFor[I]())
-	describeMembers(t.schemas())
+	describeTypes(t.schemas())
 	if row.hasBody && row.Example == nil {
 		panic(row.ID + " takes a body and has no example of it")
 	}
@@ -356,7 +356,7 @@ func Plain(t *Table, op Operation, handle func(http.ResponseWriter, *http.Reques
 			"application/json": {Schema: t.schemas().Schema(body, true, row.ID+"Body"), Example: row.Example},
 		}}
 	}
-	describeMembers(t.schemas())
+	describeTypes(t.schemas())
 	t.api.OpenAPI().AddOperation(&described)
 	t.mux.Handle(row.pattern(), t.guard(row, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := t.admit(r.Context(), From(r.Context())); err != nil {

@@ -65,15 +65,28 @@ func hasSensitive(typ reflect.Type, seen map[reflect.Type]bool) bool {
 	return false
 }
 
-// describeMembers adds what Huma does not derive from the fields of a type. Members that are pointers to an object or a
-// time and always present are nullable, which Huma does only for strings and numbers. The values of a member with the
-// tag extensible are listed; more may be added to them. The values of a state have their tones beside them.
-func describeMembers(registry huma.Registry) {
+// describeTypes adds what Huma does not derive from the Go types. A type has the description of typeDoc. Members that
+// are pointers to an object or a time and always present are nullable, which Huma does only for strings and numbers. The
+// values of a member with the tag extensible are listed; more may be added to them. The values of a state have their
+// tones beside them.
+func describeTypes(registry huma.Registry) {
 	for name, schema := range registry.Map() {
 		if typ := registry.TypeFromRef("#/components/schemas/" + name); typ != nil && schema.Properties != nil {
+			schema.Description = cmp.Or(typeDoc(typ), schema.Description)
 			describeMembersOf(typ, schema)
 		}
 	}
+}
+
+// typeDoc returns the description of a type: the tag doc of its first field, if that field is blank.
+func typeDoc(typ reflect.Type) string {
+	for typ.Kind() == reflect.Pointer {
+		typ = typ.Elem()
+	}
+	if typ.Kind() != reflect.Struct || typ.NumField() == 0 || typ.Field(0).Name != "_" {
+		return ""
+	}
+	return typ.Field(0).Tag.Get("doc")
 }
 
 func describeMembersOf(typ reflect.Type, schema *huma.Schema) {

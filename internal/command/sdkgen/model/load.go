@@ -10,7 +10,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
-// Load reads the OpenAPI document. Problem codes, which are not in it, come from the same package that the service uses.
+// Load reads the OpenAPI document. Problem codes, which are not in it, come from the same package that the service
+// uses.
 func Load(openapi []byte) (*Model, error) {
 	doc, err := apimodel.Read(openapi)
 	if err != nil {

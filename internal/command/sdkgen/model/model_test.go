@@ -101,7 +101,7 @@ func TestEveryReferenceIsKnown(t *testing.T) {
 	}
 	for _, typ := range m.Types {
 		if typ.Doc == "" && typ.Name != "Event" {
-			t.Errorf("%s has no description; add one to type_docs.go", typ.Name)
+			t.Errorf("%s has no description; add one to the Go type, or to type_docs.go for the platform's", typ.Name)
 		}
 		for _, f := range typ.Fields {
 			check(typ.Name+"."+f.JSON, f.Type)

@@ -51,8 +51,9 @@ type patchAccountInput struct {
 
 type deletedOutput struct {
 	Body struct {
-		ID      string `json:"id"`
-		Deleted bool   `json:"deleted"`
+		_       struct{} `doc:"The result of disconnecting an account."`
+		ID      string   `json:"id"`
+		Deleted bool     `json:"deleted"`
 	}
 }
 
@@ -64,6 +65,7 @@ type accountMeOutput struct {
 
 type receiptOutput struct {
 	Body struct {
+		_       struct{}        `doc:"Proof that an account's secrets were destroyed."`
 		Receipt json.RawMessage `json:"receipt" doc:"The signed receipt: what was destroyed and when, the id of the signing key, and an Ed25519 signature."`
 	}
 }

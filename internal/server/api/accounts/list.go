@@ -37,6 +37,7 @@ type accountsBody struct {
 
 // Listed is an account in a list.
 type Listed struct {
+	_ struct{} `doc:"An account in a list."`
 	account.View
 	Webhook  *accountWebhook `json:"webhook" doc:"The state of delivery to its webhook; null if it has none."`
 	Calls24h *int64          `json:"calls24h,omitempty" doc:"Only with activity: calls in the last 24 hours, including the current hour."`
@@ -44,7 +45,8 @@ type Listed struct {
 }
 
 type accountWebhook struct {
-	State string `json:"state" enum:"healthy,failing,paused,disabled"`
+	_     struct{} `doc:"The health of an account's webhook."`
+	State string   `json:"state" enum:"healthy,failing,paused,disabled"`
 }
 
 // needAttention is the filter value for several states.

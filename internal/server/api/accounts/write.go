@@ -75,7 +75,7 @@ func (p *pager) flush(ctx context.Context) error {
 	for i := range p.batch {
 		one := Listed{View: p.batch[i].View()}
 		if state, ok := states[p.batch[i].ID]; ok {
-			one.Webhook = &accountWebhook{state}
+			one.Webhook = &accountWebhook{State: state}
 		}
 		if p.calls {
 			one.count(hours[p.batch[i].ID])

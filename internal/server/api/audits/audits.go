@@ -50,6 +50,7 @@ type auditBody struct {
 }
 
 type auditEntry struct {
+	_         struct{}        `doc:"An action in the organisation."`
 	ID        string          `json:"id"`
 	At        stamp.Time      `json:"at"`
 	Actor     auditActor      `json:"actor"`
@@ -62,9 +63,10 @@ type auditEntry struct {
 }
 
 type auditActor struct {
-	Kind  string `json:"kind" enum:"key,operator,system,creator,member"`
-	ID    string `json:"id"`
-	Label string `json:"label"`
+	_     struct{} `doc:"The person or key that did something."`
+	Kind  string   `json:"kind" enum:"key,operator,system,creator,member"`
+	ID    string   `json:"id"`
+	Label string   `json:"label"`
 }
 
 const (
@@ -183,8 +185,10 @@ func view(entries []audit.Entry, limit int, allow *apikey.Allow) *auditOutput {
 			continue
 		}
 		out.Body.Entries = append(out.Body.Entries, auditEntry{
-			string(e.ID), stamp.Time(e.At), auditActor{string(e.By.Kind), e.By.ID, e.By.Label}, e.By.Action, e.Target, "success",
-			string(e.By.Request), e.By.IPHash, e.Changes,
+			ID: string(e.ID), At: stamp.Time(e.At),
+			Actor: auditActor{Kind: string(e.By.Kind), ID: e.By.ID, Label: e.By.Label}, Action: e.By.Action,
+			Target: e.Target, Outcome: "success",
+			RequestID: string(e.By.Request), IPHash: e.By.IPHash, Changes: e.Changes,
 		})
 	}
 	if len(entries) == limit && entries[len(entries)-1].Seq > 1 {

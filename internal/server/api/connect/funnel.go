@@ -21,6 +21,7 @@ type funnelInput struct {
 type funnelOutput struct{ Body funnelBody }
 
 type funnelBody struct {
+	_         struct{}                `doc:"The number of creators who reached each step of connecting."`
 	Since     stamp.Time              `json:"since"`
 	Until     stamp.Time              `json:"until"`
 	LinksMade int64                   `json:"linksMade" doc:"Links that were created."`
@@ -34,15 +35,17 @@ type funnelBody struct {
 }
 
 type funnelMethod struct {
-	Begun     int64 `json:"credentials"`
-	Asked     int64 `json:"challenge"`
-	Connected int64 `json:"connected"`
-	Failed    int64 `json:"failed"`
+	_         struct{} `doc:"The funnel of one connect method."`
+	Begun     int64    `json:"credentials"`
+	Asked     int64    `json:"challenge"`
+	Connected int64    `json:"connected"`
+	Failed    int64    `json:"failed"`
 }
 
 type failureCount struct {
-	Reason string `json:"reason" doc:"The failure code, as in attempts."`
-	Count  int64  `json:"count"`
+	_      struct{} `doc:"The number of attempts that failed for one reason."`
+	Reason string   `json:"reason" doc:"The failure code, as in attempts."`
+	Count  int64    `json:"count"`
 }
 
 func (a *operations) funnelRoutes(t *endpoint.Table) {
@@ -83,10 +86,12 @@ func (a *operations) getFunnel(ctx context.Context, in *funnelInput) (*funnelOut
 	// A link may have been created before the period and used in it.
 	out.Body.Opened = max(made.Opened, f.All.Linked) + f.All.Begun - f.All.Linked
 	for kind, way := range f.ByKind {
-		out.Body.ByMethod[kind] = funnelMethod{way.Begun, way.Challenged, way.Connected, way.Failed}
+		out.Body.ByMethod[kind] = funnelMethod{
+			Begun: way.Begun, Asked: way.Challenged, Connected: way.Connected, Failed: way.Failed,
+		}
 	}
 	for _, r := range f.Failures {
-		out.Body.Failures = append(out.Body.Failures, failureCount{r.Code, r.Count})
+		out.Body.Failures = append(out.Body.Failures, failureCount{Reason: r.Code, Count: r.Count})
 	}
 	return out, nil
 }

@@ -32,7 +32,7 @@ type cookieInput struct {
 
 type cookieBody struct {
 	// Extensions export more members, such as expirationDate, sameSite, session, storeId and partitionKey.
-	_        struct{}      `additionalProperties:"true"`
+	_        struct{}      `additionalProperties:"true" doc:"A cookie of the platform."`
 	Name     string        `json:"name" minLength:"1" maxLength:"256"`
 	Value    secret.String `json:"value" maxLength:"8192" sensitive:"true"`
 	Domain   *string       `json:"domain,omitempty" maxLength:"256" doc:"Default: the platform's own domain."`
@@ -54,12 +54,14 @@ type curlInput struct {
 
 // Extracted names what was found in a command.
 type Extracted struct {
+	_       struct{} `doc:"The session that was found in a cURL command."`
 	Cookies []string `json:"cookies" doc:"Names of the cookies that will be used."`
 	Headers []string `json:"headers" doc:"Names of the headers that will be used."`
 	Missing []string `json:"missing" doc:"Names that the platform requires and the command lacks."`
 }
 
 type curlAnswer struct {
+	_ struct{} `doc:"A connect attempt, with what was found in the cURL command."`
 	*connect.Attempt
 	Extracted Extracted `json:"extracted" doc:"Names only, never values."`
 }
@@ -79,11 +81,13 @@ type curlOutput struct {
 
 type flowsOutput struct {
 	Body struct {
+		_     struct{}   `doc:"The methods to connect an account."`
 		Flows []flowBody `json:"flows"`
 	}
 }
 
 type flowBody struct {
+	_              struct{}    `doc:"A method to connect an account."`
 	Kind           string      `json:"kind"`
 	Name           string      `json:"name"`
 	Fields         []flowField `json:"fields"`
@@ -92,11 +96,12 @@ type flowBody struct {
 }
 
 type flowField struct {
-	ID        string `json:"id"`
-	Type      string `json:"type" enum:"email,password,text,cookie,header,boolean"`
-	Required  bool   `json:"required"`
-	Pattern   string `json:"pattern,omitempty"`
-	MaxLength int    `json:"max_length,omitempty"`
+	_         struct{} `doc:"An input of a connect method."`
+	ID        string   `json:"id"`
+	Type      string   `json:"type" enum:"email,password,text,cookie,header,boolean"`
+	Required  bool     `json:"required"`
+	Pattern   string   `json:"pattern,omitempty"`
+	MaxLength int      `json:"max_length,omitempty"`
 }
 
 func (a *operations) importRoutes(t *endpoint.Table) {
@@ -198,7 +203,9 @@ func (a *operations) connectCurl(ctx context.Context, in *curlInput) (*curlOutpu
 	if err != nil {
 		return nil, err
 	}
-	return &curlOutput{out.Location, out.RetryAfter, out.ETag, out.Status, curlAnswer{out.Body, found}}, nil
+	return &curlOutput{out.Location, out.RetryAfter, out.ETag, out.Status, curlAnswer{
+		Attempt: out.Body, Extracted: found,
+	}}, nil
 }
 
 // extracted returns the names of what is used of a command.

@@ -28,12 +28,14 @@ type sessionInput struct {
 		Locale    *string  `json:"locale,omitempty" enum:"en,es" doc:"Default: the language of the creator's browser."`
 		Remember  *string  `json:"remember_credentials,omitempty" enum:"ask,always,never" doc:"Default: ask."`
 		Deliver   *struct {
-			Email string `json:"email,omitempty" maxLength:"254"`
+			_     struct{} `doc:"The recipient of a link."`
+			Email string   `json:"email,omitempty" maxLength:"254"`
 		} `json:"deliver,omitempty" deprecated:"true" doc:"Deprecated: an email address is rejected, because this service sends no email. Send url to the creator yourself."`
 	}
 }
 
 type sessionBody struct {
+	_          struct{}    `doc:"A link to a hosted page on which a creator connects."`
 	ID         string      `json:"id"`
 	URL        *string     `json:"url" doc:"The link for the creator. It is shown only in the response that creates it; null otherwise."`
 	Token      *string     `json:"client_token" doc:"The token in the link, for connect.js. It is shown only in the response that creates it; null otherwise." sensitive:"true"`
@@ -79,6 +81,7 @@ type reconnectInput struct {
 }
 
 type pageBody struct {
+	_          struct{} `doc:"The appearance of the pages on which creators connect."`
 	BrandLight string   `json:"brand_light" maxLength:"7" doc:"The colour of buttons on a light background, as #rrggbb; empty for the default. A colour with too little contrast to its text is darkened."`
 	BrandDark  string   `json:"brand_dark" maxLength:"7" doc:"The colour of buttons on a dark background; empty to use brand_light."`
 	Scheme     string   `json:"scheme" enum:"system,light,dark"`
@@ -278,6 +281,9 @@ func (a *operations) setPage(ctx context.Context, in *pageInput) (*pageOutput, e
 
 func viewPage(p link.Page) *pageOutput {
 	out := &pageOutput{}
-	out.Body.Page = pageBody{p.BrandLight, p.BrandDark, p.Scheme, p.AllowedOrigins, p.HelpURL}
+	out.Body.Page = pageBody{
+		BrandLight: p.BrandLight, BrandDark: p.BrandDark, Scheme: p.Scheme, Origins: p.AllowedOrigins,
+		HelpURL: p.HelpURL,
+	}
 	return out
 }

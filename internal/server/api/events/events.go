@@ -101,6 +101,7 @@ type envelope struct {
 }
 
 type meta struct {
+	_           struct{}    `doc:"The position and origin of an event."`
 	Seq         *int64      `json:"seq" doc:"The number of the event in the account's sequence, without gaps; null for an ephemeral event."`
 	Class       string      `json:"class" enum:"durable,ephemeral"`
 	OfUserID    *string     `json:"ofUserId" doc:"The account's id on the platform."`

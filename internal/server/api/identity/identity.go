@@ -23,6 +23,7 @@ type operations struct {
 type identityOutput struct{ Body identityBody }
 
 type identityBody struct {
+	_      struct{}        `doc:"The organisation and the key in use, with their permissions and limits."`
 	Kind   string          `json:"kind" enum:"customer" doc:"The type of the caller."`
 	Key    identityKey     `json:"key" doc:"The calling key. For a member, the hidden key of the browser session, which GET /v1/me/keys does not list."`
 	Member *identityMember `json:"member" doc:"The person who is signed in to the dashboard; null for a key."`
@@ -32,13 +33,15 @@ type identityBody struct {
 }
 
 type identityMember struct {
-	ID    string `json:"id"`
-	Email string `json:"email"`
-	Name  string `json:"name"`
-	Role  string `json:"role" enum:"owner,admin,developer,support"`
+	_     struct{} `doc:"The person who is signed in."`
+	ID    string   `json:"id"`
+	Email string   `json:"email"`
+	Name  string   `json:"name"`
+	Role  string   `json:"role" enum:"owner,admin,developer,support"`
 }
 
 type identityKey struct {
+	_         struct{}   `doc:"The key in use."`
 	ID        string     `json:"id"`
 	Label     string     `json:"label"`
 	CreatedAt stamp.Time `json:"createdAt"`
@@ -46,14 +49,16 @@ type identityKey struct {
 }
 
 type identityOrg struct {
-	ID           string `json:"id"`
-	Name         string `json:"name"`
-	Plan         string `json:"plan"`
-	ContactEmail string `json:"contactEmail"`
-	Environment  string `json:"environment" enum:"sandbox,live"`
+	_            struct{} `doc:"The organisation."`
+	ID           string   `json:"id"`
+	Name         string   `json:"name"`
+	Plan         string   `json:"plan"`
+	ContactEmail string   `json:"contactEmail"`
+	Environment  string   `json:"environment" enum:"sandbox,live"`
 }
 
 type limitsBody struct {
+	_                      struct{} `doc:"The limits of the plan."`
 	CallsPerMinute         int      `json:"callsPerMinute"`
 	CallsPerMonth          int      `json:"callsPerMonth"`
 	AccountReadPerMinute   int      `json:"accountReadPerMinute"`
@@ -117,16 +122,20 @@ func (a *operations) viewIdentity(ctx context.Context, p *apikey.Principal) (*id
 	if err != nil {
 		return nil, err
 	}
-	out.Body.Member = &identityMember{string(m.ID), m.Email, m.Name, string(m.Role)}
+	out.Body.Member = &identityMember{ID: string(m.ID), Email: m.Email, Name: m.Name, Role: string(m.Role)}
 	return out, nil
 }
 
 func viewIdentity(p *apikey.Principal) *identityOutput {
 	return &identityOutput{identityBody{
 		Kind: "customer",
-		Key:  identityKey{string(p.Key.ID), p.Key.Label, stamp.Time(p.Key.CreatedAt), keys.ViewLimits(&p.Key.Allow)},
+		Key: identityKey{
+			ID: string(p.Key.ID), Label: p.Key.Label, CreatedAt: stamp.Time(p.Key.CreatedAt),
+			KeyLimits: keys.ViewLimits(&p.Key.Allow),
+		},
 		Org: identityOrg{
-			string(p.Org.ID), p.Org.Name, string(p.Org.Plan), p.Org.ContactEmail, string(p.Org.Environment),
+			ID: string(p.Org.ID), Name: p.Org.Name, Plan: string(p.Org.Plan), ContactEmail: p.Org.ContactEmail,
+			Environment: string(p.Org.Environment),
 		},
 		Scopes: p.Scopes.Names(),
 		Limits: viewLimits(p.Org.Limits),
@@ -135,8 +144,11 @@ func viewIdentity(p *apikey.Principal) *identityOutput {
 
 func viewLimits(l org.Limits) limitsBody {
 	return limitsBody{
-		l.CallsPerMinute, l.CallsPerMonth, l.AccountReadPerMinute, l.AccountWritePerMinute, l.ConnectAttemptsPerHour,
-		l.MaxAccounts, l.MaxKeys, l.MaxStreamsPerAccount, l.EventRetentionDays, l.DeliveryRetentionDays,
-		l.MaxRequestBytes, l.MaxResponseBytes, l.UploadMaxBytes, []string{"us", "uk"}, []string{},
+		CallsPerMinute: l.CallsPerMinute, CallsPerMonth: l.CallsPerMonth, AccountReadPerMinute: l.AccountReadPerMinute,
+		AccountWritePerMinute: l.AccountWritePerMinute, ConnectAttemptsPerHour: l.ConnectAttemptsPerHour,
+		MaxAccounts: l.MaxAccounts, MaxKeys: l.MaxKeys, MaxStreamsPerAccount: l.MaxStreamsPerAccount,
+		EventRetentionDays: l.EventRetentionDays, DeliveryRetentionDays: l.DeliveryRetentionDays,
+		MaxRequestBytes: l.MaxRequestBytes, MaxResponseBytes: l.MaxResponseBytes, UploadMaxBytes: l.UploadMaxBytes,
+		ProxyCountries: []string{"us", "uk"}, Features: []string{},
 	}
 }

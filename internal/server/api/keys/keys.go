@@ -46,10 +46,12 @@ func ViewLimits(a *apikey.Allow) KeyLimits {
 type keysOutput struct{ Body keysBody }
 
 type keysBody struct {
+	_    struct{}   `doc:"The organisation's keys."`
 	Keys []keyEntry `json:"keys"`
 }
 
 type keyEntry struct {
+	_          struct{}    `doc:"An API key, without its secret."`
 	ID         string      `json:"id"`
 	Label      string      `json:"label"`
 	Hint       string      `json:"hint" doc:"The first characters of the key, to recognise it."`
@@ -75,6 +77,7 @@ type mintInput struct {
 type mintOutput struct{ Body mintBody }
 
 type mintBody struct {
+	_         struct{}    `doc:"A new key. Its secret is shown only once."`
 	Key       string      `json:"key" doc:"The key itself. It is shown only once; store it now." sensitive:"true"`
 	ID        string      `json:"id"`
 	Label     string      `json:"label"`
@@ -90,8 +93,9 @@ type keyInput struct {
 
 type revokeOutput struct {
 	Body struct {
-		ID      string `json:"id"`
-		Revoked bool   `json:"revoked"`
+		_       struct{} `doc:"The result of revoking a key."`
+		ID      string   `json:"id"`
+		Revoked bool     `json:"revoked"`
 	}
 }
 
@@ -124,10 +128,13 @@ func (a *operations) listKeys(ctx context.Context, _ *struct{}) (*keysOutput, er
 	if err != nil {
 		return nil, err
 	}
-	out := &keysOutput{keysBody{make([]keyEntry, len(keys))}}
+	out := &keysOutput{keysBody{Keys: make([]keyEntry, len(keys))}}
 	for i, k := range keys {
 		out.Body.Keys[i] = keyEntry{
-			string(k.ID), k.Label, k.Hint, stamp.Time(k.CreatedAt), (*stamp.Time)(k.ExpiresAt), (*stamp.Time)(k.RevokedAt), (*stamp.Time)(k.LastUsedAt), k.Scopes.Names(), ViewLimits(&k.Allow), k.ID == caller.Key.ID,
+			ID: string(k.ID), Label: k.Label, Hint: k.Hint, CreatedAt: stamp.Time(k.CreatedAt),
+			ExpiresAt: (*stamp.Time)(k.ExpiresAt), RevokedAt: (*stamp.Time)(k.RevokedAt),
+			LastUsedAt: (*stamp.Time)(k.LastUsedAt), Scopes: k.Scopes.Names(), KeyLimits: ViewLimits(&k.Allow),
+			Current: k.ID == caller.Key.ID,
 		}
 	}
 	return out, nil
@@ -151,7 +158,9 @@ func (a *operations) mintKey(ctx context.Context, in *mintInput) (*mintOutput, e
 		return nil, err
 	}
 	return &mintOutput{mintBody{
-		plain.Reveal(), string(key.ID), key.Label, key.Scopes.Names(), stamp.Time(key.CreatedAt), (*stamp.Time)(key.ExpiresAt), ViewLimits(&key.Allow),
+		Key: plain.Reveal(), ID: string(key.ID), Label: key.Label, Scopes: key.Scopes.Names(),
+		CreatedAt: stamp.Time(key.CreatedAt), ExpiresAt: (*stamp.Time)(key.ExpiresAt),
+		KeyLimits: ViewLimits(&key.Allow),
 	}}, nil
 }
 

@@ -47,6 +47,7 @@ type logOutput struct {
 }
 
 type logBody struct {
+	_            struct{}   `doc:"An API request."`
 	RequestID    string     `json:"requestId"`
 	At           stamp.Time `json:"at" doc:"When the request arrived."`
 	Method       string     `json:"method" doc:"The SDK method, for example messages.send, or the operation of the API, for example listAccounts."`
@@ -69,8 +70,9 @@ type logBody struct {
 }
 
 type logField struct {
-	Pointer string `json:"pointer" doc:"A JSON pointer into the body, or query/name, header/name, path/name. A * replaces a name that is not stored."`
-	Code    string `json:"code" doc:"A stable word for the error."`
+	_       struct{} `doc:"An invalid field of a request."`
+	Pointer string   `json:"pointer" doc:"A JSON pointer into the body, or query/name, header/name, path/name. A * replaces a name that is not stored."`
+	Code    string   `json:"code" doc:"A stable word for the error."`
 }
 
 type errorsInput struct {
@@ -82,11 +84,13 @@ type errorsInput struct {
 
 type errorsOutput struct {
 	Body struct {
+		_      struct{}    `doc:"Failed requests, grouped by error."`
 		Errors []errorBody `json:"errors" doc:"Most frequent first."`
 	}
 }
 
 type errorBody struct {
+	_             struct{}   `doc:"Failed requests with the same error code and method."`
 	Code          string     `json:"code" doc:"The problem's code."`
 	Reason        *string    `json:"reason" doc:"The limit that refused the requests, for example org_rpm; null if none did."`
 	Method        string     `json:"method" doc:"The SDK method or the operation."`
@@ -250,7 +254,9 @@ func (a reads) listErrors(ctx context.Context, in *errorsInput) (*errorsOutput, 
 	out.Body.Errors = make([]errorBody, len(found))
 	for i, f := range found {
 		out.Body.Errors[i] = errorBody{
-			f.Problem, endpoint.NilIfEmpty(f.Reason), f.Operation, f.Status, f.Count, stamp.Time(f.First), stamp.Time(f.Last), f.Accounts, string(f.LastRequest), f.Retryable,
+			Code: f.Problem, Reason: endpoint.NilIfEmpty(f.Reason), Method: f.Operation, Status: f.Status,
+			Count: f.Count, FirstAt: stamp.Time(f.First), LastAt: stamp.Time(f.Last), Accounts: f.Accounts,
+			LastRequestID: string(f.LastRequest), Retryable: f.Retryable,
 		}
 	}
 	return out, nil
@@ -341,7 +347,7 @@ func viewLog(e *requestlog.Entry) logBody {
 		body.Code, body.Retryable = &e.Problem, &e.Retryable
 	}
 	for _, f := range e.Fields.All() {
-		body.Errors = append(body.Errors, logField(f))
+		body.Errors = append(body.Errors, logField{Pointer: f.Pointer, Code: f.Code})
 	}
 	if e.UpstreamCode != 0 {
 		body.UpstreamCode = &e.UpstreamCode

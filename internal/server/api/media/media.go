@@ -51,8 +51,9 @@ type uploadBody struct {
 
 type uploadPartBody struct {
 	Part struct {
-		Number int    `json:"number"`
-		ETag   string `json:"etag" doc:"The platform's tag of the part, an argument of uploads.complete."`
+		_      struct{} `doc:"An uploaded part."`
+		Number int      `json:"number"`
+		ETag   string   `json:"etag" doc:"The platform's tag of the part, an argument of uploads.complete."`
 	} `json:"part"`
 }
 

@@ -34,6 +34,7 @@ type generatorInput struct {
 
 type generatorOutput struct {
 	Body struct {
+		_         struct{}   `doc:"A generator of sandbox events."`
 		Running   bool       `json:"running"`
 		PerSecond float64    `json:"perSecond"`
 		Until     stamp.Time `json:"until"`
@@ -42,7 +43,8 @@ type generatorOutput struct {
 
 type stoppedOutput struct {
 	Body struct {
-		Stopped bool `json:"stopped" doc:"Whether a generator was running."`
+		_       struct{} `doc:"The result of stopping a generator."`
+		Stopped bool     `json:"stopped" doc:"Whether a generator was running."`
 	}
 }
 

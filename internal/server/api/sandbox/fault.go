@@ -25,6 +25,7 @@ type faultInput struct {
 
 type faultOutput struct {
 	Body struct {
+		_        struct{}    `doc:"A fault that was injected on the sandbox."`
 		Accepted bool        `json:"accepted"`
 		Until    *stamp.Time `json:"until" doc:"When the fault ends at the latest; null if it lasts until it was applied."`
 	}
@@ -32,7 +33,8 @@ type faultOutput struct {
 
 type clearedOutput struct {
 	Body struct {
-		Cleared int `json:"cleared" doc:"The number of faults that were active."`
+		_       struct{} `doc:"The result of clearing faults on the sandbox."`
+		Cleared int      `json:"cleared" doc:"The number of faults that were active."`
 	}
 }
 

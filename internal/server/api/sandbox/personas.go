@@ -13,6 +13,7 @@ import (
 type personasOutput struct{ Body personasBody }
 
 type personasBody struct {
+	_        struct{}      `doc:"The sandbox logins and the codes that work."`
 	Personas []personaBody `json:"personas"`
 	Codes    []codeBody    `json:"codes" doc:"Codes with an effect for every login."`
 	Password string        `json:"password" doc:"A password that works. Any password works except bad and an empty one."`
@@ -20,48 +21,56 @@ type personasBody struct {
 }
 
 type personaBody struct {
-	Persona string `json:"persona"`
-	Login   string `json:"login" doc:"A login of the persona. Adding + and any text after the persona makes another creator."`
-	Group   string `json:"group" enum:"works,asks,refuses,breaks,later" doc:"works: signs in. asks: requires a code or a selfie first. refuses: is refused. breaks: fails while signing in. later: fails after signing in."`
-	Effect  string `json:"effect" doc:"What the persona does."`
+	_       struct{} `doc:"A sandbox login with a fixed behaviour."`
+	Persona string   `json:"persona"`
+	Login   string   `json:"login" doc:"A login of the persona. Adding + and any text after the persona makes another creator."`
+	Group   string   `json:"group" enum:"works,asks,refuses,breaks,later" doc:"works: signs in. asks: requires a code or a selfie first. refuses: is refused. breaks: fails while signing in. later: fails after signing in."`
+	Effect  string   `json:"effect" doc:"What the persona does."`
 }
 
 type codeBody struct {
-	Code   string `json:"code"`
-	Effect string `json:"effect"`
+	_      struct{} `doc:"A code and its effect on the sandbox."`
+	Code   string   `json:"code"`
+	Effect string   `json:"effect"`
 }
 
 const sandboxDomain = "sandbox.test"
 
 // personas are those of docs/sandbox.md, in the order in which they are listed. A test compares both.
 var personas = []personaBody{
-	{"ok", "", "works", "Signs in immediately."},
-	{"sms", "", "asks", "Asks for a code by text message."},
-	{"app", "", "asks", "Asks for a code from the authenticator app."},
-	{"email", "", "asks", "Asks for a code by email."},
-	{"face", "", "asks", "Asks for a selfie."},
-	{"sms-email", "", "asks", "Asks for a code by text, then for one by email. Any chain of sms, app, email and face works."},
-	{"locked", "", "refuses", "The platform has locked the account."},
-	{"banned", "", "refuses", "The platform has closed the account."},
-	{"terms", "", "refuses", "New terms must be accepted on the platform first."},
-	{"captcha", "", "refuses", "The platform requires a captcha, which only the creator's phone can pass."},
-	{"fan", "", "refuses", "Signs in, but is not a creator."},
-	{"slow", "", "breaks", "Signing in takes 20 seconds."},
-	{"flaky", "", "breaks", "Fails twice with 503, then works."},
-	{"timeout", "", "breaks", "Signing in never gets a response."},
-	{"down", "", "breaks", "The platform answers 503."},
-	{"changed", "", "breaks", "Signing in returns an unknown response."},
-	{"expires60", "", "later", "The session ends after 60 seconds."},
-	{"logout", "", "later", "The session ends after the first write."},
-	{"mismatch", "", "later", "The second sign-in is a different creator."},
-	{"restricted", "", "later", "Every call is refused from 5 seconds after the first sign-in."},
+	{Persona: "ok", Group: "works", Effect: "Signs in immediately."},
+	{Persona: "sms", Group: "asks", Effect: "Asks for a code by text message."},
+	{Persona: "app", Group: "asks", Effect: "Asks for a code from the authenticator app."},
+	{Persona: "email", Group: "asks", Effect: "Asks for a code by email."},
+	{Persona: "face", Group: "asks", Effect: "Asks for a selfie."},
+	{
+		Persona: "sms-email", Group: "asks",
+		Effect: "Asks for a code by text, then for one by email. Any chain of sms, app, email and face works.",
+	},
+	{Persona: "locked", Group: "refuses", Effect: "The platform has locked the account."},
+	{Persona: "banned", Group: "refuses", Effect: "The platform has closed the account."},
+	{Persona: "terms", Group: "refuses", Effect: "New terms must be accepted on the platform first."},
+	{
+		Persona: "captcha", Group: "refuses",
+		Effect: "The platform requires a captcha, which only the creator's phone can pass.",
+	},
+	{Persona: "fan", Group: "refuses", Effect: "Signs in, but is not a creator."},
+	{Persona: "slow", Group: "breaks", Effect: "Signing in takes 20 seconds."},
+	{Persona: "flaky", Group: "breaks", Effect: "Fails twice with 503, then works."},
+	{Persona: "timeout", Group: "breaks", Effect: "Signing in never gets a response."},
+	{Persona: "down", Group: "breaks", Effect: "The platform answers 503."},
+	{Persona: "changed", Group: "breaks", Effect: "Signing in returns an unknown response."},
+	{Persona: "expires60", Group: "later", Effect: "The session ends after 60 seconds."},
+	{Persona: "logout", Group: "later", Effect: "The session ends after the first write."},
+	{Persona: "mismatch", Group: "later", Effect: "The second sign-in is a different creator."},
+	{Persona: "restricted", Group: "later", Effect: "Every call is refused from 5 seconds after the first sign-in."},
 }
 
 var codes = []codeBody{
-	{"123456", "Correct."},
-	{"000000", "Wrong, like any other; the fifth wrong code ends the sign-in."},
-	{"111111", "Expired."},
-	{"999999", "Locks the verification."},
+	{Code: "123456", Effect: "Correct."},
+	{Code: "000000", Effect: "Wrong, like any other; the fifth wrong code ends the sign-in."},
+	{Code: "111111", Effect: "Expired."},
+	{Code: "999999", Effect: "Locks the verification."},
 }
 
 func (a *operations) personaRoutes(t *endpoint.Table) {

@@ -66,17 +66,19 @@ type fireInput struct {
 }
 
 type fireData struct {
-	User   string `json:"userId,omitempty" maxLength:"19" pattern:"^[0-9]*$" doc:"The fan's id on the platform. Default: one of the creator's fans."`
-	Ref    string `json:"refId,omitempty" maxLength:"19" pattern:"^[0-9]*$" doc:"The id of the message, post, stream or link that the event is about."`
-	Text   string `json:"text,omitempty" maxLength:"4000"`
-	Reason string `json:"reason,omitempty" maxLength:"200" doc:"Why something failed."`
-	Cents  int64  `json:"amountCents,omitempty" minimum:"0" maximum:"10000000"`
-	Count  int    `json:"count,omitempty" minimum:"0" maximum:"10000"`
+	_      struct{} `doc:"The fields to set in an event that is fired on the sandbox."`
+	User   string   `json:"userId,omitempty" maxLength:"19" pattern:"^[0-9]*$" doc:"The fan's id on the platform. Default: one of the creator's fans."`
+	Ref    string   `json:"refId,omitempty" maxLength:"19" pattern:"^[0-9]*$" doc:"The id of the message, post, stream or link that the event is about."`
+	Text   string   `json:"text,omitempty" maxLength:"4000"`
+	Reason string   `json:"reason,omitempty" maxLength:"200" doc:"Why something failed."`
+	Cents  int64    `json:"amountCents,omitempty" minimum:"0" maximum:"10000000"`
+	Count  int      `json:"count,omitempty" minimum:"0" maximum:"10000"`
 }
 
 type acceptedOutput struct {
 	Body struct {
-		Accepted bool `json:"accepted"`
+		_        struct{} `doc:"The confirmation that the sandbox accepted the request."`
+		Accepted bool     `json:"accepted"`
 	}
 }
 
@@ -97,6 +99,7 @@ type sandboxSessionInput struct {
 type sandboxSessionOutput struct{ Body sandboxSessionBody }
 
 type sandboxSessionBody struct {
+	_         struct{}          `doc:"A browser session on the sandbox, to connect with cookies."`
 	Cookie    string            `json:"cookie" sensitive:"true" doc:"For POST /v1/connect/cookie, with userAgent and headers."`
 	UserAgent string            `json:"userAgent"`
 	Headers   map[string]string `json:"headers"`

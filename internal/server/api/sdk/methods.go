@@ -42,6 +42,7 @@ type sdkOutput struct {
 
 // sdkBody is the catalogue in the full format.
 type sdkBody struct {
+	_         struct{}                   `doc:"All SDK methods."`
 	Version   string                     `json:"version" doc:"The catalogue's version."`
 	Hash      string                     `json:"hash" doc:"Changes with any change of the catalogue."`
 	Resources map[string][]string        `json:"resources" doc:"The names of the methods, by resource."`
@@ -51,6 +52,7 @@ type sdkBody struct {
 
 // sdkMethod is one method in the full format.
 type sdkMethod struct {
+	_           struct{}        `doc:"An SDK method."`
 	Resource    string          `json:"resource"`
 	Method      string          `json:"method"`
 	Access      string          `json:"access" enum:"read,write"`

@@ -22,6 +22,7 @@ type status struct {
 type statusOutput struct{ Body statusBody }
 
 type statusBody struct {
+	_       struct{}     `doc:"The status of the service."`
 	Status  string       `json:"status" enum:"normal,degraded,down" doc:"down if no region works."`
 	Message string       `json:"message" doc:"The status as a sentence."`
 	Regions []regionBody `json:"regions" doc:"The egress regions, as this server sees them."`
@@ -29,15 +30,17 @@ type statusBody struct {
 }
 
 type regionBody struct {
+	_         struct{} `doc:"A region from which traffic leaves."`
 	Region    string   `json:"region"`
 	OK        bool     `json:"ok"`
 	LatencyMS *float64 `json:"latencyMs" doc:"The time that the last connection through the region took to open, in milliseconds; null if unknown."`
 }
 
 type bannerBody struct {
-	Text  string  `json:"text"`
-	Level string  `json:"level" enum:"info,warning,critical"`
-	URL   *string `json:"url" doc:"The address of more information; null if there is none."`
+	_     struct{} `doc:"A message from the operators of the service to all customers."`
+	Text  string   `json:"text"`
+	Level string   `json:"level" enum:"info,warning,critical"`
+	URL   *string  `json:"url" doc:"The address of more information; null if there is none."`
 }
 
 // Routes adds the operation.

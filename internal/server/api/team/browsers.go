@@ -14,11 +14,13 @@ import (
 
 type browsersOutput struct {
 	Body struct {
+		_        struct{}      `doc:"The browsers that are signed in."`
 		Sessions []browserBody `json:"sessions" doc:"Newest first."`
 	}
 }
 
 type browserBody struct {
+	_          struct{}      `doc:"A browser that is signed in to the dashboard."`
 	ID         string        `json:"id"`
 	Person     browserPerson `json:"person"`
 	CreatedAt  stamp.Time    `json:"createdAt"`
@@ -29,8 +31,9 @@ type browserBody struct {
 }
 
 type browserPerson struct {
-	ID    string `json:"id" doc:"operator for an operator of the service, whose reason is in the audit log."`
-	Email string `json:"email"`
+	_     struct{} `doc:"The person who is signed in."`
+	ID    string   `json:"id" doc:"operator for an operator of the service, whose reason is in the audit log."`
+	Email string   `json:"email"`
 }
 
 type browserInput struct {
@@ -39,8 +42,9 @@ type browserInput struct {
 
 type endedOutput struct {
 	Body struct {
-		ID    string `json:"id"`
-		Ended bool   `json:"ended"`
+		_     struct{} `doc:"The result of signing a browser out."`
+		ID    string   `json:"id"`
+		Ended bool     `json:"ended"`
 	}
 }
 
@@ -75,11 +79,12 @@ func (a *operations) listBrowsers(ctx context.Context, _ *struct{}) (*browsersOu
 
 func viewBrowser(b member.Session) browserBody {
 	v := browserBody{
-		ID: string(b.ID), Person: browserPerson{string(b.Person.ID), b.Person.Email}, CreatedAt: stamp.Time(b.CreatedAt), LastSeenAt: stamp.Time(b.LastSeenAt),
+		ID: string(b.ID), Person: browserPerson{ID: string(b.Person.ID), Email: b.Person.Email},
+		CreatedAt: stamp.Time(b.CreatedAt), LastSeenAt: stamp.Time(b.LastSeenAt),
 		ExpiresAt: stamp.Time(b.ExpiresAt), UserAgent: b.UserAgent,
 	}
 	if b.Person.ID == "" {
-		v.Person = browserPerson{"operator", "operator"}
+		v.Person = browserPerson{ID: "operator", Email: "operator"}
 	}
 	return v
 }

@@ -22,6 +22,7 @@ type operations struct {
 }
 
 type teamBody struct {
+	_           struct{}         `doc:"The members of the organisation."`
 	Members     []memberBody     `json:"members" doc:"In the order in which they joined."`
 	Invitations []invitationBody `json:"invitations" doc:"Invitations that can still be accepted."`
 }
@@ -29,6 +30,7 @@ type teamBody struct {
 type teamOutput struct{ Body teamBody }
 
 type memberBody struct {
+	_          struct{}    `doc:"A member of the organisation."`
 	ID         string      `json:"id"`
 	Email      string      `json:"email"`
 	Name       string      `json:"name"`
@@ -39,6 +41,7 @@ type memberBody struct {
 }
 
 type invitationBody struct {
+	_         struct{}   `doc:"An open invitation to the organisation."`
 	ID        string     `json:"id"`
 	Email     string     `json:"email"`
 	Role      string     `json:"role" enum:"owner,admin,developer,support"`
@@ -56,6 +59,7 @@ type inviteInput struct {
 
 type inviteOutput struct {
 	Body struct {
+		_          struct{}       `doc:"The result of inviting a member."`
 		Invitation invitationBody `json:"invitation"`
 		URL        string         `json:"url" doc:"The link to send. It is shown only once, works once, and only for the invited address." sensitive:"true"`
 	}
@@ -67,8 +71,9 @@ type invitationInput struct {
 
 type withdrawnOutput struct {
 	Body struct {
-		ID        string `json:"id"`
-		Withdrawn bool   `json:"withdrawn"`
+		_         struct{} `doc:"The result of withdrawing an invitation."`
+		ID        string   `json:"id"`
+		Withdrawn bool     `json:"withdrawn"`
 	}
 }
 
@@ -91,8 +96,9 @@ type memberInput struct {
 
 type removedOutput struct {
 	Body struct {
-		ID      string `json:"id"`
-		Removed bool   `json:"removed"`
+		_       struct{} `doc:"The result of removing a member."`
+		ID      string   `json:"id"`
+		Removed bool     `json:"removed"`
 	}
 }
 
@@ -146,7 +152,9 @@ func (a *operations) listMembers(ctx context.Context, _ *struct{}) (*teamOutput,
 	if err != nil {
 		return nil, err
 	}
-	out := &teamOutput{teamBody{make([]memberBody, len(members)), make([]invitationBody, len(invited))}}
+	out := &teamOutput{teamBody{
+		Members: make([]memberBody, len(members)), Invitations: make([]invitationBody, len(invited)),
+	}}
 	for i, m := range members {
 		out.Body.Members[i] = viewMember(caller, m)
 	}
@@ -157,11 +165,17 @@ func (a *operations) listMembers(ctx context.Context, _ *struct{}) (*teamOutput,
 }
 
 func viewMember(caller *apikey.Principal, m member.Member) memberBody {
-	return memberBody{string(m.ID), m.Email, m.Name, string(m.Role), stamp.Time(m.JoinedAt), (*stamp.Time)(m.LastSeenAt), m.ID == caller.Key.Person}
+	return memberBody{
+		ID: string(m.ID), Email: m.Email, Name: m.Name, Role: string(m.Role), JoinedAt: stamp.Time(m.JoinedAt),
+		LastSeenAt: (*stamp.Time)(m.LastSeenAt), You: m.ID == caller.Key.Person,
+	}
 }
 
 func viewInvitation(i member.Invitation) invitationBody {
-	return invitationBody{string(i.ID), i.Email, string(i.Role), stamp.Time(i.CreatedAt), stamp.Time(i.ExpiresAt), i.InvitedBy}
+	return invitationBody{
+		ID: string(i.ID), Email: i.Email, Role: string(i.Role), CreatedAt: stamp.Time(i.CreatedAt),
+		ExpiresAt: stamp.Time(i.ExpiresAt), InvitedBy: i.InvitedBy,
+	}
 }
 
 func (a *operations) invite(ctx context.Context, in *inviteInput) (*inviteOutput, error) {

@@ -25,6 +25,7 @@ type seriesInput struct {
 type seriesOutput struct{ Body seriesBody }
 
 type seriesBody struct {
+	_        struct{}     `doc:"Calls and events over time."`
 	Since    stamp.Time   `json:"since" doc:"The start of the first point."`
 	Until    stamp.Time   `json:"until" doc:"The end of the last point."`
 	By       string       `json:"by" enum:"hour,day"`
@@ -35,12 +36,14 @@ type seriesBody struct {
 }
 
 type usagePoint struct {
+	_  struct{}   `doc:"The usage of an hour or a day."`
 	At stamp.Time `json:"at" doc:"The start of the point."`
 	UsageFigures
 }
 
 // UsageFigures are the counts of a period.
 type UsageFigures struct {
+	_              struct{} `doc:"The usage figures of a period."`
 	Calls          int64    `json:"calls" doc:"All calls: the sum of succeeded, limited, clientErrors and failed."`
 	Succeeded      int64    `json:"succeeded"`
 	Limited        int64    `json:"limited" doc:"Calls refused by a limit. They do not count towards any limit."`
@@ -100,7 +103,9 @@ func (a *usages) getSeries(ctx context.Context, in *seriesInput) (*seriesOutput,
 	out := &seriesOutput{seriesBody{Since: stamp.Time(w.Since), Until: stamp.Time(w.Until), By: in.By, Series: make([]usagePoint, len(points))}}
 	events := w.Accounts == nil
 	for i := range points {
-		out.Body.Series[i] = usagePoint{stamp.Time(points[i].At), viewFigures(&points[i].Figures, events)}
+		out.Body.Series[i] = usagePoint{
+			At: stamp.Time(points[i].At), UsageFigures: viewFigures(&points[i].Figures, events),
+		}
 	}
 	if events {
 		n, err := a.Webhooks.CountWaiting(ctx, w.Org)

@@ -45,11 +45,13 @@ type usageInput struct {
 type usageOutput struct{ Body usageBody }
 
 type usageBody struct {
+	_          struct{}       `doc:"The limits and their usage."`
 	RateLimits rateLimitsBody `json:"rateLimits"`
 	Usage      periodBody     `json:"usage"`
 }
 
 type rateLimitsBody struct {
+	_               struct{}            `doc:"The remaining rate limits."`
 	Org             windowBody          `json:"org" doc:"The organisation's calls per minute."`
 	OrgMonth        windowBody          `json:"orgMonth" doc:"The organisation's calls in this calendar month (UTC)."`
 	ConnectAttempts windowBody          `json:"connectAttempts" doc:"Connect attempts per hour."`
@@ -58,23 +60,27 @@ type rateLimitsBody struct {
 }
 
 type accountWindowsBody struct {
+	_     struct{}   `doc:"The remaining limits of an account."`
 	Read  windowBody `json:"read" doc:"Read calls per minute."`
 	Write windowBody `json:"write" doc:"Write calls per minute."`
 }
 
 type windowBody struct {
-	Limit     int   `json:"limit" doc:"-1 means unlimited."`
-	Remaining int   `json:"remaining"`
-	Reset     int64 `json:"reset" doc:"When the full limit is available again, in Unix seconds."`
+	_         struct{} `doc:"What is left of a limit."`
+	Limit     int      `json:"limit" doc:"-1 means unlimited."`
+	Remaining int      `json:"remaining"`
+	Reset     int64    `json:"reset" doc:"When the full limit is available again, in Unix seconds."`
 }
 
 type accountDefaultsBody struct {
-	ReadPerMinute  int   `json:"readPerMinute"`
-	WritePerMinute int   `json:"writePerMinute"`
-	Reset          int64 `json:"reset" doc:"When the full limits of every account are available again at the latest, in Unix seconds."`
+	_              struct{} `doc:"The limits of an account that has none of its own."`
+	ReadPerMinute  int      `json:"readPerMinute"`
+	WritePerMinute int      `json:"writePerMinute"`
+	Reset          int64    `json:"reset" doc:"When the full limits of every account are available again at the latest, in Unix seconds."`
 }
 
 type periodBody struct {
+	_           struct{}         `doc:"The usage of this month."`
 	PeriodStart stamp.Time       `json:"periodStart"`
 	PeriodEnd   stamp.Time       `json:"periodEnd"`
 	Calls       callsBody        `json:"calls"`
@@ -86,30 +92,34 @@ type periodBody struct {
 }
 
 type eventsBody struct {
-	Received       int64 `json:"received" doc:"Stored events of accounts and of the organisation."`
-	Streamed       int64 `json:"streamed" doc:"Events sent to streams and pulls. An event that two readers got counts twice."`
-	Delivered      int64 `json:"delivered" doc:"Deliveries that receivers accepted."`
-	DeliveryFailed int64 `json:"deliveryFailed" doc:"Delivery attempts that receivers did not accept."`
+	_              struct{} `doc:"The number of events."`
+	Received       int64    `json:"received" doc:"Stored events of accounts and of the organisation."`
+	Streamed       int64    `json:"streamed" doc:"Events sent to streams and pulls. An event that two readers got counts twice."`
+	Delivered      int64    `json:"delivered" doc:"Deliveries that receivers accepted."`
+	DeliveryFailed int64    `json:"deliveryFailed" doc:"Delivery attempts that receivers did not accept."`
 }
 
 type heldBody struct {
+	_         struct{}       `doc:"The number of accounts and its limit."`
 	Connected int            `json:"connected"`
 	Limit     int            `json:"limit" doc:"-1 means unlimited."`
 	ByState   map[string]int `json:"byState" doc:"The number of accounts in each state. States without accounts are omitted."`
 }
 
 type attemptsBody struct {
-	Started   int64 `json:"started"`
-	Succeeded int64 `json:"succeeded"`
-	Failed    int64 `json:"failed"`
+	_         struct{} `doc:"The number of connect attempts."`
+	Started   int64    `json:"started"`
+	Succeeded int64    `json:"succeeded"`
+	Failed    int64    `json:"failed"`
 }
 
 type callsBody struct {
-	Total       int64 `json:"total" doc:"Calls that count towards the month, exact and up to date."`
-	Read        int64 `json:"read" doc:"SDK calls that read."`
-	Write       int64 `json:"write" doc:"SDK calls that write."`
-	Failed      int64 `json:"failed"`
-	RateLimited int64 `json:"rateLimited" doc:"Calls refused by a limit. They do not count towards any limit."`
+	_           struct{} `doc:"The number of calls."`
+	Total       int64    `json:"total" doc:"Calls that count towards the month, exact and up to date."`
+	Read        int64    `json:"read" doc:"SDK calls that read."`
+	Write       int64    `json:"write" doc:"SDK calls that write."`
+	Failed      int64    `json:"failed"`
+	RateLimited int64    `json:"rateLimited" doc:"Calls refused by a limit. They do not count towards any limit."`
 }
 
 const tag = "Usage"
@@ -167,7 +177,7 @@ func (a *usages) windows(ctx context.Context, text string) (*accountWindowsBody,
 	if err != nil {
 		return nil, err
 	}
-	return &accountWindowsBody{windowBody(read), windowBody(write)}, nil
+	return &accountWindowsBody{Read: viewWindow(read), Write: viewWindow(write)}, nil
 }
 
 func (a *usages) getUsage(ctx context.Context, in *usageInput) (*usageOutput, error) {
@@ -193,19 +203,37 @@ func (a *usages) getUsage(ctx context.Context, in *usageInput) (*usageOutput, er
 	}
 	return &usageOutput{usageBody{
 		RateLimits: rateLimitsBody{
-			Org: windowBody(d.Org), OrgMonth: windowBody(d.Month), ConnectAttempts: windowBody(connect),
+			Org: viewWindow(d.Org), OrgMonth: viewWindow(d.Month), ConnectAttempts: viewWindow(connect),
 			AccountDefaults: accountDefaultsBody{
-				limits.AccountReadPerMinute, limits.AccountWritePerMinute, now.Add(time.Minute).Unix(),
+				ReadPerMinute: limits.AccountReadPerMinute, WritePerMinute: limits.AccountWritePerMinute,
+				Reset: now.Add(time.Minute).Unix(),
 			},
 			Account: windows,
 		},
 		Usage: periodBody{
 			PeriodStart: stamp.Time(start), PeriodEnd: stamp.Time(end), ByResource: sums.ByResource,
-			Calls:    callsBody{d.MonthUsed, sums.Read, sums.Write, sums.Failed, sums.RateLimited},
-			Accounts: viewHeld(counted.states, limits.MaxAccounts), Connect: attemptsBody(counted.attempts), EgressBytes: byRegion(sums.Bytes),
-			Events: eventsBody(sums.Events),
+			Calls: callsBody{
+				Total: d.MonthUsed, Read: sums.Read, Write: sums.Write, Failed: sums.Failed,
+				RateLimited: sums.RateLimited,
+			},
+			Accounts: viewHeld(counted.states, limits.MaxAccounts), Connect: viewAttempts(counted.attempts), EgressBytes: byRegion(sums.Bytes),
+			Events: viewEvents(sums.Events),
 		},
 	}}, nil
+}
+
+func viewWindow(w admission.Window) windowBody {
+	return windowBody{Limit: w.Limit, Remaining: w.Remaining, Reset: w.Reset}
+}
+
+func viewAttempts(m connect.Month) attemptsBody {
+	return attemptsBody{Started: m.Started, Succeeded: m.Succeeded, Failed: m.Failed}
+}
+
+func viewEvents(e usage.Events) eventsBody {
+	return eventsBody{
+		Received: e.Received, Streamed: e.Streamed, Delivered: e.Delivered, DeliveryFailed: e.DeliveryFailed,
+	}
 }
 
 func viewHeld(states map[account.State]int, most int) heldBody {

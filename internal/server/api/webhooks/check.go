@@ -31,6 +31,7 @@ type checkInput struct {
 type checkOutput struct{ Body signatureCheck }
 
 type signatureCheck struct {
+	_          struct{}          `doc:"The result of checking a signature."`
 	Verdict    string            `json:"verdict" enum:"match,timestamp_old,wrong_secret,other_account,previous_secret,body_changed,header_missing,header_malformed,base64" doc:"match and timestamp_old mean that the signature is correct."`
 	Message    string            `json:"message" doc:"An explanation of the problem and what to do."`
 	Details    []signatureDetail `json:"details" doc:"The observations, most important first."`
@@ -40,8 +41,9 @@ type signatureCheck struct {
 }
 
 type signatureDetail struct {
-	Code    string `json:"code" doc:"For example trailing_newline, reserialized, charset, truncated or no_prefix. More codes may be added."`
-	Message string `json:"message"`
+	_       struct{} `doc:"A detail of a signature check."`
+	Code    string   `json:"code" doc:"For example trailing_newline, reserialized, charset, truncated or no_prefix. More codes may be added."`
+	Message string   `json:"message"`
 }
 
 func checkRoutes(t *endpoint.Table, a hooks) {
@@ -80,7 +82,7 @@ func (a hooks) check(ctx context.Context, in *checkInput) (*checkOutput, error) 
 	}
 	out := &checkOutput{signatureCheck{Verdict: string(found.Verdict), Message: found.Message, Details: []signatureDetail{}}}
 	for _, d := range found.Details {
-		out.Body.Details = append(out.Body.Details, signatureDetail{d.Code, d.Text})
+		out.Body.Details = append(out.Body.Details, signatureDetail{Code: d.Code, Message: d.Text})
 	}
 	out.Body.AccountID, out.Body.EventID, out.Body.SecretOfID = endpoint.NilIfEmpty(string(found.Account)), endpoint.NilIfEmpty(string(found.Event)), endpoint.NilIfEmpty(found.Finding.Account)
 	return out, nil

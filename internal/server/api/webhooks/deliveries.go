@@ -43,6 +43,7 @@ type deliveryOutput struct {
 }
 
 type deliveryBody struct {
+	_          struct{}   `doc:"An attempt to deliver an event to a webhook."`
 	ID         string     `json:"id"`
 	AccountID  string     `json:"accountId"`
 	EventID    string     `json:"eventId"`
@@ -76,9 +77,10 @@ type replayOutput struct {
 }
 
 type replayBody struct {
-	ID   string `json:"id" doc:"The value of X-Webhook-Replay in its deliveries."`
-	From string `json:"from" doc:"The first event of the range, before the filter."`
-	To   string `json:"to" doc:"The last event of the range. It is before from if the range is empty."`
+	_    struct{} `doc:"A range of events that is resent."`
+	ID   string   `json:"id" doc:"The value of X-Webhook-Replay in its deliveries."`
+	From string   `json:"from" doc:"The first event of the range, before the filter."`
+	To   string   `json:"to" doc:"The last event of the range. It is before from if the range is empty."`
 }
 
 func deliveryRoutes(t *endpoint.Table, a hooks) {
@@ -188,7 +190,9 @@ func (a hooks) replay(ctx context.Context, at id.Account, in *replayInput) (*rep
 		return nil, err
 	}
 	out := &replayOutput{}
-	out.Body.Replay = replayBody{started.ID, event.FormatCursor(started.From), event.FormatCursor(started.To)}
+	out.Body.Replay = replayBody{
+		ID: started.ID, From: event.FormatCursor(started.From), To: event.FormatCursor(started.To),
+	}
 	return out, nil
 }
 

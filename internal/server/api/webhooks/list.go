@@ -29,18 +29,20 @@ type webhooksBody struct {
 }
 
 type webhookCounts struct {
-	Failing   int `json:"failing"`
-	Healthy   int `json:"healthy"`
-	Paused    int `json:"paused"`
-	Disabled  int `json:"disabled"`
-	None      int `json:"none" doc:"Accounts without a webhook."`
-	Lagging   int `json:"lagging" doc:"Healthy webhooks that are behind their events."`
-	Attention int `json:"attention" doc:"Webhooks that are failing, disabled or lagging."`
+	_         struct{} `doc:"The number of webhooks in each state."`
+	Failing   int      `json:"failing"`
+	Healthy   int      `json:"healthy"`
+	Paused    int      `json:"paused"`
+	Disabled  int      `json:"disabled"`
+	None      int      `json:"none" doc:"Accounts without a webhook."`
+	Lagging   int      `json:"lagging" doc:"Healthy webhooks that are behind their events."`
+	Attention int      `json:"attention" doc:"Webhooks that are failing, disabled or lagging."`
 }
 
 type listedWebhook struct {
-	AccountID string `json:"accountId"`
-	Label     string `json:"label" doc:"The account's label, or its name on the platform."`
+	_         struct{} `doc:"A webhook in a list."`
+	AccountID string   `json:"accountId"`
+	Label     string   `json:"label" doc:"The account's label, or its name on the platform."`
 	HookBody
 }
 
@@ -99,7 +101,9 @@ func (a hooks) all(ctx context.Context, in *hooksInput) (*hooksOutput, error) {
 		out.Body.NextCursor = &cursor
 	}
 	for i := range found {
-		out.Body.Webhooks = append(out.Body.Webhooks, listedWebhook{string(found[i].Account), found[i].Label, viewHook(&found[i].Webhook)})
+		out.Body.Webhooks = append(out.Body.Webhooks, listedWebhook{
+			AccountID: string(found[i].Account), Label: found[i].Label, HookBody: viewHook(&found[i].Webhook),
+		})
 	}
 	out.Body.Counts, err = a.counts(ctx, r)
 	return out, err

@@ -58,6 +58,7 @@ type hookOutput struct {
 
 // HookBody is a webhook in responses, alone and in the list.
 type HookBody struct {
+	_              struct{}    `doc:"The webhook that receives an account's events."`
 	URL            string      `json:"url"`
 	Events         []string    `json:"events,omitempty" doc:"Absent if every event is sent."`
 	Ordering       string      `json:"ordering" enum:"strict,none"`
@@ -73,6 +74,7 @@ type HookBody struct {
 }
 
 type healthBody struct {
+	_             struct{}    `doc:"The health of a webhook."`
 	State         string      `json:"state" enum:"healthy,failing,paused,disabled"`
 	LaneState     string      `json:"laneState" enum:"live,lagging,backoff,draining,paused,disabled" doc:"live is up to date; lagging and draining deliver a backlog; backoff waits for the next attempt."`
 	LastStatus    *int        `json:"lastStatus" doc:"The status of the last response; 0 if there was none, null if nothing was sent yet."`
@@ -88,17 +90,19 @@ type healthBody struct {
 
 type deletedOutput struct {
 	Body struct {
-		ID      string `json:"id" doc:"The account's id."`
-		Deleted bool   `json:"deleted"`
+		_       struct{} `doc:"The result of deleting a webhook."`
+		ID      string   `json:"id" doc:"The account's id."`
+		Deleted bool     `json:"deleted"`
 	}
 }
 
 type testOutput struct {
 	Body struct {
-		Delivered  bool   `json:"delivered" doc:"Whether the response had a 2xx status."`
-		Status     int    `json:"status" doc:"0 if there was no response."`
-		DurationMS int64  `json:"durationMs"`
-		Snippet    string `json:"responseSnippet" doc:"The first 512 bytes of the response."`
+		_          struct{} `doc:"The response of a webhook to a test."`
+		Delivered  bool     `json:"delivered" doc:"Whether the response had a 2xx status."`
+		Status     int      `json:"status" doc:"0 if there was no response."`
+		DurationMS int64    `json:"durationMs"`
+		Snippet    string   `json:"responseSnippet" doc:"The first 512 bytes of the response."`
 	}
 }
 
