@@ -39,8 +39,8 @@ type ConnectCookieParams struct {
 	// Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters). Default: an account that is
 	// already connected keeps its metadata.
 	Metadata map[string]string `json:"metadata,omitzero"`
-	// The region through which all traffic of the account leaves. Default: us for a new account; an account that is already
-	// connected keeps its region. One of us, uk.
+	// The region through which all traffic of the account leaves. Default: the first one for a new account; an account that
+	// is already connected keeps its region. One of us, uk.
 	ProxyCountry string `json:"proxy_country,omitzero"`
 	// Your own identifier for the creator. It is stored with the account.
 	ReferenceID string `json:"reference_id,omitzero"`
@@ -110,8 +110,8 @@ type ConnectCurlParams struct {
 	// Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters). Default: an account that is
 	// already connected keeps its metadata.
 	Metadata map[string]string `json:"metadata,omitzero"`
-	// The region through which all traffic of the account leaves. Default: us for a new account; an account that is already
-	// connected keeps its region. One of us, uk.
+	// The region through which all traffic of the account leaves. Default: the first one for a new account; an account that
+	// is already connected keeps its region. One of us, uk.
 	ProxyCountry string `json:"proxy_country,omitzero"`
 	// Your own identifier for the creator. It is stored with the account.
 	ReferenceID string `json:"reference_id,omitzero"`
@@ -285,8 +285,8 @@ type ConnectLoginParams struct {
 	// Required for credentials. It is encrypted immediately and destroyed when the attempt ends, unless
 	// remember_credentials is set.
 	Password string `json:"password,omitzero"`
-	// The region through which all traffic of the account leaves. Default: us for a new account; an account that is already
-	// connected keeps its region. One of us, uk.
+	// The region through which all traffic of the account leaves. Default: the first one for a new account; an account that
+	// is already connected keeps its region. One of us, uk.
 	ProxyCountry string `json:"proxy_country,omitzero"`
 	// Your own identifier for the creator. It is stored with the account.
 	ReferenceID string `json:"reference_id,omitzero"`
@@ -317,8 +317,8 @@ type ConnectMobileParams struct {
 	// Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters). Default: an account that is
 	// already connected keeps its metadata.
 	Metadata map[string]string `json:"metadata,omitzero"`
-	// The region through which all traffic of the account leaves. Default: us for a new account; an account that is already
-	// connected keeps its region. One of us, uk.
+	// The region through which all traffic of the account leaves. Default: the first one for a new account; an account that
+	// is already connected keeps its region. One of us, uk.
 	ProxyCountry string `json:"proxy_country,omitzero"`
 	// Your own identifier for the creator. It is stored with the account.
 	ReferenceID string `json:"reference_id,omitzero"`

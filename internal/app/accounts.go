@@ -65,7 +65,7 @@ type accounts struct {
 func newAccounts(n *Node, eng engines, op operators, t tenants, p platforms, ev events) accounts {
 	list := account.New(account.Deps{
 		Config: account.Config{
-			Regions: connect.Regions, SignOutTimeout: 5 * time.Second, Listens: p.registry.Sandbox().Catalog.Socket != nil,
+			Regions: n.cfg.Regions, SignOutTimeout: 5 * time.Second, Listens: p.registry.Sandbox().Catalog.Socket != nil,
 		},
 		DB: eng.db, Orgs: t.orgs, Audit: t.audit, Outbox: t.outbox, Seal: t.sealer, Limits: t.limits, Bus: eng.bus,
 		Platforms: p.registry.For,
@@ -78,11 +78,12 @@ func newAccounts(n *Node, eng engines, op operators, t tenants, p platforms, ev 
 		return eng.bus.Subscribe(ctx, account.SessionPattern, list.Heard)
 	})
 	sessions := link.New(link.Deps{
-		DB: eng.db, Audit: t.audit, Outbox: t.outbox, Keys: t.sealer, Regions: connect.Regions, Now: clock.Now,
+		DB: eng.db, Audit: t.audit, Outbox: t.outbox, Keys: t.sealer, Regions: n.cfg.Regions, Now: clock.Now,
 	})
 	connects := connect.New(connect.Deps{
 		Config: connect.Config{
 			PublicURL: n.cfg.PublicURL, ConnectURL: n.connectURL(), Process: n.process,
+			Regions: n.cfg.Regions,
 		},
 		DB: eng.db, Orgs: t.orgs, Accounts: list, Seal: t.sealer, Limits: t.limits, Audit: t.audit, Outbox: t.outbox,
 		Jobs: eng.jobs, Bus: eng.bus, Egress: p.egress, Hosted: sessions, Events: ev.store, Switches: op.switches,

@@ -105,7 +105,7 @@ func newAPI(n *Node, p parts, from client) (*api.API, *docs.Docs, error) {
 	t, a := p.tenants, p.accounts
 	var reference *docs.Docs
 	public, err := api.New(api.Deps{
-		Config: api.Config{PublicURL: n.cfg.PublicURL, ConnectURL: n.connectURL()},
+		Config: api.Config{PublicURL: n.cfg.PublicURL, ConnectURL: n.connectURL(), Regions: n.cfg.Regions},
 		Orgs:   t.orgs, Keys: t.keys, Members: t.members, Audit: t.audit, Limits: t.limits, Usage: t.usage,
 		Journal: t.requestLog, Idempotency: t.idempotency,
 		Accounts: a.accounts, Connects: a.connects, Sessions: a.sessions, Links: a.links, Health: a.health,

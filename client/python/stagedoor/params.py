@@ -144,8 +144,8 @@ class ConnectCookieParams(TypedDict):
     that is already connected keeps its metadata.
     """
     proxy_country: NotRequired[Literal["us", "uk"]]
-    """The region through which all traffic of the account leaves. Default: us for a new account; an account that is
-    already connected keeps its region.
+    """The region through which all traffic of the account leaves. Default: the first one for a new account; an account
+    that is already connected keeps its region.
     """
     reference_id: NotRequired[str]
     """Your own identifier for the creator. It is stored with the account."""
@@ -200,8 +200,8 @@ class ConnectCurlParams(TypedDict):
     that is already connected keeps its metadata.
     """
     proxy_country: NotRequired[Literal["us", "uk"]]
-    """The region through which all traffic of the account leaves. Default: us for a new account; an account that is
-    already connected keeps its region.
+    """The region through which all traffic of the account leaves. Default: the first one for a new account; an account
+    that is already connected keeps its region.
     """
     reference_id: NotRequired[str]
     """Your own identifier for the creator. It is stored with the account."""
@@ -271,8 +271,8 @@ class ConnectLoginParams(TypedDict):
     remember_credentials is set.
     """
     proxy_country: NotRequired[Literal["us", "uk"]]
-    """The region through which all traffic of the account leaves. Default: us for a new account; an account that is
-    already connected keeps its region.
+    """The region through which all traffic of the account leaves. Default: the first one for a new account; an account
+    that is already connected keeps its region.
     """
     reference_id: NotRequired[str]
     """Your own identifier for the creator. It is stored with the account."""
@@ -298,8 +298,8 @@ class ConnectMobileParams(TypedDict):
     that is already connected keeps its metadata.
     """
     proxy_country: NotRequired[Literal["us", "uk"]]
-    """The region through which all traffic of the account leaves. Default: us for a new account; an account that is
-    already connected keeps its region.
+    """The region through which all traffic of the account leaves. Default: the first one for a new account; an account
+    that is already connected keeps its region.
     """
     reference_id: NotRequired[str]
     """Your own identifier for the creator. It is stored with the account."""

@@ -152,7 +152,7 @@ type limiter interface {
 
 // Config holds the settings.
 type Config struct {
-	// Regions lists the regions that have proxies.
+	// Regions lists the regions that an account can have.
 	Regions []string
 	// Listens means that nodes open sockets for accounts: an account without an open socket is not healthy.
 	Listens bool

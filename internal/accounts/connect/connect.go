@@ -38,6 +38,8 @@ type Config struct {
 	PublicURL, ConnectURL string
 	// Process identifies this run of this node; it is the holder of leases.
 	Process string
+	// Regions lists the regions that an account can have; the first is the default.
+	Regions []string
 }
 
 // Deps holds the dependencies of Connects.

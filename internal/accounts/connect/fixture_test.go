@@ -110,17 +110,18 @@ func newFixture(t *testing.T, o options) *fixture {
 	limits.SetEpochs(r.orgs)
 	host, err := url.Parse(r.platform.URL)
 	must.OK(t, err)
+	regions := []string{"us", "uk"}
 	platforms := registry.Registry{environment.Sandbox: {
 		Driver: drv, Catalog: sandboxed, Hosts: []string{host.Host}, Guard: o.guard, IsSandbox: true,
 	}}
 	r.accounts = account.New(account.Deps{
-		Config: account.Config{Regions: connect.Regions, SignOutTimeout: time.Second}, DB: r.db, Orgs: r.orgs, Audit: auditLog, Outbox: r.outbox,
+		Config: account.Config{Regions: regions, SignOutTimeout: time.Second}, DB: r.db, Orgs: r.orgs, Audit: auditLog, Outbox: r.outbox,
 		Seal: r.seal, Limits: limits, Bus: bus, Platforms: platforms.For,
 		ReconnectURL: func(_ id.Org, a id.Account) string { return "https://api.test/reconnect/" + string(a) }, Log: log, Now: now,
 	})
-	r.hosted = link.New(link.Deps{DB: r.db, Audit: auditLog, Outbox: r.outbox, Keys: r.seal, Regions: connect.Regions, Now: now})
+	r.hosted = link.New(link.Deps{DB: r.db, Audit: auditLog, Outbox: r.outbox, Keys: r.seal, Regions: regions, Now: now})
 	r.connects = connect.New(connect.Deps{
-		Config: connect.Config{PublicURL: "https://api.test", ConnectURL: "https://connect.test", Process: process},
+		Config: connect.Config{PublicURL: "https://api.test", ConnectURL: "https://connect.test", Process: process, Regions: regions},
 		DB:     r.db, Orgs: r.orgs, Accounts: r.accounts, Seal: r.seal, Limits: limits, Audit: auditLog, Outbox: r.outbox,
 		Jobs: jobs, Bus: bus,
 		Egress: out, Hosted: r.hosted, Events: event.New(event.Deps{DB: r.db, Log: log, Now: now}), Platforms: platforms.For,

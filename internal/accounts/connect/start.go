@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
@@ -25,9 +26,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
-
-// Regions lists the egress regions that an account can have; the first is the default.
-var Regions = []string{"us", "uk"}
 
 // Start holds the inputs of a new attempt.
 type Start struct {
@@ -147,11 +145,11 @@ func (c *Connects) newRecord(ctx context.Context, s Start) (record, secrets, err
 		}
 	}
 	if region == "" {
-		region = Regions[0]
+		region = c.deps.Config.Regions[0]
 	}
-	if !slices.Contains(Regions, region) {
+	if !slices.Contains(c.deps.Config.Regions, region) {
 		return record{}, secrets{}, problem.ValidationFailed.New("The region is unknown.").At("/proxy_country", "enum",
-			"must be us or uk")
+			"must be one of "+strings.Join(c.deps.Config.Regions, ", "))
 	}
 	if err := c.deps.Switches.Refuse(switches.Region(region)); err != nil {
 		return record{}, secrets{}, err

@@ -58,6 +58,7 @@ type Config struct {
 
 	SandboxURL string `env:"STAGEDOOR_SANDBOX_URL" envDefault:"http://127.0.0.1:18200" doc:"The origin of the sandbox platform as seen by the proxies: scheme, host and port."`
 
+	Regions       []string      `env:"STAGEDOOR_REGIONS" envDefault:"us,uk" doc:"The regions that an account can have, as two-letter codes; the first is the default. The same on all nodes."`
 	Egress        secret.String `env:"STAGEDOOR_EGRESS" doc:"Proxies by region: us=http://user:password@host:port,socks5://host:port uk=https://host:port. Accounts of a region without a proxy cannot be used. See docs/egress.md."`
 	EgressCheck   []string      `env:"STAGEDOOR_EGRESS_CHECK" doc:"Origins of which a healthy proxy must reach at least one, for example https://www.example.com; empty to judge proxies by their calls."`
 	EgressMaxIdle int           `env:"STAGEDOOR_EGRESS_MAX_IDLE" envDefault:"20000" doc:"The maximum number of idle connections to platforms on this node, about 34 KB each."`
@@ -115,6 +116,15 @@ func Read(environ []string) (Config, error) {
 		c.Signup = map[bool]string{true: "open", false: "closed"}[c.Dev]
 	}
 	return c, errors.Join(unknown(vars), missing(c), c.check())
+}
+
+// Defaults returns the settings of a server with an empty environment, which are not complete.
+func Defaults() Config {
+	var c Config
+	if err := env.ParseWithOptions(&c, env.Options{Environment: map[string]string{}}); err != nil {
+		panic(err) // A default in a tag is invalid.
+	}
+	return c
 }
 
 // explain rewrites the parser's errors without the values, which may be secrets.
@@ -197,6 +207,9 @@ func (c Config) check() error {
 	}
 	if c.RedisTimeout < time.Millisecond || c.RedisTimeout > 10*time.Second {
 		bad("STAGEDOOR_REDIS_TIMEOUT is %s: use 1ms to 10s", c.RedisTimeout)
+	}
+	if len(c.Regions) == 0 || slices.ContainsFunc(c.Regions, func(name string) bool { return !egress.IsRegion(name) }) {
+		bad("STAGEDOOR_REGIONS is %q: use two-letter codes, separated by commas", strings.Join(c.Regions, ","))
 	}
 	if c.MaxConns < 2 {
 		bad("STAGEDOOR_DATABASE_MAX_CONNS is %d: use 2 or more", c.MaxConns)

@@ -64,6 +64,7 @@ func TestReadSaysWhatToDo(t *testing.T) {
 		"level":        {"STAGEDOOR_LOG_LEVEL", "loud", []string{"STAGEDOOR_LOG_LEVEL", "debug"}},
 		"network":      {"STAGEDOOR_TRUSTED_PROXIES", "10.0.0.0", []string{"STAGEDOOR_TRUSTED_PROXIES", "10.0.0.0/8"}},
 		"region":       {"STAGEDOOR_EGRESS", "usa=http://u:hunter2@proxy:1", []string{"STAGEDOOR_EGRESS", "us=http://"}},
+		"regions":      {"STAGEDOOR_REGIONS", "us,usa", []string{"STAGEDOOR_REGIONS", "two-letter"}},
 		"proxy":        {"STAGEDOOR_EGRESS", "us=http://u:hunter2@proxy", []string{"STAGEDOOR_EGRESS", "proxy 1 of region us", "http://user:password@host:port"}},
 		"check":        {"STAGEDOOR_EGRESS_CHECK", "example.com", []string{"STAGEDOOR_EGRESS_CHECK", "https://platform.example"}},
 		"idle":         {"STAGEDOOR_EGRESS_MAX_IDLE", "0", []string{"STAGEDOOR_EGRESS_MAX_IDLE", "1 or more"}},

@@ -29,6 +29,9 @@ type Proxy struct {
 
 var regionName = regexp.MustCompile(`^[a-z]{2}$`)
 
+// IsRegion reports whether a name has the form of a region, a two-letter code.
+func IsRegion(name string) bool { return regionName.MatchString(name) }
+
 // ParseRegions parses the setting STAGEDOOR_EGRESS: "us=http://user:password@host:port,socks5://host:port uk=…". White
 // space separates regions and commas separate proxies. Errors do not contain any part of a proxy.
 func ParseRegions(text secret.String) ([]Region, error) {
@@ -36,7 +39,7 @@ func ParseRegions(text secret.String) ([]Region, error) {
 	seen := map[string]string{}
 	for i, part := range strings.Fields(text.Reveal()) {
 		name, proxies, ok := strings.Cut(part, "=")
-		if !ok || !regionName.MatchString(name) {
+		if !ok || !IsRegion(name) {
 			return nil, fmt.Errorf("part %d does not start with a region: write it as us=http://user:password@host:port", i+1)
 		}
 		if slices.ContainsFunc(list, func(r Region) bool { return r.Name == name }) {

@@ -63,6 +63,8 @@ type Config struct {
 	PublicURL string
 	// ConnectURL is the address at which creators reach their pages, without a trailing slash.
 	ConnectURL string
+	// Regions lists the regions that an account can have; the first is the default.
+	Regions []string
 }
 
 // Deps are the dependencies of the API.
@@ -123,17 +125,19 @@ func New(d Deps) (*API, error) {
 		Config: endpoint.Config{
 			Title: "Stagedoor", Version: Version, PublicURL: d.Config.PublicURL, ProblemsURL: d.Config.PublicURL + "/problems",
 			Description: "Connect a creator's account once, act on it over HTTP, and receive its events.",
+			Choices:     map[string][]string{"regions": d.Config.Regions},
 		},
 		Auth: auth, Browser: &endpoint.Browser{Cookie: member.Cookie, Identify: auth.identifyBrowser},
 		Admit: d.Limits, Count: d.Usage, Journal: d.Journal, Idempotency: d.Idempotency, Reconnect: d.reconnectURL, Draining: d.Draining,
 		Source: d.Source, HashIP: d.HashIP, Metrics: d.Metrics, Tracer: d.Tracer, Log: d.Log, Now: d.Now,
 	})
 	a := &API{t, sync.OnceValues(t.OpenAPI)}
-	identity.Routes(t, d.Orgs, d.Members)
+	identity.Routes(t, d.Orgs, d.Members, d.Config.Regions)
 	team.Routes(t, d.Members, d.Config.PublicURL)
 	keys.Routes(t, d.Keys, d.Accounts, d.Platforms)
 	usages.Routes(t, usages.Deps{
-		Usage: d.Usage, Limits: d.Limits, Accounts: d.Accounts, Connects: d.Connects, Webhooks: d.Webhooks, Now: d.Now,
+		Usage: d.Usage, Limits: d.Limits, Accounts: d.Accounts, Connects: d.Connects, Webhooks: d.Webhooks,
+		Regions: d.Config.Regions, Now: d.Now,
 	})
 	logs.Routes(t, d.Journal, d.Now)
 	audits.Routes(t, d.Audit, d.Accounts)
@@ -143,7 +147,7 @@ func New(d Deps) (*API, error) {
 	accounts.Routes(t, accounts.Deps{Accounts: d.Accounts, Health: d.Health, Webhooks: d.Webhooks, Usage: d.Usage})
 	connectapi.Routes(t, connectapi.Deps{
 		Connects: d.Connects, Sessions: d.Sessions, Accounts: d.Accounts, Limits: d.Limits, Permit: d.Events.Permit,
-		ConnectURL: d.Config.ConnectURL, Now: d.Now,
+		ConnectURL: d.Config.ConnectURL, Regions: d.Config.Regions, Now: d.Now,
 	})
 	media.Routes(t, d.Transfers)
 	sandbox.Routes(t, sandbox.Deps{

@@ -141,6 +141,8 @@ type Config struct {
 	ProblemsURL string
 	// MaxStreams bounds the streams and held responses of a node; 0 means maxStreams.
 	MaxStreams int
+	// Choices are the values of members with the tag choices, by the value of the tag. The document has them as an enum.
+	Choices map[string][]string
 }
 
 // Deps are the dependencies of a Table.
@@ -272,7 +274,7 @@ func describeInput[I any](t *Table, row *Operation) {
 	row.hasBody = t.operation(row).RequestBody != nil
 	row.bodyOptional = row.hasBody && !t.operation(row).RequestBody.Required
 	markSensitive(t.schemas(), reflect.TypeFor[I]())
-	describeTypes(t.schemas())
+	t.completeSchemas()
 	if row.hasBody && row.Example == nil {
 		panic(row.ID + " takes a body and has no example of it")
 	}
@@ -356,7 +358,7 @@ func Plain(t *Table, op Operation, handle func(http.ResponseWriter, *http.Reques
 			"application/json": {Schema: t.schemas().Schema(body, true, row.ID+"Body"), Example: row.Example},
 		}}
 	}
-	describeTypes(t.schemas())
+	t.completeSchemas()
 	t.api.OpenAPI().AddOperation(&described)
 	t.mux.Handle(row.pattern(), t.guard(row, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := t.admit(r.Context(), From(r.Context())); err != nil {

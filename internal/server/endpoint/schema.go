@@ -65,15 +65,16 @@ func hasSensitive(typ reflect.Type, seen map[reflect.Type]bool) bool {
 	return false
 }
 
-// describeTypes adds what Huma does not derive from the Go types. A type has the description of typeDoc. Members that
+// completeSchemas adds what Huma does not derive from the Go types. A type has the description of typeDoc. Members that
 // are pointers to an object or a time and always present are nullable, which Huma does only for strings and numbers. The
-// values of a member with the tag extensible are listed; more may be added to them. The values of a state have their
-// tones beside them.
-func describeTypes(registry huma.Registry) {
+// values of a member with the tag extensible are listed, to which more may be added, and those of a member with the tag
+// choices. The values of a state have their tones beside them.
+func (t *Table) completeSchemas() {
+	registry := t.schemas()
 	for name, schema := range registry.Map() {
 		if typ := registry.TypeFromRef("#/components/schemas/" + name); typ != nil && schema.Properties != nil {
 			schema.Description = cmp.Or(typeDoc(typ), schema.Description)
-			describeMembersOf(typ, schema)
+			t.completeSchema(typ, schema)
 		}
 	}
 }
@@ -89,7 +90,7 @@ func typeDoc(typ reflect.Type) string {
 	return typ.Field(0).Tag.Get("doc")
 }
 
-func describeMembersOf(typ reflect.Type, schema *huma.Schema) {
+func (t *Table) completeSchema(typ reflect.Type, schema *huma.Schema) {
 	for typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
 	}
@@ -105,9 +106,16 @@ func describeMembersOf(typ reflect.Type, schema *huma.Schema) {
 		if tones := tonesOf(cmp.Or(field.Tag.Get("enum"), field.Tag.Get("extensible"))); tones != nil && property != nil {
 			extend(property, "x-tone", tones)
 		}
+		if list := field.Tag.Get("choices"); list != "" {
+			property.Enum = nil
+			for _, value := range t.deps.Config.Choices[list] {
+				property.Enum = append(property.Enum, value)
+			}
+			property.PrecomputeMessages()
+		}
 		switch {
 		case field.Anonymous && name == "":
-			describeMembersOf(field.Type, schema)
+			t.completeSchema(field.Type, schema)
 		case property != nil && property.Ref != "" && field.Type.Kind() == reflect.Pointer && !strings.Contains(options, "omit"):
 			schema.Properties[name] = &huma.Schema{Description: property.Description, AnyOf: []*huma.Schema{{Ref: property.Ref}, {Type: "null"}}}
 		case property != nil && property.Nullable && len(property.Enum) > 0 && !slices.Contains(property.Enum, nil) && !strings.Contains(options, "omit"):

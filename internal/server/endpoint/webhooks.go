@@ -30,7 +30,7 @@ func (t *Table) DescribeEvents(envelope any) {
 			Data: json.RawMessage(fmt.Sprintf(`{"$ref":%q}`, t.schemas().Schema(d.Data, true, "").Ref)),
 		})
 	}
-	describeTypes(t.schemas())
+	t.completeSchemas()
 	t.events = section
 }
 

@@ -4,6 +4,7 @@ import type { components } from './schema'
 
 type S = components['schemas']
 export type Account = S['Account']
+export type AccountChange = S['PatchAccountInputBody']
 export type AccountCounts = NonNullable<S['AccountsBody']['counts']>
 export type Attempt = S['Attempt']
 export type AuditEntry = S['AuditEntry']

@@ -68,8 +68,8 @@ class ConnectGroup(Group):
             label: Your own name for the account. Default: an account that is already connected keeps its label.
             metadata: Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters).
                 Default: an account that is already connected keeps its metadata.
-            proxy_country: The region through which all traffic of the account leaves. Default: us for a new account;
-                an account that is already connected keeps its region.
+            proxy_country: The region through which all traffic of the account leaves. Default: the first one for a
+                new account; an account that is already connected keeps its region.
             reference_id: Your own identifier for the creator. It is stored with the account.
             supersede: Cancel an open attempt for the same login instead of refusing the request.
             user_agent (required): The User-Agent that the browser sent with these cookies.
@@ -128,8 +128,8 @@ class ConnectGroup(Group):
             label: Your own name for the account. Default: an account that is already connected keeps its label.
             metadata: Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters).
                 Default: an account that is already connected keeps its metadata.
-            proxy_country: The region through which all traffic of the account leaves. Default: us for a new account;
-                an account that is already connected keeps its region.
+            proxy_country: The region through which all traffic of the account leaves. Default: the first one for a
+                new account; an account that is already connected keeps its region.
             reference_id: Your own identifier for the creator. It is stored with the account.
             supersede: Cancel an open attempt for the same login instead of refusing the request.
         """
@@ -273,8 +273,8 @@ class ConnectGroup(Group):
                 Default: an account that is already connected keeps its metadata.
             password: Required for credentials. It is encrypted immediately and destroyed when the attempt ends,
                 unless remember_credentials is set.
-            proxy_country: The region through which all traffic of the account leaves. Default: us for a new account;
-                an account that is already connected keeps its region.
+            proxy_country: The region through which all traffic of the account leaves. Default: the first one for a
+                new account; an account that is already connected keeps its region.
             reference_id: Your own identifier for the creator. It is stored with the account.
             remember_credentials: Store the credentials, encrypted, so that the account can sign in again
                 automatically. Default: false for a new account; an account that is already connected keeps its
@@ -297,8 +297,8 @@ class ConnectGroup(Group):
             label: Your own name for the account. Default: an account that is already connected keeps its label.
             metadata: Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters).
                 Default: an account that is already connected keeps its metadata.
-            proxy_country: The region through which all traffic of the account leaves. Default: us for a new account;
-                an account that is already connected keeps its region.
+            proxy_country: The region through which all traffic of the account leaves. Default: the first one for a
+                new account; an account that is already connected keeps its region.
             reference_id: Your own identifier for the creator. It is stored with the account.
             return_url: The address to which the creator's browser goes at the end.
             supersede: Cancel an open attempt for the same login instead of refusing the request.

@@ -78,7 +78,7 @@ type Deps struct {
 	Outbox *outbox.Outbox
 	// Keys derives the tokens of sessions that Reconnecting returns again.
 	Keys deriver
-	// Regions lists the regions that an account may have.
+	// Regions lists the regions that an account can have.
 	Regions []string
 	Now     func() time.Time
 }

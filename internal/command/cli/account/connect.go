@@ -46,7 +46,7 @@ resume it with --wait.`,
 	flags := cmd.Flags()
 	flags.StringVar(&o.method, "method", "", "mobile, login, cookie or curl")
 	flags.StringVar(&o.label, "label", "", "label for the account")
-	flags.StringVar(&o.region, "region", "", "region of its traffic: us or uk")
+	flags.StringVar(&o.region, "region", "", "region of its traffic, such as us")
 	flags.StringVar(&o.reference, "reference", "", "your own id for the creator")
 	flags.StringVarP(&o.account, "account", "a", "", "reconnect this account (id, label or user name)")
 	flags.StringVar(&o.email, "email", "", "with login: email to sign in with")
@@ -61,7 +61,7 @@ resume it with --wait.`,
 	flags.StringVar(&o.wait, "wait", "", "resume this attempt")
 	_ = cmd.RegisterFlagCompletionFunc("account", app.CompleteAccounts)
 	_ = cmd.RegisterFlagCompletionFunc("method", cobra.FixedCompletions(methods, cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("region", cobra.FixedCompletions([]string{"us", "uk"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("region", app.CompleteRegions)
 	cmd.MarkFlagsMutuallyExclusive("wait", "link")
 	cmd.MarkFlagsMutuallyExclusive("wait", "method")
 	return cmd

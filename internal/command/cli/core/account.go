@@ -90,6 +90,15 @@ func (a *App) CompleteAccounts(cmd *cobra.Command, _ []string, begun string) ([]
 	return ids, cobra.ShellCompDirectiveNoFileComp
 }
 
+// CompleteRegions completes the regions that an account can have. It asks the server and returns nothing if that fails.
+func (a *App) CompleteRegions(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	me, err := a.API().Me.Get(cmd.Context())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return me.Limits.ProxyCountries, cobra.ShellCompDirectiveNoFileComp
+}
+
 // EventData returns the data of an event as the service sent it.
 func EventData(e *stagedoor.Event) json.RawMessage {
 	var raw struct{ Data json.RawMessage }

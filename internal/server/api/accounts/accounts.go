@@ -43,7 +43,7 @@ type patchAccountInput struct {
 	ID   string `path:"id" maxLength:"64" doc:"The account's id."`
 	Body struct {
 		Label    *string            `json:"label,omitempty" maxLength:"120" doc:"Your own name for the account."`
-		Region   *string            `json:"proxyCountry,omitempty" enum:"us,uk" doc:"The region through which all traffic of the account leaves from now on. The session is checked through it immediately."`
+		Region   *string            `json:"proxyCountry,omitempty" choices:"regions" doc:"The region through which all traffic of the account leaves from now on. The session is checked through it immediately."`
 		Metadata *map[string]string `json:"metadata,omitempty" maxProperties:"16" doc:"Your own metadata. It replaces all existing metadata."`
 		Remember *bool              `json:"rememberCredentials,omitempty" doc:"False destroys the stored credentials. True is rejected: connect the account again with its credentials."`
 	}

@@ -33,7 +33,9 @@ type Deps struct {
 	Permit func(ctx context.Context, org id.Org) error
 	// ConnectURL is the address at which creators reach their pages, without a trailing slash.
 	ConnectURL string
-	Now        func() time.Time
+	// Regions lists the regions that an account can have.
+	Regions []string
+	Now     func() time.Time
 }
 
 type operations struct {
@@ -45,7 +47,7 @@ type operations struct {
 // Common is the part of the input that all connect methods share.
 type Common struct {
 	Label     *string           `json:"label,omitempty" maxLength:"120" doc:"Your own name for the account. Default: an account that is already connected keeps its label."`
-	Region    string            `json:"proxy_country,omitempty" enum:"us,uk" doc:"The region through which all traffic of the account leaves. Default: us for a new account; an account that is already connected keeps its region."`
+	Region    string            `json:"proxy_country,omitempty" choices:"regions" doc:"The region through which all traffic of the account leaves. Default: the first one for a new account; an account that is already connected keeps its region."`
 	Reference *string           `json:"reference_id,omitempty" maxLength:"255" doc:"Your own identifier for the creator. It is stored with the account."`
 	Account   *string           `json:"account_id,omitempty" maxLength:"64" doc:"The account to reconnect. Default: the account that signs in is connected, or refreshed if it is already connected."`
 	Supersede bool              `json:"supersede,omitempty" doc:"Cancel an open attempt for the same login instead of refusing the request."`

@@ -238,7 +238,7 @@ func (a *operations) listFlows(ctx context.Context, _ *struct{}) (*flowsOutput, 
 	ok := err == nil
 	label := flowField{ID: "label", Type: "text", MaxLength: 120}
 	flow := func(kind attempt.Kind, name string, fields ...flowField) {
-		out.Body.Flows = append(out.Body.Flows, flowBody{Kind: string(kind), Name: name, Fields: append(fields, label), ProxyCountries: connect.Regions, Enabled: ok})
+		out.Body.Flows = append(out.Body.Flows, flowBody{Kind: string(kind), Name: name, Fields: append(fields, label), ProxyCountries: a.Regions, Enabled: ok})
 	}
 	flow(attempt.Credentials, "Email and password", flowField{ID: "email", Type: "email", Required: true, MaxLength: 254},
 		flowField{ID: "password", Type: "password", Required: true, MaxLength: 1024}, flowField{ID: "remember_credentials", Type: "boolean"})

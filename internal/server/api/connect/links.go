@@ -20,7 +20,7 @@ type sessionInput struct {
 		Kinds     []string `json:"kinds,omitempty" maxItems:"2" doc:"The connect methods that the page offers: credentials, mobile_app. Default: both."`
 		Reference *string  `json:"reference_id,omitempty" maxLength:"255"`
 		Label     *string  `json:"label,omitempty" maxLength:"120"`
-		Region    *string  `json:"proxy_country,omitempty" enum:"us,uk"`
+		Region    *string  `json:"proxy_country,omitempty" choices:"regions"`
 		Account   *string  `json:"account_id,omitempty" maxLength:"64" doc:"The account to reconnect."`
 		ReturnURL *string  `json:"return_url,omitempty" maxLength:"2048" doc:"The address to which the creator's browser goes at the end, with status, account_id, reference_id and session_id in the query."`
 		Origins   []string `json:"allowed_origins,omitempty" maxItems:"10" doc:"Origins that may embed the page in a frame and receive its messages."`

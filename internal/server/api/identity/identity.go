@@ -18,6 +18,8 @@ import (
 type operations struct {
 	orgs    *org.Orgs
 	members *member.Members
+	// regions lists the regions that an account can have.
+	regions []string
 }
 
 type identityOutput struct{ Body identityBody }
@@ -84,8 +86,8 @@ type patchMeInput struct {
 }
 
 // Routes adds the operations.
-func Routes(t *endpoint.Table, orgs *org.Orgs, members *member.Members) {
-	a := &operations{orgs, members}
+func Routes(t *endpoint.Table, orgs *org.Orgs, members *member.Members, regions []string) {
+	a := &operations{orgs, members, regions}
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "getMe", Method: http.MethodGet, Path: "/v1/me", Tag: "Identity", Status: http.StatusOK, Quota: admission.Plain,
 		Summary: "Get the current identity", Description: "Checks the key and returns its organisation, scopes and limits.",
@@ -114,7 +116,7 @@ func (a *operations) updateMe(ctx context.Context, in *patchMeInput) (*identityO
 
 // viewIdentity describes the caller. A key is in memory already; the name of a member is read from the database.
 func (a *operations) viewIdentity(ctx context.Context, p *apikey.Principal) (*identityOutput, error) {
-	out := viewIdentity(p)
+	out := a.viewCaller(p)
 	if p.Key.Person == "" {
 		return out, nil
 	}
@@ -126,7 +128,7 @@ func (a *operations) viewIdentity(ctx context.Context, p *apikey.Principal) (*id
 	return out, nil
 }
 
-func viewIdentity(p *apikey.Principal) *identityOutput {
+func (a *operations) viewCaller(p *apikey.Principal) *identityOutput {
 	return &identityOutput{identityBody{
 		Kind: "customer",
 		Key: identityKey{
@@ -138,17 +140,17 @@ func viewIdentity(p *apikey.Principal) *identityOutput {
 			Environment: string(p.Org.Environment),
 		},
 		Scopes: p.Scopes.Names(),
-		Limits: viewLimits(p.Org.Limits),
+		Limits: viewLimits(p.Org.Limits, a.regions),
 	}}
 }
 
-func viewLimits(l org.Limits) limitsBody {
+func viewLimits(l org.Limits, regions []string) limitsBody {
 	return limitsBody{
 		CallsPerMinute: l.CallsPerMinute, CallsPerMonth: l.CallsPerMonth, AccountReadPerMinute: l.AccountReadPerMinute,
 		AccountWritePerMinute: l.AccountWritePerMinute, ConnectAttemptsPerHour: l.ConnectAttemptsPerHour,
 		MaxAccounts: l.MaxAccounts, MaxKeys: l.MaxKeys, MaxStreamsPerAccount: l.MaxStreamsPerAccount,
 		EventRetentionDays: l.EventRetentionDays, DeliveryRetentionDays: l.DeliveryRetentionDays,
 		MaxRequestBytes: l.MaxRequestBytes, MaxResponseBytes: l.MaxResponseBytes, UploadMaxBytes: l.UploadMaxBytes,
-		ProxyCountries: []string{"us", "uk"}, Features: []string{},
+		ProxyCountries: regions, Features: []string{},
 	}
 }

@@ -29,7 +29,9 @@ type Deps struct {
 	Accounts *account.Accounts
 	Connects *connect.Connects
 	Webhooks *webhook.Webhooks
-	Now      func() time.Time
+	// Regions lists the regions that an account can have.
+	Regions []string
+	Now     func() time.Time
 }
 
 type usages struct {
@@ -216,7 +218,7 @@ func (a *usages) getUsage(ctx context.Context, in *usageInput) (*usageOutput, er
 				Total: d.MonthUsed, Read: sums.Read, Write: sums.Write, Failed: sums.Failed,
 				RateLimited: sums.RateLimited,
 			},
-			Accounts: viewHeld(counted.states, limits.MaxAccounts), Connect: viewAttempts(counted.attempts), EgressBytes: byRegion(sums.Bytes),
+			Accounts: viewHeld(counted.states, limits.MaxAccounts), Connect: viewAttempts(counted.attempts), EgressBytes: a.byRegion(sums.Bytes),
 			Events: viewEvents(sums.Events),
 		},
 	}}, nil
@@ -246,9 +248,9 @@ func viewHeld(states map[account.State]int, most int) heldBody {
 }
 
 // byRegion returns all regions, including those without traffic.
-func byRegion(bytes map[string]int64) map[string]int64 {
+func (a *usages) byRegion(bytes map[string]int64) map[string]int64 {
 	all := map[string]int64{}
-	for _, region := range connect.Regions {
+	for _, region := range a.Regions {
 		all[region] = 0
 	}
 	maps.Copy(all, bytes)

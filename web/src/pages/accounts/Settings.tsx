@@ -1,7 +1,7 @@
 import { useState } from 'react'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { api, isProblem } from '@/api/client'
-import type { Account, AuditEntry } from '@/api/types'
+import type { Account, AccountChange, AuditEntry } from '@/api/types'
 import { keys, useMe } from '@/api/hooks'
 import { useWhyNot } from '@/shell/session'
 import {
@@ -24,8 +24,6 @@ import { Disconnect } from './Disconnect'
 import { actionWords } from '../audit/words'
 import { nameOf } from './reasons'
 
-type Patch = { label?: string; proxyCountry?: 'us' | 'uk'; rememberCredentials?: boolean }
-
 export function AccountSettings({ account: a }: { account: Account }) {
   const client = useQueryClient()
   const me = useMe()
@@ -34,7 +32,7 @@ export function AccountSettings({ account: a }: { account: Account }) {
   const [region, setRegion] = useState(a.proxyCountry)
   const [asking, setAsking] = useState<'region' | 'forget' | 'disconnect' | null>(null)
   const regions = me.data?.limits.proxyCountries ?? [a.proxyCountry]
-  const send = async (body: Patch) => {
+  const send = async (body: AccountChange) => {
     const { account } = await api.patch('/v1/accounts/{id}', { path: { id: a.id }, body })
     client.setQueryData(keys.account(a.id), account)
     void client.invalidateQueries({ queryKey: ['accounts'] })
@@ -131,7 +129,7 @@ export function AccountSettings({ account: a }: { account: Account }) {
         title={`Move ${nameOf(a)} to ${region}?`}
         action="Move"
         run={async () => {
-          await send({ proxyCountry: region as 'us' | 'uk' })
+          await send({ proxyCountry: region as AccountChange['proxyCountry'] })
           toast.ok(`${nameOf(a)} moved to ${region}`)
         }}
       >

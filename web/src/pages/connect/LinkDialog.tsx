@@ -56,7 +56,7 @@ export default function LinkDialog({ open, onOpenChange, options }: DialogProps<
   })
   const error = make.error && isProblem(make.error) ? make.error : null
   const none = !password && !phone
-  const regions = me.data?.limits?.proxyCountries ?? ['us', 'uk']
+  const regions = me.data?.limits?.proxyCountries ?? []
   const made = make.data
   return (
     <Dialog
@@ -184,7 +184,7 @@ export default function LinkDialog({ open, onOpenChange, options }: DialogProps<
                 <Field label="Region" error={error?.field('proxy_country')}>
                   {(p) => (
                     <Select {...p} className="w-full" value={region} onChange={(e) => setRegion(e.target.value)}>
-                      <option value="">{regions[0] ?? 'us'} (default)</option>
+                      <option value="">{regions[0]} (default)</option>
                       {regions.slice(1).map((r) => (
                         <option key={r}>{r}</option>
                       ))}

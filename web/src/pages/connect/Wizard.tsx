@@ -231,7 +231,7 @@ function CommonFields({
   error: ProblemError | null
 }) {
   const me = useMe()
-  const regions = me.data?.limits?.proxyCountries ?? ['us', 'uk']
+  const regions = me.data?.limits?.proxyCountries ?? []
   if (again) return null
   return (
     <div className="grid gap-3 sm:grid-cols-2">
@@ -254,7 +254,7 @@ function CommonFields({
             value={value.region}
             onChange={(e) => onChange({ ...value, region: e.target.value })}
           >
-            <option value="">{regions[0] ?? 'us'} (default)</option>
+            <option value="">{regions[0]} (default)</option>
             {regions.slice(1).map((r) => (
               <option key={r}>{r}</option>
             ))}

@@ -36,8 +36,8 @@ export interface ConnectCookieParams {
    */
   metadata?: Record<string, string>;
   /**
-   * The region through which all traffic of the account leaves. Default: us for a new account; an account that is
-   * already connected keeps its region.
+   * The region through which all traffic of the account leaves. Default: the first one for a new account; an account
+   * that is already connected keeps its region.
    */
   proxy_country?: "us" | "uk";
   /** Your own identifier for the creator. It is stored with the account. */
@@ -94,8 +94,8 @@ export interface ConnectCurlParams {
    */
   metadata?: Record<string, string>;
   /**
-   * The region through which all traffic of the account leaves. Default: us for a new account; an account that is
-   * already connected keeps its region.
+   * The region through which all traffic of the account leaves. Default: the first one for a new account; an account
+   * that is already connected keeps its region.
    */
   proxy_country?: "us" | "uk";
   /** Your own identifier for the creator. It is stored with the account. */
@@ -173,8 +173,8 @@ export interface ConnectLoginParams {
    */
   password?: string;
   /**
-   * The region through which all traffic of the account leaves. Default: us for a new account; an account that is
-   * already connected keeps its region.
+   * The region through which all traffic of the account leaves. Default: the first one for a new account; an account
+   * that is already connected keeps its region.
    */
   proxy_country?: "us" | "uk";
   /** Your own identifier for the creator. It is stored with the account. */
@@ -202,8 +202,8 @@ export interface ConnectMobileParams {
    */
   metadata?: Record<string, string>;
   /**
-   * The region through which all traffic of the account leaves. Default: us for a new account; an account that is
-   * already connected keeps its region.
+   * The region through which all traffic of the account leaves. Default: the first one for a new account; an account
+   * that is already connected keeps its region.
    */
   proxy_country?: "us" | "uk";
   /** Your own identifier for the creator. It is stored with the account. */
