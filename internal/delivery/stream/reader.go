@@ -8,6 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/events/event"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // Want selects what a reader reads.
@@ -101,7 +102,7 @@ func (r *Reader) Close() { r.feed.hub.leave(r.feed) }
 // Cursor returns the cursor up to which everything was read.
 func (r *Reader) Cursor() string { return r.feed.cursor(r.at) }
 
-func (r *Reader) since() time.Time { return event.Since(r.feed.hub.deps.Now(), r.want.Days) }
+func (r *Reader) since() time.Time { return org.ReadableSince(r.feed.hub.deps.Now(), r.want.Days) }
 
 // Read appends up to most matching events to into. If there are none, it returns a channel that is closed when there
 // may be more.

@@ -342,7 +342,7 @@ func (w *Webhooks) readPage(p *lane.Page) {
 	)
 	if h != nil {
 		h.run(func(ctx context.Context) {
-			since := w.readableSince(p.Hook)
+			since := w.readableSince(endpointOf(p.Hook).days)
 			list, err = w.deps.Events.After(ctx, p.Lane.Org(), p.Lane.Source(), p.After, since, w.deps.Config.Lane.Page)
 			if err != nil && ctx.Err() == nil {
 				w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read events for webhook",
@@ -361,9 +361,4 @@ func (w *Webhooks) readPage(p *lane.Page) {
 	job := w.startWork(now)
 	w.mu.Unlock()
 	w.deliver(job)
-}
-
-// readableSince returns how far back the webhook's organisation may read events.
-func (w *Webhooks) readableSince(h *lane.Hook) time.Time {
-	return event.Since(w.deps.Now(), endpointOf(h).days)
 }

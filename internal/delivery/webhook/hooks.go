@@ -16,6 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
@@ -103,8 +104,8 @@ func (w *Webhooks) describeOne(ctx context.Context, org id.Org, account id.Accou
 }
 
 // Describe returns the webhooks of accounts with their health. Accounts without a webhook are absent.
-func (w *Webhooks) Describe(ctx context.Context, org id.Org, accounts []id.Account) (map[id.Account]Webhook, error) {
-	records, err := readRecords(ctx, w.deps.DB.Pool(), org, accounts)
+func (w *Webhooks) Describe(ctx context.Context, owner id.Org, accounts []id.Account) (map[id.Account]Webhook, error) {
+	records, err := readRecords(ctx, w.deps.DB.Pool(), owner, accounts)
 	if err != nil || len(records) == 0 {
 		return nil, err
 	}
@@ -112,12 +113,13 @@ func (w *Webhooks) Describe(ctx context.Context, org id.Org, accounts []id.Accou
 	for i := range records {
 		names[i] = records[i].Account
 	}
-	heads, err := w.deps.Events.HeadsAmong(ctx, org, names)
+	heads, err := w.deps.Events.HeadsAmong(ctx, owner, names)
 	if err != nil {
 		return nil, err
 	}
 	now := w.deps.Now()
-	last, err := lastDeliveries(ctx, w.deps.DB.Pool(), org, names, now.AddDate(0, 0, -MaxDays))
+	since := org.ReadableSince(now, org.Unlimited)
+	last, err := lastDeliveries(ctx, w.deps.DB.Pool(), owner, names, since)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +136,7 @@ func (w *Webhooks) Describe(ctx context.Context, org id.Org, accounts []id.Accou
 		}
 		found[hook.Account] = hook
 	}
-	oldest, err := w.deps.Events.OldestBehind(ctx, org, waiting, event.Since(now, event.MaxDays))
+	oldest, err := w.deps.Events.OldestBehind(ctx, owner, waiting, since)
 	if err != nil {
 		return nil, err
 	}

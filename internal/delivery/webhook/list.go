@@ -131,7 +131,7 @@ func (w *Webhooks) States(ctx context.Context, org id.Org, accounts []id.Account
 // FindDelivery finds a delivery by its id alone.
 func (w *Webhooks) FindDelivery(ctx context.Context, r Reader, one id.Delivery) (Delivery, error) {
 	w.flushLog(ctx)
-	found, err := findDelivery(ctx, w.deps.DB.Pool(), r.Org, one, w.keptSince(r.Days))
+	found, err := findDelivery(ctx, w.deps.DB.Pool(), r.Org, one, w.readableSince(r.Days))
 	if err == nil && !r.canSee(found.Account) {
 		err = errNoDelivery()
 	}
@@ -147,7 +147,7 @@ func (w *Webhooks) DeliveriesOf(
 	if err != nil {
 		return nil, next, err
 	}
-	q := eventDeliveries{since: w.keptSince(r.Days), after: after}
+	q := eventDeliveries{since: w.readableSince(r.Days), after: after}
 	var first time.Time
 	for _, e := range found {
 		if !r.canSee(id.Account(e.Source)) {

@@ -13,6 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // Delivery is one attempt to deliver an event.
@@ -96,7 +97,7 @@ func (w *Webhooks) Deliveries(ctx context.Context, org id.Org, account id.Accoun
 	for end := w.deps.Now().Add(f.Wait); ; {
 		w.flushLog(ctx)
 		// One more shows whether there is another page.
-		list, err = listDeliveries(ctx, w.deps.DB.Pool(), ref{org, account}, f, w.keptSince(days), limit+1)
+		list, err = listDeliveries(ctx, w.deps.DB.Pool(), ref{org, account}, f, w.readableSince(days), limit+1)
 		if err != nil || len(list) > 0 || !w.deps.Now().Before(end) || !clock.Pause(ctx, lookEvery) {
 			break
 		}
@@ -116,13 +117,8 @@ func (w *Webhooks) flushLog(ctx context.Context) {
 	}
 }
 
-// keptSince returns how far back deliveries may be read. A negative number of days means MaxDays.
-func (w *Webhooks) keptSince(days int) time.Time {
-	if days < 0 || days > MaxDays {
-		days = MaxDays
-	}
-	return w.deps.Now().AddDate(0, 0, -days)
-}
+// readableSince returns how far back an org may read, by a limit in days.
+func (w *Webhooks) readableSince(days int) time.Time { return org.ReadableSince(w.deps.Now(), days) }
 
 // Delivery returns one delivery of an account. days is how many days back the caller may read.
 func (w *Webhooks) Delivery(ctx context.Context, org id.Org, account id.Account, one id.Delivery, days int) (Delivery, error) {
@@ -130,7 +126,7 @@ func (w *Webhooks) Delivery(ctx context.Context, org id.Org, account id.Account,
 		return Delivery{}, err
 	}
 	w.flushLog(ctx)
-	return getDelivery(ctx, w.deps.DB.Pool(), ref{org, account}, one, w.keptSince(days))
+	return getDelivery(ctx, w.deps.DB.Pool(), ref{org, account}, one, w.readableSince(days))
 }
 
 // Redeliver sends the event of a delivery once more, as a side delivery. It returns the original delivery.

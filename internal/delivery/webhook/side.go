@@ -12,6 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
 	"github.com/stagedoor/stagedoor/internal/events/event"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // sideKind is the reason for a side delivery.
@@ -161,7 +162,7 @@ func (w *Webhooks) runRange(ctx context.Context, e *sideDelivery) error {
 	}
 	filter := event.StoredFilter(e.events)
 	for e.cursor < e.to {
-		page, err := w.deps.Events.After(ctx, e.org, e.account, e.cursor, w.readableSince(hook), w.deps.Config.Lane.Page)
+		page, err := w.deps.Events.After(ctx, e.org, e.account, e.cursor, w.readableSince(endpointOf(hook).days), w.deps.Config.Lane.Page)
 		if err != nil {
 			return err
 		}
@@ -203,7 +204,7 @@ func (w *Webhooks) deliverPage(
 	var skip []int64
 	if e.onlyFailed {
 		to := min(page[len(page)-1].Seq, e.to)
-		if skip, err = deliveredAmong(ctx, w.deps.DB.Pool(), e, w.deps.Now().AddDate(0, 0, -MaxDays), page[0].Seq, to); err != nil {
+		if skip, err = deliveredAmong(ctx, w.deps.DB.Pool(), e, w.readableSince(org.Unlimited), page[0].Seq, to); err != nil {
 			return false, err
 		}
 	}

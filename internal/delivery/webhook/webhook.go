@@ -229,16 +229,13 @@ func every(ctx context.Context, interval time.Duration, soon <-chan struct{}, do
 
 const upkeepEvery = 10 * time.Minute
 
-// MaxDays is how many days deliveries are kept. A plan may let its customers read fewer.
-const MaxDays = 30
-
 func (w *Webhooks) upkeepLoop(ctx context.Context) {
 	w.upkeep(ctx)
 	every(ctx, upkeepEvery, nil, w.upkeep)
 }
 
 func (w *Webhooks) upkeep(ctx context.Context) {
-	_, err := w.days.Upkeep(ctx, 1, 2, MaxDays+1)
+	_, err := w.days.Upkeep(ctx, 1, 2, org.MaxRetentionDays+1)
 	if err == nil {
 		err = forgetDeleted(ctx, w.deps.DB.Pool(), w.deps.Now().Add(-time.Hour))
 	}

@@ -84,15 +84,3 @@ type Store struct {
 
 // New returns a store.
 func New(d Deps) *Store { return &Store{deps: d, days: postgres.NewDays(d.DB, "event", d.Log)} }
-
-// MaxDays is how long events are kept, in days. Plans allow reading as long or shorter.
-const MaxDays = 30
-
-// Since returns the time from which an org may read events, given the limit of its plan in days. A negative limit means
-// MaxDays.
-func Since(now time.Time, days int) time.Time {
-	if days < 0 || days > MaxDays {
-		days = MaxDays
-	}
-	return now.AddDate(0, 0, -days)
-}

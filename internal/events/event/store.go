@@ -11,6 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/events/event/internal/db"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // After lists at most limit events of a source after a sequence number, oldest first. since is the time from which the
@@ -160,6 +161,6 @@ const (
 
 // Upkeep creates partitions for the coming days and drops expired ones.
 func (s *Store) Upkeep(ctx context.Context) error {
-	_, err := s.days.Upkeep(ctx, daysBack, daysAhead, MaxDays+1)
+	_, err := s.days.Upkeep(ctx, daysBack, daysAhead, org.MaxRetentionDays+1)
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/events/event"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
@@ -320,7 +321,7 @@ func TestWrongClockDropsNoEvents(t *testing.T) {
 	r := newFixture(t)
 	today := postgres.DayOf(time.Now())
 	days := postgres.NewDays(r.Deps().DB, "event", slog.New(slog.DiscardHandler))
-	for n := range postgres.Day(event.MaxDays) {
+	for n := range postgres.Day(org.MaxRetentionDays) {
 		must.OK(t, days.Make(t.Context(), today-n))
 	}
 	count := func() (n int) {

@@ -3,6 +3,7 @@ package org
 import (
 	"maps"
 	"slices"
+	"time"
 )
 
 // Plan is the name of a price plan. It decides an org's default limits.
@@ -37,9 +38,21 @@ type Limits struct {
 	UploadMaxBytes         int
 }
 
+// MaxRetentionDays is how many days events, deliveries and the request log are stored. An org may read as many days or
+// fewer.
+const MaxRetentionDays = 30
+
+// ReadableSince returns the earliest time that an org may read, by a limit in days. Unlimited means MaxRetentionDays.
+func ReadableSince(now time.Time, days int) time.Time {
+	if days < 0 || days > MaxRetentionDays {
+		days = MaxRetentionDays
+	}
+	return now.AddDate(0, 0, -days)
+}
+
 // commonLimits holds the limits that all plans share.
 var commonLimits = Limits{
-	MaxKeys: 100, DeliveryRetentionDays: 30,
+	MaxKeys: 100, DeliveryRetentionDays: MaxRetentionDays,
 	MaxRequestBytes: 1 << 20, MaxResponseBytes: 64 << 20, UploadMaxBytes: 5 << 30,
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 )
@@ -64,13 +65,13 @@ func TestConcurrentNodesMaintainPartitions(t *testing.T) {
 			})
 		}
 		wait.Wait()
-		first := c.now().AddDate(0, 0, -min(n+1, requestlog.MaxDays))
+		first := c.now().AddDate(0, 0, -min(n+1, org.MaxRetentionDays))
 		if got, want := partitions(t, db), names(first, c.now().AddDate(0, 0, 2)); !slices.Equal(got, want) {
 			t.Fatalf("after %d days: %v, want %v", n, got, want)
 		}
 		c.move(24 * time.Hour)
 	}
-	if n, want := countRows(t, db, "org_id = $1", owner), (requestlog.MaxDays+1)*len(nodes); n != want {
+	if n, want := countRows(t, db, "org_id = $1", owner), (org.MaxRetentionDays+1)*len(nodes); n != want {
 		t.Errorf("%d rows, want %d", n, want)
 	}
 }
@@ -124,7 +125,7 @@ func TestDropOfPartitionWaitsBriefly(t *testing.T) {
 	c := newClock()
 	j := newJournal(db, c)
 	must.OK(t, j.Upkeep(t.Context()))
-	c.set(noon.AddDate(0, 0, requestlog.MaxDays))
+	c.set(noon.AddDate(0, 0, org.MaxRetentionDays))
 	tx, err := db.Pool().Begin(t.Context())
 	must.OK(t, err)
 	if _, err := tx.Exec(t.Context(), "SELECT count(*) FROM request_log"); err != nil {
@@ -149,7 +150,7 @@ func TestWrongClockDropsNoRequests(t *testing.T) {
 	db := database(t)
 	c := newClock()
 	j := newJournal(db, c)
-	for range requestlog.MaxDays {
+	for range org.MaxRetentionDays {
 		must.OK(t, j.Upkeep(t.Context()))
 		c.move(24 * time.Hour)
 	}

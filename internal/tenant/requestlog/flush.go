@@ -7,6 +7,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/tenant/requestlog/internal/db"
 )
 
@@ -148,7 +149,7 @@ func (j *Journal) Upkeep(ctx context.Context) error {
 	defer j.writing.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, 2*flushTimeout)
 	defer cancel()
-	today, err := j.days.Upkeep(ctx, daysBack, daysAhead, MaxDays)
+	today, err := j.days.Upkeep(ctx, daysBack, daysAhead, org.MaxRetentionDays)
 	if err != nil {
 		return err
 	}

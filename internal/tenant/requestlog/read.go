@@ -7,6 +7,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // Reader says what a caller may read: requests of Org of the last Days days, and if Accounts is not nil, only requests
@@ -106,7 +107,7 @@ func (j *Journal) Get(ctx context.Context, r Reader, request string) (Entry, err
 		return Entry{}, err
 	}
 	defer release()
-	return readRequest(ctx, j.deps.DB, r, id.Request(request), readableSince(j.deps.Now(), r.Days))
+	return readRequest(ctx, j.deps.DB, r, id.Request(request), org.ReadableSince(j.deps.Now(), r.Days))
 }
 
 // Failures groups the failed requests of a period and returns up to limit groups, most frequent first.
@@ -123,7 +124,7 @@ func (j *Journal) Failures(ctx context.Context, r Reader, f FailureFilter, limit
 // clampSpan limits a period to what the reader may see. Without an end it extends to now, plus skew.
 func (j *Journal) clampSpan(r Reader, since, until time.Time) (from, to time.Time) {
 	now := j.deps.Now()
-	if first := readableSince(now, r.Days); since.Before(first) {
+	if first := org.ReadableSince(now, r.Days); since.Before(first) {
 		since = first
 	}
 	if last := now.Add(skew); until.IsZero() || until.After(last) {

@@ -18,6 +18,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // accounts finds accounts. *account.Accounts implements it.
@@ -288,8 +289,9 @@ func (e *events) get(w http.ResponseWriter, r *http.Request, in *eventInput) err
 	if err != nil {
 		return err
 	}
-	org := endpoint.Caller(r.Context()).Org
-	found, err := e.find(r.Context(), org.ID, at, in.Event, event.Since(e.Now(), org.Limits.EventRetentionDays))
+	owner := endpoint.Caller(r.Context()).Org
+	since := org.ReadableSince(e.Now(), owner.Limits.EventRetentionDays)
+	found, err := e.find(r.Context(), owner.ID, at, in.Event, since)
 	if err != nil {
 		return err
 	}

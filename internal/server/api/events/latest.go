@@ -11,11 +11,12 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/stream"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // latest writes a page of the newest events, newest first.
 func (e *events) latest(w http.ResponseWriter, r *http.Request, want stream.Want, in *orgInput) error {
-	n := event.Newest{Org: want.Org, Since: event.Since(e.Now(), want.Days), Limit: in.Latest}
+	n := event.Newest{Org: want.Org, Since: org.ReadableSince(e.Now(), want.Days), Limit: in.Latest}
 	if in.Before != "" {
 		at, err := event.ParsePosition(in.Before)
 		if err != nil {
@@ -88,7 +89,7 @@ func (e *events) findAny(w http.ResponseWriter, r *http.Request, in *findInput) 
 	if among := caller.Key.Allow.Accounts; among != nil && !slices.Contains(among, id.Account(found.Source)) {
 		return none
 	}
-	if found.At.Before(event.Since(e.Now(), caller.Org.Limits.EventRetentionDays)) {
+	if found.At.Before(org.ReadableSince(e.Now(), caller.Org.Limits.EventRetentionDays)) {
 		return none
 	}
 	return writeEvent(w, &found)

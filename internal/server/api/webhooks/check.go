@@ -11,9 +11,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
-	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 type checkInput struct {
@@ -75,7 +75,7 @@ func (a hooks) check(ctx context.Context, in *checkInput) (*checkOutput, error) 
 			return nil, err
 		}
 	}
-	q.Since = event.Since(a.now(), caller.Org.Limits.EventRetentionDays)
+	q.Since = org.ReadableSince(a.now(), caller.Org.Limits.EventRetentionDays)
 	found, err := a.CheckSignature(ctx, reader(ctx), q)
 	if err != nil {
 		return nil, err
