@@ -32,7 +32,7 @@ build: ## Build the commands into bin/
 web: ## Build the dashboard into web/dist, if it changed
 	@scripts/web
 
-generate: ## Regenerate the generated code, the OpenAPI document, the client libraries and the CLI reference
+generate: ## Regenerate the generated code, the OpenAPI document, the client libraries, the CLI reference and the figures in documents
 	@scripts/tool sqlc
 	.dev/bin/sqlc generate
 	go run ./cmd/stagedoord openapi > .dev/openapi.json
@@ -45,6 +45,7 @@ generate: ## Regenerate the generated code, the OpenAPI document, the client lib
 	@scripts/web types
 	go test -count=1 -run '^TestTheReferenceIsCurrent$$' ./internal/command/cli -update
 	go test -count=1 -run '^TestArchitectureShowsTheGroups$$' ./internal/test/archtest -update
+	go test -count=1 -run '^TestFiguresInDocumentsAreCurrent$$' ./internal/test/facts -update
 
 fmt: ## Format the Go code
 	@scripts/tool golangci-lint

@@ -184,6 +184,9 @@ func code(n ast.Node, source []byte) []byte {
 	return b.Bytes()
 }
 
+// fact matches the markers around a figure that `make generate` fills in. They are within a line of text.
+var fact = regexp.MustCompile(`<!-- /?fact[^>]*-->`)
+
 // Uncommented returns a document without its HTML comments, which are for the programs that check it. Comments in code
 // blocks stay.
 func Uncommented(source []byte) []byte {
@@ -204,6 +207,9 @@ func Uncommented(source []byte) []byte {
 		case strings.HasPrefix(text, "<!--"):
 			comment = !strings.Contains(text, "-->")
 			continue
+		}
+		if fence == "" {
+			line = fact.ReplaceAll(line, nil)
 		}
 		b.Write(line)
 	}

@@ -97,8 +97,8 @@ func TestLinks(t *testing.T) {
 // Readers do not get the comments for the programs that check a document.
 func TestUncommented(t *testing.T) {
 	t.Parallel()
-	source := "# A\n\n<!-- one -->\nText.\n<!-- prelude ts\nlet x\n-->\n```html\n<!-- kept -->\n```\n````md\n```\n<!-- kept too -->\n```\n````\n<!-- two -->\nEnd.\n"
-	want := "# A\n\nText.\n```html\n<!-- kept -->\n```\n````md\n```\n<!-- kept too -->\n```\n````\nEnd.\n"
+	source := "# A\n\n<!-- one -->\nText of <!-- fact: a.B -->64<!-- /fact --> words.\n<!-- prelude ts\nlet x\n-->\n```html\n<!-- kept -->\n```\n````md\n```\n<!-- kept too -->\n```\n````\n<!-- two -->\nEnd.\n"
+	want := "# A\n\nText of 64 words.\n```html\n<!-- kept -->\n```\n````md\n```\n<!-- kept too -->\n```\n````\nEnd.\n"
 	if got := string(markdown.Uncommented([]byte(source))); got != want {
 		t.Errorf("%q", got)
 	}
