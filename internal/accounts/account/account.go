@@ -133,7 +133,6 @@ const (
 	ReasonTermsRequired       = "terms_required"
 	ReasonPausedByCaller      = "paused_by_caller"
 	ReasonPlanLimit           = "plan_limit"
-	ReasonOperator            = "operator"
 )
 
 // sealer encrypts an account's secrets; implemented by *seal.Sealer.

@@ -80,7 +80,7 @@ func TestSignInBecomesAnAccountWithItsSessionSealed(t *testing.T) {
 	if err != nil || len(agreed) != 1 || agreed[0].Who != "caller" || agreed[0].Attempt != c.Attempt || agreed[0].TextHash != "abc" {
 		t.Fatalf("%+v, %v", agreed, err)
 	}
-	entries, err := r.Audit.PageOf(t.Context(), a.Org, string(a.ID), 0, 10)
+	entries, err := r.Audit.Choose(t.Context(), a.Org, audit.Filter{Target: string(a.ID)}, 0, 10)
 	if err != nil || len(entries) != 1 || entries[0].By.Action != "account.connect" || bytes.Contains(entries[0].Changes, []byte("planted")) {
 		t.Fatalf("%+v, %v", entries, err)
 	}
@@ -115,7 +115,7 @@ func TestVerifiedAccountIsConnectedOnceAndReconnectedAfterwards(t *testing.T) {
 		From, To, UserAction, AttemptID, Kind, ConnectURL string
 		Reason                                            *string
 		DownForSec                                        int
-		Account                                           account.View
+		Account                                           contract.Account
 	}
 	read := func(i int) {
 		t.Helper()
@@ -327,7 +327,7 @@ func TestPausedAccountStaysPausedUntilResumed(t *testing.T) {
 	if kinds := r.Kinds(a); !slices.Equal(kinds, want) {
 		t.Fatal(kinds)
 	}
-	entries, err := r.Audit.PageOf(t.Context(), a.Org, string(a.ID), 0, 20)
+	entries, err := r.Audit.Choose(t.Context(), a.Org, audit.Filter{Target: string(a.ID)}, 0, 20)
 	if err != nil || len(entries) != 6 { // two connects, two pauses, two resumes; repeats leave none
 		t.Fatalf("%d entries, %v", len(entries), err)
 	}
@@ -406,7 +406,7 @@ func TestAccountOfAnotherOrgIsNotFound(t *testing.T) {
 	if agreed, err := r.Accounts.Consents(ctx, other, a.ID); err != nil || len(agreed) != 0 {
 		t.Error(agreed, err)
 	}
-	if entries, err := r.Audit.PageOf(ctx, other, string(a.ID), 0, 10); err != nil || len(entries) != 0 {
+	if entries, err := r.Audit.Choose(ctx, other, audit.Filter{Target: string(a.ID)}, 0, 10); err != nil || len(entries) != 0 {
 		t.Error(entries, err)
 	}
 	foreign := a

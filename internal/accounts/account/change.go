@@ -20,7 +20,6 @@ import (
 // Limits of what callers can set: MaxMetadata in entries, the others in characters.
 const (
 	MaxLabel         = 120
-	MaxReference     = 255
 	MaxMetadata      = 16
 	MaxMetadataKey   = 40
 	MaxMetadataValue = 500

@@ -15,6 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/registry"
+	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
@@ -89,7 +90,7 @@ func checkTombstone(t testing.TB, r *accounttest.Fixture, a account.Account) {
 		!contains(last.Data, `"purgedAt"`) || !contains(last.Data, `"id": "key_1"`) {
 		t.Fatalf("%d events, the last %s %s", count, last.Kind, last.Data)
 	}
-	entries, err := r.Audit.PageOf(ctx, a.Org, string(a.ID), 0, 10)
+	entries, err := r.Audit.Choose(ctx, a.Org, audit.Filter{Target: string(a.ID)}, 0, 10)
 	if err != nil || entries[0].By.Action != "account.disconnect" || entries[0].By.ID != "key_1" || entries[1].By.Action == "account.disconnect" {
 		t.Fatalf("%+v, %v", entries, err)
 	}

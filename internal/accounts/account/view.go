@@ -7,16 +7,13 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 )
 
-// View is an account as callers see it.
-type View = contract.Account
-
 // View returns the account as callers see it.
-func (a Account) View() View {
+func (a Account) View() contract.Account {
 	metadata := a.Metadata
 	if metadata == nil {
 		metadata = map[string]string{}
 	}
-	return View{
+	return contract.Account{
 		ID: string(a.ID), OfUserID: a.UpstreamID, Label: a.Label, State: string(a.State), StateReason: nilIfEmpty(a.Reason),
 		StateChangedAt: stamp.Time(a.StateChangedAt), UserAction: a.UserAction(), Username: a.Username, DisplayName: a.DisplayName,
 		AvatarURL: nilIfEmpty(a.AvatarURL), ProxyCountry: a.Region, ReferenceID: nilIfEmpty(a.ReferenceID),

@@ -49,9 +49,7 @@ type Start struct {
 	Supersede bool
 	ReturnURL string
 	// Hosted is the link session that the attempt is started in; empty for none.
-	Hosted id.Session
-	// Reason is not read; every reauth has the reason that account.BeginReauth sets.
-	Reason  string
+	Hosted  id.Session
 	Consent Consent
 }
 
@@ -68,7 +66,7 @@ type Consent struct {
 
 // Found is an attempt as callers see it, and its version.
 type Found struct {
-	Attempt
+	contract.Attempt
 	Key
 }
 

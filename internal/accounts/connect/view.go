@@ -11,12 +11,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 )
 
-// Attempt is an attempt as callers see it.
-type Attempt = contract.Attempt
-
-// Failure is why an attempt failed.
-type Failure = contract.Failure
-
 func textOrNil[T ~string](s T) *string {
 	if s == "" {
 		return nil
@@ -37,8 +31,8 @@ func pointerTo(n int) *int { return &n }
 
 // view returns an attempt without its links. Links act on the attempt, so events, which are stored, must not contain
 // them.
-func (c *Connects) view(r record, now time.Time) Attempt {
-	v := Attempt{
+func (c *Connects) view(r record, now time.Time) contract.Attempt {
+	v := contract.Attempt{
 		AttemptID: string(r.ID), Kind: string(r.Kind), State: string(r.State), Progress: string(r.Progress),
 		PollingURL: textOrNil(c.deps.Config.PublicURL + "/v1/connect/login/" + string(r.ID)), Channel: textOrNil(r.Channel),
 		Channels:    r.Available,
@@ -72,7 +66,7 @@ func (c *Connects) view(r record, now time.Time) Attempt {
 		v.PollAfter, v.PhoneExpires = pointerTo(2), timeOrNil(r.QRExpiresAt)
 	}
 	if f := r.Failure; f != nil {
-		v.Failure = &Failure{Code: f.Code, Message: f.Message(), Retryable: f.Retryable(),
+		v.Failure = &contract.Failure{Code: f.Code, Message: f.Message(), Retryable: f.Retryable(),
 			UpstreamMessage: textOrNil(f.UpstreamMessage)}
 		if f.RetryAfter > 0 {
 			v.Failure.RetryAfter = pointerTo(int(math.Ceil(f.RetryAfter.Seconds())))
@@ -91,12 +85,12 @@ func (c *Connects) view(r record, now time.Time) Attempt {
 }
 
 // viewWithLinks is view with links, for callers who may use them.
-func (c *Connects) viewWithLinks(ctx context.Context, r record) (Attempt, error) {
+func (c *Connects) viewWithLinks(ctx context.Context, r record) (contract.Attempt, error) {
 	now := r.UpdatedAt
 	if r.State.TakesCode() { // for resend_after_sec
 		var err error
 		if now, err = c.deps.DB.Now(ctx, c.deps.DB); err != nil {
-			return Attempt{}, err
+			return contract.Attempt{}, err
 		}
 	}
 	v := c.view(r, now)
@@ -105,7 +99,7 @@ func (c *Connects) viewWithLinks(ctx context.Context, r record) (Attempt, error)
 	}
 	key, err := c.linkKey(ctx)
 	if err != nil {
-		return Attempt{}, err
+		return contract.Attempt{}, err
 	}
 	base := c.deps.Config.ConnectURL + "/a/"
 	page := base + token(key, r, forPage, 0).Reveal()

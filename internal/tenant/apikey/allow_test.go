@@ -11,6 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
+	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
@@ -259,7 +260,7 @@ func TestLimitsAreAudited(t *testing.T) {
 	if _, _, err := f.keys.Mint(t.Context(), caller, by, apikey.Draft{Label: "x", Methods: []string{"chats.*"}, Accounts: []id.Account{at}}); err != nil {
 		t.Fatal(err)
 	}
-	entries, err := f.keys.Deps().Audit.Page(t.Context(), o.ID, 0, 1)
+	entries, err := f.keys.Deps().Audit.Choose(t.Context(), o.ID, audit.Filter{}, 0, 1)
 	must.OK(t, err)
 	var changes struct {
 		Methods    struct{ To []string }

@@ -116,13 +116,3 @@ func (l *Log) Record(ctx context.Context, tx postgres.Tx, org id.Org, by By, tar
 	}
 	return appendEntry(ctx, tx, org, e)
 }
-
-// Page returns up to limit entries with a sequence number less than before, newest first; 0 starts with the newest.
-func (l *Log) Page(ctx context.Context, org id.Org, before int64, limit int) ([]Entry, error) {
-	return l.Choose(ctx, org, Filter{}, before, limit)
-}
-
-// PageOf is Page for entries about one target, such as an account.
-func (l *Log) PageOf(ctx context.Context, org id.Org, target string, before int64, limit int) ([]Entry, error) {
-	return l.Choose(ctx, org, Filter{Target: target}, before, limit)
-}

@@ -42,7 +42,7 @@ func TestTimesInChangesHaveThreeDecimals(t *testing.T) {
 	}
 }
 
-// Entries written concurrently form one chain without gaps. Page returns them newest first.
+// Entries written concurrently form one chain without gaps. Choose returns them newest first.
 func TestRecordKeepsOneChain(t *testing.T) {
 	t.Parallel()
 	log, db, owner := newLog(t)
@@ -58,11 +58,11 @@ func TestRecordKeepsOneChain(t *testing.T) {
 	if n, err := log.Verify(t.Context(), owner); err != nil || n != 24 {
 		t.Fatalf("Verify = %d, %v", n, err)
 	}
-	page, err := log.Page(t.Context(), owner, 0, 10)
+	page, err := log.Choose(t.Context(), owner, audit.Filter{}, 0, 10)
 	if err != nil || len(page) != 10 || page[0].Seq != 24 || page[9].Seq != 15 {
 		t.Fatalf("page: %v, %v", page, err)
 	}
-	if rest, err := log.Page(t.Context(), owner, page[9].Seq, 100); err != nil || len(rest) != 14 || rest[13].Seq != 1 {
+	if rest, err := log.Choose(t.Context(), owner, audit.Filter{}, page[9].Seq, 100); err != nil || len(rest) != 14 || rest[13].Seq != 1 {
 		t.Fatalf("rest: %v, %v", rest, err)
 	}
 }
@@ -81,7 +81,7 @@ func TestRecordIsRolledBackWithTheChange(t *testing.T) {
 	if !errors.Is(err, broken) {
 		t.Fatal(err)
 	}
-	if page, err := log.Page(t.Context(), owner, 0, 10); err != nil || len(page) != 0 {
+	if page, err := log.Choose(t.Context(), owner, audit.Filter{}, 0, 10); err != nil || len(page) != 0 {
 		t.Fatalf("%v %v", page, err)
 	}
 }
@@ -141,7 +141,7 @@ func TestFiltersChooseEntries(t *testing.T) {
 			must.OK(t, err)
 		}
 	}
-	all, err := log.Page(t.Context(), owner, 0, 100)
+	all, err := log.Choose(t.Context(), owner, audit.Filter{}, 0, 100)
 	if err != nil || len(all) != 60 {
 		t.Fatal(len(all), err)
 	}

@@ -18,7 +18,8 @@ type Filter struct {
 // because nodes whose clocks disagree write to the same chain.
 const maxDisorder = 1000
 
-// Choose is Page for the entries that match a filter.
+// Choose returns up to limit entries that match a filter and have a sequence number less than before, newest first. A
+// before of 0 starts with the newest.
 func (l *Log) Choose(ctx context.Context, org id.Org, f Filter, before int64, limit int) ([]Entry, error) {
 	r, found, err := seqBounds(ctx, l.db, org, f)
 	if err != nil || !found {

@@ -136,7 +136,7 @@ func (f *fixture) identify(t *testing.T, b browser, owner id.Org) (scope.Set, st
 // actions returns the actions in an org's audit log, newest first.
 func (f *fixture) actions(t *testing.T, owner id.Org) []string {
 	t.Helper()
-	entries, err := f.audit.Page(t.Context(), owner, 0, 100)
+	entries, err := f.audit.Choose(t.Context(), owner, audit.Filter{}, 0, 100)
 	must.OK(t, err)
 	list := make([]string, len(entries))
 	for i, e := range entries {

@@ -357,7 +357,7 @@ func TestCreatingASessionIsAudited(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	s, _ := r.createSession(link.Draft{})
-	entries, err := r.audit.Page(t.Context(), r.org.ID, 0, 10)
+	entries, err := r.audit.Choose(t.Context(), r.org.ID, audit.Filter{}, 0, 10)
 	if err != nil || len(entries) != 2 || entries[0].Target != string(s.ID) || entries[0].By.Action != "connect.session_create" {
 		t.Fatalf("%+v, %v", entries, err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/accounts/health"
+	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
@@ -35,7 +36,7 @@ type accountInput struct {
 
 type accountOutput struct {
 	Body struct {
-		Account account.View `json:"account"`
+		Account contract.Account `json:"account"`
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
@@ -38,7 +39,7 @@ type accountsBody struct {
 // Listed is an account in a list.
 type Listed struct {
 	_ struct{} `doc:"An account in a list."`
-	account.View
+	contract.Account
 	Webhook  *accountWebhook `json:"webhook" doc:"The state of delivery to its webhook; null if it has none."`
 	Calls24h *int64          `json:"calls24h,omitempty" doc:"Only with activity: calls in the last 24 hours, including the current hour."`
 	Activity []int64         `json:"activity,omitempty" doc:"Only with activity: the same by hour, the current hour last."`

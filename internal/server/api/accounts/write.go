@@ -73,7 +73,7 @@ func (p *pager) flush(ctx context.Context) error {
 		}
 	}
 	for i := range p.batch {
-		one := Listed{View: p.batch[i].View()}
+		one := Listed{Account: p.batch[i].View()}
 		if state, ok := states[p.batch[i].ID]; ok {
 			one.Webhook = &accountWebhook{State: state}
 		}

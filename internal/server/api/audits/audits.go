@@ -165,7 +165,7 @@ func (a *audits) listOfAccount(ctx context.Context, at id.Account, in *accountIn
 		return nil, err
 	}
 	owner := endpoint.Caller(ctx).Org.ID
-	entries, err := a.log.PageOf(ctx, owner, string(at), before, in.Limit)
+	entries, err := a.log.Choose(ctx, owner, audit.Filter{Target: string(at)}, before, in.Limit)
 	if err != nil {
 		return nil, err
 	}

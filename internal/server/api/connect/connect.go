@@ -14,6 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
+	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/ratelimit"
@@ -79,7 +80,7 @@ type attemptOutput struct {
 	RetryAfter string `header:"Retry-After"`
 	ETag       string `header:"ETag"`
 	Status     int
-	Body       *connect.Attempt
+	Body       *contract.Attempt
 }
 
 // AttemptRef is the path parameter of an attempt.
@@ -119,8 +120,8 @@ type attemptsInput struct {
 
 type attemptsOutput struct {
 	Body struct {
-		Attempts   []connect.Attempt `json:"attempts"`
-		NextCursor *string           `json:"nextCursor"`
+		Attempts   []contract.Attempt `json:"attempts"`
+		NextCursor *string            `json:"nextCursor"`
 	}
 }
 
@@ -161,7 +162,7 @@ func Routes(t *endpoint.Table, d Deps) {
 	}, a.connectMobile)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "getAttempt", Method: http.MethodGet, Path: "/v1/connect/login/{attemptId}", Tag: tag, Status: http.StatusOK,
-		Scope: scope.AccountsRead, Quota: admission.Free, Timeout: endpoint.WaitTimeout, Problems: attemptProblems, Answer: connect.Attempt{}, Conditional: true,
+		Scope: scope.AccountsRead, Quota: admission.Free, Timeout: endpoint.WaitTimeout, Problems: attemptProblems, Answer: contract.Attempt{}, Conditional: true,
 		Summary: "Get an attempt",
 		Description: "Returns an attempt of any kind, until seven days after its end. Send its ETag in If-None-Match to get 304 while nothing has changed, and " +
 			"`?wait=25` to hold the response until something changes. Two polls per second and attempt are free. " +
@@ -311,7 +312,7 @@ func mayConnect(ctx context.Context, account id.Account) error {
 
 // visible returns an attempt as the caller may see it. Its capability URLs are enough to finish or cancel it without a
 // key, so a key that cannot do that does not see them.
-func visible(ctx context.Context, a connect.Attempt) connect.Attempt {
+func visible(ctx context.Context, a contract.Attempt) contract.Attempt {
 	if endpoint.From(ctx).Identity.Scopes.Has(scope.AccountsWrite) {
 		return a
 	}
@@ -479,7 +480,7 @@ func (a *operations) listAttempts(ctx context.Context, in *attemptsInput) (*atte
 		return nil, err
 	}
 	out := &attemptsOutput{}
-	out.Body.Attempts = []connect.Attempt{}
+	out.Body.Attempts = []contract.Attempt{}
 	if len(found) > in.Limit {
 		found = found[:in.Limit]
 		last := found[in.Limit-1].AttemptID

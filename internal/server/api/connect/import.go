@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stagedoor/stagedoor/internal/accounts/connect"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/curlimport"
+	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
@@ -62,7 +62,7 @@ type Extracted struct {
 
 type curlAnswer struct {
 	_ struct{} `doc:"A connect attempt, with what was found in the cURL command."`
-	*connect.Attempt
+	*contract.Attempt
 	Extracted Extracted `json:"extracted" doc:"Names only, never values."`
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect"
+	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
@@ -48,13 +49,13 @@ type accountInput struct {
 
 type accountOutput struct {
 	Body struct {
-		Account account.View `json:"account"`
+		Account contract.Account `json:"account"`
 	}
 }
 
 type attemptOutput struct {
 	ETag string `header:"ETag"`
-	Body *connect.Attempt
+	Body *contract.Attempt
 }
 
 type fireInput struct {

@@ -98,7 +98,6 @@ type Page struct {
 type Socket struct {
 	Path  string
 	Frame struct{ ID, Name, At, Body string }
-	Time  string
 	Ping  string
 	Since *struct {
 		HTTP                                       string `json:"http"`
