@@ -6,11 +6,14 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
@@ -121,8 +124,10 @@ func (c *Call) match(op *Operation, r *http.Request) {
 // readBody checks the query and reads a JSON body.
 func (t *Table) readBody(w http.ResponseWriter, r *http.Request, call *Call) error {
 	op := call.op
-	if !op.resolved && !isValidQuery(r.URL.RawQuery) {
-		return problem.InvalidRequest.New("The query string is malformed. Percent-encode special characters.")
+	if !op.resolved {
+		if err := checkQuery(r.URL.RawQuery); err != nil {
+			return err
+		}
 	}
 	if !op.hasBody || op.bodyOptional && r.ContentLength == 0 {
 		return nil
@@ -141,12 +146,26 @@ func (t *Table) readBody(w http.ResponseWriter, r *http.Request, call *Call) err
 	return nil
 }
 
-func isValidQuery(query string) bool {
+// checkQuery rejects a query that is malformed, or that has text which PostgreSQL cannot store.
+func checkQuery(query string) error {
 	if query == "" {
-		return true
+		return nil
 	}
-	_, err := url.ParseQuery(query)
-	return err == nil
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return problem.InvalidRequest.New("The query string is malformed. Percent-encode special characters.")
+	}
+	bad := problem.InvalidRequest.New("A query parameter is invalid.")
+	unfit := func(text string) bool { return strings.ContainsRune(text, 0) || !utf8.ValidString(text) }
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if slices.ContainsFunc(values[name], unfit) {
+			bad.At("query/"+name, "format", "must be UTF-8 text without the character NUL")
+		}
+	}
+	if len(bad.Fields) > 0 {
+		return bad
+	}
+	return nil
 }
 
 // answerSlack is the time that a caller has to read the response, in addition to the operation's timeout.

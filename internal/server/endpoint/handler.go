@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
@@ -61,15 +59,6 @@ func OnAccount[I, O any](handle func(ctx context.Context, at id.Account, in *I) 
 // InvalidCursor returns the problem for a cursor that is not from a response of this API.
 func InvalidCursor(pointer string) error {
 	return problem.InvalidRequest.New("The cursor is invalid.").At(pointer, "format", "must be the nextCursor of an earlier page")
-}
-
-// CheckTexts adds the query parameters to a problem whose text PostgreSQL cannot store. texts has them by name.
-func CheckTexts(bad *problem.Error, texts map[string]string) {
-	for name, text := range texts {
-		if strings.ContainsRune(text, 0) || !utf8.ValidString(text) {
-			bad.At("query/"+name, "format", "must be text")
-		}
-	}
 }
 
 // CheckTimes adds the times to a problem that not every part of the system can encode. times has them by pointer; those

@@ -110,7 +110,6 @@ func (in *listInput) filter() (account.Filter, error) {
 		f.Order = account.ByLastSeen
 	}
 	bad := problem.InvalidRequest.New("A query parameter is invalid.")
-	endpoint.CheckTexts(bad, map[string]string{"q": in.Query, "label": in.Label, "reference_id": in.Reference})
 	if f.Order != 0 && in.Limit == 0 {
 		bad.At("query/limit", "required", "must be given with this order")
 	}

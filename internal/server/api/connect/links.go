@@ -208,14 +208,10 @@ func (a *operations) getSession(ctx context.Context, in *sessionIDInput) (*sessi
 func (a *operations) listSessions(ctx context.Context, in *sessionsInput) (*sessionsOutput, error) {
 	caller := endpoint.Caller(ctx)
 	f := link.Filter{Status: link.Status(in.Status), ReferenceID: in.Reference, Accounts: caller.Key.Allow.Accounts, Limit: in.Limit + 1}
-	bad := problem.InvalidRequest.New("A query parameter is invalid.")
-	if endpoint.CheckTexts(bad, map[string]string{"reference_id": in.Reference}); len(bad.Fields) > 0 {
-		return nil, bad
-	}
 	if in.Cursor != "" {
 		at, err := id.Parse[id.Session](in.Cursor)
 		if err != nil {
-			return nil, bad.At("query/cursor", "format", "must be the nextCursor of an earlier page")
+			return nil, endpoint.InvalidCursor("query/cursor")
 		}
 		f.Before = at
 	}
