@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
@@ -63,6 +64,11 @@ func (a *Admin) auditRoutes() {
 
 func (a *Admin) listAudit(ctx context.Context, in *auditInput) (*auditOutput, error) {
 	c := audit.Choice{Action: in.Action, Kind: audit.ActorKind(in.Kind), Actor: in.Actor, Target: in.Target, Since: in.Since, Until: in.Until}
+	bad := problem.InvalidRequest.New("A query parameter is invalid.")
+	endpoint.CheckTimes(bad, map[string]time.Time{"query/since": in.Since, "query/until": in.Until})
+	if len(bad.Fields) > 0 {
+		return nil, bad
+	}
 	var err error
 	if c.Org, err = optional[id.Org](in.Org, "query/org"); err != nil {
 		return nil, err

@@ -165,8 +165,11 @@ func (a *Admin) setBanner(ctx context.Context, in *setBannerInput) (*bannerOutpu
 	if u, err := url.Parse(b.URL); b.URL != "" && (err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil) {
 		bad.At("/url", "format", "must be an https address")
 	}
-	if b.Until != nil && !b.Until.After(a.deps.Now()) {
-		bad.At("/until", "minimum", "must be in the future")
+	if b.Until != nil {
+		endpoint.CheckTimes(bad, map[string]time.Time{"/until": *b.Until})
+		if !b.Until.After(a.deps.Now()) {
+			bad.At("/until", "minimum", "must be in the future")
+		}
 	}
 	if len(bad.Fields) > 0 {
 		return nil, bad

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
@@ -64,15 +66,18 @@ func InvalidCursor(pointer string) error {
 // CheckTimes adds the times to a problem that not every part of the system can encode. times has them by pointer; those
 // that are zero were omitted.
 func CheckTimes(bad *problem.Error, times map[string]time.Time) {
-	for pointer, at := range times {
-		if y := at.Year(); !at.IsZero() && (y < 2000 || y > 9999) {
+	for _, pointer := range slices.Sorted(maps.Keys(times)) {
+		at := times[pointer]
+		if y := at.UTC().Year(); !at.IsZero() && (y < 2000 || y > 9999) {
 			bad.At(pointer, "format", "must be a time between the years 2000 and 9999")
 		}
 	}
 }
 
-// CheckPeriod adds the query parameter since to a problem if it is not before until. Both may be omitted.
+// CheckPeriod adds the query parameters since and until to a problem if CheckTimes rejects them, or if since is not
+// before until. Both may be omitted.
 func CheckPeriod(bad *problem.Error, since, until time.Time) {
+	CheckTimes(bad, map[string]time.Time{"query/since": since, "query/until": until})
 	if !since.IsZero() && !until.IsZero() && !since.Before(until) {
 		bad.At("query/since", "range", "must be before until")
 	}

@@ -277,6 +277,9 @@ func validate(d Draft, now time.Time) error {
 	if d.ExpiresAt != nil && !d.ExpiresAt.After(now) {
 		bad.At("/expiresAt", "future", "must be in the future")
 	}
+	if d.ExpiresAt != nil && d.ExpiresAt.UTC().Year() > 9999 {
+		bad.At("/expiresAt", "format", "must be before the year 10000")
+	}
 	if len(bad.Fields) > 0 {
 		return bad
 	}

@@ -58,6 +58,10 @@ func (a *operations) funnelRoutes(t *endpoint.Table) {
 }
 
 func (a *operations) getFunnel(ctx context.Context, in *funnelInput) (*funnelOutput, error) {
+	bad := problem.InvalidRequest.New("The period is invalid.")
+	if endpoint.CheckPeriod(bad, in.Since, in.Until); len(bad.Fields) > 0 {
+		return nil, bad
+	}
 	now := a.Now()
 	since, until := in.Since, in.Until
 	if until.IsZero() || until.After(now) {
@@ -65,9 +69,6 @@ func (a *operations) getFunnel(ctx context.Context, in *funnelInput) (*funnelOut
 	}
 	if oldest := now.Add(-connect.FunnelWithin); since.Before(oldest) {
 		since = oldest
-	}
-	if !in.Since.IsZero() && !in.Until.IsZero() && !in.Since.Before(in.Until) {
-		return nil, problem.InvalidRequest.New("The period is invalid.").At("query/since", "range", "must be before until")
 	}
 	caller := endpoint.Caller(ctx)
 	among := caller.Key.Allow.Accounts

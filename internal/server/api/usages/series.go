@@ -133,16 +133,11 @@ func (in *seriesInput) want(now time.Time) (usage.Want, error) {
 	if since.IsZero() {
 		since = until.Add(-time.Duration(usual) * step)
 	}
-	for at, one := range map[string]time.Time{"query/since": since, "query/until": until} {
-		if y := one.Year(); y < 2000 || y > 9999 {
-			bad.At(at, "format", "must be a time between the years 2000 and 9999")
-			return usage.Want{}, bad
-		}
+	if endpoint.CheckPeriod(bad, since, until); len(bad.Fields) > 0 {
+		return usage.Want{}, bad
 	}
 	w := usage.Want{Since: since.UTC().Truncate(step), Until: until.UTC().Add(step - 1).Truncate(step), Step: step}
 	switch {
-	case !since.Before(until):
-		bad.At("query/since", "range", "must be before until")
 	case in.Since.IsZero() && w.Until.Sub(w.Since) > time.Duration(usual)*step:
 		w.Since = w.Until.Add(-time.Duration(usual) * step) // The default number of points, the current one last.
 	case int(w.Until.Sub(w.Since)/step) > most:
