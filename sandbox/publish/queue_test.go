@@ -137,6 +137,11 @@ func TestAStreamGoesFromItsPlanToItsEnd(t *testing.T) {
 	if c.Frame("stream.updated")["stream"].(map[string]any)["title"] != "More songs" {
 		t.Fatal("the frame has another title")
 	}
+	for field, wrong := range map[string]any{"tip_goal": -1, "list_ids": []int64{7}} {
+		if got := c.Do("PATCH", path, map[string]any{field: wrong}); got.Status != http.StatusUnprocessableEntity {
+			t.Errorf("%s: %d %v", field, got.Status, got.Body)
+		}
+	}
 	if got := c.Do("POST", path+"/stop", nil); got.Status != http.StatusConflict {
 		t.Fatalf("stopping a stream that has not started: %d %v", got.Status, got.Body)
 	}

@@ -126,6 +126,9 @@ func updateStream(c *wire.Call, s *row.Stream, in *streamInput) (any, error) {
 	case s.State == "live" && c.Has("starts_at"):
 		return nil, wire.Conflict("This stream has already started.")
 	}
+	if err := in.check(c); err != nil {
+		return nil, err
+	}
 	if c.Has("title") {
 		s.Title = in.Title
 	}
