@@ -69,15 +69,18 @@ func (a *App) Explain(err error) error {
 	return Unreachable(p.BaseURL, broken.Err)
 }
 
+// transport is shared by all requests, so that they reuse connections.
+var transport = &http.Transport{}
+
 // tracer is the transport of all requests. With --debug it logs method, path, status and duration. Bodies, queries and
 // headers are never logged because they may hold secrets.
 type tracer struct{ app *App }
 
 // RoundTrip implements http.RoundTripper.
 func (t tracer) RoundTrip(req *http.Request) (*http.Response, error) {
-	base := t.app.HTTP
-	if base == nil {
-		base = &http.Transport{}
+	var base http.RoundTripper = transport
+	if t.app.HTTP != nil {
+		base = t.app.HTTP
 	}
 	begun := t.app.Now()
 	res, err := base.RoundTrip(req)

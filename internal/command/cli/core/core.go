@@ -31,7 +31,7 @@ type App struct {
 	StdinTTY bool
 	Out      *output.Printer
 	Now      func() time.Time
-	// HTTP sends requests. Default: a new http.Transport.
+	// HTTP sends requests. Default: an http.Transport that all requests share.
 	HTTP http.RoundTripper
 	// Browse opens a page in the user's browser.
 	Browse func(ctx context.Context, url string) error

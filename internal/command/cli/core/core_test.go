@@ -5,7 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -88,6 +92,34 @@ func TestIdentity(t *testing.T) {
 
 func savedProfile(name, base string) profile.Profile {
 	return profile.Profile{Name: name, BaseURL: base, Key: secret.New("sd_sandbox_" + name)}
+}
+
+// Requests of one command reuse their connection.
+func TestRequestsShareAConnection(t *testing.T) {
+	t.Parallel()
+	var opened atomic.Int64
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte("{}"))
+	}))
+	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			opened.Add(1)
+		}
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+	app := &core.App{
+		Env: map[string]string{"STAGEDOOR_URL": server.URL, "STAGEDOOR_API_KEY": "sd_sandbox_x"},
+		Out: &output.Printer{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}, Now: time.Now,
+	}
+	for range 3 {
+		_, err := app.API().Me.Get(t.Context())
+		must.OK(t, err)
+	}
+	if n := opened.Load(); n != 1 {
+		t.Errorf("three requests opened %d connections", n)
+	}
 }
 
 func TestQuote(t *testing.T) {
