@@ -129,11 +129,12 @@ type entry struct {
 
 // logTail holds the flags and the state of tail logs.
 type logTail struct {
-	app                                     *core.App
-	account, status, method, code, key, src string
-	lines                                   int
-	follow, all                             bool
-	names                                   nameCache
+	app         *core.App
+	filter      core.LogFilter
+	params      stagedoor.LogsListParams
+	lines       int
+	follow, all bool
+	names       nameCache
 	// seen holds the start times of shown requests that a later read may return again.
 	seen map[string]time.Time
 	// from is the start of the latest shown request.
@@ -160,13 +161,7 @@ A request appears a second or two after its response. Requests of this command a
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&l.account, "account", "a", "", "only this account (id, label or user name)")
-	_ = cmd.RegisterFlagCompletionFunc("account", app.CompleteAccounts)
-	flags.StringVar(&l.status, "status", "", "only this status or class: 429, 2xx, 4xx, 5xx")
-	flags.StringVar(&l.method, "method", "", "only this SDK method or operation: messages.send, listAccounts")
-	flags.StringVar(&l.code, "code", "", "only requests with this error code")
-	flags.StringVar(&l.key, "key", "", "only requests of the key with this id")
-	flags.StringVar(&l.src, "source", "", "only requests from api, dashboard or cli")
+	l.filter.AddFlags(app, cmd)
 	flags.IntVarP(&l.lines, "lines", "n", 10, "start with the last N requests")
 	flags.BoolVarP(&l.follow, "follow", "f", true, "keep running and show new requests")
 	flags.BoolVar(&l.all, "all", false, "include the requests of this command")
@@ -179,12 +174,17 @@ func (l *logTail) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if l.account != "" {
-		account, err := l.app.Account(ctx, l.account)
+	if l.filter.Account != "" {
+		// Following the requests of an account that does not exist would never show anything.
+		account, err := l.app.Account(ctx, l.filter.Account)
 		if err != nil {
 			return err
 		}
-		l.account = account.ID
+		l.filter.Account = account.ID
+	}
+	var err error
+	if l.params, err = l.filter.Params(ctx, l.app); err != nil {
+		return err
 	}
 	// Read a full page even for fewer lines: read drops this command's own requests, and showNew must know what is old.
 	list, err := l.read(ctx, time.Time{}, maxLines)
@@ -255,10 +255,8 @@ func (l *logTail) markSeen(e entry) {
 
 // read returns requests since a time, oldest first. It reads pages until it has at least n.
 func (l *logTail) read(ctx context.Context, since time.Time, n int) ([]entry, error) {
-	params := stagedoor.LogsListParams{
-		AccountID: l.account, Status: l.status, Method: l.method, Code: l.code, KeyID: l.key, Source: l.src, Since: since,
-		Limit: maxLines,
-	}
+	params := l.params
+	params.Since, params.Limit = since, maxLines
 	var list []entry
 	for {
 		var res stagedoor.Response

@@ -16,37 +16,9 @@ func logs(app *core.App) *cobra.Command {
 	return core.Group("logs", "Show your API requests and errors", listLogs(app), getLog(app), listErrors(app))
 }
 
-// filter holds the flags that select requests.
-type filter struct{ account, status, method, code, key, source, since string }
-
-func (f *filter) flags(app *core.App, cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVarP(&f.account, "account", "a", "", "only this account (id, label or user name)")
-	flags.StringVar(&f.status, "status", "", "only this status or class: 404, 2xx, 4xx, 5xx")
-	flags.StringVar(&f.method, "method", "", "only this SDK method or operation: messages.send, listAccounts")
-	flags.StringVar(&f.code, "code", "", "only requests with this error code")
-	flags.StringVar(&f.key, "key", "", "only requests of the key with this id")
-	flags.StringVar(&f.source, "source", "", "only requests from api, dashboard or cli")
-	flags.StringVar(&f.since, "since", "", "only requests since 15m, 1h or 2d ago, or since a time (RFC 3339)")
-	_ = cmd.RegisterFlagCompletionFunc("account", app.CompleteAccounts)
-	_ = cmd.RegisterFlagCompletionFunc("source", cobra.FixedCompletions([]string{"api", "dashboard", "cli"}, cobra.ShellCompDirectiveNoFileComp))
-}
-
-func (f *filter) params(cmd *cobra.Command, app *core.App) (params stagedoor.LogsListParams, err error) {
-	params = stagedoor.LogsListParams{Status: f.status, Method: f.method, Code: f.code, KeyID: f.key, Source: f.source}
-	if f.account != "" {
-		if params.AccountID, err = app.AccountID(cmd.Context(), f.account); err != nil {
-			return params, err
-		}
-	}
-	if f.since != "" {
-		params.Since, err = app.Since(f.since)
-	}
-	return params, err
-}
-
 func listLogs(app *core.App) *cobra.Command {
-	var f filter
+	var f core.LogFilter
+	var since string
 	var limit int
 	cmd := &cobra.Command{
 		Use: "list", Short: "List requests, newest first", Args: cobra.NoArgs,
@@ -56,7 +28,10 @@ Columns in a pipe: time, request id, status, HTTP method, method or operation, a
 source, reason.`,
 		Example: "  stagedoor logs list --status 5xx --since 1h\n  stagedoor logs list -a Maya --method messages.send",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			params, err := f.params(cmd, app)
+			params, err := f.Params(cmd.Context(), app)
+			if err == nil && since != "" {
+				params.Since, err = app.Since(since)
+			}
 			if err != nil {
 				return err
 			}
@@ -74,7 +49,8 @@ source, reason.`,
 			return nil
 		},
 	}
-	f.flags(app, cmd)
+	f.AddFlags(app, cmd)
+	cmd.Flags().StringVar(&since, "since", "", "only requests since 15m, 1h or 2d ago, or since a time (RFC 3339)")
 	cmd.Flags().IntVar(&limit, "limit", 20, "maximum number of requests, up to 100")
 	return cmd
 }
