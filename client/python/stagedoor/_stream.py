@@ -139,10 +139,11 @@ class EventStream:
                     yield event
 
     def _ready(self, ready: Mapping[str, Any]) -> None:
+        gap = ready.get("gap") is True
         # Without this, a stream that drops before its first event would miss the events until it reconnects.
-        if self.cursor is None and ready.get("cursor"):
+        if (self.cursor is None or gap) and ready.get("cursor"):
             self.cursor = ready["cursor"]
-        self.gap = self.gap or ready.get("gap") is True
+        self.gap = self.gap or gap
 
     def _is_new(self, event: Mapping[str, Any]) -> bool:
         identity = event.get("id")

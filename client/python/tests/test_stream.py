@@ -91,6 +91,12 @@ class Streaming(Case):
             next(events)
         self.assertTrue(events.gap)
 
+    def test_stream_continues_where_the_server_says_after_a_gap(self) -> None:
+        server = self.serve(stream(ready(5, gap=True), cut=True), stream(ready(5), sent(6)), END)
+        self.assertEqual(self.ids(server, since="00000000000009"), ["evt_6"])
+        last = [asked.headers.get("last-event-id") for asked in server.asked]
+        self.assertEqual(last, ["00000000000009", "00000000000005", "00000000000006"])
+
     def test_unknown_kinds_are_yielded(self) -> None:
         server = self.serve(stream(ready(0), sent(1, "something.new")), END)
         self.assertEqual(self.ids(server), ["evt_1"])

@@ -125,7 +125,7 @@ export class EventStream<Event extends AnyEvent = StagedoorEvent> implements Asy
       if (message.event === "ready") {
         const ready = parse<StreamReady>(message);
         // If the connection is lost before the first event, the next one continues here.
-        this.#cursor ??= ready.cursor;
+        if (this.#cursor === undefined || ready.gap) this.#cursor = ready.cursor;
         this.#options.onReady?.(ready);
         yield undefined;
         continue;

@@ -14,9 +14,9 @@ function sse(n: number, kind = "message"): string {
   return `id: ${String(n).padStart(14, "0")}\nevent: ${kind}\ndata: ${event(n, kind)}\n\n`;
 }
 
-function open(response: ServerResponse, cursor: number, resumed = false): void {
+function open(response: ServerResponse, cursor: number, resumed = false, gap = false): void {
   response.writeHead(200, { "content-type": "text/event-stream" });
-  const ready = { accountId: "acct_1", cursor: String(cursor).padStart(14, "0"), resumed, gap: false, oldest: "0" };
+  const ready = { accountId: "acct_1", cursor: String(cursor).padStart(14, "0"), resumed, gap, oldest: "0" };
   response.write(`retry: 20\n\nevent: ready\ndata: ${JSON.stringify(ready)}\n\n`);
 }
 
@@ -71,6 +71,29 @@ test("a drop before the first event goes on where the stream began", async () =>
       }
       assert.equal(server.got[1]?.headers["last-event-id"], "00000000000041");
       assert.equal(server.got[1]?.path, "/v1/events");
+    },
+  );
+});
+
+test("after a gap, the stream continues where the server says", async () => {
+  let cut = (): unknown => undefined;
+  await withServer(
+    (_, response, count) => {
+      open(response, 5, true, count === 1);
+      cut = () => response.destroy();
+      if (count > 1) response.write(sse(6));
+    },
+    async (server) => {
+      let connections = 0;
+      const onReady = (): void => {
+        if (++connections === 1) cut();
+      };
+      for await (const one of server.client().account("acct_1").stream({ since: "00000000000009", onReady })) {
+        assert.equal(one.id, "evt_6");
+        break;
+      }
+      const last = server.got.map((request) => request.headers["last-event-id"]);
+      assert.deepEqual(last, ["00000000000009", "00000000000005"]);
     },
   );
 });
