@@ -14,10 +14,12 @@ import (
 	"testing"
 	"time"
 
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/events/event"
@@ -197,6 +199,13 @@ type got struct {
 	seq    int64
 	kind   string
 	id     string
+}
+
+// isSigned reports whether the client library accepts both signatures of a delivery.
+func (g got) isSigned(key secret.String) bool {
+	v := stagedoor.Verifier{Secrets: []string{key.Reveal()}, AllowUntimed: true}
+	untimed := http.Header{"X-Webhook-Signature": g.header["X-Webhook-Signature"]}
+	return v.Check(g.header, g.body) == nil && v.Check(untimed, g.body) == nil
 }
 
 // receiver is the server of a customer.

@@ -372,6 +372,9 @@ func (c *checker) classifyWithoutAccount() Finding {
 	}
 }
 
+// tolerance is how far the time of a Standard Webhooks signature may be from the time of its receipt.
+const tolerance = 5 * time.Minute
+
 // checkAge finds the verdict of a correct signature: whether its time is within the tolerance.
 func (c *checker) checkAge() Finding {
 	if age := c.At.Sub(time.Unix(c.sentAt, 0)); c.stamped && age.Abs() > tolerance {

@@ -1,23 +1,21 @@
-// Package sign creates the signatures of webhook deliveries, verifies them as a receiver would, and explains why a
-// signature does not match (check.go, compare.go).
+// Package sign creates the signatures of webhook deliveries and explains why a signature does not match (check.go,
+// compare.go).
 //
 // There are two signatures. X-Webhook-Signature is an HMAC-SHA256 of the body, and its key is the text of the secret.
 // webhook-signature is that of Standard Webhooks: of id, time and body, with the key that the secret encodes.
-// docs/verify contains verifiers in other languages.
+// The client libraries and docs/verify contain verifiers.
 package sign
 
 import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
 	"hash"
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
@@ -85,28 +83,4 @@ func (s *Signer) Sign(id string, at int64, body []byte) (whole, standard string)
 	st.sum = st.standard.Sum(st.sum[:0])
 	st.text = base64.StdEncoding.AppendEncode(append(st.text[:0], standardPrefix...), st.sum)
 	return whole, string(st.text)
-}
-
-// Verify reports whether a value of X-Webhook-Signature is the signature of a body.
-func Verify(key secret.String, signature string, body []byte) bool {
-	want, _ := New(key).Sign("", 0, body)
-	return subtle.ConstantTimeCompare([]byte(want), []byte(signature)) == 1
-}
-
-// tolerance is how far the time of a Standard Webhooks signature may be from now.
-const tolerance = 5 * time.Minute
-
-// VerifyStandard reports whether one of the signatures in webhook-signature matches a request and its time is within
-// five minutes of now.
-func VerifyStandard(key secret.String, id, at, signatures string, body []byte, now time.Time) bool {
-	sent, err := strconv.ParseInt(at, 10, 64)
-	if err != nil || now.Sub(time.Unix(sent, 0)).Abs() > tolerance {
-		return false
-	}
-	_, want := New(key).Sign(id, sent, body)
-	good := 0
-	for one := range strings.SplitSeq(signatures, " ") {
-		good |= subtle.ConstantTimeCompare([]byte(want), []byte(one))
-	}
-	return good == 1
 }
