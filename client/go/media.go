@@ -1,6 +1,7 @@
 package stagedoor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,9 +72,7 @@ func (s *MediaService) send(
 	if err != nil {
 		return err
 	}
-	if contentType == "" {
-		contentType = "application/octet-stream"
-	}
+	contentType = cmp.Or(contentType, "application/octet-stream")
 	req.ContentLength = size
 	req.Header.Set("Content-Type", contentType)
 	res, err := s.account.client.send(req)

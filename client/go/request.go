@@ -2,6 +2,7 @@ package stagedoor
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -112,10 +113,7 @@ func (c *Client) newRequest(ctx context.Context, r Request, body io.Reader) (*ht
 	if len(r.Query) > 0 {
 		address += "?" + r.Query.Encode()
 	}
-	method := r.Method
-	if method == "" {
-		method = http.MethodGet
-	}
+	method := cmp.Or(r.Method, http.MethodGet)
 	req, err := http.NewRequestWithContext(ctx, method, address, body)
 	if err != nil {
 		return nil, fmt.Errorf("stagedoor: %w", err)

@@ -14,6 +14,7 @@
 package stagedoor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -63,15 +64,8 @@ type Client struct {
 
 // New returns a client. It fails if the base URL or the key is malformed. It sends no request.
 func New(o Options) (*Client, error) {
-	if o.APIKey == "" {
-		o.APIKey = os.Getenv("STAGEDOOR_API_KEY")
-	}
-	if o.BaseURL == "" {
-		o.BaseURL = os.Getenv("STAGEDOOR_URL")
-	}
-	if o.BaseURL == "" {
-		o.BaseURL = defaultURL
-	}
+	o.APIKey = cmp.Or(o.APIKey, os.Getenv("STAGEDOOR_API_KEY"))
+	o.BaseURL = cmp.Or(o.BaseURL, os.Getenv("STAGEDOOR_URL"), defaultURL)
 	base, err := url.Parse(o.BaseURL)
 	if err != nil {
 		return nil, fmt.Errorf("stagedoor: invalid base URL: %w", err)
@@ -92,9 +86,7 @@ func New(o Options) (*Client, error) {
 	case c.retries < 0:
 		c.retries = 0
 	}
-	if c.timeout == 0 {
-		c.timeout = defaultTimeout
-	}
+	c.timeout = cmp.Or(c.timeout, defaultTimeout)
 	if c.http == nil {
 		c.http = &http.Client{Transport: transport()}
 	}

@@ -1,6 +1,7 @@
 package stagedoor
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -119,9 +120,7 @@ func (v Verifier) checkTime(sent string) error {
 	if v.Now != nil {
 		now = v.Now
 	}
-	if tolerance == 0 {
-		tolerance = 5 * time.Minute
-	}
+	tolerance = cmp.Or(tolerance, 5*time.Minute)
 	switch age := now().Sub(time.Unix(seconds, 0)); {
 	case age > tolerance:
 		return verificationError(ReasonTooOld, "the timestamp is %s in the past", age.Round(time.Second))

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -107,10 +108,7 @@ func newAccounts(n *Node, eng engines, op operators, t tenants, p platforms, ev 
 }
 
 func (n *Node) connectURL() string {
-	if n.cfg.ConnectURL == "" {
-		return n.cfg.PublicURL
-	}
-	return n.cfg.ConnectURL
+	return cmp.Or(n.cfg.ConnectURL, n.cfg.PublicURL)
 }
 
 // calls are the services for calls and file transfers.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -154,10 +155,7 @@ func fallback(v config.Variable) string {
 }
 
 func dash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
+	return cmp.Or(text, "-")
 }
 
 func (c *commands) openapi() *cobra.Command {

@@ -6,6 +6,7 @@
 package fanaction
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -68,8 +69,5 @@ func (in Input) Cents(usual int64) int64 {
 
 // Words returns the text. Default: usual.
 func (in Input) Words(usual string) string {
-	if in.Text == "" {
-		return usual
-	}
-	return in.Text
+	return cmp.Or(in.Text, usual)
 }

@@ -2,6 +2,7 @@ package library
 
 import (
 	"bytes"
+	"cmp"
 	"container/list"
 	"fmt"
 	"image"
@@ -75,9 +76,7 @@ func (g *gallery) keep(key string, build func() (*file, error)) (*file, error) {
 		return nil, err
 	}
 	f.key = key
-	if f.tag == "" {
-		f.tag = key
-	}
+	f.tag = cmp.Or(f.tag, key)
 	if len(f.data) > keptBytes {
 		return f, nil
 	}

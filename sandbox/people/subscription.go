@@ -1,6 +1,7 @@
 package people
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -54,9 +55,7 @@ func Subscribe(c *world.Creator, p *row.Person, t Terms) error {
 	case p.Blocked:
 		return fmt.Errorf("user %d is blocked", p.ID)
 	}
-	if t.Days == 0 {
-		t.Days = t.Months * 30
-	}
+	t.Days = cmp.Or(t.Days, t.Months*30)
 	old := p.Sub
 	until := now.Add(time.Duration(max(t.Days, 1)) * day)
 	p.Sub = &row.Subscription{Since: now, AutoRenew: true, Price: c.Profile.Price, SourceKind: t.SourceKind, SourceID: t.SourceID, Until: until}

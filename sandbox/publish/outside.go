@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -255,10 +256,7 @@ func publishNext(c *world.Creator, in fanaction.Input) error {
 
 // failNext makes publishing the item fail. A post goes back to the drafts; anything else is cancelled.
 func failNext(c *world.Creator, in fanaction.Input) error {
-	why := in.Reason
-	if why == "" {
-		why = "The platform could not publish this item."
-	}
+	why := cmp.Or(in.Reason, "The platform could not publish this item.")
 	q, err := nextQueued(c, in)
 	if err != nil {
 		return err

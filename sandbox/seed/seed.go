@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -113,10 +114,7 @@ func person(o row.Origin, n int, p *row.Person) {
 
 // subscription returns the subscription of the n-th fan. Three in ten have ended. The longest have run for a year.
 func subscription(o row.Origin, r *rand.Rand, n int) *row.Subscription {
-	months := 1 + int(r.ExpFloat64()*2.2)
-	if months > 12 {
-		months = 12
-	}
+	months := min(12, 1+int(r.ExpFloat64()*2.2))
 	s := &row.Subscription{Price: Price, SourceKind: "profile", AutoRenew: r.IntN(10) < 7}
 	switch r.IntN(10) {
 	case 0:
@@ -183,20 +181,11 @@ func Lists(o row.Origin) []*row.List {
 		l := &row.List{Rec: row.Rec{ID: row.SeedID(o.ID, row.KindList, len(system)+n+1)}, Name: name, At: at.Add(time.Duration(n) * day), Pinned: n == 0}
 		for range 12 + r.IntN(40) {
 			member := row.SeedID(o.ID, row.KindPerson, 1+r.IntN(Fans))
-			if !contains(l.Members, member) {
+			if !slices.Contains(l.Members, member) {
 				l.Members = append(l.Members, member)
 			}
 		}
 		list = append(list, l)
 	}
 	return list
-}
-
-func contains(ids []int64, id int64) bool {
-	for _, other := range ids {
-		if other == id {
-			return true
-		}
-	}
-	return false
 }

@@ -1,6 +1,7 @@
 package connect_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -72,9 +73,7 @@ func newFixture(t *testing.T, o options) *fixture {
 	t.Helper()
 	r := &fixture{t: t}
 	now := func() time.Time { return time.Now().UTC().Add(o.ahead) }
-	if o.slow == 0 {
-		o.slow = 300 * time.Millisecond
-	}
+	o.slow = cmp.Or(o.slow, 300*time.Millisecond)
 	process := "p1"
 	if o.beside != nil {
 		r.db, r.platform, process = o.beside.db, o.beside.platform, "p2"

@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -135,16 +136,12 @@ func (c *Connects) newRecord(ctx context.Context, s Start) (record, secrets, err
 		if err != nil {
 			return record{}, secrets{}, err
 		}
-		if region == "" {
-			region = known.Region
-		}
+		region = cmp.Or(region, known.Region)
 		if s.Label == nil {
 			label = known.Label
 		}
 	}
-	if region == "" {
-		region = c.deps.Config.Regions[0]
-	}
+	region = cmp.Or(region, c.deps.Config.Regions[0])
 	if !slices.Contains(c.deps.Config.Regions, region) {
 		return record{}, secrets{}, problem.ValidationFailed.New("The region is unknown.").At("/proxy_country", "enum",
 			"must be one of "+strings.Join(c.deps.Config.Regions, ", "))

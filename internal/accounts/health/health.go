@@ -9,6 +9,7 @@
 package health
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math/rand/v2"
@@ -92,15 +93,9 @@ const (
 
 // New returns a Health that does nothing until Run.
 func New(d Deps) *Health {
-	if d.Config.Concurrency == 0 {
-		d.Config.Concurrency = 64
-	}
-	if d.Config.ProbeTimeout == 0 {
-		d.Config.ProbeTimeout = 15 * time.Second
-	}
-	if d.Config.Settle == 0 {
-		d.Config.Settle = 1500 * time.Millisecond
-	}
+	d.Config.Concurrency = cmp.Or(d.Config.Concurrency, 64)
+	d.Config.ProbeTimeout = cmp.Or(d.Config.ProbeTimeout, 15*time.Second)
+	d.Config.Settle = cmp.Or(d.Config.Settle, 1500*time.Millisecond)
 	return &Health{
 		deps: d, slots: make(chan struct{}, d.Config.Concurrency),
 		orgs:    cache.NewFor[id.Org, org.Org](maxOrgs, orgTTL),

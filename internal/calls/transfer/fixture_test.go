@@ -2,6 +2,7 @@ package transfer_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -274,9 +275,7 @@ func (r *fixture) serve(timeout time.Duration) {
 	})
 	r.server = httptest.NewUnstartedServer(mux)
 	r.server.Config.ErrorLog = log.New(io.Discard, "", 0)
-	if timeout == 0 {
-		timeout = time.Minute
-	}
+	timeout = cmp.Or(timeout, time.Minute)
 	r.server.Config.ReadTimeout, r.server.Config.WriteTimeout = timeout, timeout
 	r.server.Start()
 	r.t.Cleanup(r.server.Close)

@@ -6,6 +6,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -67,10 +68,7 @@ func Run(ctx context.Context, app *core.App, args []string) int {
 // transport uses the proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY in env name, in upper or lower case.
 func transport(env map[string]string) http.RoundTripper {
 	get := func(name string) string {
-		if value := env[name]; value != "" {
-			return value
-		}
-		return env[strings.ToLower(name)]
+		return cmp.Or(env[name], env[strings.ToLower(name)])
 	}
 	proxy := (&httpproxy.Config{HTTPProxy: get("HTTP_PROXY"), HTTPSProxy: get("HTTPS_PROXY"), NoProxy: get("NO_PROXY")}).ProxyFunc()
 	return &http.Transport{

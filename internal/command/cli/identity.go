@@ -39,13 +39,7 @@ only you can read if there is no keychain.`,
 }
 
 func runLogin(ctx context.Context, app *core.App, url string) error {
-	if url == "" {
-		url = app.BaseURL
-	}
-	if url == "" {
-		url = app.DefaultURL()
-	}
-	base, err := core.CleanURL(url)
+	base, err := core.CleanURL(cmp.Or(url, app.BaseURL, app.DefaultURL()))
 	if err != nil {
 		return err
 	}
@@ -123,10 +117,7 @@ func slug(text string) string {
 			b.WriteByte('-')
 		}
 	}
-	if s := strings.Trim(b.String(), "-"); s != "" {
-		return s
-	}
-	return "org"
+	return cmp.Or(strings.Trim(b.String(), "-"), "org")
 }
 
 func logout(app *core.App) *cobra.Command {
@@ -151,9 +142,7 @@ The key itself stays valid. Revoke it with stagedoor keys revoke.`,
 			if err != nil {
 				return err
 			}
-			if name == "" {
-				name = current
-			}
+			name = cmp.Or(name, current)
 			if name == "" {
 				app.Out.Say("Not logged in; nothing to delete.")
 				return nil

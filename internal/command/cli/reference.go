@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -77,10 +78,7 @@ func Reference(root *cobra.Command) string {
 
 func section(b *strings.Builder, cmd *cobra.Command) {
 	fmt.Fprintf(b, "### %s\n\n", cmd.CommandPath())
-	text := cmd.Long
-	if text == "" {
-		text = cmd.Short + "."
-	}
+	text := cmp.Or(cmd.Long, cmd.Short+".")
 	prose(b, text)
 	if !cmd.HasAvailableSubCommands() || cmd.Name() == "methods" {
 		fmt.Fprintf(b, "```text\n%s\n```\n\n", cmd.UseLine())

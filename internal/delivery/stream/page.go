@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -24,9 +25,7 @@ type Page struct {
 
 // Pull reads up to most events after a cursor, or from the oldest if there is none. It always reads the store.
 func (h *Streams) Pull(ctx context.Context, w Want, most int) (Page, error) {
-	if w.After == "" {
-		w.After = "0"
-	}
+	w.After = cmp.Or(w.After, "0")
 	r := &Reader{feed: newFeed(h, topic{w.Org, string(w.Account)}), want: w} // a private, empty feed
 	var (
 		page Page

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -332,9 +333,7 @@ func (w *Webhooks) validate(ctx context.Context, org id.Org, account id.Account,
 		return problem.ValidationFailed.New("The signing secret cannot be used.").
 			At("/signingSecret", "format", "must be 16 to 128 printable ASCII characters without spaces")
 	}
-	if c.Ordering == "" {
-		c.Ordering = Strict
-	}
+	c.Ordering = cmp.Or(c.Ordering, Strict)
 	switch {
 	case c.Ordering == Strict:
 		c.MaxInFlight = 1

@@ -27,20 +27,11 @@ func (f Filter) Everything() bool { return len(f.names) == 0 }
 func (f Filter) Names() []string { return f.names }
 
 func (f Filter) Match(kind string) bool {
-	for _, pattern := range f.exclude {
-		if matches(pattern, kind) {
-			return false
-		}
+	matchesKind := func(pattern string) bool { return matches(pattern, kind) }
+	if slices.ContainsFunc(f.exclude, matchesKind) {
+		return false
 	}
-	if len(f.include) == 0 {
-		return true
-	}
-	for _, pattern := range f.include {
-		if matches(pattern, kind) {
-			return true
-		}
-	}
-	return false
+	return len(f.include) == 0 || slices.ContainsFunc(f.include, matchesKind)
 }
 
 // StoredFilter returns a filter from names that were checked when they were stored. Names of kinds that no longer exist

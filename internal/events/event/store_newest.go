@@ -1,6 +1,7 @@
 package event
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -38,9 +39,7 @@ const (
 // more. A page may have fewer events, or none, although next is set.
 func (s *Store) Newest(ctx context.Context, n Newest) (list []Stored, next Position, err error) {
 	at := n.Before
-	if at.Tx == 0 {
-		at.Tx = math.MaxInt64
-	}
+	at.Tx = cmp.Or(at.Tx, math.MaxInt64)
 	rows := n.Limit + 1
 	if n.Kinds != nil {
 		rows = max(rows, scanRows)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"hash/fnv"
+	"slices"
 	"strconv"
 
 	"github.com/stagedoor/stagedoor/internal/events/event"
@@ -22,14 +23,7 @@ type recentKeys struct {
 	next int
 }
 
-func (m *recentKeys) has(key uint64) bool {
-	for _, one := range m.ring {
-		if one == key {
-			return true
-		}
-	}
-	return false
-}
+func (m *recentKeys) has(key uint64) bool { return slices.Contains(m.ring, key) }
 
 func (m *recentKeys) add(key uint64) {
 	if len(m.ring) < event.MaxDedupKeys {

@@ -10,6 +10,7 @@
 package listen
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math/rand/v2"
@@ -98,9 +99,7 @@ func (c Config) withDefaults() Config {
 			*one.field = one.value
 		}
 	}
-	if c.Dials == 0 {
-		c.Dials = 64
-	}
+	c.Dials = cmp.Or(c.Dials, 64)
 	return c
 }
 

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -141,12 +142,8 @@ func (c *compiler) compileMethod(resource string, m *manifest.Method) *Method {
 	if m.Example == nil {
 		method.Example = []byte("{}")
 	}
-	if method.Timeout == 0 {
-		method.Timeout = defaultTimeout
-	}
-	if method.Since == "" {
-		method.Since = c.doc.Upstream.Version
-	}
+	method.Timeout = cmp.Or(method.Timeout, defaultTimeout)
+	method.Since = cmp.Or(method.Since, c.doc.Upstream.Version)
 	if method.Access == Read && (len(m.Emits) > 0 || m.Destructive || m.Outbound) {
 		c.fault(m.Pos, "%s: a read must not have emits, destructive or outbound", method.ID())
 	}
@@ -169,10 +166,7 @@ func (c *compiler) compileResult(method *Method, m *manifest.Method) *manifest.P
 	missing := func(name string) { c.fault(r.Pos, "%s: there is no type %s", method.ID(), name) }
 	switch {
 	case r.Page != "":
-		style := r.Style
-		if style == "" {
-			style = c.defaultStyle
-		}
+		style := cmp.Or(r.Style, c.defaultStyle)
 		page, ok := c.doc.Pages[style]
 		if !ok {
 			c.fault(r.Pos, "%s: pages has no style %q", method.ID(), style)

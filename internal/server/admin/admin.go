@@ -7,6 +7,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -188,9 +189,7 @@ func (o *operators) identify(_ *http.Request, value string) (endpoint.Identity, 
 }
 
 func operator(name string) endpoint.Identity {
-	if name == "" {
-		name = "operator"
-	}
+	name = cmp.Or(name, "operator")
 	return endpoint.Identity{Scopes: scope.Internal(), Kind: audit.ActorOperator, ID: "admin", Label: name}
 }
 

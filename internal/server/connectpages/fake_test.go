@@ -1,6 +1,7 @@
 package connectpages_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -180,9 +181,7 @@ func (w *fakeBackend) open(s link.Session) (string, *link.Session) {
 	if s.Kinds == nil {
 		s.Kinds = []string{link.Credentials, link.MobileApp}
 	}
-	if s.Remember == "" {
-		s.Remember = link.RememberAsk
-	}
+	s.Remember = cmp.Or(s.Remember, link.RememberAsk)
 	if s.ExpiresAt.IsZero() {
 		s.ExpiresAt = w.now().Add(30 * time.Minute)
 	}

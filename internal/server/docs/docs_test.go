@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"cmp"
 	"io/fs"
 	"iter"
 	"log/slog"
@@ -177,9 +178,7 @@ func TestPagesAreSound(t *testing.T) {
 				continue
 			}
 			to, anchor, _ := strings.Cut(value, "#")
-			if to == "" {
-				to = page
-			}
+			to = cmp.Or(to, page)
 			if anchor != "" && !slices.Contains(anchors[to], anchor) {
 				t.Errorf("%s links to %s#%s, which does not exist", page, to, anchor)
 			}

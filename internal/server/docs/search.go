@@ -79,11 +79,12 @@ func (t *site) index() *index {
 	return x
 }
 
+var groupBonus = map[string]float64{
+	"Start": 1.3, "Recipes": 1.2, "Guides": 1.2, "Reference": 1.1, "Operations": 0.8, "Specification": 0.5, "For engineers": 0.5,
+}
+
 func passagesOf(p *page) (list []passage) {
-	bonus := map[string]float64{"Start": 1.3, "Recipes": 1.2, "Guides": 1.2, "Reference": 1.1, "Specification": 0.5, "For engineers": 0.5, "Operations": 0.8}[p.group]
-	if bonus == 0 {
-		bonus = 1
-	}
+	bonus := cmp.Or(groupBonus[p.group], 1)
 	if p.parent != nil && p.kind == nil {
 		bonus = 1
 	}

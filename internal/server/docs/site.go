@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -115,9 +116,7 @@ func (t *site) addFile(title string, e entry, parent *page) (*page, error) {
 	if p.path == "" {
 		p.path = pathOf(e.file)
 	}
-	if p.label == "" {
-		p.label = doc.Title
-	}
+	p.label = cmp.Or(p.label, doc.Title)
 	t.byFile[e.file] = p
 	t.add(p)
 	return p, nil

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -117,8 +118,5 @@ func malformed(dec *json.Decoder, err error) error {
 }
 
 func orRoot(pointer string) string {
-	if pointer == "" {
-		return "The body"
-	}
-	return pointer
+	return cmp.Or(pointer, "The body")
 }

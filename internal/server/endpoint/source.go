@@ -3,6 +3,7 @@ package endpoint
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -10,12 +11,7 @@ import (
 // trusted proxies wrote it: the source is the last address in the list that is not a trusted proxy.
 func SourceOf(trusted []netip.Prefix) func(*http.Request) string {
 	isTrusted := func(a netip.Addr) bool {
-		for _, p := range trusted {
-			if p.Contains(a) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(a) })
 	}
 	return func(r *http.Request) string {
 		peer, err := netip.ParseAddrPort(r.RemoteAddr)

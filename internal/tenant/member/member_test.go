@@ -1,6 +1,7 @@
 package member_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -85,10 +86,7 @@ func TestTeamMatrix(t *testing.T) {
 				f.tryInvitations(t, owner, caller, role, c.answers[i])
 				f.tryRemoval(t, owner, caller, role, c.answers[i])
 				for j, to := range member.Roles() {
-					want := c.answers[i]
-					if want == "" {
-						want = c.answers[j]
-					}
+					want := cmp.Or(c.answers[i], c.answers[j])
 					f.tryChange(t, owner, caller, role, to, want)
 				}
 			}

@@ -1,6 +1,7 @@
 package requestlog_test
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -85,10 +86,7 @@ func TestFiltersSelectMatchingRequests(t *testing.T) {
 		j.Add(e)
 	}
 	slices.SortFunc(entries, func(a, b requestlog.Entry) int {
-		if n := b.At.Compare(a.At); n != 0 {
-			return n
-		}
-		return cmpText(string(b.Request), string(a.Request))
+		return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.Request, a.Request))
 	})
 	filters := []func(*requestlog.Filter){
 		func(*requestlog.Filter) {},
@@ -129,13 +127,6 @@ func TestFiltersSelectMatchingRequests(t *testing.T) {
 		}
 	}
 	t.Logf("%d cases", cases)
-}
-
-func cmpText(a, b string) int {
-	if a < b {
-		return -1
-	}
-	return map[bool]int{true: 1, false: 0}[a > b]
 }
 
 func requests(entries []requestlog.Entry) []id.Request {

@@ -1,6 +1,7 @@
 package requestlog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -15,9 +16,7 @@ import (
 
 // readPage chooses the query by the most selective index for the filter.
 func readPage(ctx context.Context, q db.DBTX, r Reader, f Filter, after Position, limit int) ([]Entry, error) {
-	if f.StatusTo == 0 {
-		f.StatusTo = 999
-	}
+	f.StatusTo = cmp.Or(f.StatusTo, 999)
 	p := db.PageParams{
 		OrgID: r.Org, Since: f.Since, BeforeAt: after.At, BeforeRequest: string(after.Request), EveryAccount: r.Accounts == nil,
 		Accounts: id.Texts(r.Accounts), Operation: f.Operation, Problem: f.Problem, KeyID: string(f.Key), Source: string(f.Source),

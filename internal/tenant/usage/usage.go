@@ -7,6 +7,7 @@
 package usage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -138,18 +139,11 @@ func (u *Usage) Flush(ctx context.Context) error {
 }
 
 func compareSumKeys(a, b sumKey) int {
-	if c := a.hour.Compare(b.hour); c != 0 {
-		return c
-	}
-	for _, pair := range [][2]string{
-		{string(a.call.Org), string(b.call.Org)}, {string(a.call.Account), string(b.call.Account)},
-		{a.call.Operation, b.call.Operation}, {string(a.call.Access), string(b.call.Access)},
-	} {
-		if c := strings.Compare(pair[0], pair[1]); c != 0 {
-			return c
-		}
-	}
-	return strings.Compare(string(a.call.Outcome), string(b.call.Outcome))
+	return cmp.Or(
+		a.hour.Compare(b.hour), cmp.Compare(a.call.Org, b.call.Org), cmp.Compare(a.call.Account, b.call.Account),
+		cmp.Compare(a.call.Operation, b.call.Operation), cmp.Compare(a.call.Access, b.call.Access),
+		cmp.Compare(a.call.Outcome, b.call.Outcome),
+	)
 }
 
 // Summary is the breakdown of one org's usage in a period.

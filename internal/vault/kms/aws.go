@@ -1,6 +1,7 @@
 package kms
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -52,9 +53,7 @@ const awsContext = "stagedoor"
 
 // OpenAWS checks the settings. It does not contact AWS KMS, so a node can start while it is unavailable.
 func OpenAWS(ctx context.Context, c AWSConfig) (*AWS, error) {
-	if c.Timeout == 0 {
-		c.Timeout = 5 * time.Second
-	}
+	c.Timeout = cmp.Or(c.Timeout, 5*time.Second)
 	parts := awsKey.FindStringSubmatch(c.Key)
 	switch {
 	case parts == nil:

@@ -2,6 +2,7 @@ package kms
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -61,12 +62,8 @@ var (
 
 // OpenGCP checks the settings. It does not contact Google, so a node can start while Cloud KMS is unavailable.
 func OpenGCP(c GCPConfig) (*GCP, error) {
-	if c.Timeout == 0 {
-		c.Timeout = 5 * time.Second
-	}
-	if c.Endpoint == "" {
-		c.Endpoint = gcpEndpoint
-	}
+	c.Timeout = cmp.Or(c.Timeout, 5*time.Second)
+	c.Endpoint = cmp.Or(c.Endpoint, gcpEndpoint)
 	switch {
 	case !gcpKey.MatchString(c.Key) || len(c.Key) > maxID-len("gcp:"):
 		return nil, errors.New("the Google key must look like projects/…/locations/…/keyRings/…/cryptoKeys/…, and must not be too long")

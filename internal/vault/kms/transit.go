@@ -1,6 +1,7 @@
 package kms
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -47,12 +48,8 @@ var (
 
 // OpenTransit checks the settings. It does not contact the server, so a node can start while it is down.
 func OpenTransit(c TransitConfig) (*Transit, error) {
-	if c.Mount == "" {
-		c.Mount = "transit"
-	}
-	if c.Timeout == 0 {
-		c.Timeout = 5 * time.Second
-	}
+	c.Mount = cmp.Or(c.Mount, "transit")
+	c.Timeout = cmp.Or(c.Timeout, 5*time.Second)
 	if err := c.check(); err != nil {
 		return nil, err
 	}

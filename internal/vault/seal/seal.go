@@ -12,6 +12,7 @@
 package seal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -109,12 +110,8 @@ type Sealer struct {
 
 // New makes a Sealer. Run starts its maintenance.
 func New(d Deps) *Sealer {
-	if d.Config.RewrapRate == 0 {
-		d.Config.RewrapRate = 500
-	}
-	if d.Config.Remember == 0 {
-		d.Config.Remember = 50_000
-	}
+	d.Config.RewrapRate = cmp.Or(d.Config.RewrapRate, 500)
+	d.Config.Remember = cmp.Or(d.Config.Remember, 50_000)
 	s := &Sealer{deps: d, wrappers: map[string]kms.Wrapper{}, cache: newKeyCache(d.Config.Remember), metrics: newMetrics(d.Registry)}
 	for _, w := range append([]kms.Wrapper{d.KMS}, d.OldKMS...) {
 		s.wrappers[w.ID()] = w

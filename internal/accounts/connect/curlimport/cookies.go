@@ -1,6 +1,7 @@
 package curlimport
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -161,9 +162,7 @@ func fromJSON(text string, hosts []string) (map[string]secret.String, error) {
 				fmt.Sprintf("must have a name and a value for every cookie; number %d lacks one", i+1))
 		}
 		one := Cookie{Name: *e.Name, Value: secret.New(*e.Value), Domain: e.Domain, Path: e.Path, HostOnly: e.HostOnly}
-		if one.Domain == "" {
-			one.Domain = e.Host
-		}
+		one.Domain = cmp.Or(one.Domain, e.Host)
 		if fault := one.invalidReason(); fault != "" {
 			return nil, invalidCookies("/cookie", "character", fmt.Sprintf("cookie number %d %s", i+1, fault))
 		}

@@ -8,6 +8,7 @@
 package curlimport
 
 import (
+	"cmp"
 	"net"
 	"net/url"
 	"slices"
@@ -247,9 +248,7 @@ func splitHostPort(host, usual string) (name, port string) {
 	if err != nil {
 		name, port = strings.Trim(host, "[]"), ""
 	}
-	if port == "" {
-		port = usual
-	}
+	port = cmp.Or(port, usual)
 	return strings.TrimSuffix(strings.ToLower(name), "."), port
 }
 

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -58,12 +59,8 @@ func (d Draft) withDefaults() Draft {
 	if len(d.Kinds) == 0 {
 		d.Kinds = []string{Credentials, MobileApp}
 	}
-	if d.ExpiresIn == 0 {
-		d.ExpiresIn = defaultLife
-	}
-	if d.Remember == "" {
-		d.Remember = RememberAsk
-	}
+	d.ExpiresIn = cmp.Or(d.ExpiresIn, defaultLife)
+	d.Remember = cmp.Or(d.Remember, RememberAsk)
 	if d.AllowedOrigins == nil {
 		d.AllowedOrigins = []string{}
 	}

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"regexp"
 	"slices"
@@ -46,9 +47,7 @@ func (s *Sessions) Page(ctx context.Context, org id.Org) (Page, error) {
 
 // SetPage validates and replaces an org's page settings, and writes an audit entry.
 func (s *Sessions) SetPage(ctx context.Context, by audit.By, o org.Org, p Page) (Page, error) {
-	if p.Scheme == "" {
-		p.Scheme = SchemeSystem
-	}
+	p.Scheme = cmp.Or(p.Scheme, SchemeSystem)
 	if p.AllowedOrigins == nil {
 		p.AllowedOrigins = []string{}
 	}

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -318,9 +319,7 @@ func (f *follower) failure() error {
 		hint = "A retry may help."
 	}
 	text := strings.TrimSuffix(fault.Message, ".")
-	if text == "" {
-		text = "not connected"
-	}
+	text = cmp.Or(text, "not connected")
 	return &core.Fault{Code: code, Text: fault.Code + ": " + text + ".", Hint: strings.TrimSpace(hint + " Nothing was saved.")}
 }
 

@@ -91,10 +91,7 @@ func (a *App) identify() (profile.Profile, error) {
 	if err != nil {
 		return profile.Profile{}, err
 	}
-	name := a.ProfileName
-	if name == "" {
-		name = a.Env["STAGEDOOR_PROFILE"]
-	}
+	name := cmp.Or(a.ProfileName, a.Env["STAGEDOOR_PROFILE"])
 	p, err := store.Get(name)
 	if errors.Is(err, profile.ErrNone) {
 		return profile.Profile{}, a.unknownProfile(store, name)
@@ -124,10 +121,7 @@ func (a *App) unknownProfile(store *profile.Store, name string) error {
 
 // DefaultURL returns the server for a key that belongs to no profile: STAGEDOOR_URL or profile.DefaultURL.
 func (a *App) DefaultURL() string {
-	if url := a.Env["STAGEDOOR_URL"]; url != "" {
-		return url
-	}
-	return profile.DefaultURL
+	return cmp.Or(a.Env["STAGEDOOR_URL"], profile.DefaultURL)
 }
 
 // Profile returns the identity with its organisation. It asks the server, once per command, if

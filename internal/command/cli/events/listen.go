@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -262,10 +263,7 @@ func (l *listen) saveStart(r stagedoor.StreamReady) error {
 
 // position returns the stream's position, or the checkpoint if the service did not send one.
 func (l *listen) position(r stagedoor.StreamReady) string {
-	if r.Cursor != "" {
-		return r.Cursor
-	}
-	return l.checkpoint.cursor
+	return cmp.Or(r.Cursor, l.checkpoint.cursor)
 }
 
 // describePosition describes a cursor in words.

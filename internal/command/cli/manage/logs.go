@@ -1,6 +1,7 @@
 package manage
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -124,10 +125,7 @@ func getLog(app *core.App) *cobra.Command {
 func invalidFields(e *stagedoor.Log) string {
 	var words []string
 	for _, f := range e.Errors {
-		at := f.Pointer
-		if at == "" {
-			at = "body"
-		}
+		at := cmp.Or(f.Pointer, "body")
 		words = append(words, at+" ("+f.Code+")")
 	}
 	return strings.Join(words, ", ")

@@ -5,6 +5,7 @@
 package profile
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -121,9 +122,7 @@ func (s *Store) Get(name string) (Profile, error) {
 	if err != nil {
 		return Profile{}, err
 	}
-	if name == "" {
-		name = c.Current
-	}
+	name = cmp.Or(name, c.Current)
 	p, ok := c.Profiles[name]
 	if !ok {
 		return Profile{}, ErrNone

@@ -3,6 +3,7 @@ package sign_test
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -59,12 +60,7 @@ func (r request) without(names ...string) request {
 func (r request) as(body string) request { return request{body, r.header} }
 
 func has(f sign.Finding, code string) bool {
-	for _, d := range f.Details {
-		if d.Code == code {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.Details, func(d sign.Detail) bool { return d.Code == code })
 }
 
 // Every cause has its verdict, and the details name it. No text contains a secret, a signature or a part of the body.

@@ -2,6 +2,7 @@ package sign
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -202,10 +203,7 @@ func (d *difference) forms() []Detail {
 }
 
 func place(pointer string) string {
-	if pointer == "" {
-		return "the top"
-	}
-	return pointer
+	return cmp.Or(pointer, "the top")
 }
 
 // maxDepth limits the depth of the comparison, because every level is parsed again for each level above it.

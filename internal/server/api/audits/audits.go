@@ -3,6 +3,7 @@
 package audits
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -131,10 +132,7 @@ func (in *listInput) filter() (audit.Filter, int64, error) {
 func (a *audits) writeCSV(w http.ResponseWriter, r *http.Request, in *listInput, f audit.Filter, before int64) error {
 	caller := endpoint.Caller(r.Context())
 	out := csvexport.New(w, "audit", "at", "id", "actorKind", "actorId", "actorLabel", "action", "target", "outcome", "requestId", "ipHash", "changes")
-	left := in.Limit
-	if left == 0 {
-		left = csvexport.MaxRows
-	}
+	left := cmp.Or(in.Limit, csvexport.MaxRows)
 	for left > 0 {
 		rows := min(left, csvPage)
 		entries, err := a.log.Choose(r.Context(), caller.Org.ID, f, before, rows)

@@ -2,6 +2,7 @@
 package logs
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strconv"
@@ -180,10 +181,7 @@ func (a reads) listLogs(w http.ResponseWriter, r *http.Request, in *logsInput) e
 func (a reads) writeCSV(w http.ResponseWriter, r *http.Request, in *logsInput, f requestlog.Filter, after requestlog.Position) error {
 	out := csvexport.New(w, "requests", "at", "requestId", "method", "http", "status", "durationMs", "upstreamMs", "accountId", "keyId", "source", "code", "reason",
 		"upstreamCode", "bytesIn", "bytesOut", "replayed", "dryRun", "errors")
-	left := in.Limit
-	if left == 0 {
-		left = csvexport.MaxRows
-	}
+	left := cmp.Or(in.Limit, csvexport.MaxRows)
 	for left > 0 {
 		entries, next, err := a.Page(r.Context(), logReader(r.Context()), f, after, min(left, csvPage))
 		if err != nil {

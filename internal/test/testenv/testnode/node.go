@@ -5,6 +5,7 @@ package testnode
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -86,18 +87,10 @@ func (s Setup) withDefaults(t testing.TB) Setup {
 	if len(s.Roles) == 0 {
 		s.Roles = []string{"api", "worker", "listener"}
 	}
-	if s.EventLog == "" {
-		s.EventLog = "postgres"
-	}
-	if s.Sandbox == "" {
-		s.Sandbox = "http://127.0.0.1:18200"
-	}
-	if s.RedisTimeout == 0 {
-		s.RedisTimeout = 5 * time.Second
-	}
-	if s.PublicURL == "" {
-		s.PublicURL = "http://stagedoor.test"
-	}
+	s.EventLog = cmp.Or(s.EventLog, "postgres")
+	s.Sandbox = cmp.Or(s.Sandbox, "http://127.0.0.1:18200")
+	s.RedisTimeout = cmp.Or(s.RedisTimeout, 5*time.Second)
+	s.PublicURL = cmp.Or(s.PublicURL, "http://stagedoor.test")
 	return s
 }
 

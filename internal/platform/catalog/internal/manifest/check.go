@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -46,10 +47,7 @@ func checkSchema(root *value) []Fault {
 	var faults []Fault
 	collectFaults(root, invalid, &faults)
 	slices.SortStableFunc(faults, func(a, b Fault) int {
-		if c := strings.Compare(a.File, b.File); c != 0 {
-			return c
-		}
-		return a.Line - b.Line
+		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line)
 	})
 	return slices.Compact(faults)
 }

@@ -1,6 +1,7 @@
 package shape
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -225,10 +226,7 @@ func (c *compiler) compileField(f *manifest.Field) *Shape {
 
 // fieldName returns the name of a field for messages. Items have none.
 func fieldName(name string) string {
-	if name == "" {
-		return "items"
-	}
-	return name
+	return cmp.Or(name, "items")
 }
 
 func (c *compiler) resolveType(f *manifest.Field) *Shape {
