@@ -175,9 +175,7 @@ func TestAnAddressOfAPartProvesItself(t *testing.T) {
 			t.Errorf("%s: %d %s", what, w.Code, w.Body)
 		}
 	}
-	if err := p.World.Advance(61 * time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	p.Advance(61 * time.Minute)
 	if w := put(t, p, address, data); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "expired") {
 		t.Errorf("an expired URL: %d %s", w.Code, w.Body)
 	}
@@ -265,9 +263,7 @@ func TestADownloadAddressEnds(t *testing.T) {
 	if got := get(t, p, strings.Replace(address, "/preview?", "/full?", 1)); got.Code != http.StatusForbidden {
 		t.Fatalf("another quality: %d", got.Code)
 	}
-	if err := p.World.Advance(2 * time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	p.Advance(2 * time.Hour)
 	if got := get(t, p, address); got.Code != http.StatusForbidden {
 		t.Fatalf("after two hours: %d", got.Code)
 	}
@@ -343,9 +339,7 @@ func TestAReleaseFormIsInvitedTaggedAndEnds(t *testing.T) {
 	if got := c.Must("GET", "/release-forms/people?limit=100", nil); len(got.Get("list").([]any)) < 40 {
 		t.Fatalf("people: %v", got.Body)
 	}
-	if err := p.World.Advance(15 * 24 * time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	p.Advance(15 * 24 * time.Hour)
 	if got := p.SignIn(login).Must("GET", "/release-forms?status=pending", nil); len(got.Get("list").([]any)) != 0 {
 		t.Fatalf("pending after two weeks: %v", got.Body)
 	}

@@ -3,7 +3,6 @@ package messages_test
 import (
 	"fmt"
 	"net/http"
-	"strconv"
 	"testing"
 	"time"
 
@@ -38,7 +37,7 @@ func TestAMessageToAllFansIsInEveryChat(t *testing.T) {
 	if got := c.Do("GET", path("/chats/%d", c.Person(2045)), nil); got.Status != http.StatusNotFound {
 		t.Fatalf("a person who is not a fan has a chat: %d", got.Status)
 	}
-	p.Order(login, "chat.message_bought", fanaction.Input{Ref: number(t, made, "id"), User: c.Person(1)})
+	p.Order(login, "chat.message_bought", fanaction.Input{Ref: sandboxtest.Number(t, made.Get("id")), User: c.Person(1)})
 	p.Order(login, "chat.message_seen", fanaction.Input{User: c.Person(1001)})
 	stats := c.Must("GET", campaign+"/statistics", nil)
 	if got := path("%v %v %v %v", stats.Get("viewed_count"), stats.Get("purchased_count"), stats.Get("gross"), stats.Get("net")); got != "1 1 9 7.2" {
@@ -61,24 +60,15 @@ func TestAMessageToAllFansIsInEveryChat(t *testing.T) {
 	}
 }
 
-func number(t *testing.T, a sandboxtest.Answer, at ...any) int64 {
-	t.Helper()
-	n, err := strconv.ParseInt(a.Text(at...), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
 func TestListsSayToWhomAMessageGoes(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
 	c := p.SignIn(login)
 	list := func(n int) int64 { return row.SeedID(c.Session.Owner, row.KindList, n) }
 	count := func(query string, ids ...any) int64 {
-		return number(t, c.Must("GET", "/campaigns/estimate?"+path(query, ids...), nil), "recipients_count")
+		return sandboxtest.Number(t, c.Must("GET", "/campaigns/estimate?"+path(query, ids...), nil).Get("recipients_count"))
 	}
-	fans, vip := count("to_lists=%d", list(1)), number(t, c.Must("GET", path("/lists/%d", list(7)), nil), "users_count")
+	fans, vip := count("to_lists=%d", list(1)), sandboxtest.Number(t, c.Must("GET", path("/lists/%d", list(7)), nil).Get("users_count"))
 	if fans != 1400 {
 		t.Fatalf("%d fans, want 1400", fans)
 	}
@@ -117,15 +107,11 @@ func TestAScheduledMessageWaitsForItsTime(t *testing.T) {
 		t.Fatalf("changed: %v", got.Body)
 	}
 	c.Must("DELETE", second, nil)
-	if err := p.World.Advance(2*time.Hour + time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	p.Advance(2*time.Hour + time.Minute)
 	if got := c.Must("GET", first, nil).Text("status"); got != "planned" {
 		t.Fatalf("the status before its new time is %s", got)
 	}
-	if err := p.World.Advance(time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	p.Advance(time.Hour)
 	c.Frame("queue.published")
 	if f := c.Frame("chat.message_sent"); f["origin"] != "bulk" {
 		t.Fatalf("the frame: %v", f)
@@ -139,9 +125,7 @@ func TestAScheduledMessageWaitsForItsTime(t *testing.T) {
 	if got := c.Must("GET", second, nil); got.Text("status") != "withdrawn" || got.Text("sent_count") != "0" {
 		t.Fatalf("the cancelled message: %v", got.Body)
 	}
-	if err := p.World.Advance(time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	p.Advance(time.Hour)
 	frames.Frame("chat.message_removed")
 	c = p.SignIn(login)
 	if got := c.Must("GET", path("/chats/%d/messages", c.Person(1)), nil).Text("list", 0, "text"); got == "Now" {
@@ -154,19 +138,13 @@ func TestTheSeedsScheduledMessageIsSent(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
 	c := p.SignIn(login)
-	err := p.World.Do(login, func(creator *world.Creator) error {
+	p.Visit(login, func(creator *world.Creator) {
 		for _, one := range creator.People().All() { // otherwise thousands of renewal frames would come first
 			one.Sub, one.Follow = nil, nil
 			creator.People().Put(one)
 		}
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.World.Advance(46 * 24 * time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	p.Advance(46 * 24 * time.Hour)
 	f := c.Frame("mass.sent")["campaign"].(map[string]any)
 	if want := row.SeedID(c.Session.Owner, row.KindMass, 25); fmt.Sprint(f["id"]) != fmt.Sprint(want) {
 		t.Fatalf("sent: %v, want %d", f["id"], want)
@@ -178,20 +156,12 @@ func TestTheChartAddsUpToTheStatistics(t *testing.T) {
 	p := sandboxtest.New(t, nil)
 	c := p.SignIn(login)
 	var sent, viewed, purchased, net int64
-	marker := ""
-	for {
-		got := c.Must("GET", "/campaigns?limit=7"+marker, nil)
-		for i := range got.Get("list").([]any) {
-			stats := c.Must("GET", "/campaigns/"+got.Text("list", i, "id")+"/statistics", nil)
-			sent += number(t, stats, "sent_count")
-			viewed += number(t, stats, "viewed_count")
-			purchased += number(t, stats, "purchased_count")
-			net += cents(t, stats.Text("net"))
-		}
-		if got.Get("has_more") != true {
-			break
-		}
-		marker = "&marker=" + got.Text("next_marker")
+	for _, one := range c.All("/campaigns?limit=7") {
+		stats := c.Must("GET", path("/campaigns/%v/statistics", one["id"]), nil)
+		sent += sandboxtest.Number(t, stats.Get("sent_count"))
+		viewed += sandboxtest.Number(t, stats.Get("viewed_count"))
+		purchased += sandboxtest.Number(t, stats.Get("purchased_count"))
+		net += sandboxtest.Cents(t, stats.Get("net"))
 	}
 	if purchased == 0 {
 		t.Fatal("there are no purchases")
@@ -201,22 +171,13 @@ func TestTheChartAddsUpToTheStatistics(t *testing.T) {
 			got := c.Must("GET", "/campaigns/chart?from=2000-01-01&to=2099-12-31&by="+by+"&metric="+metric, nil)
 			var sum int64
 			for i := range got.Get("points").([]any) {
-				sum += number(t, got, "points", i, "value")
+				sum += sandboxtest.Number(t, got.Get("points", i, "value"))
 			}
-			if total := number(t, got, "total"); total != want || sum != want {
+			if total := sandboxtest.Number(t, got.Get("total")); total != want || sum != want {
 				t.Errorf("%s by %s: total %d, sum %d, want %d", metric, by, total, sum, want)
 			}
 		}
 	}
-}
-
-func cents(t *testing.T, dollars string) int64 {
-	t.Helper()
-	f, err := strconv.ParseFloat(dollars, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return int64(f*100 + 0.5)
 }
 
 func BenchmarkAMessageToAllFans(b *testing.B) {

@@ -21,7 +21,7 @@ func listed(t *testing.T, c *sandboxtest.Client, from, to time.Time) sums {
 	t.Helper()
 	s := sums{byType: map[string]int64{}}
 	query := "&from=" + from.Format(time.RFC3339) + "&to=" + to.Format(time.RFC3339)
-	for _, one := range all(t, c, "/earnings/transactions", query) {
+	for _, one := range c.All("/earnings/transactions?limit=100" + query) {
 		if one["state"] == "reversed" {
 			continue
 		}
@@ -40,8 +40,8 @@ func TestChartStatementOverviewAndTransactionsOfASpanAgree(t *testing.T) {
 	t.Parallel()
 	p := platform(t)
 	c := p.SignIn(login)
-	order(t, p, "money.received", fanaction.Input{})
-	order(t, p, "money.charged_back", fanaction.Input{})
+	p.Order(login, "money.received", fanaction.Input{})
+	p.Order(login, "money.charged_back", fanaction.Input{})
 	c.Must("POST", "/payouts", map[string]any{"amount": 123.45})
 	today := p.World.Now().Truncate(24 * time.Hour)
 	for _, span := range [][2]int{{400, 0}, {30, 0}, {0, 0}, {97, 41}, {8, 6}, {3, 9}, {0, -20}} {
@@ -144,23 +144,19 @@ func TestMoneyIsHeldForAWeek(t *testing.T) {
 	t.Parallel()
 	p := platform(t)
 	c := p.SignIn(login)
-	order(t, p, "money.received", fanaction.Input{Amount: 10_000})
+	p.Order(login, "money.received", fanaction.Input{Amount: 10_000})
 	tx := c.Frame("money.received")["transaction"].(map[string]any)
 	path := "/earnings/transactions/" + fmt.Sprint(tx["id"])
 	if got := c.Must("GET", path, nil).Text("state"); got != "pending" {
 		t.Fatalf("a new transaction is %s", got)
 	}
 	before := c.Must("GET", "/earnings/balance", nil)
-	if err := p.World.Advance(7*24*time.Hour - time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	p.Advance(7*24*time.Hour - time.Hour)
 	c = p.SignIn(login)
 	if got := c.Must("GET", path, nil).Text("state"); got != "pending" {
 		t.Fatalf("after less than a week the transaction is %s", got)
 	}
-	if err := p.World.Advance(2 * time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	p.Advance(2 * time.Hour)
 	c = p.SignIn(login)
 	if got := c.Must("GET", path, nil).Text("state"); got != "done" {
 		t.Fatalf("after a week the transaction is %s", got)
@@ -176,7 +172,7 @@ func TestAChargebackTakesThePaymentOutOfEverySum(t *testing.T) {
 	t.Parallel()
 	p := platform(t)
 	c := p.SignIn(login)
-	chargebacks := len(all(t, c, "/earnings/chargebacks", ""))
+	chargebacks := len(c.All("/earnings/chargebacks?limit=100"))
 	if ratio := c.Must("GET", "/earnings/chargebacks/ratio", nil); number(t, ratio.Get("count")) != int64(chargebacks) || chargebacks == 0 {
 		t.Fatalf("%d chargebacks are listed, the ratio is %v", chargebacks, ratio.Body)
 	}
@@ -185,7 +181,7 @@ func TestAChargebackTakesThePaymentOutOfEverySum(t *testing.T) {
 	net := cents(t, old.Get("list", 0, "net"))
 	before := c.Must("GET", "/earnings/balance", nil)
 	spent := spending(t, p, number(t, user))
-	order(t, p, "money.charged_back", fanaction.Input{Ref: number(t, id)})
+	p.Order(login, "money.charged_back", fanaction.Input{Ref: number(t, id)})
 	if got := c.Frame("money.charged_back")["chargeback"].(map[string]any); got["transaction_id"] != id || cents(t, got["amount"]) != gross {
 		t.Fatalf("the frame has %v", got)
 	}
@@ -195,10 +191,10 @@ func TestAChargebackTakesThePaymentOutOfEverySum(t *testing.T) {
 	if got := spent - spending(t, p, number(t, user)); got != gross {
 		t.Errorf("the fan's spending fell by %d, want %d", got, gross)
 	}
-	if list := all(t, c, "/earnings/chargebacks", ""); len(list) != chargebacks+1 || list[0]["transaction_id"] != id {
+	if list := c.All("/earnings/chargebacks?limit=100"); len(list) != chargebacks+1 || list[0]["transaction_id"] != id {
 		t.Errorf("%d chargebacks, the latest is %v", len(list), list[0])
 	}
-	if err := try(p, "money.charged_back", fanaction.Input{Ref: number(t, id)}); err == nil {
+	if err := p.TryOrder(login, "money.charged_back", fanaction.Input{Ref: number(t, id)}); err == nil {
 		t.Error("a payment was charged back twice")
 	}
 }
@@ -206,13 +202,9 @@ func TestAChargebackTakesThePaymentOutOfEverySum(t *testing.T) {
 // spending returns a fan's total spending in cents.
 func spending(t *testing.T, p *sandboxtest.Platform, person int64) (total int64) {
 	t.Helper()
-	err := p.World.Do(login, func(c *world.Creator) error {
+	p.Visit(login, func(c *world.Creator) {
 		total = c.Spent(person).Total
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return total
 }
 
@@ -221,7 +213,7 @@ func TestWhatFansSpentIsWhatCameIn(t *testing.T) {
 	p := platform(t)
 	p.SignIn(login)
 	for range 2 {
-		err := p.World.Do(login, func(c *world.Creator) error {
+		p.Visit(login, func(c *world.Creator) {
 			var spent, parts, came int64
 			for _, who := range c.People().All() {
 				s := c.Spent(who.ID)
@@ -236,12 +228,8 @@ func TestWhatFansSpentIsWhatCameIn(t *testing.T) {
 			if spent != came || parts != came || came == 0 {
 				t.Errorf("fans spent %d (%d by type), the income is %d", spent, parts, came)
 			}
-			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		order(t, p, "money.charged_back", fanaction.Input{})
+		p.Order(login, "money.charged_back", fanaction.Input{})
 	}
 }
 
@@ -249,9 +237,9 @@ func TestTransactionsAreFilteredByFanAndKind(t *testing.T) {
 	t.Parallel()
 	p := platform(t)
 	c := p.SignIn(login)
-	order(t, p, "money.received", fanaction.Input{})
+	p.Order(login, "money.received", fanaction.Input{})
 	fan := row.SeedID(c.Session.Owner, row.KindPerson, 1)
-	for _, one := range all(t, c, "/earnings/transactions", fmt.Sprintf("&user_id=%d&kind=tip", fan)) {
+	for _, one := range c.All(fmt.Sprintf("/earnings/transactions?limit=100&user_id=%d&kind=tip", fan)) {
 		if user := one["user"].(map[string]any); number(t, user["id"]) != fan || one["kind"] != "tip" {
 			t.Fatalf("asked for tips of %d, got %v", fan, one)
 		}
@@ -259,7 +247,7 @@ func TestTransactionsAreFilteredByFanAndKind(t *testing.T) {
 	if got := c.Do("GET", "/earnings/transactions?user_id=12", nil); got.Status != 404 {
 		t.Fatalf("transactions of an unknown user: %d", got.Status)
 	}
-	if list := all(t, c, "/earnings/referrals", ""); len(list) != 13 {
+	if list := c.All("/earnings/referrals?limit=100"); len(list) != 13 {
 		t.Fatalf("%d referrals, want the 12 of the seed and the new one", len(list))
 	}
 }

@@ -13,7 +13,7 @@ import (
 func TestEverySourceOfAFanIsALinkOrPromotionThatWasThere(t *testing.T) {
 	t.Parallel()
 	p := platform(t)
-	err := p.World.Do(login, func(c *world.Creator) error {
+	p.Visit(login, func(c *world.Creator) {
 		made := map[int64]time.Time{}
 		for _, l := range append(append([]*row.Link{}, c.TrackingLinks().All()...), c.TrialLinks().All()...) {
 			made[l.ID] = l.At
@@ -34,11 +34,7 @@ func TestEverySourceOfAFanIsALinkOrPromotionThatWasThere(t *testing.T) {
 		if len(came) != len(made) {
 			t.Fatalf("%d of %d links and promotions have subscribers", len(came), len(made))
 		}
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestALinksNumbersAreThoseOfWhomItBrought(t *testing.T) {
@@ -46,13 +42,13 @@ func TestALinksNumbersAreThoseOfWhomItBrought(t *testing.T) {
 	p := platform(t)
 	c := p.SignIn(login)
 	for _, path := range []string{"/tracking_links", "/trial_links"} {
-		for _, l := range all(t, c, path, "&state=all") {
+		for _, l := range c.All(path + "?limit=100&state=all") {
 			one := path + "/" + fmt.Sprint(l["id"])
-			if fans := all(t, c, one+"/subscribers", ""); int64(len(fans)) != number(t, l["subscribers_count"]) {
+			if fans := c.All(one + "/subscribers?limit=100"); int64(len(fans)) != number(t, l["subscribers_count"]) {
 				t.Errorf("%s has %d subscribers, its count is %v", one, len(fans), l["subscribers_count"])
 			}
 			var spent int64
-			for _, s := range all(t, c, one+"/spenders", "") {
+			for _, s := range c.All(one + "/spenders?limit=100") {
 				spent += cents(t, s["total"])
 			}
 			if spent != cents(t, l["revenue"]) {
@@ -79,20 +75,20 @@ func TestATrackingLinkLivesFromItsMakingToItsEnd(t *testing.T) {
 	t.Parallel()
 	p := platform(t)
 	c := p.SignIn(login)
-	running := len(all(t, c, "/tracking_links", "&state=running"))
-	if ended := len(all(t, c, "/tracking_links", "&state=finished")); running != 5 || ended != 1 {
+	running := len(c.All("/tracking_links?limit=100&state=running"))
+	if ended := len(c.All("/tracking_links?limit=100&state=finished")); running != 5 || ended != 1 {
 		t.Fatalf("%d are running, %d have ended", running, ended)
 	}
 	made := c.Must("POST", "/tracking_links", map[string]any{"title": "Tour", "tags": []string{"a"}})
 	one := "/tracking_links/" + made.Text("id")
-	if list := all(t, c, "/tracking_links", "&state=running&sort=newest"); list[0]["id"] != made.Get("id") || len(list) != running+1 {
+	if list := c.All("/tracking_links?limit=100&state=running&sort=newest"); list[0]["id"] != made.Get("id") || len(list) != running+1 {
 		t.Fatal("the list does not start with the new link")
 	}
-	order(t, p, "link.clicked", fanaction.Input{Ref: number(t, made.Get("id")), Count: 3})
+	p.Order(login, "link.clicked", fanaction.Input{Ref: number(t, made.Get("id")), Count: 3})
 	if f := c.Frame("link.clicked"); f["link_id"] != made.Get("id") || f["kind"] != "tracking" || number(t, f["clicks_count"]) != 3 {
 		t.Fatalf("the frame has %v", f)
 	}
-	if list := all(t, c, "/tracking_links", "&state=all&sort=clicks"); list[len(list)-1]["id"] != made.Get("id") {
+	if list := c.All("/tracking_links?limit=100&state=all&sort=clicks"); list[len(list)-1]["id"] != made.Get("id") {
 		t.Fatal("the link with the fewest clicks is not last")
 	}
 	if got := c.Must("PATCH", one, map[string]any{"tags": []string{}}); got.Text("title") != "Tour" || len(got.Get("tags").([]any)) != 0 {
@@ -123,33 +119,33 @@ func TestATrialLinkLetsInAsManyAsItMay(t *testing.T) {
 	made := c.Must("POST", "/trial_links", map[string]any{"title": "Week", "trial_days": 7, "claims_limit": 2})
 	id := number(t, made.Get("id"))
 	for range 2 {
-		order(t, p, "trial.claimed", fanaction.Input{Ref: id})
+		p.Order(login, "trial.claimed", fanaction.Input{Ref: id})
 		f := c.Frame("trial.claimed")
 		if f["link_id"] != made.Get("id") || f["promotion_id"] != nil || number(t, f["days"]) != 7 {
 			t.Fatalf("the frame has %v", f)
 		}
 	}
 	one := "/trial_links/" + made.Text("id")
-	if got := c.Must("GET", one, nil); number(t, got.Get("claims_count")) != 2 || len(all(t, c, one+"/subscribers", "")) != 2 {
+	if got := c.Must("GET", one, nil); number(t, got.Get("claims_count")) != 2 || len(c.All(one+"/subscribers?limit=100")) != 2 {
 		t.Fatalf("after two claims: %v", got.Body)
 	}
 	if got := c.Must("GET", one+"/stats?"+dates(p, 0, 0), nil); number(t, got.Get("subscribers_count")) != 2 {
 		t.Fatalf("today: %v", got.Body)
 	}
-	if err := try(p, "trial.claimed", fanaction.Input{Ref: id}); err == nil {
+	if err := p.TryOrder(login, "trial.claimed", fanaction.Input{Ref: id}); err == nil {
 		t.Fatal("a third claim was accepted")
 	}
-	if list := all(t, c, "/trial_links", "&state=finished"); list[0]["id"] != made.Get("id") {
+	if list := c.All("/trial_links?limit=100&state=finished"); list[0]["id"] != made.Get("id") {
 		t.Fatal("a link with no claims left is not listed as finished")
 	}
-	seeded := all(t, c, "/trial_links", "&state=running")
+	seeded := c.All("/trial_links?limit=100&state=running")
 	path := "/trial_links/" + fmt.Sprint(seeded[0]["id"])
 	ended := c.Must("POST", path+"/finish", nil)
 	if again := c.Must("POST", path+"/finish", nil); ended.Get("finished_at") == nil || again.Text("finished_at") != ended.Text("finished_at") {
 		t.Fatalf("ended at %v, then at %v", ended.Get("finished_at"), again.Get("finished_at"))
 	}
 	c.Must("DELETE", path, nil)
-	if n := len(all(t, c, "/trial_links", "&state=running")); n != len(seeded)-1 {
+	if n := len(c.All("/trial_links?limit=100&state=running")); n != len(seeded)-1 {
 		t.Fatalf("%d of %d are running after one ended", n, len(seeded))
 	}
 }
@@ -158,8 +154,8 @@ func TestAPromotionRunsUntilItIsStopped(t *testing.T) {
 	t.Parallel()
 	p := platform(t)
 	c := p.SignIn(login)
-	for _, one := range all(t, c, "/promotions", "") {
-		if n := len(all(t, c, "/promotions/"+fmt.Sprint(one["id"])+"/claimers", "")); int64(n) != number(t, one["claims_count"]) || n == 0 {
+	for _, one := range c.All("/promotions?limit=100") {
+		if n := len(c.All(fmt.Sprintf("/promotions/%v/claimers?limit=100", one["id"]))); int64(n) != number(t, one["claims_count"]) || n == 0 {
 			t.Fatalf("%d claimers, its count is %v", n, one["claims_count"])
 		}
 	}
@@ -168,7 +164,7 @@ func TestAPromotionRunsUntilItIsStopped(t *testing.T) {
 	if made.Text("state") != "running" || made.Get("discount_percent") != nil {
 		t.Fatalf("made: %v", made.Body)
 	}
-	order(t, p, "trial.claimed", fanaction.Input{Ref: id})
+	p.Order(login, "trial.claimed", fanaction.Input{Ref: id})
 	if f := c.Frame("trial.claimed"); f["promotion_id"] != made.Get("id") || f["link_id"] != nil {
 		t.Fatalf("the frame has %v", f)
 	}
@@ -182,12 +178,10 @@ func TestAPromotionRunsUntilItIsStopped(t *testing.T) {
 	if got := c.Must("POST", path+"/finish", nil); got.Text("state") != "finished" {
 		t.Fatalf("stopped: %v", got.Body)
 	}
-	if n := len(all(t, c, "/promotions", "&state=finished")); n != 2 {
+	if n := len(c.All("/promotions?limit=100&state=finished")); n != 2 {
 		t.Fatalf("%d have ended", n)
 	}
-	if err := p.World.Advance(time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	p.Advance(time.Hour)
 	c = p.SignIn(login)
 	c.Must("DELETE", path, nil)
 	if got := c.Do("GET", path, nil); got.Status != 404 {
@@ -208,7 +202,7 @@ func TestABundleCostsItsMonthsLessTheDiscount(t *testing.T) {
 	if got := cents(t, c.Must("GET", path, nil).Get("price")); got != 12_000 {
 		t.Fatalf("at the new price and discount the bundle costs %d", got)
 	}
-	if n := len(all(t, c, "/bundles", "")); n != 3 {
+	if n := len(c.All("/bundles?limit=100")); n != 3 {
 		t.Fatalf("%d bundles", n)
 	}
 	c.Must("DELETE", path, nil)

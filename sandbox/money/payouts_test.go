@@ -18,14 +18,12 @@ func TestNoSeededPayoutWasMoreThanWasAvailableThen(t *testing.T) {
 	t.Parallel()
 	p := platform(t)
 	for _, login := range []string{login, "sms@sandbox.test", "ok+7@sandbox.test"} {
-		if err := p.World.Do(login, func(c *world.Creator) error { return checkPayouts(t, c) }); err != nil {
-			t.Fatal(err)
-		}
+		p.Visit(login, func(c *world.Creator) { checkPayouts(t, c) })
 	}
 }
 
 // checkPayouts compares each payout with the balance that was available at its time.
-func checkPayouts(t *testing.T, c *world.Creator) error {
+func checkPayouts(t *testing.T, c *world.Creator) {
 	t.Helper()
 	var gone int64
 	states := map[string]int{}
@@ -46,7 +44,6 @@ func checkPayouts(t *testing.T, c *world.Creator) error {
 	if states["paid"] < 8 || states["failed"] != 1 || states["canceled"] != 1 {
 		t.Errorf("payouts by state: %v", states)
 	}
-	return nil
 }
 
 func TestAPayoutIsAskedForCalledOffAndPaid(t *testing.T) {
@@ -70,13 +67,11 @@ func TestAPayoutIsAskedForCalledOffAndPaid(t *testing.T) {
 		t.Fatalf("%d is available after cancelling, before it was %d", got, before)
 	}
 	second := c.Must("POST", "/payouts", map[string]any{"amount": 20})
-	if err := p.World.Advance(2 * time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	p.Advance(2 * time.Minute)
 	if paid := c.Frame("payout.paid")["payout"].(map[string]any); paid["id"] != second.Get("id") || paid["paid_at"] == nil {
 		t.Fatalf("the paid payout is %v", paid)
 	}
-	if list := all(t, c, "/payouts", "&state=paid"); list[0]["id"] != second.Get("id") {
+	if list := c.All("/payouts?limit=100&state=paid"); list[0]["id"] != second.Get("id") {
 		t.Fatal("the list of paid payouts does not start with the new one")
 	}
 	if got := c.Do("POST", "/payouts/"+second.Text("id")+"/cancel", nil); got.Status != 409 {
@@ -113,9 +108,7 @@ func TestAScheduleTakesOutWhatThereIs(t *testing.T) {
 	if again := c.Must("PUT", "/payouts/schedule", map[string]any{"interval": "daily"}); again.Text("next_at") != set.Text("next_at") {
 		t.Fatal("setting the same schedule moved it")
 	}
-	if err := p.World.Advance(34*time.Hour + time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	p.Advance(34*time.Hour + time.Minute)
 	asked := c.Frame("payout.requested")["payout"].(map[string]any)
 	c = p.SignIn(login)
 	if got := available(t, c); got < 0 || got >= 2000 {
@@ -124,7 +117,7 @@ func TestAScheduleTakesOutWhatThereIs(t *testing.T) {
 	if got := c.Must("GET", "/payouts/schedule", nil).Text("next_at"); got <= set.Text("next_at") {
 		t.Fatalf("the next payout is at %s, the last was due at %s", got, set.Text("next_at"))
 	}
-	if n := len(all(t, c, "/payouts/methods", "")); n != 2 {
+	if n := len(c.All("/payouts/methods?limit=100")); n != 2 {
 		t.Fatalf("%d methods", n)
 	}
 	if tax := c.Must("GET", "/payouts/tax", nil); tax.Text("status") != "approved" {

@@ -1,14 +1,11 @@
 package people_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"strconv"
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/row"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
@@ -20,30 +17,6 @@ const login = "ok@sandbox.test"
 // path formats a path with ids.
 func path(format string, ids ...any) string { return fmt.Sprintf(format, ids...) }
 
-func cents(t testing.TB, dollars string) int64 {
-	t.Helper()
-	f, err := strconv.ParseFloat(dollars, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return int64(f*100 + 0.5)
-}
-
-// each calls visit with every row of a list, page by page.
-func each(c *sandboxtest.Client, list string, visit func(row map[string]any)) {
-	marker := ""
-	for {
-		got := c.Must("GET", list+marker, nil)
-		for _, one := range got.Get("list").([]any) {
-			visit(one.(map[string]any))
-		}
-		if got.Get("has_more") != true {
-			return
-		}
-		marker = "&marker=" + got.Text("next_marker")
-	}
-}
-
 func TestNobodyComesFromABlockedCountry(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
@@ -52,24 +25,15 @@ func TestNobodyComesFromABlockedCountry(t *testing.T) {
 	c.Must("PUT", "/settings/blocked_countries", map[string]any{"countries": blocked})
 	for range 3 {
 		p.Order(login, "fan.joined", fanaction.Input{})
-		id, err := c.Frame("fan.joined")["user"].(map[string]any)["id"].(json.Number).Int64()
-		if err == nil {
-			err = p.World.Do(login, func(creator *world.Creator) error {
-				if country := creator.People().Get(id).Country; country != "ES" {
-					t.Errorf("a newcomer is from %s", country)
-				}
-				return nil
-			})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		id := sandboxtest.Number(t, c.Frame("fan.joined")["user"].(map[string]any)["id"])
+		p.Visit(login, func(creator *world.Creator) {
+			if country := creator.People().Get(id).Country; country != "ES" {
+				t.Errorf("a newcomer is from %s", country)
+			}
+		})
 	}
 	c.Must("PUT", "/settings/blocked_countries", map[string]any{"countries": append(blocked, "ES")})
-	err := p.World.Do(login, func(creator *world.Creator) error {
-		return sandbox.Happenings()["fan.joined"](creator, fanaction.Input{})
-	})
-	if err == nil {
+	if p.TryOrder(login, "fan.joined", fanaction.Input{}) == nil {
 		t.Error("a newcomer joined although all countries are blocked")
 	}
 }
@@ -78,15 +42,11 @@ func TestSomebodySubscribesLeavesAndComesBack(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
 	c := p.SignIn(login)
-	err := p.World.Do(login, func(creator *world.Creator) error {
+	p.Visit(login, func(creator *world.Creator) {
 		s := creator.Settings()
 		s.WelcomeOn, s.WelcomeText = true, "Welcome, you!"
 		creator.SaveSettings()
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	stranger := c.Person(2050)
 	fan := path("/fans/%d", stranger)
 	if got := c.Do("GET", fan, nil); got.Status != http.StatusNotFound {
@@ -158,9 +118,7 @@ func TestTheCreatorsNotesOnAFanStay(t *testing.T) {
 	if note := c.Must("GET", fan+"/note", nil); note.Get("note") != nil || note.Get("updated_at") != nil {
 		t.Fatalf("the note: %v", note.Body)
 	}
-	if err := p.World.Advance(2 * time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	p.Advance(2 * time.Hour)
 	if got := c.Must("GET", fan, nil); got.Get("discount") != nil {
 		t.Fatalf("an expired discount: %v", got.Body)
 	}
@@ -175,7 +133,7 @@ func TestWhatFansSpentAddsUp(t *testing.T) {
 	to := p.World.Now()
 	for _, from := range []time.Time{{}, to.AddDate(0, -2, 0)} {
 		want := map[int64]world.Spend{}
-		err := p.World.Do(login, func(creator *world.Creator) error {
+		p.Visit(login, func(creator *world.Creator) {
 			for _, tx := range creator.Txs().All() {
 				if tx.Person != 0 && tx.Status != "reversed" && !tx.At.Before(from.Truncate(24*time.Hour)) {
 					s := want[tx.Person]
@@ -183,30 +141,25 @@ func TestWhatFansSpentAddsUp(t *testing.T) {
 					want[tx.Person] = s
 				}
 			}
-			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		span := ""
 		if !from.IsZero() {
 			span = path("&from=%s&to=%s", from.Format(time.DateOnly), to.Format(time.DateOnly))
 		}
-		last, rows := int64(1)<<60, 0
-		each(c, "/fans/top?limit=100&by=total"+span, func(one map[string]any) {
-			rows++
-			id, _ := strconv.ParseInt(fmt.Sprint(one["user"].(map[string]any)["id"]), 10, 64)
-			total := cents(t, fmt.Sprint(one["total"]))
-			if s := want[id]; total != s.Total || cents(t, fmt.Sprint(one["tips"])) != s.Tips || total > last {
+		last := int64(1) << 60
+		top := c.All("/fans/top?limit=100&by=total" + span)
+		for _, one := range top {
+			id, total := sandboxtest.Number(t, one["user"].(map[string]any)["id"]), sandboxtest.Cents(t, one["total"])
+			if s := want[id]; total != s.Total || sandboxtest.Cents(t, one["tips"]) != s.Tips || total > last {
 				t.Errorf("fan %d: %v, want %+v, after one with %d", id, one, s, last)
 			}
 			last = total
-		})
-		if rows != len(want) {
-			t.Fatalf("%d fans paid, want %d", rows, len(want))
+		}
+		if len(top) != len(want) {
+			t.Fatalf("%d fans paid, want %d", len(top), len(want))
 		}
 		one := c.Must("GET", path("/fans/%d/spending?x=1%s", c.Person(1), span), nil)
-		if cents(t, one.Text("total")) != want[c.Person(1)].Total {
+		if sandboxtest.Cents(t, one.Get("total")) != want[c.Person(1)].Total {
 			t.Fatalf("fan 1: %v, want %+v", one.Body, want[c.Person(1)])
 		}
 	}
@@ -217,9 +170,8 @@ func TestATipGoesToWhatItIsFor(t *testing.T) {
 	p := sandboxtest.New(t, nil)
 	c := p.SignIn(login)
 	message := c.Must("POST", path("/chats/%d/messages", c.Person(1)), map[string]any{"text": "Look!"})
-	id, _ := strconv.ParseInt(message.Text("id"), 10, 64)
 	for kind, ref := range map[string]int64{
-		"profile": 0, "message": id, "post": row.SeedID(c.Session.Owner, row.KindPost, 1), "stream": row.SeedID(c.Session.Owner, row.KindStream, 1),
+		"profile": 0, "message": sandboxtest.Number(t, message.Get("id")), "post": row.SeedID(c.Session.Owner, row.KindPost, 1), "stream": row.SeedID(c.Session.Owner, row.KindStream, 1),
 	} {
 		p.Order(login, "fan.tip", fanaction.Input{User: c.Person(1), Ref: ref, Amount: 700})
 		f := c.Frame("fan.tip")
@@ -244,7 +196,9 @@ func TestWhoIsBlockedIsLeftAlone(t *testing.T) {
 		t.Fatalf("the frame: %v", f)
 	}
 	blocked := map[string]bool{}
-	each(c, "/users/blocked?limit=3", func(one map[string]any) { blocked[fmt.Sprint(one["id"])] = true })
+	for _, one := range c.All("/users/blocked?limit=3") {
+		blocked[fmt.Sprint(one["id"])] = true
+	}
 	if !blocked[fmt.Sprint(fan)] || len(blocked) < 2 {
 		t.Fatalf("blocked: %v", blocked)
 	}
@@ -254,10 +208,7 @@ func TestWhoIsBlockedIsLeftAlone(t *testing.T) {
 	c.Must("DELETE", path("/users/%d/block", fan), nil)
 	c.Must("PUT", path("/users/%d/restriction", fan), nil)
 	for _, what := range []string{"chat.message", "fan.tip"} {
-		err := p.World.Do(login, func(creator *world.Creator) error {
-			return sandbox.Happenings()[what](creator, fanaction.Input{User: fan})
-		})
-		if err == nil {
+		if p.TryOrder(login, what, fanaction.Input{User: fan}) == nil {
 			t.Errorf("%s by a restricted user was accepted", what)
 		}
 	}

@@ -21,17 +21,6 @@ func still(t testing.TB) *sandboxtest.Platform {
 	})
 }
 
-// subscribers calls look with the creator, after Tick.
-func subscribers(t testing.TB, p *sandboxtest.Platform, look func(c *world.Creator)) {
-	t.Helper()
-	if err := p.World.Do(login, func(c *world.Creator) error {
-		look(c)
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // After months without a request, every subscription with renewal was paid month by month, each at its own time, and
 // every other one ended once.
 func TestSubscriptionsGoOnWhileNobodyLooks(t *testing.T) {
@@ -39,7 +28,7 @@ func TestSubscriptionsGoOnWhileNobodyLooks(t *testing.T) {
 	p := still(t)
 	renewing, ending := map[int64]int{}, 0
 	var paid int
-	subscribers(t, p, func(c *world.Creator) {
+	p.Visit(login, func(c *world.Creator) {
 		paid = c.Txs().Len()
 		for _, one := range c.People().All() {
 			if !one.Sub.Active(c.Now()) {
@@ -52,10 +41,8 @@ func TestSubscriptionsGoOnWhileNobodyLooks(t *testing.T) {
 			}
 		}
 	})
-	if err := p.World.Advance(65 * 24 * time.Hour); err != nil {
-		t.Fatal(err)
-	}
-	subscribers(t, p, func(c *world.Creator) {
+	p.Advance(65 * 24 * time.Hour)
+	p.Visit(login, func(c *world.Creator) {
 		now := c.Now()
 		periods := 0
 		for id, before := range renewing {
@@ -96,7 +83,7 @@ func TestSubscriptionsGoOnWhileNobodyLooks(t *testing.T) {
 		}
 	})
 	frames := map[string]int{}
-	subscribers(t, p, func(c *world.Creator) {
+	p.Visit(login, func(c *world.Creator) {
 		after := int64(0)
 		for {
 			list, more, _, err := c.Frames(after, 1000)
@@ -133,14 +120,12 @@ func TestARefusedRequestDoesNotStopTime(t *testing.T) {
 	t.Parallel()
 	p := still(t)
 	refused := errors.New("no")
-	subscribers(t, p, func(*world.Creator) {}) // creates the creator
-	if err := p.World.Advance(20 * 24 * time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	p.Visit(login, func(*world.Creator) {}) // creates the creator
+	p.Advance(20 * 24 * time.Hour)
 	if err := p.World.Do(login, func(*world.Creator) error { return refused }); !errors.Is(err, refused) {
 		t.Fatal(err)
 	}
-	subscribers(t, p, func(c *world.Creator) {
+	p.Visit(login, func(c *world.Creator) {
 		for _, one := range c.People().All() {
 			if one.Sub != nil && !one.Sub.Ended && !one.Sub.Active(c.Now()) {
 				t.Fatalf("the subscription of user %d has ended but was not settled", one.ID)
@@ -154,11 +139,9 @@ func TestAShortSubscriptionEndsInTime(t *testing.T) {
 	t.Parallel()
 	p := still(t)
 	c := p.SignIn(login)
-	if err := p.World.Advance(10 * 24 * time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	p.Advance(10 * 24 * time.Hour)
 	var fan *row.Person
-	subscribers(t, p, func(creator *world.Creator) {
+	p.Visit(login, func(creator *world.Creator) {
 		fan = creator.People().Get(c.Person(2042))
 		if err := people.Subscribe(creator, fan, people.Terms{Kind: "trial", Days: 1, SourceKind: "trial", SourceID: 1}); err != nil {
 			t.Fatal(err)
@@ -166,10 +149,8 @@ func TestAShortSubscriptionEndsInTime(t *testing.T) {
 		fan.Sub.AutoRenew = false
 		creator.People().Put(fan)
 	})
-	if err := p.World.Advance(25 * time.Hour); err != nil {
-		t.Fatal(err)
-	}
-	subscribers(t, p, func(creator *world.Creator) {
+	p.Advance(25 * time.Hour)
+	p.Visit(login, func(creator *world.Creator) {
 		if one := creator.People().Get(fan.ID); !one.Sub.Ended {
 			t.Fatalf("the trial: %+v", one.Sub)
 		}
@@ -178,11 +159,9 @@ func TestAShortSubscriptionEndsInTime(t *testing.T) {
 
 func BenchmarkALookWhenNothingIsDue(b *testing.B) {
 	p := still(b)
-	subscribers(b, p, func(*world.Creator) {}) // creates the creator
-	if err := p.World.Advance(10 * 24 * time.Hour); err != nil {
-		b.Fatal(err)
-	}
-	subscribers(b, p, func(c *world.Creator) {
+	p.Visit(login, func(*world.Creator) {}) // creates the creator
+	p.Advance(10 * 24 * time.Hour)
+	p.Visit(login, func(c *world.Creator) {
 		people.Tick(c)
 		for b.Loop() {
 			people.Tick(c)
@@ -193,10 +172,8 @@ func BenchmarkALookWhenNothingIsDue(b *testing.B) {
 func BenchmarkAMonthOfRenewals(b *testing.B) {
 	p := still(b)
 	for b.Loop() {
-		if err := p.World.Advance(30 * 24 * time.Hour); err != nil {
-			b.Fatal(err)
-		}
-		subscribers(b, p, func(*world.Creator) {})
+		p.Advance(30 * 24 * time.Hour)
+		p.Visit(login, func(*world.Creator) {})
 	}
 }
 

@@ -2,6 +2,7 @@ package publish_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 	"testing"
@@ -13,48 +14,23 @@ import (
 
 const login = "ok@sandbox.test"
 
-func advance(t *testing.T, p *sandboxtest.Platform, by time.Duration) {
-	t.Helper()
-	if err := p.World.Advance(by); err != nil {
-		t.Fatal(err)
-	}
-}
+var number = sandboxtest.Number
 
-func number(t *testing.T, v any) int64 {
-	t.Helper()
-	n, ok := v.(json.Number)
-	if !ok {
-		t.Fatalf("%v is not a number", v)
-	}
-	id, err := n.Int64()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return id
-}
-
-// whole reads all pages of a list and fails if a row appears twice.
+// whole reads all pages of a list and returns the position of each row by its key, which may be a person.
 func whole(t *testing.T, c *sandboxtest.Client, path, key string) map[string]int {
 	t.Helper()
-	seen, marker := map[string]int{}, ""
-	for {
-		got := c.Must("GET", path+marker, nil)
-		list, _ := got.Get("list").([]any)
-		for i := range list {
-			id := got.Text("list", i, key)
-			if user := got.Get("list", i, key, "id"); user != nil {
-				id = got.Text("list", i, key, "id")
-			}
-			if _, twice := seen[id]; twice {
-				t.Fatalf("%s appears twice", id)
-			}
-			seen[id] = len(seen)
+	seen := map[string]int{}
+	for i, one := range c.All(path) {
+		id := one[key]
+		if person, ok := id.(map[string]any); ok {
+			id = person["id"]
 		}
-		if got.Get("has_more") != true {
-			return seen
+		if _, twice := seen[fmt.Sprint(id)]; twice {
+			t.Fatalf("%v appears twice", id)
 		}
-		marker = "&marker=" + got.Text("next_marker")
+		seen[fmt.Sprint(id)] = i
 	}
+	return seen
 }
 
 func TestAPostExpiresAfterItsDays(t *testing.T) {
@@ -63,7 +39,7 @@ func TestAPostExpiresAfterItsDays(t *testing.T) {
 	c := p.SignIn(login)
 	made := c.Must("POST", "/posts", map[string]any{"text": "Hello again", "expires_in_days": 1})
 	c.Frame("post.published") // its days count from here
-	advance(t, p, 25*time.Hour)
+	p.Advance(25 * time.Hour)
 	for c.Frame("post.expired")["post_id"] != made.Get("id") {
 	}
 	if got := c.Must("GET", "/posts?state=expired&q=again", nil); got.Get("list", 0, "id") != made.Get("id") {
@@ -140,13 +116,13 @@ func TestStatsOfAPostAddUp(t *testing.T) {
 		if number(t, after.Get("purchases_count")) != number(t, before.Get("purchases_count"))+2 {
 			t.Fatalf("two purchases: %v, then %v", before.Body, after.Body)
 		}
-		gross, net := 0.0, 0.0
+		var gross, net int64
 		for _, d := range after.Get("days").([]any) {
-			gross += float(t, d.(map[string]any)["gross"])
-			net += float(t, d.(map[string]any)["net"])
+			gross += sandboxtest.Cents(t, d.(map[string]any)["gross"])
+			net += sandboxtest.Cents(t, d.(map[string]any)["net"])
 		}
-		if float(t, after.Get("gross")) != gross || float(t, after.Get("net")) != net ||
-			float(t, after.Get("purchases_sum"))+float(t, after.Get("tips_sum")) != gross {
+		if sandboxtest.Cents(t, after.Get("gross")) != gross || sandboxtest.Cents(t, after.Get("net")) != net ||
+			sandboxtest.Cents(t, after.Get("purchases_sum"))+sandboxtest.Cents(t, after.Get("tips_sum")) != gross {
 			t.Fatalf("the days add up to %v gross and %v net: %v", gross, net, after.Body)
 		}
 		if buyers := whole(t, c, "/posts/"+id+"/buyers?limit=2", "buyer"); int64(len(buyers)) != number(t, after.Get("purchases_count")) {
@@ -156,15 +132,6 @@ func TestStatsOfAPostAddUp(t *testing.T) {
 			t.Fatalf("before its publication: %v", got.Body)
 		}
 	}
-}
-
-func float(t *testing.T, v any) float64 {
-	t.Helper()
-	f, err := v.(json.Number).Float64()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
 }
 
 func TestCommentsAreTheCreatorsToKeep(t *testing.T) {

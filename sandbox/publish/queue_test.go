@@ -54,7 +54,7 @@ func TestTheSeedsScheduleHappensByItself(t *testing.T) {
 	p := sandboxtest.New(t, nil)
 	c := p.SignIn(login)
 	list := c.Must("GET", "/posts?state=scheduled&sort=oldest", nil)
-	advance(t, p, 67*time.Hour)
+	p.Advance(67 * time.Hour)
 	for i := range 2 {
 		post := c.Frame("post.published")["post"].(map[string]any)
 		if post["id"] != list.Get("list", i, "id") || post["published_at"] != list.Get("list", i, "publish_at") {
@@ -77,7 +77,7 @@ func TestAScheduledPostWithoutItsMediaFailsIntoTheDrafts(t *testing.T) {
 	media := c.Must("GET", "/vault/media", nil).Get("list", 0, "id")
 	post := c.Must("POST", "/posts", map[string]any{"attachments": []any{media}, "publish_at": p.World.Now().Add(time.Hour).Format(time.RFC3339)})
 	c.Must("POST", "/vault/media/delete", map[string]any{"media_ids": []any{media}})
-	advance(t, p, 2*time.Hour)
+	p.Advance(2 * time.Hour)
 	failed := c.Frame("queue.failed")
 	if failed["item"].(map[string]any)["id"] != post.Get("id") || failed["error"] == "" {
 		t.Fatalf("failed: %v", failed)
@@ -106,7 +106,7 @@ func TestDraftsArePublished(t *testing.T) {
 	}
 	c.Must("PUT", "/drafts/post/automation", map[string]any{"is_enabled": true, "interval_hours": 1})
 	for range len(before) - 1 {
-		advance(t, p, time.Hour)
+		p.Advance(time.Hour)
 		id := c.Frame("post.published")["post"].(map[string]any)["id"]
 		if number(t, id) == number(t, saved.Get("id")) {
 			t.Fatal("published twice")
@@ -145,7 +145,7 @@ func TestAStreamGoesFromItsPlanToItsEnd(t *testing.T) {
 	if got := c.Do("POST", path+"/stop", nil); got.Status != http.StatusConflict {
 		t.Fatalf("stopping a stream that has not started: %d %v", got.Status, got.Body)
 	}
-	advance(t, p, time.Hour)
+	p.Advance(time.Hour)
 	if c.Frame("stream.started")["stream"].(map[string]any)["id"] != made.Get("id") {
 		t.Fatal("another stream started")
 	}
@@ -189,7 +189,7 @@ func TestAStoryLivesForADay(t *testing.T) {
 		}
 	}
 	kept := c.Must("POST", "/highlights", map[string]any{"title": "Best", "story_ids": []any{made.Get("id")}})
-	advance(t, p, 25*time.Hour)
+	p.Advance(25 * time.Hour)
 	for c.Frame("story.expired")["story_id"] != made.Get("id") {
 	}
 	if got := c.Must("GET", "/stories/archive", nil); got.Get("list", 0, "id") != made.Get("id") {

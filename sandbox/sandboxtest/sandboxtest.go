@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -128,11 +129,36 @@ func (p *Platform) SignIn(login string) *Client {
 	return c
 }
 
+// Visit calls visit with the creator of a login. It fails the test if the creator cannot be loaded or stored.
+func (p *Platform) Visit(login string, visit func(c *world.Creator)) {
+	p.t.Helper()
+	err := p.World.Do(login, func(c *world.Creator) error {
+		visit(c)
+		return nil
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
 // Order runs a happening on the creator of a login.
 func (p *Platform) Order(login, what string, in fanaction.Input) {
 	p.t.Helper()
-	if err := p.World.Do(login, func(c *world.Creator) error { return sandbox.Happenings()[what](c, in) }); err != nil {
+	if err := p.TryOrder(login, what, in); err != nil {
 		p.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// TryOrder is Order for a happening that may be refused.
+func (p *Platform) TryOrder(login, what string, in fanaction.Input) error {
+	return p.World.Do(login, func(c *world.Creator) error { return sandbox.Happenings()[what](c, in) })
+}
+
+// Advance moves the platform's clock. It rotates the tokens of sessions.
+func (p *Platform) Advance(by time.Duration) {
+	p.t.Helper()
+	if err := p.World.Advance(by); err != nil {
+		p.t.Fatal(err)
 	}
 }
 
@@ -163,6 +189,27 @@ func (c *Client) Must(method, path string, body any) Answer {
 	return a
 }
 
+// All reads every page of a list, and fails the test if an id appears twice. The path must have a query.
+func (c *Client) All(path string) (list []map[string]any) {
+	c.platform.t.Helper()
+	seen, marker := map[any]bool{}, ""
+	for {
+		page := c.Must("GET", path+marker, nil)
+		for _, one := range page.Get("list").([]any) {
+			item := one.(map[string]any)
+			if id := item["id"]; id != nil && seen[id] {
+				c.platform.t.Fatalf("%s: %v appears twice", path, id)
+			}
+			seen[item["id"]] = true
+			list = append(list, item)
+		}
+		if page.Get("has_more") != true {
+			return list
+		}
+		marker = "&marker=" + page.Text("next_marker")
+	}
+}
+
 // Get returns a value of the body by field names and indexes, as in Get("list", 0, "id"). Negative indexes count from
 // the end. It returns nil if there is no such value.
 func (a Answer) Get(path ...any) any {
@@ -188,6 +235,28 @@ func (a Answer) Get(path ...any) any {
 
 // Text returns the value of Get as a string.
 func (a Answer) Text(path ...any) string { return fmt.Sprint(a.Get(path...)) }
+
+// Number converts a JSON number to an integer.
+func Number(t testing.TB, v any) int64 {
+	t.Helper()
+	number, _ := v.(json.Number)
+	n, err := number.Int64()
+	if err != nil {
+		t.Fatalf("%v is not an integer", v)
+	}
+	return n
+}
+
+// Cents converts a decimal number of dollars without rounding.
+func Cents(t testing.TB, v any) int64 {
+	t.Helper()
+	number, _ := v.(json.Number)
+	sum, ok := new(big.Rat).SetString(number.String())
+	if !ok || !sum.Mul(sum, big.NewRat(100, 1)).IsInt() {
+		t.Fatalf("%v is not an amount in whole cents", v)
+	}
+	return sum.Num().Int64()
+}
 
 // Frame waits for the next frame of a type and returns its body. It skips other frames.
 func (c *Client) Frame(kind string) map[string]any {
