@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/output"
@@ -195,14 +194,9 @@ func whoami(app *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var res stagedoor.Response
-			me, err := app.API().Me.Get(cmd.Context(), stagedoor.WithResponse(&res))
-			if err != nil {
-				return err
-			}
-			if app.Out.JSON {
-				app.Out.Body(res.Body)
-				return nil
+			me, err := app.API().Me.Get(cmd.Context(), app.Keep())
+			if err != nil || app.Out.JSON {
+				return app.PrintResponse(err)
 			}
 			from := p.Name
 			if from == "" {

@@ -53,14 +53,9 @@ Columns in a pipe: id, label, state, user name, region, last seen, reference id.
 }
 
 func printAccounts(ctx context.Context, app *core.App, query stagedoor.AccountsListParams) error {
-	var res stagedoor.Response
-	page, err := app.API().Accounts.List(ctx, query, stagedoor.WithResponse(&res))
-	if err != nil {
-		return err
-	}
-	if app.Out.JSON {
-		app.Out.Body(res.Body)
-		return nil
+	page, err := app.API().Accounts.List(ctx, query, app.Keep())
+	if err != nil || app.Out.JSON {
+		return app.PrintResponse(err)
 	}
 	table := output.Table{
 		Columns: output.Columns("id", "label~", "state", "user~", "region", "last seen"),
@@ -100,14 +95,9 @@ func getAccount(app *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var res stagedoor.Response
-			account, err := app.API().Accounts.Get(cmd.Context(), id, stagedoor.WithResponse(&res))
-			if err != nil {
-				return err
-			}
-			if app.Out.JSON {
-				app.Out.Body(res.Body)
-				return nil
+			account, err := app.API().Accounts.Get(cmd.Context(), id, app.Keep())
+			if err != nil || app.Out.JSON {
+				return app.PrintResponse(err)
 			}
 			app.Out.Fields(accountFields(app, account))
 			return nil
@@ -162,15 +152,11 @@ again, 7 if the platform or the connection to it fails.`,
 			}
 			begun := app.Now()
 			spin := app.Out.Spin("Calling the platform")
-			var res stagedoor.Response
-			_, failed := app.API().Accounts.GetMe(cmd.Context(), account.ID, stagedoor.WithResponse(&res))
+			_, failed := app.API().Accounts.GetMe(cmd.Context(), account.ID, app.Keep())
 			spin.Stop()
 			took := app.Now().Sub(begun)
 			if app.Out.JSON {
-				if failed == nil {
-					app.Out.Body(res.Body)
-				}
-				return failed
+				return app.PrintResponse(failed)
 			}
 			probe := output.Cell{Text: "responded in " + output.Short(took), Raw: "ok", Tone: output.Good}
 			if failed != nil {
@@ -227,12 +213,11 @@ func setPaused(app *core.App, verb, short string, set func(
 			if err != nil {
 				return err
 			}
-			var res stagedoor.Response
-			account, err := set(app.API().Accounts, cmd.Context(), id, stagedoor.WithResponse(&res))
+			account, err := set(app.API().Accounts, cmd.Context(), id, app.Keep())
 			if err != nil {
 				return err
 			}
-			return printDone(app, res, "%s is %s.", core.AccountName(*account), strings.ReplaceAll(account.State, "_", " "))
+			return app.PrintDone("%s is %s.", core.AccountName(*account), strings.ReplaceAll(account.State, "_", " "))
 		},
 	}
 }
@@ -249,24 +234,14 @@ typing the account's name, or with --confirm.`,
 		Example: "  stagedoor accounts rm Maya\n  stagedoor accounts rm acct_01k9x5ahzre4bb3069xb2way0g --confirm=Maya",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			account, err := app.Account(ctx, args[0])
+			account, err := app.ConfirmAccount(ctx, args[0], confirmed,
+				"This disconnects %s and destroys its session permanently. Its events are kept until they expire.")
 			if err != nil {
 				return err
 			}
-			if confirmed == account.ID {
-				confirmed = core.AccountName(account)
-			}
-			consequence := "This disconnects " + core.AccountName(account) + " and destroys its session permanently. " +
-				"Its events are kept until they expire."
-			if err := app.Confirm(ctx, consequence, core.AccountName(account), confirmed); err != nil {
+			_, err = app.API().Accounts.Disconnect(ctx, account.ID, app.Keep())
+			if app.PrintResponse(err) != nil {
 				return err
-			}
-			var res stagedoor.Response
-			if _, err := app.API().Accounts.Disconnect(ctx, account.ID, stagedoor.WithResponse(&res)); err != nil {
-				return err
-			}
-			if app.Out.JSON {
-				app.Out.Body(res.Body)
 			}
 			app.Out.Done("Disconnected %s (%s).", core.AccountName(account), account.ID)
 			return nil

@@ -93,24 +93,13 @@ The next call returns 410, or signs in again if credentials are saved.`,
 			if err != nil {
 				return err
 			}
-			var res stagedoor.Response
-			account, err := app.API().Sandbox.ResetLogin(cmd.Context(), id, stagedoor.WithResponse(&res))
+			account, err := app.API().Sandbox.ResetLogin(cmd.Context(), id, app.Keep())
 			if err != nil {
 				return err
 			}
-			return printDone(app, res, "Ended the session of %s on the platform.", core.AccountName(*account))
+			return app.PrintDone("Ended the session of %s on the platform.", core.AccountName(*account))
 		},
 	}
-}
-
-// printDone prints the response with --json, and a message otherwise.
-func printDone(app *core.App, res stagedoor.Response, format string, args ...any) error {
-	if app.Out.JSON {
-		app.Out.Body(res.Body)
-		return nil
-	}
-	app.Out.Done(format, args...)
-	return nil
 }
 
 // fault describes a command that makes the platform misbehave for an account.
@@ -132,16 +121,15 @@ func injectFault(app *core.App, what fault) *cobra.Command {
 				return err
 			}
 			params := stagedoor.SandboxSetFaultParams{Kind: what.kind, Seconds: seconds(length), Count: int64(max(count, 0))}
-			var res stagedoor.Response
-			got, err := app.API().Sandbox.SetFault(cmd.Context(), id, params, stagedoor.WithResponse(&res))
+			got, err := app.API().Sandbox.SetFault(cmd.Context(), id, params, app.Keep())
 			if err != nil {
 				return err
 			}
 			effect := fmt.Sprintf("The platform now "+what.effect, args[0])
 			if got.Until == nil {
-				return printDone(app, res, "%s.", effect)
+				return app.PrintDone("%s.", effect)
 			}
-			return printDone(app, res, "%s. It stops %s, or with: stagedoor sandbox clear %s",
+			return app.PrintDone("%s. It stops %s, or with: stagedoor sandbox clear %s",
 				effect, app.Out.Ago(*got.Until), core.Quote(args[0]))
 		},
 	}
@@ -164,12 +152,11 @@ func clearFaults(app *core.App) *cobra.Command {
 			if _, err := app.API().Sandbox.StopGenerator(cmd.Context(), id); err != nil {
 				return err
 			}
-			var res stagedoor.Response
-			got, err := app.API().Sandbox.ClearFaults(cmd.Context(), id, stagedoor.WithResponse(&res))
+			got, err := app.API().Sandbox.ClearFaults(cmd.Context(), id, app.Keep())
 			if err != nil {
 				return err
 			}
-			return printDone(app, res, "Cleared %s of %s.", output.Count(got.Cleared, "fault", "faults"), args[0])
+			return app.PrintDone("Cleared %s of %s.", output.Count(got.Cleared, "fault", "faults"), args[0])
 		},
 	}
 }
@@ -198,11 +185,10 @@ Actions: ` + strings.Join(fanActions, ", ") + `.`,
 				return err
 			}
 			params := stagedoor.SandboxActParams{Do: args[0], FanID: fan, Text: text, AmountCents: max(cents, 0)}
-			var res stagedoor.Response
-			if _, err := app.API().Sandbox.Act(cmd.Context(), id, params, stagedoor.WithResponse(&res)); err != nil {
+			if _, err := app.API().Sandbox.Act(cmd.Context(), id, params, app.Keep()); err != nil {
 				return err
 			}
-			return printDone(app, res, "A fan did this: %s. Show the events: stagedoor events list -a %s", args[0], id)
+			return app.PrintDone("A fan did this: %s. Show the events: stagedoor events list -a %s", args[0], id)
 		},
 	}
 	app.AccountFlag(cmd, &account)
@@ -227,11 +213,10 @@ Running it again replaces the previous run. Stop it with stagedoor sandbox clear
 				return err
 			}
 			params := stagedoor.SandboxStartGeneratorParams{PerSecond: rate, Seconds: seconds(length)}
-			var res stagedoor.Response
-			if _, err := app.API().Sandbox.StartGenerator(cmd.Context(), id, params, stagedoor.WithResponse(&res)); err != nil {
+			if _, err := app.API().Sandbox.StartGenerator(cmd.Context(), id, params, app.Keep()); err != nil {
 				return err
 			}
-			return printDone(app, res, "Generating about %g events per second for %s. Watch them: stagedoor tail events -a %s",
+			return app.PrintDone("Generating about %g events per second for %s. Watch them: stagedoor tail events -a %s",
 				rate, output.Short(length), core.Quote(args[0]))
 		},
 	}
@@ -254,12 +239,11 @@ func advanceAttempt(app *core.App) *cobra.Command {
 				return err
 			}
 			params := stagedoor.SandboxAdvanceAttemptParams{To: args[1]}
-			var res stagedoor.Response
-			attempt, err := app.API().Sandbox.AdvanceAttempt(cmd.Context(), args[0], params, stagedoor.WithResponse(&res))
+			attempt, err := app.API().Sandbox.AdvanceAttempt(cmd.Context(), args[0], params, app.Keep())
 			if err != nil {
 				return err
 			}
-			return printDone(app, res, "Done: %s. The attempt is now %s.", args[1], attempt.State)
+			return app.PrintDone("Done: %s. The attempt is now %s.", args[1], attempt.State)
 		},
 	}
 }
@@ -272,14 +256,11 @@ func openSession(app *core.App) *cobra.Command {
 		Example: "  stagedoor sandbox session ok@sandbox.test | stagedoor connect --method cookie\n  stagedoor sandbox session ok@sandbox.test --curl | stagedoor connect --method curl",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			params := stagedoor.SandboxOpenSessionParams{Login: args[0]}
-			var res stagedoor.Response
-			got, err := app.API().Sandbox.OpenSession(cmd.Context(), params, stagedoor.WithResponse(&res))
-			if err != nil {
-				return err
+			got, err := app.API().Sandbox.OpenSession(cmd.Context(), params, app.Keep())
+			if err != nil || app.Out.JSON {
+				return app.PrintResponse(err)
 			}
 			switch {
-			case app.Out.JSON:
-				app.Out.Body(res.Body)
 			case curl:
 				app.Out.Data("%s", got.Curl)
 			default:

@@ -127,13 +127,9 @@ func (o verifyOptions) checkOnServer(
 		}
 		params.AccountID = id
 	}
-	var res stagedoor.Response
-	check, err := app.API().Webhooks.CheckSignature(cmd.Context(), params, stagedoor.WithResponse(&res))
-	if err != nil {
+	check, err := app.API().Webhooks.CheckSignature(cmd.Context(), params, app.Keep())
+	if app.PrintResponse(err) != nil {
 		return err
-	}
-	if app.Out.JSON {
-		app.Out.Body(res.Body)
 	}
 	return reportCheck(app, check)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -66,6 +67,20 @@ func chooseAccount(text string, found []stagedoor.ListedAccount) (stagedoor.Acco
 			Hint: "List accounts: stagedoor accounts list"}
 	}
 	return found[0].Account, nil
+}
+
+// ConfirmAccount is Account for a command that the user confirms with the account's name or id, given as confirmed or
+// at a prompt. consequence has a %s for the name.
+func (a *App) ConfirmAccount(ctx context.Context, text, confirmed, consequence string) (stagedoor.Account, error) {
+	account, err := a.Account(ctx, text)
+	if err != nil {
+		return account, err
+	}
+	name := AccountName(account)
+	if confirmed == account.ID {
+		confirmed = name
+	}
+	return account, a.Confirm(ctx, fmt.Sprintf(consequence, name), name, confirmed)
 }
 
 // AccountFlag adds --account with completion to a command.

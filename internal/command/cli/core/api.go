@@ -37,6 +37,26 @@ func (a *App) API() *stagedoor.Client {
 	return client
 }
 
+// Keep makes a call keep its response for PrintResponse.
+func (a *App) Keep() stagedoor.CallOption { return stagedoor.WithResponse(&a.response) }
+
+// PrintResponse prints the response of the last call with Keep if --json is set and the call did not fail. It returns
+// err.
+func (a *App) PrintResponse(err error) error {
+	if a.Out.JSON && err == nil {
+		a.Out.Body(a.response.Body)
+	}
+	return err
+}
+
+// PrintDone is PrintResponse with --json, and otherwise reports a completed change.
+func (a *App) PrintDone(format string, args ...any) error {
+	if !a.Out.JSON {
+		a.Out.Done(format, args...)
+	}
+	return a.PrintResponse(nil)
+}
+
 // refusal is the transport of a client that has no identity. Every request fails with its error.
 type refusal struct{ err error }
 

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 	"github.com/stagedoor/stagedoor/internal/command/cli/profile"
@@ -43,6 +44,8 @@ type App struct {
 	Retry bool
 
 	input *bufio.Reader
+	// response is that of the last call with Keep.
+	response stagedoor.Response
 	// profile is set once it is complete, organisation included.
 	profile *profile.Profile
 }

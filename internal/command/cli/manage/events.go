@@ -32,14 +32,9 @@ Columns in a pipe: time, event, event id, account id, data.`,
 				}
 				params.AccountID = id
 			}
-			var res stagedoor.Response
-			got, err := app.API().Events.List(cmd.Context(), params, stagedoor.WithResponse(&res))
-			if err != nil {
-				return err
-			}
-			if app.Out.JSON {
-				app.Out.Body(res.Body)
-				return nil
+			got, err := app.API().Events.List(cmd.Context(), params, app.Keep())
+			if err != nil || app.Out.JSON {
+				return app.PrintResponse(err)
 			}
 			table := output.Table{
 				Columns: output.Columns("when", "event", "id", "account~", "data~"),
@@ -71,14 +66,9 @@ func getEvent(app *core.App) *cobra.Command {
 		Use: "get <event>", Short: "Show an event and its deliveries", Args: cobra.ExactArgs(1),
 		Long: "Show an event as it was sent, and each attempt to deliver it to the account's webhook.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var res stagedoor.Response
-			event, err := app.API().Events.Get(cmd.Context(), args[0], stagedoor.WithResponse(&res))
-			if err != nil {
-				return err
-			}
-			if app.Out.JSON {
-				app.Out.Body(res.Body)
-				return nil
+			event, err := app.API().Events.Get(cmd.Context(), args[0], app.Keep())
+			if err != nil || app.Out.JSON {
+				return app.PrintResponse(err)
 			}
 			app.Out.Body(event.Raw)
 			params := stagedoor.WebhooksListEventDeliveriesParams{Event: args}

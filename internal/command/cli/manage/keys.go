@@ -35,14 +35,9 @@ func listKeys(app *core.App) *cobra.Command {
 
 Columns in a pipe: id, label, key prefix, scopes, last used, created, current.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var res stagedoor.Response
-			got, err := app.API().Keys.List(cmd.Context(), stagedoor.WithResponse(&res))
-			if err != nil {
-				return err
-			}
-			if app.Out.JSON {
-				app.Out.Body(res.Body)
-				return nil
+			got, err := app.API().Keys.List(cmd.Context(), app.Keep())
+			if err != nil || app.Out.JSON {
+				return app.PrintResponse(err)
 			}
 			table := output.Table{Columns: output.Columns("id", "label~", "key", "scopes~", "last used", "created", "")}
 			for _, k := range got.Keys {
@@ -85,14 +80,9 @@ Presets: read-only, everyday, webhooks. Scopes: ` + strings.Join(scopes, ", ") +
 			if err != nil {
 				return err
 			}
-			var res stagedoor.Response
-			got, err := app.API().Keys.Create(cmd.Context(), params, stagedoor.WithResponse(&res))
-			if err != nil {
-				return err
-			}
-			if app.Out.JSON {
-				app.Out.Body(res.Body)
-				return nil
+			got, err := app.API().Keys.Create(cmd.Context(), params, app.Keep())
+			if err != nil || app.Out.JSON {
+				return app.PrintResponse(err)
 			}
 			app.Out.Done("Created %s (%s) with %s. Save the key now; it will not be shown again:", got.Label, got.ID,
 				strings.Join(got.Scopes, " "))
@@ -169,12 +159,9 @@ Confirm by typing its label, or with --confirm.`,
 			if err := app.Confirm(ctx, consequence, k.Label, confirmed); err != nil {
 				return err
 			}
-			var res stagedoor.Response
-			if _, err := app.API().Keys.Revoke(ctx, k.ID, stagedoor.WithResponse(&res)); err != nil {
+			_, err = app.API().Keys.Revoke(ctx, k.ID, app.Keep())
+			if app.PrintResponse(err) != nil {
 				return err
-			}
-			if app.Out.JSON {
-				app.Out.Body(res.Body)
 			}
 			app.Out.Done("Revoked %s (%s).", k.Label, k.ID)
 			return nil

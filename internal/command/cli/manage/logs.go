@@ -37,14 +37,9 @@ source, reason.`,
 				return err
 			}
 			params.Limit = int64(limit)
-			var res stagedoor.Response
-			got, err := app.API().Logs.List(cmd.Context(), params, stagedoor.WithResponse(&res))
-			if err != nil {
-				return err
-			}
-			if app.Out.JSON {
-				app.Out.Body(res.Body)
-				return nil
+			got, err := app.API().Logs.List(cmd.Context(), params, app.Keep())
+			if err != nil || app.Out.JSON {
+				return app.PrintResponse(err)
 			}
 			app.Out.Table(logTable(app, got.Logs))
 			return nil
@@ -87,14 +82,9 @@ func getLog(app *core.App) *cobra.Command {
 		Use: "get <request>", Short: "Show a request by its id", Args: cobra.ExactArgs(1),
 		Long: "Show a request by its id. Error messages and the header X-Request-Id contain the id.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var res stagedoor.Response
-			e, err := app.API().Logs.Get(cmd.Context(), args[0], stagedoor.WithResponse(&res))
-			if err != nil {
-				return err
-			}
-			if app.Out.JSON {
-				app.Out.Body(res.Body)
-				return nil
+			e, err := app.API().Logs.Get(cmd.Context(), args[0], app.Keep())
+			if err != nil || app.Out.JSON {
+				return app.PrintResponse(err)
 			}
 			app.Out.Fields([]output.Field{
 				{Name: "request", Cell: output.Text(e.RequestID)},
@@ -167,14 +157,9 @@ Columns in a pipe: count, status, error code, reason, method, accounts, last tim
 				return err
 			}
 			params := stagedoor.LogsListErrorsParams{Since: at}
-			var res stagedoor.Response
-			got, err := app.API().Logs.ListErrors(cmd.Context(), params, stagedoor.WithResponse(&res))
-			if err != nil {
-				return err
-			}
-			if app.Out.JSON {
-				app.Out.Body(res.Body)
-				return nil
+			got, err := app.API().Logs.ListErrors(cmd.Context(), params, app.Keep())
+			if err != nil || app.Out.JSON {
+				return app.PrintResponse(err)
 			}
 			table := output.Table{
 				Columns: output.Columns(">count", ">status", "problem~", "method~", "last", "last request"),

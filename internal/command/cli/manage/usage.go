@@ -28,14 +28,9 @@ Columns in a pipe: limit, used, maximum (-1 is unlimited), reset time; then this
 				}
 				params.AccountID = id
 			}
-			var res stagedoor.Response
-			got, err := app.API().Usage.Get(cmd.Context(), params, stagedoor.WithResponse(&res))
-			if err != nil {
-				return err
-			}
-			if app.Out.JSON {
-				app.Out.Body(res.Body)
-				return nil
+			got, err := app.API().Usage.Get(cmd.Context(), params, app.Keep())
+			if err != nil || app.Out.JSON {
+				return app.PrintResponse(err)
 			}
 			printUsage(app, got)
 			return nil

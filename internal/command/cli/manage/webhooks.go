@@ -34,14 +34,9 @@ func listWebhooks(app *core.App) *cobra.Command {
 				}
 			}
 			params := stagedoor.WebhooksListParams{State: state, Limit: 100}
-			var res stagedoor.Response
-			got, err := app.API().Webhooks.List(cmd.Context(), params, stagedoor.WithResponse(&res))
-			if err != nil {
-				return err
-			}
-			if app.Out.JSON {
-				app.Out.Body(res.Body)
-				return nil
+			got, err := app.API().Webhooks.List(cmd.Context(), params, app.Keep())
+			if err != nil || app.Out.JSON {
+				return app.PrintResponse(err)
 			}
 			table := output.Table{
 				Columns: output.Columns("account", "label~", "state", ">last", "tried", "url~"),
@@ -76,22 +71,17 @@ func getWebhook(app *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var res stagedoor.Response
-			webhook, err := app.API().Webhooks.Get(cmd.Context(), id, stagedoor.WithResponse(&res))
-			if err != nil {
-				return err
+			webhook, err := app.API().Webhooks.Get(cmd.Context(), id, app.Keep())
+			if err != nil || app.Out.JSON {
+				return app.PrintResponse(err)
 			}
-			showWebhook(app, res, webhook)
+			showWebhook(app, webhook)
 			return nil
 		},
 	}
 }
 
-func showWebhook(app *core.App, res stagedoor.Response, w *stagedoor.Webhook) {
-	if app.Out.JSON {
-		app.Out.Body(res.Body)
-		return
-	}
+func showWebhook(app *core.App, w *stagedoor.Webhook) {
 	events := "all"
 	if len(w.Events) > 0 {
 		events = strings.Join(w.Events, " ")
@@ -148,8 +138,7 @@ Setting the webhook again keeps its secret and retries failed events immediately
 				}
 				params.SigningSecret = strings.TrimSpace(string(text))
 			}
-			var res stagedoor.Response
-			webhook, err := app.API().Webhooks.Set(cmd.Context(), id, params, stagedoor.WithResponse(&res))
+			webhook, err := app.API().Webhooks.Set(cmd.Context(), id, params, app.Keep())
 			if err != nil {
 				return err
 			}
@@ -157,7 +146,7 @@ Setting the webhook again keeps its secret and retries failed events immediately
 			if !app.Out.JSON {
 				app.Out.Say("Save the signing secret now; it will not be shown again:")
 			}
-			printSecret(app, res, webhook)
+			printSecret(app, webhook)
 			app.Out.Hint("Test it: stagedoor webhooks test %s", core.Quote(args[0]))
 			return nil
 		},
@@ -172,12 +161,11 @@ Setting the webhook again keeps its secret and retries failed events immediately
 }
 
 // printSecret prints only the secret to standard output, for scripts, or the response with --json.
-func printSecret(app *core.App, res stagedoor.Response, w *stagedoor.Webhook) {
-	if app.Out.JSON {
-		app.Out.Body(res.Body)
-		return
+func printSecret(app *core.App, w *stagedoor.Webhook) {
+	if !app.Out.JSON {
+		app.Out.Data("%s", w.SigningSecret)
 	}
-	app.Out.Data("%s", w.SigningSecret)
+	_ = app.PrintResponse(nil)
 }
 
 func testWebhook(app *core.App) *cobra.Command {
@@ -194,15 +182,14 @@ Columns in a pipe: delivered, status, milliseconds, response.`,
 				return err
 			}
 			spin := app.Out.Spin("Sending a test event")
-			var res stagedoor.Response
-			got, err := app.API().Webhooks.Test(cmd.Context(), id, stagedoor.WithResponse(&res))
+			got, err := app.API().Webhooks.Test(cmd.Context(), id, app.Keep())
 			spin.Stop()
 			if err != nil {
 				return err
 			}
 			switch {
 			case app.Out.JSON:
-				app.Out.Body(res.Body)
+				_ = app.PrintResponse(nil)
 			case !app.Out.TTY:
 				app.Out.Data("%t\t%d\t%d\t%s", got.Delivered, got.Status, got.DurationMs,
 					strings.TrimSpace(output.OneLine(got.ResponseSnippet)))
@@ -245,24 +232,14 @@ func removeWebhook(app *core.App) *cobra.Command {
 Undelivered events are not sent any more. They stay in the log and can be replayed to another webhook.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			account, err := app.Account(ctx, args[0])
+			account, err := app.ConfirmAccount(ctx, args[0], confirmed,
+				"This removes the webhook of %s and its secret. Undelivered events are not sent any more.")
 			if err != nil {
 				return err
 			}
-			if confirmed == account.ID {
-				confirmed = core.AccountName(account)
-			}
-			consequence := "This removes the webhook of " + core.AccountName(account) + " and its secret. " +
-				"Undelivered events are not sent any more."
-			if err := app.Confirm(ctx, consequence, core.AccountName(account), confirmed); err != nil {
+			_, err = app.API().Webhooks.Delete(ctx, account.ID, app.Keep())
+			if app.PrintResponse(err) != nil {
 				return err
-			}
-			var res stagedoor.Response
-			if _, err := app.API().Webhooks.Delete(ctx, account.ID, stagedoor.WithResponse(&res)); err != nil {
-				return err
-			}
-			if app.Out.JSON {
-				app.Out.Body(res.Body)
 			}
 			app.Out.Done("Removed the webhook of %s.", core.AccountName(account))
 			return nil
@@ -286,14 +263,13 @@ During --overlap, deliveries are also signed with the old secret.`,
 				return err
 			}
 			params := stagedoor.WebhooksRotateSecretParams{OverlapSec: stagedoor.Ptr(int64(overlap.Seconds()))}
-			var res stagedoor.Response
-			webhook, err := app.API().Webhooks.RotateSecret(cmd.Context(), id, params, stagedoor.WithResponse(&res))
+			webhook, err := app.API().Webhooks.RotateSecret(cmd.Context(), id, params, app.Keep())
 			if err != nil {
 				return err
 			}
 			app.Out.Done("Rotated. Deliveries are also signed with the old secret for %s. "+
 				"Save the new secret now; it will not be shown again:", output.Short(overlap))
-			printSecret(app, res, webhook)
+			printSecret(app, webhook)
 			return nil
 		},
 	}
@@ -320,14 +296,9 @@ Columns in a pipe: time, delivery id, event, event id, attempt, state, status, m
 			if failed {
 				params.State = "failed"
 			}
-			var res stagedoor.Response
-			got, err := app.API().Webhooks.ListDeliveries(cmd.Context(), id, params, stagedoor.WithResponse(&res))
-			if err != nil {
-				return err
-			}
-			if app.Out.JSON {
-				app.Out.Body(res.Body)
-				return nil
+			got, err := app.API().Webhooks.ListDeliveries(cmd.Context(), id, params, app.Keep())
+			if err != nil || app.Out.JSON {
+				return app.PrintResponse(err)
 			}
 			printDeliveries(app, got.Deliveries)
 			return nil
@@ -389,25 +360,19 @@ were never delivered successfully.`,
 			if err != nil {
 				return err
 			}
-			var res stagedoor.Response
 			if o.delivery != "" {
-				_, err = app.API().Webhooks.Redeliver(cmd.Context(), id, o.delivery, stagedoor.WithResponse(&res))
+				_, err = app.API().Webhooks.Redeliver(cmd.Context(), id, o.delivery, app.Keep())
 			} else {
 				var params stagedoor.WebhooksReplayParams
 				if params, err = o.params(app); err != nil {
 					return err
 				}
-				_, err = app.API().Webhooks.Replay(cmd.Context(), id, params, stagedoor.WithResponse(&res))
+				_, err = app.API().Webhooks.Replay(cmd.Context(), id, params, app.Keep())
 			}
 			if err != nil {
 				return err
 			}
-			if app.Out.JSON {
-				app.Out.Body(res.Body)
-				return nil
-			}
-			app.Out.Done("Replay started. Watch it: stagedoor webhooks deliveries %s", core.Quote(args[0]))
-			return nil
+			return app.PrintDone("Replay started. Watch it: stagedoor webhooks deliveries %s", core.Quote(args[0]))
 		},
 	}
 	cmd.Flags().BoolVar(&o.failed, "failed", false, "only events that were never delivered successfully")
