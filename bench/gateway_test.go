@@ -192,7 +192,6 @@ func pressTarget(b *testing.B, at target, requests [][][]byte, size int, during 
 	})
 }
 
-// shares builds the requests of each connection.
 func shares(request func(n int) []byte) [][][]byte {
 	out := make([][][]byte, gatewayClients)
 	for n := range gatewayAccounts {

@@ -134,7 +134,6 @@ func dues() map[string]world.Handler {
 	return all
 }
 
-// ServeHTTP implements [http.Handler].
 func (p *Platform) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeHTTP(w, r) }
 
 // Close stops the platform and flushes its state. It must not serve requests afterwards.

@@ -16,7 +16,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
-// fault is a fault of Redis.
 type fault struct {
 	name         string
 	begin, cease func(redis *testenv.Process, link *testenv.SlowLink)

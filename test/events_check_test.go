@@ -138,7 +138,6 @@ func (v *findings) addFault(counter *int, e *evidence, format string, args ...an
 	}
 }
 
-// check adds the evidence of an account.
 func (v *findings) check(e *evidence) {
 	v.accounts++
 	v.frames += len(e.ledger)

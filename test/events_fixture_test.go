@@ -61,7 +61,6 @@ var manners = []manner{
 	honest, flaky, honest, resetter, honest, refuser, honest, badTLS, honest, refuser,
 }
 
-// tenant is an organisation.
 type tenant struct {
 	testnode.Org
 	canary   string

@@ -200,14 +200,12 @@ func (r *reader) snapshot() [][]sighting {
 	return list
 }
 
-// codeOf returns the code of a problem.
 func codeOf(problem []byte) string {
 	_, rest, _ := bytes.Cut(problem, []byte(`"code":"`))
 	code, _, _ := bytes.Cut(rest, []byte(`"`))
 	return string(code)
 }
 
-// cursorOf returns the cursor of a ready event.
 func cursorOf(ready []byte) string {
 	_, rest, _ := bytes.Cut(ready, []byte(`"cursor":"`))
 	cursor, _, _ := bytes.Cut(rest, []byte(`"`))

@@ -238,7 +238,6 @@ type figures struct {
 const tableHead = "| case | faults | frames | lost | 95 % bound | stored twice | delivered | again | out of order | streamed | again | to others | late p50 / p99 / max | caught up |\n" +
 	"|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n"
 
-// row returns the row of the table.
 func (f *figures) row() string {
 	v := f.v
 	return fmt.Sprintf("| %s | %d | %d | %d | %.1e | %d | %d | %d (%.2f %%) | %d | %d | %d | %d | %s / %s / %s | %s |",

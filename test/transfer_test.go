@@ -109,7 +109,6 @@ func residentMemory(t *testing.T, pid int) int64 {
 	return 0
 }
 
-// mediaAccount is a connected account with a medium.
 type mediaAccount struct{ account, medium string }
 
 func connectMediaAccounts(t *testing.T, node *testnode.Node, o testnode.Org, n int) []mediaAccount {

@@ -280,7 +280,6 @@ func (a *Auth) TakeSelfie(token string, passed bool) error {
 	return a.World.Keep(challengeShelf, c.Token, &c)
 }
 
-// Challenges lists the open challenges.
 func (a *Auth) Challenges() ([]Challenge, error) {
 	now := a.World.Now()
 	list := []Challenge{}

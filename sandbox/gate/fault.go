@@ -97,7 +97,6 @@ func (f *Faults) ClearOf(login string) int {
 	return before - len(f.list)
 }
 
-// List returns the active faults.
 func (f *Faults) List() []Fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -12,7 +12,6 @@ import (
 
 const login = "ok@sandbox.test"
 
-// path formats a path with ids.
 func path(format string, ids ...any) string { return fmt.Sprintf(format, ids...) }
 
 func TestWhatDoesNotExistIsNotSent(t *testing.T) {

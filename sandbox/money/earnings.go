@@ -171,7 +171,6 @@ func statement(c *wire.Call, in wire.Span) (any, error) {
 	return s, nil
 }
 
-// chargedBack returns the transactions that were charged back within a span.
 func chargedBack(c *wire.Call, in wire.Span) []*row.Tx {
 	return wire.Filter(c.Txs().All(), func(t *row.Tx) bool { return !counts(t) && in.Has(t.Reversed) })
 }

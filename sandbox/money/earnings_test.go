@@ -101,7 +101,6 @@ func TestAPointOfAChartHasTheMoneyOfItsOwnDays(t *testing.T) {
 	}
 }
 
-// checkStatement checks that a statement adds up.
 func checkStatement(t *testing.T, s sandboxtest.Answer, want sums) {
 	t.Helper()
 	value := func(name string) int64 { return cents(t, s.Get(name)) }

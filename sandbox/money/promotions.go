@@ -24,7 +24,6 @@ func promotionRoutes() []wire.Route {
 	}
 }
 
-// promoted reports whether a promotion can be claimed.
 func promoted(p *row.Promotion, claims int, now time.Time) bool {
 	return !p.Stopped && !p.Starts.After(now) && (p.Ends.IsZero() || p.Ends.After(now)) && (p.MaxClaims == 0 || claims < p.MaxClaims)
 }

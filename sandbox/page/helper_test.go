@@ -103,7 +103,6 @@ func (s *site) submit(path string, form url.Values) answer {
 	return a
 }
 
-// api calls the platform's API.
 func (s *site) api(method, path string, body any, header map[string]string) (int, map[string]any) {
 	s.Helper()
 	text, err := json.Marshal(body)

@@ -60,7 +60,6 @@ func New(d Deps) *Page {
 	}
 }
 
-// Mount adds the routes of the pages.
 func (p *Page) Mount(mux *http.ServeMux) {
 	// A form on another site must not act for the creator.
 	same := http.NewCrossOriginProtection()
@@ -97,7 +96,6 @@ func (p *Page) file(w http.ResponseWriter, r *http.Request) {
 	http.ServeFileFS(w, r, files, path.Join("static", r.PathValue("file")))
 }
 
-// show renders a page.
 func (p *Page) show(w http.ResponseWriter, status int, name string, data any) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)

@@ -15,7 +15,6 @@ const (
 	chrome = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0 Safari/537.36"
 )
 
-// qr is a QR sign-in.
 type qr struct{ id, secret, path string }
 
 func (s *site) openQR(agent string) qr {

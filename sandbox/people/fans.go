@@ -170,7 +170,6 @@ type period struct {
 	n int64
 }
 
-// Key returns the number of the period.
 func (p period) Key() int64 { return p.n }
 
 func fanSpend(c *wire.Call, p *row.Person) (any, error) {

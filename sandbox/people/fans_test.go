@@ -14,7 +14,6 @@ import (
 
 const login = "ok@sandbox.test"
 
-// path formats a path with ids.
 func path(format string, ids ...any) string { return fmt.Sprintf(format, ids...) }
 
 func TestNobodyComesFromABlockedCountry(t *testing.T) {

@@ -142,7 +142,6 @@ func end(c *world.Creator, p *row.Person) {
 	})
 }
 
-// cut sets the end of a subscription to now.
 func cut(s *row.Subscription, now time.Time) {
 	s.Until = now
 	if n := len(s.Periods); n > 0 && s.Periods[n-1].To.After(now) {

@@ -80,7 +80,6 @@ func comment(c *wire.Call) (*row.Comment, error) {
 	return wire.Found("comment", c.Comments(p.ID).Get(c.ID("comment_id")))
 }
 
-// onOwnPost reports whether a comment is on a post of the creator.
 func onOwnPost(c *wire.Call, m *row.Comment) bool {
 	return c.Posts().Get(m.Parent).Author == c.Profile.ID
 }

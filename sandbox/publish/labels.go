@@ -48,7 +48,6 @@ func updateLabel(c *wire.Call, l *row.Label, in *labelName) (any, error) {
 	return view.Label(c.Creator, l), nil
 }
 
-// deleteLabel deletes a label and removes it from its posts.
 func deleteLabel(c *wire.Call, l *row.Label) (any, error) {
 	for _, p := range c.Posts().All() {
 		if slices.Contains(p.Labels, l.ID) {

@@ -27,7 +27,6 @@ func storyRoutes() []wire.Route {
 	}
 }
 
-// shown reports whether a story is active.
 func shown(s *row.Story, now time.Time) bool { return s.Live && !s.Expired && s.Expires.After(now) }
 
 func activeStories(c *wire.Call) (any, error) {

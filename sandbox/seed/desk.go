@@ -44,7 +44,6 @@ func moneyTold(o row.Origin, fans []*row.Person) []*row.Notice {
 	return list[:min(len(list), moneyNotices)]
 }
 
-// payment returns the notice of a payment.
 func payment(p *row.Person, t row.Tx) *row.Notice {
 	n := &row.Notice{At: t.At, Person: p.ID, RefKind: t.RefKind, Ref: t.Ref}
 	who, sum := fmt.Sprintf("%s (@%s)", p.Name, p.Username), fmt.Sprintf("$%d.%02d", t.Gross/100, t.Gross%100)

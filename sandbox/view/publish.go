@@ -265,7 +265,6 @@ type QueueView struct {
 	State string `json:"status"` // scheduled, publishing, published, failed
 }
 
-// Key returns the id of the item.
 func (v *QueueView) Key() int64 { return v.ID }
 
 // Time returns when the item is scheduled.

@@ -121,7 +121,6 @@ func (c *Call) ID(name string) int64 {
 	return id
 }
 
-// Query returns a query parameter.
 func (c *Call) Query(name string) string { return c.Request.URL.Query().Get(name) }
 
 // QueryID returns an id from the query, or 0 if it is not a number.

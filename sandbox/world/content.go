@@ -5,7 +5,6 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/seed"
 )
 
-// Masses returns the mass messages.
 func (c *Creator) Masses() *Table[row.Mass, *row.Mass] {
 	return lazily(c, &c.tables.masses, row.KindMass, seed.MassList)
 }
@@ -43,12 +42,10 @@ func (c *Creator) StreamComments(stream int64) *Table[row.Comment, *row.Comment]
 	})
 }
 
-// Media returns the media of the vault.
 func (c *Creator) Media() *Table[row.Media, *row.Media] {
 	return lazily(c, &c.tables.media, row.KindMedia, seed.MediaList)
 }
 
-// Folders returns the folders of the vault.
 func (c *Creator) Folders() *Table[row.Folder, *row.Folder] {
 	return lazily(c, &c.tables.folders, row.KindFolder, seed.Folders)
 }
@@ -57,7 +54,6 @@ func (c *Creator) Uploads() *Table[row.Upload, *row.Upload] {
 	return lazily(c, &c.tables.uploads, row.KindUpload, seed.Uploads)
 }
 
-// Drafts returns the drafts of messages.
 func (c *Creator) Drafts() *Table[row.Draft, *row.Draft] {
 	return lazily(c, &c.tables.drafts, row.KindDraft, seed.Drafts)
 }
@@ -82,17 +78,14 @@ func (c *Creator) Payouts() *Table[row.Payout, *row.Payout] {
 	return lazily(c, &c.tables.payouts, row.KindPayout, seed.Payouts)
 }
 
-// Notices returns the notices of the inbox.
 func (c *Creator) Notices() *Table[row.Notice, *row.Notice] {
 	return lazily(c, &c.tables.notices, row.KindNotice, seed.Notices)
 }
 
-// SocialLinks returns the links on the profile.
 func (c *Creator) SocialLinks() *Table[row.SocialLink, *row.SocialLink] {
 	return lazily(c, &c.tables.social, row.KindSocialLink, seed.SocialLinks)
 }
 
-// Forms returns the release forms.
 func (c *Creator) Forms() *Table[row.Form, *row.Form] {
 	return lazily(c, &c.tables.forms, row.KindForm, seed.Forms)
 }

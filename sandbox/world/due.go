@@ -109,7 +109,6 @@ func (c *Creator) At(at time.Time, what string, id int64) {
 	c.Later(func() { c.w.due.add(d) })
 }
 
-// change returns the change that stores the timer.
 func (d due) change() store.Change {
 	value, err := json.Marshal(d)
 	if err != nil {

@@ -194,7 +194,6 @@ func (w *World) Listen(login, device string) (*Listener, error) {
 	return l, nil
 }
 
-// Close removes the listener.
 func (l *Listener) Close() {
 	l.creator.hub.mu.Lock()
 	l.creator.hub.drop(l, "")

@@ -92,7 +92,6 @@ type Spend struct {
 	Total, Subscriptions, Messages, Posts, Tips, Streams int64
 }
 
-// Txs returns the transactions.
 func (c *Creator) Txs() *Table[row.Tx, *row.Tx] {
 	return lazily(c, &c.tables.txs, row.KindTx, func(o row.Origin) []*row.Tx {
 		// Use the seeded people, not the current ones, because past transactions do not change.
@@ -151,7 +150,6 @@ func (c *Creator) ReverseTx(t *row.Tx) {
 	c.Txs().Put(t)
 }
 
-// Add adds a transaction to the totals.
 func (s *Spend) Add(t *row.Tx) {
 	s.Total += t.Gross
 	switch t.Type {

@@ -249,7 +249,6 @@ func (w *World) load(login, persona string) (*Creator, error) {
 	return c, w.commit([]store.Change{{Key: name, Value: binary.BigEndian.AppendUint64(nil, uint64(id))}, c.profileChange()})
 }
 
-// profile reads the profile of a creator from the store.
 func (w *World) profile(id int64) (row.Creator, error) {
 	var profile row.Creator
 	value, err := w.deps.Store.Get(own(id, ownProfile))

@@ -306,7 +306,6 @@ func (s *Accounts) List(ctx context.Context, owner id.Org, f Filter, each func(A
 	return nil
 }
 
-// withEnvironment returns the account with the environment of its org.
 func (s *Accounts) withEnvironment(ctx context.Context, a Account) (Account, error) {
 	env, err := s.environment(ctx, a.Org)
 	a.Environment = env

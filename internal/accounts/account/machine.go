@@ -43,8 +43,7 @@ type Trigger string
 const (
 	// SignedIn is a successful connect: of a new creator, of an account named by its id, or of a creator who is already
 	// connected.
-	SignedIn Trigger = "signed in"
-	// ProbePassed is a good probe.
+	SignedIn    Trigger = "signed in"
 	ProbePassed Trigger = "probe ok"
 	// Recovered is the second good probe in a row after failures.
 	Recovered Trigger = "2 good probes"
@@ -52,8 +51,7 @@ const (
 	Failing Trigger = "3 failures in 60 s"
 	// SessionLost is a session that two probes found dead.
 	SessionLost Trigger = "session dead, confirmed"
-	// LoggedOut is a logout that was observed.
-	LoggedOut Trigger = "logout seen"
+	LoggedOut   Trigger = "logout seen"
 	// ReauthRequested is a caller's request to sign in again with the remembered credentials.
 	ReauthRequested Trigger = "POST reauthenticate"
 	// SignInSucceeded and SignInFailed end a sign-in with remembered credentials.
@@ -175,7 +173,6 @@ type Step struct {
 	event func(change) contract.Event
 }
 
-// Changed reports whether the step changes the state.
 func (s Step) Changed() bool { return s.From != s.To }
 
 // Next returns what a trigger does to an account in a state. It fails with ErrIllegal if neither edges nor noops list

@@ -13,7 +13,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
-// DueShards lists the shards that have probes due.
 func (s *Accounts) DueShards(ctx context.Context) ([]int, error) {
 	now, err := s.Time(ctx)
 	if err != nil {

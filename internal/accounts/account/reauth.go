@@ -116,7 +116,6 @@ func (o ReauthOutcome) WithUpstream(code int, message string) ReauthOutcome {
 	return o
 }
 
-// WithReason replaces the reason.
 func (o ReauthOutcome) WithReason(reason string) ReauthOutcome {
 	o.reason = reason
 	return o
@@ -156,7 +155,6 @@ func (s *Accounts) EndReauth(ctx context.Context, tx postgres.Tx, owner id.Org, 
 	return s.publishAfter(a), saveAccount(ctx, tx, a)
 }
 
-// publishAfter returns the AfterCommit of a change to a.
 func (s *Accounts) publishAfter(a Account) AfterCommit {
 	return func(ctx context.Context) { s.publishVersion(ctx, a) }
 }

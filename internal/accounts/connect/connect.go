@@ -59,8 +59,7 @@ type Deps struct {
 	// Events stores the event after which an account's events are wanted.
 	Events events
 	// Switches can refuse new attempts; nil never does.
-	Switches *switches.Control
-	// Platforms returns the platform of an environment.
+	Switches  *switches.Control
 	Platforms func(environment.Environment) (registry.Platform, bool)
 	Log       *slog.Logger
 	Now       func() time.Time

@@ -66,7 +66,6 @@ func (c *Connects) platformURL(ctx context.Context, r record) (secret.String, er
 	return s.page, nil
 }
 
-// ChangedPage is Changed for the attempt of a link.
 func (c *Connects) ChangedPage(ctx context.Context, link secret.String, known int64, within time.Duration) (Paged, error) {
 	r, err := c.findByToken(ctx, link)
 	if err != nil {
@@ -79,7 +78,6 @@ func (c *Connects) ChangedPage(ctx context.Context, link secret.String, known in
 	return c.pageView(ctx, r)
 }
 
-// PageToken returns the token of an attempt's page.
 func (c *Connects) PageToken(ctx context.Context, org id.Org, at id.Attempt) (secret.String, error) {
 	key, err := c.linkKey(ctx)
 	if err != nil {

@@ -20,7 +20,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 
-// Get reads an attempt.
 func (c *Connects) Get(ctx context.Context, org id.Org, at id.Attempt) (Found, error) {
 	r, err := c.get(ctx, org, at)
 	if err != nil {

@@ -47,11 +47,10 @@ type Config struct {
 
 // Deps holds the dependencies of Health.
 type Deps struct {
-	Config   Config
-	Accounts *account.Accounts
-	Orgs     *org.Orgs
-	Limits   limiter
-	// Platforms returns the platform of an environment.
+	Config    Config
+	Accounts  *account.Accounts
+	Orgs      *org.Orgs
+	Limits    limiter
 	Platforms func(environment.Environment) (registry.Platform, bool)
 	// Reauthenticate starts a sign-in with remembered credentials, as the system, and does not wait for its end.
 	Reauthenticate func(ctx context.Context, org id.Org, account id.Account) error

@@ -239,7 +239,6 @@ func (c Config) checkAddresses() error {
 	return errors.Join(out...)
 }
 
-// checkTraces checks the addresses for traces.
 func (c Config) checkTraces() error {
 	var out []error
 	for _, v := range []struct{ name, text, instead string }{
@@ -274,7 +273,6 @@ func (c Config) checkDevelopment() error {
 	return errors.Join(out...)
 }
 
-// checkEventLog checks the settings of the event log.
 func (c Config) checkEventLog() error {
 	var out []error
 	bad := func(format string, args ...any) { out = append(out, fmt.Errorf(format, args...)) }
@@ -290,7 +288,6 @@ func (c Config) checkEventLog() error {
 	return errors.Join(out...)
 }
 
-// checkSignIn checks the settings of sign-in.
 func (c Config) checkSignIn() error {
 	var out []error
 	bad := func(format string, args ...any) { out = append(out, fmt.Errorf(format, args...)) }

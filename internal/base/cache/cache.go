@@ -74,7 +74,6 @@ func (c Cache[K, V]) GetOrMake(key K, value func() V) V {
 // Put stores a value, replacing any previous one.
 func (c Cache[K, V]) Put(key K, value V) { c.store.Set(key, value) }
 
-// Drop removes a value.
 func (c Cache[K, V]) Drop(key K) { c.store.Invalidate(key) }
 
 // Outcome is the decision of a function passed to Change.

@@ -33,7 +33,6 @@ func (s String) Reveal() string {
 	return s.reveal()
 }
 
-// Empty reports whether the text is empty.
 func (s String) Empty() bool { return s.Reveal() == "" }
 
 // Equal compares two secrets in a time that does not depend on where they differ. It may reveal their lengths.

@@ -50,7 +50,6 @@ func newRoutes(now func() time.Time) *routes {
 	return &routes{now: now, all: map[routeKey]*route{}, platforms: map[environment.Environment]*breaker{}}
 }
 
-// of returns the route of an account's calls.
 func (w *routes) of(a account.Account) *route {
 	key := routeKey{a.Environment, a.Region}
 	w.mu.RLock()
@@ -86,7 +85,6 @@ func (w *route) refusal() (reason string, err error) {
 	return "", nil
 }
 
-// brokenProblem returns the problem for an open breaker.
 func (w *route) brokenProblem(which *breaker) error {
 	what := "Most calls to the platform are failing, so calls are paused for a moment. Nothing was sent."
 	if which == w.region {
@@ -160,7 +158,6 @@ func newBreaker(now func() time.Time) *breaker {
 	return b
 }
 
-// recordFailure records that a call of an account failed.
 func (b *breaker) recordFailure(at id.Account) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -59,8 +59,7 @@ type Deps struct {
 	Limits   limiter
 	Meter    meter
 	// Switches decides whether writes are accepted. If it is nil, they always are.
-	Switches *switches.Control
-	// Platforms returns the platform of an environment.
+	Switches  *switches.Control
 	Platforms func(environment.Environment) (registry.Platform, bool)
 	// Registry registers the metrics. If it is nil, they are not registered.
 	Registry prometheus.Registerer
@@ -90,9 +89,8 @@ func New(d Deps) *Invoker {
 
 // Call is one call of a method.
 type Call struct {
-	Org     id.Org
-	Account id.Account
-	// Admission is the decision of the limiter.
+	Org       id.Org
+	Account   id.Account
 	Admission admission.Decision
 	Method    *catalog.Method
 	Args      catalog.Args

@@ -53,7 +53,6 @@ func (f *flight) joinable(d admission.Decision) bool {
 	return d.LastWrite.IsZero() || d.LastWrite.Add(writeSettleTime).Before(f.began)
 }
 
-// hasFlight reports whether a flight with this key is in progress.
 func (f *flights) hasFlight(key flightKey) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -50,7 +50,6 @@ func (t *attempt) sendWithRetry(ctx context.Context) error {
 	return err
 }
 
-// isSessionRefused reports whether the platform refused the session.
 func isSessionRefused(err error) bool {
 	refused, ok := errors.AsType[*driver.Refused](err)
 	return ok && refused.Kind == catalog.RefusedSession

@@ -70,7 +70,6 @@ func downloadMethods(f *catalog.Files) []*catalog.Method {
 	return []*catalog.Method{f.Download.Method}
 }
 
-// sendFile requests a file and copies it to the caller.
 func (p *activeTransfer) sendFile(w http.ResponseWriter, r *http.Request, l *callerConn, address string) error {
 	req := driver.FileRequest{Method: r.Method, URL: address, Header: http.Header{}}
 	for _, name := range forwardedHeaders {

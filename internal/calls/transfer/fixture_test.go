@@ -80,7 +80,6 @@ func (f *platformFront) unhandle(path string) {
 	delete(f.handlers, path)
 }
 
-// requests returns the requests to paths with a prefix.
 func (f *platformFront) requests(path string) (list []seenRequest) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -205,7 +204,6 @@ func (r *fixture) calls() []string {
 	return append([]string(nil), r.called...)
 }
 
-// callMethod calls a method by its full name.
 func (r *fixture) callMethod(name, args string) map[string]any {
 	r.t.Helper()
 	resource, method, _ := strings.Cut(name, ".")

@@ -54,8 +54,7 @@ type Config struct {
 
 // Deps are the dependencies of Transfers.
 type Deps struct {
-	Config Config
-	// Platforms returns the platform of an environment.
+	Config    Config
 	Platforms func(environment.Environment) (registry.Platform, bool)
 	Accounts  accounts
 	// Call calls a method on an account with everything that package invoke does, such as retries and storing rotated
@@ -109,8 +108,7 @@ type Caller struct {
 	Environment environment.Environment
 	Account     id.Account
 	Admission   admission.Decision
-	// May reports whether the key may call a method.
-	May func(resource, method string, sensitive bool) bool
+	May         func(resource, method string, sensitive bool) bool
 	// MaxBytes bounds an upload. org.Unlimited means no bound.
 	MaxBytes int
 }
@@ -188,7 +186,6 @@ func (t *Transfers) release(at id.Account) {
 	}
 }
 
-// call calls a method on the account.
 func (p *activeTransfer) call(ctx context.Context, m *catalog.Method, args catalog.Args) ([]byte, error) {
 	return p.transfers.deps.Call(ctx, p.caller.Org, p.caller.Account, p.caller.Admission, m, args)
 }

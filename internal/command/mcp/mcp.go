@@ -133,7 +133,6 @@ type RefusedError struct{ Response Response }
 
 func (e *RefusedError) Error() string { return describeProblem(e.Response) }
 
-// isListed reports whether a method is a tool.
 func (s *Server) isListed(m *method) bool {
 	return (m.isRead() || s.opts.AllowWrites) && s.isSelected(m)
 }

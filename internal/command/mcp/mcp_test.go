@@ -205,7 +205,6 @@ func TestReadRefusePreviewPerform(t *testing.T) {
 	}
 }
 
-// sent reports whether a chat has a message with this text.
 func sent(t *testing.T, session *sdk.ClientSession, account, chat, text string) bool {
 	t.Helper()
 	all, _ := use(t, session, false, "messages_list", map[string]any{"accountId": account, "chatId": chat})

@@ -63,7 +63,6 @@ type requestReader struct {
 	part []byte
 }
 
-// Read implements io.Reader.
 func (a *requestReader) Read(into []byte) (int, error) {
 	n, err := a.ReadCloser.Read(into)
 	a.part = append(a.part, into[:n]...)
@@ -100,7 +99,6 @@ type responseWriter struct {
 	part []byte
 }
 
-// Write implements io.Writer.
 func (a *responseWriter) Write(text []byte) (int, error) {
 	n, err := a.WriteCloser.Write(text)
 	a.part = append(a.part, text[:n]...)

@@ -57,7 +57,6 @@ func (e *engines) open(t *testing.T) *pubsub.Bus {
 	return b
 }
 
-// node starts a node on the engines.
 func (e *engines) node(t *testing.T) *stream.Streams {
 	t.Helper()
 	b := e.open(t)

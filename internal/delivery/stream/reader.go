@@ -96,7 +96,6 @@ func (r *Reader) findStart(ctx context.Context) (Start, error) {
 	return start, nil
 }
 
-// Close ends the reader.
 func (r *Reader) Close() { r.feed.hub.leave(r.feed) }
 
 // Cursor returns the cursor up to which everything was read.

@@ -11,7 +11,6 @@ func (w *Webhooks) PublishChange(ctx context.Context, org id.Org, account id.Acc
 	w.publishChange(ctx, org, account)
 }
 
-// Holding reports whether this node holds a bucket.
 func (w *Webhooks) Holding(bucket int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

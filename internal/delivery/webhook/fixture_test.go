@@ -84,7 +84,6 @@ func (c *counts) Delivered(_ id.Org, accepted, failed int64) {
 	c.bad.Add(failed)
 }
 
-// node is a node that delivers.
 type node struct {
 	*webhook.Webhooks
 	r           *fixture
@@ -94,7 +93,6 @@ type node struct {
 	shutdown func()
 }
 
-// node starts a node that holds buckets.
 func (r *fixture) node(buckets ...int) *node {
 	r.t.Helper()
 	n := &node{r: r, count: &counts{}}
@@ -131,7 +129,6 @@ func (r *fixture) node(buckets ...int) *node {
 	return n
 }
 
-// bucketsOf returns the buckets of accounts.
 func bucketsOf(list ...account.Account) []int {
 	var buckets []int
 	for _, a := range list {
@@ -141,7 +138,6 @@ func bucketsOf(list ...account.Account) []int {
 	return slices.Compact(buckets)
 }
 
-// account connects an account.
 func (r *fixture) account() account.Account {
 	r.t.Helper()
 	return r.Connect(r.Connected(r.org, fmt.Sprint(1000+r.next.Add(1))))

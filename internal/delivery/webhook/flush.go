@@ -127,7 +127,6 @@ func noticeEvent(n lane.Notice) outbox.Event {
 	return e
 }
 
-// countUsage adds deliveries to the usage of their organisations.
 func (w *Webhooks) countUsage(rows []Delivery) {
 	type sums struct{ good, bad int64 }
 	by := map[id.Org]sums{}

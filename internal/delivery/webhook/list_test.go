@@ -87,7 +87,6 @@ func (r *listFixture) head(at id.Account, seq int64) {
 	r.exec(`INSERT INTO event_source (org_id, source, bucket, last_seq, last_at) VALUES ($1, $2, 0, $3, now())`, r.owner, at, seq)
 }
 
-// stored writes a stored event.
 func (r *listFixture) stored(at id.Account, of id.Event, ago time.Duration, body string) {
 	r.t.Helper()
 	r.exec(`INSERT INTO event (at, seq, org_id, source, id, kind, upstream_id, body) VALUES ($1, 1, $2, $3, $4, 'message', '', $5)`,
@@ -117,7 +116,6 @@ func (r *listFixture) hook(lane, key string) id.Account {
 	return at
 }
 
-// deliver adds a delivery to the log.
 func (r *listFixture) deliver(at id.Account, of id.Event, ago time.Duration, status int) id.Delivery {
 	r.t.Helper()
 	one := id.New[id.Delivery]()

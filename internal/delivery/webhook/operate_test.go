@@ -53,7 +53,6 @@ func TestHaltStopsDeliveries(t *testing.T) {
 	next.shutdown()
 }
 
-// state reads the state of a lane and its reason.
 func (r *fixture) state(a account.Account) (state, reason string) {
 	r.t.Helper()
 	err := r.DB.Pool().QueryRow(r.t.Context(), "SELECT state, reason FROM webhook_lane WHERE account_id = $1", a.ID).Scan(&state, &reason)

@@ -107,7 +107,6 @@ var laneEffects = map[LaneAction]laneEffect{
 	ResumeLanes: {from: []lane.State{lane.Paused}, reason: lane.ReasonOperator, to: lane.Draining},
 }
 
-// States returns the states of lanes that the action applies to.
 func (a LaneAction) States() []lane.State { return laneEffects[a].from }
 
 // LaneOrder is an action and the lanes it is for. Empty fields select every lane that it applies to.

@@ -250,7 +250,6 @@ func withLane(r *db.LoadRow) record {
 	return one
 }
 
-// withWebhook returns those of the accounts that have a webhook.
 func withWebhook(ctx context.Context, q db.DBTX, accounts []string) ([]string, error) {
 	list, err := db.New(q).Existing(ctx, accounts)
 	if err != nil {

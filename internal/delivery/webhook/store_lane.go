@@ -12,7 +12,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
-// errFenced means that a newer lease holds a bucket.
 var errFenced = errors.New("a newer lease holds this bucket")
 
 // firstCheckpoint is the checkpoint of a bucket that was never held.

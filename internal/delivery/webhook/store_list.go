@@ -96,7 +96,6 @@ func findDelivery(ctx context.Context, q db.DBTX, org id.Org, one id.Delivery, s
 	return deliveryOf(&row), nil
 }
 
-// eventDeliveries selects deliveries of events.
 type eventDeliveries struct {
 	accounts, events []string
 	since            time.Time

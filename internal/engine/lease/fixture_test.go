@@ -218,10 +218,8 @@ func (n *node) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// WithAttrs does nothing.
 func (n *node) WithAttrs([]slog.Attr) slog.Handler { return n }
 
-// WithGroup does nothing.
 func (n *node) WithGroup(string) slog.Handler { return n }
 
 // link is a TCP proxy to the database that can be cut.

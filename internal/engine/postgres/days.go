@@ -165,7 +165,6 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// list returns the days that have a partition.
 func (d *Days) list(ctx context.Context, q querier) ([]Day, error) {
 	rows, err := q.Query(ctx, "SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = to_regclass($1)", d.table)
 	if err != nil {

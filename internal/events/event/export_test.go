@@ -1,4 +1,3 @@
 package event
 
-// Deps returns the dependencies.
 func (s *Store) Deps() *Deps { return &s.deps }

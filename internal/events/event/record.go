@@ -36,7 +36,6 @@ const recordVersion = 1
 
 var errRecord = errors.New("invalid record in the event log")
 
-// Append appends the encoded record.
 func (r *Record) Append(to []byte) []byte {
 	to = append(to, recordVersion)
 	for _, text := range [...]string{string(r.Org), r.Source, r.Kind, r.UpstreamID, r.OfUserID, r.ReferenceID, r.Watermark, r.LogEpoch} {

@@ -35,7 +35,6 @@ func newFixture(t *testing.T) *fixture {
 	return r
 }
 
-// claim claims the bucket of a source.
 func (r *fixture) claim(source string, epoch int64) event.Progress {
 	r.t.Helper()
 	p, err := r.Claim(r.t.Context(), event.Bucket(source), epoch)

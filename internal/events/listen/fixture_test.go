@@ -156,7 +156,6 @@ func (l *failingLog) Add(ctx context.Context, bucket int, record []byte, done fu
 	})
 }
 
-// node starts a node.
 func (r *fixture) node(name string, change ...func(*listen.Deps)) *node {
 	r.t.Helper()
 	batcher := &failingLog{Batcher: eventlog.NewBatcher(r.events)}
@@ -362,7 +361,6 @@ func difference(want, got []string) string {
 	return "one is longer"
 }
 
-// metrics returns the samples of a metric of a node.
 func metrics(t testing.TB, n *node, name string) []*dto.Metric {
 	t.Helper()
 	families, err := n.registry.Gather()
@@ -375,7 +373,6 @@ func metrics(t testing.TB, n *node, name string) []*dto.Metric {
 	return nil
 }
 
-// counterValue reads a counter of a node.
 func counterValue(t testing.TB, n *node, name string) float64 {
 	t.Helper()
 	samples := metrics(t, n, name)

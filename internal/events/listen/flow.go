@@ -89,7 +89,6 @@ func (f *flow) buffer(e *catalog.Event) bool {
 	return true
 }
 
-// recordFetched records the id of a fetched frame.
 func (f *flow) recordFetched(id string) {
 	if id != "" && len(f.fetched) < maxFetched {
 		f.fetched[id] = struct{}{}

@@ -117,9 +117,8 @@ type Deps struct {
 	// wait.
 	Settled func(ctx context.Context, bucket int) (bool, error)
 	// Leases are the leases of kind Kind, with one slot per shard.
-	Leases leases
-	Bus    bus
-	// Platforms returns the platform of an environment.
+	Leases    leases
+	Bus       bus
 	Platforms func(environment.Environment) (registry.Platform, bool)
 	// Registry registers the metrics. If it is nil, they are not registered.
 	Registry prometheus.Registerer

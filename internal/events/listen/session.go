@@ -130,7 +130,6 @@ func (s *session) loadSession(ctx context.Context) (account.Account, driver.Sess
 	return a, session, nil
 }
 
-// setAccount replaces the account.
 func (s *session) setAccount(a account.Account) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

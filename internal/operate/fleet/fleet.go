@@ -71,7 +71,6 @@ func (f *Fleet) LastDeath() time.Time {
 	return time.Time{}
 }
 
-// Live reads the nodes that are alive.
 func (f *Fleet) Live(ctx context.Context) ([]Node, error) {
 	rows, err := db.New(f.deps.DB).Live(ctx, f.deps.Now().Add(-deadAfter))
 	return postgres.Convert(rows, func(r db.Node) Node { return Node(r) }), err

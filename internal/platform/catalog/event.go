@@ -59,7 +59,6 @@ func (k *EventKind) Schema() json.RawMessage {
 type Event struct {
 	Kind  string
 	Class Class
-	// Every is EventKind.Every.
 	Every time.Duration
 	// UpstreamID is the platform's id of the frame, or empty if it has none.
 	UpstreamID string
@@ -190,7 +189,6 @@ func scalarText(t *tape.Tape, at uint32) string {
 	return ""
 }
 
-// compileEvents compiles the kinds of events.
 func (c *compiler) compileEvents() {
 	if len(c.doc.Events) > 0 && c.doc.Socket == nil {
 		c.upstreamFault("events require socket")

@@ -155,10 +155,8 @@ func (s *SignIn) Check(token secret.String) (Request, error) {
 	return s.buildRequest("check", map[string]secret.String{"token": token})
 }
 
-// OpenQR builds the request that starts a QR sign-in.
 func (s *SignIn) OpenQR() (Request, error) { return s.buildRequest("qr", nil) }
 
-// CheckQR builds the request for the status of a QR sign-in.
 func (s *SignIn) CheckQR(qr QR) (Request, error) {
 	return s.buildRequest("qrCheck", map[string]secret.String{"id": secret.New(qr.ID), "secret": qr.Secret})
 }
@@ -321,7 +319,6 @@ func (s *SignIn) QRStatus(body []byte) (QRStatus, error) {
 	return status, nil
 }
 
-// compileSignIn compiles the section signIn.
 func (c *compiler) compileSignIn() {
 	in := c.doc.SignIn
 	s := SignIn{steps: map[string]*step{}, channels: map[Channel]string{}, statuses: map[string]QRStatus{}, failures: map[int]string{}}

@@ -66,7 +66,6 @@ var refusalProblems = map[catalog.RefusalKind]struct {
 	catalog.RefusedError:       {problem.UpstreamError, "The platform returned an error of its own."},
 }
 
-// Problem returns the problem for the caller of a method.
 func (r *Refused) Problem(m *catalog.Method) *problem.Error {
 	known := refusalProblems[r.Kind]
 	e := known.kind.New(known.detail).Because(r)

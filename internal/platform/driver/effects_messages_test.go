@@ -126,7 +126,6 @@ var messageEffects = effects{
 	},
 }
 
-// massSent sends a mass message to two fans.
 var massSent = []step{{do: "massMessages.send", args: `{"text":"To both","userIds":["$fan:1","$fan:2"]}`}}
 
 // massEffects are the effects on mass messages. In the seed, 25 and 26 are scheduled.

@@ -122,7 +122,6 @@ var moneyEffects = effects{
 	}},
 }
 
-// settingsEffects are the effects on notifications and settings.
 var settingsEffects = effects{
 	"notifications.markRead": {
 		first: []step{{do: "!notification", args: `{"text":"One"}`}, {do: "!notification", args: `{"text":"Two"}`}},

@@ -166,7 +166,6 @@ func (r *listReading) addItem() {
 	r.added++
 }
 
-// dropItem removes an item from the list.
 func (r *listReading) dropItem(item any) {
 	r.t.Helper()
 	r.results["0"] = item

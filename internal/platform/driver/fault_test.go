@@ -115,7 +115,6 @@ func TestLatencyIsMeasured(t *testing.T) {
 	}
 }
 
-// listen opens the socket of a session.
 func (r *fixture) listen(s driver.Session) *driver.Socket {
 	r.t.Helper()
 	socket, err := r.driver.Listen(r.t.Context(), via("us"), s)

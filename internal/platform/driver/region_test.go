@@ -17,7 +17,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 )
 
-// regionAccount is a signed-in account of a region.
 type regionAccount struct {
 	login string
 	via   driver.Via

@@ -42,7 +42,6 @@ func newFixture(t testing.TB) *fixture {
 	}
 }
 
-// forTest returns the fixture for a subtest.
 func (r *fixture) forTest(t testing.TB) *fixture {
 	t.Helper()
 	inner := *r
@@ -82,7 +81,6 @@ func (r *fixture) session(login string) driver.Session {
 	return *step.Session
 }
 
-// call calls a method by name.
 func (r *fixture) call(s driver.Session, name, args string) (driver.Answer, error) {
 	r.t.Helper()
 	return drivertest.Caller{Driver: r.driver, Catalog: r.catalog, Via: via("us"), Session: s}.Call(r.t.Context(), r.t, name, args)

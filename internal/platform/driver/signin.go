@@ -208,7 +208,6 @@ func (f *Failure) canRepeat(in Input) bool {
 	return in.Check || f.untouched
 }
 
-// inputRequest builds the request for an input.
 func (d *HTTP) inputRequest(at signInState, in Input) (catalog.Request, error) {
 	if at.Asked == nil {
 		return catalog.Request{}, errStored

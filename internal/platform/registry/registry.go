@@ -52,7 +52,6 @@ type Registry map[environment.Environment]Platform
 
 // Deps are the dependencies of the platforms.
 type Deps struct {
-	// SandboxURL is the origin of the sandbox.
 	SandboxURL string
 	Egress     *egress.Egress
 	Now        func() time.Time

@@ -58,7 +58,6 @@ func New(origin string) *Client {
 	}}
 }
 
-// Origin returns the origin of the sandbox.
 func (c *Client) Origin() string { return c.origin }
 
 func (c *Client) Close() { c.http.CloseIdleConnections() }
@@ -166,7 +165,6 @@ func (c *Client) Generate(ctx context.Context, creator string, perSecond float64
 	return c.post(ctx, "generate", map[string]any{"user_id": creator, "events_per_sec": perSecond, "for_sec": lasting.Seconds()}, nil)
 }
 
-// StopGenerating stops Generate and reports whether it was running.
 func (c *Client) StopGenerating(ctx context.Context, creator string) (bool, error) {
 	var out struct {
 		Stopped bool `json:"stopped"`

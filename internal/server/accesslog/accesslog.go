@@ -55,9 +55,8 @@ func LogPanic(log *slog.Logger, r *http.Request, request id.Request, reason any)
 // Line is the log line of a request.
 type Line struct {
 	Request id.Request
-	// Page is the name of the page.
-	Page string
-	Took time.Duration
+	Page    string
+	Took    time.Duration
 	// About identifies what the request was about, for example an org.
 	About []slog.Attr
 	// Fault is the error on our side; nil for none.

@@ -51,7 +51,6 @@ type knownListenerBody struct {
 	Shard int         `json:"shard" doc:"The shard of the account; see the leases."`
 }
 
-// orgRef is an organisation in a list.
 type orgRef struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`

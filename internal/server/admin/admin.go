@@ -120,7 +120,6 @@ func (a *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (a *Admin) Operations() []endpoint.Operation { return a.table.Operations() }
 
-// OpenAPI returns the OpenAPI document of the admin API.
 func (a *Admin) OpenAPI() ([]byte, error) { return a.table.OpenAPI() }
 
 // operators authenticates the operator token, and browsers that have signed in with it.

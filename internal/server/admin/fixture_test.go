@@ -29,7 +29,6 @@ type session struct {
 	Cookie, Agent, Device string
 }
 
-// connect connects an account with a session from the sandbox.
 func connect(t testing.TB, n *testnode.Node, o testnode.Org, extra map[string]any) (account string, with session) {
 	t.Helper()
 	got := n.Call(t, http.MethodPost, "/v1/sandbox/session", o.Key, map[string]any{"login": "ok+" + o.KeyID + "@sandbox.test"}).JSON()

@@ -20,7 +20,6 @@ func optional[K id.Kind](text, pointer string) (K, error) {
 	return one, nil
 }
 
-// names loads the names of the orgs of a list.
 func (a *Admin) names(ctx context.Context, n int, of func(int) id.Org) (map[id.Org]string, error) {
 	var orgs []id.Org
 	for i := range n {

@@ -12,7 +12,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
-// mintWith creates a key with limits.
 func mintWith(t *testing.T, n *testnode.Node, key string, limits map[string]any) string {
 	t.Helper()
 	body := map[string]any{"label": "limited"}

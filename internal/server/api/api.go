@@ -98,8 +98,7 @@ type Deps struct {
 	Sandbox *sandboxapi.Client
 	// Idempotency makes requests with an Idempotency-Key run once.
 	Idempotency *idempotency.Keys
-	// Platforms are the platforms of the environments.
-	Platforms registry.Registry
+	Platforms   registry.Registry
 	// Pages serves the pages about problems to browsers. *docs.Docs implements it.
 	Pages    http.Handler
 	Metrics  *endpoint.Metrics
@@ -188,5 +187,4 @@ func (a *API) Recheck(org id.Org) { a.table.Recheck(org) }
 // EndStreams ends the streams of a node that is about to stop, and waits until they have ended.
 func (a *API) EndStreams(ctx context.Context) error { return a.table.EndStreams(ctx) }
 
-// OpenAPI returns the OpenAPI document.
 func (a *API) OpenAPI() ([]byte, error) { return a.document() }

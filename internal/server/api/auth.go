@@ -54,7 +54,6 @@ func identityOf(p *apikey.Principal) endpoint.Identity {
 	return who
 }
 
-// identifyBrowser authenticates a browser by its cookie.
 func (c customers) identifyBrowser(r *http.Request, cookie string) (endpoint.Identity, error) {
 	ctx := r.Context()
 	source := endpoint.From(ctx).Origin.Source

@@ -44,7 +44,6 @@ type openapi struct {
 	}
 }
 
-// document loads the OpenAPI document.
 func document(t *testing.T, node *testnode.Node) ([]byte, openapi) {
 	t.Helper()
 	text := node.Call(t, http.MethodGet, "/v1/openapi.json", "", nil).Body

@@ -15,7 +15,6 @@ func withSandbox(t testing.TB) testnode.Setup {
 	return setup
 }
 
-// connected connects an account of an org.
 func connected(t *testing.T, n *testnode.Node, o testnode.Org) string {
 	t.Helper()
 	login := "ok+" + o.KeyID + random(t) + "@sandbox.test"

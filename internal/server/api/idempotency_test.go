@@ -24,7 +24,6 @@ func random(t *testing.T) string {
 	return strings.ToLower(rand.Text())
 }
 
-// withHeader returns a request with an additional header.
 func withHeader(t *testing.T, method, url, key string, body any, name, value string) *http.Request {
 	t.Helper()
 	text, err := json.Marshal(body)

@@ -97,7 +97,6 @@ var resources = map[string]struct {
 	},
 }
 
-// joined adds a member to an org.
 func joined(t *testing.T, n *testnode.Node, o testnode.Org, role string) *testnode.Browser {
 	t.Helper()
 	return n.Join(t, o.ID, random(t)+"@example.test", role)
@@ -195,7 +194,6 @@ func hooked(t *testing.T, n *testnode.Node, key, operation, path string) string 
 
 const someDelivery = "whd_01k9x5ahzre4bb3069xb2way0g"
 
-// workingBody returns a body with which an operation succeeds.
 func workingBody(t *testing.T, n *testnode.Node, o testnode.Org, op endpoint.Operation) any {
 	t.Helper()
 	make, ok := bodies[op.ID]
@@ -239,7 +237,6 @@ func fill(op endpoint.Operation, id string) string {
 // endless operations stream unless a page is requested.
 var endless = map[string]bool{"streamAccountEvents": true, "streamEvents": true}
 
-// ask calls an operation with its example.
 func ask(t *testing.T, n *testnode.Node, op endpoint.Operation, path, key string) testnode.Reply {
 	t.Helper()
 	if !endless[op.ID] {

@@ -296,7 +296,6 @@ func lastDigits(mask string) string {
 	return "··" + digits
 }
 
-// Can reports whether an action is possible.
 func (p *page) Can(action string) bool { return slices.Contains(p.View.Actions, action) }
 
 // Seen reports whether the phone has opened the QR code.

@@ -41,7 +41,6 @@ type recordedAct struct {
 	act connectpages.Act
 }
 
-// fakeAttempt is an attempt and its future.
 type fakeAttempt struct {
 	view connectpages.View
 	// rest are the challenges to come.
@@ -173,7 +172,6 @@ func (w *fakeBackend) end(s *fakeAttempt, account id.Account) {
 	}
 }
 
-// open creates a session.
 func (w *fakeBackend) open(s link.Session) (string, *link.Session) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

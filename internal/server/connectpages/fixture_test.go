@@ -89,7 +89,6 @@ func newPages(t *testing.T, w *fakeBackend, base string, log io.Writer, now func
 	return h
 }
 
-// response is a response that was read.
 type response struct {
 	status int
 	head   http.Header
@@ -145,7 +144,6 @@ var (
 	spaces = regexp.MustCompile(`\s+`)
 )
 
-// text returns what a person reads.
 func (a response) text() string {
 	plain := strings.NewReplacer("&#39;", "'", "&amp;", "&", "&lt;", "<", "&gt;", ">", "&#34;", `"`).Replace(tags.ReplaceAllString(a.body, " "))
 	return spaces.ReplaceAllString(plain, " ")

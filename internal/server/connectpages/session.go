@@ -170,7 +170,6 @@ func (v *visit) startAttempt(do string) {
 	v.showStarted(v.deps.Attempts.Start(ctx, v.actor(string(v.session.ID), "connect.start"), s), email)
 }
 
-// showStarted shows the result of a start.
 func (v *visit) showStarted(err error, email string) {
 	if err == nil || errors.Is(err, link.ErrOver) {
 		v.redirect(v.path)

@@ -45,7 +45,6 @@ type View struct {
 	// PlatformURL is the platform's own page for the selfie or the approval. It is shown as a link and never logged.
 	PlatformURL secret.String
 	Failure     string
-	// Account is the connected account.
 	Account     id.Account
 	ReferenceID string
 	// Session is the hosted session in which the attempt was started, or empty.
@@ -100,7 +99,6 @@ type sessions interface {
 	Exit(ctx context.Context, org id.Org, session id.Session) (link.Session, error)
 }
 
-// orgs loads orgs.
 type orgs interface {
 	Org(ctx context.Context, org id.Org) (Org, error)
 }

@@ -72,8 +72,7 @@ type page struct {
 	Email string
 	// Remember is whether the box to store the password is ticked.
 	Remember bool
-	// Steps are the steps of signing in.
-	Steps []step
+	Steps    []step
 	// Slow is the message about a sign-in that takes long.
 	Slow template.HTML
 	// Manage is the path of the creator's own page about the connection.
@@ -94,7 +93,6 @@ func (p *page) T(key string, pairs ...string) (template.HTML, error) {
 	return p.words.html(key, append(pairs, "org", p.org.Name)...)
 }
 
-// Lang returns the language of the page.
 func (p *page) Lang() string { return p.words.lang }
 
 // Other returns the language that the creator can switch to.
@@ -128,13 +126,10 @@ func (v *visit) lang() string {
 // Org returns the org, for the layout.
 func (p *page) Org() Org { return p.org }
 
-// Nonce returns the nonce of this response.
 func (p *page) Nonce() string { return p.nonce }
 
-// Version returns the version of the files.
 func (p *page) Version() string { return p.version }
 
-// Style returns the style sheet of the org.
 func (p *page) Style() template.CSS { return style(p.org.Page) }
 
 // Embed reports whether the page is embedded in another site.
@@ -169,7 +164,6 @@ func (v *visit) setOrg(o Org, locale string) {
 	v.secure(v.origins())
 }
 
-// show renders and writes a page.
 func (v *visit) show(status int, name string, p *page) {
 	p.visit = v
 	if p.Title == "" {

@@ -47,7 +47,6 @@ func New(w http.ResponseWriter, name string, columns ...string) *Writer {
 	return &Writer{w: w, csv: csv.NewWriter(w), name: name, head: columns}
 }
 
-// Row writes a row.
 func (s *Writer) Row(cells ...string) error {
 	if err := s.writeHead(); err != nil {
 		return err

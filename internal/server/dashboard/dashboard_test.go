@@ -46,7 +46,6 @@ func FuzzOnlyOwnAddressesAreGoneTo(f *testing.F) {
 	})
 }
 
-// fleet starts nodes and creates an org.
 func fleet(t *testing.T, n int, s testnode.Setup) ([]*testnode.Node, testnode.Org) {
 	t.Helper()
 	nodes := testnode.Nodes(t, n, s)

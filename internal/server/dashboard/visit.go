@@ -164,7 +164,6 @@ func (v *visit) signedIn(ctx context.Context) (b member.Session, ok bool, err er
 	return b, err == nil, err
 }
 
-// show renders and writes a page.
 func (v *visit) show(status int, name, title string, p *page) {
 	p.visit, p.Title = v, title
 	var content, whole bytes.Buffer

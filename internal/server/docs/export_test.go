@@ -15,7 +15,6 @@ func NavFiles() (list []string) {
 // Found is one result of a search.
 type Found struct{ Title, Heading, Path string }
 
-// Search searches the index.
 func (s *Docs) Search(question string) ([]Found, error) {
 	t, err := s.site()
 	if err != nil {

@@ -24,8 +24,7 @@ type passage struct {
 	page *page
 	// id is that of the heading, heading its text; both are empty for the start of a page.
 	id, heading, text, code string
-	// address is that of an operation.
-	address string
+	address                 string
 	// bonus ranks passages among equals: guides before decision records.
 	bonus float64
 }

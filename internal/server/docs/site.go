@@ -122,7 +122,6 @@ func (t *site) addFile(title string, e entry, parent *page) (*page, error) {
 	return p, nil
 }
 
-// addProblems adds the page of each problem below their list.
 func (t *site) addProblems(parent *page) error {
 	for _, k := range problem.All() {
 		p, err := t.addFile(parent.group, entry{file: "problems/" + k.Code + ".md", path: "", label: k.Code}, parent)
@@ -186,7 +185,6 @@ func (t *site) address(from *page) func(string) string {
 	}
 }
 
-// children returns the pages below a page.
 func (t *site) children(of *page) (list []*page) {
 	for _, p := range t.pages {
 		if p.parent == of {

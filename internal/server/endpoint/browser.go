@@ -11,7 +11,6 @@ import (
 
 // Browser authenticates callers by a cookie instead of a key, for our own pages that call the API from the same origin.
 type Browser struct {
-	// Cookie is the name of the cookie.
 	Cookie string
 	// Identify checks the value of the cookie. Its errors are problems.
 	Identify func(r *http.Request, value string) (Identity, error)

@@ -62,7 +62,6 @@ func (rejectAll) Authenticate(context.Context, string) (endpoint.Identity, error
 	return endpoint.Identity{Principal: &apikey.Principal{}}, problem.KeyInvalid.New("unknown")
 }
 
-// counts records what was counted.
 type counts struct{ calls []usage.Call }
 
 func (c *counts) Count(call usage.Call) { c.calls = append(c.calls, call) }

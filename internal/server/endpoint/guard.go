@@ -336,7 +336,6 @@ func (t *Table) record(call *Call) {
 	t.deps.Log.LogAttrs(r.Context(), level, "request", attrs...)
 }
 
-// countUsage adds the call to the org's usage.
 func (t *Table) countUsage(call *Call, operation string, took time.Duration) {
 	p, status := call.Identity.Principal, call.written.Status
 	if t.deps.Count == nil || p == nil || call.terms.Quota == admission.Free || call.terms.Quota == admission.Safety {

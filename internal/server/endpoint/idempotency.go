@@ -53,7 +53,6 @@ type idempotentRun struct {
 	passing bool
 }
 
-// WriteHeader records the status.
 func (k *idempotentRun) WriteHeader(status int) {
 	if k.status == 0 && status >= http.StatusOK {
 		k.status = status

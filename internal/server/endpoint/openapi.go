@@ -236,7 +236,6 @@ func (t *Table) OpenAPI() ([]byte, error) {
 	return doc, nil
 }
 
-// addTo returns the document with the part added.
 func (p *Part) addTo(doc []byte) ([]byte, error) {
 	var root map[string]json.RawMessage
 	if err := json.Unmarshal(doc, &root); err != nil {

@@ -34,10 +34,8 @@ func (p *Problem) GetStatus() int { return p.status }
 // ContentType returns the media type, for huma.
 func (p *Problem) ContentType(string) string { return problem.ContentType }
 
-// MarshalJSON returns the encoded document.
 func (p *Problem) MarshalJSON() ([]byte, error) { return p.document, nil }
 
-// Schema describes the document.
 func (Problem) Schema(huma.Registry) *huma.Schema {
 	text := func(about string) *huma.Schema { return &huma.Schema{Type: huma.TypeString, Description: about} }
 	number := func(about string) *huma.Schema { return &huma.Schema{Type: huma.TypeInteger, Description: about} }

@@ -38,8 +38,7 @@ func (t *Table) DescribeEvents(envelope any) {
 type eventSection struct {
 	// envelope refers to the schema that all events have in common.
 	envelope string
-	// own are the events of the service.
-	own []Event
+	own      []Event
 }
 
 // write returns the section. Its members are in the order of the events, which JSON encodes only without a map.
@@ -75,5 +74,4 @@ func (s *eventSection) operation(e Event) object {
 	}
 }
 
-// isEvent reports whether a type is the payload of an event.
 func isEvent(t reflect.Type) bool { return t.Implements(reflect.TypeFor[contract.Event]()) }

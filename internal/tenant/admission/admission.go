@@ -134,7 +134,6 @@ type Denial struct {
 	Current  int
 }
 
-// Problem returns the problem for the caller.
 func (d *Denial) Problem() *problem.Error {
 	if d.CoolDown {
 		return problem.UpstreamRateLimited.New("The platform asked this account to pause.").After(seconds(d.Wait))

@@ -109,7 +109,6 @@ func (st *orgState) countLocked(month int, incarnation int64) {
 	st.pending = append(st.pending, pendingCount{month, incarnation, 1})
 }
 
-// takePending returns the pending counts and clears them.
 func (st *orgState) takePending() []pendingCount {
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -28,7 +28,6 @@ func (a *Allow) MayCall(resource, method string, sensitive bool) bool {
 	return true
 }
 
-// MayUse reports whether the key may use an account.
 func (a *Allow) MayUse(account id.Account) bool {
 	return a.Accounts == nil || slices.Contains(a.Accounts, account)
 }

@@ -29,7 +29,6 @@ func (noJobs) InsertTx(context.Context, postgres.Tx, river.JobArgs, *river.Inser
 	return &rivertype.JobInsertResult{}, nil
 }
 
-// announcer records the announced epochs.
 type announcer struct{ epochs []int64 }
 
 func (a *announcer) Announce(_ context.Context, _ id.Org, epoch int64) error {

@@ -12,5 +12,4 @@ var (
 	}
 )
 
-// Deps returns the dependencies.
 func (s *Keys) Deps() *Deps { return &s.deps }

@@ -1,4 +1,3 @@
 package org
 
-// Deps returns the dependencies.
 func (s *Orgs) Deps() *Deps { return &s.deps }

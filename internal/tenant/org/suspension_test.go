@@ -18,7 +18,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
-// newProcess returns the Suspensions of a process with this name.
 func newProcess(t *testing.T, db *postgres.DB, name string) *org.Suspensions {
 	t.Helper()
 	return org.NewSuspensions(org.SuspensionDeps{DB: db, Process: name, Log: slog.New(slog.DiscardHandler), Now: time.Now})

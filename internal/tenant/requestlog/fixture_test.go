@@ -134,7 +134,6 @@ type faultyLink struct {
 	swallowed chan struct{}
 }
 
-// openThroughLink opens a database through a faultyLink.
 func openThroughLink(t testing.TB, database secret.String) (*postgres.DB, *faultyLink) {
 	t.Helper()
 	address, err := url.Parse(database.Reveal())

@@ -89,7 +89,6 @@ type Journal struct {
 	// uncertain of them were in a COPY whose outcome is unknown.
 	unsent    []block
 	uncertain int
-	// knownDays are the days that are known to have a partition.
 	knownDays map[postgres.Day]bool
 	// rows is the buffer of the last COPY, kept for reuse.
 	rows postgres.Rows

@@ -7,5 +7,4 @@ var classEnds = [...]float64{
 	1, 2, 4, 6, 8, 10, 15, 20, 30, 40, 50, 75, 100, 150, 200, 300, 400, 500, 750, 1000, 1500, 2000, 3000, 5000, 10_000, 20_000, 40_000,
 }
 
-// classes is the number of classes.
 const classes = len(classEnds) + 1

@@ -75,7 +75,6 @@ func (f *Figures) add(t *tally) {
 	f.took.plus(t.took[:])
 }
 
-// Plus adds more to f.
 func (f *Figures) Plus(more *Figures) {
 	f.Calls += more.Calls
 	f.Limited += more.Limited

@@ -11,7 +11,6 @@ import (
 	"strings"
 )
 
-// table is a table of the database.
 type table struct {
 	// owner is the path below internal/ of the package whose queries may name the table. Packages below it may, too.
 	owner string

@@ -89,7 +89,6 @@ func (p *Process) Kill() {
 	<-p.exited
 }
 
-// PID returns the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Exited returns a channel that is closed when the program has ended.

@@ -12,7 +12,6 @@ import (
 
 // SlowLink forwards TCP connections to another address, with a delay that can be changed at any time.
 type SlowLink struct {
-	// Address is the address to connect to.
 	Address string
 	delay   atomic.Int64 // nanoseconds in each direction
 }

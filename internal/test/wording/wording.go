@@ -36,7 +36,6 @@ type Finding struct {
 	Word string
 }
 
-// String returns the place and the word.
 func (f Finding) String() string { return fmt.Sprintf("%s:%d: %q", f.File, f.Line, f.Word) }
 
 // skipped are folders with generated or foreign text, and test/accept, whose texts are fixed.
@@ -100,7 +99,6 @@ func checkFile(path, name string) ([]Finding, error) {
 // hints are parts of all avoided words: a text without any of them needs no look with the slower expressions.
 var hints = []string{"body", "whoever", "anew", "left out", "at once", "besides", "in earnest", "of its own", "behind"}
 
-// wordsIn returns the words of a text that are avoided.
 func wordsIn(text string) []string {
 	low := strings.ToLower(text)
 	if !slices.ContainsFunc(hints, func(hint string) bool { return strings.Contains(low, hint) }) {

@@ -42,7 +42,6 @@ var (
 	validPurpose = regexp.MustCompile(`^[a-z_]{1,64}$`)
 )
 
-// holderRef names a holder.
 type holderRef struct {
 	org  id.Org
 	name string

@@ -5,7 +5,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// metrics holds the metrics of a Sealer.
 type metrics struct {
 	loads, corrupt, rewrapped prometheus.Counter
 	kmsUp, rotating           prometheus.Gauge

@@ -45,9 +45,8 @@ type Session struct {
 	// Remember is one of RememberAsk, RememberAlways and RememberNever.
 	Remember string
 	// Attempts lists the attempts, oldest first. Active is the one in progress; empty for none.
-	Attempts []id.Attempt
-	Active   id.Attempt
-	// Connected is the account that was connected.
+	Attempts             []id.Attempt
+	Active               id.Attempt
 	Connected            id.Account
 	CreatedAt, UpdatedAt time.Time
 	ExpiresAt            time.Time
@@ -128,7 +127,6 @@ func (s *Sessions) createSession(ctx context.Context, by audit.By, o org.Org, at
 	return made, err
 }
 
-// Get reads a session.
 func (s *Sessions) Get(ctx context.Context, org id.Org, session id.Session) (Session, error) {
 	found, err := getSession(ctx, s.deps.DB, org, session)
 	return s.withExpiry(found), err

@@ -11,7 +11,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 )
 
-// connectOptions are the flags of connect.
 type connectOptions struct {
 	method, label, region, reference, account, email, userAgent, wait, returnURL string
 	expires                                                                      time.Duration

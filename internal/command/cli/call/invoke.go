@@ -21,7 +21,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
-// callOptions are the flags of call.
 type callOptions struct {
 	account, idempotency string
 	dryRun, all          bool

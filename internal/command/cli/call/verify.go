@@ -14,7 +14,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/sign"
 )
 
-// verifyOptions are the flags of verify.
 type verifyOptions struct {
 	secretFile, account, event string
 	headers                    []string

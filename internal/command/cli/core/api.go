@@ -60,7 +60,6 @@ func (a *App) PrintDone(format string, args ...any) error {
 // refusal is the transport of a client that has no identity. Every request fails with its error.
 type refusal struct{ err error }
 
-// RoundTrip implements http.RoundTripper.
 func (r refusal) RoundTrip(*http.Request) (*http.Response, error) { return nil, r.err }
 
 // maxRetries limits the retries of one request with --retry.
@@ -96,7 +95,6 @@ var transport = &http.Transport{}
 // headers are never logged because they may hold secrets.
 type tracer struct{ app *App }
 
-// RoundTrip implements http.RoundTripper.
 func (t tracer) RoundTrip(req *http.Request) (*http.Response, error) {
 	var base http.RoundTripper = transport
 	if t.app.HTTP != nil {

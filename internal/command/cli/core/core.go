@@ -53,7 +53,6 @@ type App struct {
 // Interactive reports whether commands may prompt: standard input is a terminal and --no-input is not set.
 func (a *App) Interactive() bool { return a.StdinTTY && !a.NoInput }
 
-// Store opens the user's profiles.
 func (a *App) Store() (*profile.Store, error) { return profile.Open(a.Env) }
 
 // Identity returns key and server without a request. The first of these decides: --profile, STAGEDOOR_API_KEY,

@@ -36,7 +36,6 @@ type Fault struct {
 
 func (f *Fault) Error() string { return f.Text }
 
-// Unwrap returns the cause.
 func (f *Fault) Unwrap() error { return f.Err }
 
 // Usage returns a fault for invalid usage of a command.

@@ -35,8 +35,7 @@ type listen struct {
 	forward    *forwarder
 	checkpoint *checkpoint
 	names      nameCache
-	// keys reports whether keys are handled.
-	keys bool
+	keys       bool
 	// connected is set by the first connect and stays set.
 	connected bool
 	// mu is held during a delivery, so that keys wait for it. It guards the failed deliveries below.
@@ -266,7 +265,6 @@ func (l *listen) position(r stagedoor.StreamReady) string {
 	return cmp.Or(r.Cursor, l.checkpoint.cursor)
 }
 
-// describePosition describes a cursor in words.
 func describePosition(cursor string) string {
 	switch event := eventInCursor(cursor); {
 	case event != "":

@@ -33,7 +33,6 @@ func resolveSince(ctx context.Context, app *core.App, w filter, since string) (s
 		func(time.Time) bool { return false })
 }
 
-// cursorOfEvent returns the cursor of an event by its id.
 func cursorOfEvent(ctx context.Context, app *core.App, id string) (string, error) {
 	event, err := app.API().Events.Get(ctx, id)
 	if err != nil {

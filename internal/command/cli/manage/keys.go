@@ -58,7 +58,6 @@ Columns in a pipe: id, label, key prefix, scopes, last used, created, current.`,
 	}
 }
 
-// keyOptions are the flags of keys create.
 type keyOptions struct {
 	scopes, accounts, methods []string
 	preset                    string

@@ -335,7 +335,6 @@ func printDeliveries(app *core.App, list []stagedoor.Delivery) {
 	app.Out.Table(table)
 }
 
-// replayOptions are the flags of replay.
 type replayOptions struct {
 	failed       bool
 	since, until string

@@ -34,7 +34,6 @@ func (p *Printer) Spin(text string) *Spinner {
 	return s
 }
 
-// Text changes the text.
 func (s *Spinner) Text(text string) {
 	s.p.mu.Lock()
 	defer s.p.mu.Unlock()

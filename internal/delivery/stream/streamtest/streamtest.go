@@ -83,7 +83,6 @@ func (m *Memory) Tell(list ...event.Stored) {
 	}
 }
 
-// Subscribe implements the wire.
 func (m *Memory) Subscribe(ctx context.Context, pattern string, heard func(string, []byte)) error {
 	m.Lock()
 	m.listeners++
@@ -97,7 +96,6 @@ func (m *Memory) Subscribe(ctx context.Context, pattern string, heard func(strin
 	return nil
 }
 
-// Ping implements the wire.
 func (m *Memory) Ping(context.Context) error {
 	m.Lock()
 	defer m.Unlock()
@@ -140,7 +138,6 @@ func (m *Memory) OrgAfter(_ context.Context, org id.Org, p event.Position, since
 	return list, p, err
 }
 
-// OrgHead implements the store.
 func (m *Memory) OrgHead(context.Context, id.Org) (event.Position, error) {
 	m.Lock()
 	defer m.Unlock()
@@ -153,7 +150,6 @@ func (m *Memory) OrgHead(context.Context, id.Org) (event.Position, error) {
 	return event.Position{Tx: m.Tx + 1}, nil
 }
 
-// Head implements the store.
 func (m *Memory) Head(_ context.Context, _ id.Org, source string) (event.Head, error) {
 	m.Lock()
 	defer m.Unlock()
@@ -163,7 +159,6 @@ func (m *Memory) Head(_ context.Context, _ id.Org, source string) (event.Head, e
 	return event.Head{LastSeq: m.seqs[source]}, nil
 }
 
-// Oldest implements the store.
 func (m *Memory) Oldest(ctx context.Context, org id.Org, source string, since time.Time) (int64, error) {
 	list, err := m.After(ctx, org, source, 0, since, 1)
 	if err != nil {

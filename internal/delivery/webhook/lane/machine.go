@@ -122,7 +122,6 @@ func (m *Machine) BucketLoaded(number int, checkpoint time.Time, rows []Row, bac
 	}
 }
 
-// restoreLane adds a lane from its row.
 func (m *Machine) restoreLane(b *bucket, row *Row) {
 	l := m.ensureLane(row.Org, row.Source, b)
 	head := l.head

@@ -98,7 +98,6 @@ func (m *Machine) IsHostDown(org id.Org, hostName string) bool {
 	return h != nil && h.breaker == breakerOpen
 }
 
-// Done reports the result of a delivery and returns its outcome.
 func (m *Machine) Done(job *Job, r Result, now time.Time) Outcome {
 	if m.isSuspended(job.host.key.org) && Classify(r) != Delivered {
 		r = Result{Took: r.Took, Aborted: true} // no endpoint fails while its organisation is suspended

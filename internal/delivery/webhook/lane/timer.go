@@ -57,14 +57,12 @@ func (h timerHeap) Swap(i, j int) {
 	h[i].index, h[j].index = i+1, j+1
 }
 
-// Push implements heap.Interface.
 func (h *timerHeap) Push(x any) {
 	one := x.(*timer)
 	one.index = len(*h) + 1
 	*h = append(*h, one)
 }
 
-// Pop implements heap.Interface.
 func (h *timerHeap) Pop() any {
 	last := len(*h) - 1
 	one := (*h)[last]

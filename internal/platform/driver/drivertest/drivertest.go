@@ -16,11 +16,9 @@ import (
 // Platform is a driver under test with its platform, and the means to act on that platform.
 type Platform struct {
 	// Driver returns a new driver. Two drivers share nothing but the platform, like two nodes.
-	Driver func(testing.TB) driver.Driver
-	// Catalog is the catalog of the drivers.
+	Driver  func(testing.TB) driver.Driver
 	Catalog *catalog.Catalog
-	// Region is a region that has egress.
-	Region string
+	Region  string
 	// Login returns the e-mail address of a new creator with a persona, which decides how the sign-in proceeds: "ok",
 	// "sms", "app", "email", "face", "sms-email-face" or "fan".
 	Login func(persona string) string
@@ -34,8 +32,7 @@ type Platform struct {
 	// change.
 	Write, Read, Event string
 	WriteArgs          string
-	// Shows reports whether a result of Read contains the change.
-	Shows func(result []byte) bool
+	Shows              func(result []byte) bool
 }
 
 // suite is the state of one conformance test.
@@ -146,7 +143,6 @@ func wantFailure(t *testing.T, step driver.Step, code string) {
 	}
 }
 
-// call calls a method by name.
 func (s *suite) call(ctx context.Context, t *testing.T, session driver.Session, name, args string) (driver.Answer, error) {
 	t.Helper()
 	return Caller{s.driver, s.Catalog, s.via, session}.Call(ctx, t, name, args)

@@ -140,7 +140,6 @@ func cursor(m account.PageKey, order account.Order) string {
 	return string(m.ID)
 }
 
-// parseCursor parses what cursor returned.
 func parseCursor(text string, order account.Order) (account.PageKey, bool) {
 	if order == 0 {
 		at, err := id.Parse[id.Account](text)

@@ -53,7 +53,6 @@ func (p *pager) add(ctx context.Context, one account.Account) error {
 	return p.flush(ctx)
 }
 
-// flush writes the batch.
 func (p *pager) flush(ctx context.Context) error {
 	if len(p.batch) == 0 {
 		return nil

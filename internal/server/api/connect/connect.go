@@ -74,7 +74,6 @@ type mobileInput struct {
 	}
 }
 
-// attemptOutput is a response with an attempt.
 type attemptOutput struct {
 	Location   string `header:"Location"`
 	RetryAfter string `header:"Retry-After"`
@@ -133,7 +132,6 @@ type reauthInput struct {
 	}
 }
 
-// startProblems are the problems of starting an attempt.
 var startProblems = []problem.Kind{
 	problem.AttemptInProgress, problem.AccountNotFound, problem.AccountNotAllowedForKey, problem.ConnectUnavailable, problem.ValidationFailed, problem.InvalidRequest,
 }

@@ -156,7 +156,6 @@ func Routes(t *endpoint.Table, d Deps) {
 	e.tokens(t)
 }
 
-// findAccount finds the account in a path.
 func (e *events) findAccount(ctx context.Context, text string) (id.Account, error) {
 	at, err := endpoint.ParseAccount(text)
 	if err != nil {
@@ -253,7 +252,6 @@ func wantsPage(h http.Header) bool {
 	return strings.Contains(accept, "application/json") && !strings.Contains(accept, eventStream)
 }
 
-// filter parses the names of events.
 func (e *events) filter(ctx context.Context, given []string) (event.Filter, error) {
 	var names []string
 	for _, list := range given {

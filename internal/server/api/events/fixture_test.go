@@ -140,12 +140,10 @@ func newFixture(t testing.TB, change func(*fixture, *stream.Deps)) *fixture {
 	return r
 }
 
-// path returns the path of an account's events.
 func path(at id.Account) string { return "/v1/accounts/" + string(at) + "/events" }
 
 func (r *fixture) org(key string) id.Org { return r.keys[key].Org.ID }
 
-// reply is a response.
 type reply struct {
 	status int
 	header http.Header
@@ -180,7 +178,6 @@ func (r *fixture) call(t testing.TB, method, target, key string, headers ...stri
 	return reply{res.StatusCode, res.Header, string(text)}
 }
 
-// pull requests a page.
 func (r *fixture) pull(t testing.TB, target, key string) (page struct {
 	Events     []struct{ ID, Event string }
 	NextCursor string

@@ -73,7 +73,6 @@ type findInput struct {
 	Event string `path:"eventId" maxLength:"64" doc:"The event's id."`
 }
 
-// findAny writes an event of any account.
 func (e *events) findAny(w http.ResponseWriter, r *http.Request, in *findInput) error {
 	none := problem.EventNotFound.New("The organisation has no event with this id.")
 	wanted, err := id.Parse[id.Event](in.Event)

@@ -9,7 +9,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 )
 
-// pull writes a page of events.
 func (e *events) pull(w http.ResponseWriter, r *http.Request, want stream.Want, in *Query) error {
 	if err := checkCursor(in.After, want.Account, "query/after"); err != nil {
 		return err

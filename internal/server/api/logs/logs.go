@@ -115,7 +115,6 @@ const (
 	listTimeout = time.Minute
 )
 
-// reads are the operations.
 type reads struct {
 	*requestlog.Journal
 	now func() time.Time

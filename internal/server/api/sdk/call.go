@@ -42,11 +42,9 @@ type Deps struct {
 	Accounts accounts
 	// PublicURL is the address at which callers reach the service.
 	PublicURL string
-	// Platforms are the platforms of the environments.
 	Platforms registry.Registry
 }
 
-// calls are the operations.
 type calls struct {
 	Deps
 	documents *sdkDocuments
@@ -55,7 +53,6 @@ type calls struct {
 // argsBody describes arguments in general. Each method has its own path in the OpenAPI document.
 type argsBody map[string]any
 
-// resultBody is the response.
 type resultBody struct {
 	Result any  `json:"result" doc:"The result of the method; null in a dry run."`
 	DryRun bool `json:"dryRun,omitempty" doc:"True if nothing was sent."`
@@ -94,7 +91,6 @@ func Routes(t *endpoint.Table, d Deps) {
 	}, c.resolve, c.call)
 }
 
-// request is a parsed call.
 type request struct {
 	call invoke.Call
 	dry  bool
@@ -213,7 +209,6 @@ func fresh(h http.Header) bool {
 	return false
 }
 
-// call runs the call and writes its response.
 func (c *calls) call(w http.ResponseWriter, r *http.Request, req *request) error {
 	ctx := r.Context()
 	call := endpoint.From(ctx)

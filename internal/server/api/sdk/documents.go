@@ -113,7 +113,6 @@ func describeMethods(c *catalog.Catalog, methods []*catalog.Method) (endpoint.Pa
 	return p, err
 }
 
-// describeEvents returns the platform's events.
 func describeEvents(c *catalog.Catalog) []endpoint.Event {
 	var list []endpoint.Event
 	for _, k := range c.Events() {
@@ -230,7 +229,6 @@ func sdkExtension(m *catalog.Method) object {
 	return x
 }
 
-// notes describes the flags of a method.
 func notes(m *catalog.Method) string {
 	var lines []string
 	for _, n := range []struct {

@@ -106,7 +106,6 @@ type testOutput struct {
 	}
 }
 
-// hooks are the operations.
 type hooks struct {
 	*webhook.Webhooks
 	accounts *account.Accounts

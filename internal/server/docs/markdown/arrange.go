@@ -24,7 +24,6 @@ type tabs struct {
 
 func (*tabs) Kind() ast.NodeKind { return kindTabs }
 
-// Dump implements ast.Node.
 func (t *tabs) Dump(source []byte, level int) { ast.DumpHelper(t, source, level, nil, nil) }
 
 // note is a highlighted paragraph.
@@ -35,7 +34,6 @@ type note struct {
 
 func (*note) Kind() ast.NodeKind { return kindNote }
 
-// Dump implements ast.Node.
 func (n *note) Dump(source []byte, level int) { ast.DumpHelper(n, source, level, nil, nil) }
 
 // edges is a state diagram as a table of its transitions.
@@ -49,7 +47,6 @@ type edge struct{ from, when, to string }
 
 func (*edges) Kind() ast.NodeKind { return kindEdges }
 
-// Dump implements ast.Node.
 func (e *edges) Dump(source []byte, level int) { ast.DumpHelper(e, source, level, nil, nil) }
 
 // arrange replaces code blocks, quotations and state diagrams in a tree with tabs, notes and tables.

@@ -153,7 +153,6 @@ func (w *writer) tabs(out util.BufWriter, source []byte, node ast.Node, entering
 	return ast.WalkSkipChildren, nil
 }
 
-// note writes a note.
 func (w *writer) note(out util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	n := node.(*note) // Registered for this kind.
 	if entering {

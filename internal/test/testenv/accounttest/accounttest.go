@@ -66,7 +66,6 @@ func (silent) Announce(context.Context, id.Org, int64) error { return nil }
 // offline is a driver without a platform.
 type offline struct{ driver.Driver }
 
-// SignOut does nothing.
 func (offline) SignOut(context.Context, driver.Via, driver.Session) error { return nil }
 
 // Platforms returns the sandbox's catalogue with a driver, for all environments.
@@ -205,7 +204,6 @@ func (r *Fixture) TryConnect(on *account.Accounts, c account.Connected) (account
 	}
 }
 
-// Get reads an account.
 func (r *Fixture) Get(a account.Account) account.Account {
 	r.t.Helper()
 	got, err := r.Accounts.Get(r.t.Context(), a.Org, a.ID)

@@ -79,7 +79,6 @@ func (c *compiler) compileArgs(page *manifest.Page) {
 	}
 }
 
-// pageArgs returns the arguments that paging adds.
 func pageArgs(pos manifest.Pos, page *manifest.Page) []*manifest.Property {
 	one, hundred, longest := int64(1), int64(100), 512
 	shortest := 1
@@ -118,7 +117,6 @@ func (c *compiler) compileDefault(ch *check, p *manifest.Property) []byte {
 	return args.value(0)
 }
 
-// fieldDetails lists the fields of a problem and their details.
 func fieldDetails(err error) string {
 	found, ok := errors.AsType[*problem.Error](err)
 	if !ok {
@@ -135,7 +133,6 @@ var kinds = map[string]kind{
 	"string": kindString, "integer": kindInteger, "number": kindNumber, "boolean": kindBoolean, "array": kindArray, "object": kindObject,
 }
 
-// conversionTypes maps each conversion to the type that it applies to.
 var conversionTypes = map[string]kind{
 	asID: kindString, asCents: kindInteger, asTime: kindString, asUnix: kindString, asFlag: kindBoolean, asCSV: kindArray,
 }

@@ -43,12 +43,10 @@ func (s *Spec) Parse(body []byte, lenient bool) (Args, error) {
 	return s.parseForm(body, lenient, "", formBody)
 }
 
-// FromObject reads an object of named arguments.
 func (s *Spec) FromObject(body []byte, lenient bool) (Args, error) {
 	return s.parseForm(body, lenient, "", formObject)
 }
 
-// FromPositional reads an array of positional arguments.
 func (s *Spec) FromPositional(list []byte, lenient bool) (Args, error) {
 	return s.parseForm(list, lenient, "", formList)
 }

@@ -128,7 +128,6 @@ func (c *compiler) fault(pos manifest.Pos, format string, args ...any) {
 	c.faults = append(c.faults, manifest.Fault{Pos: pos, Detail: fmt.Sprintf(format, args...)})
 }
 
-// compileMembers compiles the fields of a record.
 func (c *compiler) compileMembers(fields []*manifest.Field) []member {
 	var list []member
 	for _, f := range fields {

@@ -39,8 +39,7 @@ const (
 type Shape struct {
 	op op
 	// name is the name of the type, or empty for an anonymous shape.
-	name string
-	// members are the members of a record.
+	name    string
 	members []member
 	// item is the shape of the items of a list, csv or page, and the inner shape of atPath.
 	item *Shape

@@ -109,10 +109,8 @@ func (t *Tape) Size() int { return len(t.src) }
 // Root is the index of the document's value.
 const Root uint32 = 0
 
-// Node returns the node at an index.
 func (t *Tape) Node(at uint32) Node { return t.nodes[at] }
 
-// Kind returns the kind of the node at an index.
 func (t *Tape) Kind(at uint32) Kind { return t.nodes[at].Kind }
 
 // Raw returns a value as written, strings without their quotes and with their escapes. The slice aliases the source.
