@@ -38,13 +38,9 @@ func newDaemon(t *testing.T) *daemon {
 		t.Fatalf("%v: %s", err, out)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, err)
 	d.address = l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, l.Close())
 	return d
 }
 

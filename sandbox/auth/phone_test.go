@@ -13,6 +13,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/sandbox/auth"
 	"github.com/stagedoor/stagedoor/sandbox/gate"
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 	"github.com/stagedoor/stagedoor/sandbox/store"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
@@ -20,15 +21,11 @@ import (
 func newAuth(t *testing.T) *auth.Auth {
 	t.Helper()
 	kept, err := store.Open(filepath.Join(t.TempDir(), "auth.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, err)
 	t.Cleanup(func() { _ = kept.Close() })
 	log := slog.New(slog.DiscardHandler)
 	w, err := world.New(world.Deps{Store: kept, Log: log, Now: time.Now, Origin: "http://sandbox.test", Tick: nil, Loaded: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, err)
 	return &auth.Auth{World: w, Gate: gate.New(gate.Deps{World: w, Log: log, Regions: nil, PerMinute: 0, Now: time.Now})}
 }
 
@@ -46,9 +43,7 @@ func token(t *testing.T, a *auth.Auth) string {
 			URL string `json:"url"`
 		} `json:"qr"`
 	}
-	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, json.Unmarshal(w.Body.Bytes(), &answer))
 	return strings.TrimPrefix(answer.QR.URL, "http://sandbox.test/qr/")
 }
 
@@ -72,9 +67,7 @@ func TestAnAddressIsGoodForThisTurnAndTheNext(t *testing.T) {
 				t.Errorf("minute %d, turn %d: stale %v, %s, %v", minute.now, turn, asked.Stale, asked.Status, err)
 			}
 		}
-		if err := a.World.Advance(time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		sandboxtest.OK(t, a.World.Advance(time.Minute))
 	}
 }
 
@@ -85,9 +78,7 @@ func TestTheScannedAddressStaysGood(t *testing.T) {
 	if asked, err := a.Scan(mine); err != nil || asked.Status != "scanned" {
 		t.Fatal(asked.Status, err)
 	}
-	if err := a.World.Advance(4 * time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, a.World.Advance(4*time.Minute))
 	if asked, err := a.Asked(mine); err != nil || asked.Stale {
 		t.Fatal("the URL that was scanned has become stale: ", err)
 	}
@@ -101,9 +92,7 @@ func TestAnApprovalWithoutALoginIsTheProposedOne(t *testing.T) {
 	t.Parallel()
 	a := newAuth(t)
 	asked, err := a.Asked(token(t, a))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, err)
 	answered, err := a.AnswerQR(asked.ID, "approve", "")
 	if err != nil || answered.Login != asked.Proposed() || answered.Login != strings.ToLower(answered.Login) {
 		t.Fatal(answered.Login, err)

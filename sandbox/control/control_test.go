@@ -18,18 +18,12 @@ import (
 func order(t *testing.T, p *sandboxtest.Platform, method, path, body string) (int, map[string]any) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, p.URL+"/control/"+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, err)
 	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, err)
 	var answer map[string]any
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
@@ -179,17 +173,13 @@ func TestASessionOfThePersonaCanBeUsedAndEnded(t *testing.T) {
 	_, s := order(t, p, "POST", "sessions", `{"login":"ok+s@sandbox.test"}`)
 	use := func() int {
 		r, err := http.NewRequestWithContext(t.Context(), "GET", p.URL+sandbox.Base+"/lists", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sandboxtest.OK(t, err)
 		r.Header.Set("Cookie", s["cookie"].(string))
 		for name, value := range s["headers"].(map[string]any) {
 			r.Header.Set(name, value.(string))
 		}
 		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sandboxtest.OK(t, err)
 		defer resp.Body.Close()
 		return resp.StatusCode
 	}
@@ -326,14 +316,10 @@ func TestTheNextSignInAsksForACode(t *testing.T) {
 	}
 	for _, want := range []int{http.StatusForbidden, http.StatusOK} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.URL+"/api/v2/auth/login", strings.NewReader(`{"email":"ok@sandbox.test","password":"good"}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		sandboxtest.OK(t, err)
 		r.Header.Set("X-Device", "laptop")
 		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sandboxtest.OK(t, err)
 		_ = resp.Body.Close()
 		if resp.StatusCode != want {
 			t.Errorf("sign-in answers %d, want %d", resp.StatusCode, want)

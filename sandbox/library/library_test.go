@@ -51,9 +51,7 @@ func picture(t *testing.T, width, height int) []byte {
 		img.Pix[i] = byte(i) | 128 // neighbouring columns differ, and alpha is at least 128
 	}
 	var out bytes.Buffer
-	if err := (&png.Encoder{CompressionLevel: png.NoCompression}).Encode(&out, img); err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, (&png.Encoder{CompressionLevel: png.NoCompression}).Encode(&out, img))
 	return out.Bytes()
 }
 

@@ -87,9 +87,7 @@ func TestAPointOfAChartHasTheMoneyOfItsOwnDays(t *testing.T) {
 		for i := range points[1:] {
 			from, to := chart.Text("points", i, "at")[:10], chart.Text("points", i+1, "at")[:10]
 			next, err := time.Parse(time.DateOnly, to)
-			if err != nil {
-				t.Fatal(err)
-			}
+			sandboxtest.OK(t, err)
 			own := c.Must("GET", "/earnings/chart?from="+from+"&to="+next.AddDate(0, 0, -1).Format(time.DateOnly), nil)
 			if chart.Get("points", i, "value") != own.Get("total") {
 				t.Errorf("by %s: the point of %s has %v, the total of its days is %v", by, from, chart.Get("points", i, "value"), own.Get("total"))

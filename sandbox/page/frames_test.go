@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
@@ -21,14 +22,10 @@ type event struct{ name, id, data string }
 func (s *site) watch(last string) func() event {
 	s.Helper()
 	r, err := http.NewRequestWithContext(s.Context(), "GET", s.url+"/page/frames?login="+watched, nil)
-	if err != nil {
-		s.Fatal(err)
-	}
+	sandboxtest.OK(s, err)
 	r.Header.Set("Last-Event-ID", last)
 	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		s.Fatal(err)
-	}
+	sandboxtest.OK(s, err)
 	s.Cleanup(func() { _ = res.Body.Close() })
 	if got := res.Header.Get("Content-Type"); res.StatusCode != http.StatusOK || got != "text/event-stream" {
 		s.Fatalf("%d %s", res.StatusCode, got)
@@ -81,9 +78,7 @@ func (s *site) emit(n int, body any) {
 		}
 		return nil
 	})
-	if err != nil {
-		s.Fatal(err)
-	}
+	sandboxtest.OK(s, err)
 }
 
 func TestFramesComeWithEveryDigitOfTheirIDs(t *testing.T) {
@@ -135,9 +130,7 @@ func TestAStreamSaysWhyItEnds(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	next := s.watch("")
-	if err := s.world.Reset(); err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, s.world.Reset())
 	if e := next(); e.name != "dropped" || e.data != `"reset"` {
 		t.Fatalf("%+v", e)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/auth"
 	"github.com/stagedoor/stagedoor/sandbox/gate"
 	"github.com/stagedoor/stagedoor/sandbox/page"
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 	"github.com/stagedoor/stagedoor/sandbox/store"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
@@ -33,9 +34,7 @@ type site struct {
 func newSite(t *testing.T) *site {
 	t.Helper()
 	kept, err := store.Open(filepath.Join(t.TempDir(), "page.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, err)
 	server := httptest.NewUnstartedServer(nil)
 	log := slog.New(slog.DiscardHandler)
 	s := &site{T: t, url: "http://" + server.Listener.Addr().String(), mux: http.NewServeMux()}
@@ -43,9 +42,7 @@ func newSite(t *testing.T) *site {
 		Store: kept, Log: log, Now: time.Now, Origin: s.url, Loaded: 10,
 		Tick: func(c *world.Creator) time.Time { return c.Now().Add(time.Hour) },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, err)
 	g := gate.New(gate.Deps{World: s.world, Log: log, Regions: nil, PerMinute: 0, Now: time.Now})
 	signIn := &auth.Auth{World: s.world, Gate: g}
 	signIn.Mount(s.mux, base)
@@ -72,22 +69,16 @@ type answer struct {
 func (s *site) send(method, path string, body io.Reader, header map[string]string) answer {
 	s.Helper()
 	r, err := http.NewRequestWithContext(s.Context(), method, s.url+path, body)
-	if err != nil {
-		s.Fatal(err)
-	}
+	sandboxtest.OK(s, err)
 	for name, value := range header {
 		r.Header.Set(name, value)
 	}
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := client.Do(r)
-	if err != nil {
-		s.Fatal(err)
-	}
+	sandboxtest.OK(s, err)
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		s.Fatal(err)
-	}
+	sandboxtest.OK(s, err)
 	return answer{res.StatusCode, res.Header, string(text)}
 }
 
@@ -106,9 +97,7 @@ func (s *site) submit(path string, form url.Values) answer {
 func (s *site) api(method, path string, body any, header map[string]string) (int, map[string]any) {
 	s.Helper()
 	text, err := json.Marshal(body)
-	if err != nil {
-		s.Fatal(err)
-	}
+	sandboxtest.OK(s, err)
 	a := s.send(method, base+path, bytes.NewReader(text), header)
 	var out map[string]any
 	if err := json.Unmarshal([]byte(a.text), &out); err != nil {
@@ -119,9 +108,7 @@ func (s *site) api(method, path string, body any, header map[string]string) (int
 
 func (s *site) advance(by time.Duration) {
 	s.Helper()
-	if err := s.world.Advance(by); err != nil {
-		s.Fatal(err)
-	}
+	sandboxtest.OK(s, s.world.Advance(by))
 }
 
 // wants fails unless an answer has the given status and contains all words.

@@ -14,6 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/gate"
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
@@ -77,14 +78,10 @@ func TestModulesImportOnlyWhatExists(t *testing.T) {
 	t.Parallel()
 	imports := regexp.MustCompile(`from '\./([a-z.]+)'`)
 	files, err := filepath.Glob("static/*.js")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, err)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sandboxtest.OK(t, err)
 		for _, found := range imports.FindAllSubmatch(text, -1) {
 			if _, err := os.Stat(filepath.Join("static", string(found[1]))); err != nil {
 				t.Errorf("%s: %v", file, err)
@@ -113,13 +110,9 @@ type words struct {
 func readWords(t *testing.T) words {
 	t.Helper()
 	text, err := os.ReadFile("static/words.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, err)
 	var w words
-	if err := json.Unmarshal(text, &w); err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, json.Unmarshal(text, &w))
 	return w
 }
 

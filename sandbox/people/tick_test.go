@@ -87,9 +87,7 @@ func TestSubscriptionsGoOnWhileNobodyLooks(t *testing.T) {
 		after := int64(0)
 		for {
 			list, more, _, err := c.Frames(after, 1000)
-			if err != nil {
-				t.Fatal(err)
-			}
+			sandboxtest.OK(t, err)
 			for _, text := range list {
 				f := frame(t, text)
 				frames[f.Type]++
@@ -143,9 +141,7 @@ func TestAShortSubscriptionEndsInTime(t *testing.T) {
 	var fan *row.Person
 	p.Visit(login, func(creator *world.Creator) {
 		fan = creator.People().Get(c.Person(2042))
-		if err := people.Subscribe(creator, fan, people.Terms{Kind: "trial", Days: 1, SourceKind: "trial", SourceID: 1}); err != nil {
-			t.Fatal(err)
-		}
+		sandboxtest.OK(t, people.Subscribe(creator, fan, people.Terms{Kind: "trial", Days: 1, SourceKind: "trial", SourceID: 1}))
 		fan.Sub.AutoRenew = false
 		creator.People().Put(fan)
 	})
@@ -185,8 +181,6 @@ type liveFrame struct {
 func frame(t testing.TB, text []byte) liveFrame {
 	t.Helper()
 	var f liveFrame
-	if err := json.Unmarshal(text, &f); err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, json.Unmarshal(text, &f))
 	return f
 }

@@ -106,9 +106,7 @@ func TestStatsOfAPostAddUp(t *testing.T) {
 	}
 	for id := range priced {
 		ref, err := strconv.ParseInt(id, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sandboxtest.OK(t, err)
 		before := c.Must("GET", "/posts/"+id+"/stats", nil)
 		p.Order(login, "post.purchased", fanaction.Input{Ref: ref})
 		p.Order(login, "post.purchased", fanaction.Input{Ref: ref})

@@ -40,9 +40,7 @@ func New(t testing.TB, change func(*sandbox.Config)) *Platform {
 		change(&cfg)
 	}
 	p, err := sandbox.New(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	OK(t, err)
 	server.Config.Handler = p
 	server.Start()
 	t.Cleanup(func() {
@@ -72,20 +70,14 @@ func (p *Platform) send(t testing.TB, method, url string, body any, header http.
 	var reader io.Reader
 	if body != nil {
 		text, err := json.Marshal(body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		OK(t, err)
 		reader = bytes.NewReader(text)
 	}
 	r, err := http.NewRequestWithContext(t.Context(), method, url, reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	OK(t, err)
 	r.Header = header
 	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	OK(t, err)
 	defer res.Body.Close()
 	a := Answer{Status: res.StatusCode}
 	decoder := json.NewDecoder(res.Body)
@@ -122,9 +114,7 @@ func (p *Platform) SignIn(login string) *Client {
 	if err == nil {
 		c.frames, err = p.World.Listen(login, "test")
 	}
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	OK(p.t, err)
 	p.t.Cleanup(c.frames.Close)
 	return c
 }
@@ -136,9 +126,7 @@ func (p *Platform) Visit(login string, visit func(c *world.Creator)) {
 		visit(c)
 		return nil
 	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	OK(p.t, err)
 }
 
 // Order runs a happening on the creator of a login.
@@ -157,9 +145,7 @@ func (p *Platform) TryOrder(login, what string, in fanaction.Input) error {
 // Advance moves the platform's clock. It rotates the tokens of sessions.
 func (p *Platform) Advance(by time.Duration) {
 	p.t.Helper()
-	if err := p.World.Advance(by); err != nil {
-		p.t.Fatal(err)
-	}
+	OK(p.t, p.World.Advance(by))
 }
 
 // Person returns the id of the n-th seeded person, counted from 1. Fans come first.
@@ -236,6 +222,14 @@ func (a Answer) Get(path ...any) any {
 // Text returns the value of Get as a string.
 func (a Answer) Text(path ...any) string { return fmt.Sprint(a.Get(path...)) }
 
+// OK ends the test if err is not nil.
+func OK(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Number converts a JSON number to an integer.
 func Number(t testing.TB, v any) int64 {
 	t.Helper()
@@ -292,8 +286,6 @@ func decode(t testing.TB, text []byte) frame {
 	var f frame
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
-	if err := decoder.Decode(&f); err != nil {
-		t.Fatal(err)
-	}
+	OK(t, decoder.Decode(&f))
 	return f
 }

@@ -7,15 +7,14 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 	"github.com/stagedoor/stagedoor/sandbox/store"
 )
 
 func open(t *testing.T, path string) *store.Store {
 	t.Helper()
 	s, err := store.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, err)
 	return s
 }
 
@@ -23,9 +22,7 @@ func put(t *testing.T, s *store.Store, changes ...store.Change) {
 	t.Helper()
 	done := make(chan error, 1)
 	s.Commit(changes, func(err error) { done <- err })
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, <-done)
 }
 
 func TestWhatWasCommittedIsThereAfterReopening(t *testing.T) {
@@ -34,21 +31,15 @@ func TestWhatWasCommittedIsThereAfterReopening(t *testing.T) {
 	s := open(t, path)
 	put(t, s, store.Change{Key: []byte("a1"), Value: []byte("x")}, store.Change{Key: []byte("a2"), Value: []byte("y")}, store.Change{Key: []byte("b"), Value: []byte("z")})
 	put(t, s, store.Change{Key: []byte("a1")})
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, s.Close())
 	s = open(t, path)
 	defer s.Close()
 	var keys []string
-	if err := s.Each([]byte("a"), func(k, _ []byte) error { keys = append(keys, string(k)); return nil }); err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, s.Each([]byte("a"), func(k, _ []byte) error { keys = append(keys, string(k)); return nil }))
 	if fmt.Sprint(keys) != "[a2]" {
 		t.Fatalf("keys %v", keys)
 	}
-	if err := s.Wipe(); err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, s.Wipe())
 	if value, err := s.Get([]byte("b")); err != nil || value != nil {
 		t.Fatalf("after a wipe: %s, %v", value, err)
 	}
@@ -57,9 +48,7 @@ func TestWhatWasCommittedIsThereAfterReopening(t *testing.T) {
 func TestACommitAfterTheEndIsAnError(t *testing.T) {
 	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "s.db"))
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, s.Close())
 	done := make(chan error, 1)
 	s.Commit(nil, func(err error) { done <- err })
 	if err := <-done; !errors.Is(err, store.ErrClosed) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/sandbox/row"
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 	"github.com/stagedoor/stagedoor/sandbox/store"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
@@ -24,17 +25,13 @@ const ada = "ok+ada@sandbox.test"
 func start(t *testing.T, path string, change func(*world.Deps)) (*world.World, func()) {
 	t.Helper()
 	s, err := store.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, err)
 	d := world.Deps{Store: s, Log: slog.New(slog.DiscardHandler), Now: time.Now, Origin: "http://sandbox.test"}
 	if change != nil {
 		change(&d)
 	}
 	w, err := world.New(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, err)
 	return w, func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -49,9 +46,7 @@ func file(t *testing.T) string {
 
 func do(t *testing.T, w *world.World, login string, f func(*world.Creator)) {
 	t.Helper()
-	if err := w.Do(login, func(c *world.Creator) error { f(c); return nil }); err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, w.Do(login, func(c *world.Creator) error { f(c); return nil }))
 }
 
 // addList makes a small write.
@@ -80,9 +75,7 @@ func TestTheSeedIsTheSameForALoginAndAnotherForTheNext(t *testing.T) {
 			text, err = json.Marshal([]any{c.Profile, c.People().All(), c.Txs().All(), c.Chats().All(), c.Messages(c.Chats().All()[0].ID).All()})
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		sandboxtest.OK(t, err)
 		return string(text)
 	}
 	if first, second := past(ada), past(ada); first != second {
@@ -117,9 +110,7 @@ func TestWritesSurviveARestartAndAResetForgetsThem(t *testing.T) {
 			t.Errorf("id %d follows %d", next, id)
 		}
 	})
-	if err := w.Reset(); err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, w.Reset())
 	do(t, w, ada, func(c *world.Creator) {
 		if c.Lists().Get(id) != nil || c.Lists().Len() != seeded || c.Profile.Bio == "changed" {
 			t.Errorf("after a reset: %v", lists(c))
@@ -132,9 +123,7 @@ func TestAFailedChangeLeavesNoTrace(t *testing.T) {
 	w, stop := start(t, file(t), nil)
 	defer stop()
 	l, err := w.Listen(ada, "device")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, err)
 	defer l.Close()
 	no := errors.New("no")
 	err = w.Do(ada, func(c *world.Creator) error {
@@ -175,9 +164,7 @@ func TestAPanicLeavesTheCreatorAsItWas(t *testing.T) {
 			t.Error("the change of a call that panicked is visible")
 		}
 	})
-	if err := w.Reset(); err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, w.Reset())
 }
 
 func TestOldFramesAreForgottenAndNewOnesKept(t *testing.T) {
@@ -195,17 +182,13 @@ func TestOldFramesAreForgottenAndNewOnesKept(t *testing.T) {
 		n, after := 0, int64(0)
 		for {
 			list, more, _, err := c.Frames(after, 5000)
-			if err != nil {
-				t.Fatal(err)
-			}
+			sandboxtest.OK(t, err)
 			n += len(list)
 			if !more {
 				break
 			}
 			var last struct{ ID int64 }
-			if err := json.Unmarshal(list[len(list)-1], &last); err != nil {
-				t.Fatal(err)
-			}
+			sandboxtest.OK(t, json.Unmarshal(list[len(list)-1], &last))
 			after = last.ID
 		}
 		if n < 20_000 || n > 26_000 {
@@ -226,9 +209,7 @@ func TestFramesComeInOrderAndCanBeListedAcrossARestart(t *testing.T) {
 	path := file(t)
 	w, stop := start(t, path, nil)
 	l, err := w.Listen(ada, "device")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, err)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -298,15 +279,11 @@ func TestWhatIsDueHappensWhenTheClockIsAdvancedAndAfterARestart(t *testing.T) {
 		defer close(done)
 		w.Run(ctx, map[string]world.Handler{"ring": func(_ *world.Creator, id int64) { rang <- id }})
 	}()
-	if err := w.Advance(47 * time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, w.Advance(47*time.Hour))
 	if len(rang) != 0 {
 		t.Fatal("the timer fired early")
 	}
-	if err := w.Advance(2 * time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, w.Advance(2*time.Hour))
 	if id := <-rang; id != 7 {
 		t.Fatalf("the timer fired with id %d", id)
 	}
@@ -342,9 +319,7 @@ func TestSessionThatTwoCallersRotateChangesOnce(t *testing.T) {
 	w, stop := start(t, file(t), nil)
 	defer stop()
 	s, err := w.NewSession(world.Session{Login: ada, Owner: 1, Device: "d"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, err)
 	first, _ := w.RotateSession(s)
 	second, ok := w.RotateSession(s)
 	if !ok || first.Token == s.Token || second.Token != first.Token {
@@ -363,9 +338,7 @@ func TestASessionsTokenRotatesAndEnds(t *testing.T) {
 	})
 	defer stop()
 	s, err := w.NewSession(world.Session{Login: ada, Owner: 1, Device: "d"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.OK(t, err)
 	ahead.Store(int64(31 * time.Minute))
 	next, rotated, ok := w.FindSession(s.Token)
 	if !ok || !rotated || next.Token == s.Token {
