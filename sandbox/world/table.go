@@ -27,12 +27,13 @@ type keyed[T any] interface {
 // All loads the whole table from the seed and the store. Until then, Get loads single rows, so that a message loads one
 // chat and one person instead of two thousand.
 type Table[T any, P keyed[T]] struct {
-	c      *Creator
-	kind   row.Kind
-	parent int64
-	// all generates the seeded rows. one generates the seeded row with an id, or returns nil. one may be nil.
-	all func() []P
-	one func(id int64) P
+	c *Creator
+	tableKey
+	// all generates the seeded rows, or below those of the parent. one generates the seeded row with an id, or returns
+	// nil; it may be nil.
+	all   func(row.Origin) []P
+	below func(o row.Origin, parent int64) []P
+	one   func(o row.Origin, id int64) P
 
 	full bool
 	rows []P         // if full
@@ -44,7 +45,11 @@ func (t *Table[T, P]) load() {
 	if t.full {
 		return
 	}
-	t.full, t.rows = true, t.all()
+	if t.full = true; t.below != nil {
+		t.rows = t.below(t.c.Profile.Origin, t.parent)
+	} else {
+		t.rows = t.all(t.c.Profile.Origin)
+	}
 	prefix := rowKey(t.c.Profile.ID, t.kind, t.parent)
 	err := t.c.w.deps.Store.Each(prefix, func(key, value []byte) error {
 		r, err := decode[T, P](value)
@@ -116,7 +121,7 @@ func (t *Table[T, P]) single(id int64) P {
 	}
 	var r P
 	if value == nil {
-		r = t.one(id)
+		r = t.one(t.c.Profile.Origin, id)
 	} else if r, err = decode[T, P](value); err != nil {
 		t.broken(err)
 	}

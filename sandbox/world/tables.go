@@ -8,83 +8,65 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/seed"
 )
 
-// tables holds a creator's tables. Each is created on first use.
+// tables holds what was loaded of a creator.
 type tables struct {
-	people         *Table[row.Person, *row.Person]
-	lists          *Table[row.List, *row.List]
-	txs            *Table[row.Tx, *row.Tx]
-	spent          map[int64]*Spend  // by person
-	paid           map[int64][]int64 // ids of transactions by the object paid for
-	chats          *Table[row.Chat, *row.Chat]
-	messages       map[int64]*Table[row.Message, *row.Message] // by chat
-	masses         *Table[row.Mass, *row.Mass]
-	posts          *Table[row.Post, *row.Post]
-	comments       map[int64]*Table[row.Comment, *row.Comment] // by post
-	labels         *Table[row.Label, *row.Label]
-	stories        *Table[row.Story, *row.Story]
-	highlights     *Table[row.Highlight, *row.Highlight]
-	streams        *Table[row.Stream, *row.Stream]
-	streamComments map[int64]*Table[row.Comment, *row.Comment] // by stream
-	media          *Table[row.Media, *row.Media]
-	folders        *Table[row.Folder, *row.Folder]
-	uploads        *Table[row.Upload, *row.Upload]
-	drafts         *Table[row.Draft, *row.Draft]
-	tracking       *Table[row.Link, *row.Link]
-	trials         *Table[row.Link, *row.Link]
-	promotions     *Table[row.Promotion, *row.Promotion]
-	bundles        *Table[row.Bundle, *row.Bundle]
-	payouts        *Table[row.Payout, *row.Payout]
-	notices        *Table[row.Notice, *row.Notice]
-	social         *Table[row.SocialLink, *row.SocialLink]
-	forms          *Table[row.Form, *row.Form]
-	settings       *Table[row.Settings, *row.Settings]
+	loaded map[tableKey]any  // pointers to Table
+	spent  map[int64]*Spend  // by person
+	paid   map[int64][]int64 // ids of transactions by the object paid for
 }
 
-// lazily creates a table on first use.
-func lazily[T any, P keyed[T]](c *Creator, slot **Table[T, P], kind row.Kind, seeded func(row.Origin) []P) *Table[T, P] {
-	return singly(c, slot, kind, seeded, nil)
+// tableKey identifies a table of a creator. parent is the chat of messages or the object of comments, otherwise 0.
+type tableKey struct {
+	kind   row.Kind
+	parent int64
 }
 
-// singly is lazily for a table whose seeded rows can be generated one by one.
-func singly[T any, P keyed[T]](c *Creator, slot **Table[T, P], kind row.Kind, all func(row.Origin) []P, one func(row.Origin, int64) P) *Table[T, P] {
-	if *slot == nil {
-		*slot = &Table[T, P]{c: c, kind: kind, all: func() []P { return all(c.Profile.Origin) }}
-		if one != nil {
-			(*slot).one = func(id int64) P { return one(c.Profile.Origin, id) }
-		}
-	}
-	return *slot
+// table returns a table, which it creates on first use. all generates the seeded rows.
+func table[T any, P keyed[T]](c *Creator, kind row.Kind, all func(row.Origin) []P) *Table[T, P] {
+	t := tableOf[T, P](c, tableKey{kind, 0})
+	t.all = all
+	return t
 }
 
-// below creates the table of a parent on first use.
-func below[T any, P keyed[T]](c *Creator, slot *map[int64]*Table[T, P], kind row.Kind, parent int64, seeded func() []P) *Table[T, P] {
-	if *slot == nil {
-		*slot = map[int64]*Table[T, P]{}
+// tableBelow is table for the rows of a parent.
+func tableBelow[T any, P keyed[T]](c *Creator, kind row.Kind, parent int64, all func(row.Origin, int64) []P) *Table[T, P] {
+	t := tableOf[T, P](c, tableKey{kind, parent})
+	t.below = all
+	return t
+}
+
+func tableOf[T any, P keyed[T]](c *Creator, key tableKey) *Table[T, P] {
+	if t, ok := c.tables.loaded[key].(*Table[T, P]); ok {
+		return t
 	}
-	if (*slot)[parent] == nil {
-		(*slot)[parent] = &Table[T, P]{c: c, kind: kind, parent: parent, all: seeded}
+	if c.tables.loaded == nil {
+		c.tables.loaded = map[tableKey]any{}
 	}
-	return (*slot)[parent]
+	t := &Table[T, P]{c: c, tableKey: key}
+	c.tables.loaded[key] = t
+	return t
 }
 
 // People returns all other users that the creator knows of.
 func (c *Creator) People() *Table[row.Person, *row.Person] {
-	return singly(c, &c.tables.people, row.KindPerson, seed.People, seed.PersonByID)
+	t := table(c, row.KindPerson, seed.People)
+	t.one = seed.PersonByID
+	return t
 }
 
 // Lists returns the system lists and the creator's lists.
 func (c *Creator) Lists() *Table[row.List, *row.List] {
-	return lazily(c, &c.tables.lists, row.KindList, seed.Lists)
+	return table(c, row.KindList, seed.Lists)
 }
 
 func (c *Creator) Chats() *Table[row.Chat, *row.Chat] {
-	return singly(c, &c.tables.chats, row.KindChat, seed.ChatList, seed.ChatByID)
+	t := table(c, row.KindChat, seed.ChatList)
+	t.one = seed.ChatByID
+	return t
 }
 
 func (c *Creator) Messages(chat int64) *Table[row.Message, *row.Message] {
-	return below(c, &c.tables.messages, row.KindMessage, chat, func() []*row.Message {
-		return seed.Messages(c.Profile.Origin, chat)
-	})
+	return tableBelow(c, row.KindMessage, chat, seed.Messages)
 }
 
 // Spend sums up the payments of one person in cents, by purpose.
@@ -93,7 +75,7 @@ type Spend struct {
 }
 
 func (c *Creator) Txs() *Table[row.Tx, *row.Tx] {
-	return lazily(c, &c.tables.txs, row.KindTx, func(o row.Origin) []*row.Tx {
+	return table(c, row.KindTx, func(o row.Origin) []*row.Tx {
 		// Use the seeded people, not the current ones, because past transactions do not change.
 		return seed.Transactions(o, seed.People(o))
 	})
@@ -213,9 +195,9 @@ func (c *Creator) ChatOf(message int64) int64 {
 	if chat, ok := seed.ChatOfMessage(c.Profile.Origin, message); ok {
 		return chat
 	}
-	for chat, table := range c.tables.messages {
-		if table.Get(message) != nil {
-			return chat
+	for key, loaded := range c.tables.loaded {
+		if t, ok := loaded.(*Table[row.Message, *row.Message]); ok && t.Get(message) != nil {
+			return key.parent
 		}
 	}
 	prefix := append(own(c.Profile.ID, ownRow), byte(row.KindMessage))
