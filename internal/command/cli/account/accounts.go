@@ -90,18 +90,14 @@ func getAccount(app *core.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "get <account>", Short: "Show an account", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
 		Long: "Show an account, named by its id, label or user name.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := app.AccountID(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
+		RunE: app.WithAccount(func(cmd *cobra.Command, id string, _ []string) error {
 			account, err := app.API().Accounts.Get(cmd.Context(), id, app.Keep())
 			if err != nil || app.Out.JSON {
 				return app.PrintResponse(err)
 			}
 			app.Out.Fields(accountFields(app, account))
 			return nil
-		},
+		}),
 	}
 }
 
@@ -183,11 +179,7 @@ func reconnectAccount(app *core.App) *cobra.Command {
 
 If the platform asks for a code, this command prompts for it. If no credentials are saved, the creator has to sign in:
 run stagedoor connect --account <account>, or add --link to create a page for the creator.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := app.AccountID(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
+		RunE: app.WithAccount(func(cmd *cobra.Command, id string, _ []string) error {
 			f := &follower{App: app}
 			params := stagedoor.AccountsReauthenticateParams{Supersede: supersede}
 			if err := f.start(func(keep stagedoor.CallOption) (*stagedoor.Attempt, error) {
@@ -196,7 +188,7 @@ run stagedoor connect --account <account>, or add --link to create a page for th
 				return err
 			}
 			return f.run(cmd.Context())
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&supersede, "supersede", false, "cancel an attempt that is in progress")
 	return cmd
@@ -208,17 +200,13 @@ func setPaused(app *core.App, verb, short string, set func(
 ) (*stagedoor.Account, error)) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " <account>", Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := app.AccountID(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
+		RunE: app.WithAccount(func(cmd *cobra.Command, id string, _ []string) error {
 			account, err := set(app.API().Accounts, cmd.Context(), id, app.Keep())
 			if err != nil {
 				return err
 			}
 			return app.PrintDone("%s is %s.", core.AccountName(*account), strings.ReplaceAll(account.State, "_", " "))
-		},
+		}),
 	}
 }
 

@@ -88,17 +88,13 @@ func expireSession(app *core.App) *cobra.Command {
 		Long: `End an account's session on the platform.
 
 The next call returns 410, or signs in again if credentials are saved.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := app.AccountID(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
+		RunE: app.WithAccount(func(cmd *cobra.Command, id string, _ []string) error {
 			account, err := app.API().Sandbox.ResetLogin(cmd.Context(), id, app.Keep())
 			if err != nil {
 				return err
 			}
 			return app.PrintDone("Ended the session of %s on the platform.", core.AccountName(*account))
-		},
+		}),
 	}
 }
 
@@ -115,11 +111,7 @@ func injectFault(app *core.App, what fault) *cobra.Command {
 	var count int
 	cmd := &cobra.Command{
 		Use: what.name + " <account>", Short: what.short, Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := app.AccountID(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
+		RunE: app.WithAccount(func(cmd *cobra.Command, id string, args []string) error {
 			params := stagedoor.SandboxSetFaultParams{Kind: what.kind, Seconds: seconds(length), Count: int64(max(count, 0))}
 			got, err := app.API().Sandbox.SetFault(cmd.Context(), id, params, app.Keep())
 			if err != nil {
@@ -131,7 +123,7 @@ func injectFault(app *core.App, what fault) *cobra.Command {
 			}
 			return app.PrintDone("%s. It stops %s, or with: stagedoor sandbox clear %s",
 				effect, app.Out.Ago(*got.Until), core.Quote(args[0]))
-		},
+		}),
 	}
 	if what.kind != "otp_next" {
 		cmd.Flags().DurationVar(&length, "for", 0, "duration, up to 1h (default 60s)")
@@ -144,11 +136,7 @@ func clearFaults(app *core.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "clear <account>", Short: "Stop all faults and generated events of an account",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := app.AccountID(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
+		RunE: app.WithAccount(func(cmd *cobra.Command, id string, args []string) error {
 			if _, err := app.API().Sandbox.StopGenerator(cmd.Context(), id); err != nil {
 				return err
 			}
@@ -157,7 +145,7 @@ func clearFaults(app *core.App) *cobra.Command {
 				return err
 			}
 			return app.PrintDone("Cleared %s of %s.", output.Count(got.Cleared, "fault", "faults"), args[0])
-		},
+		}),
 	}
 }
 
@@ -207,18 +195,14 @@ func generateEvents(app *core.App) *cobra.Command {
 		Long: `Generate events for an account for a while: mostly messages, and some tips, likes and new fans.
 
 Running it again replaces the previous run. Stop it with stagedoor sandbox clear.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := app.AccountID(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
+		RunE: app.WithAccount(func(cmd *cobra.Command, id string, args []string) error {
 			params := stagedoor.SandboxStartGeneratorParams{PerSecond: rate, Seconds: seconds(length)}
 			if _, err := app.API().Sandbox.StartGenerator(cmd.Context(), id, params, app.Keep()); err != nil {
 				return err
 			}
 			return app.PrintDone("Generating about %g events per second for %s. Watch them: stagedoor tail events -a %s",
 				rate, output.Short(length), core.Quote(args[0]))
-		},
+		}),
 	}
 	cmd.Flags().Float64Var(&rate, "rate", 1, "events per second, 0.1 to 1000")
 	cmd.Flags().DurationVar(&length, "for", time.Minute, "duration, up to 10m")

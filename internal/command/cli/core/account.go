@@ -83,6 +83,19 @@ func (a *App) ConfirmAccount(ctx context.Context, text, confirmed, consequence s
 	return account, a.Confirm(ctx, fmt.Sprintf(consequence, name), name, confirmed)
 }
 
+// WithAccount returns the RunE of a command whose first argument is an account. run gets the account's id.
+func (a *App) WithAccount(
+	run func(cmd *cobra.Command, id string, args []string) error,
+) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		id, err := a.AccountID(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		return run(cmd, id, args)
+	}
+}
+
 // AccountFlag adds --account with completion to a command.
 func (a *App) AccountFlag(cmd *cobra.Command, into *string) {
 	cmd.Flags().StringVarP(into, "account", "a", "", "account id, label or user name (default: the only account)")

@@ -66,18 +66,14 @@ func getWebhook(app *core.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "get <account>", Short: "Show an account's webhook and its health",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := app.AccountID(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
+		RunE: app.WithAccount(func(cmd *cobra.Command, id string, _ []string) error {
 			webhook, err := app.API().Webhooks.Get(cmd.Context(), id, app.Keep())
 			if err != nil || app.Out.JSON {
 				return app.PrintResponse(err)
 			}
 			showWebhook(app, webhook)
 			return nil
-		},
+		}),
 	}
 }
 
@@ -125,11 +121,7 @@ Setting the webhook again keeps its secret and retries failed events immediately
 			}
 			return app.CompleteAccounts(cmd, args, begun)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := app.AccountID(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
+		RunE: app.WithAccount(func(cmd *cobra.Command, id string, args []string) error {
 			params := stagedoor.WebhooksSetParams{URL: args[1], Events: events, Ordering: ordering}
 			if secretFile != "" {
 				text, err := app.ReadFile(secretFile)
@@ -149,7 +141,7 @@ Setting the webhook again keeps its secret and retries failed events immediately
 			printSecret(app, webhook)
 			app.Out.Hint("Test it: stagedoor webhooks test %s", core.Quote(args[0]))
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().StringSliceVar(&events, "events", nil,
 		"only these kinds: names, patterns such as 'message*', !name to exclude (default: all)")
@@ -176,11 +168,7 @@ func testWebhook(app *core.App) *cobra.Command {
 other or none.
 
 Columns in a pipe: delivered, status, milliseconds, response.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := app.AccountID(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
+		RunE: app.WithAccount(func(cmd *cobra.Command, id string, _ []string) error {
 			spin := app.Out.Spin("Sending a test event")
 			got, err := app.API().Webhooks.Test(cmd.Context(), id, app.Keep())
 			spin.Stop()
@@ -200,7 +188,7 @@ Columns in a pipe: delivered, status, milliseconds, response.`,
 				return nil
 			}
 			return deliveryFault(got)
-		},
+		}),
 	}
 }
 
@@ -257,11 +245,7 @@ func rotateSecret(app *core.App) *cobra.Command {
 		Long: `Rotate the signing secret of an account's webhook.
 
 During --overlap, deliveries are also signed with the old secret.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := app.AccountID(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
+		RunE: app.WithAccount(func(cmd *cobra.Command, id string, _ []string) error {
 			params := stagedoor.WebhooksRotateSecretParams{OverlapSec: stagedoor.Ptr(int64(overlap.Seconds()))}
 			webhook, err := app.API().Webhooks.RotateSecret(cmd.Context(), id, params, app.Keep())
 			if err != nil {
@@ -271,7 +255,7 @@ During --overlap, deliveries are also signed with the old secret.`,
 				"Save the new secret now; it will not be shown again:", output.Short(overlap))
 			printSecret(app, webhook)
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "how long to sign with the old secret as well")
 	return cmd
@@ -287,11 +271,7 @@ func listDeliveries(app *core.App) *cobra.Command {
 		Long: `List deliveries to an account's webhook, newest first.
 
 Columns in a pipe: time, delivery id, event, event id, attempt, state, status, milliseconds, error.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := app.AccountID(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
+		RunE: app.WithAccount(func(cmd *cobra.Command, id string, _ []string) error {
 			params := stagedoor.WebhooksListDeliveriesParams{Event: event, Limit: int64(limit)}
 			if failed {
 				params.State = "failed"
@@ -302,7 +282,7 @@ Columns in a pipe: time, delivery id, event, event id, attempt, state, status, m
 			}
 			printDeliveries(app, got.Deliveries)
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&failed, "failed", false, "only failed deliveries")
 	cmd.Flags().StringVar(&event, "event", "", "only events of this kind, or the event with this id")
