@@ -196,7 +196,7 @@ func (s *session) connect(label string) {
 		s.Fatalf("connect %s: %d %s", label, reply.Status, reply.Body)
 	}
 	s.env[strings.ToUpper(label)] = id
-	s.waitFor("the listener of "+label, func() bool {
+	testenv.Await(s, "the listener of "+label, func() bool {
 		var got struct {
 			Account struct {
 				State    string
@@ -208,22 +208,10 @@ func (s *session) connect(label string) {
 	})
 }
 
-func (s *session) waitFor(what string, done func() bool) {
-	s.Helper()
-	deadline := time.After(2 * time.Minute)
-	for !done() {
-		select {
-		case <-deadline:
-			s.Fatalf("%s: timed out waiting for %s", s.path, what)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
 func (s *session) until(pattern, command string) {
 	s.Helper()
 	want := regexp.MustCompile(pattern)
-	s.waitFor(pattern, func() bool {
+	testenv.Await(s, pattern, func() bool {
 		stdout, stderr, _ := s.piped(s.words(command), nil)
 		s.printed = stdout + stderr
 		return want.MatchString(s.printed)

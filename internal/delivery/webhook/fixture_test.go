@@ -267,11 +267,6 @@ func (rec *receiver) wait(t testing.TB, path string, n int) []got {
 	}
 }
 
-func until(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	testenv.Await(t, what, holds)
-}
-
 func seqs(list []got) []int64 {
 	var all []int64
 	for _, g := range list {

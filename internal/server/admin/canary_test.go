@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
@@ -47,7 +48,7 @@ func TestOperatorsNeverSeeWhatIsInside(t *testing.T) {
 	if r := n.Call(t, http.MethodPost, "/v1/sandbox/accounts/"+account+"/fire_event", o.Key, map[string]any{"event": "message", "data": map[string]any{"text": "canary-payload-text"}}); r.Status != http.StatusAccepted {
 		t.Fatalf("%d %s", r.Status, r.Body)
 	}
-	until(t, "the lane fails", func() bool {
+	testenv.Await(t, "the lane fails", func() bool {
 		return len(n.Operate(t, http.MethodGet, "/admin/v1/webhooks/lanes?state=backoff", nil).JSON()["lanes"].([]any)) == 1
 	})
 

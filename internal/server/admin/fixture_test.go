@@ -42,7 +42,7 @@ func connect(t testing.TB, n *testnode.Node, o testnode.Org, extra map[string]an
 	}
 	reply := n.Call(t, http.MethodPost, "/v1/connect/cookie", o.Key, body)
 	attempt, _ := reply.JSON()["attempt_id"].(string)
-	until(t, "the account is connected", func() bool {
+	testenv.Await(t, "the account is connected", func() bool {
 		answer := n.Call(t, http.MethodGet, "/v1/connect/login/"+attempt, o.Key, nil).JSON()
 		account, _ = answer["account_id"].(string)
 		if answer["state"] == "completed_failed" {
@@ -50,16 +50,11 @@ func connect(t testing.TB, n *testnode.Node, o testnode.Org, extra map[string]an
 		}
 		return account != ""
 	})
-	until(t, "the account is active", func() bool {
+	testenv.Await(t, "the account is active", func() bool {
 		shown, _ := n.Call(t, http.MethodGet, "/v1/accounts/"+account, o.Key, nil).JSON()["account"].(map[string]any)
 		return shown["state"] == "active"
 	})
 	return account, with
-}
-
-func until(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	testenv.Await(t, what, holds)
 }
 
 // receiver starts a webhook receiver that counts its requests.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
@@ -31,7 +32,7 @@ func TestSwitchesAreFeltOnEveryNode(t *testing.T) {
 	}
 	takesEffect := func(what string, since time.Time, holds func() bool) {
 		t.Helper()
-		until(t, what, holds)
+		testenv.Await(t, what, holds)
 		if took := time.Since(since); proof.Running() && took > 5*time.Second {
 			t.Errorf("%s took %s", what, took)
 		}
@@ -81,7 +82,7 @@ func TestSwitchesAreFeltOnEveryNode(t *testing.T) {
 	takesEffect("webhooks are off there", since, func() bool {
 		return off(there.Call(t, http.MethodPost, "/v1/accounts/"+account+"/webhook/test", o.Key, nil), "service-unavailable")
 	})
-	until(t, "the account is listened to", func() bool {
+	testenv.Await(t, "the account is listened to", func() bool {
 		shown := here.Call(t, http.MethodGet, "/v1/accounts/"+account, o.Key, nil).JSON()["account"]
 		return part(t, shown, "listener", "state") == "up"
 	})
@@ -91,7 +92,7 @@ func TestSwitchesAreFeltOnEveryNode(t *testing.T) {
 			t.Fatalf("%d %s", r.Status, r.Body)
 		}
 	}
-	until(t, "the lane waits", func() bool {
+	testenv.Await(t, "the lane waits", func() bool {
 		lanes := here.Operate(t, http.MethodGet, "/admin/v1/webhooks/lanes?state=lagging", nil).JSON()["lanes"].([]any)
 		return len(lanes) == 1 && part(t, lanes[0], "backlog").(float64) >= 3
 	})
@@ -99,7 +100,7 @@ func TestSwitchesAreFeltOnEveryNode(t *testing.T) {
 		t.Errorf("%d deliveries while they were held back", n)
 	}
 	turn("webhooks", true)
-	until(t, "what waited is delivered", func() bool { return had.Load()-before >= 3 })
+	testenv.Await(t, "what waited is delivered", func() bool { return had.Load()-before >= 3 })
 }
 
 // Operators find accounts of all orgs by id, name or label.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -471,17 +470,11 @@ var unlimited = map[string]int{
 // awaitActive calls an account until it is active.
 func awaitActive(t *testing.T, n *testnode.Node, key, path string) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; {
+	testenv.Await(t, path+" is active", func() bool {
 		n.Call(t, http.MethodGet, path+"/me", key, nil)
 		r := n.Call(t, http.MethodGet, path, key, nil)
-		if strings.Contains(string(r.Body), `"state":"active"`) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("not active: %s", r.Body)
-		}
-		<-time.After(200 * time.Millisecond)
-	}
+		return strings.Contains(string(r.Body), `"state":"active"`)
+	})
 }
 
 // An operation that changes something writes exactly one audit entry, with its declared action, and only if it
