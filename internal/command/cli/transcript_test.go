@@ -22,14 +22,11 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	words "mvdan.cc/sh/v3/shell"
 
-	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/command/cli"
 	"github.com/stagedoor/stagedoor/internal/command/cli/terminal"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
-	"github.com/stagedoor/stagedoor/sandbox"
-	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
 
 // A transcript is a file testdata/<topic>.txtar with the input and the complete output of commands.
@@ -64,11 +61,8 @@ func TestTranscripts(t *testing.T) {
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no transcripts: %v", err)
 	}
-	platform := sandboxtest.New(t, func(cfg *sandbox.Config) {
-		cfg.Regions = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}
-	})
-	us, uk := testenv.NewProxy(t, "127.0.1.1"), testenv.NewProxy(t, "127.0.2.1")
-	node := testnode.Nodes(t, 1, testnode.Setup{Sandbox: platform.URL, Egress: secret.New("us=" + us.URL() + " uk=" + uk.URL())})[0]
+	_, setup := testnode.Sandbox(t, nil)
+	node := testnode.Nodes(t, 1, setup)[0]
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
 			t.Parallel()

@@ -17,13 +17,9 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/command/mcp"
 	"github.com/stagedoor/stagedoor/internal/test/must"
-	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
-	"github.com/stagedoor/stagedoor/sandbox"
-	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
 
 // fixture is a node with a sandbox platform, and an organisation with two accounts.
@@ -35,23 +31,13 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	platform := sandboxtest.New(t, func(cfg *sandbox.Config) {
-		cfg.Regions = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}
-	})
-	us, uk := testenv.NewProxy(t, "127.0.1.1"), testenv.NewProxy(t, "127.0.2.1")
-	node := testnode.Nodes(t, 1, testnode.Setup{Sandbox: platform.URL, Egress: secret.New("us=" + us.URL() + " uk=" + uk.URL())})[0]
+	_, setup := testnode.Sandbox(t, nil)
+	node := testnode.Nodes(t, 1, setup)[0]
 	org := node.NewOrg(t, map[string]int{"connectAttemptsPerHour": 100, "accountWritePerMinute": 100, "accountReadPerMinute": 600, "callsPerMinute": 6000})
 	r := &fixture{node: node, key: org.Key}
 	for i := range r.accounts {
-		started := node.Call(t, http.MethodPost, "/v1/connect/login", org.Key, map[string]any{"email": fmt.Sprintf("ok+mcp%d@sandbox.test", i), "password": "good"})
-		attempt, _ := started.JSON()["attempt_id"].(string)
-		for r.accounts[i] == "" {
-			reply := node.Call(t, http.MethodGet, "/v1/connect/login/"+attempt+"?wait=20", org.Key, nil)
-			if state := reply.JSON()["state"]; reply.Status != http.StatusOK || state == "completed_failed" {
-				t.Fatalf("connect: %d %s", reply.Status, reply.Body)
-			}
-			r.accounts[i], _ = reply.JSON()["account_id"].(string)
-		}
+		body := map[string]any{"email": fmt.Sprintf("ok+mcp%d@sandbox.test", i), "password": "good"}
+		r.accounts[i] = node.Connect(t, org.Key, "/v1/connect/login", body)
 	}
 	return r
 }

@@ -40,16 +40,7 @@ func connect(t testing.TB, n *testnode.Node, o testnode.Org, extra map[string]an
 	for name, value := range extra {
 		body[name] = value
 	}
-	reply := n.Call(t, http.MethodPost, "/v1/connect/cookie", o.Key, body)
-	attempt, _ := reply.JSON()["attempt_id"].(string)
-	testenv.Await(t, "the account is connected", func() bool {
-		answer := n.Call(t, http.MethodGet, "/v1/connect/login/"+attempt, o.Key, nil).JSON()
-		account, _ = answer["account_id"].(string)
-		if answer["state"] == "completed_failed" {
-			t.Fatalf("connect: %v", answer)
-		}
-		return account != ""
-	})
+	account = n.Connect(t, o.Key, "/v1/connect/cookie", body)
 	testenv.Await(t, "the account is active", func() bool {
 		shown, _ := n.Call(t, http.MethodGet, "/v1/accounts/"+account, o.Key, nil).JSON()["account"].(map[string]any)
 		return shown["state"] == "active"

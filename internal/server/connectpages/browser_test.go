@@ -5,11 +5,7 @@ import (
 	"os/exec"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
-	"github.com/stagedoor/stagedoor/sandbox"
-	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
 
 // A real browser uses the pages, with the whole product and the sandbox behind them. The test needs Node 20 and
@@ -23,12 +19,10 @@ func TestInABrowser(t *testing.T) {
 	if shots == "" {
 		t.Skip("set BROWSE to a folder for the screenshots")
 	}
-	platform := sandboxtest.New(t, func(cfg *sandbox.Config) {
-		cfg.Regions = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}
-	})
-	us, uk := testenv.NewProxy(t, "127.0.1.1"), testenv.NewProxy(t, "127.0.2.1")
+	_, setup := testnode.Sandbox(t, nil)
 	log := &logBuffer{}
-	node := testnode.Processes(t, 1, testnode.Setup{Sandbox: platform.URL, Egress: secret.New("us=" + us.URL() + " uk=" + uk.URL()), Log: log})[0]
+	setup.Log = log
+	node := testnode.Processes(t, 1, setup)[0]
 	org := node.NewOrg(t, map[string]int{"connectAttemptsPerHour": -1, "maxAccounts": -1, "callsPerMinute": -1})
 	person := exec.CommandContext(t.Context(), "node", "testdata/browse.mjs", shots)
 	person.Env = append(os.Environ(), "BASE_URL="+node.URL, "API_KEY="+org.Key)
