@@ -178,25 +178,15 @@ func TestAnAddressOfAPartProvesItself(t *testing.T) {
 		t.Errorf("an expired URL: %d %s", w.Code, w.Body)
 	}
 	c.Must("DELETE", path, nil)
-	if w := c.Do("GET", path+"/parts/1", nil); w.Status != http.StatusConflict {
-		t.Errorf("a part of an aborted upload: %d %v", w.Status, w.Body)
-	}
+	c.Refuse(http.StatusConflict, "GET", path+"/parts/1", nil)
 	if w := put(t, p, address, bytes.Repeat([]byte{1}, seed.PartSize+1)); w.Code != http.StatusForbidden {
 		t.Errorf("the body was read before the URL was checked: %d", w.Code)
 	}
 }
 
-func TestAFileFromAnAddressArrivesOrFails(t *testing.T) {
+func TestAFileFromABadAddressFails(t *testing.T) {
 	t.Parallel()
 	c := sandboxtest.New(t, nil).SignIn(login)
-	good := c.Must("POST", "/uploads/remote", map[string]any{"url": "https://files.example.com/a/summer.mp4"})
-	ready := c.Frame("media.ready")
-	if ready["upload_id"] != good.Get("id") || ready["media"].(map[string]any)["kind"] != "video" {
-		t.Fatalf("ready: %v", ready)
-	}
-	if got := c.Must("GET", "/vault/media?q=summer", nil); got.Get("list", 0, "id") != good.Get("media_id") {
-		t.Fatalf("the vault: %v", got.Body)
-	}
 	bad := c.Must("POST", "/uploads/remote", map[string]any{"url": "https://files.example.com/will-fail"})
 	if failed := c.Frame("media.failed"); failed["upload_id"] != bad.Get("id") {
 		t.Fatalf("failed: %v", failed)
@@ -267,37 +257,14 @@ func TestADownloadAddressEnds(t *testing.T) {
 	}
 }
 
-// The counts of a folder match its list while media are added and removed.
-func TestAFolderCountsWhatItLists(t *testing.T) {
+func TestASystemFolderCannotBeDeletedAndAMediumIsAddedOnce(t *testing.T) {
 	t.Parallel()
 	c := sandboxtest.New(t, nil).SignIn(login)
-	made := c.Must("POST", "/vault/folders", map[string]any{"name": "Picks"})
-	path := "/vault/folders/" + made.Text("id")
-	var picks []any
-	for _, kind := range []string{"image", "image", "video", "gif"} {
-		list := c.Must("GET", "/vault/media?type="+kind, nil)
-		picks = append(picks, list.Get("list", len(picks), "id"))
-	}
-	if got := c.Must("POST", path+"/media", map[string]any{"media_ids": append(picks, picks[0])}); got.Text("added") != "4" {
+	c.Refuse(http.StatusForbidden, "DELETE", "/vault/folders/"+c.Must("GET", "/vault/folders", nil).Text("list", 0, "id"), nil)
+	path := "/vault/folders/" + c.Must("POST", "/vault/folders", map[string]any{"name": "Picks"}).Text("id")
+	medium := c.Must("GET", "/vault/media", nil).Get("list", 0, "id")
+	if got := c.Must("POST", path+"/media", map[string]any{"media_ids": []any{medium, medium}}); got.Text("added") != "1" {
 		t.Fatalf("added: %v", got.Body)
-	}
-	if got := c.Must("GET", path, nil); got.Text("media_counts", "images") != "2" || got.Text("media_counts", "videos") != "1" {
-		t.Fatalf("counts: %v", got.Body)
-	}
-	if got := c.Must("GET", path+"/media?type=image", nil); len(got.Get("list").([]any)) != 2 {
-		t.Fatalf("images: %v", got.Body)
-	}
-	if got := c.Must("POST", path+"/media/remove", map[string]any{"media_ids": picks[:2]}); got.Text("removed") != "2" {
-		t.Fatalf("removed: %v", got.Body)
-	}
-	c.Must("PATCH", path, map[string]any{"name": "Best picks"})
-	c.Must("DELETE", path, nil)
-	if got := c.Must("GET", fmt.Sprintf("/vault/media/%v", picks[2]), nil); strings.Contains(got.Text("folder_ids"), made.Text("id")) {
-		t.Fatalf("still in a deleted folder: %v", got.Body)
-	}
-	builtin := c.Must("GET", "/vault/folders", nil).Text("list", 0, "id")
-	if got := c.Do("DELETE", "/vault/folders/"+builtin, nil); got.Status != http.StatusForbidden {
-		t.Fatalf("deleted a system folder: %d %v", got.Status, got.Body)
 	}
 }
 
@@ -320,25 +287,15 @@ func TestUsageNamesEveryPlace(t *testing.T) {
 	}
 }
 
-func TestAReleaseFormIsInvitedTaggedAndEnds(t *testing.T) {
+func TestAnInvitationToAReleaseFormEnds(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
 	c := p.SignIn(login)
 	c.Must("POST", "/release-forms/invites", map[string]any{"full_name": "Robin Hale", "email": "robin@example.com"})
-	pending := c.Must("GET", "/release-forms?status=pending", nil)
-	if pending.Text("list", 0, "full_name") != "Robin Hale" {
-		t.Fatalf("pending: %v", pending.Body)
-	}
 	media := c.Must("GET", "/vault/media", nil).Text("list", 0, "id")
-	c.Must("PUT", "/vault/media/"+media+"/release-forms", map[string]any{"form_ids": []any{pending.Get("list", 0, "id")}})
-	if got := c.Do("PUT", "/vault/media/"+media+"/release-forms", map[string]any{"form_ids": []any{1}}); got.Status != http.StatusNotFound {
-		t.Fatalf("an unknown form: %d %v", got.Status, got.Body)
-	}
-	if got := c.Must("GET", "/release-forms/people?limit=100", nil); len(got.Get("list").([]any)) < 40 {
-		t.Fatalf("people: %v", got.Body)
-	}
+	c.Refuse(http.StatusNotFound, "PUT", "/vault/media/"+media+"/release-forms", map[string]any{"form_ids": []any{1}})
 	p.Advance(15 * 24 * time.Hour)
-	if got := p.SignIn(login).Must("GET", "/release-forms?status=pending", nil); len(got.Get("list").([]any)) != 0 {
-		t.Fatalf("pending after two weeks: %v", got.Body)
+	if got := p.SignIn(login).All("/release-forms?status=pending"); len(got) != 0 {
+		t.Fatalf("pending after two weeks: %v", got)
 	}
 }

@@ -34,9 +34,7 @@ func TestAMessageToAllFansIsInEveryChat(t *testing.T) {
 			t.Fatalf("person %d: %v", n, got.Get("list", 0))
 		}
 	}
-	if got := c.Do("GET", path("/chats/%d", c.Person(2045)), nil); got.Status != http.StatusNotFound {
-		t.Fatalf("a person who is not a fan has a chat: %d", got.Status)
-	}
+	c.Refuse(http.StatusNotFound, "GET", path("/chats/%d", c.Person(2045)), nil)
 	p.Order(login, "chat.message_bought", fanaction.Input{Ref: sandboxtest.Number(t, made.Get("id")), User: c.Person(1)})
 	p.Order(login, "chat.message_seen", fanaction.Input{User: c.Person(1001)})
 	stats := c.Must("GET", campaign+"/statistics", nil)
@@ -87,9 +85,7 @@ func TestListsSayToWhomAMessageGoes(t *testing.T) {
 	if got := count("to_users=%d&to_users=%d", c.Person(1), c.Person(2)); got != 1 {
 		t.Fatalf("%d of two users are recipients, and one is blocked", got)
 	}
-	if got := c.Do("POST", "/campaigns", map[string]any{"to_lists": []int64{1}}); got.Status != http.StatusNotFound {
-		t.Fatalf("an unknown list: %d", got.Status)
-	}
+	c.Refuse(http.StatusNotFound, "POST", "/campaigns", map[string]any{"to_lists": []int64{1}})
 }
 
 func TestAScheduledMessageWaitsForItsTime(t *testing.T) {
@@ -119,9 +115,7 @@ func TestAScheduledMessageWaitsForItsTime(t *testing.T) {
 	c.Frame("mass.sent")
 	frames := c
 	c = p.SignIn(login) // the session's token has rotated
-	if got := c.Do("PATCH", first, map[string]any{"text": "Too late"}); got.Status != http.StatusConflict {
-		t.Fatalf("changing a sent message: %d", got.Status)
-	}
+	c.Refuse(http.StatusConflict, "PATCH", first, map[string]any{"text": "Too late"})
 	if got := c.Must("GET", second, nil); got.Text("status") != "withdrawn" || got.Text("sent_count") != "0" {
 		t.Fatalf("the cancelled message: %v", got.Body)
 	}

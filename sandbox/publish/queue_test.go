@@ -1,6 +1,7 @@
 package publish_test
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -11,41 +12,22 @@ import (
 
 const years = "from=2000-01-01&to=2100-01-01"
 
-// The queue lists everything that is scheduled, and actions on an item act on the post or stream itself.
+// The counts are those of the list, and a stream that is deleted from the queue is cancelled.
 func TestTheQueueActsOnWhatIsScheduled(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
 	c := p.SignIn(login)
 	at := p.World.Now().Add(48 * time.Hour).Format(time.RFC3339)
-	post := c.Must("POST", "/posts", map[string]any{"text": "Later", "publish_at": at})
-	stream := c.Must("POST", "/streams", map[string]any{"title": "Soon", "starts_at": at})
+	stream := c.Must("POST", "/streams", map[string]any{"title": "Soon", "starts_at": at}).Text("id")
 	queue := whole(t, c, "/queue?limit=3&"+years, "id")
-	for _, id := range []string{post.Text("id"), stream.Text("id")} {
-		if _, ok := queue[id]; !ok {
-			t.Fatalf("%s is not in the queue: %v", id, queue)
-		}
-	}
 	if got := c.Must("GET", "/queue/counts?"+years, nil); number(t, got.Get("total")) != int64(len(queue)) {
 		t.Fatalf("%d items, but the counts are %v", len(queue), got.Body)
 	}
-	moved := c.Must("PATCH", "/queue/"+post.Text("id"), map[string]any{"publish_at": "2050-01-01T00:00:00Z"})
-	if got := c.Must("GET", "/posts/"+post.Text("id"), nil); got.Get("publish_at") != moved.Get("publish_at") {
-		t.Fatalf("moved to %v, the post has %v", moved.Get("publish_at"), got.Get("publish_at"))
-	}
-	if got := c.Must("POST", "/queue/"+post.Text("id")+"/publish", nil); got.Text("status") != "publishing" {
-		t.Fatalf("publish now: %v", got.Body)
-	}
-	c.Frame("post.published")
-	if c.Frame("queue.published")["item"].(map[string]any)["id"] != post.Get("id") {
-		t.Fatal("another item was published")
-	}
-	c.Must("DELETE", "/queue/"+stream.Text("id"), nil)
-	if got := c.Must("GET", "/streams/"+stream.Text("id"), nil); got.Text("status") != "canceled" {
+	c.Must("DELETE", "/queue/"+stream, nil)
+	if got := c.Must("GET", "/streams/"+stream, nil); got.Text("status") != "canceled" {
 		t.Fatalf("a deleted stream: %v", got.Body)
 	}
-	if got := c.Do("POST", "/queue/"+stream.Text("id")+"/publish", nil); got.Status != http.StatusNotFound {
-		t.Fatalf("publishing a deleted item: %d %v", got.Status, got.Body)
-	}
+	c.Refuse(http.StatusNotFound, "POST", "/queue/"+stream+"/publish", nil)
 }
 
 // What the seed has scheduled is published automatically, with its scheduled time.
@@ -87,64 +69,38 @@ func TestAScheduledPostWithoutItsMediaFailsIntoTheDrafts(t *testing.T) {
 	}
 }
 
-// Drafts can be published manually and by automation, and are then no longer drafts.
-func TestDraftsArePublished(t *testing.T) {
+func TestDraftsArePublishedAutomatically(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
 	c := p.SignIn(login)
-	saved := c.Must("POST", "/posts", map[string]any{"text": "Not yet", "save_for_later": true})
-	before := whole(t, c, "/drafts/post?limit=2", "id")
-	if before[saved.Text("id")] != 0 || len(before) < 2 {
-		t.Fatalf("the newest draft is not the first: %v", before)
-	}
-	c.Must("POST", "/drafts/post/items/"+saved.Text("id")+"/publish", nil)
-	if c.Frame("post.published")["post"].(map[string]any)["id"] != saved.Get("id") {
-		t.Fatal("another post was published")
-	}
-	if got := c.Do("GET", "/drafts/post/items/"+saved.Text("id"), nil); got.Status != http.StatusNotFound {
-		t.Fatalf("still a draft: %d %v", got.Status, got.Body)
-	}
+	drafts := whole(t, c, "/drafts/post?limit=2", "id")
 	c.Must("PUT", "/drafts/post/automation", map[string]any{"is_enabled": true, "interval_hours": 1})
-	for range len(before) - 1 {
+	for range drafts {
 		p.Advance(time.Hour)
-		id := c.Frame("post.published")["post"].(map[string]any)["id"]
-		if number(t, id) == number(t, saved.Get("id")) {
-			t.Fatal("published twice")
-		}
+		c.Frame("post.published")
 	}
 	later := p.SignIn(login) // the token of the old session has rotated
-	if left := whole(t, later, "/drafts/post?limit=100", "id"); len(left) != 0 {
+	if left := whole(t, later, "/drafts/post?limit=100", "id"); len(drafts) < 2 || len(left) != 0 {
 		t.Fatalf("still drafts: %v", left)
 	}
-	messages := later.Must("GET", "/drafts/message", nil)
-	later.Must("POST", "/drafts/message/items/"+messages.Text("list", 0, "id")+"/publish", nil)
-	sent := c.Frame("mass.sent")
-	if len(sent) == 0 || len(later.Must("GET", "/drafts/message", nil).Get("list").([]any)) != len(messages.Get("list").([]any))-1 {
-		t.Fatalf("sent: %v", sent)
+	messages := later.All("/drafts/message?limit=100")
+	later.Must("POST", fmt.Sprintf("/drafts/message/items/%v/publish", messages[0]["id"]), nil)
+	c.Frame("mass.sent")
+	if left := later.All("/drafts/message?limit=100"); len(left) != len(messages)-1 {
+		t.Fatalf("%d of %d messages are still drafts", len(left), len(messages))
 	}
 }
 
-func TestAStreamGoesFromItsPlanToItsEnd(t *testing.T) {
+func TestAStreamStartsAtItsTimeAndCountsWhatHappens(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
 	c := p.SignIn(login)
-	made := c.Must("POST", "/streams", map[string]any{"title": "Songs", "starts_at": p.World.Now().Add(time.Hour).Format(time.RFC3339), "tip_goal": 250})
+	made := c.Must("POST", "/streams", map[string]any{"title": "Songs", "starts_at": p.World.Now().Add(time.Hour).Format(time.RFC3339)})
 	path, id := "/streams/"+made.Text("id"), number(t, made.Get("id"))
-	if c.Frame("stream.planned")["stream"].(map[string]any)["id"] != made.Get("id") || made.Text("status") != "planned" {
-		t.Fatalf("planned: %v", made.Body)
-	}
-	c.Must("PATCH", path, map[string]any{"title": "More songs"})
-	if c.Frame("stream.updated")["stream"].(map[string]any)["title"] != "More songs" {
-		t.Fatal("the frame has another title")
-	}
 	for field, wrong := range map[string]any{"tip_goal": -1, "list_ids": []int64{7}} {
-		if got := c.Do("PATCH", path, map[string]any{field: wrong}); got.Status != http.StatusUnprocessableEntity {
-			t.Errorf("%s: %d %v", field, got.Status, got.Body)
-		}
+		c.Refuse(http.StatusUnprocessableEntity, "PATCH", path, map[string]any{field: wrong})
 	}
-	if got := c.Do("POST", path+"/stop", nil); got.Status != http.StatusConflict {
-		t.Fatalf("stopping a stream that has not started: %d %v", got.Status, got.Body)
-	}
+	c.Refuse(http.StatusConflict, "POST", path+"/stop", nil)
 	p.Advance(time.Hour)
 	if c.Frame("stream.started")["stream"].(map[string]any)["id"] != made.Get("id") {
 		t.Fatal("another stream started")
@@ -152,11 +108,6 @@ func TestAStreamGoesFromItsPlanToItsEnd(t *testing.T) {
 	p.Order(login, "stream.comment", fanaction.Input{Ref: id, Text: "Hi"})
 	p.Order(login, "stream.viewers", fanaction.Input{Ref: id, Count: 7})
 	p.Order(login, "stream.liked", fanaction.Input{Ref: id, Count: 3})
-	if got := c.Frame("stream.viewers"); got["viewers"] == nil || got["joined"] == nil || got["left"] != nil {
-		t.Fatalf("viewers: %v", got)
-	}
-	c.Must("POST", path+"/stop", nil)
-	c.Frame("stream.stopped")
 	stats := c.Must("GET", path+"/stats", nil)
 	if stats.Text("viewers_peak") != "7" || stats.Text("likes_count") != "3" || stats.Text("comments_count") != "1" {
 		t.Fatalf("stats: %v", stats.Body)

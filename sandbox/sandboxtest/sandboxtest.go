@@ -175,6 +175,14 @@ func (c *Client) Must(method, path string, body any) Answer {
 	return a
 }
 
+// Refuse is like Do, but fails the test unless the platform refuses the request with a status.
+func (c *Client) Refuse(status int, method, path string, body any) {
+	c.platform.t.Helper()
+	if a := c.Do(method, path, body); a.Status != status {
+		c.platform.t.Errorf("%s %s %v: %d %v, want %d", method, path, body, a.Status, a.Body, status)
+	}
+}
+
 // All reads every page of a list, and fails the test if an id appears twice. The path must have a query.
 func (c *Client) All(path string) (list []map[string]any) {
 	c.platform.t.Helper()
