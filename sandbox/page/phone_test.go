@@ -1,6 +1,7 @@
 package page_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
@@ -103,7 +104,11 @@ func TestAnOldPictureHasExpiredAndANewOneHasNot(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	q := s.openQR(chrome)
-	s.advance(2 * time.Minute)
+	s.advance(time.Minute)
+	if head := s.send("HEAD", q.path, nil, nil); head.status != http.StatusOK { // HEAD does not scan it
+		t.Fatalf("a picture is old after a minute: %d", head.status)
+	}
+	s.advance(time.Minute)
 	s.wants(s.get(q.path), http.StatusGone, "this one is old")
 	s.wants(s.submit(q.path, url.Values{"answer": {"approve"}}), http.StatusGone, "this one is old")
 	if said, _ := s.poll(q); said != "pending" {
@@ -117,6 +122,30 @@ func TestAnOldPictureHasExpiredAndANewOneHasNot(t *testing.T) {
 	s.advance(4 * time.Minute)
 	s.wants(s.get(now), http.StatusGone, "not answered in time")
 	s.wants(s.submit(now, url.Values{"answer": {"approve"}}), http.StatusGone, "not answered in time")
+}
+
+func TestSignInsThatEndedLongAgoAreSwept(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	kept := func() (n int) {
+		err := s.world.Kept("qr", func(string, json.RawMessage) error { n++; return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	s.openQR(chrome)
+	s.openQR(chrome)
+	s.advance(30 * time.Minute)
+	s.openQR(chrome)
+	if n := kept(); n != 3 {
+		t.Fatalf("%d sign-ins are kept, want 3: recently ended ones must stay", n)
+	}
+	s.advance(time.Hour)
+	s.openQR(chrome)
+	if n := kept(); n != 2 {
+		t.Fatalf("%d sign-ins are kept, want only the last 2", n)
+	}
 }
 
 func TestAnAddressThatWasMadeUpIsNoSignIn(t *testing.T) {
