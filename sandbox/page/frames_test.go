@@ -155,7 +155,7 @@ func TestFramesAreForThisMachineOnly(t *testing.T) {
 		r.Host = "127.0.0.1:18200"
 		r.Header.Set("Sec-Fetch-Site", one.site)
 		w := httptest.NewRecorder()
-		s.mux.ServeHTTP(w, r)
+		s.platform.ServeHTTP(w, r)
 		if w.Code != one.status {
 			t.Errorf("%+v: %d", one, w.Code)
 		}

@@ -4,59 +4,29 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/sandbox/auth"
-	"github.com/stagedoor/stagedoor/sandbox/gate"
-	"github.com/stagedoor/stagedoor/sandbox/page"
+	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
-	"github.com/stagedoor/stagedoor/sandbox/store"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-const base = "/api/v2"
-
-// site serves the pages and the sign-in API over HTTP.
+// site is a platform whose pages and sign-in API are tested over HTTP.
 type site struct {
 	*testing.T
-	url   string
-	world *world.World
-	mux   *http.ServeMux
+	url      string
+	world    *world.World
+	platform http.Handler
 }
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	kept, err := store.Open(filepath.Join(t.TempDir(), "page.db"))
-	sandboxtest.OK(t, err)
-	server := httptest.NewUnstartedServer(nil)
-	log := slog.New(slog.DiscardHandler)
-	s := &site{T: t, url: "http://" + server.Listener.Addr().String(), mux: http.NewServeMux()}
-	s.world, err = world.New(world.Deps{
-		Store: kept, Log: log, Now: time.Now, Origin: s.url, Loaded: 10,
-		Tick: func(c *world.Creator) time.Time { return c.Now().Add(time.Hour) },
-	})
-	sandboxtest.OK(t, err)
-	g := gate.New(gate.Deps{World: s.world, Log: log, Regions: nil, PerMinute: 0, Now: time.Now})
-	signIn := &auth.Auth{World: s.world, Gate: g}
-	signIn.Mount(s.mux, base)
-	page.New(page.Deps{World: s.world, Auth: signIn, Log: log}).Mount(s.mux)
-	server.Config.Handler = s.mux
-	server.Start()
-	t.Cleanup(func() {
-		server.CloseClientConnections()
-		server.Close()
-		if err := kept.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
+	p := sandboxtest.New(t, nil)
+	return &site{T: t, url: p.URL, world: p.World, platform: p}
 }
 
 // answer is a response. Redirects are not followed.
@@ -98,7 +68,7 @@ func (s *site) api(method, path string, body any, header map[string]string) (int
 	s.Helper()
 	text, err := json.Marshal(body)
 	sandboxtest.OK(s, err)
-	a := s.send(method, base+path, bytes.NewReader(text), header)
+	a := s.send(method, sandbox.Base+path, bytes.NewReader(text), header)
 	var out map[string]any
 	if err := json.Unmarshal([]byte(a.text), &out); err != nil {
 		s.Fatalf("%s %s: %v", method, path, err)
