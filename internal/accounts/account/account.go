@@ -25,6 +25,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/registry"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
@@ -144,11 +145,6 @@ type sealer interface {
 	SignReceipt(ctx context.Context, r seal.Receipt) ([]byte, error)
 }
 
-// limiter stores the newest session version where every admission reads it; implemented by *admission.Limiter.
-type limiter interface {
-	SessionChanged(ctx context.Context, org id.Org, account id.Account, version uint32) error
-}
-
 // Config holds the settings.
 type Config struct {
 	// Regions lists the regions that an account can have.
@@ -167,7 +163,7 @@ type Deps struct {
 	Audit  *audit.Log
 	Outbox *outbox.Outbox
 	Seal   sealer
-	Limits limiter
+	Limits *admission.Limiter
 	Bus    *pubsub.Bus
 	// Platforms returns the platform of an environment. An org belongs to one environment.
 	Platforms func(environment.Environment) (registry.Platform, bool)

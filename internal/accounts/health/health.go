@@ -26,13 +26,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/platform/registry"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
-
-// limiter pauses the calls of an account that the platform rate-limits; implemented by *admission.Limiter.
-type limiter interface {
-	Cool(ctx context.Context, org id.Org, account id.Account, pause time.Duration) error
-}
 
 // Config holds the settings. Zero values mean the defaults.
 type Config struct {
@@ -50,7 +46,7 @@ type Deps struct {
 	Config    Config
 	Accounts  *account.Accounts
 	Orgs      *org.Orgs
-	Limits    limiter
+	Limits    *admission.Limiter
 	Platforms func(environment.Environment) (registry.Platform, bool)
 	// Reauthenticate starts a sign-in with remembered credentials, as the system, and does not wait for its end.
 	Reauthenticate func(ctx context.Context, org id.Org, account id.Account) error

@@ -13,7 +13,6 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
-	"net/http"
 	"sync"
 	"time"
 
@@ -57,18 +56,6 @@ func Defaults() Config {
 	}
 }
 
-// sender sends requests to URLs of customers. It is implemented by *egress.Public.
-type sender interface {
-	CheckURL(ctx context.Context, raw string) error
-	Target(raw string) (egress.Target, error)
-	Send(ctx context.Context, target egress.Target, header http.Header, body []byte) (egress.Answer, error)
-}
-
-// orgs is implemented by *org.Orgs.
-type orgs interface {
-	Get(ctx context.Context, org id.Org) (org.Org, error)
-}
-
 // accounts is implemented by *account.Accounts.
 type accounts interface {
 	Get(ctx context.Context, owner id.Org, account id.Account) (account.Account, error)
@@ -92,31 +79,24 @@ type usageCounter interface {
 	Delivered(org id.Org, accepted, failed int64)
 }
 
-// permits reports which organisations are suspended. It is implemented by *org.Suspensions. Permit waits while that is
-// unknown.
-type permits interface {
-	Permit(ctx context.Context, org id.Org) error
-	Suspended(org id.Org) bool
-}
-
 // Deps are the dependencies of the service.
 type Deps struct {
 	Config   Config
 	DB       *postgres.DB
 	Events   *event.Store
 	Kinds    *event.Kinds
-	Orgs     orgs
+	Orgs     *org.Orgs
 	Accounts accounts
 	Seal     sealer
 	Audit    *audit.Log
 	Outbox   *outbox.Outbox
-	Public   sender
+	Public   *egress.Public
 	Bus      publisher
 	Usage    usageCounter
 	// Switches reports whether operators have stopped deliveries; nil means never. The caller also calls Halt for it.
 	Switches *switches.Control
 	// Permits is consulted right before each delivery. The caller also calls Suspend with the same organisations.
-	Permits permits
+	Permits *org.Suspensions
 	// Registry registers the metrics. If it is nil, they are not registered.
 	Registry prometheus.Registerer
 	Log      *slog.Logger

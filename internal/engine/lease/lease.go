@@ -23,6 +23,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 )
 
 // Config sets how fast a dead node is noticed.
@@ -51,12 +52,6 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// bus wakes other nodes when slots become free; *pubsub.Bus implements it.
-type bus interface {
-	Publish(subject string, payload []byte) error
-	Subscribe(ctx context.Context, pattern string, handle func(last string, payload []byte)) error
-}
-
 // Deps holds the dependencies and settings of Leases.
 type Deps struct {
 	DB *postgres.DB
@@ -68,7 +63,7 @@ type Deps struct {
 	Node   string
 	Config Config
 	// Bus may be nil. Other nodes then notice a free slot at their next beat instead of immediately.
-	Bus bus
+	Bus *pubsub.Bus
 	// Registry registers the metrics. If it is nil, they are not registered.
 	Registry prometheus.Registerer
 	Log      *slog.Logger

@@ -37,12 +37,6 @@ type health interface {
 	Confirm(ctx context.Context, a account.Account) (alive bool, err error)
 }
 
-// store holds the watermark of each account; implemented by *event.Store.
-type store interface {
-	Head(ctx context.Context, org id.Org, source string) (event.Head, error)
-	SetWatermark(ctx context.Context, org id.Org, source, watermark string) error
-}
-
 // log appends records, in order within a bucket. done is called when the log has confirmed or refused the record.
 // Implemented by *eventlog.Batcher.
 type log interface {
@@ -58,11 +52,6 @@ type leases interface {
 type bus interface {
 	Publish(subject string, payload []byte) error
 	Subscribe(ctx context.Context, pattern string, heard func(last string, payload []byte)) error
-}
-
-// orgs reads orgs, to find suspended ones; implemented by *org.Orgs.
-type orgs interface {
-	Get(ctx context.Context, org id.Org) (org.Org, error)
 }
 
 // Config holds the settings. Zero values mean the defaults.
@@ -108,8 +97,8 @@ type Deps struct {
 	Config   Config
 	Accounts *account.Accounts
 	Health   health
-	Orgs     orgs
-	Store    store
+	Orgs     *org.Orgs
+	Store    *event.Store
 	Events   log
 	// LogEpoch identifies the log: it changes when the log was lost or recreated.
 	LogEpoch func(ctx context.Context) (string, error)

@@ -21,6 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/ratelimit"
@@ -43,7 +44,7 @@ type Deps struct {
 	Sessions    sessions
 	Orgs        orgs
 	Connections connections
-	Links       links
+	Links       *link.Links
 	// Draining reports whether the process is about to stop.
 	Draining func() bool
 	// Source returns the network that a request comes from. HashIP hides it but keeps equal sources equal.

@@ -122,10 +122,3 @@ type connections interface {
 	// Reconnect returns a session to connect an account again, and its token. It reuses an open session.
 	Reconnect(ctx context.Context, by audit.By, org id.Org, account id.Account) (link.Session, secret.String, error)
 }
-
-// links makes and reads the tokens of manage and reconnect links. *link.Links implements it.
-type links interface {
-	Make(ctx context.Context, org id.Org, account id.Account) (secret.String, error)
-	Read(ctx context.Context, token string) (id.Org, id.Account, error)
-	ReadReconnect(ctx context.Context, token string, now time.Time) (id.Org, id.Account, error)
-}

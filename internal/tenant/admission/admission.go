@@ -149,11 +149,6 @@ type fleet interface {
 	LastDeath() time.Time
 }
 
-// epochs reads an org's epoch from the database and locks it there. *org.Orgs implements it.
-type epochs interface {
-	HoldEpoch(ctx context.Context, tx postgres.Tx, org id.Org) (int64, error)
-}
-
 // Config holds the settings of a Limiter.
 type Config struct {
 	// Timeout is how long an answer of Redis may take. A later answer is still used, but several of them in a row open
@@ -192,7 +187,7 @@ type Limiter struct {
 	denials     cache.Cache[accountQuota, heldDenial]
 	cooldowns   cache.Cache[id.Account, time.Time]
 	priming     singleflight.Group
-	epochs      epochs
+	epochs      *org.Orgs
 	metrics     Metrics
 	lastFailure atomic.Int64 // Unix nanoseconds of the last failure of Redis; 0 for none
 	settle      settling
@@ -227,7 +222,7 @@ func New(d Deps) *Limiter {
 
 // SetEpochs sets where the Limiter reads epochs. It is separate from New because of a cycle: org.Orgs announces epochs
 // through the Limiter, and the Limiter reads them from org.Orgs.
-func (l *Limiter) SetEpochs(e epochs) { l.epochs = e }
+func (l *Limiter) SetEpochs(e *org.Orgs) { l.epochs = e }
 
 func (l *Limiter) onBreakerChange(from, to gobreaker.State) {
 	l.metrics.degraded.Set(boolFloat(to != gobreaker.StateClosed))

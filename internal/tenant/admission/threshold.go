@@ -35,13 +35,8 @@ func reachedThreshold(used, limit int64) int64 {
 	return reached
 }
 
-// orgs reads orgs; implemented by *org.Orgs.
-type orgs interface {
-	Get(ctx context.Context, org id.Org) (org.Org, error)
-}
-
 // AnnounceThresholds writes an event to the outbox for each threshold that an org newly reaches this month.
-func (l *Limiter) AnnounceThresholds(ctx context.Context, orgs orgs, events *outbox.Outbox) error {
+func (l *Limiter) AnnounceThresholds(ctx context.Context, orgs *org.Orgs, events *outbox.Outbox) error {
 	limitOf := func(ctx context.Context, of id.Org) (int64, error) {
 		o, err := orgs.Get(ctx, of)
 		return int64(o.Limits.CallsPerMonth), err
