@@ -60,7 +60,7 @@ type Deps struct {
 	Egress   *egress.Egress
 	Seal     *seal.Sealer
 	Control  *switches.Control
-	Jobs     Queue
+	Jobs     *Queue
 	Audit    *audit.Log
 	Fleet    *fleet.Fleet
 	// Site has the built pages.

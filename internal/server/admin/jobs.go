@@ -18,12 +18,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 
-// Queue is the job queue. *river.Client[pgx.Tx] implements it.
-type Queue interface {
-	JobList(ctx context.Context, params *river.JobListParams) (*river.JobListResult, error)
-	JobRetryTx(ctx context.Context, tx postgres.Tx, id int64) (*rivertype.JobRow, error)
-	JobCancelTx(ctx context.Context, tx postgres.Tx, id int64) (*rivertype.JobRow, error)
-}
+// Queue is the job queue.
+type Queue = river.Client[postgres.Tx]
 
 type listJobsInput struct {
 	State  string `query:"state" enum:"available,cancelled,completed,discarded,pending,retryable,running,scheduled" doc:"Default: all states."`
