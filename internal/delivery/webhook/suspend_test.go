@@ -7,24 +7,14 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/rivertype"
-
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
-	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
-
-type noJobs struct{}
-
-func (noJobs) InsertTx(context.Context, postgres.Tx, river.JobArgs, *river.InsertOpts) (*rivertype.JobInsertResult, error) {
-	return &rivertype.JobInsertResult{}, nil
-}
 
 type noAnnouncements struct{}
 
@@ -56,7 +46,7 @@ func TestSuspendedOrgGetsNoDeliveryFromAnyNode(t *testing.T) {
 	for path, one := range map[string]account.Account{"/a": a, "/b": b, "/fails": failing, "/other": other} {
 		r.put(nodes[one.ID], one, webhook.Change{URL: rec.URL + path})
 	}
-	orgs := org.New(org.Deps{DB: r.DB, Audit: r.Audit, Jobs: noJobs{}, Announce: noAnnouncements{}, Suspensions: nodes[a.ID].suspensions, Now: clock.Now})
+	orgs := org.New(org.Deps{DB: r.DB, Audit: r.Audit, Jobs: testenv.NoJobs{}, Announce: noAnnouncements{}, Suspensions: nodes[a.ID].suspensions, Now: clock.Now})
 	suspend := func(is bool) {
 		t.Helper()
 		_, err := orgs.Update(t.Context(), mine, by("org.update"), org.Change{Suspended: &is})

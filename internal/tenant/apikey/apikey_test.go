@@ -7,9 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/rivertype"
-
 	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
@@ -21,13 +18,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
-
-// noJobs discards jobs. They would only repeat announcements.
-type noJobs struct{}
-
-func (noJobs) InsertTx(context.Context, postgres.Tx, river.JobArgs, *river.InsertOpts) (*rivertype.JobInsertResult, error) {
-	return &rivertype.JobInsertResult{}, nil
-}
 
 type announcer struct{ epochs []int64 }
 
@@ -49,7 +39,7 @@ func newFixture(t *testing.T) *fixture {
 	f := &fixture{db: testenv.Postgres(t), announcer: &announcer{}, now: time.Now().UTC()}
 	now := func() time.Time { return f.now }
 	log := audit.New(f.db, now)
-	f.orgs = org.New(org.Deps{DB: f.db, Audit: log, Jobs: noJobs{}, Announce: f.announcer, Now: now})
+	f.orgs = org.New(org.Deps{DB: f.db, Audit: log, Jobs: testenv.NoJobs{}, Announce: f.announcer, Now: now})
 	f.keys = apikey.New(apikey.Deps{DB: f.db, Orgs: f.orgs, Audit: log, Outbox: outbox.New(f.db, now), Troubled: func() time.Time { return time.Time{} }, Now: now})
 	return f
 }

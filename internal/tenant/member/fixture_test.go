@@ -7,9 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/rivertype"
-
 	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
@@ -24,13 +21,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
-
-// noJobs discards jobs. They would only repeat announcements.
-type noJobs struct{}
-
-func (noJobs) InsertTx(context.Context, postgres.Tx, river.JobArgs, *river.InsertOpts) (*rivertype.JobInsertResult, error) {
-	return &rivertype.JobInsertResult{}, nil
-}
 
 // fixture is a Members with its dependencies and an adjustable clock.
 type fixture struct {
@@ -54,7 +44,7 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{db: testenv.Postgres(t), now: time.Now().UTC().Truncate(time.Microsecond)}
 	f.audit = audit.New(f.db, f.clock)
-	f.orgs = org.New(org.Deps{DB: f.db, Audit: f.audit, Jobs: noJobs{}, Announce: f, Now: f.clock})
+	f.orgs = org.New(org.Deps{DB: f.db, Audit: f.audit, Jobs: testenv.NoJobs{}, Announce: f, Now: f.clock})
 	f.keys = apikey.New(apikey.Deps{DB: f.db, Orgs: f.orgs, Audit: f.audit, Outbox: outbox.New(f.db, f.clock), Troubled: func() time.Time { return time.Time{} }, Now: f.clock})
 	f.members = member.New(member.Deps{DB: f.db, Orgs: f.orgs, Keys: f.keys, Audit: f.audit, Now: f.clock})
 	return f
