@@ -9,6 +9,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/internal/db"
+	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
@@ -88,14 +89,7 @@ func (c *Connects) renewWhileRunning(ctx context.Context, r record, lost context
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		tick := time.NewTicker(renewEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
+		for range clock.Ticks(ctx, renewEvery) {
 			held, err := c.renewLease(ctx, r, attempt.Lease)
 			if err == nil && !held {
 				lost()

@@ -17,6 +17,33 @@ func Ticker(d time.Duration) (tick <-chan time.Time, stop func()) {
 	return t.C, t.Stop
 }
 
+// Every yields immediately, and then every d until ctx ends. Like time.Ticker, it skips ticks for a slow body.
+func Every(ctx context.Context, d time.Duration) func(yield func() bool) {
+	return func(yield func() bool) {
+		if yield() {
+			Ticks(ctx, d)(yield)
+		}
+	}
+}
+
+// Ticks is Every without the first time.
+func Ticks(ctx context.Context, d time.Duration) func(yield func() bool) {
+	return func(yield func() bool) {
+		tick := time.NewTicker(d)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if !yield() {
+				return
+			}
+		}
+	}
+}
+
 // Pause waits for d. It returns false if ctx ends first.
 func Pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog/internal/db"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -107,18 +108,12 @@ const (
 
 // Run drops old entries once a minute until ctx ends.
 func (p *Postgres) Run(ctx context.Context) error {
-	ticker := time.NewTicker(trimEvery)
-	defer ticker.Stop()
-	for {
+	for range clock.Every(ctx, trimEvery) {
 		if err := p.Trim(ctx); err != nil && ctx.Err() == nil {
 			p.Log.LogAttrs(ctx, slog.LevelWarn, "cannot trim the event log", slog.Any(logkey.Error, err))
 		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return nil
-		}
 	}
+	return nil
 }
 
 // Trim drops all entries older than MaxAge.

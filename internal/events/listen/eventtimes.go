@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 )
@@ -37,19 +38,12 @@ func (t *eventTimes) add(ref account.Ref, at time.Time) {
 
 // run writes the collected times regularly, and once more when ctx ends.
 func (t *eventTimes) run(ctx context.Context, l *Listeners) {
-	tick := time.NewTicker(flushEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-			defer cancel()
-			t.flush(last, l)
-			return
-		case <-tick.C:
-			t.flush(ctx, l)
-		}
+	for range clock.Ticks(ctx, flushEvery) {
+		t.flush(ctx, l)
 	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	t.flush(last, l)
 }
 
 // flush writes the collected times. A time that cannot be written is dropped; the next event has a newer one.

@@ -22,6 +22,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/cache"
+	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
@@ -171,15 +172,8 @@ func (l *Listeners) Run(ctx context.Context) error {
 
 // watchLog checks regularly whether the log was lost.
 func (l *Listeners) watchLog(ctx context.Context) {
-	tick := time.NewTicker(l.deps.Config.LogCheck)
-	defer tick.Stop()
-	for {
+	for range clock.Every(ctx, l.deps.Config.LogCheck) {
 		l.checkLog(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/operate/fleet/internal/db"
@@ -78,18 +79,12 @@ func (f *Fleet) Live(ctx context.Context) ([]Node, error) {
 
 // Run calls Beat every beatInterval until ctx ends.
 func (f *Fleet) Run(ctx context.Context) error {
-	ticker := time.NewTicker(beatInterval)
-	defer ticker.Stop()
-	for {
+	for range clock.Every(ctx, beatInterval) {
 		if err := f.Beat(ctx); err != nil && ctx.Err() == nil {
 			f.deps.Log.LogAttrs(ctx, slog.LevelWarn, "heartbeat failed", slog.Any(logkey.Error, err))
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
 	}
+	return nil
 }
 
 // Leave removes this node, so that the others do not count it as dead. If that fails, they do after deadAfter.

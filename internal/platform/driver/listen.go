@@ -11,6 +11,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
@@ -110,14 +111,7 @@ func (d *HTTP) dialError(resp *http.Response, err error) error {
 // it closes the connection.
 func (s *Socket) keepAlive(ctx context.Context, every time.Duration) {
 	defer close(s.pingDone)
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range clock.Ticks(ctx, every) {
 		patience, cancel := context.WithTimeout(ctx, 2*every)
 		err := s.conn.Ping(patience)
 		cancel()

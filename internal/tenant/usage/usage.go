@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/cache"
+	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -116,20 +117,14 @@ func (u *Usage) Count(c Call) {
 
 // Run flushes every second until ctx ends, and then once more.
 func (u *Usage) Run(ctx context.Context) error {
-	ticker := time.NewTicker(flushInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-			defer cancel()
-			return u.Flush(last)
-		case <-ticker.C:
-			if err := u.Flush(ctx); err != nil {
-				u.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot flush usage", slog.Any(logkey.Error, err))
-			}
+	for range clock.Ticks(ctx, flushInterval) {
+		if err := u.Flush(ctx); err != nil {
+			u.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot flush usage", slog.Any(logkey.Error, err))
 		}
 	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return u.Flush(last)
 }
 
 // Flush writes the sums. Sums that cannot be written are kept for the next flush.

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
+	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
@@ -43,16 +44,10 @@ func (s *Sealer) Run(ctx context.Context) error {
 	}
 	work.Go(func() error {
 		failing := time.Time{}
-		tick := time.NewTicker(maintainEvery)
-		defer tick.Stop()
-		for {
+		for range clock.Every(ctx, maintainEvery) {
 			failing = s.maintain(ctx, failing)
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-tick.C:
-			}
 		}
+		return nil
 	})
 	return work.Wait()
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	stagedoor "github.com/stagedoor/stagedoor/client/go"
+	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
@@ -199,8 +200,8 @@ func (t *trigger) fireEvents(
 	defer spin.Stop()
 	next := t.app.Now()
 	for fired < t.count {
-		if err := sleep(ctx, next.Sub(t.app.Now())); err != nil {
-			return fired, err
+		if !clock.Pause(ctx, next.Sub(t.app.Now())) {
+			return fired, ctx.Err()
 		}
 		_, err := t.app.API().Sandbox.FireEvent(ctx, account, event)
 		if wait, limited := retryDelay(err); limited && t.count > 1 {
@@ -226,19 +227,6 @@ func retryDelay(err error) (time.Duration, bool) {
 	}
 	wait := time.Duration(p.RetryAfterSec) * time.Second
 	return wait, wait <= time.Minute
-}
-
-// sleep waits, or returns the context's error when that ends first.
-func sleep(ctx context.Context, wait time.Duration) error {
-	if wait <= 0 {
-		return ctx.Err()
-	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(wait):
-		return nil
-	}
 }
 
 // parseFields parses the values of --set: text=Hi, data.text=Hi as in the event itself, or count:=5 as JSON.
