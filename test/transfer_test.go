@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -139,9 +140,7 @@ func TestTransfersTakeNoMemory(t *testing.T) {
 	s, setup := newFileHost(t, size)
 	node := testnode.Processes(t, 1, setup)[0]
 	free := map[string]int{"accountReadPerMinute": -1, "accountWritePerMinute": -1, "connectAttemptsPerHour": -1, "maxAccounts": -1}
-	for name, value := range unlimited {
-		free[name] = value
-	}
+	maps.Copy(free, unlimited)
 	owner := node.NewOrg(t, free)
 	accounts := connectMediaAccounts(t, node, owner, (concurrent+7)/8)
 	sum := sha256.New()

@@ -9,6 +9,7 @@ import (
 	"image/gif"
 	"image/jpeg"
 	"image/png"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -133,9 +134,7 @@ func TestABrokenFileFails(t *testing.T) {
 		{"Part 1", "image/png", good, nil, map[string]any{"parts": []any{map[string]any{"number": 1, "etag": "another"}}}},
 	} {
 		in := map[string]any{"file_name": "x.png", "mime_type": one.mime, "size": len(one.data)}
-		for k, v := range one.change {
-			in[k] = v
-		}
+		maps.Copy(in, one.change)
 		up := c.Must("POST", "/uploads", in)
 		path := "/uploads/" + up.Text("id")
 		if w := put(t, p, c.Must("GET", path+"/parts/1", nil).Text("url"), one.data); w.Code != http.StatusOK {

@@ -3,6 +3,7 @@ package listen
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"strconv"
 	"sync"
@@ -179,9 +180,7 @@ func (s *shardListener) remove(n *listener) bool {
 func (s *shardListener) sweep(ctx context.Context) error {
 	s.mu.Lock()
 	gone := make(map[id.Account]*listener, len(s.listeners))
-	for at, n := range s.listeners {
-		gone[at] = n
-	}
+	maps.Copy(gone, s.listeners)
 	s.mu.Unlock()
 	for after := id.Account(""); ; {
 		list, err := s.l.deps.Accounts.InShard(ctx, s.shard, after, sweepPage)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"maps"
 	"net/url"
 	"os"
 	"strings"
@@ -25,9 +26,7 @@ func FuzzManifest(f *testing.F) {
 	f.Add("resources/a.yaml", "resource: a\nsummary: x\nmethods: {b: {summary: c., access: read, http: GET /x, result: User}}")
 	f.Fuzz(func(t *testing.T, name, text string) {
 		changed := fstest.MapFS{}
-		for n, file := range files {
-			changed[n] = file
-		}
+		maps.Copy(changed, files)
 		if !fs.ValidPath(name) || name == "." {
 			name = "types.yaml"
 		}

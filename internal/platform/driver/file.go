@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"path"
@@ -133,9 +134,7 @@ func (f *Files) Fetch(ctx context.Context, via Via, s Session, req FileRequest) 
 	if err != nil {
 		return nil, err
 	}
-	for name, values := range req.Header {
-		out.Header[name] = values
-	}
+	maps.Copy(out.Header, req.Header)
 	resp, err := f.client(via).Do(out, egress.Limits{Header: fileHeaderTimeout, Idle: fileIdleTimeout, Total: egress.None, Bytes: egress.None, Raw: true})
 	if err != nil {
 		return nil, f.driver.transportProblem(ctx, getFileMethod, err)
@@ -157,9 +156,7 @@ func (f *Files) Put(ctx context.Context, via Via, s Session, part PartRequest) (
 	if err != nil {
 		return "", err
 	}
-	for name, values := range part.Header {
-		out.Header[name] = values
-	}
+	maps.Copy(out.Header, part.Header)
 	// Without GetBody the transport cannot resend the part; the caller's body can be read only once.
 	out.ContentLength, out.GetBody = part.Size, nil
 	resp, err := f.client(via).Do(out, egress.Limits{Header: fileHeaderTimeout, Idle: fileIdleTimeout, Total: egress.None, Bytes: maxRefusalBytes, Raw: true})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -66,9 +67,7 @@ func (d *HTTP) Listen(ctx context.Context, via Via, s Session) (*Socket, error) 
 		return nil, ErrNoSocket
 	}
 	header := http.Header{}
-	for name, values := range d.deps.Catalog.Session.Send {
-		header[name] = values
-	}
+	maps.Copy(header, d.deps.Catalog.Session.Send)
 	s.applyTo(header, d.deps.Catalog.Session.UserAgent)
 	options := &websocket.DialOptions{HTTPClient: d.client(via).HTTP(), HTTPHeader: header, CompressionMode: websocket.CompressionDisabled}
 	address := "ws" + strings.TrimPrefix(d.deps.Origin, "http") + spec.Path

@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -37,9 +38,7 @@ func connect(t testing.TB, n *testnode.Node, o testnode.Org, extra map[string]an
 	headers, _ := got["headers"].(map[string]any)
 	with.Device, _ = headers["x-device"].(string)
 	body := map[string]any{"cookie": with.Cookie, "user_agent": with.Agent, "headers": map[string]any{"X-Device": with.Device}, "proxy_country": "us"}
-	for name, value := range extra {
-		body[name] = value
-	}
+	maps.Copy(body, extra)
 	account = n.Connect(t, o.Key, "/v1/connect/cookie", body)
 	testenv.Await(t, "the account is active", func() bool {
 		shown, _ := n.Call(t, http.MethodGet, "/v1/accounts/"+account, o.Key, nil).JSON()["account"].(map[string]any)

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"maps"
 	"net/http"
 	"regexp"
 	"strings"
@@ -15,9 +16,7 @@ import (
 func mintWith(t *testing.T, n *testnode.Node, key string, limits map[string]any) string {
 	t.Helper()
 	body := map[string]any{"label": "limited"}
-	for name, value := range limits {
-		body[name] = value
-	}
+	maps.Copy(body, limits)
 	r := n.Call(t, http.MethodPost, "/v1/me/keys", key, body)
 	minted, _ := r.JSON()["key"].(string)
 	if minted == "" {

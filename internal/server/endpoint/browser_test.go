@@ -2,6 +2,7 @@ package endpoint_test
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -79,9 +80,7 @@ func TestCookiesAreForOwnPages(t *testing.T) {
 
 func with(header map[string]string, pairs ...string) map[string]string {
 	all := map[string]string{}
-	for name, value := range header {
-		all[name] = value
-	}
+	maps.Copy(all, header)
 	for i := 0; i < len(pairs); i += 2 {
 		all[pairs[i]] = pairs[i+1]
 	}

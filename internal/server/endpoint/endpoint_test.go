@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -124,9 +125,7 @@ func send(t *testing.T, table http.Handler, target, body string, header http.Hea
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, target, strings.NewReader(body))
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer x")
-	for name, values := range header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, header)
 	rec := httptest.NewRecorder()
 	table.ServeHTTP(rec, req)
 	var doc map[string]any

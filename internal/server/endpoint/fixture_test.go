@@ -3,6 +3,7 @@ package endpoint_test
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -100,9 +101,7 @@ func (f *fixture) do(t *testing.T, method, target string, header http.Header) *h
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, target, nil)
 	r.Header.Set("Authorization", "Bearer x")
-	for name, values := range header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, header)
 	w := httptest.NewRecorder()
 	f.ServeHTTP(w, r)
 	return w

@@ -57,9 +57,7 @@ func (t *Table) assignID(w http.ResponseWriter, r *http.Request) *Call {
 		ID: requestID(r), Origin: Origin{Source: t.deps.Source(r), Started: t.deps.Now()}, table: t, header: w.Header(),
 		written: &accesslog.Recorder{ResponseWriter: w},
 	}
-	for name, value := range t.secure {
-		call.header[name] = value
-	}
+	maps.Copy(call.header, t.secure)
 	call.idHeader[0] = string(call.ID)
 	call.header["X-Request-Id"] = call.idHeader[:]
 	if t.deps.Draining() {

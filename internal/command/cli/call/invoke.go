@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -217,9 +218,7 @@ func mergeFile(app *core.App, path string, body map[string]any) error {
 	if err := dec.Decode(&all); err != nil {
 		return core.UsageHint(`Example: {"chatId": "3438267820000000001"}`, "%s is not a JSON object of arguments", path)
 	}
-	for name, value := range all {
-		body[name] = value
-	}
+	maps.Copy(body, all)
 	return nil
 }
 

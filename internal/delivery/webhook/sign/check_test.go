@@ -3,6 +3,7 @@ package sign_test
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,18 +40,14 @@ func delivered(key, body string) request {
 
 func (r request) with(name, value string) request {
 	h := map[string]string{}
-	for n, v := range r.header {
-		h[n] = v
-	}
+	maps.Copy(h, r.header)
 	h[name] = value
 	return request{r.body, h}
 }
 
 func (r request) without(names ...string) request {
 	h := map[string]string{}
-	for n, v := range r.header {
-		h[n] = v
-	}
+	maps.Copy(h, r.header)
 	for _, n := range names {
 		delete(h, n)
 	}
