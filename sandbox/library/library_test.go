@@ -259,10 +259,12 @@ func TestADownloadAddressEnds(t *testing.T) {
 func TestASystemFolderCannotBeDeletedAndAMediumIsAddedOnce(t *testing.T) {
 	t.Parallel()
 	c := sandboxtest.New(t, nil).SignIn(login)
-	c.Refuse(http.StatusForbidden, "DELETE", "/vault/folders/"+c.Must("GET", "/vault/folders", nil).Text("list", 0, "id"), nil)
+	system := c.Must("GET", "/vault/folders", nil).Text("list", 0, "id")
+	c.Refuse(http.StatusForbidden, "DELETE", "/vault/folders/"+system, nil)
 	path := "/vault/folders/" + c.Must("POST", "/vault/folders", map[string]any{"name": "Picks"}).Text("id")
 	medium := c.Must("GET", "/vault/media", nil).Get("list", 0, "id")
-	if got := c.Must("POST", path+"/media", map[string]any{"media_ids": []any{medium, medium}}); got.Text("added") != "1" {
+	got := c.Must("POST", path+"/media", map[string]any{"media_ids": []any{medium, medium}})
+	if got.Text("added") != "1" {
 		t.Fatalf("added: %v", got.Body)
 	}
 }

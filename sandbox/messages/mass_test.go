@@ -64,9 +64,11 @@ func TestListsSayToWhomAMessageGoes(t *testing.T) {
 	c := p.SignIn(login)
 	list := func(n int) int64 { return row.SeedID(c.Session.Owner, row.KindList, n) }
 	count := func(query string, ids ...any) int64 {
-		return sandboxtest.Number(t, c.Must("GET", "/campaigns/estimate?"+path(query, ids...), nil).Get("recipients_count"))
+		got := c.Must("GET", "/campaigns/estimate?"+path(query, ids...), nil)
+		return sandboxtest.Number(t, got.Get("recipients_count"))
 	}
-	fans, vip := count("to_lists=%d", list(1)), sandboxtest.Number(t, c.Must("GET", path("/lists/%d", list(7)), nil).Get("users_count"))
+	fans := count("to_lists=%d", list(1))
+	vip := sandboxtest.Number(t, c.Must("GET", path("/lists/%d", list(7)), nil).Get("users_count"))
 	if fans != 1400 {
 		t.Fatalf("%d fans, want 1400", fans)
 	}

@@ -95,7 +95,8 @@ func TestAStreamStartsAtItsTimeAndCountsWhatHappens(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
 	c := p.SignIn(login)
-	made := c.Must("POST", "/streams", map[string]any{"title": "Songs", "starts_at": p.World.Now().Add(time.Hour).Format(time.RFC3339)})
+	at := p.World.Now().Add(time.Hour).Format(time.RFC3339)
+	made := c.Must("POST", "/streams", map[string]any{"title": "Songs", "starts_at": at})
 	path, id := "/streams/"+made.Text("id"), number(t, made.Get("id"))
 	for field, wrong := range map[string]any{"tip_goal": -1, "list_ids": []int64{7}} {
 		c.Refuse(http.StatusUnprocessableEntity, "PATCH", path, map[string]any{field: wrong})

@@ -29,12 +29,14 @@ func TestTheInboxHasEveryCategory(t *testing.T) {
 func TestChangesKeepWhatIsNotGiven(t *testing.T) {
 	t.Parallel()
 	c := sandboxtest.New(t, nil).SignIn(login)
-	if got := c.Must("PATCH", "/settings/profile", map[string]any{"about": ""}); got.Get("about") != nil || got.Get("location") == nil {
+	got := c.Must("PATCH", "/settings/profile", map[string]any{"about": ""})
+	if got.Get("about") != nil || got.Get("location") == nil {
 		t.Errorf("the profile: %v", got.Body)
 	}
 	c.Must("PUT", "/settings/welcome", map[string]any{"is_on": true, "text": "Hi you!"})
 	c.Must("PUT", "/settings/welcome", map[string]any{"is_on": false, "price": 5})
-	if got := c.Must("GET", "/settings/welcome", nil); got.Text("text") != "Hi you!" || got.Text("price") != "5" || got.Get("is_on") != false {
+	got = c.Must("GET", "/settings/welcome", nil)
+	if got.Text("text") != "Hi you!" || got.Text("price") != "5" || got.Get("is_on") != false {
 		t.Errorf("the welcome message: %v", got.Body)
 	}
 }
@@ -42,9 +44,11 @@ func TestChangesKeepWhatIsNotGiven(t *testing.T) {
 func TestInvalidChangesAreRefused(t *testing.T) {
 	t.Parallel()
 	c := sandboxtest.New(t, nil).SignIn(login)
-	c.Refuse(http.StatusUnprocessableEntity, "PATCH", "/notifications/preferences", map[string]any{"preferences": map[string]bool{"pigeons": true}})
-	c.Refuse(http.StatusUnprocessableEntity, "PUT", "/settings/price", map[string]any{"price": 50})
-	c.Refuse(http.StatusUnprocessableEntity, "PUT", "/settings/welcome", map[string]any{"is_on": true, "media_ids": []int{4}})
+	const invalid = http.StatusUnprocessableEntity
+	unknown := map[string]any{"preferences": map[string]bool{"pigeons": true}}
+	c.Refuse(invalid, "PATCH", "/notifications/preferences", unknown)
+	c.Refuse(invalid, "PUT", "/settings/price", map[string]any{"price": 50})
+	c.Refuse(invalid, "PUT", "/settings/welcome", map[string]any{"is_on": true, "media_ids": []int{4}})
 	c.Refuse(http.StatusNotFound, "DELETE", "/settings/sessions/12", nil)
 }
 

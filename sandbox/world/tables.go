@@ -29,7 +29,9 @@ func table[T any, P keyed[T]](c *Creator, kind row.Kind, all func(row.Origin) []
 }
 
 // tableBelow is table for the rows of a parent.
-func tableBelow[T any, P keyed[T]](c *Creator, kind row.Kind, parent int64, all func(row.Origin, int64) []P) *Table[T, P] {
+func tableBelow[T any, P keyed[T]](
+	c *Creator, kind row.Kind, parent int64, all func(row.Origin, int64) []P,
+) *Table[T, P] {
 	t := tableOf[T, P](c, tableKey{kind, parent})
 	t.below = all
 	return t

@@ -267,6 +267,8 @@ func (rec *receiver) wait(t testing.TB, path string, n int) []got {
 	}
 }
 
+var until = testenv.Await
+
 func seqs(list []got) []int64 {
 	var all []int64
 	for _, g := range list {

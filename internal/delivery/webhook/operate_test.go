@@ -15,7 +15,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/test/must"
-	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
 // During a halt events wait in the store, and they are delivered in order afterwards. A node that shuts down during a
@@ -31,7 +30,7 @@ func TestHaltStopsDeliveries(t *testing.T) {
 	rec.wait(t, "/a", 2)
 	n.Halt(true)
 	r.fire(n, a, "message", 200)
-	testenv.Await(t, "the lane has a row", func() bool {
+	until(t, "the lane has a row", func() bool {
 		return r.rows("SELECT count(*) FROM webhook_lane WHERE account_id = $1 AND state = 'lagging'", a.ID) == 1
 	})
 	if got := rec.requests("/a"); len(got) != 2 {
@@ -92,7 +91,7 @@ func TestOperatorOrdersChangeSelectedLanes(t *testing.T) {
 	_, err := n.Pause(t.Context(), by("webhook.pause"), owners.Org, owners.ID)
 	must.OK(t, err)
 	for _, a := range append(slices.Clone(failing), elsewhere) {
-		testenv.Await(t, "the lane backs off", func() bool { state, _ := r.state(a); return state == "backoff" })
+		until(t, "the lane backs off", func() bool { state, _ := r.state(a); return state == "backoff" })
 	}
 
 	lanes, err := n.ListLanes(t.Context(), webhook.LaneFilter{}, 100)
@@ -138,7 +137,7 @@ func TestOperatorOrdersChangeSelectedLanes(t *testing.T) {
 		t.Errorf("retry: %+v", done)
 	}
 	for _, a := range append(slices.Clone(failing), elsewhere) {
-		testenv.Await(t, "the lane is live again", func() bool { state, _ := r.state(a); return state == "live" })
+		until(t, "the lane is live again", func() bool { state, _ := r.state(a); return state == "live" })
 	}
 
 	entries, err := audit.New(r.DB, clock.Now).Choose(t.Context(), other, audit.Filter{}, 0, 100)
@@ -161,7 +160,7 @@ func TestOwnerPausesLaneThatOperatorPaused(t *testing.T) {
 	n := r.node(bucketsOf(a)...)
 	r.put(n, a, webhook.Change{URL: rec.URL + "/x"})
 	r.fire(n, a, "message", 1)
-	testenv.Await(t, "the lane backs off", func() bool { state, _ := r.state(a); return state == "backoff" })
+	until(t, "the lane backs off", func() bool { state, _ := r.state(a); return state == "backoff" })
 	operate := func(do webhook.LaneAction) int {
 		done, err := n.OrderLanes(t.Context(), audit.By{Kind: audit.ActorOperator, ID: "admin", Action: "webhook." + string(do)},
 			webhook.LaneOrder{Do: do, Limit: 10})

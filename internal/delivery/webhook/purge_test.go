@@ -9,7 +9,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/test/must"
-	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
 // A deleted account leaves no webhook, no URL and no response of its receiver, not even of a delivery that was in
@@ -37,7 +36,7 @@ func TestPurgedWebhookLeavesNoResponsesAndNoRow(t *testing.T) {
 	responses := func(of string) int {
 		return r.rows("SELECT count(*) FROM webhook_delivery WHERE account_id = $1 AND snippet <> ''", of)
 	}
-	testenv.Await(t, "responses are in the log", func() bool { return responses(string(a.ID)) == 3 && responses(string(other.ID)) > 0 })
+	until(t, "responses are in the log", func() bool { return responses(string(a.ID)) == 3 && responses(string(other.ID)) > 0 })
 
 	must.OK(t, r.DB.Tx(t.Context(), func(tx postgres.Tx) error { return n.Leave(t.Context(), tx, a.Org, a.ID) }))
 	for done := false; !done; {
@@ -46,7 +45,7 @@ func TestPurgedWebhookLeavesNoResponsesAndNoRow(t *testing.T) {
 		must.OK(t, err)
 	}
 	close(release)
-	testenv.Await(t, "the last delivery is in the log", func() bool {
+	until(t, "the last delivery is in the log", func() bool {
 		return r.rows("SELECT count(*) FROM webhook_delivery WHERE account_id = $1", string(a.ID)) == 4
 	})
 	if left := responses(string(a.ID)); left != 0 {

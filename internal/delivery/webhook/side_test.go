@@ -12,7 +12,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/test/must"
-	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
 // At most one ephemeral event per kind and second is sent, the newest last, and none is retried.
@@ -43,19 +42,19 @@ func TestEphemeralEventsAreCoalesced(t *testing.T) {
 		return list
 	}
 	// Messages that are published before the node has subscribed are lost.
-	testenv.Await(t, "the node has subscribed", func() bool { publish("online", "x"); return len(of("online")) > 0 })
+	until(t, "the node has subscribed", func() bool { publish("online", "x"); return len(of("online")) > 0 })
 	for i := range 20 {
 		publish("typing", string(rune('a'+i)))
 	}
 	publish("counts", "not wanted")
-	testenv.Await(t, "the first and the last event are delivered", func() bool { return len(of("typing")) >= 2 })
+	until(t, "the first and the last event are delivered", func() bool { return len(of("typing")) >= 2 })
 	typing := of("typing")
 	if len(typing) != 2 || !strings.Contains(string(typing[0].body), `"a"`) || !strings.Contains(string(typing[1].body), `"t"`) || typing[0].header["X-Webhook-Sequence"] != nil {
 		t.Errorf("%v", typing)
 	}
 	// Ephemeral events that failed are not retried and do not stop the lane.
 	r.fire(n, a, "message", 1)
-	testenv.Await(t, "the next message is delivered", func() bool { return len(of("message")) == 2 })
+	until(t, "the next message is delivered", func() bool { return len(of("message")) == 2 })
 	tried := map[string]bool{}
 	for _, g := range of("online") {
 		if tried[g.id] {
@@ -103,7 +102,7 @@ func TestLeaveDeletesLaneAndSideDeliveries(t *testing.T) {
 	n := r.node(bucketsOf(a)...)
 	r.put(n, a, webhook.Change{URL: "http://127.0.0.1:1/"})
 	r.fire(n, a, "message", 3)
-	testenv.Await(t, "the lane backs off", func() bool { return r.rows("SELECT count(*) FROM webhook_lane WHERE state = 'backoff'") == 1 })
+	until(t, "the lane backs off", func() bool { return r.rows("SELECT count(*) FROM webhook_lane WHERE state = 'backoff'") == 1 })
 	tx, err := r.DB.Pool().Begin(t.Context())
 	must.OK(t, err)
 	must.OK(t, n.Leave(t.Context(), tx, a.Org, a.ID))
@@ -111,7 +110,7 @@ func TestLeaveDeletesLaneAndSideDeliveries(t *testing.T) {
 	if _, err := n.Get(t.Context(), a.Org, a.ID); err == nil {
 		t.Error("the webhook still exists")
 	}
-	testenv.Await(t, "no row is left", func() bool {
+	until(t, "no row is left", func() bool {
 		return r.rows("SELECT count(*) FROM webhook_lane")+r.rows("SELECT count(*) FROM webhook_errand")+r.rows("SELECT count(*) FROM webhook WHERE secret IS NOT NULL") == 0
 	})
 }

@@ -81,13 +81,13 @@ func TestSuspendedOrgGetsNoDeliveryFromAnyNode(t *testing.T) {
 			t.Errorf("%s: %d deliveries after the suspension was confirmed", path, got-n)
 		}
 	}
-	testenv.Await(t, "the events wait", func() bool {
+	until(t, "the events wait", func() bool {
 		return r.rows("SELECT count(*) FROM webhook_lane WHERE org_id = $1 AND state IN ('lagging', 'draining') AND fail_count = 0 AND fail_since IS NULL", string(mine)) == 3
 	})
 
 	suspend(false)
 	for path, want := range map[string]int64{"/a": 23, "/b": 23, "/fails": 21} {
-		testenv.Await(t, fmt.Sprint(path, " got all events"), func() bool {
+		until(t, fmt.Sprint(path, " got all events"), func() bool {
 			return slices.Equal(slices.Compact(onlyLive(rec.requests(path))), seqsUpTo(want))
 		})
 	}
@@ -102,7 +102,7 @@ func lastDeliveryOf(t *testing.T, r *fixture, n *node, a account.Account) id.Del
 	t.Helper()
 	n.FlushLog(t.Context())
 	var one string
-	testenv.Await(t, "a delivery is in the log", func() bool {
+	until(t, "a delivery is in the log", func() bool {
 		return r.DB.Pool().QueryRow(t.Context(), "SELECT id FROM webhook_delivery WHERE account_id = $1 LIMIT 1", string(a.ID)).Scan(&one) == nil
 	})
 	return id.Delivery(one)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/test/must"
-	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
 // After an orderly handover another node continues all lanes, whatever their state, without a gap or a duplicate.
@@ -67,14 +66,14 @@ func TestTakeoverLosesNothing(t *testing.T) {
 	rec.wait(t, "/a", 40)
 	stored := r.fire(first, a, "message", 5)
 	rec.wait(t, "/a", 45)
-	testenv.Await(t, "the checkpoint has passed them", func() bool {
+	until(t, "the checkpoint has passed them", func() bool {
 		return r.rows("SELECT count(*) FROM webhook_bucket WHERE floor_at >= $1", stored[0].At) == 1 && r.rows("SELECT count(*) FROM webhook_lane") == 0
 	})
 	r.fire(nil, a, "message", 5) // committed, but not reported to the first node
 	second := r.node(bucketsOf(a)...)
 	r.fire(second, a, "message", 5)
 	rec.wait(t, "/a", 55)
-	testenv.Await(t, "the last event has arrived", func() bool { l := rec.requests("/a"); return l[len(l)-1].seq == 55 })
+	until(t, "the last event has arrived", func() bool { l := rec.requests("/a"); return l[len(l)-1].seq == 55 })
 	list := rec.requests("/a")
 	seen := map[int64]int{}
 	var firsts []int64
@@ -91,9 +90,9 @@ func TestTakeoverLosesNothing(t *testing.T) {
 	}
 	// The first node is fenced off by now, or will be when it next writes. Events reported to it have no effect.
 	r.fire(first, a, "message", 1)
-	testenv.Await(t, "the first node releases the bucket", func() bool { return !first.Holding(bucketsOf(a)[0]) })
+	until(t, "the first node releases the bucket", func() bool { return !first.Holding(bucketsOf(a)[0]) })
 	r.fire(second, a, "message", 1)
-	testenv.Await(t, "the second node delivers", func() bool { l := rec.requests("/a"); return l[len(l)-1].seq == 57 })
+	until(t, "the second node delivers", func() bool { l := rec.requests("/a"); return l[len(l)-1].seq == 57 })
 	if n := r.rows("SELECT count(*) FROM webhook_bucket WHERE epoch = 2"); n != 1 {
 		t.Error("the second node does not hold the bucket")
 	}
@@ -111,7 +110,7 @@ func TestLateWriteOfOldLeaseDoesNotEndNewLease(t *testing.T) {
 	r.put(n, a, webhook.Change{URL: rec.URL + "/a"})
 	r.fire(n, a, "message", 1)
 	rec.wait(t, "/a", 1)
-	testenv.Await(t, "the lane has no row", func() bool { return r.rows("SELECT count(*) FROM webhook_lane") == 0 })
+	until(t, "the lane has no row", func() bool { return r.rows("SELECT count(*) FROM webhook_lane") == 0 })
 
 	other, err := r.DB.Pool().Begin(t.Context())
 	must.OK(t, err)
@@ -123,16 +122,16 @@ func TestLateWriteOfOldLeaseDoesNotEndNewLease(t *testing.T) {
 		}
 	}
 	r.fire(n, a, "message", 1)
-	testenv.Await(t, "the write of the first lease is blocked", blocked(1))
+	until(t, "the write of the first lease is blocked", blocked(1))
 	again, stop := context.WithCancel(t.Context())
 	var holds sync.WaitGroup
 	defer holds.Wait()
 	defer stop()
 	holds.Go(func() { n.Hold(again, bucket, 3) })
-	testenv.Await(t, "the claim of the third lease is blocked", blocked(2))
+	until(t, "the claim of the third lease is blocked", blocked(2))
 	must.OK(t, other.Commit(t.Context()))
 
-	testenv.Await(t, "the third lease holds the bucket", func() bool { return r.rows("SELECT count(*) FROM webhook_bucket WHERE epoch = 3") == 1 })
+	until(t, "the third lease holds the bucket", func() bool { return r.rows("SELECT count(*) FROM webhook_bucket WHERE epoch = 3") == 1 })
 	r.fire(n, a, "message", 1)
-	testenv.Await(t, "the third lease delivers", func() bool { l := rec.requests("/a"); return l[len(l)-1].seq == 3 })
+	until(t, "the third lease delivers", func() bool { l := rec.requests("/a"); return l[len(l)-1].seq == 3 })
 }

@@ -51,7 +51,7 @@ func TestEventsArriveInOrderAndSigned(t *testing.T) {
 			t.Fatalf("%v", h)
 		}
 	}
-	testenv.Await(t, "all deliveries are in the log and the lane has no row", func() bool {
+	until(t, "all deliveries are in the log and the lane has no row", func() bool {
 		return r.rows("SELECT count(*) FROM webhook_delivery WHERE delivered") == 50 && r.rows("SELECT count(*) FROM webhook_lane") == 0
 	})
 	if got := n.count.good.Load(); got != 50 {
@@ -112,8 +112,8 @@ func TestFailuresAreRetriedInOrder(t *testing.T) {
 	if !slices.Equal(seqs(list), []int64{1, 1, 1, 1, 2, 3, 4, 5}) || string(list[0].body) != string(list[3].body) || list[3].header.Get("X-Webhook-Attempt") != "4" {
 		t.Errorf("%v, attempt %s", seqs(list), list[3].header.Get("X-Webhook-Attempt"))
 	}
-	testenv.Await(t, "the lane has no row", func() bool { return r.rows("SELECT count(*) FROM webhook_lane") == 0 })
-	testenv.Await(t, "all deliveries are in the log", func() bool { return r.rows("SELECT count(*) FROM webhook_delivery") == 8 })
+	until(t, "the lane has no row", func() bool { return r.rows("SELECT count(*) FROM webhook_lane") == 0 })
+	until(t, "all deliveries are in the log", func() bool { return r.rows("SELECT count(*) FROM webhook_delivery") == 8 })
 	no := false
 	failed, _, err := n.Deliveries(t.Context(), a.Org, a.ID, webhook.LogFilter{Delivered: &no}, 30, 10)
 	must.OK(t, err)
@@ -199,7 +199,7 @@ func TestBadReceiversDoNotDelayOthers(t *testing.T) {
 			arrive(path, 0)
 		}
 	}
-	testenv.Await(t, "each failing webhook has one row", func() bool { return r.rows("SELECT count(*) FROM webhook_lane") == 16 })
+	until(t, "each failing webhook has one row", func() bool { return r.rows("SELECT count(*) FROM webhook_lane") == 16 })
 }
 
 // Changes by the owner apply immediately: pause, resume from where delivery stopped or from another event, a new URL,
@@ -219,7 +219,7 @@ func TestOwnerChangesApplyImmediately(t *testing.T) {
 	if paused.Health.State != lane.Paused {
 		t.Fatalf("%+v", paused.Health)
 	}
-	testenv.Await(t, "the cursor is stored", func() bool { return r.rows("SELECT count(*) FROM webhook_lane WHERE cursor = 2") == 1 })
+	until(t, "the cursor is stored", func() bool { return r.rows("SELECT count(*) FROM webhook_lane WHERE cursor = 2") == 1 })
 	r.fire(n, a, "message", 3)
 	shown, err := n.Get(t.Context(), a.Org, a.ID)
 	must.OK(t, err)
@@ -239,13 +239,13 @@ func TestOwnerChangesApplyImmediately(t *testing.T) {
 	}
 	_, err = n.Pause(t.Context(), by, a.Org, a.ID)
 	must.OK(t, err)
-	testenv.Await(t, "paused", func() bool {
+	until(t, "paused", func() bool {
 		return r.rows("SELECT count(*) FROM webhook_lane WHERE cursor = 5 AND state = 'paused'") == 1
 	})
 	r.fire(n, a, "message", 2)
 	_, err = n.Resume(t.Context(), by, a.Org, a.ID, webhook.Resume{Now: true})
 	must.OK(t, err)
-	testenv.Await(t, "live again", func() bool { return r.rows("SELECT count(*) FROM webhook_lane") == 0 })
+	until(t, "live again", func() bool { return r.rows("SELECT count(*) FROM webhook_lane") == 0 })
 	r.fire(n, a, "message", 1)
 	if list := rec.wait(t, "/a", 10); list[9].seq != 8 {
 		t.Errorf("%v", seqs(list))
@@ -275,7 +275,7 @@ func TestSecretsRotateWithAnOverlap(t *testing.T) {
 	// The node that delivers applies a rotation a moment after the response.
 	delivered := 0
 	signedWith := func(key secret.String) (g got) {
-		testenv.Await(t, "deliveries are signed with the new secret", func() bool {
+		until(t, "deliveries are signed with the new secret", func() bool {
 			r.fire(n, a, "message", 1)
 			delivered++
 			g = rec.wait(t, "/a", delivered)[delivered-1]
@@ -323,8 +323,8 @@ func TestSideDeliveriesAreOutOfOrder(t *testing.T) {
 	if !slices.Equal(seqs(list), []int64{3, 4, 5, 6, 7, 8}) || list[0].header.Get("X-Webhook-Replay") != replay.ID || string(list[0].body) != string(early[2].Body) {
 		t.Errorf("%v %v", seqs(list), list[0].header)
 	}
-	testenv.Await(t, "the replay is over", func() bool { return r.rows("SELECT count(*) FROM webhook_errand") == 0 })
-	testenv.Await(t, "the replay is in the log", func() bool { return r.rows("SELECT count(*) FROM webhook_delivery WHERE cause = 'replay'") == 6 })
+	until(t, "the replay is over", func() bool { return r.rows("SELECT count(*) FROM webhook_errand") == 0 })
+	until(t, "the replay is in the log", func() bool { return r.rows("SELECT count(*) FROM webhook_delivery WHERE cause = 'replay'") == 6 })
 	log, next, err := n.Deliveries(t.Context(), a.Org, a.ID, webhook.LogFilter{}, 30, 4)
 	must.OK(t, err)
 	rest, end, err := n.Deliveries(t.Context(), a.Org, a.ID, webhook.LogFilter{Behind: next}, 30, 4)
@@ -350,7 +350,7 @@ func TestSideDeliveriesAreOutOfOrder(t *testing.T) {
 	if !slices.Equal(seqs(list), []int64{11, 12, 13, 13, 13, 14, 15, 13}) || late.header.Get("X-Webhook-Out-Of-Order") != "1" || late.header.Get("X-Webhook-Attempt") != "4" {
 		t.Errorf("%v %v", seqs(list), late.header)
 	}
-	testenv.Await(t, "no side delivery and no lane is left", func() bool {
+	until(t, "no side delivery and no lane is left", func() bool {
 		return r.rows("SELECT count(*) FROM webhook_errand") == 0 && r.rows("SELECT count(*) FROM webhook_lane") == 0
 	})
 }
@@ -369,7 +369,7 @@ func TestGoneDisablesAndPutResumes(t *testing.T) {
 	r.put(n, a, webhook.Change{URL: rec.URL + "/gone"})
 	r.fire(n, a, "message", 3)
 	rec.wait(t, "/gone", 1)
-	testenv.Await(t, "webhook.disabled is in the outbox", func() bool { return r.rows("SELECT count(*) FROM outbox WHERE kind = 'webhook.disabled'") == 1 })
+	until(t, "webhook.disabled is in the outbox", func() bool { return r.rows("SELECT count(*) FROM outbox WHERE kind = 'webhook.disabled'") == 1 })
 	shown, err := n.Get(t.Context(), a.Org, a.ID)
 	must.OK(t, err)
 	if shown.Health.State != lane.Disabled || shown.Health.Reason != lane.ReasonGone || shown.Health.Backlog != 3 {
@@ -379,7 +379,7 @@ func TestGoneDisablesAndPutResumes(t *testing.T) {
 	if list := rec.wait(t, "/new", 3); !slices.Equal(seqs(list), seqsUpTo(3)) || len(rec.requests("/gone")) != 1 {
 		t.Errorf("%v", seqs(list))
 	}
-	testenv.Await(t, "webhook.recovered is in the outbox", func() bool { return r.rows("SELECT count(*) FROM outbox WHERE kind = 'webhook.recovered'") == 1 })
+	until(t, "webhook.recovered is in the outbox", func() bool { return r.rows("SELECT count(*) FROM outbox WHERE kind = 'webhook.recovered'") == 1 })
 }
 
 // A webhook that was disabled and is resumed by its owner reports its recovery, as one that is replaced does.
@@ -395,14 +395,14 @@ func TestResumedWebhookReportsRecovery(t *testing.T) {
 	n := r.node(bucketsOf(a)...)
 	r.put(n, a, webhook.Change{URL: rec.URL + "/x"})
 	r.fire(n, a, "message", 1)
-	testenv.Await(t, "the webhook is disabled", func() bool {
+	until(t, "the webhook is disabled", func() bool {
 		shown, err := n.Get(t.Context(), a.Org, a.ID)
 		must.OK(t, err)
 		return shown.Health.State == lane.Disabled
 	})
 	_, err := n.Resume(t.Context(), by("webhook.resume"), a.Org, a.ID, webhook.Resume{})
 	must.OK(t, err)
-	testenv.Await(t, "webhook.recovered is in the outbox", func() bool {
+	until(t, "webhook.recovered is in the outbox", func() bool {
 		return r.rows("SELECT count(*) FROM outbox WHERE kind = 'webhook.recovered'") == 1
 	})
 }
@@ -427,7 +427,7 @@ func TestLagIsTheAgeOfTheOldestUndeliveredEvent(t *testing.T) {
 	r.ago.Store(0)
 	r.fire(n, a, "message", 2)
 	var shown webhook.Webhook
-	testenv.Await(t, "three events wait", func() bool {
+	until(t, "three events wait", func() bool {
 		var err error
 		shown, err = n.Get(t.Context(), a.Org, a.ID)
 		must.OK(t, err)

@@ -79,7 +79,8 @@ func (t *site) index() *index {
 }
 
 var groupBonus = map[string]float64{
-	"Start": 1.3, "Recipes": 1.2, "Guides": 1.2, "Reference": 1.1, "Operations": 0.8, "Specification": 0.5, "For engineers": 0.5,
+	"Start": 1.3, "Recipes": 1.2, "Guides": 1.2, "Reference": 1.1,
+	"Operations": 0.8, "Specification": 0.5, "For engineers": 0.5,
 }
 
 func passagesOf(p *page) (list []passage) {

@@ -13,6 +13,8 @@ import (
 type NoJobs struct{}
 
 // InsertTx does nothing.
-func (NoJobs) InsertTx(context.Context, postgres.Tx, river.JobArgs, *river.InsertOpts) (*rivertype.JobInsertResult, error) {
+func (NoJobs) InsertTx(
+	context.Context, postgres.Tx, river.JobArgs, *river.InsertOpts,
+) (*rivertype.JobInsertResult, error) {
 	return &rivertype.JobInsertResult{}, nil
 }
