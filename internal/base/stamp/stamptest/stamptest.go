@@ -14,8 +14,8 @@ var (
 )
 
 // Loose returns a message for each time in a response, an event or a CSV export that is not RFC 3339 in UTC with
-// exactly three decimals. It skips the members example and examples, which show what callers may send, and receipt,
-// whose text is returned exactly as it was signed.
+// exactly three decimals. It skips the members example, examples and x-codeSamples, which show what callers may send,
+// and receipt, whose text is returned exactly as it was signed.
 func Loose(body []byte) (faults []string) {
 	var value any
 	if json.Unmarshal(body, &value) == nil {
@@ -39,7 +39,7 @@ func withoutForeign(value any) any {
 	case map[string]any:
 		for name, member := range v {
 			switch name {
-			case "example", "examples", "receipt":
+			case "example", "examples", "x-codeSamples", "receipt":
 				delete(v, name)
 			default:
 				v[name] = withoutForeign(member)
