@@ -110,13 +110,13 @@ var moneyEffects = effects{
 		shows("settings.get", "{}", "payoutFrequency", "monthly"),
 	}},
 	"payouts.request": {args: `{"amountCents":5000}`, see: []observation{
-		shows("earnings.getBalance", "{}", "availableCents", plus(-5000)),
+		shows("earnings.getBalance", "{}", wholeBalance, plus(-5000)),
 		shows("payouts.list", "{}", "items[id=$.id].amountCents", 5000, "items[id=$.id].status", "pending"),
 		shows("payouts.list", `{"status":"pending"}`, "items[id=$.id]", theResult),
 		emits("payoutRequested", "payout", theResult, "payout.amountCents", 5000),
 	}},
 	"payouts.cancel": {first: []step{{do: "payouts.request", args: `{"amountCents":5000}`}}, args: `{"payoutId":"$1.id"}`, see: []observation{
-		shows("earnings.getBalance", "{}", "availableCents", plus(5000)),
+		shows("earnings.getBalance", "{}", wholeBalance, plus(5000)),
 		shows("payouts.list", `{"status":"canceled"}`, "items[id=$1.id]", theResult, "items[id=$1.id].status", "canceled"),
 		shows("payouts.list", `{"status":"pending"}`, "items[id=$1.id]", absent),
 	}},

@@ -202,7 +202,7 @@ var eventEffects = effects{
 	}},
 	"tips": {args: `{"user_id":$fan:1,"amount":7.5,"text":"For the strings"}`, see: []observation{
 		shows("earnings.listTransactions", tipsOf1, "items[id=$.id].grossCents", 750, "items[id=$.id].netCents", 600, "items[id=$.id].status", "pending"),
-		shows("earnings.getBalance", "{}", "pendingCents", plus(600)),
+		shows("earnings.getBalance", "{}", wholeBalance, plus(600)),
 		shows("fans.getSpend", fan1, "tipsCents", plus(750)),
 		shows("messages.list", `{"chatId":"$fan:1","limit":1}`, "items.0.isTip", true, "items.0.tipCents", 750, "items.0.text", "For the strings"),
 		shows("notifications.getCounts", "{}", "tips", plus(1)),
@@ -211,27 +211,27 @@ var eventEffects = effects{
 	"transaction": {args: `{"amount":15}`, see: []observation{
 		shows("earnings.getTransaction", `{"transactionId":"$.transaction.id"}`, "", sameAs("transaction"), "grossCents", 1500, "type", "referral"),
 		shows("earnings.listReferrals", `{"limit":1}`, "items.0.transactionId", "$.transaction.id"),
-		shows("earnings.getBalance", "{}", "pendingCents", plus(1200)),
+		shows("earnings.getBalance", "{}", wholeBalance, plus(1200)),
 	}},
 	"chargeback": {first: []step{{do: "!tips", args: `{"user_id":$fan:1,"amount":7.5}`}}, args: `{"ref_id":$1.id}`, see: []observation{
 		shows("earnings.getTransaction", `{"transactionId":"$1.id"}`, "status", "reversed"),
 		shows("earnings.listChargebacks", `{"limit":1}`, "items.0", sameAs("chargeback"), "items.0.transactionId", "$1.id", "items.0.amountCents", 750),
 		shows("earnings.getChargebackRatio", "{}", "count", plus(1)),
-		shows("earnings.getBalance", "{}", "pendingCents", plus(-600)),
+		shows("earnings.getBalance", "{}", wholeBalance, plus(-600)),
 		shows("fans.getSpend", fan1, "tipsCents", plus(-750)),
 		returns("chargeback.transactionId", "$1.id"),
 	}},
 	"payoutRequested": {args: `{"amount":50}`, see: []observation{
-		shows("earnings.getBalance", "{}", "availableCents", plus(-5000)),
+		shows("earnings.getBalance", "{}", wholeBalance, plus(-5000)),
 		shows("payouts.list", "{}", "items[id=$.payout.id]", sameAs("payout"), "items[id=$.payout.id].status", "pending"),
 	}},
 	"payoutPaid": {first: []step{{do: "payouts.request", args: `{"amountCents":5000}`}}, args: `{"ref_id":$1.id}`, see: []observation{
 		shows("payouts.list", "{}", "items[id=$1.id].status", "paid", "items[id=$1.id].paidAt", present, "items[id=$1.id]", sameAs("payout")),
-		shows("earnings.getBalance", "{}", "availableCents", still{plus(0)}),
+		shows("earnings.getBalance", "{}", wholeBalance, still{plus(0)}),
 	}},
 	"payoutFailed": {first: []step{{do: "payouts.request", args: `{"amountCents":5000}`}}, args: `{"ref_id":$1.id,"reason":"No such bank."}`, see: []observation{
 		shows("payouts.list", "{}", "items[id=$1.id].status", "failed", "items[id=$1.id]", sameAs("payout")),
-		shows("earnings.getBalance", "{}", "availableCents", plus(5000)),
+		shows("earnings.getBalance", "{}", wholeBalance, plus(5000)),
 		returns("reason", "No such bank."),
 	}},
 	"postPublished": {args: `{"text":"From the phone"}`, see: []observation{
