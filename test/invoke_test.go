@@ -431,16 +431,18 @@ func (s *callsFixture) changeUnderLoad(c *connected, change string) {
 	stop()
 	work.Wait()
 	late, after := 0, 0
+	var statuses []int
 	for _, one := range calls {
 		if !one.started.After(confirmed) {
 			continue
 		}
 		if after++; one.status != expected {
 			late++
+			statuses = append(statuses, one.status)
 		}
 	}
 	if late > 0 || after == 0 {
-		s.t.Errorf("%s: %d of %d calls that started afterwards did not return %d", change, late, after, expected)
+		s.t.Errorf("%s: %d of %d calls that started afterwards did not return %d but %v", change, late, after, expected, statuses)
 	}
 	if change == "rotate" {
 		s.checkOldSessionUnused(c)

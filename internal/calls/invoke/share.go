@@ -16,6 +16,9 @@ import (
 // A read must show everything that was written before it, on any node. So a read must not join a flight that may have
 // been sent before a write was complete: the account's last write must have been admitted at least writeSettleTime
 // before the flight began. Every admission returns the time of the account's last write.
+//
+// A read must also see every change of the account itself: it must not get the result of a flight that was admitted
+// before the account was paused or disconnected. So it joins only a flight with at least its own session version.
 
 // flightKey identifies identical reads.
 type flightKey struct {
@@ -31,8 +34,9 @@ type flight struct {
 	done   chan struct{}
 	answer Answer
 	err    error
-	// began is the time of its admission, by the clock of Redis.
-	began time.Time
+	// began is the time of its admission, by the clock of Redis, and version the session version of that admission.
+	began   time.Time
+	version uint32
 }
 
 type flights struct {
@@ -50,7 +54,8 @@ func sharable(d admission.Decision) bool { return !d.Degraded && !d.At.IsZero() 
 
 // joinable reports whether a call with this admission may use the flight's result.
 func (f *flight) joinable(d admission.Decision) bool {
-	return d.LastWrite.IsZero() || d.LastWrite.Add(writeSettleTime).Before(f.began)
+	return d.SessionVersion > 0 && f.version >= d.SessionVersion &&
+		(d.LastWrite.IsZero() || d.LastWrite.Add(writeSettleTime).Before(f.began))
 }
 
 func (f *flights) hasFlight(key flightKey) bool {
@@ -67,7 +72,7 @@ func (i *Invoker) doShared(ctx context.Context, c Call) (Answer, error) {
 		f := i.flights.all[c.key]
 		// A flight that this call must not join is replaced: later calls join the newer one.
 		if f == nil || !f.joinable(c.Admission) {
-			f = &flight{key: c.key, began: c.Admission.At, err: errBrokenOff}
+			f = &flight{key: c.key, began: c.Admission.At, version: c.Admission.SessionVersion, err: errBrokenOff}
 			i.flights.all[c.key] = f
 			i.flights.mu.Unlock()
 			return i.runShared(ctx, c, f)

@@ -66,8 +66,8 @@ func repeatCall(n int, c invoke.Call) []invoke.Call {
 // Identical reads share one request. Other calls, and reads soon after a write, do not.
 func TestIdenticalReadsShareOneRequest(t *testing.T) {
 	t.Parallel()
-	fixtures := make(chan *fixture, 8)
-	for range 8 {
+	fixtures := make(chan *fixture, 9)
+	for range 9 {
 		fixtures <- newFixture(t)
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -84,6 +84,8 @@ func TestIdenticalReadsShareOneRequest(t *testing.T) {
 		lately.Admission.LastWrite = now.Add(-10 * time.Second)
 		longAgo.Admission.LastWrite = now.Add(-time.Hour)
 		write := call(t, writeMethod, sendArgs)
+		unknown := base
+		unknown.Admission.SessionVersion = 0
 		for name, c := range map[string]struct {
 			calls    []invoke.Call
 			requests int
@@ -96,6 +98,7 @@ func TestIdenticalReadsShareOneRequest(t *testing.T) {
 			"written to lately":      {repeatCall(3, lately), 3},
 			"written to long before": {repeatCall(3, longAgo), 1},
 			"writes":                 {repeatCall(3, write), 3},
+			"unknown session":        {repeatCall(3, unknown), 3},
 		} {
 			r := <-fixtures
 			answerSlowly(r)
@@ -118,6 +121,22 @@ func TestAReadShowsWhatWasWrittenBefore(t *testing.T) {
 		second.Admission.At = second.Admission.LastWrite.Add(300 * time.Millisecond)
 		if good := callTogether(t.Context(), r, first, second); good != 2 || r.requests() != 2 {
 			t.Errorf("%d went well with %d requests", good, r.requests())
+		}
+	})
+}
+
+// After an account was paused, disconnected or signed in again, a read does not share the result of a read that was
+// admitted before.
+func TestAReadAfterAChangeOfTheAccountDoesNotJoin(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	synctest.Test(t, func(t *testing.T) {
+		answerSlowly(r)
+		first := call(t, listMethod, `{"limit":5}`)
+		second, third := first, first
+		second.Admission.SessionVersion++
+		if good := callTogether(t.Context(), r, first, second, third); good != 3 || r.requests() != 2 {
+			t.Errorf("%d went well with %d requests, want 2", good, r.requests())
 		}
 	})
 }
