@@ -21,7 +21,7 @@ type tableKey struct {
 	parent int64
 }
 
-// table returns a table, which it creates on first use. all generates the seeded rows.
+// table returns a table of a creator. It creates the table on first use. all generates the rows of the seed.
 func table[T any, P keyed[T]](c *Creator, kind row.Kind, all func(row.Origin) []P) *Table[T, P] {
 	t := tableOf[T, P](c, tableKey{kind, 0})
 	t.all = all

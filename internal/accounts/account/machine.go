@@ -121,8 +121,8 @@ type edge struct {
 // working lists the states in which the session is believed to be good.
 var working = []State{Connecting, Active, Degraded}
 
-// edges is the complete state machine, drawn in docs/accounts.md. A paused account stays paused whatever is observed,
-// so that only a resume starts it again; what was observed takes effect then.
+// edges is the complete state machine, drawn in docs/accounts.md. Only a resume ends a pause: what is observed of a
+// paused account takes effect when the account is resumed.
 var edges = []edge{
 	{[]State{Unborn}, SignedIn, always, Connecting, nil},
 	{[]State{Connecting}, ProbePassed, firstTime, Active, connectedEvent},

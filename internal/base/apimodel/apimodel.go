@@ -142,7 +142,8 @@ func (d *Document) Follow(s *Schema) (target *Schema, name string) {
 // lastSegment returns the last segment of a reference.
 func lastSegment(ref string) string { return ref[strings.LastIndexByte(ref, '/')+1:] }
 
-// JSONBody returns the schema and example of an operation's JSON body. The schema is nil if it has none.
+// JSONBody returns the schema and the example of an operation's JSON body. The schema is nil if the operation takes no
+// JSON.
 func (d *Document) JSONBody(op *Operation) (*Schema, json.RawMessage) {
 	if op.Body == nil {
 		return nil, nil

@@ -65,10 +65,11 @@ func hasSensitive(typ reflect.Type, seen map[reflect.Type]bool) bool {
 	return false
 }
 
-// completeSchemas adds what Huma does not derive from the Go types. A type has the description of typeDoc. Members that
-// are pointers to an object or a time and always present are nullable, which Huma does only for strings and numbers. The
-// values of a member with the tag extensible are listed, to which more may be added, and those of a member with the tag
-// choices. The values of a state have their tones beside them.
+// completeSchemas adds what Huma does not derive from the Go types:
+//   - the description of a type, from typeDoc;
+//   - that a member is nullable if it is always present and a pointer to an object or a time;
+//   - the values of members with the tag extensible, to which more may be added, and with the tag choices;
+//   - the tone of each value of a state.
 func (t *Table) completeSchemas() {
 	registry := t.schemas()
 	for name, schema := range registry.Map() {

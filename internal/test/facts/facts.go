@@ -58,7 +58,7 @@ func Values() (map[string]string, error) {
 	return values, nil
 }
 
-// accountEdges counts the pairs of states that an account can move between, whatever the trigger.
+// accountEdges counts the pairs of states that an account can move between. Triggers do not matter.
 func accountEdges() int {
 	pairs := map[string]bool{}
 	for line := range strings.Lines(account.Diagram()) {

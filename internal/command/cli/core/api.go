@@ -40,8 +40,8 @@ func (a *App) API() *stagedoor.Client {
 // Keep makes a call keep its response for PrintResponse.
 func (a *App) Keep() stagedoor.CallOption { return stagedoor.WithResponse(&a.response) }
 
-// PrintResponse prints the response of the last call with Keep if --json is set and the call did not fail. It returns
-// err.
+// PrintResponse prints the response that the last call kept (see Keep), if --json is set. err is the error of that call:
+// if it is not nil, nothing is printed. PrintResponse returns err.
 func (a *App) PrintResponse(err error) error {
 	if a.Out.JSON && err == nil {
 		a.Out.Body(a.response.Body)
