@@ -5,6 +5,7 @@
 // Start reading at New. A request passes the gate (package gate) and reaches one of the parts of the platform (people,
 // messages, publish, library, money, settings), which changes the world (package world) and answers with views (package
 // view). Package auth signs creators in, live sends frames, control injects faults, and page serves the browser pages.
+// Package mailbox is apart from the platform: it receives the mail of other programs on a developer's machine.
 package sandbox
 
 import (
@@ -26,6 +27,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/gate"
 	"github.com/stagedoor/stagedoor/sandbox/library"
 	"github.com/stagedoor/stagedoor/sandbox/live"
+	"github.com/stagedoor/stagedoor/sandbox/mailbox"
 	"github.com/stagedoor/stagedoor/sandbox/messages"
 	"github.com/stagedoor/stagedoor/sandbox/money"
 	"github.com/stagedoor/stagedoor/sandbox/page"
@@ -62,8 +64,10 @@ type Config struct {
 
 // Platform is a running sandbox.
 type Platform struct {
-	World   *world.World
-	Gate    *gate.Gate
+	World *world.World
+	Gate  *gate.Gate
+	// Mails receives mail if the caller serves it.
+	Mails   *mailbox.Mailbox
 	control *control.Control
 	store   *store.Store
 	mux     *http.ServeMux
@@ -87,7 +91,8 @@ func New(ctx context.Context, cfg Config) (*Platform, error) {
 	}
 	p := &Platform{
 		World: w, store: kept, mux: http.NewServeMux(),
-		Gate: gate.New(gate.Deps{World: w, Log: cfg.Log, Regions: cfg.Regions, PerMinute: cfg.PerMinute, Now: cfg.Now}),
+		Gate:  gate.New(gate.Deps{World: w, Log: cfg.Log, Regions: cfg.Regions, PerMinute: cfg.PerMinute, Now: cfg.Now}),
+		Mails: mailbox.New(mailbox.Deps{Now: cfg.Now, Log: cfg.Log}),
 	}
 	for _, route := range Routes() {
 		method, path, _ := strings.Cut(route.Pattern, " ")
@@ -98,9 +103,11 @@ func New(ctx context.Context, cfg Config) (*Platform, error) {
 	signIn := &auth.Auth{World: w, Gate: p.Gate, Slow: cmp.Or(cfg.Slow, 20*time.Second)}
 	signIn.Mount(p.mux, Base)
 	(&live.Live{World: w, Gate: p.Gate, NoSince: cfg.NoSince}).Mount(p.mux, Base)
-	p.control = control.New(control.Deps{World: w, Gate: p.Gate, Auth: signIn, Happenings: Happenings(), Log: cfg.Log, Life: living})
+	p.control = control.New(control.Deps{
+		World: w, Gate: p.Gate, Auth: signIn, Mails: p.Mails, Happenings: Happenings(), Log: cfg.Log, Life: living,
+	})
 	p.control.Mount(p.mux)
-	page.New(page.Deps{World: w, Auth: signIn, Log: cfg.Log}).Mount(p.mux)
+	page.New(page.Deps{World: w, Auth: signIn, Mails: p.Mails, Log: cfg.Log}).Mount(p.mux)
 	p.mux.Handle("/media/", library.Media(w))
 	p.mux.Handle("/upload/", library.Upload(w))
 	p.mux.HandleFunc("/", p.Gate.NoRoute)

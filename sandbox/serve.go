@@ -29,6 +29,7 @@ func Main(ctx context.Context, args []string, now func() time.Time, stdout, stde
 	origin := flags.String("origin", "", "base `URL` that clients use (default http:// and the address)")
 	data := flags.String("data", "sandbox.db", "state `file`; delete it, or POST /control/seed, to start over")
 	regions := flags.String("regions", "127.0.1.1=us,127.0.2.1=uk", "region `names` of source addresses, for the request log")
+	mail := flags.String("mail", "", "`address` to receive mail on (SMTP); /control/mails and the page /mails show it")
 	rate := flags.Int("rate", 0, "calls per minute that a session may make; 0 for no limit")
 	noSince := flags.Bool("no-since", false, "simulate a platform that cannot list missed frames")
 	loaded := flags.Int("loaded", 0, "how many creators to keep in memory (default 400)")
@@ -53,6 +54,13 @@ func Main(ctx context.Context, args []string, now func() time.Time, stdout, stde
 		fmt.Fprintln(stderr, "sandboxd: cannot listen:", err)
 		return 1
 	}
+	var mails net.Listener
+	if *mail != "" {
+		if mails, err = (&net.ListenConfig{}).Listen(ctx, "tcp", *mail); err != nil {
+			fmt.Fprintln(stderr, "sandboxd: cannot listen for mail:", err)
+			return 1
+		}
+	}
 	if *origin == "" {
 		*origin = "http://" + listener.Addr().String()
 	}
@@ -64,18 +72,26 @@ func Main(ctx context.Context, args []string, now func() time.Time, stdout, stde
 		return 1
 	}
 	log.InfoContext(ctx, "sandbox is open", slog.String("origin", *origin), slog.String("data", *data), slog.String("version", version.String()))
-	if err := serve(ctx, listener, p); err != nil {
+	if err := serve(ctx, listener, mails, p); err != nil {
 		fmt.Fprintln(stderr, "sandboxd:", err)
 		return 1
 	}
 	return 0
 }
 
-// serve runs the server until ctx ends, gives running requests 2 s to finish, and closes the platform.
-func serve(ctx context.Context, listener net.Listener, p *Platform) error {
+// serve runs the server until ctx ends, gives running requests 2 s to finish, and closes the platform. mails is nil if
+// it receives no mail.
+func serve(ctx context.Context, listener, mails net.Listener, p *Platform) error {
 	server := &http.Server{Handler: p, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
-	failed := make(chan error, 1)
+	failed := make(chan error, 2)
 	go func() { failed <- server.Serve(listener) }()
+	if mails != nil {
+		go func() {
+			if err := p.Mails.Serve(ctx, mails); err != nil {
+				failed <- fmt.Errorf("receive mail: %w", err)
+			}
+		}()
+	}
 	var err error
 	select {
 	case err = <-failed:

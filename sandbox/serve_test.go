@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/smtp"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -37,17 +38,22 @@ func newDaemon(t *testing.T) *daemon {
 	if out, err := exec.Command("go", "build", "-o", d.program, "../cmd/sandboxd").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	sandboxtest.OK(t, err)
-	d.address = l.Addr().String()
-	sandboxtest.OK(t, l.Close())
+	d.address = freeAddress(t)
 	return d
 }
 
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	sandboxtest.OK(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
 // start runs the daemon and waits until it responds.
-func (d *daemon) start() {
+func (d *daemon) start(args ...string) {
 	d.t.Helper()
-	d.cmd = exec.Command(d.program, "-addr", d.address, "-data", d.data)
+	d.cmd = exec.Command(d.program, append([]string{"-addr", d.address, "-data", d.data}, args...)...)
 	if err := d.cmd.Start(); err != nil {
 		d.t.Fatal(err)
 	}
@@ -170,12 +176,46 @@ func TestWhatWasAnsweredSurvivesAKill(t *testing.T) {
 	}
 }
 
+func TestTheDaemonReceivesMail(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	mails := freeAddress(t)
+	d.start("-mail", mails)
+	body := "From: g@ghost.test\r\nSubject: 123456 is your code\r\n\r\nHello."
+	sandboxtest.OK(t, smtp.SendMail(mails, nil, "g@ghost.test", []string{"maya@example.com"}, []byte(body)))
+	for to, want := range map[string]int{"": 1, "?to=Maya%40example.com": 1, "?to=other%40example.com": 0} {
+		status, answer := d.send("GET", "/control/mails"+to, http.Header{}, "")
+		list, ok := answer["mails"].([]any)
+		if status != http.StatusOK || !ok || len(list) != want {
+			t.Fatalf("%q: %d %v", to, status, answer)
+		}
+		for _, one := range list {
+			m := one.(map[string]any)
+			delete(m, "at")
+			if want := `{"from":"g@ghost.test","html":"","subject":"123456 is your code","text":"Hello.\r\n","to":["maya@example.com"]}`; text(t, m) != want {
+				t.Errorf("got %s, want %s", text(t, m), want)
+			}
+		}
+	}
+	if err := d.stop(syscall.SIGTERM); err != nil {
+		t.Errorf("the daemon ends with %v", err)
+	}
+}
+
+func text(t *testing.T, value any) string {
+	t.Helper()
+	out, err := json.Marshal(value)
+	sandboxtest.OK(t, err)
+	return string(out)
+}
+
 func TestSettingsThatAreWrongAreExplained(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"-regions nonsense": "address=name",
-		"-unknown":          "flag provided but not defined",
-		"-addr 300.1.1.1:1": "cannot listen",
+		"-regions nonsense":                   "address=name",
+		"-unknown":                            "flag provided but not defined",
+		"-addr 300.1.1.1:1":                   "cannot listen",
+		"-addr 127.0.0.1:0 -mail 300.1.1.1:1": "cannot listen for mail",
 	} {
 		var out, errs bytes.Buffer
 		ctx, cancel := context.WithCancel(t.Context())

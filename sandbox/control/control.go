@@ -19,6 +19,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/auth"
 	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/gate"
+	"github.com/stagedoor/stagedoor/sandbox/mailbox"
 	"github.com/stagedoor/stagedoor/sandbox/wire"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
@@ -28,6 +29,7 @@ type Deps struct {
 	World      *world.World
 	Gate       *gate.Gate
 	Auth       *auth.Auth
+	Mails      *mailbox.Mailbox
 	Happenings map[string]fanaction.Func
 	Log        *slog.Logger
 	// Life is cancelled when the platform closes.
@@ -55,6 +57,7 @@ func (c *Control) Mount(mux *http.ServeMux) {
 		"POST /control/seed":             c.seed,
 		"GET /control/requests":          c.requests,
 		"DELETE /control/requests":       c.forgetRequests,
+		"GET /control/mails":             c.mails,
 		"POST /control/generate":         c.generate,
 		"DELETE /control/generate":       c.stopGenerate,
 		"GET /control/frames":            c.frames,
@@ -186,6 +189,11 @@ func (c *Control) requests(r *http.Request) (any, error) {
 func (c *Control) forgetRequests(*http.Request) (any, error) {
 	c.deps.Gate.Forget()
 	return wire.OK, nil
+}
+
+// mails lists the received mails, oldest first. With ?to= it lists only those to that address.
+func (c *Control) mails(r *http.Request) (any, error) {
+	return map[string]any{"mails": c.deps.Mails.Mails(r.URL.Query().Get("to"))}, nil
 }
 
 // summary is a creator in a list.

@@ -1,8 +1,8 @@
-// Package page serves the sandbox's browser pages: the page at / that shows and controls everything, the creator's
-// phone at /qr/{token}, and the selfie check at /verify/{token}.
+// Package page serves the sandbox's browser pages: the page at / that shows and controls everything, the received mails
+// at /mails, the creator's phone at /qr/{token}, and the selfie check at /verify/{token}.
 //
-// The page at / consists of static files (static/) that use /control, and a stream of frames (frames.go). The other two
-// are plain forms without scripts (phone.go), because they are opened on phones and other machines.
+// The page at / consists of static files (static/) that use /control, and a stream of frames (frames.go). The others have
+// no scripts. Those of the phone (phone.go) are opened on phones and other machines.
 package page
 
 import (
@@ -14,8 +14,11 @@ import (
 	"log/slog"
 	"net/http"
 	"path"
+	"slices"
 
 	"github.com/stagedoor/stagedoor/sandbox/auth"
+	"github.com/stagedoor/stagedoor/sandbox/gate"
+	"github.com/stagedoor/stagedoor/sandbox/mailbox"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
@@ -30,6 +33,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 type Deps struct {
 	World *world.World
 	Auth  *auth.Auth
+	Mails *mailbox.Mailbox
 	Log   *slog.Logger
 }
 
@@ -64,6 +68,7 @@ func (p *Page) Mount(mux *http.ServeMux) {
 	// A form on another site must not act for the creator.
 	same := http.NewCrossOriginProtection()
 	mux.Handle("GET /{$}", guarded(p.home))
+	mux.Handle("GET /mails", guarded(p.mails))
 	mux.Handle("GET /page/{file}", guarded(p.file))
 	mux.Handle("GET /page/frames", guarded(p.frames))
 	mux.Handle("GET /qr/{token}", guarded(p.openQR))
@@ -87,6 +92,22 @@ func guarded(handle http.HandlerFunc) http.Handler {
 
 func (p *Page) home(w http.ResponseWriter, _ *http.Request) {
 	p.show(w, http.StatusOK, "home.html", nil)
+}
+
+// mostShown limits how many mails the page shows.
+const mostShown = 100
+
+// mails shows the newest mails, newest first. Like /control, it answers on loopback only, because mails have codes.
+func (p *Page) mails(w http.ResponseWriter, r *http.Request) {
+	if !gate.Local(r) {
+		http.Error(w, "Mails are available on this machine only.", http.StatusForbidden)
+		return
+	}
+	to := r.URL.Query().Get("to")
+	list := p.deps.Mails.Mails(to)
+	slices.Reverse(list)
+	list = list[:min(len(list), mostShown)]
+	p.show(w, http.StatusOK, "mails.html", map[string]any{"To": to, "Mails": list})
 }
 
 // file serves a file of static/.

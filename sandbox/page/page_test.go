@@ -24,7 +24,7 @@ var inline = regexp.MustCompile(`(?i)<script(?:\s+type="module")?>|<style|\sstyl
 func TestNoPageRunsOrLoadsAnythingForeign(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	for _, path := range []string{"/", s.openQR(chrome).path, "/qr/none", s.openSelfie().path, "/verify/none", "/page/main.js", "/page/none.js"} {
+	for _, path := range []string{"/", s.openQR(chrome).path, "/qr/none", s.openSelfie().path, "/verify/none", "/mails", "/page/main.js", "/page/none.js"} {
 		a := s.get(path)
 		policy := a.header.Get("Content-Security-Policy")
 		if !strings.HasPrefix(policy, "default-src 'none';") || strings.Contains(policy, "unsafe") || !strings.Contains(policy, "frame-ancestors 'none'") {

@@ -488,6 +488,12 @@ for (const [width, scheme] of [[1360, 'light'], [390, 'dark'], [390, 'light'], [
     await tab.shot(name);
   });
   await run(`${name}: the browser reports no errors`, () => tab.close());
+  await run(`${name}: the page of mails`, async () => {
+    const mails = await Tab.open('/mails', { width, scheme });
+    await mails.see('h1', 'Mails');
+    await mails.shot(`${name}-mails`);
+    await mails.close();
+  });
   await run(`${name}: the phone's pages`, () => phone(name, { width, scheme }));
 }
 const gone = new Promise((resolve) => child.once('exit', resolve));
