@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"syscall"
@@ -15,7 +16,8 @@ import (
 // errBlocked means that an address is not public.
 var errBlocked = errors.New("the destination is not public")
 
-// guard decides which addresses Public may connect to. The ssrf library knows the IANA registries; the rest is here.
+// guard decides which addresses are public, for webhooks and sites. The ssrf library knows the IANA registries; the rest
+// is here.
 type guard struct {
 	public *ssrf.Guardian
 	ports  []uint16
@@ -69,6 +71,23 @@ func (g *guard) check(at netip.AddrPort) error {
 		return fmt.Errorf("%w: %w", errBlocked, err)
 	}
 	return nil
+}
+
+// resolve returns the addresses of a host if the guard allows connections to all of them on port 443. One inner address
+// is enough to reject the name.
+func (g *guard) resolve(ctx context.Context, resolver *net.Resolver, host string) ([]netip.Addr, error) {
+	lookup, cancel := context.WithTimeout(ctx, publicLookup)
+	defer cancel()
+	found, err := resolver.LookupNetIP(lookup, "ip", host+".") // the dot keeps the resolver from adding search domains
+	for i := range found {
+		found[i] = found[i].Unmap()
+		err = errors.Join(err, g.check(netip.AddrPortFrom(found[i], 443)))
+	}
+	// A lookup that was cancelled may have found only some of the addresses.
+	if err != nil || len(found) == 0 || ctx.Err() != nil {
+		return nil, errBlocked
+	}
+	return found, nil
 }
 
 // isatap reports whether an IPv6 address embeds an IPv4 address in its lower half (RFC 5214).

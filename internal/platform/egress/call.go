@@ -100,11 +100,11 @@ func (k *callExchange) release() {
 // Call owns its connection instead of leaving it to the standard transport, which saves two goroutines and the
 // hand-overs between them. Uploads, downloads and WebSockets use Do.
 func (c *Client) Call(ctx context.Context, q *Request, limits Limits) (Reply, error) {
-	at, known := c.origins.byText[q.Origin]
+	at := c.origins.byText(q.Origin)
 	switch {
 	case ctx.Err() != nil: // an idle connection would send the request before noticing
 		return Reply{}, fmt.Errorf("%w: %w", ErrNotSent, context.Cause(ctx))
-	case !known:
+	case at == nil:
 		return Reply{}, fmt.Errorf("%w: %w", ErrNotSent, ErrOrigin)
 	case !isValidAccount(c.who.Account):
 		return Reply{}, fmt.Errorf("%w: %w", ErrNotSent, errAccount)
@@ -139,7 +139,7 @@ func (c *Client) Call(ctx context.Context, q *Request, limits Limits) (Reply, er
 }
 
 // encodeRequest writes the request to k.out.
-func (k *callExchange) encodeRequest(q *Request, at originAddr) error {
+func (k *callExchange) encodeRequest(q *Request, at *origin) error {
 	var room [16]Field
 	r := h1.Request{Method: q.Method, Host: at.host, Path: q.Path, Query: q.Query, Header: q.Header, Cookies: q.Cookies, Body: q.Body}
 	if !k.limits.Raw && !hasField(q.Header, "Accept-Encoding") {
@@ -161,7 +161,7 @@ func hasField(list []Field, name string) bool {
 }
 
 // callViaProxies tries the proxies of the region in the account's order of preference, at most maxTries of them.
-func (c *Client) callViaProxies(ctx context.Context, k *callExchange, q *Request, at originAddr) ([]byte, error) {
+func (c *Client) callViaProxies(ctx context.Context, k *callExchange, q *Request, at *origin) ([]byte, error) {
 	key := connKey{isolation: c.who.Isolation, account: c.who.Account, address: at.address, secure: at.secure}
 	if key.isolation == ByProxy { // all accounts share the connections
 		key.account = "all"
@@ -183,7 +183,7 @@ func (c *Client) callViaProxies(ctx context.Context, k *callExchange, q *Request
 				return nil, err
 			}
 			tried, faults = append(tried, key.proxy), append(faults, f)
-			if f.reason == slow && !c.egress.deps.Now().Before(until) {
+			if f.reason == blocked || f.reason == slow && !c.egress.deps.Now().Before(until) {
 				break
 			}
 			continue
@@ -193,7 +193,7 @@ func (c *Client) callViaProxies(ctx context.Context, k *callExchange, q *Request
 			return body, err
 		}
 	}
-	return nil, c.unavailableProblem(faults, k.wrote && hasIdempotencyKey(q))
+	return nil, c.unavailableProblem(faults, isSite(at.address), k.wrote && hasIdempotencyKey(q))
 }
 
 // acquireConn takes an idle connection on which nothing has arrived since its last response, or dials a new one.

@@ -15,7 +15,8 @@ import (
 
 // The errors of Call and Do. Other errors are the context's, ErrOrigin, and two problems: egress-unavailable if no
 // proxy of the region opens a tunnel, and upstream/unavailable if the proxies work but report that they cannot reach
-// the platform.
+// the platform. For a site, upstream/unavailable also means that its host is not public (ErrNotPublic) or that any
+// other failure may be the site's fault.
 var (
 	// ErrNotSent is wrapped by every error that occurred before any byte was sent. Even a write may be repeated.
 	ErrNotSent = errors.New("nothing was sent")
@@ -113,22 +114,22 @@ func (c *Client) sendViaProxies(x *exchange, out *http.Request, address string) 
 			return nil, err
 		}
 		faults = append(faults, f)
-		if !failed || !x.rewind(out) {
+		if !failed || f.reason == blocked || !x.rewind(out) {
 			break
 		}
 	}
-	return nil, c.unavailableProblem(faults, false)
+	return nil, c.unavailableProblem(faults, isSite(address), false)
 }
 
 // unavailableProblem returns the problem for a call that got no tunnel. arrived means that an earlier try on a reused
 // connection may have reached the platform. If every proxy reported that it cannot reach the platform, the problem is
-// the platform's.
-func (c *Client) unavailableProblem(faults []*fault, arrived bool) error {
+// the platform's. If it is a site, everything that may be the site's fault counts as such a report.
+func (c *Client) unavailableProblem(faults []*fault, site, arrived bool) error {
 	unreached := 0
 	list := []error{errors.New("no proxy is healthy")} // replaced by the faults, if there are any
 	for i, f := range faults {
 		list = append(list[:i], f)
-		if f.reason == unreachable {
+		if f.reason == unreachable || site && classifySiteDial(f.reason) == unclear {
 			unreached++
 		}
 	}
@@ -137,6 +138,9 @@ func (c *Client) unavailableProblem(faults []*fault, arrived bool) error {
 		cause = fmt.Errorf("%w: %w", ErrNotSent, cause)
 	}
 	if unreached > 0 && unreached == len(faults) {
+		if site {
+			return siteProblem(c.who.Region, faults[unreached-1].reason, cause)
+		}
 		return problem.UpstreamUnavailable.Newf("The platform cannot be reached from the region %s.", c.who.Region).After(retryAfter).Because(cause)
 	}
 	if r := c.egress.regions[c.who.Region]; r != nil && r.switchedOff.Load() {
@@ -164,37 +168,46 @@ func (e *Egress) dialTLS(ctx context.Context, _, key string) (net.Conn, error) {
 
 // dial opens a connection for a pool key (account.region.index.host:port). The key alone determines the route, so a
 // connection can only be pooled under the identity that it was made for. It also records the result for the proxy's
-// health.
+// health. A site has no part in the checks of proxies, because a customer chose it.
 func (e *Egress) dial(ctx context.Context, key string, secure bool) (net.Conn, error) {
-	p, to, err := e.parseKey(key)
+	p, to, site, err := e.parseKey(key)
 	if err != nil {
 		return nil, err
 	}
 	to.secure = secure
-	p.region.lastTarget.Store(&to)
 	began := e.deps.Now()
-	conn, err := e.dialer.openTunnel(ctx, p, to, key)
+	var conn net.Conn
+	if site {
+		conn, err = e.dialSite(ctx, p, to, key)
+	} else {
+		p.region.lastTarget.Store(&to)
+		conn, err = e.dialer.openTunnel(ctx, p, to, to.address(), key)
+	}
 	why := succeeded
 	if f, ok := errors.AsType[*fault](err); ok {
 		why = f.reason
 	}
-	p.recordLatency(why, e.deps.Now().Sub(began))
 	e.metrics.dials.WithLabelValues(p.region.name, string(why)).Inc()
-	e.observe(ctx, p, classifyDial(why, len(e.deps.Config.Check.addresses) > 0), why)
+	if site {
+		e.observe(ctx, p, classifySiteDial(why), why)
+		return conn, err
+	}
+	p.recordLatency(why, e.deps.Now().Sub(began))
+	e.observe(ctx, p, classifyDial(why, len(e.deps.Config.Check.list) > 0), why)
 	return conn, err
 }
 
-// parseKey splits a pool key into its proxy and target.
-func (e *Egress) parseKey(key string) (*proxyNode, target, error) {
+// parseKey splits a pool key into its proxy and target. site means that the target is a site.
+func (e *Egress) parseKey(key string) (p *proxyNode, to target, site bool, err error) {
 	parts := strings.SplitN(key, ".", 4)
 	if len(parts) == 4 {
-		host, port, err := net.SplitHostPort(parts[3])
+		host, port, err := net.SplitHostPort(strings.TrimPrefix(parts[3], siteMarker))
 		index, bad := strconv.Atoi(parts[2])
 		if r := e.regions[parts[1]]; err == nil && bad == nil && r != nil && index < len(r.proxies) {
-			return r.proxies[index], target{host: host, port: port}, nil
+			return r.proxies[index], target{host: host, port: port}, isSite(parts[3]), nil
 		}
 	}
-	return nil, target{}, errors.New("a connection was requested without an identity")
+	return nil, target{}, false, errors.New("a connection was requested without an identity")
 }
 
 // Read reads the body of a response of Do to its end and closes it.

@@ -26,7 +26,8 @@ const (
 	unresolved reason = "unresolved" // its host name does not resolve
 	noAnswer   reason = "no_answer"  // no connection in time
 	reset      reason = "reset"      // it closed the connection
-	denied     reason = "denied"     // it rejects our credentials or forbids the destination
+	denied     reason = "denied"     // it rejects our credentials
+	forbidden  reason = "forbidden"  // it forbids the destination
 	rejected   reason = "rejected"   // any other refusal
 	garbled    reason = "garbled"    // it does not speak its protocol
 	untrusted  reason = "untrusted"  // the certificate of an https proxy is not valid
@@ -43,6 +44,7 @@ const (
 const (
 	succeeded reason = "ok"
 	cancelled reason = "cancelled" // the caller no longer wants the connection
+	blocked   reason = "blocked"   // the host of a site does not resolve to public addresses only; no proxy was asked
 )
 
 // maxConnectReply bounds the header of a proxy's response to CONNECT, in bytes.
@@ -74,9 +76,10 @@ func newDialer(c Config) dialer {
 	}
 }
 
-// openTunnel opens a tunnel through a proxy to a target, with TLS inside it if the target is secure. key separates
-// the TLS sessions of identities. An error is always a *fault.
-func (d *dialer) openTunnel(ctx context.Context, via *proxyNode, to target, key string) (net.Conn, error) {
+// openTunnel opens a tunnel through a proxy to a target, with TLS inside it if the target is secure. address is what
+// the proxy connects to: the target's own host and port, or an address that the host was resolved to. key separates the
+// TLS sessions of identities. An error is always a *fault.
+func (d *dialer) openTunnel(ctx context.Context, via *proxyNode, to target, address, key string) (net.Conn, error) {
 	raw, err := d.connectProxy(ctx, via)
 	if err != nil {
 		return nil, d.newFault(ctx, via, err, tcpReason(err))
@@ -84,7 +87,7 @@ func (d *dialer) openTunnel(ctx context.Context, via *proxyNode, to target, key 
 	conn := via.newTunnel(raw)
 	limited, cancel := context.WithTimeout(ctx, d.handshake)
 	defer cancel()
-	conn, why, err := d.requestTunnel(limited, via, conn, net.JoinHostPort(to.host, to.port))
+	conn, why, err := d.requestTunnel(limited, via, conn, address)
 	if err == nil && to.secure {
 		conn, err = d.startTLS(limited, conn, to.host, key)
 		why = platformTLS
@@ -114,8 +117,8 @@ func (d *dialer) newFault(ctx context.Context, via *proxyNode, err error, why re
 	return &fault{proxy: via.name, reason: why}
 }
 
-// connectProxy opens a TCP connection to the proxy itself. The proxy's host name is the only name that this machine
-// resolves; the proxy resolves the platform's.
+// connectProxy opens a TCP connection to the proxy itself. This machine resolves the names of proxies and sites only;
+// the proxy resolves a platform's.
 func (d *dialer) connectProxy(ctx context.Context, via *proxyNode) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.dial)
 	defer cancel()
@@ -136,8 +139,8 @@ func tcpReason(err error) reason {
 	return refused
 }
 
-// requestTunnel asks the proxy to connect to an address. It passes the name on, so that it is resolved where the
-// traffic leaves. It always returns the connection, also on error; for an https proxy this is the TLS connection.
+// requestTunnel asks the proxy to connect to an address. It passes a name on, so that it is resolved where the traffic
+// leaves. It always returns the connection, also on error; for an https proxy this is the TLS connection.
 func (d *dialer) requestTunnel(ctx context.Context, via *proxyNode, conn net.Conn, address string) (net.Conn, reason, error) {
 	switch via.scheme {
 	case "socks5":
@@ -192,8 +195,10 @@ func requestCONNECT(via *proxyNode, conn net.Conn, address string) (reason, erro
 		return garbled, err
 	}
 	switch code := resp.StatusCode; {
-	case code == http.StatusProxyAuthRequired, code == http.StatusUnauthorized, code == http.StatusForbidden:
+	case code == http.StatusProxyAuthRequired, code == http.StatusUnauthorized:
 		return denied, errNoTunnel
+	case code == http.StatusForbidden:
+		return forbidden, errNoTunnel
 	case code/100 == 5:
 		return unreachable, errNoTunnel // 502 by the standard, 503 from squid, 500 from tinyproxy
 	case code/100 != 2:
@@ -231,12 +236,12 @@ func socksReason(err error) reason {
 			return unreachable
 		}
 	}
-	for _, words := range []string{"authentication", "not allowed by ruleset"} {
-		if strings.Contains(text, words) {
-			return denied
-		}
-	}
-	if strings.Contains(text, "unknown error ") {
+	switch {
+	case strings.Contains(text, "authentication"):
+		return denied
+	case strings.Contains(text, "not allowed by ruleset"):
+		return forbidden
+	case strings.Contains(text, "unknown error "):
 		return rejected
 	}
 	return garbled

@@ -13,6 +13,9 @@
 // the same guarantees. They do not follow redirects, do not keep cookies, and never resend a write that may have
 // arrived.
 //
+// A client of SiteOrigins sends an account's calls to a site that a customer chose, on the same path. Its host must be
+// public at every dial (site.go).
+//
 // Public sends webhooks to customers' URLs directly, and only to public addresses; start at NewPublic. NewDirect
 // returns a client for services that the operator has configured.
 //
@@ -24,7 +27,9 @@ import (
 	"context"
 	"crypto/x509"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -58,6 +63,13 @@ type Config struct {
 	// Check lists origins for health checks. A healthy proxy must reach at least one of them. If it is empty, a proxy
 	// must only accept connections and, after a failure, open a tunnel to the platform that was dialled last.
 	Check Origins
+	// Sites lists origins that sites may have although they are not public, such as http://127.0.0.1:2368. It is for
+	// development only. An entry that ParseOrigins rejects has no effect.
+	Sites []string
+	// Deny lists networks that sites must not have addresses in although these are public.
+	Deny []netip.Prefix
+	// Resolver resolves the names of sites. Default: the system's.
+	Resolver *net.Resolver
 	// MaxIdle bounds the idle connections that Call keeps on this node. The longest idle one is closed first.
 	MaxIdle int
 	// Roots verify platforms and https proxies. Default: the system's.
@@ -83,6 +95,9 @@ type Egress struct {
 	transport     *http.Transport // of Do
 	pool          *connPool
 	dialer        dialer
+	guard         *guard  // of sites
+	exempt        Origins // of sites
+	minBlocked    time.Duration
 	metrics       metrics
 	inflaters     sync.Pool // of *gzip.Reader
 	callExchanges sync.Pool // of *callExchange
@@ -94,7 +109,11 @@ func New(d Deps) *Egress {
 	c.MaxIdle = cmp.Or(c.MaxIdle, maxIdle)
 	c.DialTimeout = cmp.Or(c.DialTimeout, dialTimeout)
 	c.HandshakeTimeout = cmp.Or(c.HandshakeTimeout, handshakeTimeout)
-	e := &Egress{deps: d, regions: map[string]*region{}, pool: newConnPool(c.MaxIdle, d.Now), dialer: newDialer(*c), metrics: newMetrics(d.Registry)}
+	c.Resolver = cmp.Or(c.Resolver, net.DefaultResolver)
+	e := &Egress{
+		deps: d, regions: map[string]*region{}, pool: newConnPool(c.MaxIdle, d.Now), dialer: newDialer(*c),
+		guard: newGuard(c.Deny), exempt: newExempt(c.Sites), minBlocked: blockedFor, metrics: newMetrics(d.Registry),
+	}
 	for _, r := range c.Regions {
 		e.regions[r.Name] = newRegion(r)
 		registerGauges(d.Registry, e.regions[r.Name])

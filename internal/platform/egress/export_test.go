@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"time"
 )
@@ -45,7 +46,7 @@ func (p *Public) Allows(network string, at netip.AddrPort) bool {
 
 // CheckForm checks the form of a URL without resolving its host.
 func CheckForm(raw string) (host, port string, err error) {
-	u, err := parseURL(raw, "443", false)
+	u, err := parseURL(raw, "443", func(*url.URL) bool { return false })
 	if err != nil {
 		return "", "", err
 	}
@@ -74,6 +75,9 @@ func (e *Egress) Between(do func(ctx context.Context, address string, connect fu
 		return do(ctx, address, func(ctx context.Context, address string) (net.Conn, error) { return before(ctx, "tcp", address) })
 	})
 }
+
+// ShortBlocked shortens the minimum time of a dial to a site that is not public.
+func (e *Egress) ShortBlocked() { e.minBlocked = time.Millisecond }
 
 // CloseDrained closes connections through drained proxies, as Run does after each round of checks.
 func (e *Egress) CloseDrained() { e.closeDrained() }

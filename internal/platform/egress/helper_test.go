@@ -201,6 +201,7 @@ type testProxy struct {
 	address  string
 	listener net.Listener
 	conns    *connSet
+	asked    []string // addresses that tunnels were requested to
 }
 
 // newTestProxy starts a proxy for platforms. scheme is http, https or socks5.
@@ -260,6 +261,9 @@ func (f *testProxy) start() {
 
 // dial connects from the proxy's own address.
 func (f *testProxy) dial(address string) (net.Conn, error) {
+	f.mu.Lock()
+	f.asked = append(f.asked, address)
+	f.mu.Unlock()
 	real, ok := f.hosts[address]
 	if !ok {
 		return nil, errors.New("no such host")
@@ -276,6 +280,13 @@ func (f *testProxy) dial(address string) (net.Conn, error) {
 		f.conns.add(conn)
 	}
 	return conn, nil
+}
+
+// destinations returns the addresses that tunnels were requested to.
+func (f *testProxy) destinations() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.asked)
 }
 
 // kill stops the proxy and closes all its connections.

@@ -27,7 +27,7 @@ func TestBadProxyFailsTheCallAndNothingIsSent(t *testing.T) {
 		"resets":                 {"http", func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0); _ = c.Close() }, "reset"},
 		"hangs up":               {"http", func(c net.Conn) { _ = c.Close() }, "reset"},
 		"wants other passwords":  {"http", reply("HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm=\"canary-user\"\r\n\r\n"), "denied"},
-		"forbids":                {"http", reply("HTTP/1.1 403 Forbidden\r\nContent-Length: 1000000\r\n\r\n"), "denied"},
+		"forbids":                {"http", reply("HTTP/1.1 403 Forbidden\r\nContent-Length: 1000000\r\n\r\n"), "forbidden"},
 		"is busy":                {"http", reply("HTTP/1.1 429 Too Many Requests\r\n\r\n"), "rejected"},
 		"forges an answer":       {"http", reply("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"), "garbled"},
 		"forges a tunnel":        {"http", forgedTunnel, "platform_tls"},
@@ -41,7 +41,7 @@ func TestBadProxyFailsTheCallAndNothingIsSent(t *testing.T) {
 		"SOCKS wants other keys": {"socks5", replySOCKS("\x05\x02", "\x01\x01"), "denied"},
 		"SOCKS wants no keys":    {"socks5", replySOCKS("\x05\xff"), "denied"},
 		"SOCKS cannot":           {"socks5", replySOCKS("\x05\x00", "\x05\x07\x00\x01\x00\x00\x00\x00\x00\x00"), "rejected"},
-		"SOCKS forbids":          {"socks5", replySOCKS("\x05\x00", "\x05\x02\x00\x01\x00\x00\x00\x00\x00\x00"), "denied"},
+		"SOCKS forbids":          {"socks5", replySOCKS("\x05\x00", "\x05\x02\x00\x01\x00\x00\x00\x00\x00\x00"), "forbidden"},
 		"SOCKS is HTTP":          {"socks5", reply("HTTP/1.1 400 Bad Request\r\n\r\n"), "garbled"},
 	} {
 		t.Run(name, func(t *testing.T) {

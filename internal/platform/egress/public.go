@@ -146,26 +146,18 @@ type Answer struct {
 // CheckURL checks a URL before it is saved: its form, and that its host resolves to public addresses only. The error is
 // the problem unsafe-url, or the context's.
 func (p *Public) CheckURL(ctx context.Context, raw string) error {
-	u, err := parseURL(raw, p.port, p.config.Loopback)
+	u, err := parseURL(raw, p.port, p.isExempt)
 	if err != nil {
 		return err
 	}
-	if p.config.Loopback && isLoopbackHost(u.Hostname()) {
+	if p.isExempt(u) {
 		return nil
 	}
 	started := p.config.Now()
-	lookup, cancel := context.WithTimeout(ctx, publicLookup)
-	defer cancel()
-	found, err := p.config.Resolver.LookupNetIP(lookup, "ip", u.Hostname()+".")
-	// One inner address is enough to reject the name.
-	for _, addr := range found {
-		err = errors.Join(err, p.guard.check(netip.AddrPortFrom(addr.Unmap(), 443)))
-	}
-	// A lookup that was cancelled may have found only some of the addresses.
-	if err == nil && len(found) > 0 && ctx.Err() == nil {
+	if _, err := p.guard.resolve(ctx, p.config.Resolver, u.Hostname()); err == nil {
 		return nil
 	}
-	p.waitMinBlocked(ctx, started)
+	waitMinBlocked(ctx, p.config.Now, started, p.minBlocked)
 	if ctx.Err() != nil {
 		return fmt.Errorf("check a URL: %w", context.Cause(ctx))
 	}
@@ -185,8 +177,13 @@ func (t Target) Host() string {
 
 // Target checks the form of a URL, as CheckURL does. Its addresses are checked each time a connection is opened.
 func (p *Public) Target(raw string) (Target, error) {
-	u, err := parseURL(raw, p.port, p.config.Loopback)
+	u, err := parseURL(raw, p.port, p.isExempt)
 	return Target{u}, err
+}
+
+// isExempt reports whether a URL leads to this machine and the operator allows that.
+func (p *Public) isExempt(u *url.URL) bool {
+	return p.config.Loopback && isLoopbackHost(u.Hostname()) && (u.Scheme == "http" || u.Scheme == "https")
 }
 
 // Post sends a body to a URL. Every response counts as a success, regardless of its status, including redirects. The
@@ -212,7 +209,7 @@ func (p *Public) Send(ctx context.Context, target Target, header http.Header, bo
 	if f, failed := errors.AsType[Failure](err); failed {
 		outcome = string(f)
 		if f == FailBlocked {
-			p.waitMinBlocked(ctx, started)
+			waitMinBlocked(ctx, p.config.Now, started, p.minBlocked)
 		}
 	}
 	p.sends.WithLabelValues(outcome).Inc()
@@ -297,8 +294,8 @@ func classifyError(ctx context.Context, err error) error {
 }
 
 // waitMinBlocked waits until the minimum time of a blocked request has passed.
-func (p *Public) waitMinBlocked(ctx context.Context, since time.Time) {
-	timer := time.NewTimer(p.minBlocked - p.config.Now().Sub(since))
+func waitMinBlocked(ctx context.Context, now func() time.Time, since time.Time, minimum time.Duration) {
+	timer := time.NewTimer(minimum - now().Sub(since))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

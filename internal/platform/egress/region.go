@@ -165,17 +165,31 @@ func classifyDial(why reason, checked bool) outcome {
 	switch why {
 	case succeeded:
 		return good
-	case cancelled, unreachable, platformTLS, spokeFirst:
+	case cancelled, blocked, unreachable, platformTLS, spokeFirst:
 		return unclear
 	case slow:
 		if checked {
 			return unclear
 		}
 		return bad
-	case refused, unresolved, noAnswer, reset, denied, rejected, garbled, untrusted:
+	case refused, unresolved, noAnswer, reset, denied, forbidden, rejected, garbled, untrusted:
 		return bad
 	}
 	return bad
+}
+
+// classifySiteDial classifies the dial of a call to a site. A customer chose the site, so only a failure that no site
+// can cause counts against the proxy: one from before the proxy was asked for a tunnel, or its refusal of our
+// credentials.
+func classifySiteDial(why reason) outcome {
+	switch why {
+	case succeeded:
+		return good
+	case refused, unresolved, noAnswer, untrusted, denied:
+		return bad
+	case cancelled, blocked, unreachable, platformTLS, spokeFirst, slow, reset, forbidden, rejected, garbled:
+	}
+	return unclear
 }
 
 // classifyCheck classifies a health check. A proxy must reach an address that the operator has configured (named).
@@ -272,12 +286,12 @@ func (e *Egress) Check(ctx context.Context) {
 // check checks one proxy. With configured addresses it must reach one of them. Otherwise a doubtful proxy must open a
 // tunnel to the last target, and any other proxy must only accept a connection, which does not involve the platform.
 func (e *Egress) check(ctx context.Context, p *proxyNode) {
-	why, named := cancelled, len(e.deps.Config.Check.addresses) > 0
+	why, named := cancelled, len(e.deps.Config.Check.list) > 0
 	began := e.deps.Now()
 	switch lastTarget := p.region.lastTarget.Load(); {
 	case named:
-		for t := range e.deps.Config.Check.addresses {
-			if why = e.tryTarget(ctx, p, t); why == succeeded {
+		for i := range e.deps.Config.Check.list {
+			if why = e.tryTarget(ctx, p, e.deps.Config.Check.list[i].target); why == succeeded {
 				break
 			}
 		}
@@ -299,7 +313,7 @@ func (e *Egress) check(ctx context.Context, p *proxyNode) {
 
 // tryTarget opens a tunnel to a target and closes it.
 func (e *Egress) tryTarget(ctx context.Context, p *proxyNode, t target) reason {
-	conn, err := e.dialer.openTunnel(ctx, p, t, "check."+p.label)
+	conn, err := e.dialer.openTunnel(ctx, p, t, t.address(), "check."+p.label)
 	if f, ok := errors.AsType[*fault](err); ok {
 		return f.reason
 	}

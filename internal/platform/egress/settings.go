@@ -3,6 +3,7 @@ package egress
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"net/url"
 	"regexp"
@@ -94,16 +95,14 @@ func (p Proxy) identity() string {
 }
 
 // Origins are the origins that a client may call: scheme, host and port. The zero value allows none.
-type Origins struct {
-	addresses map[target]string
-	byText    map[string]originAddr // keys are the arguments of ParseOrigins
-}
+type Origins struct{ list []origin }
 
-// originAddr is an origin in the form that Call needs.
-type originAddr struct {
-	address string // host:port
+// origin is one origin. A list of them is short, so lookups are linear.
+type origin struct {
+	text    string // as it was passed to ParseOrigins
 	host    string // for the Host header
-	secure  bool
+	address string // host:port, for pool keys; that of a site begins with siteMarker
+	target
 }
 
 // target is the destination of a tunnel.
@@ -113,12 +112,14 @@ type target struct {
 	secure bool
 }
 
+func (t target) address() string { return net.JoinHostPort(t.host, t.port) }
+
 // ErrOrigin means that the URL of a request is not in the client's origins. Nothing was sent.
 var ErrOrigin = errors.New("the URL is not in an origin of the platform")
 
 // ParseOrigins parses origins, such as https://platform.example or http://127.0.0.1:18200.
 func ParseOrigins(list ...string) (Origins, error) {
-	o := Origins{addresses: map[target]string{}, byText: map[string]originAddr{}}
+	var o Origins
 	for _, text := range list {
 		u, err := url.Parse(text)
 		if err != nil || u.Host == "" || u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" {
@@ -128,19 +129,31 @@ func ParseOrigins(list ...string) (Origins, error) {
 		if !ok || !plainHost(t.host) {
 			return Origins{}, fmt.Errorf("%q is not an http or https origin with a plain host: write it as https://platform.example", text)
 		}
-		o.addresses[t] = t.host + ":" + t.port
-		o.byText[text] = originAddr{address: o.addresses[t], host: u.Host, secure: t.secure}
+		o.list = append(o.list, origin{text: text, host: u.Host, address: t.host + ":" + t.port, target: t})
 	}
 	return o, nil
 }
 
-// addressOf returns the host:port of a URL, or ErrOrigin if it is not in one of the origins.
-func (o Origins) addressOf(u *url.URL) (address string, err error) {
-	t, ok := targetOf(u)
-	if address = o.addresses[t]; !ok || address == "" {
-		return "", ErrOrigin
+// byText returns the origin that was passed to ParseOrigins as this text, or nil if there is none.
+func (o Origins) byText(text string) *origin {
+	for i := range o.list {
+		if o.list[i].text == text {
+			return &o.list[i]
+		}
 	}
-	return address, nil
+	return nil
+}
+
+// addressOf returns the address of the origin that a URL is in, or ErrOrigin if it is in none.
+func (o Origins) addressOf(u *url.URL) (address string, err error) {
+	if t, ok := targetOf(u); ok {
+		for i := range o.list {
+			if o.list[i].target == t {
+				return o.list[i].address, nil
+			}
+		}
+	}
+	return "", ErrOrigin
 }
 
 func targetOf(u *url.URL) (target, bool) {

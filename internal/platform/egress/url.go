@@ -20,8 +20,9 @@ const (
 var privateNames = []string{"localhost", "local", "internal", "intranet", "lan", "home", "corp", "private", "home.arpa", "in-addr.arpa", "ip6.arpa", "onion"}
 
 // parseURL checks the form of a customer's URL. It has strict rules for hosts, because URL parsers, resolvers and C
-// libraries read hosts differently, and an address could hide in the difference. dev allows loopback hosts.
-func parseURL(raw, port string, dev bool) (*url.URL, error) {
+// libraries read hosts differently, and an address could hide in the difference. An exempt URL may have any scheme,
+// host and port.
+func parseURL(raw, port string, exempt func(*url.URL) bool) (*url.URL, error) {
 	if len(raw) > maxURL {
 		return nil, unsafeURL("length", "The URL is longer than 2048 characters.")
 	}
@@ -43,8 +44,7 @@ func parseURL(raw, port string, dev bool) (*url.URL, error) {
 		return nil, unsafeURL("form", "The URL has a fragment (#), which is never sent.")
 	case authority != u.Host || strings.HasSuffix(authority, ":"):
 		return nil, unsafeURL("host", "The host of the URL is not in plain form.")
-	// From here on, loopback hosts are exempt in development.
-	case dev && isLoopbackHost(u.Hostname()) && (u.Scheme == "http" || u.Scheme == "https"):
+	case exempt(u):
 		return u, nil
 	case u.Scheme != "https":
 		return nil, unsafeURL("scheme", "The URL is not https.")
