@@ -10,5 +10,5 @@ var Problems embed.FS
 
 // Files holds all documents, and the programs that they refer to.
 //
-//go:embed *.md adr clients operations problems recipes reference runbooks spec verify
+//go:embed *.md adr clients operations platforms problems recipes reference runbooks spec verify
 var Files embed.FS

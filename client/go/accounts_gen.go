@@ -78,6 +78,8 @@ type AccountsListParams struct {
 	ReferenceID string `json:"reference_id,omitzero"`
 	// Only accounts with this label.
 	Label string `json:"label,omitzero"`
+	// Only accounts on this platform.
+	Platform string `json:"platform,omitzero"`
 	// Only accounts whose label, names or ids contain this text. Case is ignored.
 	Q string `json:"q,omitzero"`
 	// label and lastSeen (newest first) require limit. One of created, label, lastSeen. Default: created.

@@ -39,11 +39,15 @@ type ConnectCookieParams struct {
 	// Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters). Default: an account that is
 	// already connected keeps its metadata.
 	Metadata map[string]string `json:"metadata,omitzero"`
+	// The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's.
+	Platform string `json:"platform,omitzero"`
 	// The region through which all traffic of the account leaves. Default: the first one for a new account; an account that
 	// is already connected keeps its region. One of us, uk.
 	ProxyCountry string `json:"proxy_country,omitzero"`
 	// Your own identifier for the creator. It is stored with the account.
 	ReferenceID string `json:"reference_id,omitzero"`
+	// The https address of the creator's own site, for a platform with siteRequired. A reconnect uses the account's.
+	Site string `json:"site,omitzero"`
 	// Cancel an open attempt for the same login instead of refusing the request.
 	Supersede bool `json:"supersede,omitzero"`
 	// The User-Agent that the browser sent with these cookies.
@@ -76,6 +80,8 @@ type ConnectCreateSessionParams struct {
 	Label string   `json:"label,omitzero"`
 	// Default: the language of the creator's browser. One of en, es.
 	Locale string `json:"locale,omitzero"`
+	// The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's.
+	Platform string `json:"platform,omitzero"`
 	// One of us, uk.
 	ProxyCountry string `json:"proxy_country,omitzero"`
 	ReferenceID  string `json:"reference_id,omitzero"`
@@ -84,6 +90,9 @@ type ConnectCreateSessionParams struct {
 	// The address to which the creator's browser goes at the end, with status, account_id, reference_id and session_id in
 	// the query.
 	ReturnURL string `json:"return_url,omitzero"`
+	// The https address of the creator's own site, for a platform with siteRequired. Default: the page asks the creator for
+	// it.
+	Site string `json:"site,omitzero"`
 }
 
 // CreateSession calls POST /v1/connect/sessions: create a link for a creator.
@@ -110,11 +119,15 @@ type ConnectCurlParams struct {
 	// Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters). Default: an account that is
 	// already connected keeps its metadata.
 	Metadata map[string]string `json:"metadata,omitzero"`
+	// The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's.
+	Platform string `json:"platform,omitzero"`
 	// The region through which all traffic of the account leaves. Default: the first one for a new account; an account that
 	// is already connected keeps its region. One of us, uk.
 	ProxyCountry string `json:"proxy_country,omitzero"`
 	// Your own identifier for the creator. It is stored with the account.
 	ReferenceID string `json:"reference_id,omitzero"`
+	// The https address of the creator's own site, for a platform with siteRequired. A reconnect uses the account's.
+	Site string `json:"site,omitzero"`
 	// Cancel an open attempt for the same login instead of refusing the request.
 	Supersede bool `json:"supersede,omitzero"`
 }
@@ -223,15 +236,32 @@ func (s *ConnectService) ListAttemptsAll(ctx context.Context, params ConnectList
 	})
 }
 
+// ConnectListFlowsParams holds the parameters of connect.listFlows.
+type ConnectListFlowsParams struct {
+	// The platform. Default: the first one of GET /v1/platforms.
+	Platform string `json:"platform,omitzero"`
+}
+
 // ListFlows calls GET /v1/connect/flows: list connect methods.
 //
 // The input of each connect method, for building a form from it. `enabled` is false if no platform is available to the
 // organisation.
 //
 // Any key may call this operation.
-func (s *ConnectService) ListFlows(ctx context.Context, options ...CallOption) (*ConnectFlowList, error) {
-	c := call{request: Request{Path: "/v1/connect/flows"}}
+func (s *ConnectService) ListFlows(ctx context.Context, params ConnectListFlowsParams, options ...CallOption) (*ConnectFlowList, error) {
+	c := call{request: Request{Path: "/v1/connect/flows", Query: query(params)}}
 	return do[ConnectFlowList](ctx, s.client, c, false, options)
+}
+
+// ListPlatforms calls GET /v1/platforms: list platforms.
+//
+// The creator platforms of the key's environment. The first one is the default: a connect that names no `platform` uses
+// it. The list is empty if none is configured.
+//
+// Any key may call this operation.
+func (s *ConnectService) ListPlatforms(ctx context.Context, options ...CallOption) (*Platforms, error) {
+	c := call{request: Request{Path: "/v1/platforms"}}
+	return do[Platforms](ctx, s.client, c, false, options)
 }
 
 // ConnectListSessionsParams holds the parameters of connect.listSessions.
@@ -285,6 +315,8 @@ type ConnectLoginParams struct {
 	// Required for credentials. It is encrypted immediately and destroyed when the attempt ends, unless
 	// remember_credentials is set.
 	Password string `json:"password,omitzero"`
+	// The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's.
+	Platform string `json:"platform,omitzero"`
 	// The region through which all traffic of the account leaves. Default: the first one for a new account; an account that
 	// is already connected keeps its region. One of us, uk.
 	ProxyCountry string `json:"proxy_country,omitzero"`
@@ -293,6 +325,8 @@ type ConnectLoginParams struct {
 	// Store the credentials, encrypted, so that the account can sign in again automatically. Default: false for a new
 	// account; an account that is already connected keeps its setting.
 	RememberCredentials bool `json:"remember_credentials,omitzero"`
+	// The https address of the creator's own site, for a platform with siteRequired. A reconnect uses the account's.
+	Site string `json:"site,omitzero"`
 	// Cancel an open attempt for the same login instead of refusing the request.
 	Supersede bool `json:"supersede,omitzero"`
 }
@@ -317,6 +351,8 @@ type ConnectMobileParams struct {
 	// Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters). Default: an account that is
 	// already connected keeps its metadata.
 	Metadata map[string]string `json:"metadata,omitzero"`
+	// The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's.
+	Platform string `json:"platform,omitzero"`
 	// The region through which all traffic of the account leaves. Default: the first one for a new account; an account that
 	// is already connected keeps its region. One of us, uk.
 	ProxyCountry string `json:"proxy_country,omitzero"`
@@ -324,6 +360,8 @@ type ConnectMobileParams struct {
 	ReferenceID string `json:"reference_id,omitzero"`
 	// The address to which the creator's browser goes at the end.
 	ReturnURL string `json:"return_url,omitzero"`
+	// The https address of the creator's own site, for a platform with siteRequired. A reconnect uses the account's.
+	Site string `json:"site,omitzero"`
 	// Cancel an open attempt for the same login instead of refusing the request.
 	Supersede bool `json:"supersede,omitzero"`
 }

@@ -93,6 +93,17 @@ func (s *EventsService) ListAll(ctx context.Context, params EventsListParams, op
 	})
 }
 
+// ListKinds calls GET /v1/events/kinds: list kinds of events.
+//
+// Every kind of event that the organisation can receive: those of its platforms, and those of the service itself. Kinds
+// may be added at any time.
+//
+// Any key may call this operation.
+func (s *EventsService) ListKinds(ctx context.Context, options ...CallOption) (*Kinds, error) {
+	c := call{request: Request{Path: "/v1/events/kinds"}}
+	return do[Kinds](ctx, s.client, c, false, options)
+}
+
 // EventsListOfAccountParams holds the parameters of events.listOfAccount.
 type EventsListOfAccountParams struct {
 	// Only these events: names, patterns such as message* and account.*, and !name to exclude. Repeat the parameter, or

@@ -106,6 +106,9 @@ const (
 	CodePayloadTooLarge ProblemCode = "payload-too-large"
 	// CodePlanRequired: Not included in the plan (402). Change the plan, or stay within what it includes.
 	CodePlanRequired ProblemCode = "plan-required"
+	// CodePlatformUnavailable: The account's platform is not configured (503). Ask the operator of the service to configure
+	// the platform again. The account and its data are kept.
+	CodePlatformUnavailable ProblemCode = "platform-unavailable"
 	// CodePreconditionFailed: Precondition failed (412). Read the resource again and apply the change to its current
 	// version.
 	CodePreconditionFailed ProblemCode = "precondition-failed"

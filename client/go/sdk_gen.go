@@ -22,6 +22,8 @@ func (s *SdkService) GetOpenAPI(ctx context.Context, options ...CallOption) (jso
 
 // SdkListMethodsParams holds the parameters of sdk.listMethods.
 type SdkListMethodsParams struct {
+	// The platform whose methods are listed. Default: the first one of GET /v1/platforms.
+	Platform string `json:"platform,omitzero"`
 	// Only the methods of this resource.
 	Resource string `json:"resource,omitzero"`
 	// Only read methods, or only write methods. One of read, write.

@@ -14,11 +14,13 @@ type AbortedResult struct {
 
 // Account is a connected creator account.
 type Account struct {
-	AvatarURL   *string   `json:"avatarUrl"`
-	CreatedAt   time.Time `json:"createdAt"`
-	DisplayName string    `json:"displayName"`
-	ID          string    `json:"id"`
-	Label       string    `json:"label"`
+	AvatarURL *string   `json:"avatarUrl"`
+	CreatedAt time.Time `json:"createdAt"`
+	// What the account signs in with: session, token or oauth.
+	Credentials string `json:"credentials"`
+	DisplayName string `json:"displayName"`
+	ID          string `json:"id"`
+	Label       string `json:"label"`
 	// When the session was last probed.
 	LastCheckedAt *time.Time `json:"lastCheckedAt"`
 	// When the platform last accepted the session.
@@ -29,6 +31,8 @@ type Account struct {
 	OfUserID string `json:"ofUserId"`
 	// The attempt under way for this account.
 	PendingAttemptID *string `json:"pendingAttemptId"`
+	// The platform that the account is on.
+	Platform string `json:"platform"`
 	// Where the account's traffic leaves.
 	ProxyCountry string `json:"proxyCountry"`
 	// The caller's own id of it.
@@ -37,6 +41,8 @@ type Account struct {
 	Sandbox             bool    `json:"sandbox"`
 	// Null if the platform does not say.
 	SessionExpiresAt *time.Time `json:"sessionExpiresAt"`
+	// The creator's own site, on a platform where each creator has one; else null.
+	Site *string `json:"site"`
 	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused.
 	State          string    `json:"state"`
 	StateChangedAt time.Time `json:"stateChangedAt"`
@@ -195,8 +201,8 @@ type AccountReconnectRequiredData struct {
 	// The state after; the same as from if the state did not change. One of connecting, active, degraded, reauthenticating,
 	// reconnect_required, restricted, paused, disconnected; others may follow.
 	To string `json:"to"`
-	// The platform's error code.
-	UpstreamCode *int64 `json:"upstreamCode"`
+	// The platform's error code, an integer or a string.
+	UpstreamCode json.RawMessage `json:"upstreamCode"`
 	// The platform's error message.
 	UpstreamMessage *string `json:"upstreamMessage"`
 	// What a person must do. The set may grow.
@@ -248,8 +254,8 @@ type AccountRestrictedData struct {
 	// The state after; the same as from if the state did not change. One of connecting, active, degraded, reauthenticating,
 	// reconnect_required, restricted, paused, disconnected; others may follow.
 	To string `json:"to"`
-	// The platform's error code.
-	UpstreamCode *int64 `json:"upstreamCode"`
+	// The platform's error code, an integer or a string.
+	UpstreamCode json.RawMessage `json:"upstreamCode"`
 	// The platform's error message.
 	UpstreamMessage *string `json:"upstreamMessage"`
 	// What a person must do. The set may grow.
@@ -353,8 +359,10 @@ type Attempt struct {
 	// A page for the creator's phone. Show it as a QR code or as a link. Null for a key without accounts:write.
 	PhoneURL          *string    `json:"phone_url"`
 	PhoneURLExpiresAt *time.Time `json:"phone_url_expires_at"`
-	PollAfterSec      *int64     `json:"poll_after_sec"`
-	PollingURL        *string    `json:"polling_url"`
+	// The platform that the creator signs in to.
+	Platform     string  `json:"platform"`
+	PollAfterSec *int64  `json:"poll_after_sec"`
+	PollingURL   *string `json:"polling_url"`
 	// What happens within the state. New values may come.
 	Progress     string `json:"progress"`
 	ProxyCountry string `json:"proxy_country"`
@@ -367,6 +375,8 @@ type Attempt struct {
 	ResendsRemaining   *int64  `json:"resends_remaining"`
 	// The hosted session in which it was started.
 	SessionID string `json:"session_id"`
+	// The creator's own site, on a platform where each creator has one; else null.
+	Site *string `json:"site"`
 	// Where the attempt stands. Act on next_actions rather than on a list of states. One of pending,
 	// awaiting_mobile_session, needs_otp, needs_app_otp, needs_email, needs_face_otp, wrong_2fa_code_retry,
 	// completed_success, completed_failed.
@@ -379,12 +389,13 @@ type Attempt struct {
 
 // AttemptFailure is the reason why an attempt failed.
 type AttemptFailure struct {
-	Code            string  `json:"code"`
-	Message         string  `json:"message"`
-	RetryAfterSec   *int64  `json:"retry_after_sec"`
-	Retryable       bool    `json:"retryable"`
-	UpstreamCode    *int64  `json:"upstream_code"`
-	UpstreamMessage *string `json:"upstream_message"`
+	Code          string `json:"code"`
+	Message       string `json:"message"`
+	RetryAfterSec *int64 `json:"retry_after_sec"`
+	Retryable     bool   `json:"retryable"`
+	// The platform's error code, an integer or a string; null if it gave none.
+	UpstreamCode    json.RawMessage `json:"upstream_code"`
+	UpstreamMessage *string         `json:"upstream_message"`
 }
 
 // AttemptPage is a page of Attempt items.
@@ -616,7 +627,7 @@ type ConnectFlowField struct {
 	MaxLength int64  `json:"max_length"`
 	Pattern   string `json:"pattern"`
 	Required  bool   `json:"required"`
-	// One of email, password, text, cookie, header, boolean.
+	// One of email, password, text, url, cookie, header, boolean.
 	Type string `json:"type"`
 }
 
@@ -684,9 +695,13 @@ type ConnectSession struct {
 	Label       string     `json:"label"`
 	// When the link was first opened, possibly by a link preview; null if it never was.
 	OpenedAt *time.Time `json:"opened_at"`
+	// The platform that the page asks for; null if the organisation has none.
+	Platform *string `json:"platform"`
 	// The account that the link reconnects; null for a new account.
 	ReconnectAccountID *string `json:"reconnect_account_id"`
 	ReferenceID        *string `json:"reference_id"`
+	// The creator's own site; null if the platform has none, or if the page asks for it.
+	Site *string `json:"site"`
 	// One of open, in_progress, success, exited, expired.
 	Status string `json:"status"`
 	// The link for the creator. It is shown only in the response that creates it; null otherwise.
@@ -1210,6 +1225,21 @@ type KeyRevokedData struct {
 	By    EventActor `json:"by"`
 	ID    string     `json:"id"`
 	Label string     `json:"label"`
+}
+
+// Kind is a kind of event.
+type Kind struct {
+	// One of durable, ephemeral.
+	Class string `json:"class"`
+	Name  string `json:"name"`
+	// The platforms that have it; empty for an event of the service itself, which accounts of all platforms have.
+	Platforms []string `json:"platforms"`
+	Summary   string   `json:"summary"`
+}
+
+// Kinds is the kinds of events.
+type Kinds struct {
+	Kinds []Kind `json:"kinds"`
 }
 
 // Label is a category of posts on the profile.
@@ -1955,6 +1985,35 @@ type PinnedResult struct {
 	Pinned bool `json:"pinned"`
 }
 
+// Platform is a creator platform.
+type Platform struct {
+	// One of sandbox, live.
+	Environment string `json:"environment"`
+	// How events are received: socket, immediately; poll, within seconds to minutes. Null for a platform without events.
+	// One of socket, poll.
+	EventSource *string `json:"eventSource"`
+	// The connect methods: credentials, mobile_app, cookie, curl. The set may grow.
+	Flows []string `json:"flows"`
+	// The platform's own page; null if there is none.
+	HomeURL *string `json:"homeUrl"`
+	ID      string  `json:"id"`
+	// A mark of the platform as a data: URL of an SVG; null if there is none.
+	Logo *string `json:"logo"`
+	// The number of methods in the catalogue.
+	Methods int64  `json:"methods"`
+	Name    string `json:"name"`
+	// The regions that an account can have.
+	Regions []string `json:"regions"`
+	// The number of resources in the catalogue.
+	Resources int64 `json:"resources"`
+	// An example of such a site; null if siteRequired is false.
+	SiteExample *string `json:"siteExample"`
+	// Whether each creator has a site of their own, which a connect must name in site.
+	SiteRequired bool `json:"siteRequired"`
+	// The version of the catalogue.
+	Version string `json:"version"`
+}
+
 // PlatformSession is a device that is signed in to the platform.
 type PlatformSession struct {
 	ID         string    `json:"id"`
@@ -1972,6 +2031,12 @@ type PlatformSessionPage struct {
 	Items      []PlatformSession `json:"items"`
 	NextCursor *string           `json:"nextCursor"`
 	HasMore    bool              `json:"hasMore"`
+}
+
+// Platforms is the creator platforms of an environment.
+type Platforms struct {
+	// The default platform first.
+	Platforms []Platform `json:"platforms"`
 }
 
 // Poll is a poll on a post.

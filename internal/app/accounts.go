@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
@@ -50,8 +51,15 @@ func newPlatforms(n *Node, op operators) (platforms, error) {
 		}
 		out.Steer(drained, off)
 	})
-	all, err := registry.New(registry.Deps{SandboxURL: n.cfg.SandboxURL, Egress: out, Now: clock.Now})
-	return platforms{egress: out, sandbox: control, registry: all}, err
+	sources, err := n.cfg.PlatformSources()
+	if err != nil {
+		return platforms{}, err
+	}
+	all, err := registry.New(registry.Deps{Sources: sources, Egress: out, Now: clock.Now})
+	if err != nil {
+		return platforms{}, fmt.Errorf("STAGEDOOR_PLATFORMS: %w", err)
+	}
+	return platforms{egress: out, sandbox: control, registry: all}, nil
 }
 
 // accounts are the services for connected accounts: sign-in, state, probes.
@@ -66,10 +74,10 @@ type accounts struct {
 func newAccounts(n *Node, eng engines, op operators, t tenants, p platforms, ev events) accounts {
 	list := account.New(account.Deps{
 		Config: account.Config{
-			Regions: n.cfg.Regions, SignOutTimeout: 5 * time.Second, Listens: p.registry.Sandbox().Catalog.Socket != nil,
+			Regions: n.cfg.Regions, SignOutTimeout: 5 * time.Second, Listens: true,
 		},
 		DB: eng.db, Orgs: t.orgs, Audit: t.audit, Outbox: t.outbox, Seal: t.sealer, Limits: t.limits, Bus: eng.bus,
-		Platforms: p.registry.For,
+		Platforms: p.registry.Get,
 		ReconnectURL: func(_ id.Org, at id.Account) string {
 			return n.cfg.PublicURL + "/v1/accounts/" + string(at) + "/reconnect-link"
 		},
@@ -88,13 +96,13 @@ func newAccounts(n *Node, eng engines, op operators, t tenants, p platforms, ev 
 		},
 		DB: eng.db, Orgs: t.orgs, Accounts: list, Seal: t.sealer, Limits: t.limits, Audit: t.audit, Outbox: t.outbox,
 		Jobs: eng.jobs, Bus: eng.bus, Egress: p.egress, Hosted: sessions, Events: ev.store, Switches: op.switches,
-		Platforms: p.registry.For, Log: n.log, Now: clock.Now,
+		Platforms: p.registry, Log: n.log, Now: clock.Now,
 	})
 	n.loop("attempts", func(ctx context.Context) error {
 		return eng.bus.Subscribe(ctx, connect.Pattern, connects.Heard)
 	})
 	probes := health.New(health.Deps{
-		Config: health.Config{}, Accounts: list, Orgs: t.orgs, Limits: t.limits, Platforms: p.registry.For,
+		Config: health.Config{}, Accounts: list, Orgs: t.orgs, Limits: t.limits, Platforms: p.registry.Get,
 		Reauthenticate: connects.ReauthenticateAsSystem, Ticker: clock.Ticker,
 		Registry: n.registry, Log: n.log, Now: clock.Now,
 	})
@@ -119,7 +127,7 @@ type calls struct {
 
 func newCalls(n *Node, op operators, t tenants, p platforms, a accounts) calls {
 	invoker := invoke.New(invoke.Deps{
-		Accounts: a.accounts, Health: a.health, Limits: t.limits, Meter: t.usage, Switches: op.switches, Platforms: p.registry.For,
+		Accounts: a.accounts, Health: a.health, Limits: t.limits, Meter: t.usage, Switches: op.switches, Platforms: p.registry.Get,
 		Registry: n.registry, Log: n.log, Now: clock.Now,
 	})
 	call := func(
@@ -129,7 +137,7 @@ func newCalls(n *Node, op operators, t tenants, p platforms, a accounts) calls {
 		return r.Result, err
 	}
 	return calls{invoker, transfer.New(transfer.Deps{
-		Config: transfer.Config{}, Platforms: p.registry.For, Accounts: a.accounts, Call: call, Meter: t.usage,
+		Config: transfer.Config{}, Platforms: p.registry.Get, Accounts: a.accounts, Call: call, Meter: t.usage,
 		Switches: op.switches, Registry: n.registry, Now: clock.Now,
 	})}
 }

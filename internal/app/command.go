@@ -36,7 +36,7 @@ func Main(ctx context.Context, args, environ []string, stdout, stderr io.Writer)
 		SilenceErrors: true,
 		Version:       version.String(),
 	}
-	root.AddCommand(c.serve(), c.migrate(), c.config(), c.openapi(), c.health(), c.admin(), c.seal())
+	root.AddCommand(c.serve(), c.migrate(), c.config(), c.openapi(), c.health(), c.admin(), c.seal(), c.platform())
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

@@ -18,7 +18,7 @@ func Document(ctx context.Context) ([]byte, error) {
 	n, err := NewNode(ctx, config.Config{
 		Database: secret.New("postgres://" + nowhere + "/none"), Redis: secret.New("redis://" + nowhere), NATS: secret.New("nats://" + nowhere),
 		PublicURL: "https://api.stagedoor.example", MaxConns: 2, EgressMaxIdle: 1, Roles: []string{"api"},
-		Regions: config.Defaults().Regions,
+		Regions: config.Defaults().Regions, Platforms: config.Defaults().Platforms,
 	}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err

@@ -32,7 +32,7 @@ type events struct {
 
 func newEvents(n *Node, eng engines, p platforms) (events, error) {
 	ev := events{
-		kinds: event.NewKinds(p.registry.Catalogs()),
+		kinds: event.NewKinds(p.registry.Catalogs()...),
 		store: event.New(event.Deps{DB: eng.db, Log: n.log, Now: clock.Now}),
 	}
 	if !n.hasRole("worker") && !n.hasRole("listener") {
@@ -84,7 +84,7 @@ func addListeners(n *Node, eng engines, t tenants, p platforms, a accounts, ev e
 	listeners := listen.New(listen.Deps{
 		Config: listen.Config{}, Accounts: a.accounts, Health: a.health, Orgs: t.orgs, Store: ev.store, Events: batcher,
 		LogEpoch: ev.epoch, Settled: settling.Settled, Leases: newLeases(n, eng, listen.Kind, listen.Slots), Bus: eng.bus,
-		Platforms: p.registry.For, Registry: n.registry, Log: n.log, Now: clock.Now,
+		Platforms: p.registry.Get, Registry: n.registry, Log: n.log, Now: clock.Now,
 	})
 	n.loop("listeners", func(ctx context.Context) error {
 		err := listeners.Run(ctx)

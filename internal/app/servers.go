@@ -70,7 +70,7 @@ func newConnectPages(n *Node, p parts, from client) (*connectpages.Pages, error)
 	}
 	return connectpages.New(connectpages.Deps{
 		Config: connectpages.Config{URL: n.connectURL()}, Attempts: backend, Sessions: p.accounts.sessions, Orgs: backend,
-		Connections: backend, Links: p.accounts.links,
+		Connections: backend, Links: p.accounts.links, Platforms: p.platforms.registry,
 		Draining: n.draining.Load, Source: from.source, HashIP: from.hashIP, Log: n.log, Now: clock.Now,
 	})
 }

@@ -58,6 +58,8 @@ class AccountsListParams(TypedDict):
     """Only accounts with this reference id (your own identifier)."""
     label: NotRequired[str]
     """Only accounts with this label."""
+    platform: NotRequired[str]
+    """Only accounts on this platform."""
     q: NotRequired[str]
     """Only accounts whose label, names or ids contain this text. Case is ignored."""
     order: NotRequired[Literal["created", "label", "lastSeen"]]
@@ -143,12 +145,16 @@ class ConnectCookieParams(TypedDict):
     """Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters). Default: an account
     that is already connected keeps its metadata.
     """
+    platform: NotRequired[str]
+    """The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's."""
     proxy_country: NotRequired[Literal["us", "uk"]]
     """The region through which all traffic of the account leaves. Default: the first one for a new account; an account
     that is already connected keeps its region.
     """
     reference_id: NotRequired[str]
     """Your own identifier for the creator. It is stored with the account."""
+    site: NotRequired[str]
+    """The https address of the creator's own site, for a platform with siteRequired. A reconnect uses the account's."""
     supersede: NotRequired[bool]
     """Cancel an open attempt for the same login instead of refusing the request."""
     user_agent: str
@@ -172,6 +178,8 @@ class ConnectCreateSessionParams(TypedDict):
     label: NotRequired[str]
     locale: NotRequired[Literal["en", "es"]]
     """Default: the language of the creator's browser."""
+    platform: NotRequired[str]
+    """The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's."""
     proxy_country: NotRequired[Literal["us", "uk"]]
     reference_id: NotRequired[str]
     remember_credentials: NotRequired[Literal["ask", "always", "never"]]
@@ -179,6 +187,10 @@ class ConnectCreateSessionParams(TypedDict):
     return_url: NotRequired[str]
     """The address to which the creator's browser goes at the end, with status, account_id, reference_id and session_id
     in the query.
+    """
+    site: NotRequired[str]
+    """The https address of the creator's own site, for a platform with siteRequired. Default: the page asks the creator
+    for it.
     """
 
 
@@ -199,12 +211,16 @@ class ConnectCurlParams(TypedDict):
     """Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters). Default: an account
     that is already connected keeps its metadata.
     """
+    platform: NotRequired[str]
+    """The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's."""
     proxy_country: NotRequired[Literal["us", "uk"]]
     """The region through which all traffic of the account leaves. Default: the first one for a new account; an account
     that is already connected keeps its region.
     """
     reference_id: NotRequired[str]
     """Your own identifier for the creator. It is stored with the account."""
+    site: NotRequired[str]
+    """The https address of the creator's own site, for a platform with siteRequired. A reconnect uses the account's."""
     supersede: NotRequired[bool]
     """Cancel an open attempt for the same login instead of refusing the request."""
 
@@ -234,6 +250,13 @@ class ConnectListAttemptsParams(TypedDict):
     limit: NotRequired[int]
     cursor: NotRequired[str]
     """nextCursor of the previous page."""
+
+
+class ConnectListFlowsParams(TypedDict):
+    """The arguments of connect.list_flows."""
+
+    platform: NotRequired[str]
+    """The platform. Default: the first one of GET /v1/platforms."""
 
 
 class ConnectListSessionsParams(TypedDict):
@@ -270,6 +293,8 @@ class ConnectLoginParams(TypedDict):
     """Required for credentials. It is encrypted immediately and destroyed when the attempt ends, unless
     remember_credentials is set.
     """
+    platform: NotRequired[str]
+    """The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's."""
     proxy_country: NotRequired[Literal["us", "uk"]]
     """The region through which all traffic of the account leaves. Default: the first one for a new account; an account
     that is already connected keeps its region.
@@ -280,6 +305,8 @@ class ConnectLoginParams(TypedDict):
     """Store the credentials, encrypted, so that the account can sign in again automatically. Default: false for a new
     account; an account that is already connected keeps its setting.
     """
+    site: NotRequired[str]
+    """The https address of the creator's own site, for a platform with siteRequired. A reconnect uses the account's."""
     supersede: NotRequired[bool]
     """Cancel an open attempt for the same login instead of refusing the request."""
 
@@ -297,6 +324,8 @@ class ConnectMobileParams(TypedDict):
     """Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters). Default: an account
     that is already connected keeps its metadata.
     """
+    platform: NotRequired[str]
+    """The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's."""
     proxy_country: NotRequired[Literal["us", "uk"]]
     """The region through which all traffic of the account leaves. Default: the first one for a new account; an account
     that is already connected keeps its region.
@@ -305,6 +334,8 @@ class ConnectMobileParams(TypedDict):
     """Your own identifier for the creator. It is stored with the account."""
     return_url: NotRequired[str]
     """The address to which the creator's browser goes at the end."""
+    site: NotRequired[str]
+    """The https address of the creator's own site, for a platform with siteRequired. A reconnect uses the account's."""
     supersede: NotRequired[bool]
     """Cancel an open attempt for the same login instead of refusing the request."""
 
@@ -509,6 +540,8 @@ class SandboxStartGeneratorParams(TypedDict):
 class SdkListMethodsParams(TypedDict):
     """The arguments of sdk.list_methods."""
 
+    platform: NotRequired[str]
+    """The platform whose methods are listed. Default: the first one of GET /v1/platforms."""
     resource: NotRequired[str]
     """Only the methods of this resource."""
     access: NotRequired[Literal["read", "write"]]
@@ -2510,6 +2543,7 @@ __all__ = [
     "ConnectGetAttemptParams",
     "ConnectGetFunnelParams",
     "ConnectListAttemptsParams",
+    "ConnectListFlowsParams",
     "ConnectListSessionsParams",
     "ConnectLoginParams",
     "ConnectMobileParams",

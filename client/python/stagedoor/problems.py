@@ -51,6 +51,7 @@ ProblemCode = Literal[
     "org-suspended",
     "payload-too-large",
     "plan-required",
+    "platform-unavailable",
     "precondition-failed",
     "proxy-not-found",
     "quota-exceeded",

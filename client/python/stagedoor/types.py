@@ -56,7 +56,7 @@ AuditActorKind = Literal["key", "operator", "system", "creator", "member"]
 
 ChatsListFilter = Literal["all", "unread", "pinned", "priority", "online"]
 
-ConnectFlowFieldType = Literal["email", "password", "text", "cookie", "header", "boolean"]
+ConnectFlowFieldType = Literal["email", "password", "text", "url", "cookie", "header", "boolean"]
 
 ConnectListAttemptsKind = Literal["credentials", "mobile_app", "cookie", "curl", "reauth"]
 
@@ -188,6 +188,8 @@ class Account(TypedDict):
 
     avatarUrl: str | None
     createdAt: str
+    credentials: str
+    """What the account signs in with: session, token or oauth."""
     displayName: str
     id: str
     label: str
@@ -201,6 +203,8 @@ class Account(TypedDict):
     """The platform's id of the creator."""
     pendingAttemptId: str | None
     """The attempt under way for this account."""
+    platform: str
+    """The platform that the account is on."""
     proxyCountry: str
     """Where the account's traffic leaves."""
     referenceId: str | None
@@ -209,6 +213,8 @@ class Account(TypedDict):
     sandbox: bool
     sessionExpiresAt: str | None
     """Null if the platform does not say."""
+    site: str | None
+    """The creator's own site, on a platform where each creator has one; else null."""
     state: AccountState
     stateChangedAt: str
     stateReason: str | None
@@ -381,8 +387,8 @@ AccountReconnectRequiredData = TypedDict(
         "reason": "str | None",
         # The state after; the same as from if the state did not change.
         "to": "AccountPausedDataTo | str",
-        # The platform's error code.
-        "upstreamCode": "NotRequired[int | None]",
+        # The platform's error code, an integer or a string.
+        "upstreamCode": "NotRequired[Any]",
         # The platform's error message.
         "upstreamMessage": "NotRequired[str | None]",
         # What a person must do. The set may grow.
@@ -440,8 +446,8 @@ AccountRestrictedData = TypedDict(
         "reason": "str | None",
         # The state after; the same as from if the state did not change.
         "to": "AccountPausedDataTo | str",
-        # The platform's error code.
-        "upstreamCode": "NotRequired[int | None]",
+        # The platform's error code, an integer or a string.
+        "upstreamCode": "NotRequired[Any]",
         # The platform's error message.
         "upstreamMessage": "NotRequired[str | None]",
         # What a person must do. The set may grow.
@@ -559,6 +565,8 @@ class Attempt(TypedDict):
     phone_url: str | None
     """A page for the creator's phone. Show it as a QR code or as a link. Null for a key without accounts:write."""
     phone_url_expires_at: str | None
+    platform: str
+    """The platform that the creator signs in to."""
     poll_after_sec: int | None
     polling_url: str | None
     progress: str
@@ -573,6 +581,8 @@ class Attempt(TypedDict):
     resends_remaining: int | None
     session_id: NotRequired[str]
     """The hosted session in which it was started."""
+    site: str | None
+    """The creator's own site, on a platform where each creator has one; else null."""
     state: AttemptState
     """Where the attempt stands. Act on next_actions rather than on a list of states."""
     submissions_remaining: int | None
@@ -588,7 +598,8 @@ class AttemptFailure(TypedDict):
     message: str
     retry_after_sec: int | None
     retryable: bool
-    upstream_code: int | None
+    upstream_code: Any
+    """The platform's error code, an integer or a string; null if it gave none."""
     upstream_message: str | None
 
 
@@ -920,9 +931,13 @@ class ConnectSession(TypedDict):
     label: str
     opened_at: str | None
     """When the link was first opened, possibly by a link preview; null if it never was."""
+    platform: str | None
+    """The platform that the page asks for; null if the organisation has none."""
     reconnect_account_id: str | None
     """The account that the link reconnects; null for a new account."""
     reference_id: str | None
+    site: str | None
+    """The creator's own site; null if the platform has none, or if the page asks for it."""
     status: ConnectSessionStatus
     url: str | None
     """The link for the creator. It is shown only in the response that creates it; null otherwise."""
@@ -1018,6 +1033,8 @@ class CurlAttempt(TypedDict):
     phone_url: str | None
     """A page for the creator's phone. Show it as a QR code or as a link. Null for a key without accounts:write."""
     phone_url_expires_at: str | None
+    platform: str
+    """The platform that the creator signs in to."""
     poll_after_sec: int | None
     polling_url: str | None
     progress: str
@@ -1032,6 +1049,8 @@ class CurlAttempt(TypedDict):
     resends_remaining: int | None
     session_id: NotRequired[str]
     """The hosted session in which it was started."""
+    site: str | None
+    """The creator's own site, on a platform where each creator has one; else null."""
     state: AttemptState
     """Where the attempt stands. Act on next_actions rather than on a list of states."""
     submissions_remaining: int | None
@@ -1543,6 +1562,25 @@ class KeyRevokedData(TypedDict):
     label: str
 
 
+Kind = TypedDict(
+    "Kind",
+    {
+        "class": 'Literal["durable", "ephemeral"]',
+        "name": "str",
+        # The platforms that have it; empty for an event of the service itself, which accounts of all platforms have.
+        "platforms": "list[str]",
+        "summary": "str",
+    },
+)
+"""A kind of event."""
+
+
+class Kinds(TypedDict):
+    """The kinds of events."""
+
+    kinds: list[Kind]
+
+
 class Label(TypedDict):
     """A category of posts on the profile."""
 
@@ -1663,6 +1701,8 @@ class ListedAccount(TypedDict):
     calls24h: NotRequired[int]
     """Only with activity: calls in the last 24 hours, including the current hour."""
     createdAt: str
+    credentials: str
+    """What the account signs in with: session, token or oauth."""
     displayName: str
     id: str
     label: str
@@ -1676,6 +1716,8 @@ class ListedAccount(TypedDict):
     """The platform's id of the creator."""
     pendingAttemptId: str | None
     """The attempt under way for this account."""
+    platform: str
+    """The platform that the account is on."""
     proxyCountry: str
     """Where the account's traffic leaves."""
     referenceId: str | None
@@ -1684,6 +1726,8 @@ class ListedAccount(TypedDict):
     sandbox: bool
     sessionExpiresAt: str | None
     """Null if the platform does not say."""
+    site: str | None
+    """The creator's own site, on a platform where each creator has one; else null."""
     state: AccountState
     stateChangedAt: str
     stateReason: str | None
@@ -2394,6 +2438,36 @@ class PinnedResult(TypedDict):
     pinned: bool
 
 
+class Platform(TypedDict):
+    """A creator platform."""
+
+    environment: Literal["sandbox", "live"]
+    eventSource: Literal["socket", "poll"] | None
+    """How events are received: socket, immediately; poll, within seconds to minutes. Null for a platform without
+    events.
+    """
+    flows: list[str]
+    """The connect methods: credentials, mobile_app, cookie, curl. The set may grow."""
+    homeUrl: str | None
+    """The platform's own page; null if there is none."""
+    id: str
+    logo: str | None
+    """A mark of the platform as a data: URL of an SVG; null if there is none."""
+    methods: int
+    """The number of methods in the catalogue."""
+    name: str
+    regions: list[str]
+    """The regions that an account can have."""
+    resources: int
+    """The number of resources in the catalogue."""
+    siteExample: str | None
+    """An example of such a site; null if siteRequired is false."""
+    siteRequired: bool
+    """Whether each creator has a site of their own, which a connect must name in site."""
+    version: str
+    """The version of the catalogue."""
+
+
 class PlatformSession(TypedDict):
     """A device that is signed in to the platform."""
 
@@ -2413,6 +2487,13 @@ class PlatformSessionPage(TypedDict):
     items: list[PlatformSession]
     nextCursor: str | None
     hasMore: bool
+
+
+class Platforms(TypedDict):
+    """The creator platforms of an environment."""
+
+    platforms: list[Platform]
+    """The default platform first."""
 
 
 class Poll(TypedDict):
@@ -3912,6 +3993,8 @@ __all__ = [
     "KeyList",
     "KeyRevoked",
     "KeyRevokedData",
+    "Kind",
+    "Kinds",
     "Label",
     "LabelPage",
     "LikedResult",
@@ -4000,8 +4083,10 @@ __all__ = [
     "PersonaGroup",
     "PersonaList",
     "PinnedResult",
+    "Platform",
     "PlatformSession",
     "PlatformSessionPage",
+    "Platforms",
     "Poll",
     "PollOption",
     "Post",

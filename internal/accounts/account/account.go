@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"github.com/stagedoor/stagedoor/internal/accounts/account/internal/db"
 	"github.com/stagedoor/stagedoor/internal/base/cache"
 	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
@@ -36,6 +37,10 @@ type Account struct {
 	Org         id.Org
 	ID          id.Account
 	Environment environment.Environment
+	// Place is the platform, and the creator's site on it.
+	Place driver.Place
+	// Credentials is what the account signs in with: CredentialsSession.
+	Credentials string
 	// UpstreamID is the platform's id of the creator.
 	UpstreamID     string
 	Label          string
@@ -94,7 +99,9 @@ type Health struct {
 }
 
 // Via returns the route that requests for the account take to the platform.
-func (a Account) Via() driver.Via { return driver.Via{Region: a.Region, Account: string(a.ID)} }
+func (a Account) Via() driver.Via {
+	return driver.Via{Region: a.Region, Account: string(a.ID), Site: a.Place.Root}
+}
 
 // UserAction returns what a person must do in this state, as the API reports it.
 func (a Account) UserAction() string {
@@ -149,7 +156,7 @@ type sealer interface {
 type Config struct {
 	// Regions lists the regions that an account can have.
 	Regions []string
-	// Listens means that nodes open sockets for accounts: an account without an open socket is not healthy.
+	// Listens means that nodes listen for events: an account whose platform has events is healthy only with a listener.
 	Listens bool
 	// SignOutTimeout bounds the request that ends the session on the platform when an account is disconnected.
 	SignOutTimeout time.Duration
@@ -165,8 +172,8 @@ type Deps struct {
 	Seal   sealer
 	Limits *admission.Limiter
 	Bus    *pubsub.Bus
-	// Platforms returns the platform of an environment. An org belongs to one environment.
-	Platforms func(environment.Environment) (registry.Platform, bool)
+	// Platforms returns a platform by its id.
+	Platforms func(id string) (registry.Platform, bool)
 	// ReconnectURL returns the URL at which an API key creates a link to connect the account again.
 	ReconnectURL func(id.Org, id.Account) string
 	Log          *slog.Logger
@@ -178,6 +185,8 @@ type Accounts struct {
 	deps Deps
 	// environments caches the environment of orgs, which never changes.
 	environments cache.Cache[id.Org, environment.Environment]
+	// platforms caches the platform of accounts, which never changes.
+	platforms cache.Cache[id.Account, placedAccount]
 	// seenWritten holds when RecordSeen last wrote a success of an account, by this node's clock.
 	seenWritten cache.Cache[id.Account, time.Time]
 	// cached holds accounts with their sealed sessions, for calls.
@@ -190,7 +199,7 @@ type Accounts struct {
 	purgeCovers []string
 }
 
-// maxCached bounds the caches of environments and of written successes, in entries.
+// maxCached bounds the caches of environments, platforms and written successes, in entries.
 const maxCached = 100_000
 
 // New returns the service. Hooks, if any, are set right afterwards with OnDisconnect and OnPurge.
@@ -198,6 +207,7 @@ func New(d Deps) *Accounts {
 	return &Accounts{
 		deps:         d,
 		environments: cache.New[id.Org, environment.Environment](maxCached),
+		platforms:    cache.New[id.Account, placedAccount](maxCached),
 		seenWritten:  cache.New[id.Account, time.Time](maxCached),
 		cached:       newAccountCache(),
 		onDisconnect: func(context.Context, postgres.Tx, id.Org, id.Account) error { return nil },
@@ -232,6 +242,7 @@ type Filter struct {
 	States      []State
 	ReferenceID string
 	Label       string
+	Platform    string
 	// Query is a substring of a label, name or id; case is ignored.
 	Query string
 	// Among restricts the result to these accounts; nil for all.
@@ -318,6 +329,34 @@ func (s *Accounts) environment(ctx context.Context, owner id.Org) (environment.E
 	}
 	s.environments.Put(owner, o.Environment)
 	return o.Environment, nil
+}
+
+// placedAccount is the platform of an org's account.
+type placedAccount struct {
+	org      id.Org
+	platform string
+}
+
+// PlatformOf returns the id of the platform that an account is on. It reads the database once per account and node.
+func (s *Accounts) PlatformOf(ctx context.Context, owner id.Org, account id.Account) (string, error) {
+	if known, ok := s.platforms.Get(account); ok && known.org == owner {
+		return known.platform, nil
+	}
+	platform, err := db.New(s.deps.DB).Platform(ctx, db.PlatformParams{OrgID: owner, ID: account})
+	if err != nil {
+		return "", fmt.Errorf("read the platform of %s: %w", account, orNotFound(err))
+	}
+	s.platforms.Put(account, placedAccount{owner, platform})
+	return platform, nil
+}
+
+// listens reports whether the account should have a listener, without which it is not healthy.
+func (s *Accounts) listens(a Account) bool {
+	if !s.deps.Config.Listens {
+		return false
+	}
+	p, ok := s.deps.Platforms(a.Place.Platform)
+	return ok && p.Listens()
 }
 
 // Time returns the time of the database's clock, which all nodes use for due times and leases of accounts.

@@ -29,6 +29,9 @@ var (
 	ErrFenced = errors.New("the sign-in has lost its lease")
 )
 
+// CredentialsSession means that the account signs in with the session of a person.
+const CredentialsSession = "session"
+
 // KindReauth is the kind of an attempt that signs in with remembered credentials.
 const KindReauth = "reauth"
 
@@ -41,7 +44,9 @@ type Connected struct {
 	Attempt  id.Attempt
 	Kind     string
 	Identity driver.Identity
-	Session  driver.Session
+	// Place is where the creator signed in.
+	Place   driver.Place
+	Session driver.Session
 	// Credentials are what was used to sign in; nil for a flow without. They are stored only if the account remembers
 	// credentials.
 	Credentials *Credentials
@@ -111,7 +116,7 @@ func (s *Accounts) Prepare(ctx context.Context, c Connected) (Prepared, error) {
 	// create the account in between and use up the limit, and this one would fail although its account exists.
 	full := checkAccountLimit(ctx, s.deps.DB, c)
 	if p.account = c.Account; p.account == "" {
-		if p.account, err = findByUpstream(ctx, s.deps.DB, c.Org, c.Identity.ID); err != nil {
+		if p.account, err = findByUpstream(ctx, s.deps.DB, c); err != nil {
 			return Prepared{}, err
 		}
 	}
@@ -125,7 +130,7 @@ func (s *Accounts) Prepare(ctx context.Context, c Connected) (Prepared, error) {
 		if err != nil {
 			return Prepared{}, err
 		}
-		if a.UpstreamID != c.Identity.ID {
+		if a.UpstreamID != c.Identity.ID || a.Place.Platform != c.Place.Platform || a.Place.SiteID != c.Place.SiteID {
 			return Prepared{}, ErrMismatch
 		}
 		p.version = a.sealedVersion + 1
@@ -195,7 +200,7 @@ func (s *Accounts) createAccount(ctx context.Context, tx postgres.Tx, p Prepared
 		return Account{}, nil, err
 	}
 	// A concurrent sign-in of the same creator may have created the account. Then the limit does not apply.
-	if known, err := findByUpstream(ctx, tx, p.Org, p.Identity.ID); err != nil {
+	if known, err := findByUpstream(ctx, tx, p.Connected); err != nil {
 		return Account{}, nil, err
 	} else if known != "" {
 		return Account{}, nil, ErrRaced
@@ -212,10 +217,11 @@ func (s *Accounts) createAccount(ctx context.Context, tx postgres.Tx, p Prepared
 		return Account{}, nil, err
 	}
 	a := Account{
-		Org: p.Org, ID: p.account, Environment: p.env, UpstreamID: p.Identity.ID, State: step.To, StateChangedAt: now, CreatedAt: now,
-		LastSeenAt: &now, LastCheckedAt: &now, SessionVersion: 1, Health: s.healthAfterSignIn(now),
+		Org: p.Org, ID: p.account, Environment: p.env, Place: p.Place, UpstreamID: p.Identity.ID, State: step.To, StateChangedAt: now, CreatedAt: now,
+		LastSeenAt: &now, LastCheckedAt: &now, SessionVersion: 1,
 		inner: inner{sealedVersion: 1, signIn: 1},
 	}
+	a.Health = s.healthAfterSignIn(a, now)
 	p.applyTo(&a, now)
 	return a, audit.Changes{
 		"state": {To: a.State}, "ofUserId": {To: a.UpstreamID}, "label": {To: a.Label}, "kind": {To: p.Kind}, "attemptId": {To: p.Attempt},
@@ -254,7 +260,7 @@ func (s *Accounts) renewSession(ctx context.Context, tx postgres.Tx, by audit.By
 		return Account{}, nil, err
 	}
 	if a.State == Connecting {
-		a.Health = s.healthAfterSignIn(now)
+		a.Health = s.healthAfterSignIn(a, now)
 		// The account was connecting already, so enterState did not run: its socket still belongs to the old session.
 		a.resetListener = a.resetListener || !step.Changed()
 	}
@@ -264,10 +270,10 @@ func (s *Accounts) renewSession(ctx context.Context, tx postgres.Tx, by audit.By
 }
 
 // healthAfterSignIn returns the health of a connecting account. The sign-in has just used the session, which counts as
-// its first probe. If listeners run, the account becomes active when its listener is up, and a probe is due only when
-// that takes too long. Without listeners a probe is due immediately.
-func (s *Accounts) healthAfterSignIn(now time.Time) Health {
-	if !s.deps.Config.Listens {
+// its first probe. If the platform has events, the account becomes active when its listener is up, and a probe is due only when
+// that takes too long. Without events a probe is due immediately.
+func (s *Accounts) healthAfterSignIn(a Account, now time.Time) Health {
+	if !s.listens(a) {
 		return Health{ProbeAt: &now}
 	}
 	until := now.Add(listenerWait)
@@ -281,6 +287,8 @@ func (p Prepared) applyTo(a *Account, now time.Time) {
 		a.AvatarURL = *p.Identity.AvatarURL
 	}
 	a.Attempt, a.AttemptKind = p.Attempt, p.Kind
+	// The site's address may have moved since the last sign-in.
+	a.Place.Site, a.Place.Root, a.Credentials = p.Place.Site, p.Place.Root, CredentialsSession
 	if a.PendingAttempt == p.Attempt {
 		a.PendingAttempt = ""
 	}

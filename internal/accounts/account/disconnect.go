@@ -123,7 +123,7 @@ func (s *Accounts) finishDisconnect(ctx context.Context, ref Ref, most int) erro
 // signOut ends the session on the platform. A failure is only logged, because it must not keep an account from being
 // disconnected.
 func (s *Accounts) signOut(ctx context.Context, a Account) {
-	platform, ok := s.deps.Platforms(a.Environment)
+	platform, ok := s.deps.Platforms(a.Place.Platform)
 	if !ok || a.sessionDead {
 		return
 	}

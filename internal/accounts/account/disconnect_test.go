@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
-	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
@@ -36,8 +35,8 @@ func (p platform) SignOut(ctx context.Context, _ driver.Via, s driver.Session) e
 func withPlatform(p platform) func(*account.Deps) {
 	return func(d *account.Deps) {
 		known := d.Platforms
-		d.Platforms = func(env environment.Environment) (registry.Platform, bool) {
-			platform, ok := known(env)
+		d.Platforms = func(id string) (registry.Platform, bool) {
+			platform, ok := known(id)
 			platform.Driver = p
 			return platform, ok
 		}
@@ -186,7 +185,7 @@ func TestADisconnectThatCrashesAtAnyStepIsFinishedByTheSweeper(t *testing.T) {
 	t.Parallel()
 	steps := map[string]func(r *accounttest.Fixture, d *account.Deps){
 		"before the sign-out": func(_ *accounttest.Fixture, d *account.Deps) {
-			d.Platforms = func(environment.Environment) (registry.Platform, bool) { panic(errCrash) }
+			d.Platforms = func(string) (registry.Platform, bool) { panic(errCrash) }
 		},
 		"before the shredding": func(r *accounttest.Fixture, d *account.Deps) {
 			d.Seal = failingSealer{r.Seal, func(func() (seal.Shredded, error)) (seal.Shredded, error) {

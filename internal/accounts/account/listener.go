@@ -47,7 +47,7 @@ func (a Account) SameConnection(b Account) bool { return a.signIn == b.signIn &&
 // AwaitsListener reports whether only the listener keeps an account with a good session from becoming active, and until
 // when it waits at most. A zero time means no limit.
 func (s *Accounts) AwaitsListener(a Account, now time.Time) (until time.Time, awaits bool) {
-	if !s.deps.Config.Listens || a.Listener.State == ListenerUp {
+	if !s.listens(a) || a.Listener.State == ListenerUp {
 		return time.Time{}, false
 	}
 	switch a.State {
@@ -120,7 +120,7 @@ func (s *Accounts) RecordListener(ctx context.Context, ref Ref, epoch int64, sta
 			return err
 		}
 		successes, mine, err := s.writeListenerState(ctx, tx, ref, epoch, state)
-		if err != nil || !mine || !s.deps.Config.Listens {
+		if err != nil || !mine || !s.listens(a) {
 			return err
 		}
 		after, err = s.activateOrProbe(ctx, tx, a, successes)

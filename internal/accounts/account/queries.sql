@@ -1,8 +1,10 @@
 -- name: Insert :exec
-INSERT INTO account (org_id, id, upstream_id, label, state, state_changed_at, username, display_name, avatar_url, region, reference_id,
-    metadata, remember_credentials, created_at, session_version, sealed_version, sign_in, session_expires_at, warn_at, attempt_id, attempt_kind)
-VALUES (@org_id, @id, @upstream_id, @label, @state, @now, @username, @display_name, @avatar_url, @region, @reference_id,
-    @metadata, @remember_credentials, @now, 1, 1, 1, @session_expires_at, @warn_at, @attempt_id, @attempt_kind);
+INSERT INTO account (org_id, id, platform, site, site_root, site_id, credentials, upstream_id, label, state, state_changed_at, username, display_name,
+    avatar_url, region, reference_id, metadata, remember_credentials, created_at, session_version, sealed_version, sign_in, session_expires_at, warn_at,
+    attempt_id, attempt_kind)
+VALUES (@org_id, @id, @platform, @site, @site_root, @site_id, @credentials, @upstream_id, @label, @state, @now, @username, @display_name,
+    @avatar_url, @region, @reference_id, @metadata, @remember_credentials, @now, 1, 1, 1, @session_expires_at, @warn_at,
+    @attempt_id, @attempt_kind);
 
 -- name: InsertHealth :exec
 INSERT INTO account_health (org_id, account_id, shard, probe_at, last_seen_at, last_checked_at, goods)
@@ -26,14 +28,18 @@ LEFT JOIN account_secret ON account_secret.org_id = account.org_id AND account_s
 WHERE account.org_id = @org_id AND account.id = @id AND account.disconnecting_at IS NULL;
 
 -- name: ByUpstream :one
-SELECT id FROM account WHERE org_id = @org_id AND upstream_id = @upstream_id AND disconnecting_at IS NULL;
+SELECT id FROM account
+WHERE org_id = @org_id AND platform = @platform AND site_id = @site_id AND upstream_id = @upstream_id AND disconnecting_at IS NULL;
+
+-- name: Platform :one
+SELECT platform FROM account WHERE org_id = @org_id AND id = @id AND disconnecting_at IS NULL;
 
 -- name: Page :many
 SELECT sqlc.embed(account), sqlc.embed(account_health)
 FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
 WHERE account.org_id = @org_id AND account.id > @after AND account.disconnecting_at IS NULL
     AND (sqlc.narg(states)::text[] IS NULL OR account.state = ANY (sqlc.narg(states))) AND (@reference_id::text = '' OR account.reference_id = @reference_id)
-    AND (@label::text = '' OR account.label = @label)
+    AND (@label::text = '' OR account.label = @label) AND (@platform::text = '' OR account.platform = @platform)
     AND (sqlc.narg(among)::text[] IS NULL OR account.id = ANY (sqlc.narg(among)))
     AND account_matches(@query::text, account.label, account.username, account.display_name, account.reference_id, account.id, account.upstream_id)
 ORDER BY account.id LIMIT @max_rows;
@@ -44,7 +50,7 @@ SELECT sqlc.embed(account), sqlc.embed(account_health)
 FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
 WHERE account.org_id = @org_id AND account.disconnecting_at IS NULL
     AND (sqlc.narg(states)::text[] IS NULL OR account.state = ANY (sqlc.narg(states))) AND (@reference_id::text = '' OR account.reference_id = @reference_id)
-    AND (@label::text = '' OR account.label = @label)
+    AND (@label::text = '' OR account.label = @label) AND (@platform::text = '' OR account.platform = @platform)
     AND (sqlc.narg(among)::text[] IS NULL OR account.id = ANY (sqlc.narg(among)))
     AND account_matches(@query::text, account.label, account.username, account.display_name, account.reference_id, account.id, account.upstream_id)
     AND CASE WHEN @by_label::boolean THEN (lower(account.label), account.id) > (lower(@after_label::text), @after::text)
@@ -63,6 +69,7 @@ SELECT count(*) FROM account WHERE org_id = @org_id AND disconnecting_at IS NULL
 SELECT account.state, count(*) AS accounts FROM account
 WHERE account.org_id = @org_id AND account.disconnecting_at IS NULL
     AND (@reference_id::text = '' OR account.reference_id = @reference_id) AND (@label::text = '' OR account.label = @label)
+    AND (@platform::text = '' OR account.platform = @platform)
     AND (sqlc.narg(among)::text[] IS NULL OR account.id = ANY (sqlc.narg(among)))
     AND account_matches(@query::text, account.label, account.username, account.display_name, account.reference_id, account.id, account.upstream_id)
 GROUP BY account.state;
@@ -77,7 +84,7 @@ UPDATE account SET label = @label, state = @state, state_reason = @state_reason,
     remember_credentials = @remember_credentials, first_active_at = @first_active_at, down_since = @down_since,
     session_version = @session_version, sealed_version = @sealed_version, sign_in = @sign_in, session_dead = @session_dead,
     session_expires_at = @session_expires_at, warn_at = @warn_at, attempt_id = @attempt_id, attempt_kind = @attempt_kind,
-    pending_attempt_id = @pending_attempt_id, reauth_owner = @reauth_owner, reauth_until = @reauth_until,
+    site = @site, site_root = @site_root, credentials = @credentials, pending_attempt_id = @pending_attempt_id, reauth_owner = @reauth_owner, reauth_until = @reauth_until,
     reauth_tries = @reauth_tries
 WHERE org_id = @org_id AND id = @id;
 
@@ -183,8 +190,8 @@ WHERE disconnecting_at <= @before AND disconnected_at IS NULL
 ORDER BY disconnecting_at LIMIT @max_rows;
 
 -- name: Bury :exec
-UPDATE account SET state = 'disconnected', state_reason = '', state_changed_at = @now, disconnected_at = @now, upstream_id = '', label = '',
-    username = '', display_name = '', avatar_url = '', region = '', reference_id = '', metadata = '{}', remember_credentials = false,
+UPDATE account SET state = 'disconnected', state_reason = '', state_changed_at = @now, disconnected_at = @now, upstream_id = '', site = '', site_root = '',
+    site_id = '', label = '', username = '', display_name = '', avatar_url = '', region = '', reference_id = '', metadata = '{}', remember_credentials = false,
     session_expires_at = NULL, warn_at = NULL, pending_attempt_id = '', reauth_owner = '', reauth_until = NULL, reauth_tries = '{}',
     disconnecting_by = NULL
 WHERE org_id = @org_id AND id = @id;

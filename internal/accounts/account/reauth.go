@@ -111,8 +111,8 @@ var (
 )
 
 // WithUpstream adds the platform's error to the event.
-func (o ReauthOutcome) WithUpstream(code int, message string) ReauthOutcome {
-	o.upstream = contract.UpstreamError{UpstreamCode: &code, UpstreamMessage: &message}
+func (o ReauthOutcome) WithUpstream(code, message string) ReauthOutcome {
+	o.upstream = contract.UpstreamError{UpstreamCode: problem.UpstreamCode(code), UpstreamMessage: &message}
 	return o
 }
 

@@ -146,7 +146,7 @@ func (s *Accounts) Rotate(ctx context.Context, a Account, names []string, sessio
 // tryRotate stores the next version of a session and returns the new account; nil if the stored version is not a's.
 func (s *Accounts) tryRotate(ctx context.Context, a Account, session driver.Session) (*Account, error) {
 	a.sealedVersion++
-	if p, ok := s.deps.Platforms(a.Environment); ok {
+	if p, ok := s.deps.Platforms(a.Place.Platform); ok {
 		if ends := session.ExpiresAt(p.Catalog).UTC().Truncate(time.Microsecond); !ends.IsZero() {
 			now, err := s.Time(ctx)
 			if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/account/internal/db"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
@@ -47,9 +48,11 @@ func orNotFound(err error) error {
 	return err
 }
 
-// findByUpstream returns the account of a creator in an org; empty if there is none.
-func findByUpstream(ctx context.Context, q db.DBTX, org id.Org, upstreamID string) (id.Account, error) {
-	account, err := db.New(q).ByUpstream(ctx, db.ByUpstreamParams{OrgID: org, UpstreamID: upstreamID})
+// findByUpstream returns the account of the creator who signed in; empty if the org has none.
+func findByUpstream(ctx context.Context, q db.DBTX, c Connected) (id.Account, error) {
+	account, err := db.New(q).ByUpstream(ctx, db.ByUpstreamParams{
+		OrgID: c.Org, Platform: c.Place.Platform, SiteID: c.Place.SiteID, UpstreamID: c.Identity.ID,
+	})
 	if errors.Is(err, postgres.ErrNoRows) {
 		return "", nil
 	}
@@ -61,7 +64,7 @@ func listPage(ctx context.Context, q db.DBTX, org id.Org, f Filter, rows int) ([
 		return listSorted(ctx, q, org, f, rows)
 	}
 	found, err := db.New(q).Page(ctx, db.PageParams{
-		OrgID: org, After: f.After.ID, States: id.Texts(f.States), ReferenceID: f.ReferenceID, Label: f.Label, Query: f.Query, Among: id.Texts(f.Among),
+		OrgID: org, After: f.After.ID, States: id.Texts(f.States), ReferenceID: f.ReferenceID, Label: f.Label, Platform: f.Platform, Query: f.Query, Among: id.Texts(f.Among),
 		MaxRows: int32(rows),
 	})
 	return postgres.Convert(found, func(r db.PageRow) Account { return fromRow(r.Account, r.AccountHealth) }), err
@@ -72,7 +75,7 @@ var afterAllTimes = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func listSorted(ctx context.Context, q db.DBTX, org id.Org, f Filter, rows int) ([]Account, error) {
 	p := db.SortedParams{
-		OrgID: org, States: id.Texts(f.States), ReferenceID: f.ReferenceID, Label: f.Label, Query: f.Query, Among: id.Texts(f.Among),
+		OrgID: org, States: id.Texts(f.States), ReferenceID: f.ReferenceID, Label: f.Label, Platform: f.Platform, Query: f.Query, Among: id.Texts(f.Among),
 		ByLabel: f.Order == ByLabel, AfterLabel: f.After.Label, AfterSeen: f.After.Seen, After: string(f.After.ID), MaxRows: int32(rows),
 	}
 	if f.After.ID == "" {
@@ -101,7 +104,8 @@ func checkAccountLimit(ctx context.Context, q db.DBTX, c Connected) error {
 func insertAccount(ctx context.Context, tx postgres.Tx, a Account) error {
 	q := db.New(tx)
 	err := q.Insert(ctx, db.InsertParams{
-		OrgID: a.Org, ID: a.ID, UpstreamID: a.UpstreamID, Label: a.Label, State: string(a.State), Now: a.CreatedAt, Username: a.Username,
+		OrgID: a.Org, ID: a.ID, Platform: a.Place.Platform, Site: a.Place.Site, SiteRoot: a.Place.Root, SiteID: a.Place.SiteID,
+		Credentials: a.Credentials, UpstreamID: a.UpstreamID, Label: a.Label, State: string(a.State), Now: a.CreatedAt, Username: a.Username,
 		DisplayName: a.DisplayName, AvatarUrl: a.AvatarURL, Region: a.Region, ReferenceID: a.ReferenceID, Metadata: postgres.OrEmpty(a.Metadata),
 		RememberCredentials: a.RememberCredentials, SessionExpiresAt: a.SessionExpiresAt, WarnAt: a.warnAt, AttemptID: a.Attempt,
 		AttemptKind: a.AttemptKind,
@@ -132,7 +136,7 @@ func saveAccount(ctx context.Context, tx postgres.Tx, a Account) error {
 		Metadata: postgres.OrEmpty(a.Metadata), RememberCredentials: a.RememberCredentials, FirstActiveAt: a.firstActiveAt, DownSince: a.downSince,
 		SessionVersion: a.SessionVersion, SealedVersion: a.sealedVersion, SignIn: a.signIn, SessionDead: a.sessionDead,
 		SessionExpiresAt: a.SessionExpiresAt, WarnAt: a.warnAt, AttemptID: a.Attempt, AttemptKind: a.AttemptKind,
-		PendingAttemptID: a.PendingAttempt, ReauthOwner: a.reauth.owner, ReauthUntil: a.reauth.until, ReauthTries: tries,
+		Site: a.Place.Site, SiteRoot: a.Place.Root, Credentials: a.Credentials, PendingAttemptID: a.PendingAttempt, ReauthOwner: a.reauth.owner, ReauthUntil: a.reauth.until, ReauthTries: tries,
 	})
 	if err != nil {
 		return fmt.Errorf("save account %s: %w", a.ID, err)
@@ -231,7 +235,9 @@ func claimProbes(ctx context.Context, tx postgres.Tx, shard, rows int, now, unti
 
 func fromRow(row db.Account, health db.AccountHealth) Account {
 	return Account{
-		Org: row.OrgID, ID: row.ID, UpstreamID: row.UpstreamID, Label: row.Label, State: State(row.State), Reason: row.StateReason,
+		Org: row.OrgID, ID: row.ID, Credentials: row.Credentials,
+		Place:      driver.Place{Platform: row.Platform, Site: row.Site, Root: row.SiteRoot, SiteID: row.SiteID},
+		UpstreamID: row.UpstreamID, Label: row.Label, State: State(row.State), Reason: row.StateReason,
 		StateChangedAt: row.StateChangedAt, Username: row.Username, DisplayName: row.DisplayName, AvatarURL: row.AvatarUrl,
 		Region: row.Region, ReferenceID: row.ReferenceID, Metadata: row.Metadata, RememberCredentials: row.RememberCredentials,
 		CreatedAt: row.CreatedAt, LastSeenAt: health.LastSeenAt, LastCheckedAt: health.LastCheckedAt,

@@ -18,7 +18,6 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
-	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -60,7 +59,7 @@ type Deps struct {
 	Events events
 	// Switches can refuse new attempts; nil never does.
 	Switches  *switches.Control
-	Platforms func(environment.Environment) (registry.Platform, bool)
+	Platforms registry.Registry
 	Log       *slog.Logger
 	Now       func() time.Time
 }

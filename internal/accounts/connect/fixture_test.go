@@ -28,6 +28,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/redis"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/operate/fleet"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/platform/sandboxapi"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
@@ -63,6 +64,8 @@ var by = audit.By{Kind: audit.ActorKey, ID: "key_1", Label: "test", Action: "con
 type options struct {
 	idle  bool // do not start a worker
 	guard registry.Guard
+	// sites is a second platform on which every creator has a site; nil for none.
+	sites registry.Sites
 	slow  time.Duration
 	// beside is a node that shares its database and platform with this one. ahead is how far this node's clock is ahead.
 	beside *fixture
@@ -110,12 +113,15 @@ func newFixture(t *testing.T, o options) *fixture {
 	host, err := url.Parse(r.platform.URL)
 	must.OK(t, err)
 	regions := []string{"us", "uk"}
-	platforms := registry.Registry{environment.Sandbox: {
-		Driver: drv, Catalog: sandboxed, Hosts: []string{host.Host}, Guard: o.guard, IsSandbox: true,
-	}}
+	platforms := registry.Of(registry.Platform{Driver: drv, Catalog: sandboxed, Guard: o.guard, IsSandbox: true}.WithHost(host.Host))
+	if o.sites != nil {
+		second := *sandboxed
+		second.ID, second.Site = "tiny", &catalog.Site{Example: "https://maya.example.com"}
+		platforms = registry.Of(append(platforms.All(), registry.Platform{Driver: drv, Catalog: &second, Sites: o.sites})...)
+	}
 	r.accounts = account.New(account.Deps{
 		Config: account.Config{Regions: regions, SignOutTimeout: time.Second}, DB: r.db, Orgs: r.orgs, Audit: auditLog, Outbox: r.outbox,
-		Seal: r.seal, Limits: limits, Bus: bus, Platforms: platforms.For,
+		Seal: r.seal, Limits: limits, Bus: bus, Platforms: platforms.Get,
 		ReconnectURL: func(_ id.Org, a id.Account) string { return "https://api.test/reconnect/" + string(a) }, Log: log, Now: now,
 	})
 	r.hosted = link.New(link.Deps{DB: r.db, Audit: auditLog, Outbox: r.outbox, Keys: r.seal, Regions: regions, Now: now})
@@ -123,7 +129,7 @@ func newFixture(t *testing.T, o options) *fixture {
 		Config: connect.Config{PublicURL: "https://api.test", ConnectURL: "https://connect.test", Process: process, Regions: regions},
 		DB:     r.db, Orgs: r.orgs, Accounts: r.accounts, Seal: r.seal, Limits: limits, Audit: auditLog, Outbox: r.outbox,
 		Jobs: jobs, Bus: bus,
-		Egress: out, Hosted: r.hosted, Events: event.New(event.Deps{DB: r.db, Log: log, Now: now}), Platforms: platforms.For,
+		Egress: out, Hosted: r.hosted, Events: event.New(event.Deps{DB: r.db, Log: log, Now: now}), Platforms: platforms,
 		Log: log, Now: now,
 	})
 	r.accounts.OnDisconnect(r.connects.Leave)

@@ -10,6 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/internal/db"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 )
 
 // Values of the field reason of refusals by a guard.
@@ -21,13 +22,13 @@ const (
 // checkGuards refuses a sign-in with a password if the login has had too many, or if too many of the org's were
 // refused. It counts the sign-in. The limit per login is a leaky bucket that drains PerLogin sign-ins per hour; the
 // row's lock makes it exact.
-func (c *Connects) checkGuards(ctx context.Context, tx postgres.Tx, s Start, login []byte) error {
+func (c *Connects) checkGuards(ctx context.Context, tx postgres.Tx, s Start, r record) error {
 	if s.Kind != attempt.Credentials {
 		return nil
 	}
-	platform, err := c.Platform(s.Org.Environment)
-	if err != nil {
-		return err
+	platform, ok := c.deps.Platforms.Get(r.place.Platform)
+	if !ok {
+		return registry.Unavailable(r.place.Platform)
 	}
 	g := platform.Guard
 	now, err := c.deps.DB.Now(ctx, tx)
@@ -49,7 +50,7 @@ func (c *Connects) checkGuards(ctx context.Context, tx postgres.Tx, s Start, log
 	if g.PerLogin == 0 {
 		return nil
 	}
-	row, err := db.New(tx).LockGuard(ctx, db.LockGuardParams{Login: login, Now: now})
+	row, err := db.New(tx).LockGuard(ctx, db.LockGuardParams{Login: r.login, Now: now})
 	if err != nil {
 		return fmt.Errorf("lock a login's guard: %w", err)
 	}
@@ -60,7 +61,7 @@ func (c *Connects) checkGuards(ctx context.Context, tx postgres.Tx, s Start, log
 			"Too many sign-ins with this login within an hour. Let the creator sign in on their own phone.").
 			After(int(math.Ceil(wait.Seconds()))).With("reason", reasonLogin).With("limit", g.PerLogin).With("current", int(math.Ceil(drained)))
 	}
-	return db.New(tx).SetGuard(ctx, db.SetGuardParams{Login: login, Level: drained + 1, Now: now})
+	return db.New(tx).SetGuard(ctx, db.SetGuardParams{Login: r.login, Level: drained + 1, Now: now})
 }
 
 // countOutcome counts how a sign-in with a password ended, for the guard per org.

@@ -11,6 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 )
 
 // Paged is an attempt as the connect pages need it.
@@ -23,6 +24,8 @@ type Paged struct {
 	PhoneURL    string
 	PlatformURL secret.String
 	ReturnURL   string
+	// Place is where the creator signs in.
+	Place driver.Place
 }
 
 // ByToken returns the attempt that a link opens. It fails with session-not-found.
@@ -43,7 +46,7 @@ func (c *Connects) pageView(ctx context.Context, r record) (Paged, error) {
 	if err != nil {
 		return Paged{}, err
 	}
-	out := Paged{Attempt: r.Attempt, Token: token(key, r, forPage, 0), ReturnURL: r.returnURL}
+	out := Paged{Attempt: r.Attempt, Token: token(key, r, forPage, 0), ReturnURL: r.returnURL, Place: r.place}
 	if v.PhoneURL != nil {
 		out.PhoneURL = *v.PhoneURL
 	}

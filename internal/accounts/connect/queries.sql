@@ -1,8 +1,8 @@
 -- name: Insert :exec
-INSERT INTO attempt (org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata,
-    remember, named, return_url, step, step_seq, step_at, secrets, secrets_version, consent, started_by, created_at, updated_at, deadline, expires_at, wake_at)
-VALUES (@org_id, @id, @version, @kind, @state, @progress, @login, @account_id, @reconnect, @session_id, @label, @region, @reference, @metadata,
-    @remember, @named, @return_url, @step, @step_seq, @step_at, @secrets, @secrets_version, @consent, @started_by, @created_at, @updated_at, @deadline, @expires_at, @wake_at);
+INSERT INTO attempt (org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, platform, site, site_root, site_id,
+    label, region, reference, metadata, remember, named, return_url, step, step_seq, step_at, secrets, secrets_version, consent, started_by, created_at, updated_at, deadline, expires_at, wake_at)
+VALUES (@org_id, @id, @version, @kind, @state, @progress, @login, @account_id, @reconnect, @session_id, @platform, @site, @site_root, @site_id,
+    @label, @region, @reference, @metadata, @remember, @named, @return_url, @step, @step_seq, @step_at, @secrets, @secrets_version, @consent, @started_by, @created_at, @updated_at, @deadline, @expires_at, @wake_at);
 
 -- name: Get :one
 SELECT * FROM attempt WHERE org_id = @org_id AND id = @id;
@@ -29,7 +29,7 @@ UPDATE attempt SET version = @version, state = @state, progress = @progress, acc
     mask = @mask, challenge_sent = @challenge_sent, challenge_expires_at = @challenge_expires_at, challenges = @challenges, submissions = @submissions,
     resends = @resends, resend_at = @resend_at, qr_expires_at = @qr_expires_at, step = @step, step_seq = @step_seq, step_at = @step_at, target = @target, tries = @tries,
     retry_at = @retry_at, poll_at = @poll_at, lease = @lease, lease_end = @lease_end, sent = @sent, secrets = @secrets,
-    secrets_version = @secrets_version, input = @input, failure_code = @failure_code, failure_after = @failure_after, upstream_code = @upstream_code,
+    secrets_version = @secrets_version, input = @input, failure_code = @failure_code, failure_after = @failure_after, upstream_code = @upstream_code, upstream_text = @upstream_text,
     upstream_message = @upstream_message, updated_at = @updated_at, deadline = @deadline, finished_at = @finished_at, wake_at = @wake_at
 WHERE org_id = @org_id AND id = @id;
 

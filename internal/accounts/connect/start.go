@@ -1,20 +1,17 @@
 package connect
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/internal/db"
 	"github.com/stagedoor/stagedoor/internal/base/contract"
-	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
@@ -23,7 +20,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
-	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
@@ -46,12 +42,18 @@ type Start struct {
 	Reference string
 	// Account is the account to reconnect; empty to connect whichever creator signs in.
 	Account id.Account
+	// Platform is the id of a platform; empty for the default one of the org's environment. Site is the creator's site as
+	// the caller gave it, for platforms where each creator has one.
+	Platform, Site string
 	// Supersede ends an open attempt for the same login or account instead of failing.
 	Supersede bool
 	ReturnURL string
 	// Hosted is the link session that the attempt is started in; empty for none.
 	Hosted  id.Session
 	Consent Consent
+
+	// found is what Locate has found; nil before.
+	found *located
 }
 
 // Consent records who agreed to the connect, and to which text. It is stored as JSON.
@@ -110,54 +112,23 @@ func (c *Connects) Start(ctx context.Context, s Start) (Found, error) {
 	return c.present(ctx, r)
 }
 
-// Platform returns the platform of an environment. It fails with a problem that is not retryable if none is configured.
-func (c *Connects) Platform(env environment.Environment) (registry.Platform, error) {
-	p, ok := c.deps.Platforms(env)
-	if !ok {
-		return registry.Platform{}, problem.ConnectUnavailable.Newf("There is no platform for %s organisations on this server.",
-			env).Retry(false)
-	}
-	return p, nil
-}
-
 // newRecord checks a start and returns the row for it, and its secrets, not sealed yet. It writes nothing.
 func (c *Connects) newRecord(ctx context.Context, s Start) (record, secrets, error) {
-	platform, err := c.Platform(s.Org.Environment)
+	found, err := c.locate(ctx, &s)
 	if err != nil {
 		return record{}, secrets{}, err
 	}
-	region := s.Region
 	var label string
 	if s.Label != nil {
 		label = *s.Label
-	}
-	if s.Account != "" {
-		known, err := c.deps.Accounts.Get(ctx, s.Org.ID, s.Account)
-		if err != nil {
-			return record{}, secrets{}, err
-		}
-		region = cmp.Or(region, known.Region)
-		if s.Label == nil {
-			label = known.Label
-		}
-	}
-	region = cmp.Or(region, c.deps.Config.Regions[0])
-	if !slices.Contains(c.deps.Config.Regions, region) {
-		return record{}, secrets{}, problem.ValidationFailed.New("The region is unknown.").At("/proxy_country", "enum",
-			"must be one of "+strings.Join(c.deps.Config.Regions, ", "))
-	}
-	if err := c.deps.Switches.Refuse(switches.Region(region)); err != nil {
-		return record{}, secrets{}, err
-	}
-	if !c.deps.Egress.Available(region) {
-		return record{}, secrets{}, problem.ConnectUnavailable.Newf(
-			"No proxy of the region %s works right now, and other regions are not used.", region).After(5)
+	} else {
+		label = found.known.Label
 	}
 	now, err := c.deps.DB.Now(ctx, c.deps.DB)
 	if err != nil {
 		return record{}, secrets{}, err
 	}
-	r := record{returnURL: s.ReturnURL, consent: s.Consent, starter: startedBy(s.By)}
+	r := record{place: found.place, returnURL: s.ReturnURL, consent: s.Consent, starter: startedBy(s.By)}
 	if s.Kind != attempt.Reauth {
 		r.named = account.Named{Region: s.Region != "", Label: s.Label != nil, Metadata: s.Metadata != nil, Remember: s.Remember != nil}
 	}
@@ -165,16 +136,16 @@ func (c *Connects) newRecord(ctx context.Context, s Start) (record, secrets, err
 		r.consent = Consent{Who: "caller", IPHash: s.By.IPHash, At: now}
 	}
 	r.Attempt = attempt.New(attempt.Attempt{
-		Org: s.Org.ID, ID: id.New[id.Attempt](), Kind: s.Kind, Account: s.Account, Reconnect: s.Account != "", Label: label, Region: region,
+		Org: s.Org.ID, ID: found.attempt, Kind: s.Kind, Account: s.Account, Reconnect: s.Account != "", Label: label, Region: found.region,
 		Reference: s.Reference, Metadata: s.Metadata, Remember: s.Remember != nil && *s.Remember, Session: s.Hosted,
 	}, now)
 	keep := secrets{email: s.Email, password: s.Password}
 	switch {
 	case s.Imported != nil:
 		keep.session = s.Imported.Encode()
-		r.login, err = c.loginHash(ctx, "owner", s.Imported.Owner(platform.Catalog))
+		r.login, err = c.importedLogin(ctx, found, *s.Imported)
 	case !s.Email.Empty():
-		r.login, err = c.loginHash(ctx, "email", s.Email.Reveal())
+		r.login, err = c.loginHash(ctx, loginAt("email", found.place), s.Email.Reveal())
 	case s.Account != "":
 		r.login, err = c.loginHash(ctx, "account", string(s.Account))
 	}
@@ -227,7 +198,7 @@ func (c *Connects) checkLimits(ctx context.Context, tx postgres.Tx, r record, s 
 	if s.Kind == attempt.Reauth {
 		return c.endOpenAttempts(ctx, tx, r, s.Supersede)
 	}
-	if err := c.checkGuards(ctx, tx, s, r.login); err != nil {
+	if err := c.checkGuards(ctx, tx, s, r); err != nil {
 		return nil, err
 	}
 	if ended, err = c.endOpenAttempts(ctx, tx, r, s.Supersede); err != nil {
@@ -410,7 +381,7 @@ func reauthOutcome(r record) account.ReauthOutcome {
 	case driver.FailUnavailable, driver.FailTimeout, driver.FailEgress, attempt.CodeInterrupted, attempt.CodeInternal:
 		o = account.ReauthFailed
 	}
-	if r.Failure.UpstreamCode != 0 {
+	if r.Failure.UpstreamCode != "" {
 		o = o.WithUpstream(r.Failure.UpstreamCode, r.Failure.UpstreamMessage)
 	}
 	return o

@@ -14,6 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
@@ -37,7 +38,7 @@ func (c *Connects) takeStep(ctx context.Context, job stepArgs) error {
 	if r.Step == attempt.StepVerify {
 		return c.verifyStep(ctx, r, o, s)
 	}
-	answer, err := c.runStep(ctx, r, o, s)
+	answer, err := c.runStep(ctx, r, s)
 	if err != nil {
 		return c.releaseStep(ctx, r, err)
 	}
@@ -117,14 +118,14 @@ func via(r record) driver.Via {
 	if r.Account != "" {
 		who = string(r.Account)
 	}
-	return driver.Via{Region: r.Region, Account: who}
+	return driver.Via{Region: r.Region, Account: who, Site: r.place.Root}
 }
 
 // runStep makes the step's request to the platform.
-func (c *Connects) runStep(ctx context.Context, r record, o org.Org, s secrets) (driver.Step, error) {
-	platform, ok := c.deps.Platforms(o.Environment)
+func (c *Connects) runStep(ctx context.Context, r record, s secrets) (driver.Step, error) {
+	platform, ok := c.deps.Platforms.Get(r.place.Platform)
 	if !ok {
-		return driver.Step{}, fmt.Errorf("no platform for %s", o.Environment)
+		return driver.Step{}, registry.Unavailable(r.place.Platform)
 	}
 	d := platform.Driver
 	switch r.Step {
@@ -326,14 +327,10 @@ func (c *Connects) releaseStep(ctx context.Context, r record, why error) error {
 
 // signOut ends a session that will not be used. A failure is only logged.
 func (c *Connects) signOut(ctx context.Context, r record, s driver.Session) {
-	o, err := c.deps.Orgs.Get(ctx, r.Org)
-	if err != nil {
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	platform, err := c.Platform(o.Environment)
-	if err != nil {
+	platform, ok := c.deps.Platforms.Get(r.place.Platform)
+	if !ok {
 		return
 	}
 	if err := platform.Driver.SignOut(ctx, via(r), s); err != nil {

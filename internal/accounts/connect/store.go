@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
@@ -14,11 +15,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 )
 
 // record is a row of the table attempt: the attempt, and what is stored with it.
 type record struct {
 	attempt.Attempt
+	// place is where the creator signs in.
+	place driver.Place
 	// login is a keyed hash of the login (loginHash); nil if it is unknown.
 	login     []byte
 	returnURL string
@@ -46,7 +50,8 @@ func insertRow(ctx context.Context, tx postgres.Tx, r record) error {
 	}
 	err = db.New(tx).Insert(ctx, db.InsertParams{
 		OrgID: r.Org, ID: r.ID, Version: r.Version, Kind: r.Kind, State: r.State, Progress: r.Progress, Login: r.login,
-		AccountID: r.Account, Reconnect: r.Reconnect, SessionID: r.Session, Label: r.Label, Region: r.Region, Reference: r.Reference,
+		AccountID: r.Account, Reconnect: r.Reconnect, SessionID: r.Session, Platform: r.place.Platform, Site: r.place.Site,
+		SiteRoot: r.place.Root, SiteID: r.place.SiteID, Label: r.Label, Region: r.Region, Reference: r.Reference,
 		Metadata: postgres.OrEmpty(r.Metadata), Remember: r.Remember, Named: namedTexts(r.named), ReturnUrl: r.returnURL, Step: r.Step,
 		StepSeq: r.StepSeq, StepAt: timePointer(r.StepAt), Secrets: r.sealed,
 		SecretsVersion: r.sealedVersion, Consent: consent, StartedBy: by, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
@@ -82,8 +87,9 @@ func updateRow(ctx context.Context, tx postgres.Tx, r record) error {
 		RetryAt: timePointer(r.RetryAt), PollAt: timePointer(r.PollAt), Lease: r.Lease, LeaseEnd: timePointer(r.LeaseEnd),
 		Sent:    r.Sent,
 		Secrets: r.sealed, SecretsVersion: r.sealedVersion, Input: r.input, FailureCode: failure.Code,
-		FailureAfter: failure.RetryAfter, UpstreamCode: int32(failure.UpstreamCode), UpstreamMessage: failure.UpstreamMessage,
-		UpdatedAt: r.UpdatedAt, Deadline: timePointer(r.Deadline), FinishedAt: timePointer(r.FinishedAt),
+		FailureAfter: failure.RetryAfter, UpstreamCode: numberOf(failure.UpstreamCode), UpstreamText: failure.UpstreamCode,
+		UpstreamMessage: failure.UpstreamMessage,
+		UpdatedAt:       r.UpdatedAt, Deadline: timePointer(r.Deadline), FinishedAt: timePointer(r.FinishedAt),
 		WakeAt: timePointer(r.Wake()),
 	})
 }
@@ -96,6 +102,23 @@ func (c *Connects) get(ctx context.Context, org id.Org, at id.Attempt) (record, 
 func lockAttempt(ctx context.Context, tx postgres.Tx, org id.Org, at id.Attempt) (record, error) {
 	row, err := db.New(tx).Lock(ctx, db.LockParams{OrgID: org, ID: at})
 	return fromRow(row, err)
+}
+
+// numberOf returns a platform's error code as earlier versions of the server store it; 0 if it is not an integer.
+func numberOf(code string) int32 {
+	n, err := strconv.ParseInt(code, 10, 32)
+	if err != nil {
+		return 0
+	}
+	return int32(n)
+}
+
+// codeOf returns the stored error code of the platform; empty if there is none.
+func codeOf(row db.Attempt) string {
+	if row.UpstreamText == "" && row.UpstreamCode != 0 {
+		return strconv.Itoa(int(row.UpstreamCode))
+	}
+	return row.UpstreamText
 }
 
 // fromRow decodes a query's row. An attempt of another org, an old one and an unknown id are all not found.
@@ -111,6 +134,7 @@ func fromRow(row db.Attempt, err error) (record, error) {
 
 func decodeRow(row db.Attempt) (record, error) {
 	r := record{
+		place: driver.Place{Platform: row.Platform, Site: row.Site, Root: row.SiteRoot, SiteID: row.SiteID},
 		login: row.Login, returnURL: row.ReturnUrl, sealed: row.Secrets, sealedVersion: row.SecretsVersion, input: row.Input, named: namedFrom(row.Named),
 		Attempt: attempt.Attempt{
 			Org: row.OrgID, ID: row.ID, Version: row.Version, Kind: row.Kind, State: row.State, Progress: row.Progress,
@@ -131,7 +155,7 @@ func decodeRow(row db.Attempt) (record, error) {
 	}
 	if row.FailureCode != "" {
 		r.Failure = &attempt.Failure{
-			Code: row.FailureCode, RetryAfter: row.FailureAfter, UpstreamCode: int(row.UpstreamCode),
+			Code: row.FailureCode, RetryAfter: row.FailureAfter, UpstreamCode: codeOf(row),
 			UpstreamMessage: row.UpstreamMessage,
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
@@ -49,9 +50,9 @@ func (c *Connects) verifyStep(ctx context.Context, r record, o org.Org, s secret
 	if err != nil {
 		return c.releaseStep(ctx, r, err)
 	}
-	platform, ok := c.deps.Platforms(o.Environment)
+	platform, ok := c.deps.Platforms.Get(r.place.Platform)
 	if !ok {
-		return c.releaseStep(ctx, r, errors.New("no platform for the org's environment"))
+		return c.releaseStep(ctx, r, registry.Unavailable(r.place.Platform))
 	}
 	p, err := verifySession(ctx, platform.Driver, via(r), session)
 	if err != nil {
@@ -70,7 +71,7 @@ func (c *Connects) verifyStep(ctx context.Context, r record, o org.Org, s secret
 		return c.rejectSession(ctx, r, p.session, attempt.CodeNotCreator)
 	}
 	return c.connectAccount(ctx, r, account.Connected{
-		Org: r.Org, Account: r.Account, Identity: p.who, Session: p.session, Credentials: s.credentials(), Remember: r.Remember, Region: r.Region, Label: r.Label,
+		Org: r.Org, Account: r.Account, Identity: p.who, Place: r.place, Session: p.session, Credentials: s.credentials(), Remember: r.Remember, Region: r.Region, Label: r.Label,
 		ReferenceID: r.Reference, Metadata: r.Metadata, Named: r.named, MaxAccounts: o.Limits.MaxAccounts, SessionExpiresAt: p.session.ExpiresAt(platform.Catalog),
 		Attempt: r.ID, Kind: string(r.Kind), Consent: account.Consent{
 			Kind: string(r.Kind), Who: r.consent.Who, TextVersion: r.consent.TextVersion, TextHash: r.consent.TextHash, IPHash: r.consent.IPHash, At: r.consent.At,

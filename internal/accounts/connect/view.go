@@ -8,6 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 )
 
@@ -36,7 +37,7 @@ func (c *Connects) view(r record, now time.Time) contract.Attempt {
 		AttemptID: string(r.ID), Kind: string(r.Kind), State: string(r.State), Progress: string(r.Progress),
 		PollingURL: textOrNil(c.deps.Config.PublicURL + "/v1/connect/login/" + string(r.ID)), Channel: textOrNil(r.Channel),
 		Channels:    r.Available,
-		NextActions: r.NextActions(), Label: r.Label, Region: r.Region, Reference: textOrNil(r.Reference),
+		NextActions: r.NextActions(), Platform: r.place.Platform, Site: textOrNil(r.place.Site), Label: r.Label, Region: r.Region, Reference: textOrNil(r.Reference),
 		Metadata: r.Metadata,
 		Session:  textOrNil(r.Session), Reconnect: r.Reconnect, CreatedAt: *timeOrNil(r.CreatedAt),
 		UpdatedAt: *timeOrNil(r.UpdatedAt), ExpiresAt: *timeOrNil(r.ExpiresAt),
@@ -71,9 +72,7 @@ func (c *Connects) view(r record, now time.Time) contract.Attempt {
 		if f.RetryAfter > 0 {
 			v.Failure.RetryAfter = pointerTo(int(math.Ceil(f.RetryAfter.Seconds())))
 		}
-		if f.UpstreamCode != 0 {
-			v.Failure.UpstreamCode = pointerTo(f.UpstreamCode)
-		}
+		v.Failure.UpstreamCode = problem.UpstreamCode(f.UpstreamCode)
 	}
 	if r.State == attempt.Success {
 		v.AccountID = textOrNil(r.Account)

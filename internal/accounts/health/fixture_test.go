@@ -13,7 +13,6 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/accounts/health"
-	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -56,7 +55,7 @@ func newFixtureOf(t testing.TB, c account.Config, change ...func(*health.Deps)) 
 	r := &fixture{t: t, signIns: &signIns{}}
 	r.platform = testplatform.New(t, testplatform.Setup{})
 	r.driver = r.platform.Driver
-	platforms := func(environment.Environment) (registry.Platform, bool) {
+	platforms := func(string) (registry.Platform, bool) {
 		return registry.Platform{Catalog: r.platform.Catalog, Driver: r.driver}, true
 	}
 	r.Fixture = accounttest.New(t, accounttest.Engines{}, func(d *account.Deps) {

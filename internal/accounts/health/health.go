@@ -22,7 +22,6 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/cache"
-	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/platform/registry"
@@ -43,11 +42,12 @@ type Config struct {
 
 // Deps holds the dependencies of Health.
 type Deps struct {
-	Config    Config
-	Accounts  *account.Accounts
-	Orgs      *org.Orgs
-	Limits    *admission.Limiter
-	Platforms func(environment.Environment) (registry.Platform, bool)
+	Config   Config
+	Accounts *account.Accounts
+	Orgs     *org.Orgs
+	Limits   *admission.Limiter
+	// Platforms returns a platform by its id.
+	Platforms func(id string) (registry.Platform, bool)
 	// Reauthenticate starts a sign-in with remembered credentials, as the system, and does not wait for its end.
 	Reauthenticate func(ctx context.Context, org id.Org, account id.Account) error
 	// Ticker returns a channel that ticks every d until stop is called.

@@ -98,7 +98,7 @@ func (h *Health) confirm(ctx context.Context, refused account.Account) (bool, er
 	if !a.SameSession(refused) {
 		return true, nil // the session or a cookie has been replaced since
 	}
-	platform, ok := h.deps.Platforms(a.Environment)
+	platform, ok := h.deps.Platforms(a.Place.Platform)
 	if !ok {
 		return false, problem.UpstreamUnavailable.New("This server is not connected to the account's platform.").After(5)
 	}

@@ -29,8 +29,7 @@ type finding struct {
 	// wait is the platform's Retry-After.
 	wait time.Duration
 	// code and message are the platform's error.
-	code    int
-	message string
+	code, message string
 }
 
 // classifyError converts the error of a request to the platform; nil is good.

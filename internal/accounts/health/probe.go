@@ -79,7 +79,7 @@ func (h *Health) checkAccount(ctx context.Context, ref account.Ref) (result, err
 	case !hasProbes(a.State):
 		return "", h.deps.Accounts.ScheduleProbe(ctx, ref, nil)
 	}
-	platform, ok := h.deps.Platforms(a.Environment)
+	platform, ok := h.deps.Platforms(a.Place.Platform)
 	if !ok {
 		return "", h.scheduleIn(ctx, ref, skipInterval)
 	}
@@ -194,7 +194,7 @@ func (h *Health) recordResult(ctx context.Context, a account.Account, f finding)
 		return h.handleLostSession(ctx, a, f)
 	}
 	if v.on == account.Banned {
-		cause.Upstream = contract.UpstreamError{UpstreamCode: &f.code, UpstreamMessage: &f.message}
+		cause.Upstream = contract.UpstreamError{UpstreamCode: problem.UpstreamCode(f.code), UpstreamMessage: &f.message}
 	}
 	return h.trigger(ctx, a, cause)
 }

@@ -63,7 +63,7 @@ func refusedSession(err error) bool {
 
 // profileMethod returns the driver of the account's platform and its method me.get.
 func (h *Health) profileMethod(a account.Account) (driver.Driver, *catalog.Method, error) {
-	p, ok := h.deps.Platforms(a.Environment)
+	p, ok := h.deps.Platforms(a.Place.Platform)
 	if !ok {
 		return nil, nil, problem.UpstreamUnavailable.New("This server is not connected to the account's platform.").After(5)
 	}

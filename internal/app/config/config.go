@@ -20,6 +20,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/base/suggest"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/vault/kms"
 )
 
@@ -56,7 +57,9 @@ type Config struct {
 	KMSRoots     string        `env:"STAGEDOOR_KMS_ROOTS" doc:"A file with the root certificates for transit. Default: those of the system."`
 	KMSEndpoint  string        `env:"STAGEDOOR_KMS_ENDPOINT" doc:"A private endpoint of AWS or Google KMS, in the form https://host."`
 
-	SandboxURL string `env:"STAGEDOOR_SANDBOX_URL" envDefault:"http://127.0.0.1:18200" doc:"The origin of the sandbox platform as seen by the proxies: scheme, host and port."`
+	Platforms  string   `env:"STAGEDOOR_PLATFORMS" envDefault:"sandbox=builtin" doc:"The creator platforms, as id=folder,url separated by spaces. The folder has the manifest; builtin is a manifest of this release (sandbox, ghost). The URL replaces the origin in the manifest and may be missing. The first platform of an environment is its default. See docs/manifest.md."`
+	Sites      []string `env:"STAGEDOOR_SITES" doc:"Origins of creators' sites that may be plain http or have a private address, for example http://127.0.0.1:2368. All other sites must be public and https. For development."`
+	SandboxURL string   `env:"STAGEDOOR_SANDBOX_URL" envDefault:"http://127.0.0.1:18200" doc:"The origin of the sandbox platform as seen by the proxies: scheme, host and port."`
 
 	Regions       []string      `env:"STAGEDOOR_REGIONS" envDefault:"us,uk" doc:"The regions that an account can have, as two-letter codes; the first is the default. The same on all nodes."`
 	Egress        secret.String `env:"STAGEDOOR_EGRESS" doc:"Proxies by region: us=http://user:password@host:port,socks5://host:port uk=https://host:port. Accounts of a region without a proxy cannot be used. See docs/egress.md."`
@@ -83,7 +86,7 @@ type Config struct {
 // misspellings.
 var clientVariables = []string{
 	"STAGEDOOR_URL", "STAGEDOOR_URLS", "STAGEDOOR_INTERNAL_URL", "STAGEDOOR_INTERNAL_URLS", "STAGEDOOR_API_KEY",
-	"STAGEDOOR_PROFILE", "STAGEDOOR_KEYCHAIN", "STAGEDOOR_MCP_TOKEN",
+	"STAGEDOOR_LIVE_API_KEY", "STAGEDOOR_PROFILE", "STAGEDOOR_KEYCHAIN", "STAGEDOOR_MCP_TOKEN",
 }
 
 // roles are all roles of a process.
@@ -192,6 +195,7 @@ func (c Config) check() error {
 		func() error { _, err := c.Proxies(); return err },
 		func() error { _, err := c.EgressConfig(); return err },
 		func() error { _, err := c.WebhookDenied(); return err },
+		func() error { _, err := c.PlatformSources(); return err },
 	} {
 		out = append(out, read())
 	}
@@ -350,6 +354,15 @@ func networks(name string, texts []string) ([]netip.Prefix, error) {
 	return list, nil
 }
 
+// PlatformSources parses the list of platforms. It does not read their manifests.
+func (c Config) PlatformSources() ([]registry.Source, error) {
+	list, err := registry.ParseSources(c.Platforms, c.SandboxURL)
+	if err != nil {
+		return nil, fmt.Errorf("STAGEDOOR_PLATFORMS: %w", err)
+	}
+	return list, nil
+}
+
 // EgressConfig parses the settings of traffic to platforms.
 func (c Config) EgressConfig() (egress.Config, error) {
 	regions, err := egress.ParseRegions(c.Egress)
@@ -363,7 +376,16 @@ func (c Config) EgressConfig() (egress.Config, error) {
 	if c.EgressMaxIdle < 1 {
 		return egress.Config{}, fmt.Errorf("STAGEDOOR_EGRESS_MAX_IDLE is %d: use 1 or more", c.EgressMaxIdle)
 	}
-	return egress.Config{Regions: regions, Check: check, MaxIdle: c.EgressMaxIdle}, nil
+	for _, site := range c.Sites {
+		if !isOrigin(site) {
+			return egress.Config{}, fmt.Errorf("STAGEDOOR_SITES has %q, which is not an http or https origin: write it as http://127.0.0.1:2368", site)
+		}
+	}
+	deny, err := c.WebhookDenied()
+	if err != nil {
+		return egress.Config{}, err
+	}
+	return egress.Config{Regions: regions, Check: check, MaxIdle: c.EgressMaxIdle, Sites: c.Sites, Deny: deny}, nil
 }
 
 // isOrigin reports whether a text is only the scheme, host and port of an http or https address.

@@ -6,6 +6,9 @@ import "github.com/stagedoor/stagedoor/internal/base/stamp"
 type Account struct {
 	_                   struct{}          `doc:"A connected creator account."`
 	ID                  string            `json:"id"`
+	Platform            string            `json:"platform" doc:"The platform that the account is on."`
+	Site                *string           `json:"site" doc:"The creator's own site, on a platform where each creator has one; else null."`
+	Credentials         string            `json:"credentials" doc:"What the account signs in with: session, token or oauth."`
 	OfUserID            string            `json:"ofUserId" doc:"The platform's id of the creator."`
 	Label               string            `json:"label"`
 	State               string            `json:"state" enum:"connecting,active,degraded,reauthenticating,reconnect_required,restricted,paused"`

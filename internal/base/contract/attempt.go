@@ -24,6 +24,8 @@ type Attempt struct {
 	ResendAfter   *int              `json:"resend_after_sec"`
 	PollAfter     *int              `json:"poll_after_sec"`
 	PhoneExpires  *string           `json:"phone_url_expires_at" format:"date-time"`
+	Platform      string            `json:"platform" doc:"The platform that the creator signs in to."`
+	Site          *string           `json:"site" doc:"The creator's own site, on a platform where each creator has one; else null."`
 	Label         string            `json:"label"`
 	Region        string            `json:"proxy_country"`
 	Reference     *string           `json:"reference_id"`
@@ -45,7 +47,7 @@ type Failure struct {
 	Message         string   `json:"message"`
 	Retryable       bool     `json:"retryable"`
 	RetryAfter      *int     `json:"retry_after_sec"`
-	UpstreamCode    *int     `json:"upstream_code"`
+	UpstreamCode    any      `json:"upstream_code" doc:"The platform's error code, an integer or a string; null if it gave none."`
 	UpstreamMessage *string  `json:"upstream_message"`
 }
 

@@ -27,7 +27,7 @@ type Actor struct {
 
 // UpstreamError is the platform's own error. Both fields are absent if it gave none.
 type UpstreamError struct {
-	UpstreamCode    *int    `json:"upstreamCode,omitempty" nullable:"true" doc:"The platform's error code."`
+	UpstreamCode    any     `json:"upstreamCode,omitempty" doc:"The platform's error code, an integer or a string."`
 	UpstreamMessage *string `json:"upstreamMessage,omitempty" nullable:"true" doc:"The platform's error message."`
 }
 

@@ -93,6 +93,7 @@ var (
 	CurlUnsupported      = add(Kind{"curl-unsupported", http.StatusUnprocessableEntity, "cURL option not supported", false, "Remove the option that the detail names."})
 	CurlWrongHost        = add(Kind{"curl-wrong-host", http.StatusUnprocessableEntity, "cURL command is for another host", false, "Copy a request that goes to the platform itself."})
 	ResendTooSoon        = add(Kind{"resend-too-soon", http.StatusTooManyRequests, "Too soon to send another code", true, "Wait retryAfterSec."})
+	PlatformUnavailable  = add(Kind{"platform-unavailable", http.StatusServiceUnavailable, "The account's platform is not configured", false, "Ask the operator of the service to configure the platform again. The account and its data are kept."})
 	ConnectUnavailable   = add(Kind{"connect-unavailable", http.StatusServiceUnavailable, "Connecting is not possible right now", true, "Try again after retryAfterSec; if retryable is false, the organisation has no platform to connect to."})
 )
 

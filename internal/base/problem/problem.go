@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -48,7 +49,7 @@ type Error struct {
 
 	members         []extraMember
 	retryable       bool
-	upstreamCode    *int
+	upstreamCode    any
 	upstreamMessage *string
 	cause           error
 }
@@ -151,9 +152,21 @@ func (e *Error) Because(cause error) *Error {
 }
 
 // From sets the code and message of the platform. The message must not contain secrets.
-func (e *Error) From(code int, message string) *Error {
-	e.upstreamCode, e.upstreamMessage = &code, &message
+func (e *Error) From(code, message string) *Error {
+	e.upstreamCode, e.upstreamMessage = UpstreamCode(code), &message
 	return e
+}
+
+// UpstreamCode returns the code of a platform as it is in JSON: an integer as a number, any other code as a string, and
+// nil for an empty one.
+func UpstreamCode(code string) any {
+	if code == "" {
+		return nil
+	}
+	if n, err := strconv.Atoi(code); err == nil && strconv.Itoa(n) == code {
+		return n
+	}
+	return code
 }
 
 // Of returns the problem that err wraps. If there is none, it returns an Internal with err as its cause.
@@ -180,7 +193,7 @@ type document struct {
 
 // upstream is part of every problem of the platform. A value is null if the platform gave none.
 type upstream struct {
-	Code    *int    `json:"upstreamCode"`
+	Code    any     `json:"upstreamCode"`
 	Message *string `json:"upstreamMessage"`
 }
 

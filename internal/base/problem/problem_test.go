@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
@@ -50,6 +51,19 @@ func TestDocument(t *testing.T) {
 		`"instance":"urn:request:req_1","code":"upstream/not-found","retryable":false,"upstreamCode":null,"upstreamMessage":null}`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// The platform's code is a number in the document if it is an integer, else a string, and null if there is none.
+func TestUpstreamCode(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]string{
+		"1001": `1001`, "-7": `-7`, "0": `0`, "": `null`, "PASSWORD_INCORRECT": `"PASSWORD_INCORRECT"`, "007": `"007"`, "+7": `"+7"`, "1.5": `"1.5"`,
+		"99999999999999999999": `"99999999999999999999"`,
+	} {
+		if doc := render(t, problem.UpstreamRejected.New("").From(code, "no")); !strings.Contains(doc, `"upstreamCode":`+want+`,"upstreamMessage":"no"`) {
+			t.Errorf("%s: %s", code, doc)
+		}
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
-	"github.com/stagedoor/stagedoor/internal/base/environment"
+	"github.com/stagedoor/stagedoor/internal/base/cache"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
@@ -25,18 +25,24 @@ const (
 	breakAccounts = 3
 )
 
-// routes holds one route per platform and region. They are created on first use; there are few.
+// routes holds one route per origin and region, created on first use. An origin is a platform, or a creator's site, so
+// that one dead site does not stop the others. The routes to sites that were not used for longest are forgotten.
 type routes struct {
-	now       func() time.Time
-	mu        sync.RWMutex
-	all       map[routeKey]*route
-	platforms map[environment.Environment]*breaker
+	now     func() time.Time
+	all     cache.Cache[routeKey, *route]
+	origins cache.Cache[origin, *breaker]
 }
 
+// origin is a platform, or a creator's site on it.
+type origin struct{ platform, site string }
+
 type routeKey struct {
-	platform environment.Environment
-	region   string
+	origin
+	region string
 }
+
+// maxRoutes bounds the routes that are kept, and the origins.
+const maxRoutes = 20_000
 
 // route leads from a region to a platform. It has a breaker of its own, the breaker that it shares with all routes to
 // the platform, and a limit of concurrent calls.
@@ -47,28 +53,18 @@ type route struct {
 }
 
 func newRoutes(now func() time.Time) *routes {
-	return &routes{now: now, all: map[routeKey]*route{}, platforms: map[environment.Environment]*breaker{}}
+	return &routes{now: now, all: cache.New[routeKey, *route](maxRoutes), origins: cache.New[origin, *breaker](maxRoutes)}
 }
 
 func (w *routes) of(a account.Account) *route {
-	key := routeKey{a.Environment, a.Region}
-	w.mu.RLock()
-	one := w.all[key]
-	w.mu.RUnlock()
-	if one != nil {
+	key := routeKey{origin{a.Place.Platform, a.Place.Root}, a.Region}
+	if one, ok := w.all.Get(key); ok {
 		return one
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if one = w.all[key]; one != nil { // another call was faster
-		return one
-	}
-	if w.platforms[a.Environment] == nil {
-		w.platforms[a.Environment] = newBreaker(w.now)
-	}
-	one = &route{name: a.Region, platform: w.platforms[a.Environment], region: newBreaker(w.now), limit: adaptiveLimit{now: w.now, limit: initialLimit}}
-	w.all[key] = one
-	return one
+	shared := w.origins.GetOrMake(key.origin, func() *breaker { return newBreaker(w.now) })
+	return w.all.GetOrMake(key, func() *route {
+		return &route{name: a.Region, platform: shared, region: newBreaker(w.now), limit: adaptiveLimit{now: w.now, limit: initialLimit}}
+	})
 }
 
 // refusal returns the problem for a new call if the route is down or full, and a label for metrics. It returns nil if a

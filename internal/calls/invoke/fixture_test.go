@@ -47,7 +47,7 @@ func newFixture(t *testing.T) *fixture {
 	}
 	r.Invoker = invoke.New(invoke.Deps{
 		Accounts: r, Health: r, Limits: r, Meter: r, Log: slog.New(slog.DiscardHandler), Now: time.Now,
-		Platforms: registry.Registry{environment.Sandbox: {Driver: r}}.For,
+		Platforms: registry.Of(registry.Platform{ID: "sandbox", Driver: r}).Get,
 	})
 	return r
 }
@@ -72,7 +72,7 @@ func (r *fixture) Ready(_ context.Context, owner id.Org, at id.Account, _ admiss
 }
 
 func (r *fixture) Remembered(owner id.Org, at id.Account) (account.Account, bool) {
-	return account.Account{Org: owner, ID: at, Environment: environment.Sandbox, Region: "us", State: account.Active}, true
+	return account.Account{Org: owner, ID: at, Environment: environment.Sandbox, Place: driver.Place{Platform: "sandbox"}, Region: "us", State: account.Active}, true
 }
 
 func (r *fixture) Rotate(_ context.Context, a account.Account, names []string, _ driver.Session) (account.Account, error) {
@@ -151,5 +151,5 @@ func (r *fixture) do(ctx context.Context, c invoke.Call) (invoke.Answer, error) 
 }
 
 func refused(kind catalog.RefusalKind, status int, after time.Duration) error {
-	return &driver.Refused{Refusal: catalog.Refusal{Kind: kind, Code: 7, Message: "no", RetryAfter: after}, Status: status}
+	return &driver.Refused{Refusal: catalog.Refusal{Kind: kind, Code: "7", Message: "no", RetryAfter: after}, Status: status}
 }

@@ -17,7 +17,6 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/cache"
-	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
@@ -60,7 +59,7 @@ type Deps struct {
 	Meter    meter
 	// Switches decides whether writes are accepted. If it is nil, they always are.
 	Switches  *switches.Control
-	Platforms func(environment.Environment) (registry.Platform, bool)
+	Platforms func(id string) (registry.Platform, bool)
 	// Registry registers the metrics. If it is nil, they are not registered.
 	Registry prometheus.Registerer
 	Log      *slog.Logger
@@ -111,8 +110,8 @@ type Answer struct {
 	State         account.State
 	// Took is the time that the requests to the platform took, including egress.
 	Took time.Duration
-	// Code is the platform's error code if it refused the call, or 0.
-	Code int
+	// Code is the platform's error code if it refused the call, or empty.
+	Code string
 	// Via is the identity and region of the traffic.
 	Via driver.Via
 }
@@ -157,9 +156,9 @@ func (i *Invoker) run(ctx context.Context, c Call) (Answer, error) {
 	if err != nil {
 		return Answer{State: a.State}, err
 	}
-	platform, ok := i.deps.Platforms(a.Environment)
+	platform, ok := i.deps.Platforms(a.Place.Platform)
 	if !ok {
-		return Answer{State: a.State}, noPlatform()
+		return Answer{State: a.State}, registry.Unavailable(a.Place.Platform)
 	}
 	// The attempt may replace account and session, if cookies rotate or the session is renewed.
 	t := attempt{Invoker: i, call: c, driver: platform.Driver, account: a, session: session}
@@ -173,10 +172,6 @@ func (i *Invoker) run(ctx context.Context, c Call) (Answer, error) {
 		return answer, i.callerError(ctx, c, t.account, err)
 	}
 	return answer, nil
-}
-
-func noPlatform() error {
-	return problem.UpstreamUnavailable.New("This server has no route to the account's platform.").After(5)
 }
 
 // callerError turns an error into the problem for the caller. It also announces a pause that the platform asked for.

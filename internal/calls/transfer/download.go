@@ -45,7 +45,7 @@ func (t *Transfers) Download(w http.ResponseWriter, r *http.Request, c Caller, m
 
 // Fetch responds to a GET or HEAD with the file at a URL that the platform returned. Errors are as in Download.
 func (t *Transfers) Fetch(w http.ResponseWriter, r *http.Request, c Caller, address string) error {
-	p, leave, err := t.admit(r.Context(), c, downloadMethods)
+	p, leave, err := t.admit(r.Context(), c, fetchMethods)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,16 @@ func (t *Transfers) Fetch(w http.ResponseWriter, r *http.Request, c Caller, addr
 	return nil
 }
 
-// downloadMethods returns the methods that a key must be allowed to call to download files, also by URL.
+// fetchMethods returns the methods that a key must be allowed to call to download a file by its URL: those that return
+// such URLs. A platform without such a method has files for everyone.
+func fetchMethods(f *catalog.Files) []*catalog.Method {
+	if f.Download == nil {
+		return []*catalog.Method{}
+	}
+	return downloadMethods(f)
+}
+
+// downloadMethods returns the methods that a key must be allowed to call to download a file by its id.
 func downloadMethods(f *catalog.Files) []*catalog.Method {
 	if f.Download == nil {
 		return nil

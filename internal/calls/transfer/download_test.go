@@ -14,6 +14,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/calls/transfer"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
@@ -366,7 +367,7 @@ func TestKeyMustBeAllowedToCallTheMethods(t *testing.T) {
 		{"uploads.complete", "POST", "/media?fileName=x"},
 		{"uploads.getPartUrl", "PUT", "/media/uploads/1/parts/1"},
 	} {
-		r.may = func(resource, method string, _ bool) bool { return resource+"."+method != c.denied }
+		r.may = func(m *catalog.Method) bool { return m.ID() != c.denied }
 		got := r.do(c.method, c.target, strings.NewReader("x"), "Content-Type", "image/png")
 		if got.status != http.StatusForbidden || got.code() != problem.MethodNotAllowedForKey.Code || got.json("method") != c.denied {
 			t.Errorf("%s %s without %s: %d %s", c.method, c.target, c.denied, got.status, got.body)
@@ -387,10 +388,11 @@ func TestTransportFailuresAreProblems(t *testing.T) {
 		t.Errorf("a broken connection: %d %s", got.status, got.body)
 	}
 	r.account.Region = "fr"
-	if err := r.Fetch(&recorder{ResponseWriter: nowhere{}}, request(t, "/"), transfer.Caller{Environment: "sandbox", Account: r.account.ID, May: r.may}, r.origin+"/media/1/full"); !errors.Is(err, problem.EgressUnavailable.New("")) {
+	if err := r.Fetch(&recorder{ResponseWriter: nowhere{}}, request(t, "/"), transfer.Caller{Account: r.account.ID, May: r.may}, r.origin+"/media/1/full"); !errors.Is(err, problem.EgressUnavailable.New("")) {
 		t.Errorf("a region without egress: %v", err)
 	}
-	if err := r.Fetch(&recorder{ResponseWriter: nowhere{}}, request(t, "/"), transfer.Caller{Environment: "live", Account: r.account.ID, May: r.may}, r.origin+"/media/1/full"); !errors.Is(err, problem.UpstreamNotFound.New("")) {
+	r.account.Place.Platform = "other"
+	if err := r.Fetch(&recorder{ResponseWriter: nowhere{}}, request(t, "/"), transfer.Caller{Account: r.account.ID, May: r.may}, r.origin+"/media/1/full"); !errors.Is(err, problem.UpstreamNotFound.New("")) {
 		t.Errorf("a platform without files: %v", err)
 	}
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
-	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
@@ -105,7 +104,7 @@ type fixture struct {
 	metrics *prometheus.Registry
 	// ready is the error of Ready, may the key's allow-list, and maxBytes the org's limit.
 	ready    error
-	may      func(resource, method string, sensitive bool) bool
+	may      func(*catalog.Method) bool
 	maxBytes int
 
 	sent, received atomic.Int64
@@ -150,13 +149,13 @@ func newFixture(t *testing.T, s setup) *fixture {
 	files, err := drv.Files()
 	must.OK(t, err)
 	r := &fixture{t: t, front: f, origin: platform.URL, driver: drv, catalog: &c, maxBytes: 1 << 30, metrics: prometheus.NewRegistry()}
-	r.may = func(string, string, bool) bool { return true }
-	r.account = account.Account{ID: id.New[id.Account](), Region: "us"}
+	r.may = func(*catalog.Method) bool { return true }
+	r.account = account.Account{ID: id.New[id.Account](), Place: driver.Place{Platform: c.ID}, Region: "us"}
 	if s.region != "" {
 		r.account.Region = s.region
 	}
 	r.Transfers = transfer.New(transfer.Deps{
-		Config: s.config, Platforms: registry.Registry{environment.Sandbox: {Catalog: &c, Files: files}}.For,
+		Config: s.config, Platforms: registry.Of(registry.Platform{Catalog: &c, Files: files}).Get,
 		Accounts: r, Call: r.call, Meter: r, Registry: r.metrics, Now: time.Now,
 	})
 	r.signIn()
@@ -175,6 +174,10 @@ func (r *fixture) signIn() {
 
 func (r *fixture) Ready(context.Context, id.Org, id.Account, admission.Decision) (account.Account, driver.Session, error) {
 	return r.account, r.session, r.ready
+}
+
+func (r *fixture) PlatformOf(context.Context, id.Org, id.Account) (string, error) {
+	return r.account.Place.Platform, nil
 }
 
 // Carried counts bytes.
@@ -229,7 +232,7 @@ func (r *fixture) serve(timeout time.Duration) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, req *http.Request) {
 			rec := &recorder{ResponseWriter: w}
 			err := h(rec, req, transfer.Caller{
-				Org: "org_1", Environment: environment.Sandbox, Account: r.account.ID, May: r.may, MaxBytes: r.maxBytes,
+				Org: "org_1", Account: r.account.ID, May: r.may, MaxBytes: r.maxBytes,
 			})
 			if err == nil {
 				return

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
-	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/calls/transfer"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
@@ -30,10 +29,18 @@ func (s *fakePlatform) Ready(context.Context, id.Org, id.Account, admission.Deci
 	return account.Account{Region: "us"}, driver.Session{}, nil
 }
 
+func (s *fakePlatform) PlatformOf(context.Context, id.Org, id.Account) (string, error) {
+	return "sandbox", nil
+}
+
 func (s *fakePlatform) Carried(id.Org, string, int64, int64) {}
 
 func (s *fakePlatform) Fetch(context.Context, driver.Via, driver.Session, driver.FileRequest) (*driver.File, error) {
 	return nil, driver.ErrAddress
+}
+
+func (s *fakePlatform) SendForm(context.Context, driver.Via, driver.Session, driver.FormRequest) (driver.Answer, error) {
+	return driver.Answer{}, driver.ErrAddress
 }
 
 func (s *fakePlatform) Put(_ context.Context, _ driver.Via, _ driver.Session, p driver.PartRequest) (string, error) {
@@ -69,13 +76,13 @@ func FuzzForm(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, media string) {
 		s := &fakePlatform{}
 		flow := transfer.New(transfer.Deps{
-			Platforms: registry.Registry{environment.Sandbox: {Catalog: known, Files: s}}.For,
+			Platforms: registry.Of(registry.Platform{Catalog: known, Files: s}).Get,
 			Accounts:  s, Call: s.call, Meter: s, Now: time.Now,
 		})
 		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(body))
 		req.Header.Set("Content-Type", media)
 		_, err := flow.Upload(httptest.NewRecorder(), req, transfer.Caller{
-			Environment: environment.Sandbox, May: func(string, string, bool) bool { return true }, MaxBytes: 1 << 20,
+			May: func(*catalog.Method) bool { return true }, MaxBytes: 1 << 20,
 		}, transfer.Given{FileName: "x"})
 		if (err == nil) != (s.finished == 1) || err == nil && !bytes.Contains(body, s.arrived.Bytes()) {
 			t.Errorf("%v: announced %d, finished %d, %d bytes arrived", err, s.announced, s.finished, s.arrived.Len())

@@ -21,7 +21,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
-	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
@@ -34,6 +33,7 @@ import (
 // accounts opens an account's session for an admitted call. *account.Accounts implements it.
 type accounts interface {
 	Ready(ctx context.Context, org id.Org, account id.Account, d admission.Decision) (account.Account, driver.Session, error)
+	PlatformOf(ctx context.Context, org id.Org, account id.Account) (string, error)
 }
 
 // meter counts the bytes through a region. *usage.Usage implements it.
@@ -55,7 +55,7 @@ type Config struct {
 // Deps are the dependencies of Transfers.
 type Deps struct {
 	Config    Config
-	Platforms func(environment.Environment) (registry.Platform, bool)
+	Platforms func(id string) (registry.Platform, bool)
 	Accounts  accounts
 	// Call calls a method on an account with everything that package invoke does, such as retries and storing rotated
 	// cookies. Its errors are problems that are not shared, because Transfers adds members to them.
@@ -104,11 +104,11 @@ func New(d Deps) *Transfers {
 
 // Caller is the caller of a transfer, the account, and what the caller may do.
 type Caller struct {
-	Org         id.Org
-	Environment environment.Environment
-	Account     id.Account
-	Admission   admission.Decision
-	May         func(resource, method string, sensitive bool) bool
+	Org       id.Org
+	Account   id.Account
+	Admission admission.Decision
+	// May reports whether the caller's key may call a method.
+	May func(*catalog.Method) bool
 	// MaxBytes bounds an upload. org.Unlimited means no bound.
 	MaxBytes int
 }
@@ -125,21 +125,18 @@ type activeTransfer struct {
 // admit checks whether a transfer may proceed and reserves a place for it. methods selects the methods that the key
 // must be allowed to call, or returns nil if the platform does not have them. The caller must call leave at the end.
 func (t *Transfers) admit(ctx context.Context, c Caller, methods func(*catalog.Files) []*catalog.Method) (p *activeTransfer, leave func(), err error) {
-	platform, ok := t.deps.Platforms(c.Environment)
+	of, err := t.deps.Accounts.PlatformOf(ctx, c.Org, c.Account)
+	if err != nil {
+		return nil, nil, err
+	}
+	platform, ok := t.deps.Platforms(of)
 	var needed []*catalog.Method
 	if ok && platform.Catalog.Files != nil {
 		needed = methods(platform.Catalog.Files)
 	}
-	if slices.ContainsFunc(needed, func(m *catalog.Method) bool { return m.Access == catalog.Write }) {
-		if err := t.deps.Switches.Refuse(switches.Writes); err != nil {
-			return nil, nil, err
-		}
-	}
 	// Check the key's allow-list before anything that costs something.
-	for _, m := range needed {
-		if !c.May(m.Resource, m.Name, m.Sensitive) {
-			return nil, nil, problem.MethodNotAllowedForKey.Newf("This requires the method %s, which this key may not call.", m.ID()).With("method", m.ID())
-		}
+	if err := t.checkMethods(c, needed); err != nil {
+		return nil, nil, err
 	}
 	if leave, err = t.reservePlace(c.Account); err != nil {
 		return nil, nil, err
@@ -154,6 +151,21 @@ func (t *Transfers) admit(ctx context.Context, c Caller, methods func(*catalog.F
 		return nil, nil, err
 	}
 	return &activeTransfer{transfers: t, caller: c, platform: platform, via: a.Via(), session: session}, leave, nil
+}
+
+// checkMethods fails if one of the methods is switched off, or not allowed for the caller's key.
+func (t *Transfers) checkMethods(c Caller, needed []*catalog.Method) error {
+	if slices.ContainsFunc(needed, func(m *catalog.Method) bool { return m.Access == catalog.Write }) {
+		if err := t.deps.Switches.Refuse(switches.Writes); err != nil {
+			return err
+		}
+	}
+	for _, m := range needed {
+		if !c.May(m) {
+			return problem.MethodNotAllowedForKey.Newf("This requires the method %s, which this key may not call.", m.ID()).With("method", m.ID())
+		}
+	}
+	return nil
 }
 
 // retryAfter is the wait that callers without a place are advised, in seconds.

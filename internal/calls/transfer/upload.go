@@ -39,6 +39,9 @@ func (t *Transfers) Upload(w http.ResponseWriter, r *http.Request, c Caller, giv
 	if c.MaxBytes >= 0 && file.Size > int64(c.MaxBytes) {
 		return nil, tooLarge(c.MaxBytes)
 	}
+	if len(p.platform.Catalog.Files.Forms) > 0 {
+		return p.sendForm(r.Context(), s, file, body)
+	}
 	// Announce the file, send its parts, finish. No method was called before this point.
 	up := p.platform.Catalog.Files.Upload
 	args, err := up.BeginArgs(file)
@@ -70,6 +73,9 @@ func (t *Transfers) Upload(w http.ResponseWriter, r *http.Request, c Caller, giv
 
 // uploadMethods returns the methods that a key must be allowed to call to upload a file.
 func uploadMethods(f *catalog.Files) []*catalog.Method {
+	if len(f.Forms) > 0 {
+		return []*catalog.Method{} // The type of the file decides, which is not known yet. See sendForm.
+	}
 	if f.Upload == nil {
 		return nil
 	}
@@ -82,6 +88,38 @@ func partMethod(f *catalog.Files) []*catalog.Method {
 		return nil
 	}
 	return []*catalog.Method{f.Upload.Part}
+}
+
+// sendForm sends a file to a platform that takes it whole, in one request.
+func (p *activeTransfer) sendForm(ctx context.Context, s *source, file catalog.FileDraft, body io.Reader) ([]byte, error) {
+	form, ok := p.platform.Catalog.Files.FormFor(file.Type)
+	if !ok {
+		return nil, problem.UnsupportedMediaType.Newf("The platform takes no files of the type %s.", file.Type)
+	}
+	if err := p.transfers.checkMethods(p.caller, []*catalog.Method{form.Method}); err != nil {
+		return nil, err
+	}
+	args, err := form.Args()
+	if err != nil {
+		return nil, err
+	}
+	whole := s.part(body, file.Size)
+	answer, err := p.platform.Files.SendForm(ctx, p.via, p.session, driver.FormRequest{
+		Form: form, Args: args, Name: file.Name, MediaType: file.Type, Body: whole, Size: file.Size,
+	})
+	left := whole.left.Load()
+	p.transfers.deps.Meter.Carried(p.caller.Org, p.via.Region, file.Size-left, int64(answer.Received))
+	if err == nil {
+		err = checkEnd(body)
+	}
+	if err != nil { // the transport may still be reading the body
+		s.stop()
+		if refused, ok := errors.AsType[*driver.Refused](err); ok {
+			err = refused.Problem(form.Method)
+		}
+		return nil, s.callerError(err)
+	}
+	return answer.Result, nil
 }
 
 func tooLarge(limit int) error {

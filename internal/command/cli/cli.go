@@ -173,7 +173,7 @@ func applyOutputFlags(app *core.App, cmd *cobra.Command) {
 // groupOf maps each top-level command to its group in the help.
 var groupOf = map[string]string{
 	"login": groupStart, "logout": groupStart, "whoami": groupStart, "switch": groupStart, "dev": groupStart, "open": groupStart,
-	"connect": groupCreator, "accounts": groupCreator, "sandbox": groupCreator,
+	"connect": groupCreator, "accounts": groupCreator, "platforms": groupCreator, "sandbox": groupCreator,
 	"methods": groupCall, "call": groupCall, "api": groupCall, "explain": groupCall, "mcp": groupCall,
 	"listen": groupEvents, "tail": groupEvents, "trigger": groupEvents, "events": groupEvents, "webhooks": groupEvents, "verify": groupEvents,
 	"keys": groupOrg, "usage": groupOrg, "logs": groupOrg,

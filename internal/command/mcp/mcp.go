@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -52,16 +51,20 @@ type Options struct {
 	Accounts []string
 	// AllowWrites makes methods that write available as tools. Without it they can only be previewed.
 	AllowWrites bool
-	// Tools are patterns of methods to list, such as messages.* or *.list. Default: all.
+	// Tools are patterns of methods to list, such as messages.*, *.list or ghost:members.*. Default: all.
 	Tools []string
 }
 
 // Server is a set of tools, served over pipes with ServeIO or over HTTP with Handler.
 type Server struct {
-	deps    Deps
-	opts    Options
-	methods []method
-	server  *sdk.Server
+	deps Deps
+	opts Options
+	// platforms are those of the tools.
+	platforms []platform
+	methods   []method
+	// known holds the platforms of accounts.
+	known  knownPlatforms
+	server *sdk.Server
 }
 
 // New fetches the API's methods and creates the tools. It fails if an account in Options.Accounts does not exist, so
@@ -69,12 +72,8 @@ type Server struct {
 func New(ctx context.Context, d Deps, o Options) (*Server, error) {
 	s := &Server{deps: d, opts: o}
 	for _, account := range o.Accounts {
-		response, err := d.Call(ctx, Request{Method: http.MethodGet, Path: accountPath(account)})
-		if err != nil {
+		if _, err := s.platformOf(ctx, account); err != nil {
 			return nil, err
-		}
-		if response.Status >= http.StatusBadRequest {
-			return nil, &RefusedError{Response: response}
 		}
 	}
 	if err := s.loadMethods(ctx); err != nil {
@@ -139,7 +138,7 @@ func (s *Server) isListed(m *method) bool {
 
 // isSelected reports whether Options.Tools includes a method.
 func (s *Server) isSelected(m *method) bool {
-	return len(s.opts.Tools) == 0 || slices.ContainsFunc(s.opts.Tools, func(pattern string) bool { return matches(pattern, m.Title) })
+	return len(s.opts.Tools) == 0 || slices.ContainsFunc(s.opts.Tools, func(pattern string) bool { return matches(pattern, m) })
 }
 
 // isAllowed reports whether an account may be used.
@@ -147,11 +146,11 @@ func (s *Server) isAllowed(account string) bool {
 	return len(s.opts.Accounts) == 0 || slices.Contains(s.opts.Accounts, account)
 }
 
-// resolveAccount returns the account of a call: the named one if it is allowed, or the only one in Options.Accounts.
-func (s *Server) resolveAccount(named string) (string, error) {
+// resolveAccount returns the account of a call: the named one if it is allowed, or the only one among the allowed ones.
+func (s *Server) resolveAccount(named string, among []string) (string, error) {
 	switch {
-	case named == "" && len(s.opts.Accounts) == 1:
-		return s.opts.Accounts[0], nil
+	case named == "" && len(among) == 1:
+		return among[0], nil
 	case named == "":
 		return "", errors.New("accountId is required. list_accounts returns the ids")
 	case !s.isAllowed(named):
@@ -169,7 +168,7 @@ func (s *Server) explainUnlisted(next sdk.MethodHandler) sdk.MethodHandler {
 		if !ok || name != "tools/call" {
 			return next(ctx, name, req)
 		}
-		m := s.findMethod(call.Name)
+		m := s.findMethod(call.Name, "")
 		switch {
 		case m == nil || s.isListed(m):
 			return next(ctx, name, req)
@@ -186,8 +185,18 @@ func (s *Server) instructions() string {
 	var b strings.Builder
 	b.WriteString("Stagedoor connects creator accounts and calls their platform for them. ")
 	b.WriteString("Start with list_accounts. Tools named <resource>_<method> act on one account. ")
+	if len(s.platforms) > 1 {
+		b.WriteString("Each account is on one of the platforms ")
+		for i, p := range s.platforms {
+			if i > 0 {
+				b.WriteString(", ")
+			}
+			b.WriteString(p.ID)
+		}
+		b.WriteString("; a tool works only on accounts of its platform. ")
+	}
 	b.WriteString("search_methods finds methods by keywords. ")
-	b.WriteString("Ids are decimal strings, money is in cents, times are RFC 3339. ")
+	b.WriteString("Ids are strings, money is in cents, times are RFC 3339. ")
 	b.WriteString("To get the next page, send nextCursor as cursor; it is null on the last page. ")
 	if s.opts.AllowWrites {
 		b.WriteString("Writes take effect immediately and real people see them: " +

@@ -22,6 +22,9 @@ type method struct {
 	Description string              `json:"description"`
 	InputSchema inputSchema         `json:"inputSchema"`
 	Annotations sdk.ToolAnnotations `json:"annotations"`
+	// platform is the id of the platform. isShared means that another platform has a method of the same name.
+	platform string
+	isShared bool
 }
 
 // inputSchema is the JSON Schema of a tool's input. The schemas of properties are passed on unchanged.
@@ -44,29 +47,12 @@ func (m *method) access() string {
 // accountField is the input of a tool that names the account. The other inputs are the method's arguments.
 const accountField = "accountId"
 
-// loadMethods fetches the methods that the key may call.
-func (s *Server) loadMethods(ctx context.Context) error {
-	response, err := s.deps.Call(ctx,
-		Request{Method: http.MethodGet, Path: "/v1/sdk/methods", Query: url.Values{"format": {"mcp"}}})
-	if err != nil {
-		return err
-	}
-	if response.Status != http.StatusOK {
-		return &RefusedError{Response: response}
-	}
-	var list struct {
-		Tools []method `json:"tools"`
-	}
-	if err := json.Unmarshal(response.Body, &list); err != nil {
-		return fmt.Errorf("read the list of methods: %w", err)
-	}
-	s.methods = list.Tools
-	return nil
-}
-
-// findMethod finds a method by the name of its tool or by its own name. It returns nil if there is none.
-func (s *Server) findMethod(name string) *method {
-	i := slices.IndexFunc(s.methods, func(m method) bool { return m.Name == name || m.Title == name })
+// findMethod finds a method by the name of its tool, or by its own name on a platform. An empty platform is any one. It
+// returns nil if there is no such method.
+func (s *Server) findMethod(name, platform string) *method {
+	i := slices.IndexFunc(s.methods, func(m method) bool {
+		return m.Name == name || m.Title == name && (platform == "" || m.platform == platform)
+	})
 	if i < 0 {
 		return nil
 	}
@@ -83,26 +69,30 @@ func (s *Server) addMethod(m *method) {
 		if err != nil {
 			return errorResult(err.Error()), nil
 		}
-		account, err := s.resolveAccount(named)
+		account, err := s.resolveAccount(named, s.accountsOn(m.platform))
 		if err != nil {
+			return errorResult(err.Error()), nil
+		}
+		if err := s.checkPlatform(ctx, m, account); err != nil {
 			return errorResult(err.Error()), nil
 		}
 		return s.callMethod(ctx, m, account, args, false), nil
 	})
 }
 
-// inputSchema returns the input schema of a method's tool. If accounts are restricted, it lists the allowed ones, and
-// the account is optional if there is only one.
+// inputSchema returns the input schema of a method's tool. If accounts are restricted, it lists the allowed ones that
+// have the method, and the account is optional if there is only one.
 func (s *Server) inputSchema(m *method) inputSchema {
 	schema := m.InputSchema
 	if len(s.opts.Accounts) == 0 {
 		return schema
 	}
+	accounts := s.accountsOn(m.platform)
 	schema.Properties = maps.Clone(schema.Properties)
 	schema.Properties[accountField] = mustEncode(map[string]any{
-		"type": "string", "enum": s.opts.Accounts, "description": "The connected account to act on.",
+		"type": "string", "enum": accounts, "description": "The connected account to act on.",
 	})
-	if len(s.opts.Accounts) == 1 {
+	if len(accounts) == 1 {
 		schema.Required = slices.DeleteFunc(slices.Clone(schema.Required), func(name string) bool { return name == accountField })
 	}
 	return schema
@@ -143,12 +133,18 @@ func splitAccount(arguments json.RawMessage) (account string, rest json.RawMessa
 	return account, mustEncode(fields), nil
 }
 
-// matches reports whether a pattern such as messages.*, *.list or messages_send matches a method's name.
-func matches(pattern, title string) bool {
+// matches reports whether a pattern such as messages.*, *.list, messages_send or ghost:members.* matches a method.
+func matches(pattern string, m *method) bool {
+	if platform, rest, found := strings.Cut(pattern, ":"); found {
+		if platform != m.platform {
+			return false
+		}
+		pattern = rest
+	}
 	if !strings.Contains(pattern, ".") {
 		pattern = strings.Replace(pattern, "_", ".", 1)
 	}
-	ok, err := path.Match(pattern, title)
+	ok, err := path.Match(pattern, m.Title)
 	return err == nil && ok
 }
 

@@ -16,7 +16,7 @@ import (
 
 // addOwnTools adds the tools that are not SDK methods.
 func (s *Server) addOwnTools() {
-	addTool(s, "list_accounts", "List the connected accounts: id, label, state and name on the platform. Start here.",
+	addTool(s, "list_accounts", "List the connected accounts: id, platform, label, state and name on the platform. Start here.",
 		s.listAccounts)
 	addTool(s, "get_account",
 		"Get a connected account: its state, whether it must be reconnected, and the state of its listener.", s.getAccount)
@@ -52,15 +52,17 @@ func (s *Server) fetch(ctx context.Context, path string, query url.Values) *sdk.
 }
 
 type listAccountsInput struct {
-	State  string `json:"state,omitempty" jsonschema:"only accounts in this state, such as active or reconnect_required"`
-	Limit  int    `json:"limit,omitempty" jsonschema:"maximum number of accounts, up to 100; default 50"`
-	Cursor string `json:"cursor,omitempty" jsonschema:"nextCursor of the previous page"`
+	State    string `json:"state,omitempty" jsonschema:"only accounts in this state, such as active or reconnect_required"`
+	Platform string `json:"platform,omitempty" jsonschema:"only accounts on this platform"`
+	Limit    int    `json:"limit,omitempty" jsonschema:"maximum number of accounts, up to 100; default 50"`
+	Cursor   string `json:"cursor,omitempty" jsonschema:"nextCursor of the previous page"`
 }
 
 func (s *Server) listAccounts(ctx context.Context, in listAccountsInput) *sdk.CallToolResult {
 	if len(s.opts.Accounts) == 0 {
 		query := url.Values{"limit": {strconv.Itoa(min(cmp.Or(in.Limit, 50), 100))}}
 		setParam(query, "state", in.State)
+		setParam(query, "platform", in.Platform)
 		setParam(query, "cursor", in.Cursor)
 		return s.fetch(ctx, "/v1/accounts", query)
 	}
@@ -81,12 +83,13 @@ func (s *Server) listAccounts(ctx context.Context, in listAccountsInput) *sdk.Ca
 			Account json.RawMessage `json:"account"`
 		}
 		var account struct {
-			State string `json:"state"`
+			State    string `json:"state"`
+			Platform string `json:"platform"`
 		}
 		if json.Unmarshal(response.Body, &body) != nil || json.Unmarshal(body.Account, &account) != nil {
 			return errorResult("invalid-answer: cannot read the account")
 		}
-		if in.State == "" || in.State == account.State {
+		if (in.State == "" || in.State == account.State) && (in.Platform == "" || in.Platform == account.Platform) {
 			list = append(list, body.Account)
 		}
 	}
@@ -98,7 +101,7 @@ type getAccountInput struct {
 }
 
 func (s *Server) getAccount(ctx context.Context, in getAccountInput) *sdk.CallToolResult {
-	account, err := s.resolveAccount(in.AccountID)
+	account, err := s.resolveAccount(in.AccountID, s.opts.Accounts)
 	if err != nil {
 		return errorResult(err.Error())
 	}
@@ -114,7 +117,7 @@ type listEventsInput struct {
 
 func (s *Server) listEvents(ctx context.Context, in listEventsInput) *sdk.CallToolResult {
 	if in.AccountID != "" || len(s.opts.Accounts) > 0 {
-		account, err := s.resolveAccount(in.AccountID)
+		account, err := s.resolveAccount(in.AccountID, s.opts.Accounts)
 		if err != nil {
 			return errorResult(err.Error())
 		}
@@ -135,6 +138,7 @@ type searchMethodsInput struct {
 // searchResult is a method in the result of search_methods.
 type searchResult struct {
 	Method      string      `json:"method"`
+	Platform    string      `json:"platform"`
 	Access      string      `json:"access"`
 	Description string      `json:"description"`
 	Call        string      `json:"call"`
@@ -158,7 +162,7 @@ func (s *Server) searchMethods(_ context.Context, in searchMethodsInput) *sdk.Ca
 		if !s.isListed(m) {
 			call = "preview_write with method " + m.Title + "; this server is read-only"
 		}
-		list = append(list, searchResult{m.Title, m.access(), m.Description, call, s.inputSchema(m), score})
+		list = append(list, searchResult{m.Title, m.platform, m.access(), m.Description, call, s.inputSchema(m), score})
 	}
 	slices.SortStableFunc(list, func(a, b searchResult) int { return b.score - a.score })
 	total := len(list)
@@ -194,12 +198,24 @@ type previewWriteInput struct {
 }
 
 func (s *Server) previewWrite(ctx context.Context, in previewWriteInput) *sdk.CallToolResult {
-	m := s.findMethod(in.Method)
+	m := s.findMethod(in.Method, "")
 	if m == nil {
 		return errorResult(fmt.Sprintf("method-not-found: unknown method %q. Use search_methods to find it", in.Method))
 	}
-	account, err := s.resolveAccount(in.AccountID)
+	// A name that several platforms have does not say which of them is meant; the account does.
+	isOpen, among := m.isShared && m.Name != in.Method, s.opts.Accounts
+	if !isOpen {
+		among = s.accountsOn(m.platform)
+	}
+	account, err := s.resolveAccount(in.AccountID, among)
 	if err != nil {
+		return errorResult(err.Error())
+	}
+	if isOpen {
+		if platform, err := s.platformOf(ctx, account); err == nil {
+			m = cmp.Or(s.findMethod(in.Method, platform), m)
+		}
+	} else if err := s.checkPlatform(ctx, m, account); err != nil {
 		return errorResult(err.Error())
 	}
 	if in.Arguments == nil {

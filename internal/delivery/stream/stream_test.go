@@ -80,7 +80,7 @@ func watch(t *testing.T, h *stream.Streams, w stream.Want) (*stream.Reader, stre
 
 func filter(t *testing.T, names ...string) event.Filter {
 	t.Helper()
-	f, err := event.NewKinds(nil).Filter("sandbox", names)
+	f, err := event.NewKinds().Filter("sandbox", names)
 	must.OK(t, err)
 	return f
 }

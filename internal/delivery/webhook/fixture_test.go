@@ -17,13 +17,11 @@ import (
 	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
-	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/events/event"
-	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
@@ -100,7 +98,7 @@ func (r *fixture) node(buckets ...int) *node {
 		n.suspensions = org.NewSuspensions(org.SuspensionDeps{DB: r.DB, Process: fmt.Sprint("node ", r.next.Add(1)), Log: slog.New(slog.DiscardHandler), Now: clock.Now})
 	}
 	n.Webhooks = webhook.New(webhook.Deps{
-		Config: r.config, DB: r.DB, Events: r.events, Kinds: event.NewKinds(map[environment.Environment]*catalog.Catalog{environment.Sandbox: r.Catalog}),
+		Config: r.config, DB: r.DB, Events: r.events, Kinds: event.NewKinds(r.Catalog),
 		Orgs: r.Orgs, Accounts: r.Accounts, Seal: r.Seal, Audit: audit.New(r.DB, clock.Now), Outbox: outbox.New(r.DB, clock.Now), Public: r.public,
 		Bus: r.Bus, Usage: n.count, Permits: n.suspensions, Log: slog.New(slog.NewTextHandler(r.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})), Now: clock.Now,
 	})

@@ -161,7 +161,7 @@ func kinds(t testing.TB) *event.Kinds {
 	t.Helper()
 	sandbox, err := catalog.Sandbox()
 	must.OK(t, err)
-	return event.NewKinds(map[environment.Environment]*catalog.Catalog{environment.Sandbox: sandbox})
+	return event.NewKinds(sandbox)
 }
 
 func TestKindsIncludeTheWholeCatalogue(t *testing.T) {

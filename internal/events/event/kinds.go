@@ -16,6 +16,8 @@ type Kind struct {
 	Summary string
 	// Org means that the event concerns no account and is only in the org's stream.
 	Org bool
+	// Platforms lists the platforms that have the kind; nil for an event of the service itself.
+	Platforms []string
 }
 
 // ownKinds returns the kinds of events that the service itself causes.
@@ -38,17 +40,31 @@ type kindSet struct {
 	class map[string]catalog.Class
 }
 
-// NewKinds combines the kinds of the platforms with those of the service.
-func NewKinds(catalogs map[environment.Environment]*catalog.Catalog) *Kinds {
+// NewKinds combines the kinds of the platforms with those of the service. If two platforms of an environment have the
+// same kind, the first one's description counts.
+func NewKinds(catalogs ...*catalog.Catalog) *Kinds {
 	k := &Kinds{by: map[environment.Environment]kindSet{}}
-	for env, c := range catalogs {
-		var all kindSet
+	for _, c := range catalogs {
+		all := k.by[c.Environment]
 		for _, e := range c.Events() {
-			all.list = append(all.list, Kind{Name: e.Kind, Class: e.Class, Summary: e.Summary})
+			all.list = addKind(all.list, Kind{Name: e.Kind, Class: e.Class, Summary: e.Summary, Platforms: []string{c.ID}})
 		}
+		k.by[c.Environment] = all
+	}
+	for env, all := range k.by {
 		k.by[env] = all.with(ownKinds())
 	}
 	return k
+}
+
+// addKind adds a kind of a platform to a list, which may have it already.
+func addKind(list []Kind, one Kind) []Kind {
+	i := slices.IndexFunc(list, func(k Kind) bool { return k.Name == one.Name })
+	if i < 0 {
+		return append(list, one)
+	}
+	list[i].Platforms = append(list[i].Platforms, one.Platforms...)
+	return list
 }
 
 func (n kindSet) with(more []Kind) kindSet {
@@ -69,7 +85,7 @@ func (k *Kinds) kindsOf(env environment.Environment) kindSet {
 	return kindSet{}.with(ownKinds())
 }
 
-// List returns the kinds of an environment: the platform's in the order of its manifest, then those of the service.
+// List returns the kinds of an environment: the platforms' in the order of their manifests, then those of the service.
 func (k *Kinds) List(env environment.Environment) []Kind { return slices.Clone(k.kindsOf(env).list) }
 
 // Class returns the delivery class of a kind; durable for an unknown one.

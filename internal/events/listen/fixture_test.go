@@ -20,7 +20,6 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/accounts/health"
-	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
 	"github.com/stagedoor/stagedoor/internal/engine/lease"
@@ -45,7 +44,7 @@ type fixture struct {
 	events    *eventlog.JetStream
 	store     *event.Store
 	health    *health.Health
-	platforms func(environment.Environment) (registry.Platform, bool)
+	platforms func(id string) (registry.Platform, bool)
 	driver    driver.Driver
 	logins    atomic.Int64
 	// ahead is how far the clocks of listeners are ahead.
@@ -62,7 +61,7 @@ func newFixture(t testing.TB, o options) *fixture {
 	r := &fixture{t: t}
 	r.platform = testplatform.New(t, testplatform.Setup{Sandbox: func(cfg *sandbox.Config) { cfg.NoSince = o.noSince }})
 	r.driver = r.platform.Driver
-	r.platforms = func(environment.Environment) (registry.Platform, bool) {
+	r.platforms = func(string) (registry.Platform, bool) {
 		return registry.Platform{Catalog: r.platform.Catalog, Driver: r.driver}, true
 	}
 	r.nats = testenv.PrivateJetStream(t)

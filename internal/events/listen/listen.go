@@ -23,7 +23,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/cache"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
-	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/lease"
@@ -109,7 +108,7 @@ type Deps struct {
 	// Leases are the leases of kind Kind, with one slot per shard.
 	Leases    leases
 	Bus       bus
-	Platforms func(environment.Environment) (registry.Platform, bool)
+	Platforms func(id string) (registry.Platform, bool)
 	// Registry registers the metrics. If it is nil, they are not registered.
 	Registry prometheus.Registerer
 	Log      *slog.Logger

@@ -14,13 +14,16 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 )
 
-// session is one socket of an account, from its opening to its end.
+// session is one socket of an account, from its opening to its end. On a platform that is polled it has no socket.
 type session struct {
 	listener *listener
 	driver   driver.Driver
 	bucket   int
+	// isPolled means that the platform is polled: the watermark is a position of the driver and not the id of a frame.
+	isPolled bool
 	// fail ends the session.
 	fail context.CancelCauseFunc
 	// mu guards account, epoch and flow.
@@ -54,9 +57,9 @@ func (n *listener) session(ctx context.Context) (up bool, err error) {
 		return false, err
 	}
 	defer release()
-	platform, ok := n.l.deps.Platforms(n.a.Environment)
+	platform, ok := n.l.deps.Platforms(n.a.Place.Platform)
 	if !ok {
-		return false, internalError{errors.New("no platform for the account's environment")}
+		return false, internalError{registry.Unavailable(n.a.Place.Platform)}
 	}
 	if n.written == account.ListenerOff {
 		n.writeState(ctx, account.ListenerConnecting)
@@ -77,6 +80,14 @@ func (n *listener) session(ctx context.Context) (up bool, err error) {
 	from, err := s.startFrame(living)
 	if err != nil {
 		return false, err
+	}
+	if spec := platform.Catalog.Poll; spec != nil {
+		s.isPolled = true
+		up, err = s.poll(living, spec, from, release)
+		fail(err)
+		s.drainLog(living)
+		n.a = s.account // no lock: all goroutines of the session have ended
+		return up, err
 	}
 	socket, err := s.openSocket(living)
 	if err != nil {
@@ -313,10 +324,14 @@ func (s *session) publish(ctx context.Context, e *catalog.Event, came time.Time)
 	}
 	flow, size := &s.flow, len(e.Data)
 	a := &s.account
+	mark := e.UpstreamID
+	if s.isPolled {
+		mark = ""
+	}
 	record := event.Record{
 		Org: a.Org, Source: string(a.ID), Kind: e.Kind, UpstreamID: e.UpstreamID, UpstreamAt: e.At, OfUserID: a.UpstreamID,
 		ReferenceID: a.ReferenceID, LogEpoch: s.epoch, Epoch: s.listener.shard.epoch, Data: truncateData(e.Data),
-		Watermark: flow.send(e.UpstreamID, size, came, s.listener.l.deps.Now()),
+		Watermark: flow.send(mark, size, came, s.listener.l.deps.Now()),
 	}
 	s.mu.Unlock()
 	return s.add(ctx, &record, size)

@@ -12,10 +12,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/manifest"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/shape"
 )
@@ -31,8 +33,16 @@ type Catalog struct {
 	Version string
 	// Revision is the SHA-256 of the manifest's files, as sha256:<hex>.
 	Revision string
-	// Origin is scheme and host, such as https://platform.example. A setting may replace it.
+	// Environment is the environment whose accounts are on the platform.
+	Environment environment.Environment
+	// Home is the address of the platform's website for people, or empty.
+	Home string
+	// Logo is an SVG image as a data: URL, or empty.
+	Logo string
+	// Origin is scheme and host, such as https://platform.example. A setting may replace it. It is empty if Site is set.
 	Origin string
+	// Site is nil if all accounts are on Origin.
+	Site *Site
 	// Isolation decides which calls may share a connection.
 	Isolation Isolation
 	// ListSince means that the platform can list frames that a listener missed.
@@ -46,6 +56,8 @@ type Catalog struct {
 	SignIn  SignIn
 	// Socket is nil for a platform without live frames.
 	Socket *Socket
+	// Poll is nil for a platform with a socket, or without events.
+	Poll *Poll
 	// Files is nil for a platform whose files are not available.
 	Files *Files
 
@@ -95,14 +107,37 @@ func (f Faults) Error() string {
 }
 
 // Sandbox returns the catalog of the sandbox platform. It is loaded once and shared.
-func Sandbox() (*Catalog, error) { return sandbox() }
+func Sandbox() (*Catalog, error) { return Builtin("sandbox") }
 
-var sandbox = sync.OnceValues(func() (*Catalog, error) {
-	fsys, err := fs.Sub(manifests, "manifests/sandbox")
-	if err != nil {
-		return nil, fmt.Errorf("open the sandbox manifest: %w", err)
+// Builtin returns the catalog of a platform whose manifest is part of the program. Each is loaded once and shared.
+func Builtin(id string) (*Catalog, error) {
+	load, ok := builtins()[id]
+	if !ok {
+		return nil, fmt.Errorf("there is no built-in platform %q; there are: %s", id, strings.Join(BuiltinIDs(), ", "))
 	}
-	return Load(fsys)
+	return load()
+}
+
+// BuiltinIDs returns the ids of the platforms whose manifests are part of the program, in the order of the alphabet.
+func BuiltinIDs() []string { return slices.Sorted(maps.Keys(builtins())) }
+
+// builtins has one function for each embedded folder, which loads its manifest on the first call.
+var builtins = sync.OnceValue(func() map[string]func() (*Catalog, error) {
+	entries, err := manifests.ReadDir("manifests")
+	if err != nil {
+		panic("catalog: the embedded manifests cannot be listed: " + err.Error())
+	}
+	list := map[string]func() (*Catalog, error){}
+	for _, e := range entries {
+		list[e.Name()] = sync.OnceValues(func() (*Catalog, error) {
+			fsys, err := fs.Sub(manifests, "manifests/"+e.Name())
+			if err != nil {
+				return nil, fmt.Errorf("open the manifest of %s: %w", e.Name(), err)
+			}
+			return Load(fsys)
+		})
+	}
+	return list
 })
 
 // Load reads, validates and compiles a manifest. Its error wraps Faults.

@@ -2,12 +2,15 @@ package catalog
 
 import (
 	"cmp"
+	"encoding/base64"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/call"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/manifest"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/shape"
@@ -34,21 +37,29 @@ type compiler struct {
 	cat *Catalog
 	// defaultStyle is the paging style of results that name none.
 	defaultStyle string
-	faults       []manifest.Fault
+	// uploads are the methods with upload: true by their full names. Only files.forms refers to them.
+	uploads map[string]*Method
+	// ids is the pattern of ids that are texts, or nil if they are numbers.
+	ids    *regexp.Regexp
+	faults []manifest.Fault
 }
 
 // compile builds the catalog. Methods, events and types with faults are not in it.
 func compile(doc *manifest.Document) (*Catalog, []manifest.Fault) {
 	u := doc.Upstream
-	c := &compiler{doc: doc, cat: &Catalog{
-		ID: u.ID, Name: u.Name, Version: u.Version, Revision: doc.Revision, Origin: u.Origin, Isolation: Isolation(u.Isolation),
+	c := &compiler{doc: doc, uploads: map[string]*Method{}, cat: &Catalog{
+		ID: u.ID, Name: u.Name, Version: u.Version, Revision: doc.Revision,
+		Environment: cmp.Or(environment.Environment(u.Environment), environment.Live), Home: u.Home, Logo: logoURL(doc.Logo),
+		Origin: u.Origin, Isolation: Isolation(u.Isolation),
 		ListSince: u.ListSince, PassUnknown: u.PassUnknown, base: u.Base,
 		byName: map[string]*Method{}, byKind: map[string]*EventKind{}, byFrame: map[string][]*EventKind{},
 	}}
 	// The order matters: events and results refer to types, methods refer to events and paging styles, and the last
 	// three steps refer to methods. Types that nothing has referred to by then are unused.
 	var faults []manifest.Fault
-	c.cat.types, faults = shape.New(doc.Types)
+	c.compileIDs()
+	c.compileSite()
+	c.cat.types, faults = shape.New(doc.Types, c.ids)
 	c.faults = append(c.faults, faults...)
 	c.checkPageStyles()
 	c.compileEvents()
@@ -75,6 +86,31 @@ func (c *compiler) upstreamFault(format string, args ...any) {
 	c.fault(manifest.Pos{File: "upstream.yaml"}, format, args...)
 }
 
+// logoURL returns an SVG image as a data: URL, or an empty string if there is none.
+func logoURL(svg []byte) string {
+	if svg == nil {
+		return ""
+	}
+	return "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(svg)
+}
+
+// compileIDs compiles the pattern of ids that are texts.
+func (c *compiler) compileIDs() {
+	text := c.doc.Upstream.IDs
+	if text == "" {
+		return
+	}
+	pattern, err := regexp.Compile(text)
+	switch {
+	case err != nil:
+		c.upstreamFault("ids: the pattern is not a valid Go regular expression")
+	case !strings.HasPrefix(text, "^") || !strings.HasSuffix(text, "$") || pattern.MatchString(""):
+		c.upstreamFault("ids: the pattern must begin with ^, end with $ and not match an empty text")
+	default:
+		c.ids = pattern
+	}
+}
+
 // checkPageStyles checks that each paging style is complete, and finds the default style.
 func (c *compiler) checkPageStyles() {
 	for _, name := range slices.Sorted(maps.Keys(c.doc.Pages)) {
@@ -84,6 +120,13 @@ func (c *compiler) checkPageStyles() {
 				c.upstreamFault("pages: both %s and %s have usual: true", c.defaultStyle, name)
 			}
 			c.defaultStyle = name
+		}
+		if p.Number != "" || p.At != "" || p.Last != "" {
+			if p.Number == "" || p.At == "" || p.Last == "" || p.Limit == "" || p.Cursor+p.Next+p.NextOfLast+p.More != "" {
+				c.upstreamFault("pages.%s: numbered pages need number, limit, at and last, and none of cursor, next, nextOfLast "+
+					"and more", name)
+			}
+			continue
 		}
 		// A style either pages (cursor, limit, and a way to find the next cursor) or returns the whole list at once.
 		// The cursor is a member of the page (next), or a member of its last item (nextOfLast), which says nothing
@@ -124,6 +167,10 @@ func (c *compiler) compileResource(r manifest.Resource) {
 		if len(c.faults) > before {
 			continue
 		}
+		if m.Upload {
+			c.uploads[method.ID()] = method
+			continue
+		}
 		compiled.Methods = append(compiled.Methods, method)
 		c.cat.byName[method.ID()] = method
 	}
@@ -134,7 +181,8 @@ func (c *compiler) compileResource(r manifest.Resource) {
 
 func (c *compiler) compileMethod(resource string, m *manifest.Method) *Method {
 	method := &Method{
-		id: resource + "." + m.Name, Resource: resource, Name: m.Name, Summary: m.Summary, Access: Access(m.Access),
+		Platform: c.cat.ID, id: resource + "." + m.Name, Resource: resource, Name: m.Name, Summary: m.Summary,
+		Access:     Access(m.Access),
 		Idempotent: m.Idempotent || m.Access == "read", Destructive: m.Destructive, Async: m.Async, Sensitive: m.Sensitive, Outbound: m.Outbound,
 		Emits: m.Emits, Cost: max(m.Cost, defaultCost), Timeout: time.Duration(m.TimeoutMs) * time.Millisecond,
 		Since: m.Since, Deprecated: m.Deprecated, Example: m.Example,
@@ -153,8 +201,8 @@ func (c *compiler) compileMethod(resource string, m *manifest.Method) *Method {
 		}
 	}
 	page := c.compileResult(method, m)
-	method.Paginated = page != nil && page.Cursor != ""
-	spec, faults := call.New(resource, m, c.cat.base, page)
+	method.Paginated = page != nil && page.Paged()
+	spec, faults := call.New(call.Platform{Base: c.cat.base, IDs: c.ids}, resource, m, page)
 	c.faults = append(c.faults, faults...)
 	method.spec = spec
 	return method
@@ -163,6 +211,10 @@ func (c *compiler) compileMethod(resource string, m *manifest.Method) *Method {
 // compileResult compiles the mapping of the response. It returns the paging style, or nil if the result is not a page.
 func (c *compiler) compileResult(method *Method, m *manifest.Method) *manifest.Page {
 	r := m.Result
+	if r.From == nil && m.Root != "" {
+		first := m.Root + ".0"
+		r.From = &first
+	}
 	missing := func(name string) { c.fault(r.Pos, "%s: there is no type %s", method.ID(), name) }
 	switch {
 	case r.Page != "":
@@ -171,6 +223,11 @@ func (c *compiler) compileResult(method *Method, m *manifest.Method) *manifest.P
 		if !ok {
 			c.fault(r.Pos, "%s: pages has no style %q", method.ID(), style)
 			return nil
+		}
+		if page.Items == "$root" {
+			if page.Items = m.Root; m.Root == "" {
+				c.fault(r.Pos, "%s: the style %s has items: $root, but the method has no root", method.ID(), style)
+			}
 		}
 		if method.result, ok = c.cat.types.Page(r.Page, page); !ok {
 			missing(r.Page)

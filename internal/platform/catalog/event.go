@@ -104,7 +104,7 @@ func (c *Catalog) Decode(frame []byte) (Event, error) {
 	if at, ok := t.Get(tape.Root, s.id); ok && s.id != nil {
 		e.UpstreamID = scalarText(t, at)
 	}
-	if e.At, ok = s.frameTime(t); !ok {
+	if e.At, ok = optionalTime(t, tape.Root, s.at); !ok {
 		return Event{}, fmt.Errorf("%w: the frame's time is invalid", ErrChanged)
 	}
 	// The mapping of an event starts at the frame's body.
@@ -112,12 +112,17 @@ func (c *Catalog) Decode(frame []byte) (Event, error) {
 	if !ok {
 		return Event{}, fmt.Errorf("%w: the frame has no body", ErrChanged)
 	}
-	k := c.kindOf(t, name, body)
+	k := kindOf(c.byFrame[t.Text(name)], t, body)
 	if k == nil {
-		return c.unknownEvent(e, t, name, body)
+		return c.unknownEvent(e, t, t.Text(name), body)
 	}
+	return k.mapBody(e, t, body, len(frame)+len(frame)/4)
+}
+
+// mapBody completes an event from the frame's body. size is the capacity that the data probably needs.
+func (k *EventKind) mapBody(e Event, t *tape.Tape, body uint32, size int) (Event, error) {
 	e.Kind, e.Class, e.Every = k.Kind, k.Class, k.Every
-	data, err := k.data.Append(make([]byte, 0, len(frame)+len(frame)/4), t, body)
+	data, err := k.data.Append(make([]byte, 0, size), t, body)
 	if err != nil {
 		return e, fmt.Errorf("frame for %s: %w", k.Kind, mappingError(err))
 	}
@@ -125,9 +130,9 @@ func (c *Catalog) Decode(frame []byte) (Event, error) {
 	return e, nil
 }
 
-// kindOf returns the kind that a frame becomes, or nil if there is none.
-func (c *Catalog) kindOf(t *tape.Tape, name, body uint32) *EventKind {
-	for _, k := range c.byFrame[t.Text(name)] {
+// kindOf returns the kind that a frame becomes, of those with its name. It returns nil if there is none.
+func kindOf(kinds []*EventKind, t *tape.Tape, body uint32) *EventKind {
+	for _, k := range kinds {
 		if !slices.ContainsFunc(k.when, func(w condition) bool { return !w.holds(t, body) }) {
 			return k
 		}
@@ -146,34 +151,41 @@ func (w condition) holds(t *tape.Tape, body uint32) bool {
 }
 
 // unknownEvent turns a frame without a mapping into an event that contains the frame's body unchanged.
-func (c *Catalog) unknownEvent(e Event, t *tape.Tape, name, body uint32) (Event, error) {
+func (c *Catalog) unknownEvent(e Event, t *tape.Tape, name string, body uint32) (Event, error) {
 	if !c.PassUnknown {
 		return Event{}, ErrUnknownFrame
 	}
 	e.Kind, e.Class = Unknown, Durable
-	data := t.AppendString([]byte(`{"name":`), name)
+	data := tape.AppendQuoted([]byte(`{"name":`), name)
 	data = append(data, `,"raw":`...)
 	e.Data = append(t.AppendValue(data, body), '}')
 	return e, nil
 }
 
-// frameTime returns the time of a frame, or zero if it has none. It returns false if the time is invalid.
-func (s *Socket) frameTime(t *tape.Tape) (time.Time, bool) {
-	if s.at == nil {
+// optionalTime returns the time at a path below a node, or zero if there is none. It returns false if the time is
+// invalid.
+func optionalTime(t *tape.Tape, node uint32, path []string) (time.Time, bool) {
+	if path == nil {
 		return time.Time{}, true
 	}
-	at, ok := t.Get(tape.Root, s.at)
+	at, ok := t.Get(node, path)
 	if !ok || t.Kind(at) == tape.Null {
 		return time.Time{}, true
 	}
 	return timeAt(t, at)
 }
 
-// timeAt reads a time that is an RFC 3339 string or seconds since 1970.
+// timeAt reads a time that is an RFC 3339 string, a string as databases write it (in UTC, without a zone), or
+// seconds since 1970.
 func timeAt(t *tape.Tape, at uint32) (time.Time, bool) {
 	switch t.Kind(at) {
 	case tape.String:
-		return convert.ParseTime([]byte(t.Text(at)))
+		text := t.Text(at)
+		if when, ok := convert.ParseTime([]byte(text)); ok {
+			return when, true
+		}
+		when, err := time.Parse(time.DateTime, text)
+		return when, err == nil
 	case tape.Number:
 		return convert.ParseUnix(t.Raw(at))
 	case tape.Null, tape.True, tape.False, tape.Array, tape.Object:
@@ -190,8 +202,8 @@ func scalarText(t *tape.Tape, at uint32) string {
 }
 
 func (c *compiler) compileEvents() {
-	if len(c.doc.Events) > 0 && c.doc.Socket == nil {
-		c.upstreamFault("events require socket")
+	if len(c.doc.Events) > 0 && c.doc.Socket == nil && c.doc.Poll == nil {
+		c.upstreamFault("events require socket or poll")
 	}
 	for _, e := range c.doc.Events {
 		before := len(c.faults)

@@ -24,6 +24,8 @@ type Files struct {
 	// Download and Upload are nil for a platform that has no such methods.
 	Download *Download
 	Upload   *Upload
+	// Forms lists the methods that take a whole file in one multipart request. A platform has either Forms or Upload.
+	Forms []*Form
 }
 
 // Download describes the method that returns the URL of a file.
@@ -183,11 +185,12 @@ func readMembers(result []byte, into map[string]any) error {
 func (c *compiler) compileFiles() {
 	in := c.doc.Files
 	if in == nil {
+		c.checkUploadsUsed()
 		return
 	}
 	f := &Files{At: in.At, Cookies: in.Cookies}
 	if d := in.Download; d != nil {
-		m := c.fileMethod("files.download", d.Method)
+		m := c.fileMethod(c.cat.byName, "files.download", d.Method)
 		if m.method != nil && m.method.Access != Read {
 			m.fault("must be a read")
 		}
@@ -196,7 +199,9 @@ func (c *compiler) compileFiles() {
 		f.Download = &Download{Method: m.method, ID: d.ID, quality: d.Quality, url: d.URL}
 	}
 	if u := in.Upload; u != nil {
-		begin, part, finish := c.fileMethod("files.upload.begin", u.Begin.Method), c.fileMethod("files.upload.part", u.Part.Method), c.fileMethod("files.upload.finish", u.Finish.Method)
+		begin := c.fileMethod(c.cat.byName, "files.upload.begin", u.Begin.Method)
+		part := c.fileMethod(c.cat.byName, "files.upload.part", u.Part.Method)
+		finish := c.fileMethod(c.cat.byName, "files.upload.finish", u.Finish.Method)
 		begin.checkArgs(u.Begin.Name, u.Begin.Size, u.Begin.Type, u.Begin.SHA256)
 		begin.checkField(u.Begin.ID, "")
 		begin.checkField(u.Begin.PartSize, "")
@@ -213,6 +218,7 @@ func (c *compiler) compileFiles() {
 			finishID: u.Finish.ID, parts: u.Finish.Parts, number: u.Finish.Number, etag: u.Finish.ETag,
 		}
 	}
+	c.compileForms(f)
 	c.cat.Files = f
 }
 
@@ -226,9 +232,10 @@ type fileMethod struct {
 	source *manifest.Method
 }
 
-func (c *compiler) fileMethod(where, name string) *fileMethod {
+// fileMethod looks up a method among those that a key may refer to.
+func (c *compiler) fileMethod(among map[string]*Method, where, name string) *fileMethod {
 	m := &fileMethod{compiler: c, where: where, name: name}
-	if m.method = c.cat.byName[name]; m.method == nil {
+	if m.method = among[name]; m.method == nil {
 		c.upstreamFault("%s: there is no method %s", where, name)
 		return m
 	}

@@ -22,6 +22,7 @@ func FuzzManifest(f *testing.F) {
 	for _, name := range []string{"upstream.yaml", "types.yaml", "events.yaml", "resources/notes.yaml"} {
 		f.Add(name, string(files[name].Data))
 	}
+	f.Add("upstream.yaml", string(filesOf(f, "sites")["upstream.yaml"].Data))
 	f.Add("types.yaml", "types: {A: {a: {of: A, from: .}}}")
 	f.Add("resources/a.yaml", "resource: a\nsummary: x\nmethods: {b: {summary: c., access: read, http: GET /x, result: User}}")
 	f.Fuzz(func(t *testing.T, name, text string) {
@@ -119,9 +120,40 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
+// For any response of a feed, every item has a key and a time, and an event or an error.
+func FuzzItems(f *testing.F) {
+	c := sites(f)
+	for _, body := range []string{
+		`{"events":[{"type":"signup_event","data":{"id":"` + anID + `","created_at":"2026-11-14T22:50:00Z","member_id":"1"}}]}`,
+		`{"events":[{"type":"other","data":{"id":"` + anID + `"}}]}`, `{"posts":[{"id":"1","title":"x","updated_at":1}]}`,
+		`{"posts":[{"id":"1","updated_at":"2026-11-14 22:50:00"}]}`, `{"site":{"uuid":"x"}}`, `[]`,
+	} {
+		f.Add([]byte(body))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for _, feed := range c.Poll.Feeds {
+			items, err := c.Items(feed, body)
+			if err != nil && errors.Is(err, catalog.ErrInvalid) == errors.Is(err, catalog.ErrChanged) {
+				t.Fatalf("%v is neither or both of ErrInvalid and ErrChanged", err)
+			}
+			for _, item := range items {
+				if !strings.HasPrefix(item.Key, feed.Name+":") || item.At.Nanosecond() != 0 || item.Event.UpstreamID != item.Key {
+					t.Fatalf("%+v", item)
+				}
+				if item.Err == nil && (item.Event.Kind == "" || !json.Valid(item.Event.Data)) {
+					t.Fatalf("%+v %s", item, item.Event.Data)
+				}
+			}
+		}
+		if info, err := c.Site.Read(body); err == nil && (info.ID == "" || strings.ContainsAny(info.ID+info.Title, "\r\n\x00")) {
+			t.Fatalf("%+v", info)
+		}
+	})
+}
+
 // For any arguments, the request stays on its path and host, its parts are well-formed, and the forms agree.
 func FuzzBind(f *testing.F) {
-	methods := small(f).Methods()
+	methods := append(small(f).Methods(), sites(f).Methods()...)
 	for i, m := range methods {
 		f.Add(uint8(i), string(m.Example), "noteId=5&name=n")
 	}
@@ -192,7 +224,7 @@ func FuzzClassify(f *testing.F) {
 		if r.Kind == "" || r.RetryAfter < 0 || r.RetryAfter.Hours() > 24 || strings.ContainsAny(r.Message, "\r\n\x00\x1b") || len([]rune(r.Message)) > 300 {
 			t.Fatalf("%+v", r)
 		}
-		c.SignIn.Challenge([]byte(body))
+		c.SignIn.Challenge([]byte(body), r)
 	})
 }
 

@@ -23,13 +23,31 @@ func small(t testing.TB) *catalog.Catalog {
 	return c
 }
 
+// sites returns the catalog of testdata/sites, a manifest that uses what the small one does not.
+func sites(t testing.TB) *catalog.Catalog {
+	t.Helper()
+	c, err := catalog.Load(filesOf(t, "sites"))
+	must.OK(t, err)
+	return c
+}
+
 func smallFiles(t testing.TB) fstest.MapFS {
 	t.Helper()
+	return filesOf(t, "small")
+}
+
+// filesOf returns the files of a manifest in testdata.
+func filesOf(t testing.TB, manifest string) fstest.MapFS {
+	t.Helper()
 	files := fstest.MapFS{}
-	for _, name := range []string{"upstream.yaml", "types.yaml", "events.yaml", "resources/notes.yaml"} {
-		text, err := os.ReadFile(filepath.Join("testdata/small", name))
+	for _, pattern := range []string{"*.yaml", "resources/*.yaml"} {
+		names, err := filepath.Glob(filepath.Join("testdata", manifest, pattern))
 		must.OK(t, err)
-		files[name] = &fstest.MapFile{Data: text}
+		for _, name := range names {
+			text, err := os.ReadFile(name)
+			must.OK(t, err)
+			files[strings.TrimPrefix(filepath.ToSlash(name), "testdata/"+manifest+"/")] = &fstest.MapFile{Data: text}
+		}
 	}
 	return files
 }
@@ -37,7 +55,13 @@ func smallFiles(t testing.TB) fstest.MapFS {
 // withEdit returns the small manifest with one text of one file replaced.
 func withEdit(t testing.TB, file, from, to string) fstest.MapFS {
 	t.Helper()
-	files := maps.Clone(smallFiles(t))
+	return edited(t, smallFiles(t), file, from, to)
+}
+
+// edited returns a manifest with one text of one file replaced.
+func edited(t testing.TB, files fstest.MapFS, file, from, to string) fstest.MapFS {
+	t.Helper()
+	files = maps.Clone(files)
 	text := string(files[file].Data)
 	if !strings.Contains(text, from) {
 		t.Fatalf("%s has no %q", file, from)
@@ -87,4 +111,9 @@ func value(t testing.TB, text []byte) any {
 		t.Fatalf("%v in %s", err, text)
 	}
 	return v
+}
+
+// sameRefusal compares what callers see of two refusals.
+func sameRefusal(a, b catalog.Refusal) bool {
+	return a.Kind == b.Kind && a.Code == b.Code && a.Message == b.Message && a.RetryAfter == b.RetryAfter
 }

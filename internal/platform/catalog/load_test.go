@@ -87,7 +87,7 @@ func TestLoadReportsFaults(t *testing.T) {
 		"half a page":             {up, "nextOfLast: id, cursor: query.from_id, ", "nextOfLast: id, ", "require each other"},
 		"cookie not kept":         {up, "kept: [auth_id, sess, lang]", "kept: [auth_id, lang]", "sess is used but not in kept"},
 		"step":                    {up, "body: {code: $code}", "body: {code: $password}", "signIn.code: there is no value password"},
-		"failure twice":           {up, "{code: 1011, failure: wrong_code}", "{code: 1001, failure: wrong_code}", "1001 is listed twice"},
+		"failure twice":           {up, "{code: 1011, failure: wrong_code}", "{code: 1001, failure: wrong_code}", "rule 2 never applies, because rule 1 matches first"},
 		"since without listSince": {up, "listSince: true", "listSince: false", "listSince: true and socket.since require each other"},
 		"kind":                    {up, "kind: creator_only", "kind: fans_only", "errors.kinds.2.kind"},
 	} {

@@ -23,6 +23,8 @@ const (
 
 // Method is one method of a platform. It is immutable.
 type Method struct {
+	// Platform is the id of the catalog.
+	Platform       string
 	Resource, Name string
 	Summary        string
 	Access         Access

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/convert"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/manifest"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/shape"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/tape"
 )
@@ -36,58 +38,102 @@ const (
 // Refusal is a classified error response of the platform.
 type Refusal struct {
 	Kind RefusalKind
-	// Code is the platform's error code, or 0 if it gave none.
-	Code int
+	// Code is the platform's error code, a text or a number, as one line of at most 100 characters. It is empty if the
+	// platform gave none.
+	Code string
 	// Message is the platform's message as one line of at most 300 characters.
 	Message string
-	// RetryAfter is how long the platform asks us to wait, at most 24 hours, or 0 if it does not say.
+	// RetryAfter is how long to wait, at most 24 hours: as the platform asks, or as the manifest says. It is 0 if neither
+	// says.
 	RetryAfter time.Duration
+
+	// asked is the part of RetryAfter that the response itself contains, or 0 if the manifest decided.
+	asked time.Duration
 }
 
 // refusals holds the rules that classify error responses. The first rule that matches wins.
 type refusals struct {
-	// code, message and retryAfter are paths in the body.
-	code, message, retryAfter []string
-	rules                     []refusalRule
+	// codes, message and retryAfter are paths in the body. The first of codes with a value counts.
+	codes               [][]string
+	message, retryAfter []string
+	rules               []refusalRule
 }
 
 type refusalRule struct {
-	codes, statuses []int
-	kind            RefusalKind
+	matcher
+	kind RefusalKind
 }
 
-func (r refusalRule) matches(status, code int) bool {
-	return (r.codes == nil || slices.Contains(r.codes, code)) && (r.statuses == nil || slices.Contains(r.statuses, status))
+// matcher holds the conditions of a rule about error responses. A condition that is empty always holds.
+type matcher struct {
+	codes    []string
+	statuses []int
+	// message is a whole message, or the beginning of one if prefix is set.
+	message string
+	prefix  bool
+	// wait is how long to wait if the response does not say so itself, or 0.
+	wait time.Duration
+}
+
+func newMatcher(from manifest.Matcher) matcher {
+	m := matcher{codes: from.Code, statuses: from.Status, wait: time.Duration(from.RetryAfter) * time.Second}
+	m.message, m.prefix = strings.CutSuffix(from.Message, "*")
+	return m
+}
+
+func (m *matcher) matches(status int, code, message string) bool {
+	return (m.codes == nil || slices.Contains(m.codes, code)) && (m.statuses == nil || slices.Contains(m.statuses, status)) &&
+		(m.message == "" || m.matchesMessage(message, false))
+}
+
+// matchesMessage reports whether the condition on the message holds, for a whole message or for the beginning of any.
+func (m *matcher) matchesMessage(message string, beginning bool) bool {
+	if m.prefix {
+		return strings.HasPrefix(message, m.message)
+	}
+	return message == m.message && !beginning
+}
+
+// covers reports whether m matches whenever other does.
+func (m *matcher) covers(other *matcher) bool {
+	return (m.codes == nil || other.codes != nil && containsAll(m.codes, other.codes)) &&
+		(m.statuses == nil || other.statuses != nil && containsAll(m.statuses, other.statuses)) &&
+		(m.message == "" || m.matchesMessage(other.message, other.prefix))
+}
+
+func containsAll[T comparable](list, of []T) bool {
+	return !slices.ContainsFunc(of, func(one T) bool { return !slices.Contains(list, one) })
 }
 
 // Classify returns the meaning of an error response. The body need not be JSON.
 func (c *Catalog) Classify(status int, header http.Header, body []byte) Refusal {
-	r := Refusal{RetryAfter: retryAfter(header)}
+	r := Refusal{asked: retryAfter(header)}
 	// Gateways answer with HTML or nothing; then only the status and the header count.
 	if t, err := tape.Read(body, frameLimits); err == nil {
-		r.Code, _ = strconv.Atoi(textAt(t, tape.Root, c.refusals.code))
-		r.Message = oneLine(textAt(t, tape.Root, c.refusals.message))
-		if r.RetryAfter == 0 {
-			r.RetryAfter = secondsAt(t, c.refusals.retryAfter)
+		for _, path := range c.refusals.codes {
+			if r.Code = oneLine(textAt(t, tape.Root, path), maxCode); r.Code != "" {
+				break
+			}
+		}
+		r.Message = oneLine(textAt(t, tape.Root, c.refusals.message), maxMessage)
+		if r.asked == 0 {
+			r.asked = secondsAt(t, c.refusals.retryAfter)
 		}
 		t.Release()
 	}
-	r.Kind = c.refusals.classify(status, r.Code)
-	return r
-}
-
-// classify returns the kind of the first matching rule. Without one, other 4xx statuses are RefusedRejected and
-// everything else is RefusedError.
-func (r *refusals) classify(status, code int) RefusalKind {
-	for _, rule := range r.rules {
-		if rule.matches(status, code) {
-			return rule.kind
+	r.RetryAfter = r.asked
+	for i := range c.refusals.rules {
+		if rule := &c.refusals.rules[i]; rule.matches(status, r.Code, r.Message) {
+			r.Kind, r.RetryAfter = rule.kind, cmp.Or(r.asked, rule.wait)
+			return r
 		}
 	}
+	// No rule matches.
+	r.Kind = RefusedError
 	if status >= http.StatusBadRequest && status < http.StatusInternalServerError {
-		return RefusedRejected
+		r.Kind = RefusedRejected
 	}
-	return RefusedError
+	return r
 }
 
 // maxWait bounds the wait that a platform can ask for.
@@ -137,15 +183,18 @@ func secondsAt(t *tape.Tape, path []string) time.Duration {
 	return clampWait((time.Duration(ms)*time.Millisecond + time.Second - 1).Truncate(time.Second))
 }
 
-// maxMessage bounds a message of the platform, in characters.
-const maxMessage = 300
+// maxMessage and maxCode bound a message and a code of the platform, in characters.
+const (
+	maxMessage = 300
+	maxCode    = 100
+)
 
 // oneLine makes a text of the platform safe to show and log: one line of printable characters with single spaces, cut
-// at maxMessage.
-func oneLine(text string) string {
-	out := make([]rune, 0, min(len(text), maxMessage))
+// at a number of characters.
+func oneLine(text string, most int) string {
+	out := make([]rune, 0, min(len(text), most))
 	for _, r := range text {
-		if len(out) == maxMessage {
+		if len(out) == most {
 			break
 		}
 		switch {
@@ -165,9 +214,17 @@ func oneLine(text string) string {
 // compileRefusals compiles the rules that classify error responses.
 func (c *compiler) compileRefusals() {
 	e := c.doc.Errors
-	r := refusals{code: shape.SplitPath(e.Code), message: shape.SplitPath(e.Message), retryAfter: shape.SplitPath(e.RetryAfter)}
-	for _, k := range e.Kinds {
-		r.rules = append(r.rules, refusalRule{codes: k.Code, statuses: k.Status, kind: RefusalKind(k.Kind)})
+	r := refusals{message: shape.SplitPath(e.Message), retryAfter: shape.SplitPath(e.RetryAfter)}
+	for _, path := range e.Code {
+		r.codes = append(r.codes, shape.SplitPath(path))
+	}
+	for i, k := range e.Kinds {
+		rule := refusalRule{matcher: newMatcher(k.Matcher), kind: RefusalKind(k.Kind)}
+		first := slices.IndexFunc(r.rules, func(earlier refusalRule) bool { return earlier.covers(&rule.matcher) })
+		if first >= 0 {
+			c.upstreamFault("errors.kinds: rule %d never applies, because rule %d matches first", i+1, first+1)
+		}
+		r.rules = append(r.rules, rule)
 	}
 	c.cat.refusals = r
 }

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,7 +25,8 @@ type Session struct {
 	Headers Headers
 	// Device is the name of the header that identifies the device, or empty. We generate its value.
 	Device string
-	// Send holds headers that are sent with every call.
+	// Send holds headers that are sent with every call. The driver replaces the value $origin by scheme and host of the
+	// place that it calls.
 	Send      http.Header
 	UserAgent string
 }
@@ -34,6 +36,9 @@ type Cookies struct {
 	// A session needs all Required cookies. Of the cookies that the platform sets, only Kept ones are stored. Rotates
 	// lists cookies that any response may change.
 	Required, Kept, Rotates []string
+	// Remember lists cookies of an ended session that are sent with the next sign-in of the same account, so that the
+	// platform recognises the device.
+	Remember []string
 	// Owner is the cookie with the platform's id of the signed-in user. Expiry is the cookie whose Expires attribute is
 	// the end of the session.
 	Owner, Expiry string
@@ -63,6 +68,8 @@ type Challenge struct {
 	// Mask is the destination of the code, masked by the platform.
 	Mask      string
 	ExpiresAt time.Time
+	// Lasts is how long the challenge is open from now on, or 0 if the platform says so itself (ExpiresAt) or not at all.
+	Lasts time.Duration
 	// Page is the URL where the creator takes a selfie, or empty.
 	Page secret.String
 	// Sent is false if the platform sends the code only on request.
@@ -93,6 +100,18 @@ const (
 	QRExpired  QRStatus = "expired"
 )
 
+// The steps of a sign-in, as in the manifest.
+const (
+	StepCredentials = "credentials"
+	StepCode        = "code"
+	StepResend      = "resend"
+	StepSwitch      = "switch"
+	StepCheck       = "check"
+	StepQR          = "qr"
+	StepQRCheck     = "qrCheck"
+	StepLogout      = "logout"
+)
+
 // ErrNoStep means that the platform does not have a step of the sign-in.
 var ErrNoStep = errors.New("the platform has no such sign-in step")
 
@@ -106,13 +125,24 @@ type SignIn struct {
 	statuses map[string]QRStatus
 	// status is the path of the QR status.
 	status []string
-	// failures maps the platform's error codes to ours.
-	failures map[int]string
+	// failures are the rules for refused steps. The first rule that matches wins.
+	failures []failureRule
+}
+
+// failureRule says which failure code of ours a refused step has. An empty step means all steps.
+type failureRule struct {
+	matcher
+	step, failure string
 }
 
 // challengePaths holds the paths of a challenge's parts, below at. A nil path means that the platform does not have it.
 type challengePaths struct {
 	at, token, channel, available, mask, expires, page, sent, state []string
+	// codes are the platform's error codes that mean a challenge by one channel, which is then open for lasts. They are
+	// nil if the platform sends a challenge with parts.
+	codes []string
+	by    Channel
+	lasts time.Duration
 }
 
 type qrPaths struct{ id, secret, url, expires, ends []string }
@@ -128,17 +158,17 @@ type step struct {
 
 // Login builds the request that signs in with e-mail and password.
 func (s *SignIn) Login(email, password secret.String) (Request, error) {
-	return s.buildRequest("credentials", map[string]secret.String{"email": email, "password": password})
+	return s.buildRequest(StepCredentials, map[string]secret.String{"email": email, "password": password})
 }
 
 // Answer builds the request that answers a challenge with a code.
 func (s *SignIn) Answer(token, code secret.String) (Request, error) {
-	return s.buildRequest("code", map[string]secret.String{"token": token, "code": code})
+	return s.buildRequest(StepCode, map[string]secret.String{"token": token, "code": code})
 }
 
 // Resend builds the request for a new code.
 func (s *SignIn) Resend(token secret.String) (Request, error) {
-	return s.buildRequest("resend", map[string]secret.String{"token": token})
+	return s.buildRequest(StepResend, map[string]secret.String{"token": token})
 }
 
 // Switch builds the request that changes the channel of a challenge.
@@ -147,22 +177,22 @@ func (s *SignIn) Switch(token secret.String, to Channel) (Request, error) {
 	if !ok {
 		return Request{}, fmt.Errorf("switch to %s: %w", to, ErrNoStep)
 	}
-	return s.buildRequest("switch", map[string]secret.String{"token": token, "channel": secret.New(theirs)})
+	return s.buildRequest(StepSwitch, map[string]secret.String{"token": token, "channel": secret.New(theirs)})
 }
 
 // Check builds the request for the state of a challenge.
 func (s *SignIn) Check(token secret.String) (Request, error) {
-	return s.buildRequest("check", map[string]secret.String{"token": token})
+	return s.buildRequest(StepCheck, map[string]secret.String{"token": token})
 }
 
-func (s *SignIn) OpenQR() (Request, error) { return s.buildRequest("qr", nil) }
+func (s *SignIn) OpenQR() (Request, error) { return s.buildRequest(StepQR, nil) }
 
 func (s *SignIn) CheckQR(qr QR) (Request, error) {
-	return s.buildRequest("qrCheck", map[string]secret.String{"id": secret.New(qr.ID), "secret": qr.Secret})
+	return s.buildRequest(StepQRCheck, map[string]secret.String{"id": secret.New(qr.ID), "secret": qr.Secret})
 }
 
 // Logout builds the request that ends the session.
-func (s *SignIn) Logout() (Request, error) { return s.buildRequest("logout", nil) }
+func (s *SignIn) Logout() (Request, error) { return s.buildRequest(StepLogout, nil) }
 
 var placeholder = regexp.MustCompile(`\{([^}]*)\}`)
 
@@ -218,11 +248,26 @@ func (st *step) buildBody(values map[string]secret.String) []byte {
 	return append(out, '}')
 }
 
-// Failure returns our code for a failed sign-in, or an empty string if the platform's code is not listed as one.
-func (s *SignIn) Failure(code int) string { return s.failures[code] }
+// Failure returns our code for a failed step, or an empty string if the manifest does not list the refusal. It also
+// returns how long to wait: as the response says, else as the manifest says, else 0.
+func (s *SignIn) Failure(step string, status int, r Refusal) (code string, retryAfter time.Duration) {
+	for i := range s.failures {
+		f := &s.failures[i]
+		if (f.step == "" || f.step == step) && f.matches(status, r.Code, r.Message) {
+			return f.failure, cmp.Or(r.asked, f.wait, r.RetryAfter)
+		}
+	}
+	return "", r.RetryAfter
+}
 
-// Challenge returns the challenge in a response, if it has one. The status of the response does not matter.
-func (s *SignIn) Challenge(body []byte) (Challenge, bool) {
+// Challenge returns the challenge in a response, if it has one. The status of the response does not matter. r is what
+// Classify returned for the response, or zero for a success.
+func (s *SignIn) Challenge(body []byte, r Refusal) (Challenge, bool) {
+	if s.challenge.codes != nil {
+		// The platform has sent the code. The half-finished session is in the cookies, so there is no token.
+		ch := Challenge{Channel: s.challenge.by, Sent: true, Lasts: s.challenge.lasts}
+		return ch, r.Code != "" && slices.Contains(s.challenge.codes, r.Code)
+	}
 	t, err := tape.Read(body, frameLimits)
 	if err != nil {
 		return Challenge{}, false
@@ -239,7 +284,8 @@ func (s *SignIn) Challenge(body []byte) (Challenge, bool) {
 	}
 	// A platform without the member sent always sends the code right away.
 	ch := Challenge{
-		Token: secret.New(token), Channel: s.channel(textAt(t, at, p.channel)), Mask: oneLine(textAt(t, at, p.mask)),
+		Token: secret.New(token), Channel: s.channel(textAt(t, at, p.channel)),
+		Mask: oneLine(textAt(t, at, p.mask), maxMessage),
 		Page: secret.New(textAt(t, at, p.page)), State: textAt(t, at, p.state), Sent: true,
 	}
 	if list, ok := t.Get(at, p.available); ok && p.available != nil && t.Kind(list) == tape.Array {
@@ -321,14 +367,19 @@ func (s *SignIn) QRStatus(body []byte) (QRStatus, error) {
 
 func (c *compiler) compileSignIn() {
 	in := c.doc.SignIn
-	s := SignIn{steps: map[string]*step{}, channels: map[Channel]string{}, statuses: map[string]QRStatus{}, failures: map[int]string{}}
+	s := SignIn{steps: map[string]*step{}, channels: map[Channel]string{}, statuses: map[string]QRStatus{}}
+	// A challenge that is only a code has no token.
+	token := []string{"token"}
+	if in.Challenge.Code != nil {
+		token = nil
+	}
 	steps := map[string]struct {
 		step      *manifest.Step
 		variables []string
 	}{
-		"credentials": {&in.Credentials, []string{"email", "password"}}, "code": {in.Code, []string{"token", "code"}},
-		"resend": {in.Resend, []string{"token"}}, "switch": {in.Switch, []string{"token", "channel"}},
-		"check": {in.Check, []string{"token"}}, "logout": {in.Logout, nil},
+		StepCredentials: {&in.Credentials, []string{"email", "password"}}, StepCode: {in.Code, append(token, "code")},
+		StepResend: {in.Resend, token}, StepSwitch: {in.Switch, append(token, "channel")},
+		StepCheck: {in.Check, token}, StepLogout: {in.Logout, nil},
 	}
 	for name, st := range steps {
 		if st.step != nil {
@@ -336,11 +387,11 @@ func (c *compiler) compileSignIn() {
 		}
 	}
 	if in.QR != nil {
-		s.steps["qr"] = c.compileStep("qr", &in.QR.Step, nil)
+		s.steps[StepQR] = c.compileStep(StepQR, &in.QR.Step, nil)
 		s.qr = qrPaths{shape.SplitPath(in.QR.ID), shape.SplitPath(in.QR.Secret), shape.SplitPath(in.QR.URL), shape.SplitPath(in.QR.Expires), shape.SplitPath(in.QR.Ends)}
 	}
 	if in.QRCheck != nil {
-		s.steps["qrCheck"] = c.compileStep("qrCheck", &in.QRCheck.Step, []string{"id", "secret"})
+		s.steps[StepQRCheck] = c.compileStep(StepQRCheck, &in.QRCheck.Step, []string{"id", "secret"})
 		s.status = shape.SplitPath(in.QRCheck.Status)
 		for ours, theirs := range in.QRCheck.Statuses {
 			s.statuses[theirs] = QRStatus(ours)
@@ -350,18 +401,26 @@ func (c *compiler) compileSignIn() {
 		c.upstreamFault("signIn: qr and qrCheck require each other")
 	}
 	ch := in.Challenge
+	if (ch.At == "") == (ch.Code == nil) {
+		c.upstreamFault("signIn.challenge: give either at, token, channel and channels, or code, by and lasts")
+	}
 	s.challenge = challengePaths{
+		codes: ch.Code, by: Channel(ch.By), lasts: c.duration("signIn.challenge.lasts", ch.Lasts),
 		at: shape.SplitPath(ch.At), token: shape.SplitPath(ch.Token), channel: shape.SplitPath(ch.Channel), available: shape.SplitPath(ch.Available),
 		mask: shape.SplitPath(ch.Mask), expires: shape.SplitPath(ch.Expires), page: shape.SplitPath(ch.Page), sent: shape.SplitPath(ch.Sent), state: shape.SplitPath(ch.State),
 	}
 	for ours, theirs := range ch.Channels {
 		s.channels[Channel(ours)] = theirs
 	}
-	for _, f := range in.Failures {
-		if s.failures[f.Code] != "" {
-			c.upstreamFault("signIn.failures: the code %d is listed twice", f.Code)
+	for i, f := range in.Failures {
+		rule := failureRule{matcher: newMatcher(f.Matcher), step: f.Step, failure: f.Failure}
+		first := slices.IndexFunc(s.failures, func(earlier failureRule) bool {
+			return (earlier.step == "" || earlier.step == rule.step) && earlier.covers(&rule.matcher)
+		})
+		if first >= 0 {
+			c.upstreamFault("signIn.failures: rule %d never applies, because rule %d matches first", i+1, first+1)
 		}
-		s.failures[f.Code] = f.Failure
+		s.failures = append(s.failures, rule)
 	}
 	c.cat.SignIn = s
 }

@@ -94,6 +94,7 @@ func (c *compiler) compileUpstream() {
 	c.compileSignIn()
 	c.compileRefusals()
 	c.compileSession()
+	c.compilePoll()
 	in := c.doc.Socket
 	if in == nil {
 		if c.cat.ListSince {
@@ -101,12 +102,8 @@ func (c *compiler) compileUpstream() {
 		}
 		return
 	}
-	ping, err := time.ParseDuration(in.Ping)
-	if err != nil {
-		c.upstreamFault("socket.ping: %q is not a duration", in.Ping)
-	}
 	s := &Socket{
-		Path: c.cat.base + in.Path, Ping: ping,
+		Path: c.cat.base + in.Path, Ping: c.duration("socket.ping", in.Ping),
 		id: shape.SplitPath(in.Frame.ID), name: shape.SplitPath(in.Frame.Name), at: shape.SplitPath(in.Frame.At), body: shape.SplitPath(in.Frame.Body),
 		ended: in.Ended,
 	}
@@ -124,25 +121,40 @@ func (c *compiler) compileUpstream() {
 	c.cat.Socket = s
 }
 
+// duration parses a duration of upstream.yaml. An empty one is 0.
+func (c *compiler) duration(key, text string) time.Duration {
+	if text == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		c.upstreamFault("%s: %q is not a duration", key, text)
+	}
+	return d
+}
+
 // compileSession copies the section session. Every cookie that another key names must be in kept, and every required
 // header in allowed.
 func (c *compiler) compileSession() {
 	in := c.doc.Session
 	s := Session{
 		Cookies: Cookies{
-			Required: in.Cookies.Required, Kept: in.Cookies.Kept, Rotates: in.Cookies.Rotates, Owner: in.Cookies.Owner, Expiry: in.Cookies.Expiry,
+			Required: in.Cookies.Required, Kept: in.Cookies.Kept, Rotates: in.Cookies.Rotates, Remember: in.Cookies.Remember,
+			Owner: in.Cookies.Owner, Expiry: in.Cookies.Expiry,
 		},
 		Headers: Headers{Required: in.Headers.Required, Allowed: in.Headers.Allowed},
 		Device:  in.Device, Send: http.Header{}, UserAgent: in.UserAgent,
 	}
 	for name, value := range in.Send {
 		s.Send.Set(name, value)
+		if strings.HasPrefix(value, "$") && value != "$origin" {
+			c.upstreamFault("session.send: %s: there is no value %s; available: $origin", name, value)
+		}
 	}
-	for _, list := range [][]string{in.Cookies.Required, in.Cookies.Rotates, {in.Cookies.Owner}, {in.Cookies.Expiry}} {
-		for _, name := range list {
-			if name != "" && !slices.Contains(in.Cookies.Kept, name) {
-				c.upstreamFault("session.cookies: %s is used but not in kept", name)
-			}
+	single := []string{in.Cookies.Owner, in.Cookies.Expiry}
+	for _, name := range slices.Concat(in.Cookies.Required, in.Cookies.Rotates, in.Cookies.Remember, single) {
+		if name != "" && !slices.Contains(in.Cookies.Kept, name) {
+			c.upstreamFault("session.cookies: %s is used but not in kept", name)
 		}
 	}
 	for _, name := range in.Headers.Required {

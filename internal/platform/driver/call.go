@@ -45,7 +45,7 @@ type Refused struct {
 
 // Error returns a text for logs. It does not contain the platform's message.
 func (r *Refused) Error() string {
-	return fmt.Sprintf("the platform refused: %s (status %d, code %d)", r.Kind, r.Status, r.Code)
+	return fmt.Sprintf("the platform refused: %s (status %d, code %q)", r.Kind, r.Status, r.Code)
 }
 
 // refusalProblems maps refusals to the problems that callers get. The caller should confirm RefusedSession with a probe

@@ -56,6 +56,8 @@ type Listens interface {
 	// Since lists the events after the one with the upstream id after. An empty id means the oldest that the platform
 	// still has.
 	Since(ctx context.Context, via Via, s Session, after string) (Missed, error)
+	// Poll asks a platform without a socket for new events. An empty position means from now on.
+	Poll(ctx context.Context, via Via, s Session, position string) (Polled, error)
 }
 
 // Via identifies the traffic of an account and the region through which it leaves.
@@ -63,13 +65,16 @@ type Via struct {
 	Region string
 	// Account is the account's id, or the id of the connect attempt while there is no account.
 	Account string
+	// Site is the root of the account's site, such as https://maya.example.com/blog, or empty if all accounts of the
+	// platform are on one origin.
+	Site string
 }
 
 // Deps are the dependencies of the driver.
 type Deps struct {
 	Catalog *catalog.Catalog
 	Egress  *egress.Egress
-	// Origin replaces the origin in the manifest. Default: the manifest's.
+	// Origin replaces the origin in the manifest. Default: the manifest's. A platform with sites has none.
 	Origin string
 	// Patience is how long the platform may take for a step of a sign-in. Default: 45 s.
 	Patience time.Duration
@@ -80,9 +85,11 @@ type Deps struct {
 type HTTP struct {
 	deps    Deps
 	origins egress.Origins
-	// commonHeaders are the headers that the manifest sends with every call. headerNames maps the names of session
-	// headers to their canonical form.
+	// commonHeaders are the headers that the manifest sends with every call. originHeaders are the indexes of those
+	// whose value is the origin of the account's site. headerNames maps the names of session headers to their canonical
+	// form.
 	commonHeaders []egress.Field
+	originHeaders []int
 	headerNames   map[string]string
 	fieldLists    sync.Pool // of *fieldLists
 }
@@ -91,17 +98,23 @@ var _ Driver = (*HTTP)(nil)
 
 // New returns a driver. It does not connect to the platform.
 func New(d Deps) (*HTTP, error) {
-	if d.Origin == "" {
-		d.Origin = d.Catalog.Origin
-	}
+	d.Origin = cmp.Or(d.Origin, d.Catalog.Origin)
 	d.Patience = cmp.Or(d.Patience, 45*time.Second)
-	origins, err := egress.ParseOrigins(d.Origin)
-	if err != nil {
-		return nil, fmt.Errorf("platform %s: %w", d.Catalog.ID, err)
+	h := &HTTP{deps: d, headerNames: map[string]string{}}
+	if d.Catalog.Site == nil {
+		var err error
+		if h.origins, err = egress.ParseOrigins(d.Origin); err != nil {
+			return nil, fmt.Errorf("platform %s: %w", d.Catalog.ID, err)
+		}
 	}
-	h := &HTTP{deps: d, origins: origins, headerNames: map[string]string{}}
 	for _, name := range slices.Sorted(maps.Keys(d.Catalog.Session.Send)) {
 		for _, value := range d.Catalog.Session.Send[name] {
+			if value == originVariable {
+				value = strings.TrimSuffix(d.Origin, "/")
+				if d.Catalog.Site != nil {
+					h.originHeaders = append(h.originHeaders, len(h.commonHeaders))
+				}
+			}
 			h.commonHeaders = append(h.commonHeaders, egress.Field{Name: name, Value: value})
 		}
 	}
@@ -111,13 +124,13 @@ func New(d Deps) (*HTTP, error) {
 	return h, nil
 }
 
-// client returns the egress client for an account's traffic to the platform.
-func (d *HTTP) client(via Via) *egress.Client {
+// client returns the egress client for an account's traffic to some origins.
+func (d *HTTP) client(via Via, origins egress.Origins) *egress.Client {
 	isolation := egress.ByAccount
 	if d.deps.Catalog.Isolation == catalog.ByProxy {
 		isolation = egress.ByProxy
 	}
-	return d.deps.Egress.Client(egress.Identity{Region: via.Region, Account: via.Account, Isolation: isolation}, d.origins)
+	return d.deps.Egress.Client(egress.Identity{Region: via.Region, Account: via.Account, Isolation: isolation}, origins)
 }
 
 // reply is a response of the platform with its whole body.
@@ -148,6 +161,10 @@ type fieldLists struct{ header, cookies []egress.Field }
 // sendRequest sends a request with a session. Headers of the session replace those of the manifest, and headers of the
 // call replace both. The caller must release the reply. Its status is 0 if there was no response.
 func (d *HTTP) sendRequest(ctx context.Context, via Via, s Session, req *catalog.Request, limits egress.Limits) (egress.Reply, error) {
+	at, err := d.locate(via)
+	if err != nil {
+		return egress.Reply{}, err
+	}
 	l, _ := d.fieldLists.Get().(*fieldLists)
 	if l == nil {
 		l = &fieldLists{}
@@ -156,7 +173,11 @@ func (d *HTTP) sendRequest(ctx context.Context, via Via, s Session, req *catalog
 	if len(req.Body) > 0 {
 		l.header = append(l.header, egress.Field{Name: "Content-Type", Value: "application/json"})
 	}
+	first := len(l.header)
 	l.header = append(l.header, d.commonHeaders...)
+	for _, i := range d.originHeaders {
+		l.header[first+i].Value = at.origin
+	}
 	d.addSession(l, s)
 	// Few calls have headers of their own, so the linear search does not matter.
 	for name, values := range req.Header {
@@ -166,9 +187,10 @@ func (d *HTTP) sendRequest(ctx context.Context, via Via, s Session, req *catalog
 		}
 	}
 	out := egress.Request{
-		Method: req.Method, Origin: d.deps.Origin, Path: req.Path, Query: req.Query, Header: l.header, Cookies: l.cookies, Body: req.Body,
+		Method: req.Method, Origin: at.origin, Path: at.path + req.Path, Query: req.Query, Header: l.header, Cookies: l.cookies,
+		Body: req.Body,
 	}
-	got, err := d.client(via).Call(ctx, &out, limits)
+	got, err := d.client(via, at.origins).Call(ctx, &out, limits)
 	clear(l.header) // leave no secrets in the pool
 	clear(l.cookies)
 	d.fieldLists.Put(l)

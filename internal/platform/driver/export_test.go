@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
 // DecodeSlowly is DecodeSession without decodePlain.
@@ -23,3 +24,24 @@ func ReadsQuickly(text secret.String) bool {
 
 // ReadIdentity parses the result of a probe.
 func ReadIdentity(result []byte) (Identity, bool) { return readIdentity(result) }
+
+// PollOnce polls a feed without HTTP. ask returns the items of a window, and the platform's time. An empty position
+// starts the feed; clock is our time.
+func PollOnce(feed *catalog.Feed, position string, clock int64, ask func(since, until int64) ([]catalog.Item, int64)) (p Polled, err error) {
+	feeds, ok := decodePosition(&catalog.Poll{Feeds: []*catalog.Feed{feed}}, position)
+	f := feeds[0]
+	if ok {
+		since, until := f.window()
+		items, now := ask(since, until)
+		var found newItems
+		found, err = f.apply(items, since, until, now)
+		p = Polled{Events: found.events, Skipped: found.skipped, Gap: found.gap, More: f.Round != nil}
+	} else {
+		err = f.start(clock, func(since int64) ([]catalog.Item, int64, error) {
+			items, now := ask(since, 0)
+			return items, now, nil
+		})
+	}
+	p.Position = encodePosition(feeds)
+	return p, err
+}

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,10 +19,12 @@ import (
 
 // Files transfers files between callers and the folders that the manifest lists, and nowhere else.
 type Files struct {
-	driver  *HTTP
+	driver *HTTP
+	// origins are those of the folders in at, whose paths end in a slash.
 	origins egress.Origins
-	// at are the folders. Their paths end in a slash.
-	at []*url.URL
+	at      []*url.URL
+	// below are the folders below the root of every site. Their paths end in a slash.
+	below []string
 }
 
 // ErrAddress means that a URL is not in a folder of the platform's files. Nothing was sent.
@@ -81,6 +82,10 @@ func (d *HTTP) Files() (*Files, error) {
 	var origins []string
 	for _, text := range d.deps.Catalog.Files.At {
 		if strings.HasPrefix(text, "/") {
+			if d.deps.Catalog.Site != nil {
+				f.below = append(f.below, text)
+				continue
+			}
 			text = strings.TrimSuffix(d.deps.Origin, "/") + text
 		}
 		u, err := url.Parse(text)
@@ -97,22 +102,32 @@ func (d *HTTP) Files() (*Files, error) {
 	return f, nil
 }
 
-// parseAddress parses a URL and checks that it is in one of the folders. URLs come from callers, and the folders are
-// all that keeps a caller from the rest of the host. So it also rejects paths that another parser could read
-// differently.
-func (f *Files) parseAddress(text string) (*url.URL, error) {
+// parseAddress parses a URL and checks that it is in one of the folders. It also returns the origins that the request
+// may be sent to. URLs come from callers, and the folders are all that keeps a caller from the rest of the host. So it
+// also rejects paths that another parser could read differently.
+func (f *Files) parseAddress(via Via, text string) (*url.URL, egress.Origins, error) {
 	if len(text) > maxAddress || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' || r == '\\' || r == '#' }) {
-		return nil, ErrAddress
+		return nil, egress.Origins{}, ErrAddress
 	}
 	// u.Path is decoded, so this also rejects %2e%2e, %2f.. and the like.
 	u, err := url.Parse(text)
 	if err != nil || u.Opaque != "" || u.User != nil || strings.Contains(u.Path, "\\") || path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") {
-		return nil, ErrAddress
+		return nil, egress.Origins{}, ErrAddress
 	}
-	if !slices.ContainsFunc(f.at, func(at *url.URL) bool { return sameOrigin(u, at) && strings.HasPrefix(u.Path, at.Path) }) {
-		return nil, ErrAddress
+	for _, at := range f.at {
+		if sameOrigin(u, at) && strings.HasPrefix(u.Path, at.Path) {
+			return u, f.origins, nil
+		}
 	}
-	return u, nil
+	if root, err := url.Parse(via.Site); err == nil && len(f.below) > 0 && sameOrigin(u, root) {
+		for _, folder := range f.below {
+			if strings.HasPrefix(u.Path, root.Path+folder) {
+				at, err := f.driver.locate(via)
+				return u, at.origins, err
+			}
+		}
+	}
+	return nil, egress.Origins{}, ErrAddress
 }
 
 func sameOrigin(a, b *url.URL) bool {
@@ -130,12 +145,12 @@ func sameOrigin(a, b *url.URL) bool {
 
 // Fetch requests a file. Errors are problems, or ErrAddress.
 func (f *Files) Fetch(ctx context.Context, via Via, s Session, req FileRequest) (*File, error) {
-	out, err := f.newRequest(ctx, s, req.Method, req.URL, nil)
+	out, client, err := f.newRequest(ctx, via, s, req.Method, req.URL, nil)
 	if err != nil {
 		return nil, err
 	}
 	maps.Copy(out.Header, req.Header)
-	resp, err := f.client(via).Do(out, egress.Limits{Header: fileHeaderTimeout, Idle: fileIdleTimeout, Total: egress.None, Bytes: egress.None, Raw: true})
+	resp, err := client.Do(out, egress.Limits{Header: fileHeaderTimeout, Idle: fileIdleTimeout, Total: egress.None, Bytes: egress.None, Raw: true})
 	if err != nil {
 		return nil, f.driver.transportProblem(ctx, getFileMethod, err)
 	}
@@ -152,14 +167,14 @@ func (f *Files) Fetch(ctx context.Context, via Via, s Session, req FileRequest) 
 // Put uploads a part and returns its ETag. Another goroutine reads the body and may still read it after Put has failed,
 // because the platform may refuse a part before it has received all of it. Errors are problems, or ErrAddress.
 func (f *Files) Put(ctx context.Context, via Via, s Session, part PartRequest) (etag string, err error) {
-	out, err := f.newRequest(ctx, s, http.MethodPut, part.URL, part.Body)
+	out, client, err := f.newRequest(ctx, via, s, http.MethodPut, part.URL, part.Body)
 	if err != nil {
 		return "", err
 	}
 	maps.Copy(out.Header, part.Header)
 	// Without GetBody the transport cannot resend the part; the caller's body can be read only once.
 	out.ContentLength, out.GetBody = part.Size, nil
-	resp, err := f.client(via).Do(out, egress.Limits{Header: fileHeaderTimeout, Idle: fileIdleTimeout, Total: egress.None, Bytes: maxRefusalBytes, Raw: true})
+	resp, err := client.Do(out, egress.Limits{Header: fileHeaderTimeout, Idle: fileIdleTimeout, Total: egress.None, Bytes: maxRefusalBytes, Raw: true})
 	if err != nil {
 		return "", f.driver.transportProblem(ctx, putPartMethod, err)
 	}
@@ -173,16 +188,18 @@ func (f *Files) Put(ctx context.Context, via Via, s Session, part PartRequest) (
 	return strings.Trim(strings.TrimPrefix(resp.Header.Get("Etag"), "W/"), `"`), nil
 }
 
-// newRequest builds a request for a file. It has only the user agent of the session, unless the manifest asks for the
-// whole session.
-func (f *Files) newRequest(ctx context.Context, s Session, method, address string, body io.Reader) (*http.Request, error) {
-	u, err := f.parseAddress(address)
+// newRequest builds a request for a file, and the client that can send it. The request has only the user agent of the
+// session, unless the manifest asks for the whole session.
+func (f *Files) newRequest(
+	ctx context.Context, via Via, s Session, method, address string, body io.Reader,
+) (*http.Request, *egress.Client, error) {
+	u, origins, err := f.parseAddress(via, address)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	out, err := http.NewRequestWithContext(ctx, method, u.String(), body)
 	if err != nil {
-		return nil, ErrAddress // the library's error would repeat the URL, which may contain a signature
+		return nil, nil, ErrAddress // the library's error would repeat the URL, which may contain a signature
 	}
 	whole := http.Header{}
 	s.applyTo(whole, f.driver.deps.Catalog.Session.UserAgent)
@@ -191,16 +208,7 @@ func (f *Files) newRequest(ctx context.Context, s Session, method, address strin
 	} else {
 		out.Header.Set("User-Agent", whole.Get("User-Agent"))
 	}
-	return out, nil
-}
-
-// client returns the egress client for an account's traffic to the file hosts.
-func (f *Files) client(via Via) *egress.Client {
-	isolation := egress.ByAccount
-	if f.driver.deps.Catalog.Isolation == catalog.ByProxy {
-		isolation = egress.ByProxy
-	}
-	return f.driver.deps.Egress.Client(egress.Identity{Region: via.Region, Account: via.Account, Isolation: isolation}, f.origins)
+	return out, f.driver.client(via, origins), nil
 }
 
 // refusalProblem returns the problem for a response without a file. File hosts check URLs and not sessions, so a 401

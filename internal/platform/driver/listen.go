@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -27,8 +26,8 @@ const (
 	sinceBytes = 32 << 20
 )
 
-// ErrNoSocket means that the platform has no live frames, or cannot list missed ones.
-var ErrNoSocket = errors.New("the platform has no socket or does not list missed frames")
+// ErrNoSocket means that the platform has no live frames, or cannot list missed ones, or is not polled.
+var ErrNoSocket = errors.New("the platform does not have events of this kind")
 
 // Socket receives events as they happen. Only one goroutine may call Next. The caller must call Close.
 type Socket struct {
@@ -66,11 +65,14 @@ func (d *HTTP) Listen(ctx context.Context, via Via, s Session) (*Socket, error) 
 	if spec == nil {
 		return nil, ErrNoSocket
 	}
-	header := http.Header{}
-	maps.Copy(header, d.deps.Catalog.Session.Send)
-	s.applyTo(header, d.deps.Catalog.Session.UserAgent)
-	options := &websocket.DialOptions{HTTPClient: d.client(via).HTTP(), HTTPHeader: header, CompressionMode: websocket.CompressionDisabled}
-	address := "ws" + strings.TrimPrefix(d.deps.Origin, "http") + spec.Path
+	at, err := d.locate(via)
+	if err != nil {
+		return nil, err
+	}
+	options := &websocket.DialOptions{
+		HTTPClient: d.client(via, at.origins).HTTP(), HTTPHeader: d.newHeader(at, s), CompressionMode: websocket.CompressionDisabled,
+	}
+	address := "ws" + strings.TrimPrefix(at.origin, "http") + at.path + spec.Path
 	conn, resp, err := websocket.Dial(ctx, address, options) //nolint:bodyclose // the library closes it
 	if err != nil {
 		return nil, d.dialError(resp, err)
@@ -173,8 +175,9 @@ func CannotList(err error) bool {
 }
 
 // Newest returns the id of the platform's newest event, so that Since can later list everything from now on. If the
-// platform does not report it, Newest reads the list to its end. The id is empty if the platform does not list events.
-// The answer contains the cookies that the platform changed.
+// platform does not report it, Newest reads the list to its end. For a platform that is polled it returns the position
+// for Poll instead. The text is empty if the platform does not list events. The answer contains the cookies that the
+// platform changed.
 func Newest(ctx context.Context, d Listens, via Via, s Session) (string, Answer, error) {
 	all := Answer{Session: s}
 	for after := ""; ; {
@@ -183,6 +186,12 @@ func Newest(ctx context.Context, d Listens, via Via, s Session) (string, Answer,
 			all.Session, all.Changed = m.Session, append(all.Changed, m.Changed...)
 		}
 		switch {
+		case errors.Is(err, ErrNoSocket):
+			p, err := d.Poll(ctx, via, s, "")
+			if errors.Is(err, ErrNoSocket) {
+				return "", all, nil
+			}
+			return p.Position, p.Answer, err
 		case CannotList(err):
 			return "", all, nil
 		case err != nil:

@@ -41,15 +41,17 @@ type asked struct {
 	ExpiresAt time.Time         `json:"expiresAt,omitzero"`
 	Page      string            `json:"page,omitempty"`
 	Sent      bool              `json:"sent"`
+	Lasts     time.Duration     `json:"lasts,omitempty"`
 }
 
 func storeChallenge(ch catalog.Challenge) *asked {
-	return &asked{ch.Token.Reveal(), ch.Channel, ch.Available, ch.Mask, ch.ExpiresAt, ch.Page.Reveal(), ch.Sent}
+	return &asked{ch.Token.Reveal(), ch.Channel, ch.Available, ch.Mask, ch.ExpiresAt, ch.Page.Reveal(), ch.Sent, ch.Lasts}
 }
 
 func (a *asked) challenge() *catalog.Challenge {
 	return &catalog.Challenge{
 		Token: secret.New(a.Token), Channel: a.Channel, Available: a.Available, Mask: a.Mask, ExpiresAt: a.ExpiresAt, Page: secret.New(a.Page), Sent: a.Sent,
+		Lasts: a.Lasts,
 	}
 }
 
@@ -98,8 +100,8 @@ type Failure struct {
 	// Retryable means that the same input may succeed later, after RetryAfter if it is set.
 	Retryable  bool
 	RetryAfter time.Duration
-	// UpstreamCode and UpstreamMessage are the platform's. They are 0 and empty if it gave none.
-	UpstreamCode    int
+	// UpstreamCode and UpstreamMessage are the platform's. They are empty if it gave none.
+	UpstreamCode    string
 	UpstreamMessage string
 
 	// untouched means that the platform did not process the request.
@@ -113,6 +115,8 @@ const (
 	FailTimeout     = "upstream_timeout"
 	FailChanged     = "upstream_changed"
 	FailLocked      = "account_locked"
+	// FailRateLimited means that the platform takes no sign-ins from us for a while. Only a manifest assigns it.
+	FailRateLimited = "upstream_rate_limited"
 	// FailStep means that the platform refused the step and the challenge remains open. It never ends a sign-in.
 	FailStep        = "step_refused"
 	failWrongCode   = "wrong_code"
@@ -132,7 +136,7 @@ func (d *HTTP) SignIn(ctx context.Context, via Via, email, password secret.Strin
 	if err != nil {
 		return Step{}, err
 	}
-	return d.takeStep(ctx, via, signInState{Session: d.newDeviceSession().toStored()}, req)
+	return d.takeStep(ctx, via, catalog.StepCredentials, signInState{Session: d.newDeviceSession().toStored()}, req)
 }
 
 // OpenQR starts a sign-in that the creator approves on their phone.
@@ -147,7 +151,7 @@ func (d *HTTP) OpenQR(ctx context.Context, via Via) (Step, error) {
 		return step, err
 	}
 	if !r.ok() {
-		return failedStep(d.classifyFailure(r)), nil
+		return failedStep(d.classifyFailure(catalog.StepQR, d.classifyReply(r))), nil
 	}
 	qr, unreadable := d.deps.Catalog.SignIn.QR(r.body)
 	if unreadable != nil {
@@ -183,11 +187,12 @@ func (d *HTTP) Continue(ctx context.Context, via Via, from Continuation, in Inpu
 		step, err = d.checkQR(ctx, via, at)
 		in = Input{Check: true}
 	} else {
+		var name string
 		var req catalog.Request
-		if req, err = d.inputRequest(at, in); err != nil {
+		if name, req, err = d.inputRequest(at, in); err != nil {
 			return Step{}, err
 		}
-		step, err = d.takeStep(ctx, via, at, req)
+		step, err = d.takeStep(ctx, via, name, at, req)
 	}
 	// Giving the old continuation back keeps the sign-in open.
 	if err == nil && step.Failure != nil && step.Failure.canRepeat(in) {
@@ -208,22 +213,27 @@ func (f *Failure) canRepeat(in Input) bool {
 	return in.Check || f.untouched
 }
 
-func (d *HTTP) inputRequest(at signInState, in Input) (catalog.Request, error) {
+// inputRequest returns the step for an input, and its request.
+func (d *HTTP) inputRequest(at signInState, in Input) (step string, req catalog.Request, err error) {
 	if at.Asked == nil {
-		return catalog.Request{}, errStored
+		return "", catalog.Request{}, errStored
 	}
 	token := secret.New(at.Asked.Token)
 	switch {
 	case !in.Code.Empty():
-		return d.deps.Catalog.SignIn.Answer(token, in.Code)
+		req, err = d.deps.Catalog.SignIn.Answer(token, in.Code)
+		return catalog.StepCode, req, err
 	case in.Resend:
-		return d.deps.Catalog.SignIn.Resend(token)
+		req, err = d.deps.Catalog.SignIn.Resend(token)
+		return catalog.StepResend, req, err
 	case in.Switch != "":
-		return d.deps.Catalog.SignIn.Switch(token, in.Switch)
+		req, err = d.deps.Catalog.SignIn.Switch(token, in.Switch)
+		return catalog.StepSwitch, req, err
 	case in.Check:
-		return d.deps.Catalog.SignIn.Check(token)
+		req, err = d.deps.Catalog.SignIn.Check(token)
+		return catalog.StepCheck, req, err
 	}
-	return catalog.Request{}, errors.New("a sign-in step needs an input")
+	return "", catalog.Request{}, errors.New("a sign-in step needs an input")
 }
 
 // sendStep sends a request of a sign-in. A transport failure becomes a step with a Failure.
@@ -261,7 +271,7 @@ func transportFailure(err error) (Failure, bool) {
 func failedStep(f Failure) Step { return Step{Failure: &f} }
 
 // takeStep sends a request of a sign-in and interprets the response: a challenge, a session or a failure.
-func (d *HTTP) takeStep(ctx context.Context, via Via, at signInState, req catalog.Request) (Step, error) {
+func (d *HTTP) takeStep(ctx context.Context, via Via, name string, at signInState, req catalog.Request) (Step, error) {
 	s := at.Session.toSession()
 	r, step, err := d.sendStep(ctx, via, s, req)
 	if err != nil || step.Failure != nil {
@@ -269,17 +279,24 @@ func (d *HTTP) takeStep(ctx context.Context, via Via, at signInState, req catalo
 	}
 	s, _ = s.withSetCookies(d.deps.Catalog, r.header, d.deps.Now())
 	// A challenge may come with a success or an error status, so look for it first.
-	if ch, asked := d.deps.Catalog.SignIn.Challenge(r.body); asked {
-		if ch.Channel == "" {
-			return failedStep(Failure{Code: FailChanged}), nil
-		}
-		next := signInState{Session: s.toStored(), Asked: storeChallenge(ch)}
-		return Step{Challenge: &ch, Next: next.encode()}, nil
+	refused := d.classifyReply(r)
+	var refusal catalog.Refusal
+	if refused != nil {
+		refusal = refused.Refusal
 	}
-	if r.ok() {
+	if ch, asked := d.deps.Catalog.SignIn.Challenge(r.body, refusal); asked {
+		return d.challengeStep(s, ch), nil
+	}
+	switch {
+	case refused == nil && name == catalog.StepResend && at.Asked != nil:
+		// The platform only confirms that it has sent another code. The session is still a half one.
+		ch := at.Asked.challenge()
+		ch.Sent = true
+		return d.challengeStep(s, *ch), nil
+	case refused == nil:
 		return d.completeSignIn(s), nil
 	}
-	f := d.classifyFailure(r)
+	f := d.classifyFailure(name, refused)
 	switch {
 	case f.Code == failWrongCode && at.Asked != nil:
 		at.Session = s.toStored()
@@ -288,6 +305,19 @@ func (d *HTTP) takeStep(ctx context.Context, via Via, at signInState, req catalo
 		f.Code = FailChanged // at the first step there is no challenge that could remain open
 	}
 	return failedStep(f), nil
+}
+
+// challengeStep returns the step for a challenge. The continuation keeps the cookies, which may be all by which the
+// platform recognises the sign-in.
+func (d *HTTP) challengeStep(s Session, ch catalog.Challenge) Step {
+	if ch.Channel == "" {
+		return failedStep(Failure{Code: FailChanged})
+	}
+	if ch.Lasts > 0 {
+		ch.ExpiresAt = d.deps.Now().Add(ch.Lasts)
+	}
+	next := signInState{Session: s.toStored(), Asked: storeChallenge(ch)}
+	return Step{Challenge: &ch, Next: next.encode()}
 }
 
 // completeSignIn returns the final step, which is a failure if the session lacks a required cookie or header.
@@ -311,7 +341,7 @@ func (d *HTTP) checkQR(ctx context.Context, via Via, at signInState) (Step, erro
 	}
 	s, _ = s.withSetCookies(d.deps.Catalog, r.header, d.deps.Now())
 	if !r.ok() {
-		return failedStep(d.classifyFailure(r)), nil
+		return failedStep(d.classifyFailure(catalog.StepQRCheck, d.classifyReply(r))), nil
 	}
 	status, unreadable := d.deps.Catalog.SignIn.QRStatus(r.body)
 	if unreadable != nil {
@@ -335,19 +365,19 @@ func (d *HTTP) checkQR(ctx context.Context, via Via, at signInState) (Step, erro
 	return Step{QR: shown, Next: at.encode()}, nil
 }
 
-// classifyFailure turns an error response into a failure: by the platform's code if the manifest lists it, else by the
+// classifyFailure turns the refusal of a step into a failure: by the manifest if it lists such a refusal, else by the
 // kind of refusal.
-func (d *HTTP) classifyFailure(r *reply) Failure {
-	refusal := d.deps.Catalog.Classify(r.status, r.header, r.body)
-	f := Failure{Code: d.deps.Catalog.SignIn.Failure(refusal.Code), UpstreamCode: refusal.Code, UpstreamMessage: refusal.Message, RetryAfter: refusal.RetryAfter}
+func (d *HTTP) classifyFailure(step string, r *Refused) Failure {
+	code, wait := d.deps.Catalog.SignIn.Failure(step, r.Status, r.Refusal)
+	f := Failure{Code: code, UpstreamCode: r.Code, UpstreamMessage: r.Message, RetryAfter: wait}
 	if f.Code == "" {
-		f.Code = failureOf(refusal.Kind, r.status)
+		f.Code = failureOf(r.Kind, r.Status)
 	}
 	switch f.Code {
-	case FailUnavailable, FailTimeout, failCodeExpired, failQRExpired:
+	case FailUnavailable, FailTimeout, FailRateLimited, failCodeExpired, failQRExpired:
 		f.Retryable = true
 	}
-	f.untouched = refusal.Kind == catalog.RefusedRateLimited || refusal.Kind == catalog.RefusedUnavailable
+	f.untouched = r.Kind == catalog.RefusedRateLimited || r.Kind == catalog.RefusedUnavailable
 	return f
 }
 

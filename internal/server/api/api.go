@@ -37,6 +37,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/server/api/keys"
 	"github.com/stagedoor/stagedoor/internal/server/api/logs"
 	"github.com/stagedoor/stagedoor/internal/server/api/media"
+	"github.com/stagedoor/stagedoor/internal/server/api/platforms"
 	"github.com/stagedoor/stagedoor/internal/server/api/sandbox"
 	"github.com/stagedoor/stagedoor/internal/server/api/sdk"
 	"github.com/stagedoor/stagedoor/internal/server/api/status"
@@ -146,11 +147,12 @@ func New(d Deps) (*API, error) {
 	accounts.Routes(t, accounts.Deps{Accounts: d.Accounts, Health: d.Health, Webhooks: d.Webhooks, Usage: d.Usage})
 	connectapi.Routes(t, connectapi.Deps{
 		Connects: d.Connects, Sessions: d.Sessions, Accounts: d.Accounts, Limits: d.Limits, Permit: d.Events.Permit,
-		ConnectURL: d.Config.ConnectURL, Regions: d.Config.Regions, Now: d.Now,
+		ConnectURL: d.Config.ConnectURL, Regions: d.Config.Regions, Platforms: d.Platforms, Now: d.Now,
 	})
+	platforms.Routes(t, d.Platforms, d.Config.Regions)
 	media.Routes(t, d.Transfers)
 	sandbox.Routes(t, sandbox.Deps{
-		Sandbox: d.Sandbox, Accounts: d.Accounts, Connects: d.Connects, Catalog: d.Platforms.Sandbox().Catalog,
+		Sandbox: d.Sandbox, Accounts: d.Accounts, Connects: d.Connects, Catalog: d.Platforms.Documented().Catalog,
 		PublicURL: d.Config.PublicURL, Now: d.Now,
 	})
 	status.Routes(t, d.Egress, d.Control)

@@ -1,20 +1,39 @@
 package api_test
 
 import (
+	"bytes"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
 // Every operation responds as the scripts in testdata say. The folders show which statuses of an operation are tested.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	testnode.RunScripts(t, testnode.Nodes(t, 1, withSandbox(t))[0], "testdata")
+	setup := withSandbox(t)
+	setup.Platforms = "sandbox=builtin sites=" + sitesManifest(t)
+	testnode.RunScripts(t, testnode.Nodes(t, 1, setup)[0], "testdata")
+}
+
+// sitesManifest returns a folder with the manifest of a second platform for the sandbox, whose creators have sites.
+func sitesManifest(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
+	must.OK(t, os.CopyFS(folder, os.DirFS("../../platform/catalog/testdata/sites")))
+	file := filepath.Join(folder, "upstream.yaml")
+	text, err := os.ReadFile(file)
+	must.OK(t, err)
+	text = bytes.Replace(text, []byte("  id: sites\n"), []byte("  id: sites\n  environment: sandbox\n"), 1)
+	must.OK(t, os.WriteFile(file, text, 0o600))
+	return folder
 }
 
 // Every operation has scripts for its success, for a call without a key and without its scope, for a malformed and an

@@ -137,7 +137,8 @@ func cleanCode(text string) (code secret.String, wrong string) {
 
 // showAttempt shows the page of a state. wrong is the key of an error message, field the field that it belongs to.
 func (v *visit) showAttempt(a View, wrong, field string) {
-	p := &page{visit: v, View: a, Bar: 2, Field: field, Live: v.liveOf(a)}
+	v.setPlace(a.Platform, a.Site)
+	p := &page{visit: v, View: a, Stage: atSignIn, Field: field, Live: v.liveOf(a)}
 	status := http.StatusOK
 	if wrong != "" {
 		status = http.StatusUnprocessableEntity
@@ -177,7 +178,7 @@ func (v *visit) stateOf(a View, p *page) (name string, err error) {
 		}
 		return "scan", nil
 	case attempt.Success:
-		p.Bar, p.End = 3, "success"
+		p.Stage, p.End = atEnd, "success"
 		p.Return = v.returnTo(a, "success")
 		return "success", v.manageOf(a, p)
 	case attempt.Failed:
@@ -261,7 +262,7 @@ func (p *page) fillCode() error {
 	if mask == "" && channel != "app" {
 		body += ".nomask"
 	}
-	title, err := p.words.plain("code."+channel+".title", "org", p.org.Name)
+	title, err := p.text("code." + channel + ".title")
 	if err != nil {
 		return err
 	}
@@ -301,8 +302,8 @@ func (p *page) Can(action string) bool { return slices.Contains(p.View.Actions, 
 // Seen reports whether the phone has opened the QR code.
 func (p *page) Seen() bool { return p.View.Progress == attempt.Scanned }
 
-// Platform returns the address at the platform, for a link that the creator follows.
-func (p *page) Platform() string { return p.View.PlatformURL.Reveal() }
+// PlatformPage returns the address at the platform, for a link that the creator follows.
+func (p *page) PlatformPage() string { return p.View.PlatformURL.Reveal() }
 
 // PhonePath returns the page for phones, to open on this device.
 func (p *page) PhonePath() string { return "/a/" + url.PathEscape(p.View.Token) + "/phone" + p.lang() }
@@ -316,7 +317,7 @@ func clockOf(seconds int) string { return fmt.Sprintf("%d:%02d", seconds/60, sec
 
 func (p *page) fillFailed() error {
 	a := p.View
-	p.Bar, p.End = 0, "error"
+	p.Stage, p.End = nowhere, "error"
 	outcome := "error"
 	if a.Failure == attempt.CodeCancelled {
 		p.End, outcome = "exit", "cancelled"
@@ -388,7 +389,7 @@ func (v *visit) manageOf(a View, p *page) error {
 
 // consentOf returns the record of what the creator agreed to on this page.
 func (v *visit) consentOf() (link.Consent, error) {
-	text, err := v.words.consent(v.org.Name)
+	text, err := v.consentText()
 	return link.Consent{
 		Flow: link.FlowHosted, Version: consentVersion, Locale: v.words.lang, TextHash: link.HashText(text),
 		At: v.deps.Now().UTC().Truncate(time.Second), IPHash: v.deps.HashIP(v.source), AgentHash: v.deps.HashIP("agent " + v.r.UserAgent()),

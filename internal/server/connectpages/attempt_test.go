@@ -61,9 +61,9 @@ func TestChallengesFollowEachOther(t *testing.T) {
 	s := newFixture(t)
 	path, token := s.startChallenge("sms-email-face@sandbox.test")
 	s.wantText(s.post(path, "do", "code", "code", "123456"), 200, "Check your email", "will send a code to m•••@g•••.com", "Send the email", "!Security code")
-	s.wantText(s.post(path, "do", "email"), 200, "The platform sent a message to m•••@g•••.com", "Security code")
+	s.wantText(s.post(path, "do", "email"), 200, "Sandbox sent a message to m•••@g•••.com", "Security code")
 	s.wantText(s.post(path, "do", "code", "code", "123456"), 200, "Take a quick selfie", "Northlight does not receive the photo", "I have finished the check", "Open on this device")
-	s.wantText(s.post(path, "do", "selfie"), 422, "The platform has not confirmed it yet")
+	s.wantText(s.post(path, "do", "selfie"), 422, "Sandbox has not confirmed it yet")
 	view := s.do(token, func(*fakeAttempt) {})
 	s.wantText(s.get("/a/"+view.Token+"/phone"), 200, "Take a quick selfie", "Open the check", "!Open on this device")
 	s.do(token, s.succeed)
@@ -156,7 +156,7 @@ func TestAPageSaysThatSigningInTakesLong(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	path, token := s.startSession("ok@sandbox.test")
-	s.wantText(s.get(path), 200, "Contacting the platform", "Checking your details", "Securing your session", "!Still working")
+	s.wantText(s.get(path), 200, "Contacting Sandbox", "Checking your details", "Securing your session", "!Still working")
 	s.clock.advance(8 * time.Second)
 	s.wantText(s.get(path), 200, "Still working. This can take up to a minute.")
 	s.clock.advance(52 * time.Second)
@@ -179,7 +179,7 @@ func TestEveryFailureHasItsText(t *testing.T) {
 	seen := map[string]string{}
 	codes := strings.Fields(`invalid_credentials account_locked account_banned terms_required captcha_required two_factor_failed two_factor_locked code_expired
 		face_rejected mobile_denied mobile_session_expired session_invalid session_incomplete not_a_creator account_mismatch egress_unavailable
-		upstream_unavailable upstream_timeout upstream_changed expired cancelled superseded interrupted account_deleted account_limit org_suspended internal`)
+		upstream_unavailable upstream_timeout upstream_rate_limited upstream_changed expired cancelled superseded interrupted account_deleted account_limit org_suspended internal`)
 	for _, code := range codes {
 		for _, lang := range link.Locales() {
 			s.do(token, func(st *fakeAttempt) { st.view.State, st.view.Failure = attempt.Failed, code })

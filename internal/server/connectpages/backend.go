@@ -12,6 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
@@ -31,7 +32,7 @@ func (b Backend) Org(ctx context.Context, of id.Org) (Org, error) {
 		return Org{}, err
 	}
 	appearance, err := b.Sessions.Page(ctx, of)
-	return Org{ID: o.ID, Name: o.Name, Page: appearance, Suspended: o.SuspendedAt != nil}, err
+	return Org{ID: o.ID, Name: o.Name, Environment: o.Environment, Page: appearance, Suspended: o.SuspendedAt != nil}, err
 }
 
 func (b Backend) view(ctx context.Context, a connect.Paged) (View, error) {
@@ -40,7 +41,7 @@ func (b Backend) view(ctx context.Context, a connect.Paged) (View, error) {
 		return View{}, err
 	}
 	v := View{
-		Org: o, ID: a.ID, Token: a.Token.Reveal(), Version: a.Version, State: a.State, Progress: a.Progress, Channel: a.Channel, Channels: a.Available,
+		Org: o, ID: a.ID, Platform: a.Place.Platform, Site: a.Place.Site, Token: a.Token.Reveal(), Version: a.Version, State: a.State, Progress: a.Progress, Channel: a.Channel, Channels: a.Available,
 		Actions: a.NextActions(), SubmissionsLeft: attempt.MaxSubmissions - a.Submissions, ResendAt: a.ResendAt, PhoneURL: a.PhoneURL,
 		PlatformURL: a.PlatformURL, ReferenceID: a.Reference, Session: a.Session, ReturnURL: a.ReturnURL,
 		AllowedOrigins: o.Page.AllowedOrigins, UpdatedAt: a.UpdatedAt,
@@ -118,6 +119,18 @@ func (b Backend) Act(ctx context.Context, token string, by audit.By, act Act) (V
 	return b.ByToken(ctx, a.Token.Reveal())
 }
 
+// FindSite checks a site that a creator has named in a session.
+func (b Backend) FindSite(ctx context.Context, by audit.By, s link.Session, site string) (driver.Place, error) {
+	o, err := b.Orgs.Get(ctx, s.Org)
+	if err != nil {
+		return driver.Place{}, err
+	}
+	_, place, err := b.Connects.Locate(ctx, &connect.Start{
+		Org: o, By: by, Kind: attempt.Credentials, Platform: s.Platform, Site: site, Region: s.Region,
+	})
+	return place, err
+}
+
 // Start starts an attempt in a hosted session.
 func (b Backend) Start(ctx context.Context, by audit.By, s Start) error {
 	o, err := b.Orgs.Get(ctx, s.Session.Org)
@@ -131,7 +144,7 @@ func (b Backend) Start(ctx context.Context, by audit.By, s Start) error {
 	}
 	_, err = b.Connects.Start(ctx, connect.Start{
 		Org: o, By: by, Kind: attempt.Kind(s.Kind), Email: s.Email, Password: s.Password, Label: label, Region: s.Session.Region,
-		Reference: s.Session.ReferenceID, Remember: s.Remember, Account: s.Session.Account, Supersede: true, ReturnURL: s.Session.ReturnURL,
+		Reference: s.Session.ReferenceID, Remember: s.Remember, Account: s.Session.Account, Platform: s.Session.Platform, Site: s.Site, Supersede: true, ReturnURL: s.Session.ReturnURL,
 		Hosted: s.Session.ID, Consent: connect.Consent{
 			Who: "creator", TextVersion: s.Consent.Version + "." + s.Consent.Locale, TextHash: s.Consent.TextHash, IPHash: s.Consent.IPHash, At: s.Consent.At,
 		},
@@ -151,7 +164,14 @@ func (b Backend) Connection(ctx context.Context, of id.Org, at id.Account) (Conn
 	if err != nil {
 		return Connection{}, err
 	}
-	return Connection{Name: "@" + a.Username, Since: a.CreatedAt, Remembered: a.RememberCredentials, Lost: a.State == account.ReconnectRequired}, nil
+	name := a.DisplayName
+	if a.Username != "" {
+		name = "@" + a.Username
+	}
+	return Connection{
+		Name: name, Since: a.CreatedAt, Platform: a.Place.Platform, Site: a.Place.Site, Remembered: a.RememberCredentials,
+		Lost: a.State == account.ReconnectRequired,
+	}, nil
 }
 
 func (b Backend) Reconnect(ctx context.Context, by audit.By, of id.Org, at id.Account) (link.Session, secret.String, error) {
@@ -159,7 +179,11 @@ func (b Backend) Reconnect(ctx context.Context, by audit.By, of id.Org, at id.Ac
 	if err != nil {
 		return link.Session{}, secret.String{}, err
 	}
-	return b.Sessions.Reconnecting(ctx, by, o, at)
+	a, err := b.Accounts.Get(ctx, of, at)
+	if err != nil {
+		return link.Session{}, secret.String{}, err
+	}
+	return b.Sessions.Reconnecting(ctx, by, o, reconnectDraft(at, a.Place.Platform, a.Place.Site))
 }
 
 // Disconnect ends a connection at the creator's request.

@@ -1,10 +1,15 @@
 package connectpages_test
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
@@ -30,5 +35,31 @@ func TestInABrowser(t *testing.T) {
 	if err := person.Run(); err != nil {
 		said := log.String()
 		t.Errorf("%v; the end of the node's log:\n%s", err, said[max(0, len(said)-4000):])
+	}
+}
+
+// A browser connects an account on a platform with sites, with the fake backend. It needs the same variables.
+func TestInABrowserWithASite(t *testing.T) {
+	t.Parallel()
+	shots := os.Getenv("BROWSE")
+	if shots == "" {
+		t.Skip("set BROWSE to a folder for the screenshots")
+	}
+	s := newFixture(t)
+	s.clock.at = time.Time{} // Streams need the real time.
+	control := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		s.do(r.URL.Query().Get("token"), s.next)
+	}))
+	t.Cleanup(control.Close)
+	var paths []string
+	for range 3 {
+		token, _ := s.open(link.Session{Platform: "ghost", ReturnURL: "https://app.example/cb"})
+		paths = append(paths, "/s/"+token)
+	}
+	person := exec.CommandContext(t.Context(), "node", "testdata/site.mjs", shots)
+	person.Env = append(os.Environ(), "BASE_URL="+s.url, "CONTROL="+control.URL, "PAGES="+strings.Join(paths, " "))
+	person.Stdout, person.Stderr = os.Stdout, os.Stderr
+	if err := person.Run(); err != nil {
+		t.Error(err)
 	}
 }

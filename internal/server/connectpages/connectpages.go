@@ -13,6 +13,7 @@ import (
 	"embed"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"html/template"
 	"log/slog"
@@ -25,6 +26,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/ratelimit"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/server/accesslog"
 )
 
@@ -45,6 +47,8 @@ type Deps struct {
 	Orgs        orgs
 	Connections connections
 	Links       *link.Links
+	// Platforms are the platforms that creators sign in to.
+	Platforms registry.Registry
 	// Draining reports whether the process is about to stop.
 	Draining func() bool
 	// Source returns the network that a request comes from. HashIP hides it but keeps equal sources equal.
@@ -67,6 +71,8 @@ type Pages struct {
 	guard   *http.CrossOriginProtection
 	posts   ratelimit.Pace
 	misses  ratelimit.Pace
+	// sites limits the sites that are checked in one session.
+	sites   ratelimit.Pace
 	streams atomic.Int64
 }
 
@@ -75,6 +81,7 @@ func New(d Deps) (*Pages, error) {
 	h := &Pages{
 		deps: d, mux: http.NewServeMux(), assets: map[string]asset{}, guard: http.NewCrossOriginProtection(),
 		posts: ratelimit.New(postsPerMinute, time.Minute, d.Now), misses: ratelimit.New(missesPerMinute, time.Minute, d.Now),
+		sites: ratelimit.New(sitesPerMinute, time.Minute, d.Now),
 	}
 	var err error
 	if h.words, err = loadWords(); err != nil {
@@ -83,7 +90,7 @@ func New(d Deps) (*Pages, error) {
 	if h.templates, err = template.ParseFS(files, "templates/*.html"); err != nil {
 		return nil, fmt.Errorf("parse pages: %w", err)
 	}
-	if err := h.loadAssets(); err != nil {
+	if err := errors.Join(h.loadAssets(), h.loadMarks()); err != nil {
 		return nil, err
 	}
 	h.routes()
@@ -97,6 +104,11 @@ type asset struct {
 	tag     string
 }
 
+func newAsset(content []byte, kind string) asset {
+	sum := sha256.Sum256(content)
+	return asset{content, kind + "; charset=utf-8", `"` + hex.EncodeToString(sum[:8]) + `"`}
+}
+
 func (h *Pages) loadAssets() error {
 	all := sha256.New()
 	for name, kind := range map[string]string{"page.css": "text/css", "page.js": "text/javascript", "connect.js": "text/javascript", "icon.svg": "image/svg+xml"} {
@@ -104,8 +116,7 @@ func (h *Pages) loadAssets() error {
 		if err != nil {
 			return fmt.Errorf("read %s: %w", name, err)
 		}
-		sum := sha256.Sum256(content)
-		h.assets[name] = asset{content, kind + "; charset=utf-8", `"` + hex.EncodeToString(sum[:8]) + `"`}
+		h.assets[name] = newAsset(content, kind)
 	}
 	for _, name := range []string{"page.css", "page.js"} {
 		all.Write(h.assets[name].content)
@@ -143,7 +154,7 @@ func (h *Pages) routes() {
 		h.mux.Handle(pattern, h.serve(page.name, page.handle))
 	}
 	h.mux.Handle("GET /connect.js", h.serve("connectScript", (*visit).getScript))
-	h.mux.Handle("GET /connect/{file}", h.serve("connectFile", (*visit).getFile))
+	h.mux.Handle("GET /connect/{file...}", h.serve("connectFile", (*visit).getFile))
 }
 
 // Before returns a handler that serves the pages, and passes other paths to next.
@@ -169,6 +180,8 @@ const maxForm = 16 << 10
 const (
 	postsPerMinute  = 60
 	missesPerMinute = 30
+	// sitesPerMinute limits the sites that are checked for one link, so that a link is no way to scan other hosts.
+	sitesPerMinute = 10
 )
 
 // serve wraps the handler of a page with its headers, the limits of a source, recovery, and the log line.

@@ -11,3 +11,6 @@ func Contrast(a, b string) float64 {
 
 // Style is style, for tests.
 func Style(p link.Page) string { return string(style(p)) }
+
+// CleanSite is cleanSite, for tests.
+func CleanSite(text, check string) (string, bool) { return cleanSite(text, check) }

@@ -12,9 +12,11 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/server/connectpages"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
@@ -32,6 +34,8 @@ type fakeBackend struct {
 	// acts and starts record what the pages passed on.
 	acts   []recordedAct
 	starts []connectpages.Start
+	// found are the sites that were checked.
+	found []string
 	// refuse is the error of the next Start or Act.
 	refuse error
 }
@@ -54,7 +58,7 @@ type fakeAttempt struct {
 func newFakeBackend(base string, now func() time.Time) *fakeBackend {
 	return &fakeBackend{
 		base: base, now: now, attempts: map[string]*fakeAttempt{}, sessions: map[string]*link.Session{}, accounts: map[id.Account]connectpages.Connection{},
-		org: connectpages.Org{ID: id.New[id.Org](), Name: "Northlight", Page: link.Page{Scheme: link.SchemeSystem}},
+		org: connectpages.Org{ID: id.New[id.Org](), Name: "Northlight", Environment: environment.Sandbox, Page: link.Page{Scheme: link.SchemeSystem}},
 	}
 }
 
@@ -87,7 +91,7 @@ func (w *fakeBackend) begin(kind, email string) *fakeAttempt {
 	it := id.New[id.Attempt]()
 	t := token("at_", string(it))
 	s := &fakeAttempt{changed: make(chan struct{}), view: connectpages.View{
-		Org: w.org, ID: it, Token: t, Version: 1, State: attempt.Pending, Progress: attempt.Queued, Actions: []string{"poll", "cancel"},
+		Org: w.org, ID: it, Platform: "sandbox", Token: t, Version: 1, State: attempt.Pending, Progress: attempt.Queued, Actions: []string{"poll", "cancel"},
 		AllowedOrigins: w.org.Page.AllowedOrigins, UpdatedAt: w.now(),
 	}}
 	w.attempts[t] = s
@@ -156,7 +160,7 @@ func (w *fakeBackend) fail(s *fakeAttempt, code string) {
 
 func (w *fakeBackend) succeed(s *fakeAttempt) {
 	account := id.New[id.Account]()
-	w.accounts[account] = connectpages.Connection{Name: "@luna", Since: w.now()}
+	w.accounts[account] = connectpages.Connection{Name: "@luna", Since: w.now(), Platform: s.view.Platform, Site: s.view.Site}
 	w.set(s, func(v *connectpages.View) {
 		v.State, v.Account, v.Progress, v.Actions = attempt.Success, account, attempt.Done, []string{"use_account"}
 	})
@@ -312,9 +316,34 @@ func (w *fakeBackend) Start(_ context.Context, _ audit.By, start connectpages.St
 		w.starts = append(w.starts, start)
 		s := w.begin(start.Kind, start.Email.Reveal())
 		s.session, s.view.Session, s.view.ReferenceID = t, in.ID, in.ReferenceID
+		s.view.Platform, s.view.Site = cmp.Or(in.Platform, "sandbox"), start.Site
 		in.Status, in.Active, in.Attempts = link.InProgress, s.view.ID, append(in.Attempts, s.view.ID)
 	}
 	return nil
+}
+
+// FindSite knows the site of Maya. The first part of the name of any other site says what is wrong with it.
+func (w *fakeBackend) FindSite(_ context.Context, _ audit.By, s link.Session, site string) (driver.Place, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.found = append(w.found, site)
+	_, host, _ := strings.Cut(site, "://")
+	name, _, _ := strings.Cut(host, ".")
+	switch name {
+	case "maya":
+		return driver.Place{Platform: s.Platform, Site: site, Root: site, SiteID: "1", Title: "Maya <b>writes</b>"}, nil
+	case "form", "software", "redirect":
+		return driver.Place{}, problem.ValidationFailed.New("no").At("/site", name, "no")
+	case "host", "address", "port":
+		return driver.Place{}, problem.UnsafeURL.New("no").At("/site", name, "no")
+	case "slow":
+		return driver.Place{}, context.DeadlineExceeded
+	case "cut":
+		return driver.Place{}, problem.EgressUnavailable.New("no")
+	case "broken":
+		return driver.Place{}, errInside
+	}
+	return driver.Place{}, problem.UpstreamUnavailable.New("no")
 }
 
 // Methods of sessions.

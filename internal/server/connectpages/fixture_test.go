@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/server/connectpages"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 )
@@ -27,6 +30,7 @@ type fixture struct {
 	clock *clock
 }
 
+// clock stands still until a test advances it. With a zero time it is the real one.
 type clock struct {
 	mu sync.Mutex
 	at time.Time
@@ -35,6 +39,9 @@ type clock struct {
 func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.at.IsZero() {
+		return time.Now()
+	}
 	return c.at
 }
 
@@ -78,11 +85,25 @@ func newFixture(t *testing.T) *fixture {
 	return s
 }
 
+// platforms returns the sandbox, which is the default, and Ghost, where every creator has a site and there is no sign-in
+// by phone.
+func platforms(t *testing.T) registry.Registry {
+	t.Helper()
+	var list []registry.Platform
+	for _, id := range []string{"sandbox", "ghost"} {
+		c, err := catalog.Builtin(id)
+		must.OK(t, err)
+		list = append(list, registry.Platform{ID: id, Environment: environment.Sandbox, Catalog: c})
+	}
+	return registry.Of(list...)
+}
+
 func newPages(t *testing.T, w *fakeBackend, base string, log io.Writer, now func() time.Time) *connectpages.Pages {
 	t.Helper()
 	h, err := connectpages.New(connectpages.Deps{
 		Config: connectpages.Config{URL: base}, Attempts: w, Sessions: sessions{w}, Orgs: w, Connections: w, Links: link.NewLinks(keys{}),
-		Draining: func() bool { return false }, Source: func(r *http.Request) string { return r.Header.Get("X-Test-Source") },
+		Platforms: platforms(t),
+		Draining:  func() bool { return false }, Source: func(r *http.Request) string { return r.Header.Get("X-Test-Source") },
 		HashIP: func(source string) string { return "hash of " + source }, Log: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Now: now,
 	})
 	must.OK(t, err)

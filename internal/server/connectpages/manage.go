@@ -45,6 +45,7 @@ func (v *visit) getManage() {
 	case err != nil:
 		v.showError(err)
 	default:
+		v.setPlace(c.Platform, c.Site)
 		since, err := v.words.date(c.Since.UTC())
 		if err != nil {
 			v.fail(err)

@@ -33,17 +33,23 @@ func (v *visit) findDisconnected() (id.Org, id.Account, bool) {
 		v.showError(err)
 		return "", "", false
 	}
-	return org, account, true
+	v.setPlace(c.Platform, c.Site)
+	s := link.Preview(org, reconnectDraft(account, c.Platform, c.Site))
+	v.session = &s
+	return org, account, !v.stopIfUnavailable()
+}
+
+// reconnectDraft returns the draft of a session that connects an account again at its place.
+func reconnectDraft(account id.Account, platform, site string) link.Draft {
+	d := link.ReconnectDraft(account)
+	d.Platform, d.Site = platform, site
+	return d
 }
 
 func (v *visit) getReconnect() {
-	org, account, ok := v.findDisconnected()
-	if !ok {
-		return
+	if _, _, ok := v.findDisconnected(); ok {
+		v.showStart("", "", "")
 	}
-	s := link.Preview(org, account)
-	v.session = &s
-	v.showStart("", "", "")
 }
 
 func (v *visit) postReconnect() {

@@ -24,7 +24,7 @@ func TestReconnectLinkShowsTheFormAndMakesASessionWhenItIsSent(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	account := id.New[id.Account]()
-	s.accounts[account] = connectpages.Connection{Name: "@luna", Since: s.clock.now(), Remembered: true, Lost: true}
+	s.accounts[account] = connectpages.Connection{Name: "@luna", Platform: "sandbox", Since: s.clock.now(), Remembered: true, Lost: true}
 	link := s.reconnectLink(account)
 	for range 2 {
 		page := s.call(http.MethodGet, link, nil)
@@ -69,9 +69,9 @@ func TestReconnectLinkIsOverOnceItsAccountIsConnected(t *testing.T) {
 		}
 	}
 	over("no account")
-	s.accounts[account] = connectpages.Connection{Name: "@luna"}
+	s.accounts[account] = connectpages.Connection{Name: "@luna", Platform: "sandbox"}
 	over("connected")
-	s.accounts[account] = connectpages.Connection{Name: "@luna", Lost: true}
+	s.accounts[account] = connectpages.Connection{Name: "@luna", Platform: "sandbox", Lost: true}
 	s.org.Suspended = true
 	over("the organisation is suspended")
 	s.org.Suspended = false

@@ -30,6 +30,7 @@ func (v *visit) findSession() bool {
 	}
 	v.session = &s
 	v.setOrg(o, s.Locale)
+	v.setSessionPlace()
 	return !v.stopIfSuspended(o)
 }
 
@@ -60,7 +61,7 @@ func (v *visit) getSession() {
 	case err != nil:
 		v.showError(err)
 	case v.showsForm(a):
-		v.showStart("", "", "")
+		v.showForm(a)
 	case a != nil && (v.session.Active != "" || v.session.Status == link.Success || v.session.Status == link.InProgress):
 		v.showAttempt(*a, "", "")
 	case v.session.Status == link.Exited:
@@ -98,6 +99,8 @@ func (v *visit) postSession() {
 	switch do := v.r.PostFormValue("do"); do {
 	case "start", "mobile":
 		v.startAttempt(do)
+	case "site":
+		v.checkSite()
 	case "exit":
 		v.exit()
 	default:
@@ -150,7 +153,12 @@ func (v *visit) startAttempt(do string) {
 		s.Remember = &remember
 	}
 	switch {
-	case !v.session.Offers(s.Kind) || v.session.Status.Over():
+	case v.session.Status.Over():
+		v.redirect(v.path)
+		return
+	case v.stopIfUnavailable() || !v.takeSite():
+		return
+	case !v.offers(s.Kind):
 		v.redirect(v.path)
 		return
 	case do == "start" && (len(email) > maxEmail || !strings.Contains(strings.Trim(email, "@"), "@")):
@@ -160,6 +168,7 @@ func (v *visit) startAttempt(do string) {
 		v.showStart("start.password.none", "password", email)
 		return
 	}
+	s.Site = v.site
 	var err error
 	if s.Consent, err = v.consentOf(); err != nil {
 		v.fail(err)
@@ -175,6 +184,17 @@ func (v *visit) showStarted(err error, email string) {
 		v.redirect(v.path)
 		return
 	}
+	switch fault := siteFault(err); {
+	case fault == noRoute:
+		v.showStart(fault, "", email)
+		return
+	case fault != "" && fault != siteDown && v.asksSite():
+		v.showSite(fault, v.siteName())
+		return
+	case fault != "":
+		v.showStart("failed.upstream_unavailable", "", email)
+		return
+	}
 	switch kind := problem.Of(err).Kind; kind.Code {
 	case problem.AttemptInProgress.Code:
 		v.redirect(v.path) // The form was sent twice. The first one counts.
@@ -182,8 +202,6 @@ func (v *visit) showStarted(err error, email string) {
 		v.showStart("start.quota", "", email)
 	case problem.ValidationFailed.Code:
 		v.showStart("start.email.wrong", "email", email)
-	case problem.ConnectUnavailable.Code, problem.EgressUnavailable.Code:
-		v.showStart("failed.upstream_unavailable", "", email)
 	case problem.OrgSuspended.Code:
 		v.showSuspended()
 	default:
@@ -210,7 +228,12 @@ func (v *visit) rememberChecked() bool {
 
 // showStart shows the form. It never contains the password again.
 func (v *visit) showStart(wrong, field, email string) {
-	p := &page{visit: v, Bar: 1, Field: field, Email: email, Return: v.exitURL("cancelled"), Remember: v.rememberChecked()}
+	v.showLogin(&page{Field: field, Email: email}, wrong)
+}
+
+// showLogin shows the form with what is set in the page. wrong is the key of an error message.
+func (v *visit) showLogin(p *page, wrong string) {
+	p.visit, p.Stage, p.Return, p.Remember = v, atStart, v.exitURL("cancelled"), v.rememberChecked()
 	status := http.StatusOK
 	if wrong != "" {
 		status = http.StatusUnprocessableEntity

@@ -17,7 +17,7 @@ func TestASessionShowsItsForm(t *testing.T) {
 	s := newFixture(t)
 	token, _ := s.open(link.Session{})
 	page := s.get("/s/" + token)
-	s.wantText(page, 200, "Connect your account", "Sign in once so Northlight can manage your account for you.", "Northlight never sees your password",
+	s.wantText(page, 200, "Connect your account", "Sign in to Sandbox once so Northlight can manage your account for you.", "Northlight never sees your password",
 		"You can disconnect at any time", "By continuing you allow Northlight to read and manage", "What Northlight will be able to do", "Use the app on my phone instead", "Keep me connected")
 	for _, want := range []string{`autocomplete="username"`, `autocomplete="current-password"`, `lang="en"`} {
 		if !strings.Contains(page.body, want) {
@@ -85,7 +85,7 @@ func TestAnIncompleteFormNamesTheFieldAndDropsThePassword(t *testing.T) {
 	s.wantText(s.post(path, "do", "start", "email", "luna@example.com", "password", ""), 422, "Enter your password.")
 	for refusal, want := range map[*problem.Error]string{
 		problem.QuotaExceeded.New("x"):      "Too many attempts in the last hour",
-		problem.ConnectUnavailable.New("x"): "The platform is not responding right now",
+		problem.ConnectUnavailable.New("x"): "We cannot reach Sandbox right now",
 	} {
 		s.refuse = refusal
 		s.wantText(s.post(path, "do", "start", "email", "luna@example.com", "password", "good"), 422, want, "Connect your account")
@@ -102,7 +102,7 @@ func TestAFailedAttemptIsRetriedOnTheSameLink(t *testing.T) {
 	s := newFixture(t)
 	path, token := s.startChallenge("bad@sandbox.test")
 	page := s.get(path)
-	s.wantText(page, 200, "The platform did not accept this email and password", "Try again")
+	s.wantText(page, 200, "Sandbox did not accept this email and password", "Try again")
 	if !strings.Contains(page.body, `href="`+path+`?again=1"`) {
 		t.Errorf("%s", page.body)
 	}
@@ -182,7 +182,7 @@ func TestACreatorSeesAndEndsAConnection(t *testing.T) {
 	}
 	manage := "/manage/" + link
 	page := s.get(manage)
-	s.wantText(page, 200, "Northlight has been connected to @luna since November 15, 2026", "See your profile, messages", "Your password is not stored", "Disconnect")
+	s.wantText(page, 200, "Northlight has been connected to @luna on Sandbox since November 15, 2026", "See your profile, messages", "Your password is not stored", "Disconnect")
 	s.wantText(s.get(manage+"?lang=es"), 200, "desde el 15 de noviembre de 2026")
 	s.wantText(s.post(manage, "do", "nothing"), 200, "Your connection")
 	s.wantText(s.post(manage, "do", "revoke"), 200, "Not connected", "Northlight has no access")

@@ -6,16 +6,19 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 
 // Org is the customer that asks for the connection.
 type Org struct {
-	ID   id.Org
-	Name string
-	Page link.Page
+	ID          id.Org
+	Name        string
+	Environment environment.Environment
+	Page        link.Page
 	// Suspended means that its pages for connecting are closed.
 	Suspended bool
 }
@@ -24,6 +27,8 @@ type Org struct {
 type View struct {
 	Org Org
 	ID  id.Attempt
+	// Platform is the id of the platform, Site the address of the creator's site on it, or empty.
+	Platform, Site string
 	// Token is that of the attempt's own pages.
 	Token string
 	// Version grows with every change.
@@ -75,6 +80,8 @@ type attempts interface {
 	Wait(ctx context.Context, token string, version int64, atMost time.Duration) (View, error)
 	// Act does what the creator asks for, and waits a few seconds for the result of a code.
 	Act(ctx context.Context, token string, by audit.By, a Act) (View, error)
+	// FindSite checks a site that a creator has named in a session. Its errors are problems.
+	FindSite(ctx context.Context, by audit.By, s link.Session, site string) (driver.Place, error)
 	// Start starts an attempt in a hosted session. It replaces an older attempt for the same login.
 	Start(ctx context.Context, by audit.By, s Start) error
 	// Token returns the token of an attempt of a session.
@@ -84,6 +91,8 @@ type attempts interface {
 // Start is what a creator entered on the page of a session.
 type Start struct {
 	Session link.Session
+	// Site is the creator's site, from the session or from the page; empty if the platform has none.
+	Site string
 	// Kind is link.Credentials or link.MobileApp.
 	Kind            string
 	Email, Password secret.String
@@ -108,6 +117,8 @@ type Connection struct {
 	// Name is the account's name on the platform, for example @luna.
 	Name  string
 	Since time.Time
+	// Platform is the id of the platform, Site the address of the creator's site on it, or empty.
+	Platform, Site string
 	// Remembered means that the password is stored to sign in again.
 	Remembered bool
 	// Lost means that the account has lost its session, and its creator must connect it again.

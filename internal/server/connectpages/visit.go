@@ -2,6 +2,7 @@ package connectpages
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,12 +11,11 @@ import (
 	"net/url"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/server/accesslog"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
@@ -44,6 +44,10 @@ type visit struct {
 	// path is the address to which the forms of the page are sent.
 	path string
 	org  Org
+	// platform is the platform that the page is about; its Catalog is nil if it is not known. site is the address of
+	// the creator's site on it, or empty.
+	platform registry.Platform
+	site     string
 	// session is the hosted session of the page, if there is one.
 	session *link.Session
 	fault   error
@@ -54,8 +58,8 @@ type page struct {
 	*visit
 	Content template.HTML
 	Title   string
-	// Bar is the progress of the creator, from 1 to 3; 0 shows no bar.
-	Bar int
+	// Stage is the progress of the creator.
+	Stage stage
 	// Problem is the error message, Field the field that it belongs to.
 	Problem template.HTML
 	Field   string
@@ -68,8 +72,8 @@ type page struct {
 	View View
 	// Code is set on the page that asks for a code.
 	Code codePage
-	// Email is what the creator typed before.
-	Email string
+	// Site and Email are what the creator typed before. SiteTitle is the title of the site that was found.
+	Site, Email, SiteTitle string
 	// Remember is whether the box to store the password is ticked.
 	Remember bool
 	Steps    []step
@@ -83,6 +87,29 @@ type page struct {
 	QR string
 }
 
+// stage is how far the creator has come; nowhere for a page without a progress bar.
+type stage int
+
+const (
+	nowhere stage = iota
+	// atSite is a stage only for creators who have to name their site.
+	atSite
+	atStart
+	atSignIn
+	atEnd
+)
+
+// StepCount returns the number of steps in the progress bar.
+func (p *page) StepCount() int {
+	if p.asksSite() {
+		return int(atEnd)
+	}
+	return int(atEnd - atSite)
+}
+
+// Step returns the number of this step.
+func (p *page) Step() int { return int(p.Stage) - (int(atEnd) - p.StepCount()) }
+
 type step struct {
 	Text  template.HTML
 	State string
@@ -90,7 +117,7 @@ type step struct {
 
 // T returns a text in the language of the page, escaped for HTML.
 func (p *page) T(key string, pairs ...string) (template.HTML, error) {
-	return p.words.html(key, append(pairs, "org", p.org.Name)...)
+	return p.words.html(p.textKey(key), p.fillIn(pairs)...)
 }
 
 func (p *page) Lang() string { return p.words.lang }
@@ -108,6 +135,14 @@ func (p *page) Switch() string {
 	query := url.Values{"lang": {p.Other()}}
 	if p.r.URL.Query().Has("again") {
 		query.Set("again", "1")
+	}
+	site := p.Site
+	if p.r.Method == http.MethodPost {
+		site = cmp.Or(site, p.SiteURL()) // The form is not at an address of its own.
+	}
+	if site != "" {
+		query.Set("again", "1")
+		query.Set("site", site)
 	}
 	return p.path + "?" + query.Encode()
 }
@@ -141,10 +176,7 @@ func (p *page) Phone() bool { return p.variant == phone }
 func (p *page) Session() *link.Session { return p.session }
 
 // Initial returns the first letter of the org's name.
-func (p *page) Initial() string {
-	first, _ := utf8.DecodeRuneInString(strings.TrimSpace(p.org.Name))
-	return string(unicode.ToUpper(first))
-}
+func (p *page) Initial() string { return initial(p.org.Name) }
 
 // Origins returns the sites that the page may send messages to.
 func (p *page) Origins() string { return strings.Join(p.origins(), " ") }
@@ -167,7 +199,7 @@ func (v *visit) setOrg(o Org, locale string) {
 func (v *visit) show(status int, name string, p *page) {
 	p.visit = v
 	if p.Title == "" {
-		title, err := v.words.plain(name+".title", "org", v.org.Name)
+		title, err := v.text(name + ".title")
 		if err != nil {
 			v.fail(err)
 			return
@@ -213,6 +245,11 @@ func (v *visit) stopIfSuspended(o Org) bool {
 
 // showSuspended shows the page of an org that may not connect accounts. It has no form.
 func (v *visit) showSuspended() { v.show(http.StatusForbidden, "suspended", &page{End: "error"}) }
+
+// showUnavailable shows the same page for an org whose platform cannot be used.
+func (v *visit) showUnavailable() {
+	v.show(http.StatusServiceUnavailable, "suspended", &page{End: "error"})
+}
 
 // notFound answers requests for addresses that are not a page.
 func (v *visit) notFound() { v.showGone(http.StatusNotFound) }

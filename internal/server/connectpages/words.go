@@ -24,8 +24,9 @@ type words struct {
 	texts map[string]string
 }
 
-// consentVersion names the wording of what creators agree to. Change it with the texts of start.consent and start.can.
-const consentVersion = "2026-11-15"
+// consentVersion names the wording of what creators agree to. Change it with the texts of start.consent, start.can and
+// can, and with any of their variants.
+const consentVersion = "2026-11-18"
 
 func loadWords() (map[string]words, error) {
 	all := map[string]words{}
@@ -73,19 +74,6 @@ func (w words) html(key string, pairs ...string) (template.HTML, error) {
 	filled := words{w.lang, map[string]string{key: strings.Join(parts, "")}}
 	out, err := filled.plain(key, escaped...)
 	return template.HTML(out), err
-}
-
-// consent returns the whole text that a creator agrees to.
-func (w words) consent(org string) (string, error) {
-	var text []string
-	for _, key := range []string{"start.consent", "start.can", "can.read", "can.write", "can.money", "can.not"} {
-		part, err := w.plain(key, "org", org)
-		if err != nil {
-			return "", err
-		}
-		text = append(text, part)
-	}
-	return strings.Join(text, "\n"), nil
 }
 
 // date formats a day.

@@ -14,7 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
-func catalog(t *testing.T, lang string) map[string]string {
+func wordsOf(t *testing.T, lang string) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("words/" + lang + ".json")
 	must.OK(t, err)
@@ -34,9 +34,9 @@ func TestLanguagesSayTheSameThings(t *testing.T) {
 	if err != nil || len(files) != len(link.Locales()) {
 		t.Fatalf("%v for the languages %v", files, link.Locales())
 	}
-	english := catalog(t, "en")
+	english := wordsOf(t, "en")
 	for _, lang := range link.Locales() {
-		words := catalog(t, lang)
+		words := wordsOf(t, lang)
 		if n := len(strings.Fields(words["months"])); n != 12 {
 			t.Errorf("%s has %d months", lang, n)
 		}
@@ -64,13 +64,13 @@ func TestLanguagesSayTheSameThings(t *testing.T) {
 
 // uses matches keys in templates and code. made matches the keys that are composed at run time.
 var (
-	uses = regexp.MustCompile(`(?:\.T |\.T\(|plain\(|complain\(|showStart\(|showAttempt\(\w+, )"([a-z0-9_.]+)"|"((?:start|code|selfie|pending|failed|can)\.[a-z0-9_.]+)"`)
+	uses = regexp.MustCompile(`(?:\.T |\.T\(|text\(|texts\[|plain\(|complain\(|showStart\(|showAttempt\(\w+, )"([a-z0-9_.]+)"|"((?:start|site|code|selfie|pending|failed|can)\.[a-z0-9_.]+)"`)
 	made = regexp.MustCompile(`^(failed\.\w+|use\.(sms|app|email|face)|code\.(sms|app|email)(\.(title|hint|nomask|send|send\.nomask))?)$`)
 )
 
 func TestEveryTextIsUsedAndEveryUseHasAText(t *testing.T) {
 	t.Parallel()
-	english := catalog(t, "en")
+	english := wordsOf(t, "en")
 	used := map[string]bool{}
 	for _, pattern := range []string{"templates/*.html", "*.go"} {
 		files, err := filepath.Glob(pattern)
@@ -95,8 +95,32 @@ func TestEveryTextIsUsedAndEveryUseHasAText(t *testing.T) {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(english)) {
-		if !used[key] && !made.MatchString(key) {
+		whole, _, _ := strings.Cut(key, "@")
+		if !used[whole] && !made.MatchString(whole) {
 			t.Errorf("nothing uses %s", key)
+		}
+	}
+}
+
+// A variant of a text replaces a text that exists. A platform has all the texts about what an org can do, or none.
+func TestVariantsOfTextsAreComplete(t *testing.T) {
+	t.Parallel()
+	english := wordsOf(t, "en")
+	for key := range english {
+		whole, variant, is := strings.Cut(key, "@")
+		if !is {
+			continue
+		}
+		if _, ok := english[whole]; !ok {
+			t.Errorf("%s is a variant of no text", key)
+		}
+		if variant == "hasSite" || variant == "noPhone" {
+			continue
+		}
+		for _, can := range []string{"can.read", "can.write", "can.money"} {
+			if english[can+"@"+variant] == "" {
+				t.Errorf("there is %s, but no %s@%s", key, can, variant)
+			}
 		}
 	}
 }

@@ -51,6 +51,7 @@ var nav = []group{
 		{file: "accounts.md", label: "Accounts"},
 		{file: "calls.md", label: "Calls"},
 		{file: "media.md", label: "Files"},
+		{file: "platforms/ghost.md", label: "Ghost"},
 		{file: "events.md", path: "/docs/guides/events", label: "Events"},
 		{file: "webhooks.md", label: "Webhooks"},
 		{file: "errors.md", label: "Errors"},
@@ -144,5 +145,6 @@ var nav = []group{
 		{file: "adr/0017-folders-are-layers.md"},
 		{file: "adr/0018-lane-phases.md"},
 		{file: "adr/0019-event-contract.md"},
+		{file: "adr/0020-platforms.md"},
 	}},
 }

@@ -103,8 +103,9 @@ func By(ctx context.Context) audit.By {
 func (c *Call) Header() http.Header { return c.header }
 
 // RecordUpstream records the time that the platform took, and its own code if it refused.
-func (c *Call) RecordUpstream(took time.Duration, code int) {
-	c.outcome.upstream, c.outcome.upstreamCode = took, code
+func (c *Call) RecordUpstream(took time.Duration, code string) {
+	c.outcome.upstream = took
+	c.outcome.upstreamCode, _ = strconv.Atoi(code) // the log has no texts
 }
 
 // staleTries bounds how often the identity is reloaded for one call.

@@ -53,7 +53,7 @@ func (Problem) Schema(huma.Registry) *huma.Schema {
 			"retryable":       {Type: huma.TypeBoolean, Description: "Whether the same request may succeed later."},
 			"retryAfterSec":   number("Seconds to wait before retrying. Waiting this long is always sufficient."),
 			"logUrl":          {Type: huma.TypeString, Format: "uri", Description: "The log entry of the request. Reading it needs the scope usage:read."},
-			"upstreamCode":    {Type: huma.TypeInteger, Nullable: true, Description: "The platform's own code, if it refused."},
+			"upstreamCode":    {Description: "The platform's own code, an integer or a string, if it refused; else null."},
 			"upstreamMessage": {Type: huma.TypeString, Nullable: true, Description: "The platform's own message, if it refused."},
 			"errors": {
 				Type: huma.TypeArray, Description: "The parts of the request that are wrong.",

@@ -18,10 +18,16 @@ type Allow struct {
 	Accounts []id.Account
 }
 
-// MayCall reports whether the key may call a method of the catalogue. It runs on every call and does not allocate.
-func (a *Allow) MayCall(resource, method string, sensitive bool) bool {
+// Method is a method of a platform's catalogue.
+type Method struct {
+	Platform, Resource, Name string
+	Sensitive                bool
+}
+
+// MayCall reports whether the key may call a method. It runs on every call and does not allocate.
+func (a *Allow) MayCall(m Method) bool {
 	for i := range a.Methods {
-		if !a.Methods[i].allows(resource, method, sensitive) {
+		if !a.Methods[i].allows(m) {
 			return false
 		}
 	}
@@ -39,16 +45,17 @@ type Patterns struct {
 	allowlist bool
 }
 
-// rule is one parsed pattern. An empty resource or method matches any.
+// rule is one parsed pattern. An empty platform, resource or method matches any.
 type rule struct {
-	resource, method string
-	sensitive, deny  bool
+	platform, resource, method string
+	sensitive, deny            bool
 }
 
 const (
 	wildcard      = "*"
 	sensitiveWord = "sensitive"
 	denyPrefix    = "!"
+	platformEnd   = ":"
 )
 
 // Bounds on the limits of a key.
@@ -115,7 +122,7 @@ func parsePatterns(bad *problem.Error, texts []string) (list Patterns) {
 	for i, text := range texts {
 		r, ok := parseRule(text)
 		if !ok {
-			bad.At("/methods/"+itoa(i), "pattern", "must be resource.method, resource.*, * or sensitive, with ! in front to deny")
+			bad.At("/methods/"+itoa(i), "pattern", "must be resource.method, resource.*, * or sensitive, after platform: for one platform only, with ! in front to deny")
 		}
 		list.add(r)
 	}
@@ -148,15 +155,21 @@ func (p *Patterns) add(r rule) {
 	p.allowlist = p.allowlist || !r.deny
 }
 
-// Named returns the resource and method that a pattern names; an empty part matches any. ok is false if the text is not
-// a pattern.
-func Named(pattern string) (resource, method string, ok bool) {
+// Named returns the platform, resource and method that a pattern names; an empty part matches any. ok is false if the
+// text is not a pattern.
+func Named(pattern string) (m Method, ok bool) {
 	r, ok := parseRule(pattern)
-	return r.resource, r.method, ok
+	return Method{Platform: r.platform, Resource: r.resource, Name: r.method}, ok
 }
 
 func parseRule(text string) (r rule, ok bool) {
 	text, r.deny = strings.CutPrefix(text, denyPrefix)
+	if platform, rest, named := strings.Cut(text, platformEnd); named {
+		if !platformPattern.MatchString(platform) {
+			return rule{}, false
+		}
+		r.platform, text = platform, rest
+	}
 	switch text {
 	case wildcard:
 		return r, true
@@ -174,6 +187,9 @@ func parseRule(text string) (r rule, ok bool) {
 	}
 	return r, true
 }
+
+// platformPattern matches the ids of platforms.
+var platformPattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 
 // namePattern matches the names of resources and methods in a catalogue.
 var namePattern = regexp.MustCompile(`^[a-z][A-Za-z0-9]{0,39}$`)
@@ -199,6 +215,9 @@ func (r rule) text() string {
 	default:
 		text = r.resource + "." + r.method
 	}
+	if r.platform != "" {
+		text = r.platform + platformEnd + text
+	}
 	if r.deny {
 		text = denyPrefix + text
 	}
@@ -207,11 +226,11 @@ func (r rule) text() string {
 
 // allows reports whether the list allows a method. A pattern that denies wins over all that allow, whatever their
 // order.
-func (p *Patterns) allows(resource, method string, sensitive bool) bool {
+func (p *Patterns) allows(m Method) bool {
 	allowed := !p.allowlist
 	for i := range p.rules {
 		r := &p.rules[i]
-		if !r.matches(resource, method, sensitive) {
+		if !r.matches(m) {
 			continue
 		}
 		if r.deny {
@@ -222,11 +241,14 @@ func (p *Patterns) allows(resource, method string, sensitive bool) bool {
 	return allowed
 }
 
-func (r *rule) matches(resource, method string, sensitive bool) bool {
-	if r.sensitive {
-		return sensitive
+func (r *rule) matches(m Method) bool {
+	if r.platform != "" && r.platform != m.Platform {
+		return false
 	}
-	return (r.resource == "" || r.resource == resource) && (r.method == "" || r.method == method)
+	if r.sensitive {
+		return m.Sensitive
+	}
+	return (r.resource == "" || r.resource == m.Resource) && (r.method == "" || r.method == m.Name)
 }
 
 func (p Patterns) equal(other Patterns) bool { return slices.Equal(p.rules, other.rules) }

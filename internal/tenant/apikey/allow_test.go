@@ -15,15 +15,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
-// method is a method of the catalogue, reduced to what the limits of keys depend on.
-type method struct {
-	resource, name string
-	sensitive      bool
-}
-
-var methods = []method{
-	{"chats", "list", false}, {"chats", "get", false}, {"messages", "send", false}, {"messages", "list", false},
-	{"payouts", "request", true}, {"payouts", "list", false}, {"users", "me", false}, {"statements", "get", true},
+var methods = []apikey.Method{
+	{"sandbox", "chats", "list", false}, {"sandbox", "chats", "get", false}, {"sandbox", "messages", "send", false},
+	{"sandbox", "messages", "list", false}, {"sandbox", "payouts", "request", true}, {"sandbox", "payouts", "list", false},
+	{"sandbox", "users", "me", false}, {"sandbox", "statements", "get", true},
 }
 
 func allow(lists ...[]string) *apikey.Allow {
@@ -54,13 +49,19 @@ func TestMayCall(t *testing.T) {
 		{[][]string{{"chats.*", "messages.*"}, {"messages.*", "payouts.*"}}, "messages.send messages.list"},
 		{[][]string{{"chats.*"}, {"!chats.get"}}, "chats.list"},
 		{[][]string{{"chats.*"}, {"payouts.*"}}, ""},
+		// A pattern of one platform matches nothing on another.
+		{[][]string{{"sandbox:chats.*"}}, "chats.list chats.get"},
+		{[][]string{{"ghost:chats.*"}}, ""},
+		{[][]string{{"chats.*", "ghost:*"}}, "chats.list chats.get"},
+		{[][]string{{"!ghost:*", "!sandbox:sensitive"}}, "chats.list chats.get messages.send messages.list payouts.list users.me"},
 		// A list that is not understood allows nothing.
+		{[][]string{{"*"}, {"Ghost:*"}}, ""},
 		{[][]string{{"*"}, {"chats.*", "if(hour > 9)"}}, ""},
 	} {
 		a, got := allow(c.lists...), []string{}
 		for _, m := range methods {
-			if a.MayCall(m.resource, m.name, m.sensitive) {
-				got = append(got, m.resource+"."+m.name)
+			if a.MayCall(m) {
+				got = append(got, m.Resource+"."+m.Name)
 			}
 		}
 		if strings.Join(got, " ") != c.want {
@@ -73,7 +74,7 @@ func TestMayCall(t *testing.T) {
 func TestMayCallDoesNotAllocate(t *testing.T) { //nolint:paralleltest // it counts the allocations of the whole process
 	a := allow([]string{"chats.*", "messages.*", "!sensitive"}, []string{"!payouts.*"})
 	a.Accounts = []id.Account{id.New[id.Account](), id.New[id.Account]()}
-	if n := testing.AllocsPerRun(100, func() { a.MayCall("messages", "send", false); a.MayUse(a.Accounts[1]) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { a.MayCall(apikey.Method{Resource: "messages", Name: "send"}); a.MayUse(a.Accounts[1]) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -82,7 +83,7 @@ func BenchmarkMayCall(b *testing.B) {
 	a := allow([]string{"chats.*", "messages.*", "users.get", "!payouts.*", "!sensitive"})
 	b.ReportAllocs()
 	for b.Loop() {
-		a.MayCall("messages", "send", false)
+		a.MayCall(apikey.Method{Resource: "messages", Name: "send"})
 	}
 }
 
@@ -234,9 +235,9 @@ func TestMintedKeyHasNoMoreThanItsParent(t *testing.T) {
 			own = allow()
 		}
 		for _, m := range methods {
-			want := parent.MayCall(m.resource, m.name, m.sensitive) && own.MayCall(m.resource, m.name, m.sensitive)
-			if got := child.MayCall(m.resource, m.name, m.sensitive); got != want {
-				t.Fatalf("%v with %v may call %s.%s: %v", parent, list, m.resource, m.name, got)
+			want := parent.MayCall(m) && own.MayCall(m)
+			if got := child.MayCall(m); got != want {
+				t.Fatalf("%v with %v may call %s.%s: %v", parent, list, m.Resource, m.Name, got)
 			}
 		}
 		for _, one := range accounts {
@@ -277,12 +278,12 @@ func FuzzPattern(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		_, _, ok := apikey.Named(text)
+		_, ok := apikey.Named(text)
 		own, _ := allow([]string{text}).Lists()
 		if ok != (own[0] == text) && text != "!*" {
 			t.Errorf("%q is read as %q", text, own[0])
 		}
-		if !ok && allow([]string{text}).MayCall("chats", "list", false) {
+		if !ok && allow([]string{text}).MayCall(apikey.Method{Resource: "chats", Name: "list"}) {
 			t.Errorf("%q is not a pattern but allows a call", text)
 		}
 	})

@@ -18,7 +18,7 @@ export interface Problem {
   errors?: FieldError[]
   logUrl?: string
   reason?: string
-  upstreamCode?: number | null
+  upstreamCode?: number | string | null
   upstreamMessage?: string | null
 }
 

@@ -793,6 +793,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/events/kinds": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List kinds of events */
+        get: operations["listEventKinds"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/events/{eventId}": {
         parameters: {
             query?: never;
@@ -1051,6 +1068,23 @@ export interface paths {
         patch: operations["updateMember"];
         trace?: never;
     };
+    "/v1/platforms": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List platforms */
+        get: operations["listPlatforms"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sandbox/accounts/{id}/act": {
         parameters: {
             query?: never;
@@ -1284,6 +1318,7 @@ export interface components {
         Account: {
             avatarUrl: string | null;
             createdAt: string;
+            credentials: string;
             displayName: string;
             id: string;
             label: string;
@@ -1295,11 +1330,13 @@ export interface components {
             };
             ofUserId: string;
             pendingAttemptId: string | null;
+            platform: string;
             proxyCountry: string;
             referenceId: string | null;
             rememberCredentials: boolean;
             sandbox: boolean;
             sessionExpiresAt: string | null;
+            site: string | null;
             /** @enum {string} */
             state: "connecting" | "active" | "degraded" | "reauthenticating" | "reconnect_required" | "restricted" | "paused";
             stateChangedAt: string;
@@ -1375,7 +1412,7 @@ export interface components {
             from: string;
             reason: string | null;
             to: string;
-            upstreamCode?: number | null;
+            upstreamCode?: unknown;
             upstreamMessage?: string | null;
             userAction: string;
         };
@@ -1399,7 +1436,7 @@ export interface components {
             from: string;
             reason: string | null;
             to: string;
-            upstreamCode?: number | null;
+            upstreamCode?: unknown;
             upstreamMessage?: string | null;
             userAction: string;
         };
@@ -1481,6 +1518,7 @@ export interface components {
             phone_mask: string | null;
             phone_url: string | null;
             phone_url_expires_at: string | null;
+            platform: string;
             poll_after_sec: number | null;
             polling_url: string | null;
             progress: string;
@@ -1491,6 +1529,7 @@ export interface components {
             resend_after_sec: number | null;
             resends_remaining: number | null;
             session_id?: string;
+            site: string | null;
             /** @enum {string} */
             state: "pending" | "awaiting_mobile_session" | "needs_otp" | "needs_app_otp" | "needs_email" | "needs_face_otp" | "wrong_2fa_code_retry" | "completed_success" | "completed_failed";
             submissions_remaining: number | null;
@@ -1606,9 +1645,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             };
+            platform?: string;
             /** @enum {string} */
             proxy_country?: "us" | "uk";
             reference_id?: string;
+            site?: string;
             supersede?: boolean;
             user_agent: string;
         };
@@ -1633,6 +1674,7 @@ export interface components {
             phone_mask: string | null;
             phone_url: string | null;
             phone_url_expires_at: string | null;
+            platform: string;
             poll_after_sec: number | null;
             polling_url: string | null;
             progress: string;
@@ -1643,6 +1685,7 @@ export interface components {
             resend_after_sec: number | null;
             resends_remaining: number | null;
             session_id?: string;
+            site: string | null;
             /** @enum {string} */
             state: "pending" | "awaiting_mobile_session" | "needs_otp" | "needs_app_otp" | "needs_email" | "needs_face_otp" | "wrong_2fa_code_retry" | "completed_success" | "completed_failed";
             submissions_remaining: number | null;
@@ -1660,9 +1703,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             };
+            platform?: string;
             /** @enum {string} */
             proxy_country?: "us" | "uk";
             reference_id?: string;
+            site?: string;
             supersede?: boolean;
         };
         DeletedOutputBody: {
@@ -1743,7 +1788,7 @@ export interface components {
             message: string;
             retry_after_sec: number | null;
             retryable: boolean;
-            upstream_code: number | null;
+            upstream_code: unknown;
             upstream_message: string | null;
         };
         FailureCount: {
@@ -1786,7 +1831,7 @@ export interface components {
             pattern?: string;
             required: boolean;
             /** @enum {string} */
-            type: "email" | "password" | "text" | "cookie" | "header" | "boolean";
+            type: "email" | "password" | "text" | "url" | "cookie" | "header" | "boolean";
         };
         FlowsOutputBody: {
             flows: components["schemas"]["FlowBody"][];
@@ -1939,6 +1984,16 @@ export interface components {
         KeysBody: {
             keys: components["schemas"]["KeyEntry"][];
         };
+        KindBody: {
+            /** @enum {string} */
+            class: "durable" | "ephemeral";
+            name: string;
+            platforms: string[];
+            summary: string;
+        };
+        KindsOutputBody: {
+            kinds: components["schemas"]["KindBody"][];
+        };
         LimitsBody: {
             accountReadPerMinute: number;
             accountWritePerMinute: number;
@@ -1965,6 +2020,7 @@ export interface components {
             avatarUrl: string | null;
             calls24h?: number;
             createdAt: string;
+            credentials: string;
             displayName: string;
             id: string;
             label: string;
@@ -1976,11 +2032,13 @@ export interface components {
             };
             ofUserId: string;
             pendingAttemptId: string | null;
+            platform: string;
             proxyCountry: string;
             referenceId: string | null;
             rememberCredentials: boolean;
             sandbox: boolean;
             sessionExpiresAt: string | null;
+            site: string | null;
             /** @enum {string} */
             state: "connecting" | "active" | "degraded" | "reauthenticating" | "reconnect_required" | "restricted" | "paused";
             stateChangedAt: string;
@@ -2062,10 +2120,12 @@ export interface components {
                 [key: string]: string;
             };
             password?: string;
+            platform?: string;
             /** @enum {string} */
             proxy_country?: "us" | "uk";
             reference_id?: string;
             remember_credentials?: boolean;
+            site?: string;
             supersede?: boolean;
         };
         LogsBody: {
@@ -2120,10 +2180,12 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             };
+            platform?: string;
             /** @enum {string} */
             proxy_country?: "us" | "uk";
             reference_id?: string;
             return_url?: string;
+            site?: string;
             supersede?: boolean;
         };
         OrgPullBody: {
@@ -2182,6 +2244,26 @@ export interface components {
             password: string;
             personas: components["schemas"]["PersonaBody"][];
         };
+        PlatformBody: {
+            /** @enum {string} */
+            environment: "sandbox" | "live";
+            /** @enum {string|null} */
+            eventSource: "socket" | "poll" | null;
+            flows: string[];
+            homeUrl: string | null;
+            id: string;
+            logo: string | null;
+            methods: number;
+            name: string;
+            regions: string[];
+            resources: number;
+            siteExample: string | null;
+            siteRequired: boolean;
+            version: string;
+        };
+        PlatformsOutputBody: {
+            platforms: components["schemas"]["PlatformBody"][];
+        };
         Problem: {
             code: string;
             detail?: string;
@@ -2197,7 +2279,7 @@ export interface components {
             status: number;
             title: string;
             type: string;
-            upstreamCode?: number | null;
+            upstreamCode?: unknown;
             upstreamMessage?: string | null;
         } & {
             [key: string]: unknown;
@@ -2372,8 +2454,10 @@ export interface components {
             kinds: string[];
             label: string;
             opened_at: string | null;
+            platform: string | null;
             reconnect_account_id: string | null;
             reference_id: string | null;
+            site: string | null;
             /** @enum {string} */
             status: "open" | "in_progress" | "success" | "exited" | "expired";
             url: string | null;
@@ -2388,12 +2472,14 @@ export interface components {
             label?: string;
             /** @enum {string} */
             locale?: "en" | "es";
+            platform?: string;
             /** @enum {string} */
             proxy_country?: "us" | "uk";
             reference_id?: string;
             /** @enum {string} */
             remember_credentials?: "ask" | "always" | "never";
             return_url?: string;
+            site?: string;
         };
         SessionOutputBody: {
             session: components["schemas"]["SessionBody"];
@@ -2601,6 +2687,7 @@ export interface operations {
                 state?: "connecting" | "active" | "degraded" | "reauthenticating" | "reconnect_required" | "restricted" | "paused" | "attention";
                 reference_id?: string;
                 label?: string;
+                platform?: string;
                 q?: string;
                 order?: "created" | "label" | "lastSeen";
                 activity?: boolean;
@@ -3502,7 +3589,9 @@ export interface operations {
     };
     listFlows: {
         parameters: {
-            query?: never;
+            query?: {
+                platform?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -3996,6 +4085,25 @@ export interface operations {
             };
         };
     };
+    listEventKinds: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KindsOutputBody"];
+                };
+            };
+        };
+    };
     findEvent: {
         parameters: {
             query?: never;
@@ -4407,6 +4515,25 @@ export interface operations {
             };
         };
     };
+    listPlatforms: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlatformsOutputBody"];
+                };
+            };
+        };
+    };
     actOnSandbox: {
         parameters: {
             query?: never;
@@ -4660,6 +4787,7 @@ export interface operations {
     listMethods: {
         parameters: {
             query?: {
+                platform?: string;
                 resource?: string;
                 access?: "read" | "write";
                 format?: "compact" | "full" | "openapi" | "mcp";

@@ -116,6 +116,7 @@ class AccountsGroup(Group):
             state: Only accounts in this state. attention stands for reconnect_required, restricted and degraded.
             reference_id: Only accounts with this reference id (your own identifier).
             label: Only accounts with this label.
+            platform: Only accounts on this platform.
             q: Only accounts whose label, names or ids contain this text. Case is ignored.
             order: label and lastSeen (newest first) require limit.
             activity: Include how often each account was called: calls24h and activity.

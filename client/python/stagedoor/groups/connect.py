@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         ConnectGetAttemptParams,
         ConnectGetFunnelParams,
         ConnectListAttemptsParams,
+        ConnectListFlowsParams,
         ConnectListSessionsParams,
         ConnectLoginParams,
         ConnectMobileParams,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         ConnectSession,
         ConnectSessionPage,
         CurlAttempt,
+        Platforms,
     )
 
 
@@ -68,9 +70,12 @@ class ConnectGroup(Group):
             label: Your own name for the account. Default: an account that is already connected keeps its label.
             metadata: Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters).
                 Default: an account that is already connected keeps its metadata.
+            platform: The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's.
             proxy_country: The region through which all traffic of the account leaves. Default: the first one for a
                 new account; an account that is already connected keeps its region.
             reference_id: Your own identifier for the creator. It is stored with the account.
+            site: The https address of the creator's own site, for a platform with siteRequired. A reconnect uses the
+                account's.
             supersede: Cancel an open attempt for the same login instead of refusing the request.
             user_agent (required): The User-Agent that the browser sent with these cookies.
         """
@@ -95,11 +100,14 @@ class ConnectGroup(Group):
             kinds: The connect methods that the page offers: credentials, mobile_app. Default: both.
             label
             locale: Default: the language of the creator's browser.
+            platform: The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's.
             proxy_country
             reference_id
             remember_credentials: Default: ask.
             return_url: The address to which the creator's browser goes at the end, with status, account_id,
                 reference_id and session_id in the query.
+            site: The https address of the creator's own site, for a platform with siteRequired. Default: the page
+                asks the creator for it.
         """
         return self._change(
             "POST",
@@ -128,9 +136,12 @@ class ConnectGroup(Group):
             label: Your own name for the account. Default: an account that is already connected keeps its label.
             metadata: Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters).
                 Default: an account that is already connected keeps its metadata.
+            platform: The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's.
             proxy_country: The region through which all traffic of the account leaves. Default: the first one for a
                 new account; an account that is already connected keeps its region.
             reference_id: Your own identifier for the creator. It is stored with the account.
+            site: The https address of the creator's own site, for a platform with siteRequired. A reconnect uses the
+                account's.
             supersede: Cancel an open attempt for the same login instead of refusing the request.
         """
         return self._change("POST", "/v1/connect/curl", params, case="snake", key=True, options=options)
@@ -215,15 +226,30 @@ class ConnectGroup(Group):
         """
         return self._get("/v1/connect/attempts", params, case="snake", options=options)
 
-    def list_flows(self, *, options: RequestOptions | None = None) -> ConnectFlowList:
+    def list_flows(
+        self, *, options: RequestOptions | None = None, **params: Unpack[ConnectListFlowsParams]
+    ) -> ConnectFlowList:
         """List connect methods.
 
         The input of each connect method, for building a form from it. `enabled` is false if no platform is available
         to the organisation.
 
         Any key may call this operation.
+
+        Arguments:
+            platform: The platform. Default: the first one of GET /v1/platforms.
         """
-        return self._get("/v1/connect/flows", options=options)
+        return self._get("/v1/connect/flows", params, options=options)
+
+    def list_platforms(self, *, options: RequestOptions | None = None) -> Platforms:
+        """List platforms.
+
+        The creator platforms of the key's environment. The first one is the default: a connect that names no
+        `platform` uses it. The list is empty if none is configured.
+
+        Any key may call this operation.
+        """
+        return self._get("/v1/platforms", options=options)
 
     def list_sessions_all(
         self, *, options: RequestOptions | None = None, **params: Unpack[ConnectListSessionsParams]
@@ -273,12 +299,15 @@ class ConnectGroup(Group):
                 Default: an account that is already connected keeps its metadata.
             password: Required for credentials. It is encrypted immediately and destroyed when the attempt ends,
                 unless remember_credentials is set.
+            platform: The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's.
             proxy_country: The region through which all traffic of the account leaves. Default: the first one for a
                 new account; an account that is already connected keeps its region.
             reference_id: Your own identifier for the creator. It is stored with the account.
             remember_credentials: Store the credentials, encrypted, so that the account can sign in again
                 automatically. Default: false for a new account; an account that is already connected keeps its
                 setting.
+            site: The https address of the creator's own site, for a platform with siteRequired. A reconnect uses the
+                account's.
             supersede: Cancel an open attempt for the same login instead of refusing the request.
         """
         return self._change("POST", "/v1/connect/login", params, case="snake", key=True, options=options)
@@ -297,10 +326,13 @@ class ConnectGroup(Group):
             label: Your own name for the account. Default: an account that is already connected keeps its label.
             metadata: Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters).
                 Default: an account that is already connected keeps its metadata.
+            platform: The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's.
             proxy_country: The region through which all traffic of the account leaves. Default: the first one for a
                 new account; an account that is already connected keeps its region.
             reference_id: Your own identifier for the creator. It is stored with the account.
             return_url: The address to which the creator's browser goes at the end.
+            site: The https address of the creator's own site, for a platform with siteRequired. A reconnect uses the
+                account's.
             supersede: Cancel an open attempt for the same login instead of refusing the request.
         """
         return self._change("POST", "/v1/connect/mobile", params, case="snake", key=True, options=options)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .._core import RequestOptions
     from ..events import Event
     from ..params import EventsListOfAccountParams, EventsListParams
-    from ..types import EventPage, EventToken, OrgEventPage
+    from ..types import EventPage, EventToken, Kinds, OrgEventPage
 
 
 class EventsGroup(Group):
@@ -81,6 +81,16 @@ class EventsGroup(Group):
             before: With latest: nextCursor of the previous page, to continue with older events.
         """
         return self._get("/v1/events", params, options=options)
+
+    def list_kinds(self, *, options: RequestOptions | None = None) -> Kinds:
+        """List kinds of events.
+
+        Every kind of event that the organisation can receive: those of its platforms, and those of the service
+        itself. Kinds may be added at any time.
+
+        Any key may call this operation.
+        """
+        return self._get("/v1/events/kinds", options=options)
 
     def list_of_account_all(
         self, account_id: str, *, options: RequestOptions | None = None, **params: Unpack[EventsListOfAccountParams]

@@ -38,6 +38,7 @@ class SdkGroup(Group):
         Any key may call this operation.
 
         Arguments:
+            platform: The platform whose methods are listed. Default: the first one of GET /v1/platforms.
             resource: Only the methods of this resource.
             access: Only read methods, or only write methods.
             format: compact omits the schemas; openapi is a document for code generators; mcp is a list of tools.

@@ -256,8 +256,8 @@ export interface AccountReconnectRequiredData {
     | "paused"
     | "disconnected"
     | (string & {});
-  /** The platform's error code. */
-  upstreamCode?: number | null;
+  /** The platform's error code, an integer or a string. */
+  upstreamCode?: unknown;
   /** The platform's error message. */
   upstreamMessage?: string | null;
   /** What a person must do. The set may grow. */
@@ -357,8 +357,8 @@ export interface AccountRestrictedData {
     | "paused"
     | "disconnected"
     | (string & {});
-  /** The platform's error code. */
-  upstreamCode?: number | null;
+  /** The platform's error code, an integer or a string. */
+  upstreamCode?: unknown;
   /** The platform's error message. */
   upstreamMessage?: string | null;
   /** What a person must do. The set may grow. */

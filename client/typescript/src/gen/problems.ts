@@ -47,6 +47,7 @@ export const problemCodes = [
   "org-suspended",
   "payload-too-large",
   "plan-required",
+  "platform-unavailable",
   "precondition-failed",
   "proxy-not-found",
   "quota-exceeded",

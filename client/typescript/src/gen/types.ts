@@ -11,6 +11,8 @@ export interface AbortedResult {
 export interface Account {
   avatarUrl: string | null;
   createdAt: string;
+  /** What the account signs in with: session, token or oauth. */
+  credentials: string;
   displayName: string;
   id: string;
   label: string;
@@ -24,6 +26,8 @@ export interface Account {
   ofUserId: string;
   /** The attempt under way for this account. */
   pendingAttemptId: string | null;
+  /** The platform that the account is on. */
+  platform: string;
   /** Where the account's traffic leaves. */
   proxyCountry: string;
   /** The caller's own id of it. */
@@ -32,6 +36,8 @@ export interface Account {
   sandbox: boolean;
   /** Null if the platform does not say. */
   sessionExpiresAt: string | null;
+  /** The creator's own site, on a platform where each creator has one; else null. */
+  site: string | null;
   state: "connecting" | "active" | "degraded" | "reauthenticating" | "reconnect_required" | "restricted" | "paused";
   stateChangedAt: string;
   /** Why it is in this state. The set may grow. */
@@ -117,6 +123,8 @@ export interface Attempt {
   /** A page for the creator's phone. Show it as a QR code or as a link. Null for a key without accounts:write. */
   phone_url: string | null;
   phone_url_expires_at: string | null;
+  /** The platform that the creator signs in to. */
+  platform: string;
   poll_after_sec: number | null;
   polling_url: string | null;
   /** What happens within the state. New values may come. */
@@ -131,6 +139,8 @@ export interface Attempt {
   resends_remaining: number | null;
   /** The hosted session in which it was started. */
   session_id?: string;
+  /** The creator's own site, on a platform where each creator has one; else null. */
+  site: string | null;
   /** Where the attempt stands. Act on next_actions rather than on a list of states. */
   state:
     | "pending"
@@ -154,7 +164,8 @@ export interface AttemptFailure {
   message: string;
   retry_after_sec: number | null;
   retryable: boolean;
-  upstream_code: number | null;
+  /** The platform's error code, an integer or a string; null if it gave none. */
+  upstream_code: unknown;
   upstream_message: string | null;
 }
 
@@ -368,7 +379,7 @@ export interface ConnectFlowField {
   max_length?: number;
   pattern?: string;
   required: boolean;
-  type: "email" | "password" | "text" | "cookie" | "header" | "boolean";
+  type: "email" | "password" | "text" | "url" | "cookie" | "header" | "boolean";
 }
 
 /** The methods to connect an account. */
@@ -438,9 +449,13 @@ export interface ConnectSession {
   label: string;
   /** When the link was first opened, possibly by a link preview; null if it never was. */
   opened_at: string | null;
+  /** The platform that the page asks for; null if the organisation has none. */
+  platform: string | null;
   /** The account that the link reconnects; null for a new account. */
   reconnect_account_id: string | null;
   reference_id: string | null;
+  /** The creator's own site; null if the platform has none, or if the page asks for it. */
+  site: string | null;
   status: "open" | "in_progress" | "success" | "exited" | "expired";
   /** The link for the creator. It is shown only in the response that creates it; null otherwise. */
   url: string | null;
@@ -502,6 +517,8 @@ export interface CurlAttempt {
   /** A page for the creator's phone. Show it as a QR code or as a link. Null for a key without accounts:write. */
   phone_url: string | null;
   phone_url_expires_at: string | null;
+  /** The platform that the creator signs in to. */
+  platform: string;
   poll_after_sec: number | null;
   polling_url: string | null;
   /** What happens within the state. New values may come. */
@@ -516,6 +533,8 @@ export interface CurlAttempt {
   resends_remaining: number | null;
   /** The hosted session in which it was started. */
   session_id?: string;
+  /** The creator's own site, on a platform where each creator has one; else null. */
+  site: string | null;
   /** Where the attempt stands. Act on next_actions rather than on a list of states. */
   state:
     | "pending"
@@ -944,6 +963,20 @@ export interface KeyRevoked {
   revoked: boolean;
 }
 
+/** A kind of event. */
+export interface Kind {
+  class: "durable" | "ephemeral";
+  name: string;
+  /** The platforms that have it; empty for an event of the service itself, which accounts of all platforms have. */
+  platforms: string[];
+  summary: string;
+}
+
+/** The kinds of events. */
+export interface Kinds {
+  kinds: Kind[];
+}
+
 /** A category of posts on the profile. */
 export interface Label {
   id: string;
@@ -1030,6 +1063,8 @@ export interface ListedAccount {
   /** Only with activity: calls in the last 24 hours, including the current hour. */
   calls24h?: number;
   createdAt: string;
+  /** What the account signs in with: session, token or oauth. */
+  credentials: string;
   displayName: string;
   id: string;
   label: string;
@@ -1043,6 +1078,8 @@ export interface ListedAccount {
   ofUserId: string;
   /** The attempt under way for this account. */
   pendingAttemptId: string | null;
+  /** The platform that the account is on. */
+  platform: string;
   /** Where the account's traffic leaves. */
   proxyCountry: string;
   /** The caller's own id of it. */
@@ -1051,6 +1088,8 @@ export interface ListedAccount {
   sandbox: boolean;
   /** Null if the platform does not say. */
   sessionExpiresAt: string | null;
+  /** The creator's own site, on a platform where each creator has one; else null. */
+  site: string | null;
   state: "connecting" | "active" | "degraded" | "reauthenticating" | "reconnect_required" | "restricted" | "paused";
   stateChangedAt: string;
   /** Why it is in this state. The set may grow. */
@@ -1561,6 +1600,35 @@ export interface PinnedResult {
   pinned: boolean;
 }
 
+/** A creator platform. */
+export interface Platform {
+  environment: "sandbox" | "live";
+  /**
+   * How events are received: socket, immediately; poll, within seconds to minutes. Null for a platform without events.
+   */
+  eventSource: "socket" | "poll" | null;
+  /** The connect methods: credentials, mobile_app, cookie, curl. The set may grow. */
+  flows: string[];
+  /** The platform's own page; null if there is none. */
+  homeUrl: string | null;
+  id: string;
+  /** A mark of the platform as a data: URL of an SVG; null if there is none. */
+  logo: string | null;
+  /** The number of methods in the catalogue. */
+  methods: number;
+  name: string;
+  /** The regions that an account can have. */
+  regions: string[];
+  /** The number of resources in the catalogue. */
+  resources: number;
+  /** An example of such a site; null if siteRequired is false. */
+  siteExample: string | null;
+  /** Whether each creator has a site of their own, which a connect must name in site. */
+  siteRequired: boolean;
+  /** The version of the catalogue. */
+  version: string;
+}
+
 /** A device that is signed in to the platform. */
 export interface PlatformSession {
   id: string;
@@ -1578,6 +1646,12 @@ export interface PlatformSessionPage {
   items: PlatformSession[];
   nextCursor: string | null;
   hasMore: boolean;
+}
+
+/** The creator platforms of an environment. */
+export interface Platforms {
+  /** The default platform first. */
+  platforms: Platform[];
 }
 
 /** A poll on a post. */

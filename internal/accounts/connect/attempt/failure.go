@@ -6,7 +6,7 @@ import "time"
 type Failure struct {
 	Code            string
 	RetryAfter      time.Duration
-	UpstreamCode    int
+	UpstreamCode    string
 	UpstreamMessage string
 }
 
@@ -48,24 +48,25 @@ const (
 
 // meanings lists all failure codes of the API.
 var meanings = map[string]meaning{
-	CodeCredentials:        {"The platform did not accept this email and password.", false, actFix},
-	"account_locked":       {"The platform has locked sign-in for this account. The creator must unlock it on the platform.", false, actNative},
-	"account_banned":       {"The platform has banned this account.", false, actNative},
-	"terms_required":       {"The platform requires the creator to accept its terms first.", false, actNative},
-	"captcha_required":     {"The platform asks for a captcha, which only the creator can solve. Let them sign in on their own phone.", false, actMobile},
-	CodeTwoFactor:          {"Too many wrong codes.", false, actMobile},
-	"two_factor_locked":    {"The platform does not accept any more codes for this account for now.", false, actMobile},
-	CodeCodeExpired:        {"The code was not entered in time.", true, actRetry},
-	"face_rejected":        {"The platform did not accept the selfie.", false, actMobile},
-	"mobile_denied":        {"The creator declined on the phone.", false, actFix},
-	CodeMobileExpired:      {"The sign-in was not approved on the phone in time.", true, actRetry},
-	CodeInvalid:            {"The platform does not accept this session. Copy it again while signed in.", false, actFix},
-	"session_incomplete":   {"The session lacks something that the platform needs.", false, actFix},
-	CodeNotCreator:         {"This is not a creator's account.", false, actFix},
-	CodeMismatch:           {"This sign-in belongs to a different account than the one to reconnect. The existing session was not changed.", false, actFix},
-	"egress_unavailable":   {"No proxy of the account's region works right now.", true, actRetry},
-	"upstream_unavailable": {"The platform is not answering right now.", true, actRetry},
-	"upstream_timeout":     {"The platform took too long to answer.", true, actRetry},
+	CodeCredentials:         {"The platform did not accept this email and password.", false, actFix},
+	"account_locked":        {"The platform has locked sign-in for this account. The creator must unlock it on the platform.", false, actNative},
+	"account_banned":        {"The platform has banned this account.", false, actNative},
+	"terms_required":        {"The platform requires the creator to accept its terms first.", false, actNative},
+	"captcha_required":      {"The platform asks for a captcha, which only the creator can solve. Let them sign in on their own phone.", false, actMobile},
+	CodeTwoFactor:           {"Too many wrong codes.", false, actMobile},
+	"two_factor_locked":     {"The platform does not accept any more codes for this account for now.", false, actMobile},
+	CodeCodeExpired:         {"The code was not entered in time.", true, actRetry},
+	"face_rejected":         {"The platform did not accept the selfie.", false, actMobile},
+	"mobile_denied":         {"The creator declined on the phone.", false, actFix},
+	CodeMobileExpired:       {"The sign-in was not approved on the phone in time.", true, actRetry},
+	CodeInvalid:             {"The platform does not accept this session. Copy it again while signed in.", false, actFix},
+	"session_incomplete":    {"The session lacks something that the platform needs.", false, actFix},
+	CodeNotCreator:          {"This is not a creator's account.", false, actFix},
+	CodeMismatch:            {"This sign-in belongs to a different account than the one to reconnect. The existing session was not changed.", false, actFix},
+	"egress_unavailable":    {"No proxy of the account's region works right now.", true, actRetry},
+	"upstream_unavailable":  {"The platform is not answering right now.", true, actRetry},
+	"upstream_rate_limited": {"The platform accepts no more sign-ins for now.", true, actRetry},
+	"upstream_timeout":      {"The platform took too long to answer.", true, actRetry},
 	CodeChanged: {"The platform sent a response that we do not support yet. We have been notified.", false,
 		actHelp},
 	CodeExpired:     {"The attempt was not finished in time.", true, actRetry},

@@ -34,12 +34,14 @@ func Locales() []string { return []string{"en", "es"} }
 type Draft struct {
 	Kinds                      []string
 	ReferenceID, Label, Region string
-	Account                    id.Account
-	ReturnURL                  string
-	AllowedOrigins             []string
-	ExpiresIn                  time.Duration
-	Locale                     string
-	Remember                   string
+	// Platform and Site must have been checked.
+	Platform, Site string
+	Account        id.Account
+	ReturnURL      string
+	AllowedOrigins []string
+	ExpiresIn      time.Duration
+	Locale         string
+	Remember       string
 	// DeliverEmail is always refused: this service sends no mail.
 	DeliverEmail string
 }

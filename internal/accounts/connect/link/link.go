@@ -36,6 +36,9 @@ type Session struct {
 	// Kinds are the connect methods that the creator may choose from.
 	Kinds                      []string
 	ReferenceID, Label, Region string
+	// Platform is the platform that the page asks for; empty for the default. Site is the creator's site; empty if the
+	// platform has none, or to let the creator name it.
+	Platform, Site string
 	// Account is the account to connect again; empty for any.
 	Account        id.Account
 	ReturnURL      string
@@ -112,7 +115,7 @@ func (s *Sessions) createSession(ctx context.Context, by audit.By, o org.Org, at
 	}
 	now := s.deps.Now().Truncate(time.Microsecond)
 	made := Session{
-		ID: at, Org: o.ID, Status: Open, Kinds: d.Kinds, ReferenceID: d.ReferenceID, Label: d.Label, Region: d.Region,
+		ID: at, Org: o.ID, Status: Open, Kinds: d.Kinds, Platform: d.Platform, Site: d.Site, ReferenceID: d.ReferenceID, Label: d.Label, Region: d.Region,
 		Account: d.Account, ReturnURL: d.ReturnURL, AllowedOrigins: d.AllowedOrigins, Locale: d.Locale, Remember: d.Remember,
 		CreatedAt: now, UpdatedAt: now, ExpiresAt: now.Add(d.ExpiresIn),
 	}

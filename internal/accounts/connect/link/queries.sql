@@ -1,9 +1,9 @@
 -- name: Insert :exec
 INSERT INTO connect_session (
-    org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember,
+    org_id, id, token_hash, status, platform, site, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember,
     attempts, active_attempt, connected_account, created_at, updated_at, expires_at, due_at
 ) VALUES (
-    @org_id, @id, @token_hash, 'open', @kinds, @reference_id, @label, @region, @account_id, @return_url, @allowed_origins, @locale, @remember,
+    @org_id, @id, @token_hash, 'open', @platform, @site, @kinds, @reference_id, @label, @region, @account_id, @return_url, @allowed_origins, @locale, @remember,
     '{}', '', '', @now, @now, @expires_at, @expires_at
 );
 

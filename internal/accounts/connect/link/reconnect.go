@@ -64,10 +64,10 @@ func reconnectText(org id.Org, account id.Account, end []byte) string {
 	return string(org) + " " + string(account) + " " + string(end)
 }
 
-// Reconnecting returns a session in which a creator connects an account again, and its token: an open session that
-// Reconnecting made earlier, or a new one.
-func (s *Sessions) Reconnecting(ctx context.Context, by audit.By, o org.Org, account id.Account) (Session, secret.String, error) {
-	open, err := listOpenOfAccount(ctx, s.deps.DB, o.ID, account, s.deps.Now().Add(minReuse))
+// Reconnecting returns a session in which a creator connects the account of a draft again, and its token: an open
+// session that Reconnecting made earlier, or a new one.
+func (s *Sessions) Reconnecting(ctx context.Context, by audit.By, o org.Org, d Draft) (Session, secret.String, error) {
+	open, err := listOpenOfAccount(ctx, s.deps.DB, o.ID, d.Account, s.deps.Now().Add(minReuse))
 	if err != nil {
 		return Session{}, secret.String{}, err
 	}
@@ -86,19 +86,21 @@ func (s *Sessions) Reconnecting(ctx context.Context, by audit.By, o org.Org, acc
 	if err != nil {
 		return Session{}, secret.String{}, err
 	}
-	made, err := s.createSession(ctx, by, o, at, token, ReconnectDraft(account))
+	made, err := s.createSession(ctx, by, o, at, token, d)
 	return made, token, err
 }
 
-// ReconnectDraft returns the draft of a session that connects an account again.
+// ReconnectDraft returns the draft of a session that connects an account again. The caller adds the account's place.
 func ReconnectDraft(account id.Account) Draft {
 	return Draft{Account: account, ExpiresIn: ReconnectLife}
 }
 
 // Preview returns a session that Reconnecting would create, without storing it.
-func Preview(org id.Org, account id.Account) Session {
-	d := ReconnectDraft(account).withDefaults()
-	return Session{Org: org, Account: account, Status: Open, Kinds: d.Kinds, Remember: d.Remember}
+func Preview(org id.Org, d Draft) Session {
+	d = d.withDefaults()
+	return Session{
+		Org: org, Account: d.Account, Status: Open, Kinds: d.Kinds, Platform: d.Platform, Site: d.Site, Remember: d.Remember,
+	}
 }
 
 func (s *Sessions) reconnectToken(ctx context.Context, org id.Org, at id.Session) (secret.String, error) {

@@ -64,10 +64,12 @@ func TestReconnectingReusesAnOpenSession(t *testing.T) {
 	}
 	reconnect := func() (link.Session, string) {
 		t.Helper()
-		s, token, err := r.Reconnecting(t.Context(), by("connect.session"), r.org, account)
+		d := link.ReconnectDraft(account)
+		d.Platform, d.Site = "ghost", "https://maya.example.com"
+		s, token, err := r.Reconnecting(t.Context(), by("connect.session"), r.org, d)
 		must.OK(t, err)
 		found, err := r.ByToken(t.Context(), token.Reveal())
-		if err != nil || found.ID != s.ID || found.Account != account {
+		if err != nil || found.ID != s.ID || found.Account != account || found.Platform != d.Platform || found.Site != d.Site {
 			t.Fatalf("%+v %v", found, err)
 		}
 		return s, token.Reveal()

@@ -12,7 +12,7 @@ import (
 
 func insertSession(ctx context.Context, tx postgres.Tx, s Session, hash []byte) error {
 	return db.New(tx).Insert(ctx, db.InsertParams{
-		OrgID: s.Org, ID: s.ID, TokenHash: hash, Kinds: s.Kinds, ReferenceID: s.ReferenceID, Label: s.Label, Region: s.Region,
+		OrgID: s.Org, ID: s.ID, TokenHash: hash, Platform: s.Platform, Site: s.Site, Kinds: s.Kinds, ReferenceID: s.ReferenceID, Label: s.Label, Region: s.Region,
 		AccountID: s.Account, ReturnUrl: s.ReturnURL, AllowedOrigins: s.AllowedOrigins, Locale: s.Locale, Remember: s.Remember,
 		Now: s.CreatedAt, ExpiresAt: s.ExpiresAt,
 	})
@@ -78,7 +78,7 @@ func putPage(ctx context.Context, tx postgres.Tx, org id.Org, p Page, now time.T
 
 func fromRow(r db.ConnectSession) Session {
 	s := Session{
-		ID: r.ID, Org: r.OrgID, Status: Status(r.Status), Kinds: r.Kinds, ReferenceID: r.ReferenceID, Label: r.Label, Region: r.Region,
+		ID: r.ID, Org: r.OrgID, Status: Status(r.Status), Platform: r.Platform, Site: r.Site, Kinds: r.Kinds, ReferenceID: r.ReferenceID, Label: r.Label, Region: r.Region,
 		Account: r.AccountID, ReturnURL: r.ReturnUrl, AllowedOrigins: r.AllowedOrigins, Locale: r.Locale, Remember: r.Remember,
 		Active: r.ActiveAttempt, Connected: r.ConnectedAccount,
 		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, ExpiresAt: r.ExpiresAt, OpenedAt: r.OpenedAt, FinishedAt: r.FinishedAt, due: r.DueAt, hash: r.TokenHash,

@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,16 +25,19 @@ func accounts(app *core.App) *cobra.Command {
 }
 
 func listAccounts(app *core.App) *cobra.Command {
-	var state, reference string
+	var state, platform, reference string
 	var limit int
 	cmd := &cobra.Command{
 		Use: "list [text]", Short: "List accounts", Args: cobra.MaximumNArgs(1),
 		Long: `List accounts. With a text, list only accounts with that text in their label, names or ids.
 
-Columns in a pipe: id, label, state, user name, region, last seen, reference id.`,
-		Example: "  stagedoor accounts list\n  stagedoor accounts list --state reconnect_required\n  stagedoor accounts list maya --json | jq '.accounts[].id'",
+Columns in a pipe: id, label, state, user name, region, last seen, reference id, platform, site.`,
+		Example: "  stagedoor accounts list\n  stagedoor accounts list --state reconnect_required\n" +
+			"  stagedoor accounts list --platform ghost\n  stagedoor accounts list maya --json | jq '.accounts[].id'",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			query := stagedoor.AccountsListParams{State: state, ReferenceID: reference, Limit: int64(max(limit, 0))}
+			query := stagedoor.AccountsListParams{
+				State: state, Platform: platform, ReferenceID: reference, Limit: int64(max(limit, 0)),
+			}
 			if len(args) == 1 {
 				query.Q = args[0]
 			}
@@ -46,8 +50,10 @@ Columns in a pipe: id, label, state, user name, region, last seen, reference id.
 		},
 	}
 	cmd.Flags().StringVar(&state, "state", "", "only accounts in this state")
+	cmd.Flags().StringVar(&platform, "platform", "", "only accounts on this platform")
 	cmd.Flags().StringVar(&reference, "reference", "", "only accounts with this reference id")
 	cmd.Flags().IntVar(&limit, "limit", 0, "maximum number of accounts, up to 100 (default: all)")
+	_ = cmd.RegisterFlagCompletionFunc("platform", app.CompletePlatforms)
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -65,14 +71,24 @@ func printAccounts(ctx context.Context, app *core.App, query stagedoor.AccountsL
 		table.Empty = "No matching accounts."
 	}
 	if !app.Out.TTY {
-		table.Columns = append(table.Columns, output.Column{Name: "reference"})
+		table.Columns = append(table.Columns, output.Columns("reference", "platform", "site")...)
+	}
+	// On a terminal the platform is shown only if it distinguishes accounts.
+	isMixed := slices.ContainsFunc(page.Accounts, func(a stagedoor.ListedAccount) bool {
+		return a.Platform != page.Accounts[0].Platform || a.Site != nil
+	})
+	if app.Out.TTY && isMixed {
+		table.Columns = append(table.Columns, output.Columns("platform~")...)
 	}
 	broken := ""
 	for _, a := range page.Accounts {
 		row := []output.Cell{output.Text(a.ID), output.Text(a.Label), output.State(a.State), output.Text(a.Username),
 			output.Text(a.ProxyCountry), app.Out.When(core.Deref(a.LastSeenAt))}
-		if !app.Out.TTY {
-			row = append(row, output.Text(core.Deref(a.ReferenceID)))
+		switch {
+		case !app.Out.TTY:
+			row = append(row, output.Text(core.Deref(a.ReferenceID)), output.Text(a.Platform), output.Text(core.Deref(a.Site)))
+		case isMixed:
+			row = append(row, output.Text(strings.TrimSpace(a.Platform+" "+core.SiteName(a.Site))))
 		}
 		table.Rows = append(table.Rows, row)
 		if a.State == "reconnect_required" {
@@ -112,6 +128,8 @@ func accountFields(app *core.App, a *stagedoor.Account) []output.Field {
 		{Name: "state", Cell: state},
 		{Name: "since", Cell: app.Out.When(a.StateChangedAt)},
 		{Name: "to do", Cell: output.Text(strings.ReplaceAll(a.UserAction, "_", " "))},
+		{Name: "platform", Cell: output.Text(a.Platform)},
+		{Name: "site", Cell: output.Text(core.Deref(a.Site))},
 		{Name: "user", Cell: output.Text(a.Username)},
 		{Name: "name", Cell: output.Text(a.DisplayName)},
 		{Name: "platform id", Cell: output.Text(a.OfUserID)},

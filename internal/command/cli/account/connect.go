@@ -1,7 +1,9 @@
 package account
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,9 +14,10 @@ import (
 )
 
 type connectOptions struct {
-	method, label, region, reference, account, email, userAgent, wait, returnURL string
-	expires                                                                      time.Duration
-	remember, supersede, link, open                                              bool
+	// account is the account to reconnect; empty for a new one.
+	account, platform, site, method, label, region, reference, email, userAgent, wait, returnURL string
+	expires                                                                                      time.Duration
+	remember, supersede, link, open                                                              bool
 }
 
 // methods are the values of --method.
@@ -26,16 +29,20 @@ func connect(app *core.App) *cobra.Command {
 		Use: "connect", Short: "Connect a creator's account", Args: cobra.NoArgs,
 		Long: `Connect a creator's account.
 
-  mobile   the creator scans a code and approves on the phone (default)
+  mobile   the creator scans a code and approves on the phone (default, if the platform has it)
   login    email and password, plus the codes that the platform asks for
   cookie   a browser session on standard input: a Cookie header, all request headers, cookies.txt or a JSON export
   curl     a browser's "Copy as cURL" on standard input; the command is parsed, never run
 
 The command prompts for passwords, codes and sessions, or reads them from standard input. With login, the first line is
 the password and each further line is a code. With --no-input the command starts the attempt, prints it and exits;
-resume it with --wait.`,
+resume it with --wait.
+
+stagedoor platforms lists the platforms and their methods. On a platform where creators have sites of their own, name
+the creator's site with --site.`,
 		Example: `  stagedoor connect --label Maya
   stagedoor connect --method login --email ok@sandbox.test
+  stagedoor connect --platform ghost --site https://maya.example.com --email maya@example.com
   stagedoor connect --link --label Maya --expires 24h
   pbpaste | stagedoor connect --method curl --region uk
   stagedoor connect --json --no-input
@@ -43,6 +50,8 @@ resume it with --wait.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runConnect(cmd.Context(), app, o) },
 	}
 	flags := cmd.Flags()
+	flags.StringVar(&o.platform, "platform", "", "platform of the account (default: the organisation's first)")
+	flags.StringVar(&o.site, "site", "", "the creator's own site, such as https://maya.example.com")
 	flags.StringVar(&o.method, "method", "", "mobile, login, cookie or curl")
 	flags.StringVar(&o.label, "label", "", "label for the account")
 	flags.StringVar(&o.region, "region", "", "region of its traffic, such as us")
@@ -59,6 +68,7 @@ resume it with --wait.`,
 	flags.BoolVar(&o.open, "open", false, "open the link in the browser")
 	flags.StringVar(&o.wait, "wait", "", "resume this attempt")
 	_ = cmd.RegisterFlagCompletionFunc("account", app.CompleteAccounts)
+	_ = cmd.RegisterFlagCompletionFunc("platform", app.CompletePlatforms)
 	_ = cmd.RegisterFlagCompletionFunc("method", cobra.FixedCompletions(methods, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("region", app.CompleteRegions)
 	cmd.MarkFlagsMutuallyExclusive("wait", "link")
@@ -78,15 +88,19 @@ func runConnect(ctx context.Context, app *core.App, o connectOptions) error {
 		f.mustEnd = true
 		return f.run(ctx)
 	}
+	platform := o.platform
 	if o.account != "" {
-		id, err := app.AccountID(ctx, o.account)
+		id, known, err := app.AccountPlatform(ctx, o.account)
 		if err != nil {
 			return err
 		}
-		o.account = id
+		o.account, platform = id, known
 	}
 	if o.link {
 		return createLink(ctx, app, o)
+	}
+	if err := o.complete(ctx, app, platform); err != nil {
+		return err
 	}
 	if err := startAttempt(ctx, f, o); err != nil {
 		return err
@@ -94,19 +108,38 @@ func runConnect(ctx context.Context, app *core.App, o connectOptions) error {
 	return f.run(ctx)
 }
 
-// startAttempt starts an attempt with the chosen method. Default: login if there is an email, else mobile.
-func startAttempt(ctx context.Context, f *follower, o connectOptions) error {
-	if o.method == "" {
-		o.method = "mobile"
-		if o.email != "" {
-			o.method = "login"
-		}
+// complete fills in what the user has not named: the method, which is login if there is an email and else the first
+// that the platform has, and the site of a new account if the platform needs one. The server rejects an unknown platform.
+func (o *connectOptions) complete(ctx context.Context, app *core.App, platform string) error {
+	if o.method == "" && o.email != "" {
+		o.method = "login"
 	}
+	if o.method != "" && (o.site != "" || o.account != "") {
+		return nil
+	}
+	list, err := app.Platforms(ctx)
+	if err != nil {
+		return err
+	}
+	var chosen stagedoor.Platform
+	if i := slices.IndexFunc(list, func(p stagedoor.Platform) bool { return platform == "" || p.ID == platform }); i >= 0 {
+		chosen = list[i]
+	}
+	o.method = cmp.Or(o.method, append(methodsOf(chosen), methods[0])[0])
+	if chosen.SiteRequired && o.site == "" && o.account == "" {
+		o.site, err = app.Ask(ctx, "Site", "Set it with --site, such as "+core.Deref(chosen.SiteExample)+".")
+	}
+	return err
+}
+
+// startAttempt starts an attempt with the chosen method.
+func startAttempt(ctx context.Context, f *follower, o connectOptions) error {
 	switch o.method {
 	case "mobile":
 		return f.start(func(keep stagedoor.CallOption) (*stagedoor.Attempt, error) {
 			return f.API().Connect.Mobile(ctx, stagedoor.ConnectMobileParams{
-				AccountID: o.account, Label: o.label, ProxyCountry: o.region, ReferenceID: o.reference, Supersede: o.supersede,
+				AccountID: o.account, Platform: o.platform, Site: o.site, Label: o.label, ProxyCountry: o.region,
+				ReferenceID: o.reference, Supersede: o.supersede,
 			}, keep)
 		})
 	case "login":
@@ -131,16 +164,16 @@ func startLogin(ctx context.Context, f *follower, o connectOptions) (err error) 
 	}
 	return f.start(func(keep stagedoor.CallOption) (*stagedoor.Attempt, error) {
 		return f.API().Connect.Login(ctx, stagedoor.ConnectLoginParams{
-			AccountID: o.account, Label: o.label, ProxyCountry: o.region, ReferenceID: o.reference, Supersede: o.supersede,
-			Email: o.email, Password: password, RememberCredentials: o.remember,
+			AccountID: o.account, Platform: o.platform, Site: o.site, Label: o.label, ProxyCountry: o.region,
+			ReferenceID: o.reference, Supersede: o.supersede, Email: o.email, Password: password, RememberCredentials: o.remember,
 		}, keep)
 	})
 }
 
 func createLink(ctx context.Context, app *core.App, o connectOptions) error {
 	params := stagedoor.ConnectCreateSessionParams{
-		AccountID: o.account, Label: o.label, ProxyCountry: o.region, ReferenceID: o.reference, ReturnURL: o.returnURL,
-		ExpiresInSec: int64(o.expires.Seconds()),
+		AccountID: o.account, Platform: o.platform, Site: o.site, Label: o.label, ProxyCountry: o.region,
+		ReferenceID: o.reference, ReturnURL: o.returnURL, ExpiresInSec: int64(o.expires.Seconds()),
 	}
 	switch o.method {
 	case "":

@@ -38,8 +38,8 @@ func startCurl(ctx context.Context, f *follower, o connectOptions) error {
 	}
 	return f.start(func(keep stagedoor.CallOption) (*stagedoor.Attempt, error) {
 		found, err := f.API().Connect.Curl(ctx, stagedoor.ConnectCurlParams{
-			AccountID: o.account, Label: o.label, ProxyCountry: o.region, ReferenceID: o.reference, Supersede: o.supersede,
-			Curl: string(text),
+			AccountID: o.account, Platform: o.platform, Site: o.site, Label: o.label, ProxyCountry: o.region,
+			ReferenceID: o.reference, Supersede: o.supersede, Curl: string(text),
 		}, keep)
 		if err != nil {
 			return nil, err
@@ -67,8 +67,8 @@ func startCookie(ctx context.Context, f *follower, o connectOptions) error {
 	}
 	return f.start(func(keep stagedoor.CallOption) (*stagedoor.Attempt, error) {
 		return f.API().Connect.Cookie(ctx, stagedoor.ConnectCookieParams{
-			AccountID: o.account, Label: o.label, ProxyCountry: o.region, ReferenceID: o.reference, Supersede: o.supersede,
-			Cookie: s.cookie, Cookies: s.cookies, Headers: s.headers, UserAgent: s.userAgent,
+			AccountID: o.account, Platform: o.platform, Site: o.site, Label: o.label, ProxyCountry: o.region,
+			ReferenceID: o.reference, Supersede: o.supersede, Cookie: s.cookie, Cookies: s.cookies, Headers: s.headers, UserAgent: s.userAgent,
 		}, keep)
 	})
 }

@@ -49,7 +49,8 @@ func Commands(app *core.App) []*cobra.Command {
 
 The server uses standard input and output, or HTTP with --http. Each SDK method that reads is a tool. Methods that write
 are tools only with --allow-writes; without it, the tool preview_write can check such calls. With --account the model
-can see and use only those accounts.
+can see and use only those accounts, and gets only the tools of their platforms. If several platforms have a method of
+the same name, the names of its tools start with the platform, such as ghost_me_get.
 
 HTTP is served on this machine only, unless clients must send a token: set it with --token-file or STAGEDOOR_MCP_TOKEN.
 Requests from web pages of other origins are rejected.`,
@@ -65,7 +66,7 @@ Requests from web pages of other origins are rejected.`,
 	flags.StringSliceVarP(&s.accounts, "account", "a", nil, "only these accounts (ids, labels or user names)")
 	_ = cmd.RegisterFlagCompletionFunc("account", app.CompleteAccounts)
 	flags.BoolVar(&s.writes, "allow-writes", false, "also serve methods that write")
-	flags.StringSliceVar(&s.tools, "tools", nil, "only these methods, such as messages.* or *.list")
+	flags.StringSliceVar(&s.tools, "tools", nil, "only these methods, such as messages.*, *.list or ghost:members.*")
 	flags.StringVar(&s.token, "token-file", "", "file with the token that HTTP clients must send")
 	flags.StringSliceVar(&s.origins, "allow-origin", nil, "accept web pages of these origins over HTTP")
 	return []*cobra.Command{cmd}
@@ -100,6 +101,9 @@ func (s *serve) run(ctx context.Context) error {
 	})
 	if err != nil {
 		return problemOf(err)
+	}
+	if server.Tools() == 0 && len(s.tools) == 0 {
+		return core.Usage("neither the key nor the platforms of the accounts allow any method")
 	}
 	if server.Tools() == 0 {
 		return core.UsageHint("List methods: stagedoor methods", "--tools %s matches no available method",

@@ -1,7 +1,8 @@
 // Package call has the commands methods, call, api, explain and verify.
 //
-// call checks method names and converts arguments with the built-in catalog, so that most mistakes are found without a
-// request. The server may be newer and has the last word: a method that the catalog does not have is sent unchecked.
+// call checks method names and converts arguments with the catalogue of the account's platform. Those of some platforms
+// are built in, so that completion needs no request. The server may be newer and has the last word: it is asked about
+// a method that is not built in, and a method that it does not know either is sent unchecked.
 package call
 
 import (

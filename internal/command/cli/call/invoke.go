@@ -19,7 +19,6 @@ import (
 	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/output"
-	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
 type callOptions struct {
@@ -32,7 +31,7 @@ func callCommand(app *core.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "call <method> [name=value | name:=json | @file | -]...", Short: "Call an SDK method on an account",
 		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: completeCall,
+		ValidArgsFunction: completeCall(app),
 		Long: `Call an SDK method on an account and print its result.
 
   name=value    an argument, converted to a number, boolean or list if the method expects one
@@ -55,45 +54,16 @@ Writes are sent with an idempotency key, so --retry never repeats one.`,
 	return cmd
 }
 
-// completeCall completes a method, then the names of its arguments.
-func completeCall(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) == 0 {
-		return completeMethods(cmd, args, begun)
-	}
-	m := builtinMethod(args[0])
-	if m == nil {
-		return nil, cobra.ShellCompDirectiveDefault
-	}
-	var names []cobra.Completion
-	for _, name := range m.Positional() {
-		if strings.HasPrefix(name, begun) {
-			names = append(names, name+"=")
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
-}
-
-// builtinMethod returns a method of the built-in catalog, or nil. A newer server may have methods
-// that the catalog lacks.
-func builtinMethod(name string) *catalog.Method {
-	cat, err := catalog.Sandbox()
-	if err != nil {
-		return nil
-	}
-	resource, verb, _ := strings.Cut(name, ".")
-	m, ok := cat.Method(resource, verb)
-	if !ok {
-		return nil
-	}
-	return m
-}
-
 func runCall(ctx context.Context, app *core.App, o callOptions, args []string) error {
-	resource, verb, err := splitMethod(args[0])
+	resource, verb, err := splitMethod(app, args[0])
 	if err != nil {
 		return err
 	}
-	m := builtinMethod(args[0])
+	id, platform, err := app.AccountPlatform(ctx, o.account)
+	if err != nil {
+		return err
+	}
+	m := findMethod(ctx, app, platform, resource, verb)
 	body, err := parseArguments(app, m, args[1:])
 	if err != nil {
 		return err
@@ -101,15 +71,11 @@ func runCall(ctx context.Context, app *core.App, o callOptions, args []string) e
 	if o.all && m != nil && !m.Paginated {
 		return core.UsageHint("Remove --all.", "%s is not paginated", args[0])
 	}
-	id, err := app.AccountID(ctx, o.account)
-	if err != nil {
-		return err
-	}
 	request := stagedoor.Request{
 		Method: http.MethodPost, Body: body, Header: http.Header{},
 		Path: "/v1/accounts/" + url.PathEscape(id) + "/" + url.PathEscape(resource) + "/" + url.PathEscape(verb),
 	}
-	if m == nil || m.Access == catalog.Write {
+	if m == nil || m.Access == "write" {
 		request.IdempotencyKey = cmp.Or(o.idempotency, rand.Text())
 	}
 	if o.dryRun {
@@ -183,7 +149,7 @@ func printResult(app *core.App, result json.RawMessage) {
 
 // parseArguments builds the request body from the words after the method. Files come first, so that single arguments
 // override them wherever they stand. m may be nil; then nothing is checked or converted.
-func parseArguments(app *core.App, m *catalog.Method, words []string) (map[string]any, error) {
+func parseArguments(app *core.App, m *stagedoor.MethodInfo, words []string) (map[string]any, error) {
 	body := map[string]any{}
 	for _, word := range words {
 		if word == "-" || strings.HasPrefix(word, "@") {
@@ -223,7 +189,7 @@ func mergeFile(app *core.App, path string, body map[string]any) error {
 }
 
 // setArgument parses one word, name=value or name:=json, and sets it in body.
-func setArgument(app *core.App, m *catalog.Method, word string, body map[string]any) error {
+func setArgument(app *core.App, m *stagedoor.MethodInfo, word string, body map[string]any) error {
 	if name, text, ok := strings.Cut(word, ":="); ok && !strings.Contains(name, "=") {
 		var value any
 		dec := json.NewDecoder(strings.NewReader(text))
@@ -259,12 +225,12 @@ func setArgument(app *core.App, m *catalog.Method, word string, body map[string]
 	return nil
 }
 
-// checkArgumentName checks the name of an argument with the catalog, so that a typo does not cost a call.
-func checkArgumentName(m *catalog.Method, name string) error {
+// checkArgumentName checks the name of an argument with the catalogue, so that a typo does not cost a call.
+func checkArgumentName(m *stagedoor.MethodInfo, name string) error {
 	if m == nil {
 		return nil
 	}
-	names := m.Positional()
+	names := m.Positional
 	if slices.Contains(names, name) {
 		return nil
 	}
@@ -272,20 +238,20 @@ func checkArgumentName(m *catalog.Method, name string) error {
 	if len(names) == 0 {
 		hint = "It has no arguments."
 	}
-	return core.UsageHint(hint, "%s has no argument %s", m.ID(), name)
+	return core.UsageHint(hint, "%s has no argument %s", methodName(*m), name)
 }
 
-// convertArgument converts text to the type that the argument has in the catalog. Text that does not fit is sent
+// convertArgument converts text to the type that the argument has in the catalogue. Text that does not fit is sent
 // unchanged, and the server's error says what is wrong.
-func convertArgument(m *catalog.Method, name, text string) (any, error) {
+func convertArgument(m *stagedoor.MethodInfo, name, text string) (any, error) {
 	if m == nil {
 		return text, nil
 	}
-	var s schema
-	if err := json.Unmarshal(m.ArgSchema(name), &s); err != nil {
-		return nil, fmt.Errorf("read the schema of %s.%s: %w", m.ID(), name, err)
+	var args schema
+	if err := json.Unmarshal(m.Args, &args); err != nil {
+		return nil, fmt.Errorf("read the arguments of %s: %w", methodName(*m), err)
 	}
-	return coerce(s, text), nil
+	return coerce(args.Properties[name], text), nil
 }
 
 // coerce converts text by its schema: comma-separated items for an array, and text for anything that may be a string.

@@ -2,6 +2,7 @@ package call
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +15,6 @@ import (
 	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/output"
-	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
 // methodName returns the name of a method, such as messages.send.
@@ -64,32 +64,31 @@ func (s schema) kind() string {
 }
 
 func methodsCommand(app *core.App) *cobra.Command {
-	var access string
+	var access, platform string
 	cmd := &cobra.Command{
 		Use: "methods [text]", Short: "List and describe SDK methods", Args: cobra.ArbitraryArgs,
-		Long: `List SDK methods. With a text, list methods whose name or description contains every word of it.
+		Long: `List the SDK methods of a platform. With a text, list those whose name or description contains every word of it.
 
 Columns in a pipe: method, access (read or write), description.`,
-		Example: "  stagedoor methods\n  stagedoor methods mass message\n  stagedoor methods --access write fans\n  stagedoor methods show messages.send",
+		Example: "  stagedoor methods\n  stagedoor methods mass message\n  stagedoor methods --access write fans\n" +
+			"  stagedoor methods --platform ghost members\n  stagedoor methods show messages.send",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if access != "" {
 				if err := core.OneOf("access", access, []string{"read", "write"}); err != nil {
 					return err
 				}
 			}
-			params := stagedoor.SdkListMethodsParams{Access: access}
-			var res stagedoor.Response
-			got, err := app.API().SDK.ListMethods(cmd.Context(), params, stagedoor.WithResponse(&res))
+			all, body, err := listMethods(cmd.Context(), app, stagedoor.SdkListMethodsParams{Platform: platform, Access: access})
 			if err != nil {
 				return err
 			}
-			found := slices.DeleteFunc(slices.Clone(got.Methods), func(m stagedoor.MethodInfo) bool { return !matches(m, args) })
 			if app.Out.JSON {
-				return printMatches(app, res, got.Methods, args)
+				return printMatches(app, body, all, args)
 			}
+			found := slices.DeleteFunc(slices.Clone(all), func(m stagedoor.MethodInfo) bool { return !matches(m, args) })
 			table := output.Table{
 				Columns: output.Columns("method", "access", "description~"),
-				Empty:   "No matching methods. " + output.DidYouMean(strings.Join(args, " "), resources()),
+				Empty:   "No matching methods. " + output.DidYouMean(strings.Join(args, " "), resources(all)),
 			}
 			for _, m := range found {
 				tone := output.Faint
@@ -101,13 +100,19 @@ Columns in a pipe: method, access (read or write), description.`,
 			}
 			app.Out.Table(table)
 			if len(found) > 0 {
-				app.Out.Hint("Show details: stagedoor methods show %s", methodName(found[0]))
+				more := methodName(found[0])
+				if platform != "" {
+					more += " --platform " + platform
+				}
+				app.Out.Hint("Show details: stagedoor methods show %s", more)
 			}
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&access, "access", "", "only methods with this access: read or write")
-	cmd.AddCommand(showMethod(app))
+	cmd.PersistentFlags().StringVar(&platform, "platform", "", "platform of the methods (default: the organisation's first)")
+	_ = cmd.RegisterFlagCompletionFunc("platform", app.CompletePlatforms)
+	cmd.AddCommand(showMethod(app, &platform))
 	return cmd
 }
 
@@ -123,14 +128,14 @@ func matches(m stagedoor.MethodInfo, words []string) bool {
 }
 
 // printMatches prints the server's response without the methods that do not match.
-func printMatches(app *core.App, res stagedoor.Response, methods []stagedoor.MethodInfo, words []string) error {
+func printMatches(app *core.App, body []byte, methods []stagedoor.MethodInfo, words []string) error {
 	if len(words) == 0 {
-		app.Out.Body(res.Body)
+		app.Out.Body(body)
 		return nil
 	}
 	var whole struct{ Methods []json.RawMessage }
-	if err := res.JSON(&whole); err != nil {
-		return err
+	if err := json.Unmarshal(body, &whole); err != nil {
+		return fmt.Errorf("read the methods: %w", err)
 	}
 	kept := []json.RawMessage{}
 	for i, raw := range whole.Methods {
@@ -141,75 +146,55 @@ func printMatches(app *core.App, res stagedoor.Response, methods []stagedoor.Met
 	return app.Out.Value(map[string]any{"methods": kept})
 }
 
-func resources() (names []string) {
-	cat, err := catalog.Sandbox()
-	if err != nil {
-		return nil
-	}
-	for _, r := range cat.Resources() {
-		names = append(names, r.Name)
+// resources returns the names of the methods' resources.
+func resources(methods []stagedoor.MethodInfo) (names []string) {
+	for _, m := range methods {
+		if !slices.Contains(names, m.Resource) {
+			names = append(names, m.Resource)
+		}
 	}
 	return names
 }
 
-// completeMethods completes method names from the built-in catalog.
-func completeMethods(_ *cobra.Command, args []string, begun string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
-	cat, err := catalog.Sandbox()
-	if err != nil || len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	for _, m := range cat.Methods() {
-		if strings.HasPrefix(m.ID(), begun) {
-			names = append(names, cobra.CompletionWithDesc(m.ID(), m.Summary))
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
 // splitMethod splits a name such as messages.send into resource and method.
-func splitMethod(name string) (resource, verb string, err error) {
+func splitMethod(app *core.App, name string) (resource, verb string, err error) {
 	resource, verb, ok := strings.Cut(name, ".")
 	if ok && resource != "" && verb != "" && !strings.ContainsAny(verb, "./") {
 		return resource, verb, nil
 	}
-	cat, err := catalog.Sandbox()
-	if err != nil {
-		return "", "", err
-	}
-	if r, known := cat.Resource(name); known {
+	if example := firstMethod(app, name); example != "" {
 		return "", "", core.UsageHint("List its methods: stagedoor methods "+name,
-			"%s is a resource; name a method such as %s.%s", name, name, r.Methods[0].Name)
+			"%s is a resource; name a method such as %s", name, example)
 	}
 	return "", "", core.UsageHint("Find it: stagedoor methods "+core.Quote(name),
 		"%q is not a method such as messages.send", name)
 }
 
-func showMethod(app *core.App) *cobra.Command {
+func showMethod(app *core.App, platform *string) *cobra.Command {
 	return &cobra.Command{
 		Use: "show <method>", Short: "Show a method's arguments, result and cost",
-		Args: cobra.ExactArgs(1), ValidArgsFunction: completeMethods,
+		Args: cobra.ExactArgs(1), ValidArgsFunction: completeMethods(app),
 		Example: "  stagedoor methods show messages.send",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			resource, verb, err := splitMethod(args[0])
+			resource, verb, err := splitMethod(app, args[0])
 			if err != nil {
 				return err
 			}
-			params := stagedoor.SdkListMethodsParams{Resource: resource}
-			var res stagedoor.Response
-			got, err := app.API().SDK.ListMethods(cmd.Context(), params, stagedoor.WithResponse(&res))
+			list, body, err := listMethods(cmd.Context(), app,
+				stagedoor.SdkListMethodsParams{Platform: *platform, Resource: resource})
 			if err != nil {
 				return err
 			}
-			i := slices.IndexFunc(got.Methods, func(m stagedoor.MethodInfo) bool { return m.Method == verb })
+			i := slices.IndexFunc(list, func(m stagedoor.MethodInfo) bool { return m.Method == verb })
 			if i < 0 {
-				return unknownMethod(resource, verb)
+				return unknownMethod(args[0], list)
 			}
 			if !app.Out.JSON {
-				return printMethod(app, got.Methods[i])
+				return printMethod(app, list[i])
 			}
 			var raw struct{ Methods []json.RawMessage }
-			if err := res.JSON(&raw); err != nil {
-				return err
+			if err := json.Unmarshal(body, &raw); err != nil {
+				return fmt.Errorf("read the methods: %w", err)
 			}
 			app.Out.Body(raw.Methods[i])
 			return nil
@@ -217,16 +202,14 @@ func showMethod(app *core.App) *cobra.Command {
 	}
 }
 
-func unknownMethod(resource, verb string) error {
-	cat, err := catalog.Sandbox()
-	if err != nil {
-		return err
+// unknownMethod returns the fault for a name that is none of the methods, with similar ones.
+func unknownMethod(name string, methods []stagedoor.MethodInfo) error {
+	names := make([]string, len(methods))
+	for i, m := range methods {
+		names[i] = methodName(m)
 	}
-	hint := "Find it: stagedoor methods " + verb
-	if near := cat.Nearest(resource, verb); len(near) > 0 {
-		hint = "Did you mean " + strings.Join(near[:min(3, len(near))], " or ") + "?"
-	}
-	return &core.Fault{Code: core.ExitNotFound, Text: "unknown method " + resource + "." + verb, Hint: hint}
+	hint := cmp.Or(output.DidYouMean(name, names), "Find it: stagedoor methods "+name[strings.IndexByte(name, '.')+1:])
+	return &core.Fault{Code: core.ExitNotFound, Text: "unknown method " + name, Hint: hint}
 }
 
 func printMethod(app *core.App, m stagedoor.MethodInfo) error {

@@ -103,6 +103,8 @@ var operationNames = map[string]string{
 	"streamAttempt":         "connect.watch",
 	"getAttemptQR":          "connect.getQR",
 	"listFlows":             "connect.listFlows",
+	"listPlatforms":         "connect.listPlatforms",
+	"listEventKinds":        "events.listKinds",
 	"getConnectFunnel":      "connect.getFunnel",
 	"getConnectPage":        "connect.getPage",
 	"setConnectPage":        "connect.setPage",

@@ -22,6 +22,7 @@ type listInput struct {
 	State     string `query:"state" enum:"connecting,active,degraded,reauthenticating,reconnect_required,restricted,paused,attention" doc:"Only accounts in this state. attention stands for reconnect_required, restricted and degraded."`
 	Reference string `query:"reference_id" maxLength:"255" doc:"Only accounts with this reference id (your own identifier)."`
 	Label     string `query:"label" maxLength:"120" doc:"Only accounts with this label."`
+	Platform  string `query:"platform" maxLength:"32" doc:"Only accounts on this platform."`
 	Query     string `query:"q" maxLength:"120" doc:"Only accounts whose label, names or ids contain this text. Case is ignored."`
 	Order     string `query:"order" enum:"created,label,lastSeen" default:"created" doc:"label and lastSeen (newest first) require limit."`
 	Activity  bool   `query:"activity" doc:"Include how often each account was called: calls24h and activity."`
@@ -95,7 +96,7 @@ func (a *accounts) list(w http.ResponseWriter, r *http.Request, in *listInput) e
 
 // filter checks what huma cannot check.
 func (in *listInput) filter() (account.Filter, error) {
-	f := account.Filter{ReferenceID: in.Reference, Label: in.Label, Query: strings.TrimSpace(in.Query)}
+	f := account.Filter{Platform: in.Platform, ReferenceID: in.Reference, Label: in.Label, Query: strings.TrimSpace(in.Query)}
 	switch in.State {
 	case "":
 	case needAttention:

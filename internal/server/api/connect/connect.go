@@ -7,6 +7,7 @@ import (
 	"context"
 	"net/http"
 	"net/mail"
+	"slices"
 	"strconv"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/ratelimit"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
@@ -35,8 +37,9 @@ type Deps struct {
 	// ConnectURL is the address at which creators reach their pages, without a trailing slash.
 	ConnectURL string
 	// Regions lists the regions that an account can have.
-	Regions []string
-	Now     func() time.Time
+	Regions   []string
+	Platforms registry.Registry
+	Now       func() time.Time
 }
 
 type operations struct {
@@ -47,6 +50,8 @@ type operations struct {
 
 // Common is the part of the input that all connect methods share.
 type Common struct {
+	Platform  string            `json:"platform,omitempty" maxLength:"32" doc:"The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's."`
+	Site      string            `json:"site,omitempty" maxLength:"2048" doc:"The https address of the creator's own site, for a platform with siteRequired. A reconnect uses the account's."`
 	Label     *string           `json:"label,omitempty" maxLength:"120" doc:"Your own name for the account. Default: an account that is already connected keeps its label."`
 	Region    string            `json:"proxy_country,omitempty" choices:"regions" doc:"The region through which all traffic of the account leaves. Default: the first one for a new account; an account that is already connected keeps its region."`
 	Reference *string           `json:"reference_id,omitempty" maxLength:"255" doc:"Your own identifier for the creator. It is stored with the account."`
@@ -133,8 +138,12 @@ type reauthInput struct {
 }
 
 var startProblems = []problem.Kind{
-	problem.AttemptInProgress, problem.AccountNotFound, problem.AccountNotAllowedForKey, problem.ConnectUnavailable, problem.ValidationFailed, problem.InvalidRequest,
+	problem.AttemptInProgress, problem.AccountNotFound, problem.AccountNotAllowedForKey, problem.ConnectUnavailable, problem.PlatformUnavailable,
+	problem.ValidationFailed, problem.UnsafeURL, problem.InvalidRequest, problem.UpstreamUnavailable, problem.UpstreamTimeout,
 }
+
+// placedProblems are those of a start that names no site: the place is known, or the platform has no sites.
+var placedProblems = slices.DeleteFunc(slices.Clone(startProblems), func(k problem.Kind) bool { return k == problem.UnsafeURL })
 
 var attemptProblems = []problem.Kind{problem.AttemptNotFound, problem.InvalidRequest}
 
@@ -153,7 +162,7 @@ func Routes(t *endpoint.Table, d Deps) {
 	}, a.connectLogin)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "connectMobile", Method: http.MethodPost, Path: "/v1/connect/mobile", Tag: tag, Status: http.StatusAccepted,
-		Scope: scope.AccountsWrite, Quota: admission.Plain, Audit: "connect.start", Timeout: endpoint.WaitTimeout, Problems: startProblems,
+		Scope: scope.AccountsWrite, Quota: admission.Plain, Audit: "connect.start", Timeout: endpoint.WaitTimeout, Problems: placedProblems,
 		Summary:     "Connect with the creator's phone",
 		Description: "Opens a QR session that the creator approves on their own device. Neither you nor we see a password. Show `phone_url` as a QR code (`GET …/qr`) or as a link.",
 		Example:     map[string]any{"label": "Luna", "proxy_country": "us"},
@@ -199,7 +208,7 @@ func Routes(t *endpoint.Table, d Deps) {
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "reauthenticate", Method: http.MethodPost, Path: "/v1/accounts/{id}/reauthenticate", Tag: "Accounts", Status: http.StatusAccepted,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Audit: "account.reauthenticate", Timeout: endpoint.WaitTimeout,
-		Problems: append([]problem.Kind{problem.CredentialsMissing}, startProblems...),
+		Problems: append([]problem.Kind{problem.CredentialsMissing}, placedProblems...),
 		Summary:  "Sign in again with stored credentials", Description: "Starts an attempt of kind `reauth` with the stored credentials. It does not count towards the limit of attempts.",
 		Example: map[string]any{},
 	}, endpoint.OnAccount(a.reauthenticate))
@@ -211,7 +220,7 @@ func Routes(t *endpoint.Table, d Deps) {
 // newStart returns a connect.Start with the fields that all connect methods share.
 func (a *operations) newStart(ctx context.Context, kind attempt.Kind, in Common) (connect.Start, error) {
 	s := connect.Start{
-		Org: endpoint.Caller(ctx).Org, By: endpoint.By(ctx), Kind: kind, Label: in.Label, Region: in.Region, Supersede: in.Supersede, Metadata: in.Metadata,
+		Org: endpoint.Caller(ctx).Org, By: endpoint.By(ctx), Kind: kind, Platform: in.Platform, Site: in.Site, Label: in.Label, Region: in.Region, Supersede: in.Supersede, Metadata: in.Metadata,
 		Reference: deref(in.Reference),
 	}
 	if in.Account != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stagedoor/stagedoor/internal/accounts/connect"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/curlimport"
 	"github.com/stagedoor/stagedoor/internal/base/contract"
@@ -79,6 +80,10 @@ type curlOutput struct {
 	Body       curlAnswer
 }
 
+type flowsInput struct {
+	Platform string `query:"platform" maxLength:"32" doc:"The platform. Default: the first one of GET /v1/platforms."`
+}
+
 type flowsOutput struct {
 	Body struct {
 		_     struct{}   `doc:"The methods to connect an account."`
@@ -98,7 +103,7 @@ type flowBody struct {
 type flowField struct {
 	_         struct{} `doc:"An input of a connect method."`
 	ID        string   `json:"id"`
-	Type      string   `json:"type" enum:"email,password,text,cookie,header,boolean"`
+	Type      string   `json:"type" enum:"email,password,text,url,cookie,header,boolean"`
 	Required  bool     `json:"required"`
 	Pattern   string   `json:"pattern,omitempty"`
 	MaxLength int      `json:"max_length,omitempty"`
@@ -122,17 +127,23 @@ func (a *operations) importRoutes(t *endpoint.Table) {
 	}, a.connectCurl)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "listFlows", Method: http.MethodGet, Path: "/v1/connect/flows", Tag: tag, Status: http.StatusOK, Quota: admission.Free,
-		Summary: "List connect methods", Description: "The input of each connect method, for building a form from it. `enabled` is false if no platform is available to the organisation.",
+		Problems: []problem.Kind{problem.InvalidRequest},
+		Summary:  "List connect methods", Description: "The input of each connect method, for building a form from it. `enabled` is false if no platform is available to the organisation.",
 	}, a.listFlows)
 }
 
-// platform returns the platform of the caller's environment.
-func (a *operations) platform(ctx context.Context) (registry.Platform, error) {
-	return a.Connects.Platform(endpoint.Caller(ctx).Org.Environment)
+// newImport returns the start of an attempt with a copied session, its platform, and the hosts whose cookies count.
+func (a *operations) newImport(ctx context.Context, kind attempt.Kind, in Common) (connect.Start, registry.Platform, []string, error) {
+	s, err := a.newStart(ctx, kind, in)
+	if err != nil {
+		return s, registry.Platform{}, nil, err
+	}
+	p, place, err := a.Connects.Locate(ctx, &s)
+	return s, p, p.Hosts(place.Root), err
 }
 
 func (a *operations) connectCookie(ctx context.Context, in *cookieInput) (*attemptOutput, error) {
-	p, err := a.platform(ctx)
+	s, p, hosts, err := a.newImport(ctx, attempt.Cookie, in.Body.Common)
 	if err != nil {
 		return nil, err
 	}
@@ -141,13 +152,13 @@ func (a *operations) connectCookie(ctx context.Context, in *cookieInput) (*attem
 	}
 	var cookies map[string]secret.String
 	if in.Body.Cookie != nil {
-		cookies, err = curlimport.Cookies(*in.Body.Cookie, p.Hosts)
+		cookies, err = curlimport.Cookies(*in.Body.Cookie, hosts)
 	} else {
 		list := make([]curlimport.Cookie, len(in.Body.Cookies))
 		for i, c := range in.Body.Cookies {
 			list[i] = curlimport.Cookie{Name: c.Name, Value: c.Value, Domain: deref(c.Domain), Path: deref(c.Path), HostOnly: deref(c.HostOnly)}
 		}
-		cookies, err = curlimport.List(list, p.Hosts)
+		cookies, err = curlimport.List(list, hosts)
 	}
 	if err != nil {
 		return nil, err
@@ -165,10 +176,6 @@ func (a *operations) connectCookie(ctx context.Context, in *cookieInput) (*attem
 	if len(missing) > 0 {
 		return nil, incomplete(missing)
 	}
-	s, err := a.newStart(ctx, attempt.Cookie, in.Body.Common)
-	if err != nil {
-		return nil, err
-	}
 	s.Imported = &session
 	return a.startAttempt(ctx, s)
 }
@@ -178,11 +185,11 @@ func incomplete(missing []string) error {
 }
 
 func (a *operations) connectCurl(ctx context.Context, in *curlInput) (*curlOutput, error) {
-	p, err := a.platform(ctx)
+	s, p, hosts, err := a.newImport(ctx, attempt.Curl, in.Body.Common)
 	if err != nil {
 		return nil, err
 	}
-	pasted, err := curlimport.Curl(in.Body.Curl, p.Hosts)
+	pasted, err := curlimport.Curl(in.Body.Curl, hosts)
 	if err != nil {
 		return nil, err
 	}
@@ -193,10 +200,6 @@ func (a *operations) connectCurl(ctx context.Context, in *curlInput) (*curlOutpu
 	}
 	if len(missing) > 0 {
 		return nil, incomplete(missing)
-	}
-	s, err := a.newStart(ctx, attempt.Curl, in.Body.Common)
-	if err != nil {
-		return nil, err
 	}
 	s.Imported = &session
 	out, err := a.startAttempt(ctx, s)
@@ -232,13 +235,25 @@ func extracted(c *catalog.Catalog, p curlimport.Pasted, missing []string) Extrac
 	return out
 }
 
-func (a *operations) listFlows(ctx context.Context, _ *struct{}) (*flowsOutput, error) {
+func (a *operations) listFlows(ctx context.Context, in *flowsInput) (*flowsOutput, error) {
 	out := &flowsOutput{}
-	p, err := a.platform(ctx)
-	ok := err == nil
+	env := endpoint.Caller(ctx).Org.Environment
+	_, ok := a.Platforms.Default(env)
+	var p registry.Platform
+	if ok {
+		var err error
+		if p, err = a.Platforms.Choose(env, in.Platform); err != nil {
+			return nil, problem.InvalidRequest.New("There is no such platform.").At("query/platform", "unknown", "is not a platform of GET /v1/platforms")
+		}
+	}
 	label := flowField{ID: "label", Type: "text", MaxLength: 120}
 	flow := func(kind attempt.Kind, name string, fields ...flowField) {
-		out.Body.Flows = append(out.Body.Flows, flowBody{Kind: string(kind), Name: name, Fields: append(fields, label), ProxyCountries: a.Regions, Enabled: ok})
+		if ok && p.Catalog.Site != nil {
+			fields = append([]flowField{{ID: "site", Type: "url", Required: true, MaxLength: 2048}}, fields...)
+		}
+		out.Body.Flows = append(out.Body.Flows, flowBody{
+			Kind: string(kind), Name: name, Fields: append(fields, label), ProxyCountries: a.Regions, Enabled: ok && p.Has(string(kind)),
+		})
 	}
 	flow(attempt.Credentials, "Email and password", flowField{ID: "email", Type: "email", Required: true, MaxLength: 254},
 		flowField{ID: "password", Type: "password", Required: true, MaxLength: 1024}, flowField{ID: "remember_credentials", Type: "boolean"})

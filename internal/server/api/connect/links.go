@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/accounts/connect"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
@@ -17,6 +18,8 @@ import (
 
 type sessionInput struct {
 	Body struct {
+		Platform  string   `json:"platform,omitempty" maxLength:"32" doc:"The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's."`
+		Site      string   `json:"site,omitempty" maxLength:"2048" doc:"The https address of the creator's own site, for a platform with siteRequired. Default: the page asks the creator for it."`
 		Kinds     []string `json:"kinds,omitempty" maxItems:"2" doc:"The connect methods that the page offers: credentials, mobile_app. Default: both."`
 		Reference *string  `json:"reference_id,omitempty" maxLength:"255"`
 		Label     *string  `json:"label,omitempty" maxLength:"120"`
@@ -40,6 +43,8 @@ type sessionBody struct {
 	URL        *string     `json:"url" doc:"The link for the creator. It is shown only in the response that creates it; null otherwise."`
 	Token      *string     `json:"client_token" doc:"The token in the link, for connect.js. It is shown only in the response that creates it; null otherwise." sensitive:"true"`
 	Status     string      `json:"status" enum:"open,in_progress,success,exited,expired"`
+	Platform   *string     `json:"platform" doc:"The platform that the page asks for; null if the organisation has none."`
+	Site       *string     `json:"site" doc:"The creator's own site; null if the platform has none, or if the page asks for it."`
 	Kinds      []string    `json:"kinds"`
 	Attempts   []string    `json:"attempts" doc:"The ids of the creator's attempts."`
 	AccountID  *string     `json:"account_id"`
@@ -157,20 +162,38 @@ func (a *operations) createSession(ctx context.Context, in *sessionInput) (*sess
 	if err := mayConnect(ctx, d.Account); err != nil {
 		return nil, err
 	}
-	if d.Account != "" {
-		if _, err := a.Accounts.Get(ctx, org.ID, d.Account); err != nil {
-			return nil, err
-		}
+	if err := a.placeLink(ctx, org, &d, b.Platform, b.Site); err != nil {
+		return nil, err
 	}
 	return a.createLink(ctx, org, d)
 }
 
+// placeLink sets the platform of a link, and its site if the caller has named one. The page asks for a site that is
+// missing.
+func (a *operations) placeLink(ctx context.Context, o org.Org, d *link.Draft, platform, site string) error {
+	if d.Account != "" || site != "" {
+		s := connect.Start{Org: o, By: endpoint.By(ctx), Account: d.Account, Platform: platform, Site: site, Region: d.Region}
+		_, place, err := a.Connects.Locate(ctx, &s)
+		d.Platform, d.Site = place.Platform, place.Site
+		return err
+	}
+	p, err := a.Platforms.Choose(o.Environment, platform)
+	d.Platform = p.ID
+	if platform == "" {
+		return nil // An org without a platform can create links; their pages say that connecting is not possible.
+	}
+	return err
+}
+
 func (a *operations) createReconnectLink(ctx context.Context, at id.Account, _ *reconnectInput) (*sessionOutput, error) {
 	org := endpoint.Caller(ctx).Org
-	if _, err := a.Accounts.Get(ctx, org.ID, at); err != nil {
+	known, err := a.Accounts.Get(ctx, org.ID, at)
+	if err != nil {
 		return nil, err
 	}
-	return a.createLink(ctx, org, link.ReconnectDraft(at))
+	d := link.ReconnectDraft(at)
+	d.Platform, d.Site = known.Place.Platform, known.Place.Site
+	return a.createLink(ctx, org, d)
 }
 
 // createLink creates a session. Its response is the only one that contains the link.
@@ -238,7 +261,7 @@ func sessionNotFound() error {
 
 func viewSession(s link.Session) sessionBody {
 	v := sessionBody{
-		ID: string(s.ID), Status: string(s.Status), Kinds: s.Kinds, Attempts: []string{}, Label: s.Label, OpenedAt: (*stamp.Time)(s.OpenedAt), FinishedAt: (*stamp.Time)(s.FinishedAt),
+		ID: string(s.ID), Status: string(s.Status), Platform: nilIfEmpty(s.Platform), Site: nilIfEmpty(s.Site), Kinds: s.Kinds, Attempts: []string{}, Label: s.Label, OpenedAt: (*stamp.Time)(s.OpenedAt), FinishedAt: (*stamp.Time)(s.FinishedAt),
 		ExpiresAt: stamp.Time(s.ExpiresAt), CreatedAt: stamp.Time(s.CreatedAt),
 	}
 	for _, one := range s.Attempts {
@@ -254,6 +277,13 @@ func viewSession(s link.Session) sessionBody {
 		v.Reference = &s.ReferenceID
 	}
 	return v
+}
+
+func nilIfEmpty(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
 }
 
 func (a *operations) getPage(ctx context.Context, _ *struct{}) (*pageOutput, error) {

@@ -133,6 +133,11 @@ func Routes(t *endpoint.Table, d Deps) {
 		Problems: []problem.Kind{problem.AccountNotFound, problem.InvalidRequest, problem.UnknownEvent, problem.ServerDraining},
 		Summary:  "Stream events of an account", Description: streamText + "\n\nBrowsers, which cannot send a key, open the stream with `?token=`.",
 	}, e.streamAccount)
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "listEventKinds", Method: http.MethodGet, Path: "/v1/events/kinds", Tag: tag, Status: http.StatusOK, Quota: admission.Free,
+		Summary: "List kinds of events", Description: "Every kind of event that the organisation can receive: those of its platforms, and those of the service itself. " +
+			"Kinds may be added at any time.",
+	}, e.listKinds)
 	endpoint.Written(t, endpoint.Operation{
 		ID: "streamEvents", Method: http.MethodGet, Path: "/v1/events", Tag: tag, Status: http.StatusOK, Streams: true,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Media: []string{eventStream}, Answer: orgPullBody{},

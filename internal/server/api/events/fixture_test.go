@@ -121,7 +121,7 @@ func newFixture(t testing.TB, change func(*fixture, *stream.Deps)) *fixture {
 			}
 			return nil
 		},
-		Kinds: event.NewKinds(map[environment.Environment]*catalog.Catalog{environment.Sandbox: sandbox}),
+		Kinds: event.NewKinds(sandbox),
 	})
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan struct{})

@@ -166,30 +166,45 @@ func (a *operations) mintKey(ctx context.Context, in *mintInput) (*mintOutput, e
 
 // checkNames rejects patterns that match nothing in the catalogue: a misspelt denial would deny nothing.
 func (a *operations) checkNames(bad *problem.Error, env environment.Environment, patterns []string) {
-	c := a.platforms[env].Catalog
-	if c == nil {
+	platforms := a.platforms.In(env)
+	if len(platforms) == 0 {
 		return
 	}
 	for i, text := range patterns {
-		resource, method, ok := apikey.Named(text)
-		if !ok || resource == "" {
+		m, ok := apikey.Named(text)
+		if !ok {
 			continue
 		}
-		nearest := func() []string { return c.NearestResource(resource) }
-		_, known := c.Resource(resource)
-		if known && method != "" {
-			_, known = c.Method(resource, method)
-			nearest = func() []string { return c.Nearest(resource, method) }
+		if detail := unmatched(platforms, m); detail != "" {
+			bad.At("/methods/"+strconv.Itoa(i), "unknown", detail)
+		}
+	}
+}
+
+// unmatched returns why a pattern matches no method of any platform; empty if it matches one.
+func unmatched(platforms []registry.Platform, m apikey.Method) string {
+	detail := "matches nothing in the catalogue"
+	for _, p := range platforms {
+		switch {
+		case m.Platform != "" && m.Platform != p.ID:
+			continue
+		case m.Resource == "":
+			return ""
+		}
+		near := p.Catalog.NearestResource(m.Resource)
+		_, known := p.Catalog.Resource(m.Resource)
+		if known && m.Name != "" {
+			_, known = p.Catalog.Method(m.Resource, m.Name)
+			near = p.Catalog.Nearest(m.Resource, m.Name)
 		}
 		if known {
-			continue
+			return ""
 		}
-		detail := "matches nothing in the catalogue"
-		if like := nearest(); len(like) > 0 {
-			detail += "; similar names: " + strings.Join(like, ", ")
+		if len(near) > 0 && !strings.Contains(detail, ";") {
+			detail = "matches nothing in the catalogue; similar names: " + strings.Join(near, ", ")
 		}
-		bad.At("/methods/"+strconv.Itoa(i), "unknown", detail)
 	}
+	return detail
 }
 
 // ownAccounts parses ids of the org's accounts. Accounts of other orgs are treated like unknown ones. A key that is

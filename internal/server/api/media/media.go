@@ -9,8 +9,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/calls/transfer"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
+	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 )
 
 // RangeInput describes the conditional headers of a download. The fields exist for the OpenAPI document; the headers
@@ -114,8 +116,11 @@ func transferCaller(r *http.Request, account string) (transfer.Caller, error) {
 	}
 	p := endpoint.Caller(r.Context())
 	return transfer.Caller{
-		Org: p.Org.ID, Environment: p.Org.Environment, Account: at, Admission: endpoint.From(r.Context()).Decision,
-		May: p.Key.Allow.MayCall, MaxBytes: p.Org.Limits.UploadMaxBytes,
+		Org: p.Org.ID, Account: at, Admission: endpoint.From(r.Context()).Decision,
+		May: func(m *catalog.Method) bool {
+			return p.Key.Allow.MayCall(apikey.Method{Platform: m.Platform, Resource: m.Resource, Name: m.Name, Sensitive: m.Sensitive})
+		},
+		MaxBytes: p.Org.Limits.UploadMaxBytes,
 	}, nil
 }
 

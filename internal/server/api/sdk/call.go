@@ -5,6 +5,7 @@ package sdk
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -21,6 +22,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
+	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
@@ -33,6 +35,7 @@ type invoker interface {
 // accounts finds accounts and says why one cannot be used. *account.Accounts implements it.
 type accounts interface {
 	Get(ctx context.Context, owner id.Org, at id.Account) (account.Account, error)
+	PlatformOf(ctx context.Context, owner id.Org, at id.Account) (string, error)
 	Refusal(a account.Account) error
 }
 
@@ -48,6 +51,8 @@ type Deps struct {
 type calls struct {
 	Deps
 	documents *sdkDocuments
+	// byEnvironment holds the platforms of each environment.
+	byEnvironment map[environment.Environment][]registry.Platform
 }
 
 // argsBody describes arguments in general. Each method has its own path in the OpenAPI document.
@@ -66,11 +71,14 @@ const (
 
 // Routes adds the operations.
 func Routes(t *endpoint.Table, d Deps) {
-	c := &calls{Deps: d, documents: newSDKDocuments(d.PublicURL)}
+	c := &calls{Deps: d, documents: newSDKDocuments(d.PublicURL), byEnvironment: map[environment.Environment][]registry.Platform{}}
+	for _, env := range environment.All() {
+		c.byEnvironment[env] = d.Platforms.In(env)
+	}
 	c.listRoutes(t)
 	problems := []problem.Kind{
 		problem.MethodNotFound, problem.MethodNotAllowedForKey, problem.AccountNotAllowedForKey, problem.AccountNotFound, problem.AccountPaused,
-		problem.AccountDisconnected, problem.AccountReauthenticating, problem.EgressUnavailable, problem.ValidationFailed,
+		problem.AccountDisconnected, problem.AccountReauthenticating, problem.PlatformUnavailable, problem.EgressUnavailable, problem.ValidationFailed,
 		problem.UpstreamForbidden, problem.UpstreamCreatorOnly, problem.UpstreamAccountRestricted, problem.UpstreamNotFound,
 		problem.UpstreamConflict, problem.UpstreamRejected, problem.UpstreamRateLimited, problem.UpstreamError, problem.UpstreamInvalidResponse,
 		problem.UpstreamChanged, problem.UpstreamUnavailable, problem.UpstreamTimeout,
@@ -99,7 +107,11 @@ type request struct {
 // resolve finds the method and parses the arguments. A request that it refuses is not billed.
 func (c *calls) resolve(r *http.Request, body []byte) (*request, endpoint.Terms, error) {
 	caller, at := endpoint.Caller(r.Context()), endpoint.From(r.Context()).Account
-	method, err := c.method(caller.Org.Environment, r)
+	catalogue, err := c.catalogue(r.Context(), &caller.Org, at)
+	if err != nil {
+		return nil, endpoint.Terms{}, err
+	}
+	method, err := findMethod(catalogue, r)
 	if err != nil {
 		return nil, endpoint.Terms{}, err
 	}
@@ -107,7 +119,7 @@ func (c *calls) resolve(r *http.Request, body []byte) (*request, endpoint.Terms,
 	if method.Access == catalog.Write {
 		terms.Quota, terms.Changes = admission.Write, true
 	}
-	if !caller.Key.Allow.MayCall(method.Resource, method.Name, method.Sensitive) {
+	if !caller.Key.Allow.MayCall(keyMethod(method)) {
 		return nil, terms, problem.MethodNotAllowedForKey.Newf("This key may not call %s.", method.ID()).With("method", method.ID())
 	}
 	dry, err := dryRun(r.Header)
@@ -133,13 +145,43 @@ func (c *calls) resolve(r *http.Request, body []byte) (*request, endpoint.Terms,
 	return req, terms, nil
 }
 
-// method finds the method in the path.
-func (c *calls) method(env environment.Environment, r *http.Request) (*catalog.Method, error) {
-	resource, name := r.PathValue("resource"), r.PathValue("method")
-	catalogue := c.Platforms[env].Catalog
-	if catalogue == nil {
-		return nil, problem.ServiceUnavailable.New("No platform is configured for this environment.").After(60)
+// catalogue returns the methods of an account's platform. If the environment has only one platform, it does not look
+// the account up.
+func (c *calls) catalogue(ctx context.Context, o *org.Org, at id.Account) (*catalog.Catalog, error) {
+	list := c.byEnvironment[o.Environment]
+	switch {
+	case len(list) == 0:
+		return nil, noPlatform()
+	case len(list) == 1:
+		return list[0].Catalog, nil
 	}
+	platform, err := c.Accounts.PlatformOf(ctx, o.ID, at)
+	if errors.Is(err, problem.AccountNotFound.New("")) {
+		return list[0].Catalog, nil // The method and its arguments are checked first, whichever platforms there are.
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range list {
+		if p.ID == platform {
+			return p.Catalog, nil
+		}
+	}
+	return nil, registry.Unavailable(platform)
+}
+
+func noPlatform() error {
+	return problem.ServiceUnavailable.New("No platform is configured for this environment.").After(60)
+}
+
+// keyMethod returns a method as the limits of a key name it.
+func keyMethod(m *catalog.Method) apikey.Method {
+	return apikey.Method{Platform: m.Platform, Resource: m.Resource, Name: m.Name, Sensitive: m.Sensitive}
+}
+
+// findMethod finds the method in the path.
+func findMethod(catalogue *catalog.Catalog, r *http.Request) (*catalog.Method, error) {
+	resource, name := r.PathValue("resource"), r.PathValue("method")
 	m, ok := catalogue.Method(resource, name)
 	if !ok && catalog.Reserved(resource) {
 		return nil, problem.RouteNotFound.New("Nothing is served at this path.")

@@ -44,6 +44,8 @@ func (*echo) Get(context.Context, id.Org, id.Account) (account.Account, error) {
 	return account.Account{State: account.Active}, nil
 }
 
+func (*echo) PlatformOf(context.Context, id.Org, id.Account) (string, error) { return "sandbox", nil }
+
 func (*echo) Refusal(account.Account) error { return nil }
 
 func (*echo) Authenticate(context.Context, string) (endpoint.Identity, error) {
@@ -64,7 +66,7 @@ func newTable(t testing.TB, e *echo) *endpoint.Table {
 		Draining: func() bool { return false }, Source: endpoint.SourceOf(nil), HashIP: func(s string) string { return s },
 		Metrics: endpoint.NewMetrics(nil, "test"), Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
-	sdk.Routes(table, sdk.Deps{Invoke: e, Accounts: e, PublicURL: "https://x.test", Platforms: registry.Registry{environment.Sandbox: {Catalog: sandbox, IsSandbox: true}}})
+	sdk.Routes(table, sdk.Deps{Invoke: e, Accounts: e, PublicURL: "https://x.test", Platforms: registry.Of(registry.Platform{Catalog: sandbox, IsSandbox: true})})
 	return table
 }
 

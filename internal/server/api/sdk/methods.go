@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"strings"
 	"sync"
 
 	"github.com/stagedoor/stagedoor/internal/base/cache"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
@@ -24,6 +26,7 @@ const (
 )
 
 type sdkInput struct {
+	Platform    string `query:"platform" maxLength:"32" doc:"The platform whose methods are listed. Default: the first one of GET /v1/platforms."`
 	Resource    string `query:"resource" maxLength:"64" doc:"Only the methods of this resource."`
 	Access      string `query:"access" enum:"read,write" doc:"Only read methods, or only write methods."`
 	Format      string `query:"format" enum:"compact,full,openapi,mcp" default:"full" doc:"compact omits the schemas; openapi is a document for code generators; mcp is a list of tools."`
@@ -114,18 +117,18 @@ func (c *calls) listRoutes(t *endpoint.Table) {
 			"The list depends on the key's environment, and on the `methods` that the key is limited to. This call is free; the response has an ETag.",
 	}, c.listMethods)
 	t.Describe(func() (endpoint.Part, error) {
-		sandbox := c.Platforms.Sandbox().Catalog
-		p, err := describeMethods(sandbox, sandbox.Methods())
-		p.Events = describeEvents(sandbox)
+		shown := c.Platforms.Documented().Catalog
+		p, err := describeMethods(shown, shown.Methods())
+		p.Events = describeEvents(shown)
 		return p, err
 	})
 }
 
 func (c *calls) listMethods(ctx context.Context, in *sdkInput) (*sdkOutput, error) {
 	caller := endpoint.Caller(ctx)
-	catalogue := c.Platforms[caller.Org.Environment].Catalog
-	if catalogue == nil {
-		return nil, problem.ServiceUnavailable.New("No platform is configured for this environment.").After(60)
+	catalogue, err := c.listed(caller.Org.Environment, in.Platform)
+	if err != nil {
+		return nil, err
 	}
 	if _, ok := catalogue.Resource(in.Resource); in.Resource != "" && !ok {
 		return nil, problem.InvalidRequest.New("There is no such resource.").With("suggestions", catalogue.NearestResource(in.Resource)).
@@ -143,6 +146,25 @@ func (c *calls) listMethods(ctx context.Context, in *sdkInput) (*sdkOutput, erro
 	}
 	out.Body, out.Encoding = doc.For(ctx)
 	return out, nil
+}
+
+// listed returns the catalogue of a platform, or of the default one.
+func (c *calls) listed(env environment.Environment, platform string) (*catalog.Catalog, error) {
+	list := c.byEnvironment[env]
+	if len(list) == 0 {
+		return nil, noPlatform()
+	}
+	if platform == "" {
+		return list[0].Catalog, nil
+	}
+	names := make([]string, len(list))
+	for i, p := range list {
+		if p.ID == platform {
+			return p.Catalog, nil
+		}
+		names[i] = p.ID
+	}
+	return nil, problem.InvalidRequest.New("There is no such platform.").At("query/platform", "unknown", "must be one of "+strings.Join(names, ", "))
 }
 
 // sdkKey identifies a representation. Formats, resources and accesses are validated, so there are few.
@@ -183,7 +205,7 @@ func (d *sdkDocuments) get(key sdkKey, allow *apikey.Allow) (endpoint.Document, 
 	for i, m := range all {
 		switch {
 		case (key.resource != "" && m.Resource != key.resource) || (key.access != "" && string(m.Access) != key.access):
-		case allow.MayCall(m.Resource, m.Name, m.Sensitive):
+		case allow.MayCall(keyMethod(m)):
 			methods = append(methods, m)
 			bits[i/8] |= 1 << (i % 8)
 		default:

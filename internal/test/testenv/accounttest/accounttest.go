@@ -68,11 +68,9 @@ type offline struct{ driver.Driver }
 
 func (offline) SignOut(context.Context, driver.Via, driver.Session) error { return nil }
 
-// Platforms returns the sandbox's catalogue with a driver, for all environments.
-func (r *Fixture) Platforms(d driver.Driver) func(environment.Environment) (registry.Platform, bool) {
-	return func(environment.Environment) (registry.Platform, bool) {
-		return registry.Platform{Catalog: r.Catalog, Driver: d, IsSandbox: true}, true
-	}
+// Platforms returns the sandbox with a driver, as the only platform.
+func (r *Fixture) Platforms(d driver.Driver) func(id string) (registry.Platform, bool) {
+	return registry.Of(registry.Platform{Catalog: r.Catalog, Driver: d, IsSandbox: true}).Get
 }
 
 // New returns a fixture. Its driver only signs out unless change sets another one.
@@ -164,6 +162,7 @@ func (r *Fixture) Session(cookies string) driver.Session {
 func (r *Fixture) Connected(owner id.Org, creator string) account.Connected {
 	return account.Connected{
 		Org: owner, Attempt: id.New[id.Attempt](), Kind: "credentials", Region: "us", Label: "Luna", MaxAccounts: -1,
+		Place:    driver.Place{Platform: r.Catalog.ID},
 		Identity: driver.Identity{ID: creator, Username: "luna", Name: "Luna Vale", IsCreator: true},
 		Session:  r.Session("auth_id=" + creator + "; sess=first"), SessionExpiresAt: r.Clock.Now().Add(30 * 24 * time.Hour),
 		Consent: account.Consent{Kind: "credentials", Who: "caller", TextHash: "abc", TextVersion: "1", At: r.Clock.Now()},

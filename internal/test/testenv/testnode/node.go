@@ -43,8 +43,9 @@ const ipHashKey = "test-ip-hash-key-0123456789abcdef0123456789"
 type Setup struct {
 	// Egress lists proxies by region, as in STAGEDOOR_EGRESS. Default: none.
 	Egress secret.String
-	// Sandbox is the origin of the sandbox platform.
-	Sandbox string
+	// Sandbox is the origin of the sandbox platform. Platforms lists the platforms, as in STAGEDOOR_PLATFORMS. Default:
+	// only the sandbox.
+	Sandbox, Platforms string
 	// Keyset is the file of the local key management service. Default: a new file of the test.
 	Keyset string
 	// Database, Redis and NATS are the addresses of the engines that all nodes of the test use.
@@ -126,7 +127,7 @@ func startInProcess(t testing.TB, i int, s Setup) *Node {
 		Database: s.Database, Redis: s.Redis, NATS: s.NATS, Roles: s.Roles, EventLog: s.EventLog, Node: fmt.Sprint("node-", i+1),
 		Listen: "127.0.0.1:0", InternalListen: "127.0.0.1:0", PublicURL: s.PublicURL, AdminToken: secret.New(AdminToken),
 		IPHashKey: secret.New(ipHashKey), Dev: true, MaxConns: 8, RedisTimeout: s.RedisTimeout, DrainDelay: s.DrainDelay, OTLPEndpoint: s.OTLP,
-		Regions: []string{"us", "uk"}, Egress: s.Egress, EgressMaxIdle: 100, KMS: "local:" + s.Keyset, SandboxURL: s.Sandbox,
+		Regions: []string{"us", "uk"}, Egress: s.Egress, EgressMaxIdle: 100, KMS: "local:" + s.Keyset, SandboxURL: s.Sandbox, Platforms: s.Platforms,
 		Signup: s.Signup, OIDCIssuer: s.OIDC[0], OIDCClientID: s.OIDC[1], OIDCSecret: secret.New(s.OIDC[2]), OIDCName: "Test",
 	}, log)
 	must.OK(t, err)
@@ -194,7 +195,7 @@ func Processes(t testing.TB, n int, s Setup) []*Node {
 				"STAGEDOOR_ADMIN_TOKEN=" + AdminToken, "STAGEDOOR_IP_HASH_KEY=" + ipHashKey, "STAGEDOOR_DEV=true",
 				"STAGEDOOR_NODE=" + fmt.Sprint("node-", i+1), "STAGEDOOR_REDIS_TIMEOUT=" + s.RedisTimeout.String(),
 				"STAGEDOOR_DRAIN_DELAY=" + s.DrainDelay.String(), "STAGEDOOR_DATABASE_MAX_CONNS=8", "STAGEDOOR_LOG_FORMAT=json",
-				"STAGEDOOR_KMS=local:" + s.Keyset, "STAGEDOOR_SANDBOX_URL=" + s.Sandbox, "STAGEDOOR_EGRESS=" + s.Egress.Reveal(),
+				"STAGEDOOR_KMS=local:" + s.Keyset, "STAGEDOOR_SANDBOX_URL=" + s.Sandbox, "STAGEDOOR_PLATFORMS=" + s.Platforms, "STAGEDOOR_EGRESS=" + s.Egress.Reveal(),
 				"STAGEDOOR_EVENT_LOG=" + s.EventLog, "STAGEDOOR_ROLES=" + strings.Join(s.Roles, ","),
 			}
 			cmd.Env = append(cmd.Env, s.Env...)

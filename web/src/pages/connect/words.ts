@@ -64,6 +64,7 @@ const failures: Record<string, string> = {
   account_mismatch: 'This is not the account that was connected before. Sign in with that account.',
   egress_unavailable: 'We cannot reach the platform right now. Try again in a few minutes.',
   upstream_unavailable: 'The platform is not responding right now. Try again in a few minutes.',
+  upstream_rate_limited: 'The platform accepts no more sign-ins for now. Try again later.',
   upstream_timeout: 'The platform took too long to respond. Try again in a few minutes.',
   upstream_changed: 'The platform asked for a check we do not support yet.',
   expired: 'You did not finish in time. Start again when you are ready.',

@@ -39,6 +39,8 @@ export interface AccountsListParams {
   reference_id?: string;
   /** Only accounts with this label. */
   label?: string;
+  /** Only accounts on this platform. */
+  platform?: string;
   /** Only accounts whose label, names or ids contain this text. Case is ignored. */
   q?: string;
   /** label and lastSeen (newest first) require limit. Default: "created". */

@@ -11,6 +11,7 @@ import type {
   ConnectSession,
   ConnectSessionPage,
   CurlAttempt,
+  Platforms,
 } from "../types.js";
 
 /** The parameters of connect.cookie. */
@@ -35,6 +36,8 @@ export interface ConnectCookieParams {
    * is already connected keeps its metadata.
    */
   metadata?: Record<string, string>;
+  /** The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's. */
+  platform?: string;
   /**
    * The region through which all traffic of the account leaves. Default: the first one for a new account; an account
    * that is already connected keeps its region.
@@ -42,6 +45,8 @@ export interface ConnectCookieParams {
   proxy_country?: "us" | "uk";
   /** Your own identifier for the creator. It is stored with the account. */
   reference_id?: string;
+  /** The https address of the creator's own site, for a platform with siteRequired. A reconnect uses the account's. */
+  site?: string;
   /** Cancel an open attempt for the same login instead of refusing the request. */
   supersede?: boolean;
   /** The User-Agent that the browser sent with these cookies. */
@@ -65,6 +70,8 @@ export interface ConnectCreateSessionParams {
   label?: string;
   /** Default: the language of the creator's browser. */
   locale?: "en" | "es";
+  /** The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's. */
+  platform?: string;
   proxy_country?: "us" | "uk";
   reference_id?: string;
   /** Default: ask. */
@@ -74,6 +81,11 @@ export interface ConnectCreateSessionParams {
    * the query.
    */
   return_url?: string;
+  /**
+   * The https address of the creator's own site, for a platform with siteRequired. Default: the page asks the creator
+   * for it.
+   */
+  site?: string;
 }
 
 /** The parameters of connect.curl. */
@@ -93,6 +105,8 @@ export interface ConnectCurlParams {
    * is already connected keeps its metadata.
    */
   metadata?: Record<string, string>;
+  /** The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's. */
+  platform?: string;
   /**
    * The region through which all traffic of the account leaves. Default: the first one for a new account; an account
    * that is already connected keeps its region.
@@ -100,6 +114,8 @@ export interface ConnectCurlParams {
   proxy_country?: "us" | "uk";
   /** Your own identifier for the creator. It is stored with the account. */
   reference_id?: string;
+  /** The https address of the creator's own site, for a platform with siteRequired. A reconnect uses the account's. */
+  site?: string;
   /** Cancel an open attempt for the same login instead of refusing the request. */
   supersede?: boolean;
 }
@@ -138,6 +154,12 @@ export interface ConnectListAttemptsParams {
   cursor?: string;
 }
 
+/** The parameters of connect.listFlows. */
+export interface ConnectListFlowsParams {
+  /** The platform. Default: the first one of GET /v1/platforms. */
+  platform?: string;
+}
+
 /** The parameters of connect.listSessions. */
 export interface ConnectListSessionsParams {
   /** Only links in this status. */
@@ -172,6 +194,8 @@ export interface ConnectLoginParams {
    * remember_credentials is set.
    */
   password?: string;
+  /** The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's. */
+  platform?: string;
   /**
    * The region through which all traffic of the account leaves. Default: the first one for a new account; an account
    * that is already connected keeps its region.
@@ -184,6 +208,8 @@ export interface ConnectLoginParams {
    * account; an account that is already connected keeps its setting.
    */
   remember_credentials?: boolean;
+  /** The https address of the creator's own site, for a platform with siteRequired. A reconnect uses the account's. */
+  site?: string;
   /** Cancel an open attempt for the same login instead of refusing the request. */
   supersede?: boolean;
 }
@@ -201,6 +227,8 @@ export interface ConnectMobileParams {
    * is already connected keeps its metadata.
    */
   metadata?: Record<string, string>;
+  /** The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's. */
+  platform?: string;
   /**
    * The region through which all traffic of the account leaves. Default: the first one for a new account; an account
    * that is already connected keeps its region.
@@ -210,6 +238,8 @@ export interface ConnectMobileParams {
   reference_id?: string;
   /** The address to which the creator's browser goes at the end. */
   return_url?: string;
+  /** The https address of the creator's own site, for a platform with siteRequired. A reconnect uses the account's. */
+  site?: string;
   /** Cancel an open attempt for the same login instead of refusing the request. */
   supersede?: boolean;
 }
@@ -431,8 +461,27 @@ export class ConnectGroup {
    *
    * Any key may call this operation.
    */
-  listFlows(options?: CallOptions): Promise<ConnectFlowList> {
-    return this.transport.json<ConnectFlowList>({ method: "GET", path: "/v1/connect/flows" }, options);
+  listFlows(params?: ConnectListFlowsParams, options?: CallOptions): Promise<ConnectFlowList> {
+    return this.transport.json<ConnectFlowList>(
+      {
+        method: "GET",
+        path: "/v1/connect/flows",
+        query: { ...params },
+      },
+      options,
+    );
+  }
+
+  /**
+   * List platforms.
+   *
+   * The creator platforms of the key's environment. The first one is the default: a connect that names no `platform`
+   * uses it. The list is empty if none is configured.
+   *
+   * Any key may call this operation.
+   */
+  listPlatforms(options?: CallOptions): Promise<Platforms> {
+    return this.transport.json<Platforms>({ method: "GET", path: "/v1/platforms" }, options);
   }
 
   /**

@@ -3,7 +3,7 @@
 import { paginate } from "../../pages.js";
 import { segment, type CallOptions, type Transport } from "../../transport.js";
 import type { StagedoorEvent } from "../events.js";
-import type { EventPage, EventToken, OrgEventPage } from "../types.js";
+import type { EventPage, EventToken, Kinds, OrgEventPage } from "../types.js";
 
 /** The parameters of events.listOfAccount. */
 export interface EventsListOfAccountParams {
@@ -132,6 +132,18 @@ export class EventsGroup {
       (page) => page.events,
       (page) => page.nextCursor,
     );
+  }
+
+  /**
+   * List kinds of events.
+   *
+   * Every kind of event that the organisation can receive: those of its platforms, and those of the service itself.
+   * Kinds may be added at any time.
+   *
+   * Any key may call this operation.
+   */
+  listKinds(options?: CallOptions): Promise<Kinds> {
+    return this.transport.json<Kinds>({ method: "GET", path: "/v1/events/kinds" }, options);
   }
 
   /**

@@ -5,6 +5,8 @@ import type { MethodCatalog } from "../types.js";
 
 /** The parameters of sdk.listMethods. */
 export interface SdkListMethodsParams {
+  /** The platform whose methods are listed. Default: the first one of GET /v1/platforms. */
+  platform?: string;
   /** Only the methods of this resource. */
   resource?: string;
   /** Only read methods, or only write methods. */

@@ -44,6 +44,11 @@ type Account struct {
 	DisconnectingAt     *time.Time
 	DisconnectingBy     json.RawMessage
 	DisconnectedAt      *time.Time
+	Platform            string
+	Site                string
+	SiteRoot            string
+	SiteID              string
+	Credentials         string
 }
 
 type AccountConsent struct {

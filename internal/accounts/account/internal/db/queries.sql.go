@@ -14,8 +14,8 @@ import (
 )
 
 const bury = `-- name: Bury :exec
-UPDATE account SET state = 'disconnected', state_reason = '', state_changed_at = $1, disconnected_at = $1, upstream_id = '', label = '',
-    username = '', display_name = '', avatar_url = '', region = '', reference_id = '', metadata = '{}', remember_credentials = false,
+UPDATE account SET state = 'disconnected', state_reason = '', state_changed_at = $1, disconnected_at = $1, upstream_id = '', site = '', site_root = '',
+    site_id = '', label = '', username = '', display_name = '', avatar_url = '', region = '', reference_id = '', metadata = '{}', remember_credentials = false,
     session_expires_at = NULL, warn_at = NULL, pending_attempt_id = '', reauth_owner = '', reauth_until = NULL, reauth_tries = '{}',
     disconnecting_by = NULL
 WHERE org_id = $2 AND id = $3
@@ -33,16 +33,24 @@ func (q *Queries) Bury(ctx context.Context, arg BuryParams) error {
 }
 
 const byUpstream = `-- name: ByUpstream :one
-SELECT id FROM account WHERE org_id = $1 AND upstream_id = $2 AND disconnecting_at IS NULL
+SELECT id FROM account
+WHERE org_id = $1 AND platform = $2 AND site_id = $3 AND upstream_id = $4 AND disconnecting_at IS NULL
 `
 
 type ByUpstreamParams struct {
 	OrgID      id.Org
+	Platform   string
+	SiteID     string
 	UpstreamID string
 }
 
 func (q *Queries) ByUpstream(ctx context.Context, arg ByUpstreamParams) (id.Account, error) {
-	row := q.db.QueryRow(ctx, byUpstream, arg.OrgID, arg.UpstreamID)
+	row := q.db.QueryRow(ctx, byUpstream,
+		arg.OrgID,
+		arg.Platform,
+		arg.SiteID,
+		arg.UpstreamID,
+	)
 	var id id.Account
 	err := row.Scan(&id)
 	return id, err
@@ -183,8 +191,9 @@ const countByState = `-- name: CountByState :many
 SELECT account.state, count(*) AS accounts FROM account
 WHERE account.org_id = $1 AND account.disconnecting_at IS NULL
     AND ($2::text = '' OR account.reference_id = $2) AND ($3::text = '' OR account.label = $3)
-    AND ($4::text[] IS NULL OR account.id = ANY ($4))
-    AND account_matches($5::text, account.label, account.username, account.display_name, account.reference_id, account.id, account.upstream_id)
+    AND ($4::text = '' OR account.platform = $4)
+    AND ($5::text[] IS NULL OR account.id = ANY ($5))
+    AND account_matches($6::text, account.label, account.username, account.display_name, account.reference_id, account.id, account.upstream_id)
 GROUP BY account.state
 `
 
@@ -192,6 +201,7 @@ type CountByStateParams struct {
 	OrgID       id.Org
 	ReferenceID string
 	Label       string
+	Platform    string
 	Among       []string
 	Query       string
 }
@@ -207,6 +217,7 @@ func (q *Queries) CountByState(ctx context.Context, arg CountByStateParams) ([]C
 		arg.OrgID,
 		arg.ReferenceID,
 		arg.Label,
+		arg.Platform,
 		arg.Among,
 		arg.Query,
 	)
@@ -434,7 +445,7 @@ func (q *Queries) Find(ctx context.Context, arg FindParams) ([]FindRow, error) {
 }
 
 const get = `-- name: Get :one
-SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
+SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account.platform, account.site, account.site_root, account.site_id, account.credentials, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
 FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
 WHERE account.org_id = $1 AND account.id = $2 AND account.disconnecting_at IS NULL
 `
@@ -485,6 +496,11 @@ func (q *Queries) Get(ctx context.Context, arg GetParams) (GetRow, error) {
 		&i.Account.DisconnectingAt,
 		&i.Account.DisconnectingBy,
 		&i.Account.DisconnectedAt,
+		&i.Account.Platform,
+		&i.Account.Site,
+		&i.Account.SiteRoot,
+		&i.Account.SiteID,
+		&i.Account.Credentials,
 		&i.AccountHealth.OrgID,
 		&i.AccountHealth.AccountID,
 		&i.AccountHealth.Shard,
@@ -513,15 +529,22 @@ func (q *Queries) InOrder(ctx context.Context) error {
 }
 
 const insert = `-- name: Insert :exec
-INSERT INTO account (org_id, id, upstream_id, label, state, state_changed_at, username, display_name, avatar_url, region, reference_id,
-    metadata, remember_credentials, created_at, session_version, sealed_version, sign_in, session_expires_at, warn_at, attempt_id, attempt_kind)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
-    $12, $13, $6, 1, 1, 1, $14, $15, $16, $17)
+INSERT INTO account (org_id, id, platform, site, site_root, site_id, credentials, upstream_id, label, state, state_changed_at, username, display_name,
+    avatar_url, region, reference_id, metadata, remember_credentials, created_at, session_version, sealed_version, sign_in, session_expires_at, warn_at,
+    attempt_id, attempt_kind)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
+    $14, $15, $16, $17, $18, $11, 1, 1, 1, $19, $20,
+    $21, $22)
 `
 
 type InsertParams struct {
 	OrgID               id.Org
 	ID                  id.Account
+	Platform            string
+	Site                string
+	SiteRoot            string
+	SiteID              string
+	Credentials         string
 	UpstreamID          string
 	Label               string
 	State               string
@@ -543,6 +566,11 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
 	_, err := q.db.Exec(ctx, insert,
 		arg.OrgID,
 		arg.ID,
+		arg.Platform,
+		arg.Site,
+		arg.SiteRoot,
+		arg.SiteID,
+		arg.Credentials,
 		arg.UpstreamID,
 		arg.Label,
 		arg.State,
@@ -680,7 +708,7 @@ func (q *Queries) Labels(ctx context.Context, arg LabelsParams) ([]LabelsRow, er
 }
 
 const leaving = `-- name: Leaving :one
-SELECT org_id, id, upstream_id, label, state, state_reason, state_changed_at, username, display_name, avatar_url, region, reference_id, metadata, remember_credentials, created_at, first_active_at, down_since, session_version, sealed_version, sign_in, session_dead, session_expires_at, warn_at, attempt_id, attempt_kind, pending_attempt_id, reauth_owner, reauth_until, reauth_tries, disconnecting_at, disconnecting_by, disconnected_at FROM account WHERE org_id = $1 AND id = $2 AND disconnecting_at IS NOT NULL AND disconnected_at IS NULL
+SELECT org_id, id, upstream_id, label, state, state_reason, state_changed_at, username, display_name, avatar_url, region, reference_id, metadata, remember_credentials, created_at, first_active_at, down_since, session_version, sealed_version, sign_in, session_dead, session_expires_at, warn_at, attempt_id, attempt_kind, pending_attempt_id, reauth_owner, reauth_until, reauth_tries, disconnecting_at, disconnecting_by, disconnected_at, platform, site, site_root, site_id, credentials FROM account WHERE org_id = $1 AND id = $2 AND disconnecting_at IS NOT NULL AND disconnected_at IS NULL
 `
 
 type LeavingParams struct {
@@ -724,6 +752,11 @@ func (q *Queries) Leaving(ctx context.Context, arg LeavingParams) (Account, erro
 		&i.DisconnectingAt,
 		&i.DisconnectingBy,
 		&i.DisconnectedAt,
+		&i.Platform,
+		&i.Site,
+		&i.SiteRoot,
+		&i.SiteID,
+		&i.Credentials,
 	)
 	return i, err
 }
@@ -835,7 +868,7 @@ func (q *Queries) ListenersByShard(ctx context.Context) ([]ListenersByShardRow, 
 }
 
 const lock = `-- name: Lock :one
-SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
+SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account.platform, account.site, account.site_root, account.site_id, account.credentials, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
 FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
 WHERE account.org_id = $1 AND account.id = $2 AND account.disconnecting_at IS NULL
 FOR UPDATE OF account
@@ -887,6 +920,11 @@ func (q *Queries) Lock(ctx context.Context, arg LockParams) (LockRow, error) {
 		&i.Account.DisconnectingAt,
 		&i.Account.DisconnectingBy,
 		&i.Account.DisconnectedAt,
+		&i.Account.Platform,
+		&i.Account.Site,
+		&i.Account.SiteRoot,
+		&i.Account.SiteID,
+		&i.Account.Credentials,
 		&i.AccountHealth.OrgID,
 		&i.AccountHealth.AccountID,
 		&i.AccountHealth.Shard,
@@ -904,7 +942,7 @@ func (q *Queries) Lock(ctx context.Context, arg LockParams) (LockRow, error) {
 }
 
 const lockLeaving = `-- name: LockLeaving :one
-SELECT org_id, id, upstream_id, label, state, state_reason, state_changed_at, username, display_name, avatar_url, region, reference_id, metadata, remember_credentials, created_at, first_active_at, down_since, session_version, sealed_version, sign_in, session_dead, session_expires_at, warn_at, attempt_id, attempt_kind, pending_attempt_id, reauth_owner, reauth_until, reauth_tries, disconnecting_at, disconnecting_by, disconnected_at FROM account WHERE org_id = $1 AND id = $2 AND disconnecting_at IS NOT NULL AND disconnected_at IS NULL FOR UPDATE
+SELECT org_id, id, upstream_id, label, state, state_reason, state_changed_at, username, display_name, avatar_url, region, reference_id, metadata, remember_credentials, created_at, first_active_at, down_since, session_version, sealed_version, sign_in, session_dead, session_expires_at, warn_at, attempt_id, attempt_kind, pending_attempt_id, reauth_owner, reauth_until, reauth_tries, disconnecting_at, disconnecting_by, disconnected_at, platform, site, site_root, site_id, credentials FROM account WHERE org_id = $1 AND id = $2 AND disconnecting_at IS NOT NULL AND disconnected_at IS NULL FOR UPDATE
 `
 
 type LockLeavingParams struct {
@@ -948,6 +986,11 @@ func (q *Queries) LockLeaving(ctx context.Context, arg LockLeavingParams) (Accou
 		&i.DisconnectingAt,
 		&i.DisconnectingBy,
 		&i.DisconnectedAt,
+		&i.Platform,
+		&i.Site,
+		&i.SiteRoot,
+		&i.SiteID,
+		&i.Credentials,
 	)
 	return i, err
 }
@@ -1109,14 +1152,14 @@ func (q *Queries) OwnerIn(ctx context.Context, arg OwnerInParams) (id.Org, error
 }
 
 const page = `-- name: Page :many
-SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
+SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account.platform, account.site, account.site_root, account.site_id, account.credentials, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
 FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
 WHERE account.org_id = $1 AND account.id > $2 AND account.disconnecting_at IS NULL
     AND ($3::text[] IS NULL OR account.state = ANY ($3)) AND ($4::text = '' OR account.reference_id = $4)
-    AND ($5::text = '' OR account.label = $5)
-    AND ($6::text[] IS NULL OR account.id = ANY ($6))
-    AND account_matches($7::text, account.label, account.username, account.display_name, account.reference_id, account.id, account.upstream_id)
-ORDER BY account.id LIMIT $8
+    AND ($5::text = '' OR account.label = $5) AND ($6::text = '' OR account.platform = $6)
+    AND ($7::text[] IS NULL OR account.id = ANY ($7))
+    AND account_matches($8::text, account.label, account.username, account.display_name, account.reference_id, account.id, account.upstream_id)
+ORDER BY account.id LIMIT $9
 `
 
 type PageParams struct {
@@ -1125,6 +1168,7 @@ type PageParams struct {
 	States      []string
 	ReferenceID string
 	Label       string
+	Platform    string
 	Among       []string
 	Query       string
 	MaxRows     int32
@@ -1142,6 +1186,7 @@ func (q *Queries) Page(ctx context.Context, arg PageParams) ([]PageRow, error) {
 		arg.States,
 		arg.ReferenceID,
 		arg.Label,
+		arg.Platform,
 		arg.Among,
 		arg.Query,
 		arg.MaxRows,
@@ -1186,6 +1231,11 @@ func (q *Queries) Page(ctx context.Context, arg PageParams) ([]PageRow, error) {
 			&i.Account.DisconnectingAt,
 			&i.Account.DisconnectingBy,
 			&i.Account.DisconnectedAt,
+			&i.Account.Platform,
+			&i.Account.Site,
+			&i.Account.SiteRoot,
+			&i.Account.SiteID,
+			&i.Account.Credentials,
 			&i.AccountHealth.OrgID,
 			&i.AccountHealth.AccountID,
 			&i.AccountHealth.Shard,
@@ -1230,6 +1280,22 @@ func (q *Queries) Pending(ctx context.Context, arg PendingParams) error {
 		arg.Seen,
 	)
 	return err
+}
+
+const platform = `-- name: Platform :one
+SELECT platform FROM account WHERE org_id = $1 AND id = $2 AND disconnecting_at IS NULL
+`
+
+type PlatformParams struct {
+	OrgID id.Org
+	ID    id.Account
+}
+
+func (q *Queries) Platform(ctx context.Context, arg PlatformParams) (string, error) {
+	row := q.db.QueryRow(ctx, platform, arg.OrgID, arg.ID)
+	var platform string
+	err := row.Scan(&platform)
+	return platform, err
 }
 
 const probeAt = `-- name: ProbeAt :exec
@@ -1324,9 +1390,9 @@ UPDATE account SET label = $1, state = $2, state_reason = $3, state_changed_at =
     remember_credentials = $11, first_active_at = $12, down_since = $13,
     session_version = $14, sealed_version = $15, sign_in = $16, session_dead = $17,
     session_expires_at = $18, warn_at = $19, attempt_id = $20, attempt_kind = $21,
-    pending_attempt_id = $22, reauth_owner = $23, reauth_until = $24,
-    reauth_tries = $25
-WHERE org_id = $26 AND id = $27
+    site = $22, site_root = $23, credentials = $24, pending_attempt_id = $25, reauth_owner = $26, reauth_until = $27,
+    reauth_tries = $28
+WHERE org_id = $29 AND id = $30
 `
 
 type SaveParams struct {
@@ -1351,6 +1417,9 @@ type SaveParams struct {
 	WarnAt              *time.Time
 	AttemptID           id.Attempt
 	AttemptKind         string
+	Site                string
+	SiteRoot            string
+	Credentials         string
 	PendingAttemptID    id.Attempt
 	ReauthOwner         id.Attempt
 	ReauthUntil         *time.Time
@@ -1383,6 +1452,9 @@ func (q *Queries) Save(ctx context.Context, arg SaveParams) error {
 		arg.WarnAt,
 		arg.AttemptID,
 		arg.AttemptKind,
+		arg.Site,
+		arg.SiteRoot,
+		arg.Credentials,
 		arg.PendingAttemptID,
 		arg.ReauthOwner,
 		arg.ReauthUntil,
@@ -1481,20 +1553,20 @@ func (q *Queries) Seen(ctx context.Context, arg SeenParams) error {
 }
 
 const sorted = `-- name: Sorted :many
-SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
+SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account.platform, account.site, account.site_root, account.site_id, account.credentials, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
 FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
 WHERE account.org_id = $1 AND account.disconnecting_at IS NULL
     AND ($2::text[] IS NULL OR account.state = ANY ($2)) AND ($3::text = '' OR account.reference_id = $3)
-    AND ($4::text = '' OR account.label = $4)
-    AND ($5::text[] IS NULL OR account.id = ANY ($5))
-    AND account_matches($6::text, account.label, account.username, account.display_name, account.reference_id, account.id, account.upstream_id)
-    AND CASE WHEN $7::boolean THEN (lower(account.label), account.id) > (lower($8::text), $9::text)
-        ELSE coalesce(account_health.last_seen_at, '0001-01-01 00:00:00+00') < $10::timestamptz
-            OR (coalesce(account_health.last_seen_at, '0001-01-01 00:00:00+00') = $10::timestamptz AND account.id > $9::text)
+    AND ($4::text = '' OR account.label = $4) AND ($5::text = '' OR account.platform = $5)
+    AND ($6::text[] IS NULL OR account.id = ANY ($6))
+    AND account_matches($7::text, account.label, account.username, account.display_name, account.reference_id, account.id, account.upstream_id)
+    AND CASE WHEN $8::boolean THEN (lower(account.label), account.id) > (lower($9::text), $10::text)
+        ELSE coalesce(account_health.last_seen_at, '0001-01-01 00:00:00+00') < $11::timestamptz
+            OR (coalesce(account_health.last_seen_at, '0001-01-01 00:00:00+00') = $11::timestamptz AND account.id > $10::text)
     END
-ORDER BY CASE WHEN $7 THEN lower(account.label) END, CASE WHEN NOT $7 THEN coalesce(account_health.last_seen_at, '0001-01-01 00:00:00+00') END DESC,
+ORDER BY CASE WHEN $8 THEN lower(account.label) END, CASE WHEN NOT $8 THEN coalesce(account_health.last_seen_at, '0001-01-01 00:00:00+00') END DESC,
     account.id
-LIMIT $11
+LIMIT $12
 `
 
 type SortedParams struct {
@@ -1502,6 +1574,7 @@ type SortedParams struct {
 	States      []string
 	ReferenceID string
 	Label       string
+	Platform    string
 	Among       []string
 	Query       string
 	ByLabel     bool
@@ -1523,6 +1596,7 @@ func (q *Queries) Sorted(ctx context.Context, arg SortedParams) ([]SortedRow, er
 		arg.States,
 		arg.ReferenceID,
 		arg.Label,
+		arg.Platform,
 		arg.Among,
 		arg.Query,
 		arg.ByLabel,
@@ -1571,6 +1645,11 @@ func (q *Queries) Sorted(ctx context.Context, arg SortedParams) ([]SortedRow, er
 			&i.Account.DisconnectingAt,
 			&i.Account.DisconnectingBy,
 			&i.Account.DisconnectedAt,
+			&i.Account.Platform,
+			&i.Account.Site,
+			&i.Account.SiteRoot,
+			&i.Account.SiteID,
+			&i.Account.Credentials,
 			&i.AccountHealth.OrgID,
 			&i.AccountHealth.AccountID,
 			&i.AccountHealth.Shard,
@@ -1648,7 +1727,7 @@ func (q *Queries) Unfinished(ctx context.Context, arg UnfinishedParams) ([]Unfin
 }
 
 const withSession = `-- name: WithSession :one
-SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at, account_secret.sealed
+SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account.platform, account.site, account.site_root, account.site_id, account.credentials, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at, account_secret.sealed
 FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
 LEFT JOIN account_secret ON account_secret.org_id = account.org_id AND account_secret.account_id = account.id AND account_secret.purpose = 'session'
 WHERE account.org_id = $1 AND account.id = $2 AND account.disconnecting_at IS NULL
@@ -1701,6 +1780,11 @@ func (q *Queries) WithSession(ctx context.Context, arg WithSessionParams) (WithS
 		&i.Account.DisconnectingAt,
 		&i.Account.DisconnectingBy,
 		&i.Account.DisconnectedAt,
+		&i.Account.Platform,
+		&i.Account.Site,
+		&i.Account.SiteRoot,
+		&i.Account.SiteID,
+		&i.Account.Credentials,
 		&i.AccountHealth.OrgID,
 		&i.AccountHealth.AccountID,
 		&i.AccountHealth.Shard,

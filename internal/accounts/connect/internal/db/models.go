@@ -66,4 +66,9 @@ type Attempt struct {
 	FinishedAt         *time.Time
 	WakeAt             *time.Time
 	Named              []string
+	Platform           string
+	Site               string
+	SiteRoot           string
+	SiteID             string
+	UpstreamText       string
 }

@@ -90,7 +90,7 @@ func (q *Queries) FailureReasons(ctx context.Context, arg FailureReasonsParams) 
 }
 
 const find = `-- name: Find :one
-SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named FROM attempt WHERE id = $1
+SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named, platform, site, site_root, site_id, upstream_text FROM attempt WHERE id = $1
 `
 
 // tenant: whoever has the link's token has no key; the token is checked against the org that is found
@@ -151,6 +151,11 @@ func (q *Queries) Find(ctx context.Context, argID id.Attempt) (Attempt, error) {
 		&i.FinishedAt,
 		&i.WakeAt,
 		&i.Named,
+		&i.Platform,
+		&i.Site,
+		&i.SiteRoot,
+		&i.SiteID,
+		&i.UpstreamText,
 	)
 	return i, err
 }
@@ -259,7 +264,7 @@ func (q *Queries) Funnel(ctx context.Context, arg FunnelParams) ([]FunnelRow, er
 }
 
 const get = `-- name: Get :one
-SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named FROM attempt WHERE org_id = $1 AND id = $2
+SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named, platform, site, site_root, site_id, upstream_text FROM attempt WHERE org_id = $1 AND id = $2
 `
 
 type GetParams struct {
@@ -324,15 +329,20 @@ func (q *Queries) Get(ctx context.Context, arg GetParams) (Attempt, error) {
 		&i.FinishedAt,
 		&i.WakeAt,
 		&i.Named,
+		&i.Platform,
+		&i.Site,
+		&i.SiteRoot,
+		&i.SiteID,
+		&i.UpstreamText,
 	)
 	return i, err
 }
 
 const insert = `-- name: Insert :exec
-INSERT INTO attempt (org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata,
-    remember, named, return_url, step, step_seq, step_at, secrets, secrets_version, consent, started_by, created_at, updated_at, deadline, expires_at, wake_at)
+INSERT INTO attempt (org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, platform, site, site_root, site_id,
+    label, region, reference, metadata, remember, named, return_url, step, step_seq, step_at, secrets, secrets_version, consent, started_by, created_at, updated_at, deadline, expires_at, wake_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
-    $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29)
+    $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33)
 `
 
 type InsertParams struct {
@@ -346,6 +356,10 @@ type InsertParams struct {
 	AccountID      id.Account
 	Reconnect      bool
 	SessionID      id.Session
+	Platform       string
+	Site           string
+	SiteRoot       string
+	SiteID         string
 	Label          string
 	Region         string
 	Reference      string
@@ -379,6 +393,10 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
 		arg.AccountID,
 		arg.Reconnect,
 		arg.SessionID,
+		arg.Platform,
+		arg.Site,
+		arg.SiteRoot,
+		arg.SiteID,
 		arg.Label,
 		arg.Region,
 		arg.Reference,
@@ -403,7 +421,7 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
 }
 
 const list = `-- name: List :many
-SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named FROM attempt
+SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named, platform, site, site_root, site_id, upstream_text FROM attempt
 WHERE org_id = $1 AND id < $2
     AND ($3::text = '' OR state = $3) AND ($4::text = '' OR kind = $4) AND ($5::text = '' OR reference = $5)
     -- An account is told of only once it is certain.
@@ -492,6 +510,11 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]Attempt, error) {
 			&i.FinishedAt,
 			&i.WakeAt,
 			&i.Named,
+			&i.Platform,
+			&i.Site,
+			&i.SiteRoot,
+			&i.SiteID,
+			&i.UpstreamText,
 		); err != nil {
 			return nil, err
 		}
@@ -504,7 +527,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]Attempt, error) {
 }
 
 const lock = `-- name: Lock :one
-SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named FROM attempt WHERE org_id = $1 AND id = $2 FOR UPDATE
+SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named, platform, site, site_root, site_id, upstream_text FROM attempt WHERE org_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockParams struct {
@@ -569,12 +592,17 @@ func (q *Queries) Lock(ctx context.Context, arg LockParams) (Attempt, error) {
 		&i.FinishedAt,
 		&i.WakeAt,
 		&i.Named,
+		&i.Platform,
+		&i.Site,
+		&i.SiteRoot,
+		&i.SiteID,
+		&i.UpstreamText,
 	)
 	return i, err
 }
 
 const lockDue = `-- name: LockDue :one
-SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named FROM attempt WHERE wake_at <= $1 ORDER BY wake_at LIMIT 1 FOR UPDATE SKIP LOCKED
+SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named, platform, site, site_root, site_id, upstream_text FROM attempt WHERE wake_at <= $1 ORDER BY wake_at LIMIT 1 FOR UPDATE SKIP LOCKED
 `
 
 // tenant: time alone decides what is due, whoever it belongs to
@@ -635,6 +663,11 @@ func (q *Queries) LockDue(ctx context.Context, now *time.Time) (Attempt, error) 
 		&i.FinishedAt,
 		&i.WakeAt,
 		&i.Named,
+		&i.Platform,
+		&i.Site,
+		&i.SiteRoot,
+		&i.SiteID,
+		&i.UpstreamText,
 	)
 	return i, err
 }
@@ -710,7 +743,7 @@ func (q *Queries) Month(ctx context.Context, arg MonthParams) (MonthRow, error) 
 }
 
 const open = `-- name: Open :one
-SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named FROM attempt WHERE org_id = $1 AND login = $2 AND finished_at IS NULL FOR UPDATE
+SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named, platform, site, site_root, site_id, upstream_text FROM attempt WHERE org_id = $1 AND login = $2 AND finished_at IS NULL FOR UPDATE
 `
 
 type OpenParams struct {
@@ -775,12 +808,17 @@ func (q *Queries) Open(ctx context.Context, arg OpenParams) (Attempt, error) {
 		&i.FinishedAt,
 		&i.WakeAt,
 		&i.Named,
+		&i.Platform,
+		&i.Site,
+		&i.SiteRoot,
+		&i.SiteID,
+		&i.UpstreamText,
 	)
 	return i, err
 }
 
 const openOfAccount = `-- name: OpenOfAccount :many
-SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named FROM attempt WHERE org_id = $1 AND account_id = $2 AND finished_at IS NULL FOR UPDATE
+SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named, platform, site, site_root, site_id, upstream_text FROM attempt WHERE org_id = $1 AND account_id = $2 AND finished_at IS NULL FOR UPDATE
 `
 
 type OpenOfAccountParams struct {
@@ -851,6 +889,11 @@ func (q *Queries) OpenOfAccount(ctx context.Context, arg OpenOfAccountParams) ([
 			&i.FinishedAt,
 			&i.WakeAt,
 			&i.Named,
+			&i.Platform,
+			&i.Site,
+			&i.SiteRoot,
+			&i.SiteID,
+			&i.UpstreamText,
 		); err != nil {
 			return nil, err
 		}
@@ -988,9 +1031,9 @@ UPDATE attempt SET version = $1, state = $2, progress = $3, account_id = $4, cha
     mask = $7, challenge_sent = $8, challenge_expires_at = $9, challenges = $10, submissions = $11,
     resends = $12, resend_at = $13, qr_expires_at = $14, step = $15, step_seq = $16, step_at = $17, target = $18, tries = $19,
     retry_at = $20, poll_at = $21, lease = $22, lease_end = $23, sent = $24, secrets = $25,
-    secrets_version = $26, input = $27, failure_code = $28, failure_after = $29, upstream_code = $30,
-    upstream_message = $31, updated_at = $32, deadline = $33, finished_at = $34, wake_at = $35
-WHERE org_id = $36 AND id = $37
+    secrets_version = $26, input = $27, failure_code = $28, failure_after = $29, upstream_code = $30, upstream_text = $31,
+    upstream_message = $32, updated_at = $33, deadline = $34, finished_at = $35, wake_at = $36
+WHERE org_id = $37 AND id = $38
 `
 
 type UpdateParams struct {
@@ -1024,6 +1067,7 @@ type UpdateParams struct {
 	FailureCode        string
 	FailureAfter       time.Duration
 	UpstreamCode       int32
+	UpstreamText       string
 	UpstreamMessage    string
 	UpdatedAt          time.Time
 	Deadline           *time.Time
@@ -1065,6 +1109,7 @@ func (q *Queries) Update(ctx context.Context, arg UpdateParams) error {
 		arg.FailureCode,
 		arg.FailureAfter,
 		arg.UpstreamCode,
+		arg.UpstreamText,
 		arg.UpstreamMessage,
 		arg.UpdatedAt,
 		arg.Deadline,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"sync"
 
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/convert"
@@ -39,6 +40,7 @@ const (
 	asCents = "cents"
 	asTime  = "time"
 	asUnix  = "unix"
+	asMilli = "unixms"
 	asFlag  = "flag"
 	asCSV   = "csv"
 )
@@ -72,15 +74,56 @@ func (a Args) Request() Request {
 		req.Header.Set(t.name, value)
 	}
 	if s.body != nil {
-		b.out = append(b.out[:0], '{')
+		b.out = append(b.out[:0], s.opening...)
 		b.appendMembers(s.body.children)
-		req.Body = append(bytes.Clone(b.out), '}')
+		b.out = append(b.out, s.closing...)
+		req.Body = bytes.Clone(b.out)
 	}
 	b.args = Args{}
 	if cap(b.out)+cap(b.scratch) <= maxPooledBytes {
 		binders.Put(b)
 	}
 	return req
+}
+
+// FormField is a field of a form that is not a file.
+type FormField struct{ Name, Value string }
+
+// FormFields returns the fields of the form that a method with upload: true sends instead of a JSON body, without the
+// file.
+func (a Args) FormFields() []FormField {
+	if a.spec.body == nil {
+		return nil
+	}
+	var list []FormField
+	for _, n := range a.spec.body.children {
+		if n.constant != nil {
+			list = append(list, FormField{n.name, string(unquoteScalar(n.constant))})
+		} else if value := a.value(n.prop); len(value) > 0 {
+			list = append(list, FormField{n.name, string(appendPlain(nil, a.spec.props[n.prop].check, value))})
+		}
+	}
+	return list
+}
+
+// FormNames returns the names of the fields that FormFields can return.
+func (s *Spec) FormNames() []string {
+	if s.body == nil {
+		return nil
+	}
+	var names []string
+	for _, n := range s.body.children {
+		names = append(names, n.name)
+	}
+	return names
+}
+
+// unquoteScalar returns the text of a JSON string, or any other scalar as written.
+func unquoteScalar(value []byte) []byte {
+	if value[0] == '"' {
+		return unquote(value)
+	}
+	return value
 }
 
 // maxPooledBytes bounds the buffers that return to the pool.
@@ -192,13 +235,19 @@ func appendScalar(dst []byte, c *check, value []byte) []byte {
 	}
 	switch c.as {
 	case asID:
+		if c.ids != nil {
+			return append(dst, value...)
+		}
 		return append(dst, value[1:len(value)-1]...)
 	case asCents:
 		return convert.AppendMajor(dst, value)
-	case asTime, asUnix:
+	case asTime, asUnix, asMilli:
 		at, _ := convert.ParseTime(unquote(value)) // valid: format date-time was checked
-		if c.as == asUnix {
+		switch c.as {
+		case asUnix:
 			return convert.AppendUnix(dst, at)
+		case asMilli:
+			return strconv.AppendInt(dst, at.UnixMilli(), 10)
 		}
 		dst = append(dst, '"')
 		dst = convert.AppendTime(dst, at)

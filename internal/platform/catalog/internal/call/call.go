@@ -22,12 +22,14 @@ type Spec struct {
 	index map[string]int
 
 	// verb, path, query, header and body are the template of the request.
-	verb    string
-	path    []segment
-	query   []target
-	header  []target
-	body    *bodyNode
-	example json.RawMessage
+	verb   string
+	path   []segment
+	query  []target
+	header []target
+	body   *bodyNode
+	// opening and closing enclose the members of the body: braces, and around them the root if the method has one.
+	opening, closing []byte
+	example          json.RawMessage
 }
 
 // maxArgs bounds the arguments of a method. A reader keeps them in arrays of this size.
@@ -74,6 +76,10 @@ type check struct {
 	// segment marks a string that goes into the path, noComma one that goes into a comma-separated list, and header one
 	// that goes into a header. They restrict which characters are safe.
 	segment, noComma, header bool
+	// number marks a cursor that is the number of a page.
+	number bool
+	// ids is the pattern of ids that are texts, or nil if they are numbers.
+	ids *regexp.Regexp
 
 	// as is the conversion, or empty. values maps an enumeration and takes precedence over as.
 	as     string

@@ -101,13 +101,16 @@ func (r *reader) checkString(c *check, at uint32) {
 			r.reject("length", "must have "+describeBounds(c.minLength, c.maxLength)+" characters")
 		}
 	}
-	if c.as == asID && !convert.IsID(raw) {
+	if c.as == asID && !c.isID(raw) {
 		if c.segment { // see reader.impossibleIDs
 			r.impossibleIDs++
 			r.reject("format", "is not an id of this platform, so nothing has this id")
 			return
 		}
-		r.reject("format", "must be an id: a string of digits")
+		r.reject("format", "must be an id: a string "+c.describeIDs())
+	}
+	if c.number && !isPageNumber(raw) {
+		r.reject("format", "must be the nextCursor of another page")
 	}
 	if c.format != "" && !formats[c.format].match(raw) {
 		r.reject("format", "must be "+formats[c.format].text)
@@ -116,6 +119,27 @@ func (r *reader) checkString(c *check, at uint32) {
 		r.reject("pattern", "must match "+c.pattern.String())
 	}
 	r.checkPlacement(c, raw)
+}
+
+// isID reports whether a text can be an id of the platform.
+func (c *check) isID(raw []byte) bool {
+	if c.ids != nil {
+		return c.ids.Match(raw)
+	}
+	return convert.IsID(raw)
+}
+
+func (c *check) describeIDs() string {
+	if c.ids != nil {
+		return "that matches " + c.ids.String()
+	}
+	return "of digits"
+}
+
+// isPageNumber reports whether a text is the number of a page after the first.
+func isPageNumber(raw []byte) bool {
+	n, err := strconv.ParseInt(string(raw), 10, 32)
+	return err == nil && n > 1 && raw[0] >= '1' && raw[0] <= '9'
 }
 
 // checkPlacement rejects strings that would change meaning in their place: more than one path segment, a comma in a

@@ -1,6 +1,7 @@
 package call
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,17 +16,26 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/tape"
 )
 
-// New compiles the arguments of a method. base is the prefix of its path. page is its paging style, or nil if it is not
-// paged. The returned faults are violations of the rules in docs/manifest.md.
-func New(resource string, m *manifest.Method, base string, page *manifest.Page) (*Spec, []manifest.Fault) {
+// Platform holds what the methods of a platform have in common.
+type Platform struct {
+	// Base is the prefix of all paths.
+	Base string
+	// IDs is the pattern of ids that are texts, or nil if they are numbers.
+	IDs *regexp.Regexp
+}
+
+// New compiles the arguments of a method. page is its paging style, or nil if it is not paged. The returned faults are
+// violations of the rules in docs/manifest.md.
+func New(on Platform, resource string, m *manifest.Method, page *manifest.Page) (*Spec, []manifest.Fault) {
 	verb, path, _ := strings.Cut(m.HTTP, " ")
 	c := compiler{
-		method: m, taken: map[string]bool{}, placeholders: map[string]bool{},
+		ids: on.IDs, method: m, taken: map[string]bool{}, placeholders: map[string]bool{},
 		spec: &Spec{name: resource + "." + m.Name, verb: verb, index: map[string]int{}, example: m.Example},
 	}
 	c.compileArgs(page)
-	c.compileTargets(base + path)
+	c.compileTargets(on.Base + path)
 	c.compileConstants()
+	c.compileRoot()
 	c.checkMethodRules()
 	if len(c.faults) == 0 {
 		c.checkExample()
@@ -34,6 +44,7 @@ func New(resource string, m *manifest.Method, base string, page *manifest.Page) 
 }
 
 type compiler struct {
+	ids    *regexp.Regexp
 	method *manifest.Method
 	spec   *Spec
 	// taken lists the query parameters and headers in use, as query.x and header.y.
@@ -50,7 +61,7 @@ func (c *compiler) fault(pos manifest.Pos, format string, args ...any) {
 // compileArgs compiles the arguments and adds limit and cursor to a paged method.
 func (c *compiler) compileArgs(page *manifest.Page) {
 	args := slices.Clone(c.method.Args)
-	if page != nil && page.Cursor != "" {
+	if page != nil && page.Paged() {
 		args = append(args, pageArgs(c.method.Pos, page)...)
 	}
 	if len(args) > maxArgs {
@@ -63,6 +74,7 @@ func (c *compiler) compileArgs(page *manifest.Page) {
 			continue
 		}
 		compiled := c.compileProp(p)
+		compiled.check.number = page != nil && page.Number != "" && p.Name == "cursor"
 		c.spec.index[p.Name] = len(c.spec.props)
 		c.spec.props = append(c.spec.props, compiled)
 	}
@@ -84,12 +96,12 @@ func pageArgs(pos manifest.Pos, page *manifest.Page) []*manifest.Property {
 	shortest := 1
 	return []*manifest.Property{
 		{
-			Pos: pos, Name: "limit", Type: "integer", Minimum: &one, Maximum: &hundred, Default: json.RawMessage("20"), To: page.Limit,
-			Description: "How many items a page has at most.",
+			Pos: pos, Name: "limit", Type: "integer", Minimum: &one, Maximum: &hundred, Default: json.RawMessage("20"),
+			To: []string{page.Limit}, Description: "How many items a page has at most.",
 		},
 		{
-			Pos: pos, Name: "cursor", Type: "string", MinLength: &shortest, MaxLength: &longest, To: page.Cursor,
-			Description: "nextCursor of the page before.",
+			Pos: pos, Name: "cursor", Type: "string", MinLength: &shortest, MaxLength: &longest,
+			To: []string{cmp.Or(page.Cursor, page.Number)}, Description: "nextCursor of the page before.",
 		},
 	}
 }
@@ -134,13 +146,14 @@ var kinds = map[string]kind{
 }
 
 var conversionTypes = map[string]kind{
-	asID: kindString, asCents: kindInteger, asTime: kindString, asUnix: kindString, asFlag: kindBoolean, asCSV: kindArray,
+	asID: kindString, asCents: kindInteger, asTime: kindString, asUnix: kindString, asMilli: kindString,
+	asFlag: kindBoolean, asCSV: kindArray,
 }
 
 // compileCheck compiles the rules and the conversion of a value. name is for messages.
 func (c *compiler) compileCheck(p *manifest.Property, name string) *check {
 	ch := &check{minLength: 0, maxLength: none, minItems: 0, maxItems: none, minimum: p.Minimum, maximum: p.Maximum, unique: p.UniqueItems,
-		format: p.Format, as: p.As}
+		format: p.Format, as: p.As, ids: c.ids}
 	set := func(into *int, from *int) {
 		if from != nil {
 			*into = *from
@@ -203,7 +216,7 @@ func (c *compiler) compileParts(p *manifest.Property, ch *check, name string) {
 		ch.item = &check{maxLength: none, maxItems: none}
 	}
 	if p.Items != nil {
-		if p.Items.To != "" || p.Items.Default != nil {
+		if p.Items.To != nil || p.Items.Default != nil {
 			c.fault(p.Items.Pos, "%s: items cannot have to or default", name)
 		}
 		ch.item = c.compileCheck(p.Items, name+" items")
@@ -211,11 +224,11 @@ func (c *compiler) compileParts(p *manifest.Property, ch *check, name string) {
 	theirs := map[string]bool{}
 	for _, member := range p.Properties {
 		compiled := c.compileProp(member)
-		to := member.To
-		if to == "" {
-			to = shape.PlatformName(member.Name, member.As)
+		to := shape.PlatformName(member.Name, member.As)
+		if len(member.To) > 0 {
+			to = member.To[0]
 		}
-		if strings.Contains(to, ".") || theirs[to] {
+		if len(member.To) > 1 || strings.Contains(to, ".") || theirs[to] {
 			c.fault(member.Pos, "%s.%s: inside an object, to must be a single name that no other member has", name, member.Name)
 		}
 		theirs[to] = true
@@ -248,7 +261,7 @@ func (c *compiler) applyConversion(ch *check, p *manifest.Property, name string)
 		}
 		ch.item.noComma = true
 	}
-	if ch.as == asTime || ch.as == asUnix {
+	if ch.as == asTime || ch.as == asUnix || ch.as == asMilli {
 		if ch.format != "" && ch.format != "date-time" {
 			c.fault(p.Pos, "%s: as: %s requires format: date-time", name, ch.as)
 		}
@@ -301,6 +314,9 @@ func (c *compiler) checkMethodRules() {
 	case c.spec.verb == http.MethodGet && c.spec.body != nil:
 		c.fault(m.Pos, "a GET has no body; send it in the query")
 	}
+	if m.Upload {
+		c.checkUpload()
+	}
 	if !read {
 		return
 	}
@@ -308,6 +324,26 @@ func (c *compiler) checkMethodRules() {
 		k := p.check.kind
 		if k == kindObject || k == kindArray && (p.check.item.kind == kindArray || p.check.item.kind == kindObject) {
 			c.fault(p.source.Pos, "%s: arguments of reads must be flat, so that they can be given in a query", p.name)
+		}
+	}
+}
+
+// checkUpload checks that a method with upload: true can send its arguments as fields of a form.
+func (c *compiler) checkUpload() {
+	if c.method.Access == "read" || c.spec.verb != http.MethodPost && c.spec.verb != http.MethodPut {
+		c.fault(c.method.Pos, "upload: true is for writes with POST or PUT")
+	}
+	if c.spec.body == nil {
+		return
+	}
+	for _, n := range c.spec.body.children {
+		nested := n.children != nil || n.constant != nil && (n.constant[0] == '{' || n.constant[0] == '[')
+		if n.prop != none {
+			ch := c.spec.props[n.prop].check
+			nested = ch.kind == kindObject || ch.kind == kindArray && ch.as != asCSV
+		}
+		if nested {
+			c.fault(c.method.Pos, "body.%s: a field of a form must be a single value", n.name)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/manifest"
@@ -25,20 +26,23 @@ func (c *compiler) compileTargets(template string) {
 	// Assign each argument to its target; filled remembers the argument of each placeholder.
 	filled := map[string]int{}
 	for i, p := range c.spec.props {
-		kind, name, _ := strings.Cut(p.source.To, ".")
-		switch kind {
-		case "path":
-			if name == "" {
-				name = p.name
-			}
-			c.fillPlaceholder(p, name)
-			filled[name] = i
-		case "query", "header", "body":
-			c.placeArg(i, kind, name)
-		case "":
+		if len(p.source.To) == 0 {
 			c.fault(p.source.Pos, "%s is sent nowhere: set to: path, query, body or header", p.name)
-		default:
-			c.fault(p.source.Pos, "%s: to must be path, query, body or header, optionally with a name", p.name)
+		}
+		for _, to := range p.source.To {
+			kind, name, _ := strings.Cut(to, ".")
+			switch kind {
+			case "path":
+				if name == "" {
+					name = p.name
+				}
+				c.fillPlaceholder(p, name)
+				filled[name] = i
+			case "query", "header", "body":
+				c.placeArg(i, kind, name)
+			default:
+				c.fault(p.source.Pos, "%s: to must be path, query, body or header, optionally with a name", p.name)
+			}
 		}
 	}
 	// Split the template: each segment is the text before a placeholder and the argument that fills it. The last
@@ -158,6 +162,15 @@ func (c *compiler) addToBody(pos manifest.Pos, path string, leaf *bodyNode) {
 			node.children = append(node.children, next)
 		}
 		node = next
+	}
+}
+
+// compileRoot compiles what encloses the members of the body. The body of an upload is a form, which has no root.
+func (c *compiler) compileRoot() {
+	c.spec.opening, c.spec.closing = []byte("{"), []byte("}")
+	if root := c.method.Root; root != "" && !c.method.Upload {
+		c.spec.opening = slices.Concat([]byte("{"), quoted(root), []byte(":[{"))
+		c.spec.closing = []byte("}]}")
 	}
 }
 

@@ -103,6 +103,8 @@ func (c *check) define(out *bytes.Buffer) {
 		out.WriteString(`,"uniqueItems":true`)
 	}
 	switch {
+	case c.as == asID && c.ids != nil:
+		fmt.Fprintf(out, `,"pattern":%s`, quoted(c.ids.String()))
 	case c.as == asID:
 		fmt.Fprintf(out, `,"pattern":%s`, quoted(convert.IDPattern))
 	case c.pattern != nil:

@@ -148,13 +148,19 @@ func ParseTime(text []byte) (time.Time, bool) {
 }
 
 // ParseUnix parses seconds since 1970, with or without a fraction. It truncates to milliseconds.
-func ParseUnix(number []byte) (time.Time, bool) {
+func ParseUnix(number []byte) (time.Time, bool) { return parseSince1970(number, 3) }
+
+// ParseUnixMilli parses milliseconds since 1970. It drops a fraction.
+func ParseUnixMilli(number []byte) (time.Time, bool) { return parseSince1970(number, 0) }
+
+// parseSince1970 parses number × 10^shift as milliseconds since 1970.
+func parseSince1970(number []byte, shift int) (time.Time, bool) {
 	var buf [64]byte
 	d, ok := parseDecimal(number, buf[:])
 	if !ok {
 		return time.Time{}, false
 	}
-	zeros := d.power + 3
+	zeros := d.power + shift
 	if cut := -zeros; cut > 0 {
 		d.digits = d.digits[:max(len(d.digits)-cut, 0)]
 		zeros = 0

@@ -15,7 +15,7 @@ func decode(root *value) (*Document, []Fault) {
 	d := decoder{doc: &Document{}}
 	for name, into := range map[string]any{
 		"upstream": &d.doc.Upstream, "session": &d.doc.Session, "signIn": &d.doc.SignIn,
-		"errors": &d.doc.Errors, "pages": &d.doc.Pages, "socket": &d.doc.Socket, "files": &d.doc.Files,
+		"errors": &d.doc.Errors, "pages": &d.doc.Pages, "socket": &d.doc.Socket, "poll": &d.doc.Poll, "files": &d.doc.Files,
 	} {
 		d.unmarshal(root.get(name), into)
 	}
@@ -32,7 +32,11 @@ func decode(root *value) (*Document, []Fault) {
 		}
 		r := Resource{Pos: v.get("resource").pos, Name: k.name, Summary: v.get("summary").string()}
 		for mk, mv := range v.get("methods").members() {
-			r.Methods = append(r.Methods, d.decodeMethod(mk, mv))
+			m := d.decodeMethod(mk, mv)
+			if mv.get("root") == nil {
+				m.Root = v.get("root").string()
+			}
+			r.Methods = append(r.Methods, m)
 		}
 		d.doc.Resources = append(d.doc.Resources, r)
 	}
@@ -122,6 +126,7 @@ func (d *decoder) decodeEvent(k key, v *value) Event {
 func (d *decoder) decodeMethod(k key, v *value) *Method {
 	m := &Method{
 		Pos: k.pos, Name: k.name, Summary: v.get("summary").string(), Access: v.get("access").string(), HTTP: v.get("http").string(),
+		Root: v.get("root").string(), Upload: v.get("upload").bool(),
 		Safe: v.get("safe").bool(), Idempotent: v.get("idempotent").bool(), Destructive: v.get("destructive").bool(),
 		Async: v.get("async").bool(), Sensitive: v.get("sensitive").bool(), Outbound: v.get("outbound").bool(), Emits: v.get("emits").strings(),
 		Since: v.get("since").string(), Example: v.get("example").raw(),
@@ -189,7 +194,8 @@ func (d *decoder) decodeProperty(v *value) *Property {
 	p := &Property{
 		Pos: v.pos, ID: v.get("$ref") != nil, Type: v.get("type").string(), Format: v.get("format").string(),
 		Pattern: v.get("pattern").string(), Description: v.get("description").string(), Default: v.get("default").raw(),
-		UniqueItems: v.get("uniqueItems").bool(), To: v.get("to").string(), As: v.get("as").string(), Values: decodePairs(v.get("values")),
+		UniqueItems: v.get("uniqueItems").bool(), To: v.get("to").strings(), As: v.get("as").string(),
+		Values: decodePairs(v.get("values")),
 	}
 	for name, into := range map[string]any{
 		"enum": &p.Enum, "minLength": &p.MinLength, "maxLength": &p.MaxLength, "minimum": &p.Minimum, "maximum": &p.Maximum,

@@ -5,13 +5,16 @@ import "encoding/json"
 // Document is a manifest that satisfies the schema. docs/manifest.md explains its keys.
 type Document struct {
 	// Revision is the fingerprint of all files, as sha256:<hex>.
-	Revision  string
+	Revision string
+	// Logo is an SVG image, or nil if there is none.
+	Logo      []byte
 	Upstream  Upstream
 	Session   Session
 	SignIn    SignIn
 	Errors    Errors
 	Pages     map[string]Page
 	Socket    *Socket
+	Poll      *Poll
 	Files     *Files
 	Types     []Type
 	Events    []Event
@@ -20,15 +23,19 @@ type Document struct {
 
 // Upstream identifies the platform and holds the settings that apply to all of its methods.
 type Upstream struct {
-	ID, Name, Version, Origin, Base, Isolation, Verify string
-	ListSince, PassUnknown                             bool
+	ID, Name, Version, Environment, Home, Origin, Base, Isolation, Verify string
+	// IDs is the pattern of ids that are texts. It is empty if ids are numbers.
+	IDs string
+	// Site is nil if all accounts are on Origin.
+	Site                   *struct{ Check, ID, Title, Example string }
+	ListSince, PassUnknown bool
 }
 
 // Session lists the cookies and headers of a session.
 type Session struct {
 	Cookies struct {
-		Required, Kept, Rotates []string
-		Owner, Expiry           string
+		Required, Kept, Rotates, Remember []string
+		Owner, Expiry                     string
 	}
 	Headers   struct{ Required, Allowed []string }
 	Device    string
@@ -56,24 +63,74 @@ type SignIn struct {
 		Status   string
 		Statuses map[string]string
 	} `json:"qrCheck"`
+	// Challenge has either the paths of a challenge in the response, or Code, By and Lasts.
 	Challenge struct {
 		At, Token, Channel                          string
 		Channels                                    map[string]string
 		Available, Mask, Expires, Page, Sent, State string
+
+		Code      Codes
+		By, Lasts string
 	}
 	Failures []struct {
-		Code    int
-		Failure string
+		Matcher
+		Step, Failure string
 	}
 }
 
 // Errors describes how to classify error responses.
 type Errors struct {
-	Code, Message, RetryAfter string
-	Kinds                     []struct {
-		Code, Status Numbers
-		Kind         string
+	Code                Paths
+	Message, RetryAfter string
+	Kinds               []struct {
+		Matcher
+		Kind string
 	}
+}
+
+// Matcher holds the conditions of a rule about error responses, all of which must hold. An empty condition always
+// holds. RetryAfter is in seconds, or 0 if the rule does not say how long to wait.
+type Matcher struct {
+	Code   Codes
+	Status Numbers
+	// Message is a whole message, or the beginning of one followed by *.
+	Message    string
+	RetryAfter int
+}
+
+// Codes is a list of error codes, texts or integers, that may be written as a single one.
+type Codes []string
+
+// UnmarshalJSON accepts an array of strings and integers, or a single one.
+func (c *Codes) UnmarshalJSON(text []byte) error {
+	list := []json.RawMessage{text}
+	if len(text) > 0 && text[0] == '[' {
+		if err := json.Unmarshal(text, &list); err != nil {
+			return err
+		}
+	}
+	for _, item := range list {
+		code := string(item)
+		if len(item) > 0 && item[0] == '"' {
+			if err := json.Unmarshal(item, &code); err != nil {
+				return err
+			}
+		}
+		*c = append(*c, code)
+	}
+	return nil
+}
+
+// Paths is a list of paths that may be written as a single one.
+type Paths []string
+
+// UnmarshalJSON accepts an array or a single string.
+func (p *Paths) UnmarshalJSON(text []byte) error {
+	if len(text) > 0 && text[0] == '[' {
+		return json.Unmarshal(text, (*[]string)(p))
+	}
+	*p = Paths{""}
+	return json.Unmarshal(text, &(*p)[0])
 }
 
 // Numbers is a list of integers that may be written as a single integer.
@@ -91,8 +148,14 @@ func (n *Numbers) UnmarshalJSON(text []byte) error {
 // Page is a paging style: where a page has its items and cursor, and how to request the next one.
 type Page struct {
 	Items, More, Next, NextOfLast, Cursor, Limit string
-	Usual                                        bool
+	// Number, At and Last are for numbered pages: where the number of the wanted page goes, and where the response has
+	// its own number and that of the last page.
+	Number, At, Last string
+	Usual            bool
 }
+
+// Paged reports whether the style has pages. Other styles return the whole list.
+func (p *Page) Paged() bool { return p.Cursor != "" || p.Number != "" }
 
 // Socket describes the WebSocket that delivers live frames.
 type Socket struct {
@@ -106,6 +169,24 @@ type Socket struct {
 	Ended []int
 }
 
+// Poll describes how to ask for events.
+type Poll struct {
+	Every, Idle string
+	Feeds       []Feed
+}
+
+// Feed is a list of the platform that contains new events.
+type Feed struct {
+	Name, Every, HTTP   string
+	Query               map[string]string
+	Times, Items, Order string
+	Key                 Paths
+	// Frame has either Name, a path, or As, the name of all frames of the feed.
+	Frame   struct{ Name, As, At, Body string }
+	Overlap string
+	Limit   int
+}
+
 // Files lists the folders that contain files, and the methods that return their URLs.
 type Files struct {
 	At       []string
@@ -116,6 +197,13 @@ type Files struct {
 		Part   struct{ Method, ID, Number, URL, Headers string }
 		Finish struct{ Method, ID, Parts, Number, ETag string }
 	}
+	Forms []Form
+}
+
+// Form is a method that takes a whole file of certain types.
+type Form struct {
+	Method, Field, URL string
+	Types              []string
 }
 
 // Type is a named shape of results.
@@ -179,14 +267,16 @@ type Resource struct {
 // Method is one method of a resource.
 type Method struct {
 	Pos
-	Name, Summary, Access, HTTP                               string
-	Safe, Idempotent, Destructive, Async, Sensitive, Outbound bool
-	Args                                                      []*Property
-	Send                                                      []Constant
-	Result                                                    Result
-	Emits                                                     []string
-	TimeoutMs, Cost                                           int
-	Since, Deprecated                                         string
+	Name, Summary, Access, HTTP string
+	// Root is the member of requests and responses that holds the object, as the only item of an array, or empty.
+	Root                                                              string
+	Safe, Upload, Idempotent, Destructive, Async, Sensitive, Outbound bool
+	Args                                                              []*Property
+	Send                                                              []Constant
+	Result                                                            Result
+	Emits                                                             []string
+	TimeoutMs, Cost                                                   int
+	Since, Deprecated                                                 string
 	// Example is nil if there is none.
 	Example json.RawMessage
 }
@@ -223,6 +313,8 @@ type Property struct {
 	UniqueItems           bool
 	Items                 *Property
 	Properties            []*Property
-	To, As                string
-	Values                []Pair
+	// To lists the places to which the value is sent.
+	To     []string
+	As     string
+	Values []Pair
 }

@@ -23,7 +23,7 @@ const maxFiles = 200
 
 // sections lists the files other than resources, and the top-level keys that each may have.
 var sections = map[string][]string{
-	"upstream.yaml": {"upstream", "session", "signIn", "errors", "pages", "socket", "files"},
+	"upstream.yaml": {"upstream", "session", "signIn", "errors", "pages", "socket", "poll", "files"},
 	"types.yaml":    {"types"},
 	"events.yaml":   {"events"},
 }
@@ -68,6 +68,13 @@ func Read(fsys fs.FS) (*Document, []Fault) {
 	root.dropFiles(bad)
 	root.get("resources").dropFiles(bad)
 	doc, more := decode(root)
+	logo, fault := readLogo(fsys)
+	if fault != nil {
+		more = append(more, *fault)
+	} else if logo != nil {
+		doc.Logo = logo
+		files = append(files, file{logoFile, logo})
+	}
 	doc.Revision = revision(files)
 	// decode may find further faults. Omit their resources too.
 	doc.Resources = slices.DeleteFunc(doc.Resources, func(r Resource) bool {
@@ -82,7 +89,7 @@ type file struct {
 }
 
 // readFiles reads the files of the folder and of its subfolder resources, each in the order of their names. It ignores
-// files that are not YAML.
+// files that are not YAML; readLogo reads the image.
 func readFiles(fsys fs.FS) ([]file, error) {
 	var files []file
 	for _, dir := range []string{".", "resources"} {

@@ -92,7 +92,9 @@ func (m *mapper) appendValue(sh *Shape, at uint32) bool {
 	case constant:
 		m.out = append(m.out, sh.literal...)
 		return true
-	case text, integer, number, boolean, object, anything, id, cents, times, unix, flag:
+	case textID:
+		return m.appendTextID(sh, at)
+	case text, integer, number, boolean, object, anything, id, cents, times, unix, unixms, flag:
 		return m.appendScalar(sh.op, at)
 	}
 	panic("shape: unknown operation")
@@ -125,9 +127,11 @@ func (m *mapper) appendScalar(op op, at uint32) bool {
 		ok = m.appendTime(convert.ParseTime(m.t.AppendText(buf[:0], at)))
 	case unix:
 		ok = m.appendTime(convert.ParseUnix(m.t.Raw(at)))
+	case unixms:
+		ok = m.appendTime(convert.ParseUnixMilli(m.t.Raw(at)))
 	case flag:
 		ok = m.appendFlag(m.t.Raw(at))
-	case csv, enum, constant, record, list, page, atPath:
+	case csv, enum, constant, record, list, page, atPath, textID:
 	}
 	if !ok {
 		return m.fail(expected[op].text)
@@ -152,7 +156,21 @@ var expected = [...]struct {
 	cents:    {kind: tape.Number, text: "should be a number with at most two decimals"},
 	times:    {kind: tape.String, text: "should be an RFC 3339 time"},
 	unix:     {kind: tape.Number, text: "should be seconds since 1970"},
+	unixms:   {kind: tape.Number, text: "should be milliseconds since 1970"},
 	flag:     {kind: tape.Number, text: "should be 0 or 1"},
+}
+
+// appendTextID maps an id that is a string.
+func (m *mapper) appendTextID(sh *Shape, at uint32) bool {
+	raw := m.t.Raw(at)
+	if m.t.Node(at).Escaped {
+		raw = m.t.AppendText(nil, at)
+	}
+	if m.t.Kind(at) != tape.String || !sh.ids.Match(raw) {
+		return m.fail("should be an id of the platform")
+	}
+	m.out = m.t.AppendString(m.out, at)
+	return true
 }
 
 // appendAtPath applies the inner shape to the value at sh.at.
@@ -209,16 +227,27 @@ func (m *mapper) appendRecord(sh *Shape, at uint32) bool {
 // appendMember maps one member of a record. It returns the hint for the next search of the object.
 func (m *mapper) appendMember(mb *member, at, hint uint32) (uint32, bool) {
 	m.out = append(m.out, mb.key...)
-	// An absent or null value anywhere on the path makes the member absent. Any other value that is not an object is a
-	// mismatch.
+	// An absent or null value anywhere on the path makes the member absent, as does an index beyond the end of an array.
+	// Any other value that is not an object is a mismatch.
 	for i, step := range mb.from {
-		if m.t.Kind(at) != tape.Object {
+		var value uint32
+		var ok bool
+		switch m.t.Kind(at) {
+		case tape.Object:
+			var next uint32
+			value, next, ok = m.t.Find(at, step, hint*hintFactor(i))
+			if i == 0 {
+				hint = next
+			}
+		case tape.Array:
+			value, ok = m.t.Item(at, step)
+			if !ok && !isIndex(step) {
+				m.fail("should be an object")
+				return hint, m.addSteps(mb.from[:i])
+			}
+		case tape.Null, tape.False, tape.True, tape.Number, tape.String:
 			m.fail("should be an object")
 			return hint, m.addSteps(mb.from[:i])
-		}
-		value, next, ok := m.t.Find(at, step, hint*hintFactor(i))
-		if i == 0 {
-			hint = next
 		}
 		if !ok || m.t.Kind(value) == tape.Null {
 			if m.appendAbsent(mb) {
@@ -233,6 +262,9 @@ func (m *mapper) appendMember(mb *member, at, hint uint32) (uint32, bool) {
 	}
 	return hint, m.addSteps(mb.from)
 }
+
+// isIndex reports whether a step of a path is the index of an array.
+func isIndex(step string) bool { return step[0] >= '0' && step[0] <= '9' }
 
 // hintFactor is 1 for the first step of a path and 0 for the others: a hint applies only to the object at which the
 // path starts.
@@ -298,8 +330,8 @@ func (m *mapper) appendCSV(sh *Shape, at uint32) bool {
 		if i > 0 {
 			m.out = append(m.out, ',')
 		}
-		if !m.appendCSVItem(sh.item.op, bytes.TrimSpace(part)) {
-			m.fail("has an item that should be an integer")
+		if !m.appendCSVItem(sh.item, bytes.TrimSpace(part)) {
+			m.fail("has an item that should be an integer or an id")
 			return m.addStep(strconv.Itoa(i))
 		}
 		if !more {
@@ -314,14 +346,17 @@ func (m *mapper) appendCSV(sh *Shape, at uint32) bool {
 var comma = []byte{','}
 
 // appendCSVItem maps one item of a comma-separated string.
-func (m *mapper) appendCSVItem(op op, part []byte) bool {
-	if op == integer {
+func (m *mapper) appendCSVItem(item *Shape, part []byte) bool {
+	if item.op == integer {
 		n, err := strconv.ParseInt(string(part), 10, 64)
 		m.out = strconv.AppendInt(m.out, n, 10)
 		return err == nil
 	}
 	m.out = tape.AppendQuoted(m.out, part)
-	return op != id || convert.IsID(part)
+	if item.op == textID {
+		return item.ids.MatchString(string(part)) // a copy, so that the caller's buffer stays on the stack
+	}
+	return item.op != id || convert.IsID(part)
 }
 
 // appendEnum maps a value of an enumeration. Enumerations are open: a value that is not listed passes through, as a

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,9 +12,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/manifest"
 )
 
-// New compiles the types of a manifest. The set omits types with faults.
-func New(types []manifest.Type) (*Set, []manifest.Fault) {
-	s := &Set{types: map[string]*Shape{}, used: map[string]bool{}, pos: map[string]manifest.Pos{}}
+// New compiles the types of a manifest. ids is the pattern of ids that are texts, or nil if they are numbers. The set
+// omits types with faults.
+func New(types []manifest.Type, ids *regexp.Regexp) (*Set, []manifest.Fault) {
+	s := &Set{ids: ids, types: map[string]*Shape{}, used: map[string]bool{}, pos: map[string]manifest.Pos{}}
 	// Declare all types before compiling any, because types refer to each other.
 	for _, t := range types {
 		s.names = append(s.names, t.Name)
@@ -42,7 +44,7 @@ func New(types []manifest.Type) (*Set, []manifest.Fault) {
 	// Compile the sound types again without the faulty ones. A type that refers to a faulty one becomes faulty itself,
 	// which the recursion finds; it ends because each round has fewer types.
 	sound := slices.DeleteFunc(slices.Clone(types), func(t manifest.Type) bool { return bad[t.Name] })
-	s, more := New(sound)
+	s, more := New(sound, ids)
 	return s, append(faults, more...)
 }
 
@@ -91,11 +93,13 @@ func (s *Set) Record(fields []*manifest.Field, from *string) (*Shape, []manifest
 	return sh, c.faults
 }
 
-// prefixed returns the members with a path in front of theirs.
+// prefixed returns the members with a path in front of theirs. Members that do not read the response have none.
 func prefixed(members []member, path []string) []member {
 	list := slices.Clone(members)
 	for i := range list {
-		list[i].from = append(slices.Clone(path), list[i].from...)
+		if list[i].shape.reads {
+			list[i].from = append(slices.Clone(path), list[i].from...)
+		}
 	}
 	return list
 }
@@ -108,10 +112,12 @@ func (s *Set) Page(of string, p manifest.Page) (*Shape, bool) {
 	}
 	return &Shape{op: page, item: item, reads: true, paging: &paging{
 		items: SplitPath(p.Items), more: SplitPath(p.More), next: SplitPath(p.Next), nextOfLast: SplitPath(p.NextOfLast),
+		number: SplitPath(p.At), last: SplitPath(p.Last),
 	}}, true
 }
 
-// SplitPath splits a path of names separated by dots. It returns nil for an empty path and for ".", the value itself.
+// SplitPath splits a path of names, and of indexes of arrays, separated by dots. It returns nil for an empty path and
+// for ".", the value itself.
 func SplitPath(text string) []string {
 	if text == "." || text == "" {
 		return nil
@@ -179,7 +185,9 @@ var plainTypes = map[string]op{
 	"string": text, "integer": integer, "number": number, "boolean": boolean, "object": object, "any": anything,
 }
 
-var conversions = map[string]op{"id": id, "cents": cents, "time": times, "unix": unix, "flag": flag, "csv": csv}
+var conversions = map[string]op{
+	"id": id, "cents": cents, "time": times, "unix": unix, "unixms": unixms, "flag": flag, "csv": csv,
+}
 
 // compileField compiles the definition of a field or of an item.
 func (c *compiler) compileField(f *manifest.Field) *Shape {
@@ -211,6 +219,9 @@ func (c *compiler) compileField(f *manifest.Field) *Shape {
 		c.compileList(f, sh)
 	case f.As != "":
 		sh.op = conversions[f.As]
+		if sh.op == id && c.set.ids != nil {
+			sh.op, sh.ids = textID, c.set.ids
+		}
 	case f.Of != "":
 		return c.resolveType(f)
 	case f.Fields != nil:
@@ -250,7 +261,7 @@ func (c *compiler) compileList(f *manifest.Field, sh *Shape) {
 		c.fault(items.Pos, "%s: items cannot have from or default", fieldName(f.Name))
 	}
 	sh.item = c.compileField(items)
-	if sh.op == csv && sh.item.op != text && sh.item.op != id && sh.item.op != integer {
+	if sh.op == csv && sh.item.op != text && sh.item.op != id && sh.item.op != textID && sh.item.op != integer {
 		c.fault(f.Pos, "%s: items of a comma-separated string must be strings, integers or ids", fieldName(f.Name))
 	}
 }
@@ -292,7 +303,7 @@ func (sh *Shape) accepts(literal json.RawMessage) bool {
 	}
 	ok := false
 	switch op {
-	case text, id, times, unix:
+	case text, id, textID, times, unix, unixms:
 		_, ok = v.(string)
 	case integer, cents:
 		if _, ok = v.(float64); ok {

@@ -40,6 +40,9 @@ func (m *mapper) appendPage(sh *Shape, at uint32) bool {
 		count++
 	}
 	m.out = append(m.out, `],"nextCursor":`...)
+	if p.number != nil {
+		return m.appendNextNumber(p, at)
+	}
 	more, ok := m.hasMore(p, at)
 	if !ok {
 		return false
@@ -61,6 +64,30 @@ func (m *mapper) appendPage(sh *Shape, at uint32) bool {
 		return false
 	}
 	m.out = append(m.out, `,"hasMore":true}`...)
+	return true
+}
+
+// appendNextNumber appends the end of a numbered page. Its cursor is the number of the next page.
+func (m *mapper) appendNextNumber(p *paging, at uint32) bool {
+	var numbers [2]int64
+	for i, path := range [...][]string{p.number, p.last} {
+		value, ok := m.t.Get(at, path)
+		if ok && m.t.Kind(value) == tape.Number {
+			n, err := strconv.ParseInt(string(m.t.Raw(value)), 10, 32)
+			numbers[i], ok = n, err == nil && n >= 0
+		} else {
+			ok = false
+		}
+		if !ok {
+			m.fail("should be the number of a page")
+			return m.addSteps(path)
+		}
+	}
+	if numbers[0] >= numbers[1] {
+		m.out = append(m.out, `null,"hasMore":false}`...)
+		return true
+	}
+	m.out = append(strconv.AppendInt(append(m.out, '"'), numbers[0]+1, 10), `","hasMore":true}`...)
 	return true
 }
 

@@ -45,10 +45,10 @@ func (sh *Shape) define() json.RawMessage {
 		return sh.item.define()
 	case anything:
 		out.WriteString("{}")
-	case text, integer, number, boolean, object, id, cents, times, unix, flag:
+	case text, integer, number, boolean, object, id, textID, cents, times, unix, unixms, flag:
 		fmt.Fprintf(&out, `{"type":"%s"`, typeNames[sh.op])
 		switch {
-		case sh.op == times || sh.op == unix:
+		case sh.op == times || sh.op == unix || sh.op == unixms:
 			out.WriteString(`,"format":"date-time"`)
 		case sh.source != nil && sh.source.Format != "":
 			fmt.Fprintf(&out, `,"format":"%s"`, sh.source.Format)
@@ -63,7 +63,7 @@ func (sh *Shape) define() json.RawMessage {
 
 var typeNames = [...]string{
 	text: "string", integer: "integer", number: "number", boolean: "boolean", object: "object",
-	id: "string", cents: "integer", times: "string", unix: "string", flag: "boolean",
+	id: "string", textID: "string", cents: "integer", times: "string", unix: "string", unixms: "string", flag: "boolean",
 }
 
 func (sh *Shape) defineRecord(out *bytes.Buffer) {

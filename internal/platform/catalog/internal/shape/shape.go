@@ -6,6 +6,8 @@
 package shape
 
 import (
+	"regexp"
+
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/manifest"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/tape"
 )
@@ -20,12 +22,14 @@ const (
 	boolean
 	object
 	anything
-	id    // a number that becomes a string
-	cents // major units that become minor units
-	times // an RFC 3339 time
-	unix  // seconds since 1970 that become an RFC 3339 time
-	flag  // 0 or 1 that becomes a boolean
-	csv   // a comma-separated string that becomes an array
+	id     // a number that becomes a string
+	cents  // major units that become minor units
+	times  // an RFC 3339 time
+	unix   // seconds since 1970 that become an RFC 3339 time
+	unixms // milliseconds since 1970 that become an RFC 3339 time
+	flag   // 0 or 1 that becomes a boolean
+	csv    // a comma-separated string that becomes an array
+	textID // a string that matches the platform's pattern of ids
 	enum
 	constant
 	record // an object made of members
@@ -51,6 +55,8 @@ type Shape struct {
 	paging *paging
 	// at is the path of atPath.
 	at []string
+	// ids is the pattern of a textID.
+	ids *regexp.Regexp
 	// reads is false if the shape consists of constants only, so that the response may be empty.
 	reads bool
 	// source is the field from which the shape was compiled, or nil for a type or a page.
@@ -74,6 +80,8 @@ type pair struct{ theirs, ours []byte }
 // paging holds the paths of the parts of a page. nextOfLast starts at the last item, the others at the response.
 type paging struct {
 	items, more, next, nextOfLast []string
+	// number and last are the paths of the page's number and the last page's. They are nil unless pages are numbered.
+	number, last []string
 }
 
 // Set holds the compiled types of a manifest.
@@ -83,6 +91,8 @@ type Set struct {
 	types map[string]*Shape
 	used  map[string]bool
 	pos   map[string]manifest.Pos
+	// ids is the pattern of ids that are texts, or nil if they are numbers.
+	ids *regexp.Regexp
 }
 
 // Named returns a type by its name and marks it as used.

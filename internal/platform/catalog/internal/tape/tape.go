@@ -196,19 +196,49 @@ func (t *Tape) hasName(n *Node, name string) bool {
 
 func (t *Tape) unescaped(n *Node) string { return string(t.appendText(nil, n)) }
 
-// Get follows a path of member names. It returns false if a name is missing or a value on the way is not an object.
+// Get follows a path of member names, and of indexes of arrays in digits. It returns false if a step is missing or a
+// value on the way is neither an object nor an array.
 func (t *Tape) Get(at uint32, path []string) (uint32, bool) {
-	for _, name := range path {
-		if t.nodes[at].Kind != Object {
-			return 0, false
+	for _, step := range path {
+		var next uint32
+		ok := false
+		switch t.nodes[at].Kind {
+		case Object:
+			next, _, ok = t.Find(at, step, 0)
+		case Array:
+			next, ok = t.Item(at, step)
+		case Null, False, True, Number, String:
 		}
-		next, _, ok := t.Find(at, name, 0)
 		if !ok {
 			return 0, false
 		}
 		at = next
 	}
 	return at, true
+}
+
+// maxIndex bounds the digits of an index.
+const maxIndex = 6
+
+// Item returns the item of an array with an index in digits. It returns false if the index is not one or too large.
+func (t *Tape) Item(at uint32, index string) (uint32, bool) {
+	if len(index) == 0 || len(index) > maxIndex {
+		return 0, false
+	}
+	n := 0
+	for i := range len(index) {
+		if !isDigit(index[i]) {
+			return 0, false
+		}
+		n = n*10 + int(index[i]-'0')
+	}
+	for item := range t.Items(at) {
+		if n == 0 {
+			return item, true
+		}
+		n--
+	}
+	return 0, false
 }
 
 // Text returns the text of a string with its escapes resolved, or any other value as written.

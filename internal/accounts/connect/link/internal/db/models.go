@@ -43,4 +43,6 @@ type ConnectSession struct {
 	FinishedAt       *time.Time
 	DueAt            time.Time
 	OpenedAt         *time.Time
+	Platform         string
+	Site             string
 }

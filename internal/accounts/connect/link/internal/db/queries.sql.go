@@ -13,7 +13,7 @@ import (
 )
 
 const byToken = `-- name: ByToken :one
-SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at FROM connect_session WHERE token_hash = $1
+SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site FROM connect_session WHERE token_hash = $1
 `
 
 // tenant: the token is the capability, and says whose the session is
@@ -43,6 +43,8 @@ func (q *Queries) ByToken(ctx context.Context, tokenHash []byte) (ConnectSession
 		&i.FinishedAt,
 		&i.DueAt,
 		&i.OpenedAt,
+		&i.Platform,
+		&i.Site,
 	)
 	return i, err
 }
@@ -78,7 +80,7 @@ func (q *Queries) CountOpened(ctx context.Context, arg CountOpenedParams) (Count
 }
 
 const due = `-- name: Due :many
-SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at FROM connect_session WHERE due_at <= $1 ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED
+SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site FROM connect_session WHERE due_at <= $1 ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED
 `
 
 type DueParams struct {
@@ -119,6 +121,8 @@ func (q *Queries) Due(ctx context.Context, arg DueParams) ([]ConnectSession, err
 			&i.FinishedAt,
 			&i.DueAt,
 			&i.OpenedAt,
+			&i.Platform,
+			&i.Site,
 		); err != nil {
 			return nil, err
 		}
@@ -145,7 +149,7 @@ func (q *Queries) Forget(ctx context.Context, arg ForgetParams) error {
 }
 
 const get = `-- name: Get :one
-SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at FROM connect_session WHERE org_id = $1 AND id = $2
+SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site FROM connect_session WHERE org_id = $1 AND id = $2
 `
 
 type GetParams struct {
@@ -179,6 +183,8 @@ func (q *Queries) Get(ctx context.Context, arg GetParams) (ConnectSession, error
 		&i.FinishedAt,
 		&i.DueAt,
 		&i.OpenedAt,
+		&i.Platform,
+		&i.Site,
 	)
 	return i, err
 }
@@ -204,11 +210,11 @@ func (q *Queries) GetPage(ctx context.Context, orgID id.Org) (ConnectPage, error
 
 const insert = `-- name: Insert :exec
 INSERT INTO connect_session (
-    org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember,
+    org_id, id, token_hash, status, platform, site, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember,
     attempts, active_attempt, connected_account, created_at, updated_at, expires_at, due_at
 ) VALUES (
-    $1, $2, $3, 'open', $4, $5, $6, $7, $8, $9, $10, $11, $12,
-    '{}', '', '', $13, $13, $14, $14
+    $1, $2, $3, 'open', $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
+    '{}', '', '', $15, $15, $16, $16
 )
 `
 
@@ -216,6 +222,8 @@ type InsertParams struct {
 	OrgID          id.Org
 	ID             id.Session
 	TokenHash      []byte
+	Platform       string
+	Site           string
 	Kinds          []string
 	ReferenceID    string
 	Label          string
@@ -234,6 +242,8 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
 		arg.OrgID,
 		arg.ID,
 		arg.TokenHash,
+		arg.Platform,
+		arg.Site,
 		arg.Kinds,
 		arg.ReferenceID,
 		arg.Label,
@@ -250,7 +260,7 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
 }
 
 const list = `-- name: List :many
-SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at FROM connect_session
+SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site FROM connect_session
 WHERE org_id = $1 AND id < $2
     AND (
         $3::text = '' OR status = $3 AND ($3 NOT IN ('open', 'in_progress') OR active_attempt <> '' OR expires_at > $4)
@@ -312,6 +322,8 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]ConnectSession, e
 			&i.FinishedAt,
 			&i.DueAt,
 			&i.OpenedAt,
+			&i.Platform,
+			&i.Site,
 		); err != nil {
 			return nil, err
 		}
@@ -324,7 +336,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]ConnectSession, e
 }
 
 const lock = `-- name: Lock :one
-SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at FROM connect_session WHERE org_id = $1 AND id = $2 FOR UPDATE
+SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site FROM connect_session WHERE org_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockParams struct {
@@ -358,6 +370,8 @@ func (q *Queries) Lock(ctx context.Context, arg LockParams) (ConnectSession, err
 		&i.FinishedAt,
 		&i.DueAt,
 		&i.OpenedAt,
+		&i.Platform,
+		&i.Site,
 	)
 	return i, err
 }
@@ -378,7 +392,7 @@ func (q *Queries) Open(ctx context.Context, arg OpenParams) error {
 }
 
 const openOfAccount = `-- name: OpenOfAccount :many
-SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at FROM connect_session
+SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site FROM connect_session
 WHERE org_id = $1 AND account_id = $2 AND account_id <> '' AND finished_at IS NULL AND expires_at > $3
 ORDER BY id DESC LIMIT 5
 `
@@ -421,6 +435,8 @@ func (q *Queries) OpenOfAccount(ctx context.Context, arg OpenOfAccountParams) ([
 			&i.FinishedAt,
 			&i.DueAt,
 			&i.OpenedAt,
+			&i.Platform,
+			&i.Site,
 		); err != nil {
 			return nil, err
 		}
