@@ -6,7 +6,7 @@ SHELL := bash
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
-	@echo "  NODES=3 make up runs three nodes; DEV_PORT_OFFSET=500 make up moves every port."
+	@echo "  NODES=3 make up runs three nodes; DEV_PORT_OFFSET=500 make up moves every port; GHOST=1 make up runs Ghost."
 
 up: ## Install what is missing, start everything, create a demo key
 	@scripts/up
@@ -20,7 +20,7 @@ reset: ## Stop everything and delete the data
 restart: ## Rebuild, and restart the nodes and the sandbox only
 	@scripts/restart
 
-logs: ## Follow the logs of the nodes and the sandbox (N=500 for more lines, WHAT="postgres proxy-us" for others)
+logs: ## Follow the logs of the nodes and the platforms (N=500 for more lines, WHAT="postgres proxy-us" for others)
 	@scripts/logs $(WHAT)
 
 status: ## Show what is running

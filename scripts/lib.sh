@@ -192,7 +192,7 @@ free_port_offset() {
   fi
   taken=$(ss -Hltn | awk '{sub(/.*:/, "", $4); print $4}' | sort -u)
   for offset in 0 500 1000 1500 2000 2500 3000 3500 4000; do
-    for port in 14222 15432 16379 18222 24222 25432 26379 28222 18080 18081 18090 18091 18100 18101 18200 18301 18302; do
+    for port in 14222 15432 16379 18222 24222 25432 26379 28222 18080 18081 18090 18091 18100 18101 18200 18225 18301 18302 18368; do
       if grep -qx "$((port + offset))" <<<"$taken"; then continue 2; fi
     done
     echo "$offset"
