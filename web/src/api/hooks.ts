@@ -1,8 +1,10 @@
 import { useCallback, useEffect, useRef, useSyncExternalStore } from 'react'
 import { keepPreviousData, useInfiniteQuery, useQuery, useQueryClient, type QueryKey } from '@tanstack/react-query'
 import { api, call, isProblem, type Query } from './client'
+import { kinds } from './facts'
 import { orgStream, type StreamState } from './stream'
-import type { Event } from './types'
+import { named } from '@/lib/platforms'
+import type { Event, EventKind, Platform } from './types'
 
 // Query keys: the first word is the noun, so that ['accounts'] matches every list of accounts.
 export const keys = {
@@ -25,6 +27,8 @@ export const keys = {
   keys: ['keys'] as const,
   audit: (q: object) => ['audit', q] as const,
   methods: ['methods'] as const,
+  platforms: ['platforms'] as const,
+  kinds: ['kinds'] as const,
   page: ['connect-page'] as const,
 }
 
@@ -91,6 +95,38 @@ export function useErrors(hours = 24) {
     staleTime: 30_000,
   })
 }
+
+const noPlatforms: readonly Platform[] = []
+
+/** The platforms of the org, the default first. Empty while they load, and if they cannot be loaded. */
+export function usePlatforms(): { list: readonly Platform[]; several: boolean; loading: boolean } {
+  const query = useQuery({
+    queryKey: keys.platforms,
+    queryFn: async ({ signal }) => (await api.get('/v1/platforms', { signal })).platforms,
+    staleTime: 600_000,
+    // The dashboard works without them: it then treats all accounts alike.
+    retry: false,
+  })
+  const list = query.data ?? noPlatforms
+  return { list, several: list.length > 1, loading: query.isPending }
+}
+
+/** One platform by its id. If the server does not list it, only its id is known. */
+export function usePlatform(id: string): Pick<Platform, 'id' | 'name' | 'logo'> {
+  return named(usePlatforms().list, id)
+}
+
+/** The kinds of events that the org can receive. */
+export function useKinds(): readonly Pick<EventKind, 'name' | 'platforms'>[] {
+  const query = useQuery({
+    queryKey: keys.kinds,
+    queryFn: async ({ signal }) => (await api.get('/v1/events/kinds', { signal })).kinds,
+    staleTime: 600_000,
+    retry: false,
+  })
+  return query.data ?? knownKinds
+}
+const knownKinds = kinds.map((name) => ({ name, platforms: [] }))
 
 export function useAccount(id: string) {
   return useQuery({

@@ -6,19 +6,31 @@ import type { Account } from './types'
 
 const pages = 5
 
-/** Returns a function that names an account by its id. It knows the first 500 accounts; others are shown by id. */
-export function useAccountNames(): (id: string | null | undefined) => string {
+/** Where an account is. */
+export type Place = Pick<Account, 'platform' | 'site'>
+
+interface Known extends Place {
+  name: string
+}
+
+// The first 500 accounts.
+function useKnown(): ReadonlyMap<string, Known> | undefined {
   const names = useQuery({
     queryKey: ['accounts', 'names'],
     queryFn: async ({ signal }) => {
-      const out = new Map<string, string>()
+      const out = new Map<string, Known>()
       let cursor: string | null = null
       for (let i = 0; i < pages; i++) {
         const page: { accounts: Account[] | null; nextCursor: string | null } = await call('GET', '/v1/accounts', {
           query: { limit: 100, cursor },
           signal,
         })
-        for (const a of page.accounts ?? []) out.set(a.id, a.label || a.displayName || a.username || a.id)
+        for (const a of page.accounts ?? [])
+          out.set(a.id, {
+            name: a.label || a.displayName || a.username || a.id,
+            platform: a.platform,
+            site: a.site,
+          })
         cursor = page.nextCursor
         if (!cursor) break
       }
@@ -28,6 +40,17 @@ export function useAccountNames(): (id: string | null | undefined) => string {
     // Names are optional: without them, pages show ids.
     retry: false,
   })
-  const known = names.data
-  return useCallback((id) => (id ? (known?.get(id) ?? shortId(id)) : '–'), [known])
+  return names.data
+}
+
+/** Returns a function that names an account by its id. It knows the first 500 accounts; others are shown by id. */
+export function useAccountNames(): (id: string | null | undefined) => string {
+  const known = useKnown()
+  return useCallback((id) => (id ? (known?.get(id)?.name ?? shortId(id)) : '–'), [known])
+}
+
+/** Returns a function that says where an account is. It knows the same accounts as useAccountNames; others are null. */
+export function useAccountPlaces(): (id: string | null | undefined) => Place | null {
+  const known = useKnown()
+  return useCallback((id) => (id ? (known?.get(id) ?? null) : null), [known])
 }

@@ -2,12 +2,15 @@ import { useEffect, useId, useRef, useState, type KeyboardEvent } from 'react'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { ChevronsUpDown } from 'lucide-react'
 import { api, call } from '@/api/client'
-import { keys } from '@/api/hooks'
+import { keys, usePlatforms } from '@/api/hooks'
 import type { Account } from '@/api/types'
 import { cx } from '@/lib/cx'
 import { shortId } from '@/lib/format'
+import { named, siteName } from '@/lib/platforms'
 import { State } from './Badge'
+import { Chips } from './Chips'
 import { control } from './Input'
+import { PlatformMark } from './Platform'
 
 const nameOf = (a: Pick<Account, 'label' | 'displayName' | 'username' | 'id'>) =>
   a.label || a.displayName || a.username || a.id
@@ -23,11 +26,13 @@ export interface AccountPickerProps {
   /** Ids that are hidden because they are already chosen. */
   without?: readonly string[]
   placeholder?: string
+  /** Only accounts on this platform. */
+  platform?: string
   className?: string
   'aria-describedby'?: string | undefined
 }
 
-/** Picks an account by typing a label, id or upstream id. The server does the search. */
+/** Picks an account by typing a label, id or upstream id, among those of one platform if there are several. The server does the search. */
 export function AccountPicker({
   label,
   id,
@@ -36,6 +41,7 @@ export function AccountPicker({
   none,
   without = [],
   placeholder = 'Choose an account',
+  platform: only,
   className,
   ...rest
 }: AccountPickerProps) {
@@ -44,15 +50,18 @@ export function AccountPicker({
   const [text, setText] = useState('')
   const [q, setQ] = useState('')
   const [at, setAt] = useState(0)
+  const [chosenPlatform, setPlatform] = useState('')
+  const platform = only ?? chosenPlatform
+  const platforms = usePlatforms()
   const box = useRef<HTMLDivElement>(null)
   useEffect(() => {
     const timer = setTimeout(() => setQ(text.trim()), 200)
     return () => clearTimeout(timer)
   }, [text])
   const list = useQuery({
-    queryKey: keys.accounts({ pick: q }),
+    queryKey: keys.accounts({ pick: q, platform }),
     queryFn: async ({ signal }) =>
-      (await call<{ accounts: Account[] | null }>('GET', '/v1/accounts', { query: { q, limit: 20 }, signal }))
+      (await call<{ accounts: Account[] | null }>('GET', '/v1/accounts', { query: { q, platform, limit: 20 }, signal }))
         .accounts ?? [],
     enabled: open,
     placeholderData: keepPreviousData,
@@ -120,6 +129,18 @@ export function AccountPicker({
       <ChevronsUpDown className="pointer-events-none absolute top-2 right-2.5 size-4 text-mute" aria-hidden />
       {open ? (
         <div className="absolute top-full right-0 z-30 mt-1 w-full min-w-[min(320px,calc(100vw-32px))] rounded-xl border bg-panel p-1 shadow-lg">
+          {platforms.several && only === undefined ? (
+            <Chips
+              label="Platform"
+              className="border-b px-1 pb-1"
+              items={[{ value: '', label: 'All' }, ...platforms.list.map((p) => ({ value: p.id, label: p.name }))]}
+              value={platform}
+              onChange={(p) => {
+                setPlatform(p)
+                setAt(0)
+              }}
+            />
+          ) : null}
           {rows.length > 0 ? (
             <ul id={own + 'list'} role="listbox" aria-label="Accounts" className="max-h-72 overflow-y-auto">
               {rows.map((a, i) => (
@@ -140,9 +161,14 @@ export function AccountPicker({
                 >
                   {a ? (
                     <>
+                      <PlatformMark platform={named(platforms.list, a.platform)} />
                       <span className="min-w-0 flex-1">
                         <span className="block truncate">{nameOf(a)}</span>
-                        <span className="block truncate font-mono text-xs text-mute">{shortId(a.id)}</span>
+                        <span className="block truncate text-xs text-mute">
+                          <span className="font-mono">{shortId(a.id)}</span>
+                          {platforms.several ? ` · ${named(platforms.list, a.platform).name}` : ''}
+                          {a.site ? ` · ${siteName(a.site)}` : ''}
+                        </span>
                       </span>
                       <State state={a.state} />
                     </>
@@ -158,7 +184,7 @@ export function AccountPicker({
                 ? 'Loading…'
                 : list.isError
                   ? 'We could not load the accounts.'
-                  : q
+                  : q || platform
                     ? 'No account matches.'
                     : 'No accounts yet.'}
             </p>

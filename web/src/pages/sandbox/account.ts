@@ -17,8 +17,12 @@ export function useChosen(wanted: string): {
     queryKey: keys.accounts({ sandbox: true }),
     queryFn: async ({ signal }) => {
       const list = async (state?: 'active') =>
-        (await call<{ accounts: Account[] | null }>('GET', '/v1/accounts', { query: { state, limit: 1 }, signal }))
-          .accounts?.[0] ?? null
+        (
+          await call<{ accounts: Account[] | null }>('GET', '/v1/accounts', {
+            query: { state, platform: 'sandbox', limit: 1 },
+            signal,
+          })
+        ).accounts?.[0] ?? null
       return (await list('active')) ?? (await list())
     },
     enabled: !wanted,

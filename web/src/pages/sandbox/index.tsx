@@ -67,6 +67,7 @@ function Play() {
             {account ? <State state={account.state} /> : null}
             <AccountPicker
               label="Sandbox account"
+              platform="sandbox"
               className="w-60 max-w-full"
               value={chosen.id}
               onChange={(id) => f.set({ account: id ?? '' })}
