@@ -1,4 +1,4 @@
-import { useState } from 'react'
+import { useState, type ReactNode } from 'react'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { api, isProblem } from '@/api/client'
 import type { Account, AccountChange, AuditEntry } from '@/api/types'
@@ -13,10 +13,12 @@ import {
   Field,
   Id,
   Input,
+  Platform,
   Query,
   Select,
   Table,
   Time,
+  SiteLink,
   toast,
   type Column,
 } from '@/ui'
@@ -106,6 +108,8 @@ export function AccountSettings({ account: a }: { account: Account }) {
         <Facts
           items={[
             ['Account', <Id key="i" id={a.id} />],
+            ['Platform', <Platform key="p" id={a.platform} />],
+            ...(a.site ? [['Site', <SiteLink key="s" site={a.site} />] as [string, ReactNode]] : []),
             ['Your reference', a.referenceId ?? '–'],
             ['Connected', <Time key="t" at={a.createdAt} as="exact" />],
             ...Object.entries(a.metadata).map(([k, v]) => [k, v] as [string, string]),

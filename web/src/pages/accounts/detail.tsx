@@ -19,6 +19,7 @@ import {
   MenuItem,
   MenuLine,
   PageHead,
+  Platform,
   Skeleton,
   SkeletonRows,
   State,
@@ -84,6 +85,7 @@ export default function AccountPage() {
         }
         hint={
           <span className="flex flex-wrap items-center gap-x-4 gap-y-0.5">
+            <Platform id={a.platform} site={a.site} />
             <Id id={a.id} />
             <span>
               upstream <span className="font-mono text-xs">{a.ofUserId || '–'}</span>

@@ -3,7 +3,7 @@ import { Link } from '@tanstack/react-router'
 import { Download, Ellipsis, Link2, Plus } from 'lucide-react'
 import { download, call } from '@/api/client'
 import type { AccountCounts, ConnectSession, ListedAccount } from '@/api/types'
-import { keys, useLiveAccounts, usePages } from '@/api/hooks'
+import { keys, useLiveAccounts, usePages, usePlatforms } from '@/api/hooks'
 import { useFilters, useTyped } from '@/lib/filters'
 import { number, plural } from '@/lib/format'
 import { useDialogs } from '@/shell/dialogs'
@@ -25,6 +25,7 @@ import {
   More,
   NoMatch,
   PageHead,
+  Platform,
   Query,
   SearchInput,
   Select,
@@ -58,7 +59,8 @@ const always = ['active', 'degraded', 'reconnect_required']
 const needsAttention: [string, string] = ['attention', 'Needs attention']
 
 export default function Accounts() {
-  const f = useFilters({ q: '', state: '', order: '' })
+  const f = useFilters({ q: '', state: '', platform: '', order: '' })
+  const platforms = usePlatforms()
   const [text, setText] = useTyped(f.values.q, (q) => f.set({ q }))
   const { connect, link } = useDialogs()
   const { org } = useSession()
@@ -114,6 +116,13 @@ export default function Accounts() {
           {a.state === 'reconnect_required' ? <div className="mt-1.5 lg:hidden">{reconnect(a)}</div> : null}
         </div>
       ),
+    },
+    {
+      key: 'platform',
+      head: 'Platform',
+      from: 'md',
+      className: 'max-w-48',
+      cell: (a) => <Platform id={a.platform} site={a.site} stacked />,
     },
     { key: 'region', head: 'Region', from: 'lg', cell: (a) => a.proxyCountry },
     {
@@ -202,6 +211,23 @@ export default function Accounts() {
             ]}
           />
           <div className="ml-auto flex flex-wrap items-center gap-2">
+            {platforms.several || f.values.platform ? (
+              <Select
+                aria-label="Platform"
+                value={f.values.platform}
+                onChange={(e) => f.set({ platform: e.target.value })}
+              >
+                <option value="">All platforms</option>
+                {platforms.list.map((p) => (
+                  <option key={p.id} value={p.id}>
+                    {p.name}
+                  </option>
+                ))}
+                {f.values.platform && !platforms.list.some((p) => p.id === f.values.platform) ? (
+                  <option value={f.values.platform}>{f.values.platform}</option>
+                ) : null}
+              </Select>
+            ) : null}
             <Select aria-label="Order" value={f.values.order} onChange={(e) => f.set({ order: e.target.value })}>
               <option value="">By date connected</option>
               <option value="label">By label</option>
@@ -213,7 +239,7 @@ export default function Accounts() {
               csv={() =>
                 void download(
                   '/v1/accounts',
-                  { q: f.values.q, state: f.values.state },
+                  { q: f.values.q, state: f.values.state, platform: f.values.platform },
                   'text/csv',
                   'accounts.csv',
                 ).catch(toast.problem)

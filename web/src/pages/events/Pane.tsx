@@ -3,13 +3,28 @@ import { Link } from '@tanstack/react-router'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { RotateCcw } from 'lucide-react'
 import { api, call, isProblem } from '@/api/client'
-import { useAccountNames } from '@/api/names'
+import { useAccountNames, useAccountPlaces } from '@/api/names'
 import type { Delivery, Event } from '@/api/types'
 import { eventTone } from '@/lib/events'
 import { millis, words } from '@/lib/format'
 import { cli, curl } from '@/lib/snippets'
 import { useWhyNot } from '@/shell/session'
-import { Badge, Button, Code, CopyButton, Facts, Id, Json, Query, Skeleton, State, Status, Time, toast } from '@/ui'
+import {
+  Badge,
+  Button,
+  Code,
+  CopyButton,
+  Facts,
+  Id,
+  Json,
+  Platform,
+  Query,
+  Skeleton,
+  State,
+  Status,
+  Time,
+  toast,
+} from '@/ui'
 import { useHooked } from './useDeliveries'
 
 /** All attempts to deliver an event, newest first. */
@@ -74,6 +89,7 @@ export function useReplay(e: Event | null) {
 /** The details of one event. Set `head` to false where the page already has a title. */
 export function Pane({ event: e, head = true }: { event: Event; head?: boolean }) {
   const name = useAccountNames()
+  const place = useAccountPlaces()(e.accountId)
   const hooked = useHooked()
   const replay = useReplay(e)
   const isHooked = Boolean(e.accountId && hooked?.has(e.accountId))
@@ -92,6 +108,9 @@ export function Pane({ event: e, head = true }: { event: Event; head?: boolean }
         'the organisation'
       ),
     ],
+    ...(place
+      ? ([['Platform', <Platform key="p" id={place.platform} site={place.site} />]] as [ReactNode, ReactNode][])
+      : []),
     [
       'Delivery',
       last ? (

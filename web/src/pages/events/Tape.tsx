@@ -9,12 +9,15 @@ import {
   type KeyboardEvent,
   type Ref,
 } from 'react'
-import type { Delivery, Event } from '@/api/types'
+import { usePlatforms } from '@/api/hooks'
+import type { Place } from '@/api/names'
+import type { Delivery, Event, Platform } from '@/api/types'
 import { useUTC } from '@/lib/clock'
 import { cx } from '@/lib/cx'
 import { eventText, eventTone } from '@/lib/events'
 import { clock, exact, millis, words } from '@/lib/format'
-import { Badge } from '@/ui'
+import { named, siteName } from '@/lib/platforms'
+import { Badge, PlatformMark } from '@/ui'
 
 export interface TapeHandle {
   /** The rows currently on the screen. */
@@ -27,6 +30,7 @@ export interface TapeProps {
   onSelect: (e: Event, open: boolean) => void
   onSpace: () => void
   name: (id: string | null) => string
+  place: (id: string | null) => Place | null
   delivery: ((e: Event) => Delivery | null | 'none' | 'unknown') | null
   handle?: Ref<TapeHandle>
 }
@@ -34,7 +38,8 @@ export interface TapeProps {
 const over = 8
 
 /** The rows of the tail. Only those on the screen are rendered, and they keep their place while others arrive above. */
-export function Tape({ rows, selected, onSelect, onSpace, name, delivery, handle }: TapeProps) {
+export function Tape({ rows, selected, onSelect, onSpace, name, place, delivery, handle }: TapeProps) {
+  const platforms = usePlatforms()
   const box = useRef<HTMLDivElement>(null)
   const [top, setTop] = useState(0)
   const [height, setHeight] = useState(600)
@@ -64,12 +69,12 @@ export function Tape({ rows, selected, onSelect, onSpace, name, delivery, handle
 
   // Scroll a selected row into view once; afterwards it may move out of view with the others.
   const at = rows.findIndex((r) => r.id === selected)
-  const place = useRef(at)
-  place.current = at
+  const placed = useRef(at)
+  placed.current = at
   useLayoutEffect(() => {
     const el = box.current
-    if (!el || place.current < 0) return
-    const from = place.current * line
+    if (!el || placed.current < 0) return
+    const from = placed.current * line
     if (from < el.scrollTop) el.scrollTop = from
     else if (from + line > el.scrollTop + el.clientHeight) el.scrollTop = from + line - el.clientHeight
   }, [selected, line])
@@ -118,6 +123,8 @@ export function Tape({ rows, selected, onSelect, onSpace, name, delivery, handle
             narrow={narrow}
             on={e.id === selected}
             account={e.accountId ? name(e.accountId) : 'organisation'}
+            place={place(e.accountId)}
+            platforms={platforms.list}
             delivery={delivery ? delivery(e) : null}
             withDelivery={delivery !== null}
             onSelect={pick}
@@ -134,6 +141,8 @@ interface LineProps {
   narrow: boolean
   on: boolean
   account: string
+  place: Place | null
+  platforms: readonly Platform[]
   delivery: Delivery | null | 'none' | 'unknown'
   withDelivery: boolean
   onSelect: (e: Event) => void
@@ -146,6 +155,8 @@ const Line = memo(function Line({
   narrow,
   on,
   account,
+  place,
+  platforms,
   delivery,
   withDelivery,
   onSelect,
@@ -161,6 +172,19 @@ const Line = memo(function Line({
     <Badge mono tone={eventTone(e.event)}>
       {e.event}
     </Badge>
+  )
+  const platform = place ? named(platforms, place.platform) : null
+  const where = platform ? [platform.name, siteName(place?.site)].filter(Boolean).join(' · ') : undefined
+  const whose = (
+    <>
+      {platform ? (
+        <>
+          <PlatformMark platform={platform} />
+          <span className="sr-only">{platform.name}</span>
+        </>
+      ) : null}
+      <span className="truncate">{account}</span>
+    </>
   )
   return (
     <div
@@ -178,8 +202,9 @@ const Line = memo(function Line({
             <span className="min-w-0 flex-1">{kind}</span>
             {withDelivery ? <Sent d={delivery} /> : null}
           </div>
-          <div className="truncate text-xs">
-            {account} <span className="text-mute">{eventText(e)}</span>
+          <div className="flex min-w-0 items-center gap-1.5 text-xs" title={where}>
+            {whose}
+            <span className="min-w-0 flex-1 truncate text-mute">{eventText(e)}</span>
           </div>
         </div>
       ) : (
@@ -193,7 +218,9 @@ const Line = memo(function Line({
         >
           {when}
           <span className="min-w-0">{kind}</span>
-          <span className="truncate">{account}</span>
+          <span className="flex min-w-0 items-center gap-1.5" title={where}>
+            {whose}
+          </span>
           <span className="truncate text-soft">{eventText(e)}</span>
           {withDelivery ? (
             <span className="text-right">

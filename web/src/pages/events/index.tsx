@@ -2,12 +2,13 @@ import { memo, useCallback, useEffect, useRef, useState } from 'react'
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { Pause, Play } from 'lucide-react'
 import { api, call } from '@/api/client'
-import { kinds } from '@/api/facts'
-import { useAccountNames } from '@/api/names'
+import { useKinds } from '@/api/hooks'
+import { useAccountNames, useAccountPlaces } from '@/api/names'
 import { orgStream } from '@/api/stream'
 import type { Account, Event } from '@/api/types'
 import { useFilters } from '@/lib/filters'
 import { number } from '@/lib/format'
+import { commonKinds, kindsOf } from '@/lib/platforms'
 import { useDialogs } from '@/shell/dialogs'
 import { useSession, useWhyNot } from '@/shell/session'
 import { useShortcut } from '@/shell/shortcuts'
@@ -34,8 +35,6 @@ import { Tape, type TapeHandle } from './Tape'
 import { useDeliveries, useHooked } from './useDeliveries'
 import { useTail } from './useTail'
 
-const common = ['message', 'subscribed', 'tips', 'account.*']
-
 function useWide(): boolean {
   const [wide, setWide] = useState(() => matchMedia('(min-width: 1024px)').matches)
   useEffect(() => {
@@ -53,6 +52,7 @@ export default function Events() {
   const { account, kind, delivery } = f.values
   const live = useTail(account, kind)
   const name = useAccountNames()
+  const place = useAccountPlaces()
   const hooked = useHooked()
   const wide = useWide()
   const tape = useRef<TapeHandle>(null)
@@ -120,7 +120,13 @@ export default function Events() {
           flush
           className="h-[max(420px,calc(100dvh-210px))] overflow-hidden [&>div]:flex [&>div]:min-h-0 [&>div]:flex-col"
         >
-          <Toolbar account={account} kind={kind} delivery={delivery} set={f.set} />
+          <Toolbar
+            account={account}
+            platform={place(account)?.platform ?? null}
+            kind={kind}
+            delivery={delivery}
+            set={f.set}
+          />
           {rows.length === 0 ? (
             <div className="min-h-0 flex-1 overflow-y-auto">
               {live.stored.isError ? (
@@ -156,6 +162,7 @@ export default function Events() {
                 onSelect={select}
                 onSpace={live.toggle}
                 name={name}
+                place={place}
                 delivery={hooked ? deliveryOf : null}
               />
             </>
@@ -179,15 +186,21 @@ export default function Events() {
 // Rendered when a filter changes, not for every event.
 const Toolbar = memo(function Toolbar({
   account,
+  platform,
   kind,
   delivery,
   set,
 }: {
   account: string
+  /** The platform of the chosen account; null for all. */
+  platform: string | null
   kind: string
   delivery: string
   set: (patch: { account?: string; kind?: string; delivery?: string }) => void
 }) {
+  const all = useKinds()
+  const kinds = kindsOf(all, platform)
+  const common = commonKinds(kinds)
   return (
     <div className="flex shrink-0 flex-col gap-2 border-b px-2 py-2">
       <Chips
@@ -204,9 +217,7 @@ const Toolbar = memo(function Toolbar({
           onChange={(e) => set({ kind: e.target.value })}
         >
           <option value="">Other kinds</option>
-          {!common.includes(kind) && kind && !(kinds as readonly string[]).includes(kind) ? (
-            <option>{kind}</option>
-          ) : null}
+          {!common.includes(kind) && kind && !kinds.includes(kind) ? <option>{kind}</option> : null}
           {kinds.map((k) => (
             <option key={k}>{k}</option>
           ))}
@@ -292,7 +303,7 @@ function Nothing() {
           <Button variant="primary" why={why} onClick={() => connect()}>
             Connect account
           </Button>
-        ) : account && org.environment === 'sandbox' ? (
+        ) : account?.platform === 'sandbox' && org.environment === 'sandbox' ? (
           <Button variant="primary" why={why} busy={fire.isPending} onClick={() => fire.mutate(account.id)}>
             Send a test message
           </Button>

@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { SquareTerminal } from 'lucide-react'
 import { api, isProblem } from '@/api/client'
 import { keys } from '@/api/hooks'
-import { useAccountNames } from '@/api/names'
+import { useAccountNames, useAccountPlaces } from '@/api/names'
 import type { Log } from '@/api/types'
 import { bytes, millis, shortId } from '@/lib/format'
 import { snippets } from '@/lib/snippets'
@@ -19,6 +19,7 @@ import {
   Id,
   Json,
   PageHead,
+  Platform,
   SkeletonRows,
   Status,
   Time,
@@ -90,6 +91,7 @@ export default function LogPage() {
 
 function Body({ l }: { l: Log }) {
   const name = useAccountNames()
+  const place = useAccountPlaces()(l.accountId)
   const keyNames = useKeyNames()
   const limit = limitOf(l)
   const wrong = fieldsOf(l)
@@ -121,6 +123,9 @@ function Body({ l }: { l: Log }) {
         'none'
       ),
     ],
+    ...(place
+      ? ([['Platform', <Platform key="p" id={place.platform} site={place.site} />]] as [ReactNode, ReactNode][])
+      : []),
     [
       'Caller',
       sourceOf(l) === 'dashboard' ? (

@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Download, RotateCw } from 'lucide-react'
 import { api, download } from '@/api/client'
 import { keys, usePages } from '@/api/hooks'
-import { useAccountNames } from '@/api/names'
+import { useAccountNames, useAccountPlaces } from '@/api/names'
 import type { Log } from '@/api/types'
 import { useFilters, useTyped } from '@/lib/filters'
 import { millis, shortId } from '@/lib/format'
@@ -21,6 +21,7 @@ import {
   More,
   NoMatch,
   PageHead,
+  PlacedAccount,
   Query,
   SearchInput,
   Segments,
@@ -45,6 +46,7 @@ export default function Logs() {
   const v = f.values
   const navigate = useNavigate()
   const name = useAccountNames()
+  const place = useAccountPlaces()
   const [method, setMethod] = useTyped(v.method, (m) => f.set({ method: m.trim() }))
   const [code, setCode] = useTyped(v.code, (c) => f.set({ code: c.trim() }))
   // The dashboard makes many calls itself. They are hidden by default, unless a code, key or method is filtered for.
@@ -99,9 +101,7 @@ export default function Logs() {
       from: 'md',
       cell: (l) =>
         l.accountId ? (
-          <Link to="/accounts/$id" params={{ id: l.accountId }} className="block max-w-40 truncate hover:underline">
-            {name(l.accountId)}
-          </Link>
+          <PlacedAccount id={l.accountId} place={place(l.accountId)} name={name(l.accountId)} />
         ) : (
           <span className="text-mute">–</span>
         ),

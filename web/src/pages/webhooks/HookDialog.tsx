@@ -1,9 +1,11 @@
 import { useState } from 'react'
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { api, isProblem } from '@/api/client'
-import { keys } from '@/api/hooks'
-import { kinds } from '@/api/facts'
+import { keys, useKinds } from '@/api/hooks'
+import { useAccountPlaces } from '@/api/names'
 import type { Webhook } from '@/api/types'
+import { matchesKinds } from '@/lib/events'
+import { kindsOf } from '@/lib/platforms'
 import { snippets } from '@/lib/snippets'
 import { useWhyNot } from '@/shell/session'
 import { AccountPicker } from '@/ui/AccountPicker'
@@ -11,7 +13,7 @@ import { Button, CodeBlock, Dialog, Field, Input, Notice, Segments, Select, Text
 import { eventList } from './hook'
 import { SecretOnce } from './SecretOnce'
 
-const families = ['message*', 'subscri*', 'tips', 'post*', 'payout*', 'account.*', 'webhook.*']
+const families = ['message*', 'member*', 'subscri*', 'tips', 'post*', 'payout*', 'account.*', 'webhook.*']
 
 /** Adds a webhook to an account, or changes the one it has. */
 export function HookDialog({
@@ -36,6 +38,8 @@ export function HookDialog({
   const [secret, setSecret] = useState('')
   const [shown, setShown] = useState<string | null>(null)
   const list = eventList(events)
+  const place = useAccountPlaces()(account)
+  const kinds = kindsOf(useKinds(), place?.platform ?? null)
   const body = {
     url: url.trim(),
     ...(which === 'some' && list.length ? { events: list } : {}),
@@ -148,17 +152,19 @@ export function HookDialog({
               </Field>
               <div className="mt-1.5 flex flex-wrap items-center gap-1 text-xs" role="group" aria-label="Add events">
                 <span className="text-mute">Add:</span>
-                {families.map((k) => (
-                  <button
-                    key={k}
-                    type="button"
-                    disabled={list.includes(k)}
-                    className="rounded-full bg-subtle px-2 py-0.5 font-mono text-soft hover:bg-line hover:text-fg disabled:opacity-60"
-                    onClick={() => setEvents([...list, k].join('\n'))}
-                  >
-                    {k}
-                  </button>
-                ))}
+                {families
+                  .filter((f) => kinds.some((k) => matchesKinds(f, k)))
+                  .map((k) => (
+                    <button
+                      key={k}
+                      type="button"
+                      disabled={list.includes(k)}
+                      className="rounded-full bg-subtle px-2 py-0.5 font-mono text-soft hover:bg-line hover:text-fg disabled:opacity-60"
+                      onClick={() => setEvents([...list, k].join('\n'))}
+                    >
+                      {k}
+                    </button>
+                  ))}
                 <Select
                   aria-label="Add one event"
                   className="w-40"
