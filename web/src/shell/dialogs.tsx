@@ -8,6 +8,9 @@ export interface ConnectOptions {
   /** Reconnect this account instead of adding one. */
   accountId?: string
   label?: string
+  /** The initial platform and site. */
+  platform?: string
+  site?: string | null
   method?: 'mobile' | 'login' | 'cookie' | 'curl'
   /** The initial email of the sign-in form, such as a sandbox persona. */
   email?: string

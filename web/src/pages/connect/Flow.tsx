@@ -342,7 +342,7 @@ function CodeStep({ a, set }: { a: Attempt; set: (a: Attempt) => void }) {
         </form>
       )}
       <Channels a={a} set={set} why={why} />
-      {org.environment === 'sandbox' ? (
+      {org.environment === 'sandbox' && a.platform === 'sandbox' ? (
         <Notice tone="warn">
           Sandbox: <code>123456</code> is correct, <code>000000</code> is wrong, <code>111111</code> has expired.
         </Notice>

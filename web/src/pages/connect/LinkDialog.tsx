@@ -7,6 +7,9 @@ import { isWebLink } from '@/lib/format'
 import { snippets } from '@/lib/snippets'
 import type { DialogProps, LinkOptions } from '@/shell/dialogs'
 import { useSession, useWhyNot } from '@/shell/session'
+import { PlatformChoice, SiteField } from './Place'
+import { siteError, usePlace } from './usePlace'
+import { hasMethod } from './words'
 import { Button, Checkbox, CodeBlock, CopyButton, Dialog, Field, Id, Input, Notice, Select, Time } from '@/ui'
 
 const lives: [string, string][] = [
@@ -25,16 +28,22 @@ export default function LinkDialog({ open, onOpenChange, options }: DialogProps<
   const client = useQueryClient()
   const [life, setLife] = useState('1800')
   const [password, setPassword] = useState(true)
-  const [phone, setPhone] = useState(true)
+  const [wantsPhone, setPhone] = useState(true)
+  const place = usePlace(options)
+  const hasPhone = hasMethod(place.platform, 'mobile')
+  const phone = wantsPhone && hasPhone
   const [language, setLanguage] = useState('')
   const [back, setBack] = useState('')
   const [reference, setReference] = useState('')
   const [label, setLabel] = useState('')
   const [region, setRegion] = useState('')
   const [remember, setRemember] = useState('')
+  const { platform, site } = place.body
   const body = useMemo(
     () => ({
       ...(options.accountId ? { account_id: options.accountId } : {}),
+      ...(platform ? { platform } : {}),
+      ...(site ? { site } : {}),
       ...(life !== '1800' ? { expires_in_sec: Number(life) } : {}),
       ...(password && phone ? {} : { kinds: [...(password ? ['credentials'] : []), ...(phone ? ['mobile_app'] : [])] }),
       ...(language ? { locale: language } : {}),
@@ -44,7 +53,7 @@ export default function LinkDialog({ open, onOpenChange, options }: DialogProps<
       ...(region ? { proxy_country: region } : {}),
       ...(remember ? { remember_credentials: remember } : {}),
     }),
-    [options.accountId, life, password, phone, language, back, reference, label, region, remember],
+    [options.accountId, platform, site, life, password, phone, language, back, reference, label, region, remember],
   )
   const make = useMutation({
     mutationFn: async () =>
@@ -78,7 +87,14 @@ export default function LinkDialog({ open, onOpenChange, options }: DialogProps<
             <Button onClick={() => onOpenChange(false)}>Cancel</Button>
             <Button
               variant="primary"
-              why={why ?? (none ? 'Choose at least one sign-in method' : null)}
+              why={
+                why ??
+                (none
+                  ? 'Choose at least one sign-in method'
+                  : place.site.trim() && place.problem
+                    ? 'Correct the site'
+                    : null)
+              }
               busy={make.isPending}
               onClick={() => make.mutate()}
             >
@@ -92,6 +108,8 @@ export default function LinkDialog({ open, onOpenChange, options }: DialogProps<
         <Made session={made} />
       ) : (
         <div className="space-y-4">
+          <PlatformChoice place={place} />
+          <SiteField place={place} error={(place.site.trim() ? place.problem : null) ?? siteError(error)} optional />
           <div className="grid gap-x-4 gap-y-3 sm:grid-cols-2">
             <Field
               label="Valid for"
@@ -120,7 +138,9 @@ export default function LinkDialog({ open, onOpenChange, options }: DialogProps<
             <fieldset className="space-y-1">
               <legend className="mb-1 font-medium">Sign-in methods</legend>
               <Checkbox label="Email and password" checked={password} onChange={(e) => setPassword(e.target.checked)} />
-              <Checkbox label="The app on their phone" checked={phone} onChange={(e) => setPhone(e.target.checked)} />
+              {hasPhone ? (
+                <Checkbox label="The app on their phone" checked={phone} onChange={(e) => setPhone(e.target.checked)} />
+              ) : null}
               {none ? <p className="text-xs text-bad-text">Choose at least one.</p> : null}
             </fieldset>
             <Field

@@ -11,7 +11,9 @@ import type { ConnectOptions, DialogProps } from '@/shell/dialogs'
 import { Button, Checkbox, Dialog, Field, Input, Notice, Select, Textarea } from '@/ui'
 import { Flow, Steps } from './Flow'
 import { readCookies, verdict, type Pasted } from './paste'
-import type { Method } from './words'
+import { PlatformChoice, SiteField } from './Place'
+import { siteError, usePlace, type PlaceInput } from './usePlace'
+import { hasMethod, type Method } from './words'
 
 const methods: { id: Method; name: string; hint: string; icon: ReactNode }[] = [
   {
@@ -32,9 +34,13 @@ const methods: { id: Method; name: string; hint: string; icon: ReactNode }[] = [
 
 /** Connects or reconnects an account: the methods on the left, the flow on the right. */
 export default function Wizard({ open, onOpenChange, options }: DialogProps<ConnectOptions>) {
-  const [method, setMethod] = useState<Method>(options.method ?? 'mobile')
-  // Each method keeps its attempt, so that switching methods loses nothing.
-  const [attempts, setAttempts] = useState<Partial<Record<Method, Attempt>>>({})
+  const [picked, setMethod] = useState<Method>(options.method ?? 'mobile')
+  const place = usePlace(options)
+  const offered = methods.filter((m) => hasMethod(place.platform, m.id))
+  const method = offered.some((m) => m.id === picked) ? picked : (offered[0]?.id ?? picked)
+  // Each method keeps its attempt, so that switching methods or platforms loses nothing.
+  const [attempts, setAttempts] = useState<Record<string, Attempt | undefined>>({})
+  const slot = (m: Method) => `${place.platform?.id ?? ''} ${m}`
   const client = useQueryClient()
   // Close the dialog when one of its links opens a page.
   const path = useLocation({ select: (l) => l.pathname })
@@ -43,8 +49,8 @@ export default function Wizard({ open, onOpenChange, options }: DialogProps<Conn
     if (path !== began.current) onOpenChange(false)
   }, [path, onOpenChange])
   const again = Boolean(options.accountId)
-  const attempt = attempts[method]
-  const set = (m: Method, a: Attempt | undefined) => setAttempts((old) => ({ ...old, [m]: a }))
+  const attempt = attempts[slot(method)]
+  const set = (m: Method, a: Attempt | undefined) => setAttempts((old) => ({ ...old, [slot(m)]: a }))
   return (
     <Dialog
       open={open}
@@ -53,9 +59,14 @@ export default function Wizard({ open, onOpenChange, options }: DialogProps<Conn
       title={again ? `Reconnect ${options.label ?? 'the account'}` : 'Connect an account'}
       description="Pick how the creator signs in. We never show you their password or session."
     >
+      {place.choices.length > 0 ? (
+        <div className="mb-4">
+          <PlatformChoice place={place} />
+        </div>
+      ) : null}
       <div className="grid gap-4 sm:grid-cols-[230px_minmax(0,1fr)]">
         <div role="group" aria-label="How the creator signs in" className="grid content-start gap-2 max-sm:grid-cols-2">
-          {methods.map((m) => (
+          {offered.map((m) => (
             <button
               key={m.id}
               type="button"
@@ -96,7 +107,13 @@ export default function Wizard({ open, onOpenChange, options }: DialogProps<Conn
               }}
             />
           ) : (
-            <Start key={method} method={method} options={options} onStarted={(a) => set(method, a)} />
+            <Start
+              key={slot(method)}
+              method={method}
+              options={options}
+              place={place}
+              onStarted={(a) => set(method, a)}
+            />
           )}
         </div>
       </div>
@@ -107,6 +124,7 @@ export default function Wizard({ open, onOpenChange, options }: DialogProps<Conn
 interface StartProps {
   method: Method
   options: ConnectOptions
+  place: PlaceInput
   onStarted: (a: Attempt) => void
 }
 
@@ -117,7 +135,7 @@ interface Common {
   reference: string
 }
 
-function Start({ method, options, onStarted }: StartProps) {
+function Start({ method, options, place, onStarted }: StartProps) {
   const why = useWhyNot('accounts:write', 'connect accounts')
   const [common, setCommon] = useState<Common>({
     label: options.accountId ? '' : (options.label ?? ''),
@@ -125,10 +143,12 @@ function Start({ method, options, onStarted }: StartProps) {
     reference: '',
   })
   const [busyWith, setBusyWith] = useState<string | null>(null)
+  const [badSite, setBadSite] = useState<string | null>(null)
   const start = useMutation({
     mutationFn: async ({ body, supersede }: { body: Record<string, unknown>; supersede?: boolean }) => {
       const all = {
         ...body,
+        ...place.body,
         ...(options.accountId ? { account_id: options.accountId } : {}),
         ...(common.label.trim() ? { label: common.label.trim() } : {}),
         ...(common.region ? { proxy_country: common.region } : {}),
@@ -156,15 +176,25 @@ function Start({ method, options, onStarted }: StartProps) {
     why,
     busy: start.isPending,
     error,
+    place,
     begin: (body) => {
       setBusyWith(null)
-      start.mutate({ body })
+      setBadSite(place.problem)
+      if (!place.problem) start.mutate({ body })
     },
   }
+  // A typed site clears the message about it.
+  useEffect(() => setBadSite(null), [place.site])
+  const aboutSite = place.needsSite ? (badSite ?? siteError(error)) : undefined
+  // What the form has no field for is shown below it.
+  const elsewhere = ['platform', 'auth_type', ...(place.needsSite ? [] : ['site'])].flatMap(
+    (f) => error?.field(f) ?? [],
+  )
   const fields = <CommonFields value={common} onChange={setCommon} again={Boolean(options.accountId)} error={error} />
   return (
     <div className="space-y-4">
       <Steps method={method} at={0} />
+      <SiteField place={place} error={aboutSite} />
       {method === 'mobile' ? (
         <Mobile {...props}>{fields}</Mobile>
       ) : method === 'login' ? (
@@ -174,7 +204,9 @@ function Start({ method, options, onStarted }: StartProps) {
       ) : method === 'cookie' ? (
         <Cookies {...props}>{fields}</Cookies>
       ) : (
-        <Curl {...props}>{fields}</Curl>
+        <Curl {...props} account={options.accountId}>
+          {fields}
+        </Curl>
       )}
       {busyWith !== null ? (
         <Notice
@@ -207,11 +239,11 @@ function Start({ method, options, onStarted }: StartProps) {
           codes.
         </Notice>
       ) : null}
-      {error && !error.problem.errors?.length ? (
+      {error && !aboutSite && (!error.problem.errors?.length || elsewhere.length > 0) ? (
         <Notice tone="bad">
           {error.code === 'quota-exceeded'
             ? `Too many attempts in the last hour.${error.retryAfterSec ? ` Try again in ${Math.ceil(error.retryAfterSec / 60)} min.` : ''}`
-            : error.detail}{' '}
+            : [error.detail, ...elsewhere].join(' ')}{' '}
           {error.requestId ? <code className="text-xs">{error.requestId}</code> : null}
         </Notice>
       ) : null}
@@ -280,6 +312,7 @@ interface WayProps {
   why: string | null
   busy: boolean
   error: ProblemError | null
+  place: PlaceInput
   begin: (body: Record<string, unknown>) => void
   children?: ReactNode
 }
@@ -315,7 +348,7 @@ function Mobile({ why, busy, begin, children }: WayProps) {
 
 const personas = ['ok', 'sms', 'app', 'email', 'face', 'locked', 'slow']
 
-function Login({ why, busy, error, begin, first, children }: WayProps & { first: string }) {
+function Login({ why, busy, error, place, begin, first, children }: WayProps & { first: string }) {
   const { org } = useSession()
   const [email, setEmail] = useState(first)
   const [password, setPassword] = useState(first.endsWith('@sandbox.test') ? 'good' : '')
@@ -361,7 +394,7 @@ function Login({ why, busy, error, begin, first, children }: WayProps & { first:
           )}
         </Field>
       </div>
-      {org.environment === 'sandbox' ? (
+      {org.environment === 'sandbox' && (place.platform?.id ?? 'sandbox') === 'sandbox' ? (
         <div className="flex flex-wrap items-center gap-1 text-xs" role="group" aria-label="Sandbox logins">
           <span className="text-mute">Fill in:</span>
           {personas.map((p) => (
@@ -450,10 +483,10 @@ function Hidden({
   )
 }
 
-function useNeeds(kind: string) {
+function useNeeds(kind: string, platform: string | undefined) {
   const flows = useQuery({
-    queryKey: ['flows'],
-    queryFn: ({ signal }) => api.get('/v1/connect/flows', { signal }),
+    queryKey: ['flows', platform ?? null],
+    queryFn: ({ signal }) => api.get('/v1/connect/flows', { query: platform ? { platform } : {}, signal }),
     staleTime: 600_000,
   })
   const fields = flows.data?.flows?.find((f) => f.kind === kind)?.fields ?? []
@@ -476,8 +509,8 @@ function Dots({ names }: { names: string[] }) {
   )
 }
 
-function Cookies({ why, busy, error, begin, children }: WayProps) {
-  const needs = useNeeds('cookie')
+function Cookies({ why, busy, error, place, begin, children }: WayProps) {
+  const needs = useNeeds('cookie', place.platform?.id)
   const [pasted, setPasted] = useState<Pasted | null>(null)
   const [bad, setBad] = useState<string | null>(null)
   const [agent, setAgent] = useState(navigator.userAgent)
@@ -528,7 +561,7 @@ function Cookies({ why, busy, error, begin, children }: WayProps) {
       <Hidden
         label="Cookies"
         hint="A Cookie header, Netscape cookies.txt or JSON export"
-        placeholder={'auth_id=…; sess=…'}
+        placeholder={needs.cookies.map((c) => c + '=…').join('; ') || 'name=…'}
         error={bad ?? error?.field('cookie')}
         summary={
           pasted && found ? (
@@ -584,17 +617,20 @@ interface Extracted {
   missing: string[] | null
 }
 
-function Curl({ why, busy, error, begin, children }: WayProps) {
+function Curl({ why, busy, error, place, begin, account, children }: WayProps & { account?: string | undefined }) {
   const [curl, setCurl] = useState<string | null>(null)
   const [bad, setBad] = useState<string | null>(null)
   const look = useMutation({
     mutationFn: async (text: string) =>
       (
-        (await api.post('/v1/connect/curl', { body: { curl: text, dry_run: true } })) as unknown as {
+        (await api.post('/v1/connect/curl', {
+          body: { curl: text, dry_run: true, ...place.body, ...(account ? { account_id: account } : {}) },
+        })) as unknown as {
           extracted: Extracted
         }
       ).extracted,
-    onError: (e) => setBad(isProblem(e) ? (e.field('curl') ?? e.detail) : 'We could not read it. Try again.'),
+    onError: (e) =>
+      setBad(isProblem(e) ? (e.field('curl') ?? siteError(e) ?? e.detail) : 'We could not read it. Try again.'),
   })
   // Drop a command that cannot be used.
   useEffect(() => {
@@ -637,6 +673,10 @@ function Curl({ why, busy, error, begin, children }: WayProps) {
         }
         onText={(text) => {
           if (!text.trim()) return
+          if (place.problem) {
+            setBad('Enter the site first, then paste the command again.')
+            return
+          }
           setBad(null)
           setCurl(text)
           look.mutate(text)

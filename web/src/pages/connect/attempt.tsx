@@ -2,7 +2,20 @@ import { Link, useParams } from '@tanstack/react-router'
 import { isProblem } from '@/api/client'
 import { snippets } from '@/lib/snippets'
 import { useDialogs } from '@/shell/dialogs'
-import { ButtonLink, Card, CodeBlock, Empty, Facts, Failed, Id, Json, PageHead, SkeletonRows, Time } from '@/ui'
+import {
+  ButtonLink,
+  Card,
+  CodeBlock,
+  Empty,
+  Facts,
+  Failed,
+  Id,
+  Json,
+  PageHead,
+  Platform,
+  SkeletonRows,
+  Time,
+} from '@/ui'
 import { AttemptState, Flow } from './Flow'
 import { masked } from './mask'
 import { useAttempt } from './useAttempt'
@@ -39,6 +52,7 @@ export default function AttemptPage() {
   }
   const facts: [string, React.ReactNode][] = [
     ['State', <AttemptState key="s" a={a} />],
+    ['Platform', <Platform key="p" id={a.platform} site={a.site} />],
     ['Method', kindWord(a.kind)],
     [
       'Account',
@@ -107,7 +121,9 @@ export default function AttemptPage() {
               onAgain={(m) =>
                 connect({
                   method: m ?? methodOf(a.kind),
-                  ...(a.reconnect_account_id ? { accountId: a.reconnect_account_id } : {}),
+                  ...(a.reconnect_account_id
+                    ? { accountId: a.reconnect_account_id }
+                    : { platform: a.platform, site: a.site }),
                   label: a.label,
                 })
               }

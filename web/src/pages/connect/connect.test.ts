@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest'
+import { ProblemError } from '@/api/client'
 import type { Attempt } from '@/api/types'
 import { masked } from './mask'
 import { readCookies, verdict } from './paste'
 import { newer } from './useAttempt'
-import { codeProblem, countdown } from './words'
+import { siteError } from './usePlace'
+import { codeProblem, countdown, hasMethod } from './words'
 
 describe('pasted cookies', () => {
   it('are read from a header, a cookies.txt and JSON', () => {
@@ -47,6 +49,28 @@ describe('codes', () => {
     for (const ok of ['123456', '123 456', '12-34-56', 'AB12CD']) expect(codeProblem(ok)).toBeNull()
     for (const bad of ['', '  ', '12', '12345678901234567', '12.345', 'é12345']) expect(codeProblem(bad)).not.toBeNull()
     expect([countdown(98), countdown(14), countdown(-3)]).toEqual(['1:38', '0:14', '0:00'])
+  })
+})
+
+describe('platforms', () => {
+  it('offer the methods that they have', () => {
+    const ghost = { flows: ['credentials', 'cookie', 'curl', 'token'] }
+    expect((['mobile', 'login', 'cookie', 'curl'] as const).filter((m) => hasMethod(ghost, m))).toEqual([
+      'login',
+      'cookie',
+      'curl',
+    ])
+    expect(hasMethod(null, 'mobile')).toBe(true)
+  })
+  it('have errors about the site at its field', () => {
+    const problem = (code: string, errors: { pointer: string; code: string; detail: string }[] = []) =>
+      new ProblemError({ code, title: 'Refused', status: 422, detail: 'The URL is not https.', errors }, null)
+    expect(siteError(problem('validation-failed', [{ pointer: '/site', code: 'x', detail: 'must run Ghost' }]))).toBe(
+      'must run Ghost',
+    )
+    expect(siteError(problem('unsafe-url'))).toBe('The URL is not https.')
+    expect(siteError(problem('validation-failed', [{ pointer: '/email', code: 'x', detail: 'must' }]))).toBeUndefined()
+    expect(siteError(null)).toBeUndefined()
   })
 })
 

@@ -5,7 +5,7 @@ import { plural } from '@/lib/format'
 import { snippets } from '@/lib/snippets'
 import { useDialogs } from '@/shell/dialogs'
 import { useWhyNot } from '@/shell/session'
-import { Button, Card, CodeBlock, Empty, Facts, Id, PageHead, Query, State, Time } from '@/ui'
+import { Button, Card, CodeBlock, Empty, Facts, Id, PageHead, Platform, Query, State, Time } from '@/ui'
 import { kindWord } from './words'
 
 /** One link for a creator, and its attempts. */
@@ -56,6 +56,12 @@ export default function LinkPage() {
               <Facts
                 items={[
                   ['State', <State key="s" state={d.status} />],
+                  ...(d.platform
+                    ? ([['Platform', <Platform key="p" id={d.platform} site={d.site} />]] as [
+                        string,
+                        React.ReactNode,
+                      ][])
+                    : []),
                   ['Methods', (d.kinds ?? []).map(kindWord).join(', ')],
                   [
                     'Account',

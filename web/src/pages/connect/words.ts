@@ -1,5 +1,5 @@
 // The texts of the connect flow. Those for creators match the connect pages; those for developers come with the code.
-import type { Attempt } from '@/api/types'
+import type { Attempt, Platform } from '@/api/types'
 import { words } from '@/lib/format'
 
 export type Method = 'mobile' | 'login' | 'cookie' | 'curl'
@@ -10,6 +10,14 @@ export const steps: Record<Method, [string, string, string]> = {
   login: ['Sign in', 'Verify', 'Done'],
   cookie: ['Paste', 'Check', 'Done'],
   curl: ['Paste', 'Check', 'Done'],
+}
+
+// What the API calls each method.
+const flows: Record<Method, string> = { mobile: 'mobile_app', login: 'credentials', cookie: 'cookie', curl: 'curl' }
+
+/** Reports whether a platform has a method. While the platform is not known, it has all. */
+export function hasMethod(platform: Pick<Platform, 'flows'> | null, method: Method): boolean {
+  return !platform || platform.flows.includes(flows[method])
 }
 
 /** The wizard's method for the kind of an attempt. */
