@@ -44,9 +44,9 @@ interface Draft {
 const drafts = new Map<string, Draft>()
 
 /** Makes a body from the history the draft of its method. */
-export function adopt(org: string, name: string, body: unknown): void {
+export function adopt(org: string, platform: string, name: string, body: unknown): void {
   const named = isNamed(body)
-  drafts.set(`${org} ${name}`, {
+  drafts.set(`${org} ${platform} ${name}`, {
     values: named ? body : {},
     raw: named || body === undefined ? null : JSON.stringify(body, null, 2),
     form: 'name',
@@ -72,10 +72,20 @@ interface Answer {
   problem: Problem | null
 }
 
-export function Panel({ method: m, types, account }: { method: FullMethod; types: Types; account: Account | null }) {
+export function Panel({
+  method: m,
+  types,
+  account,
+  platform,
+}: {
+  method: FullMethod
+  types: Types
+  account: Account | null
+  platform: string
+}) {
   const { org } = useSession()
   const name = `${m.resource}.${m.method}`
-  const slot = `${org.id} ${name}`
+  const slot = `${org.id} ${platform} ${name}`
   const sandbox = org.environment === 'sandbox'
   const example = useMemo<Values>(() => {
     const given = m.example ?? {}
@@ -172,6 +182,7 @@ export function Panel({ method: m, types, account }: { method: FullMethod; types
       access: m.access,
       account: account.id,
       accountName: account.label || account.displayName || account.id,
+      platform,
       body: request.body,
       status: got.status,
       ms: got.ms,

@@ -14,15 +14,16 @@ export interface FullMethod extends Omit<Method, 'args' | 'example' | 'result'> 
   example: Record<string, unknown> | null
 }
 
-/** All methods without their schemas. Not billed, and cached for the whole visit. */
-export function useCatalog() {
+/** All methods of a platform without their schemas. Not billed, and cached for the whole visit. '' is the default platform; null waits. */
+export function useCatalog(platform: string | null) {
   return useQuery({
-    queryKey: [...keys.methods, 'compact'],
+    queryKey: [...keys.methods, 'compact', platform],
     queryFn: ({ signal }) =>
       call<{ version: string; methods: Entry[] | null }>('GET', '/v1/sdk/methods', {
-        query: { format: 'compact' },
+        query: { format: 'compact', platform },
         signal,
       }),
+    enabled: platform !== null,
     staleTime: Infinity,
     // 503: the server has no platform for the environment, so a retry does not help.
     retry: (n, e) => n < 2 && isProblem(e) && e.retryable && e.status !== 429 && e.status !== 503,
@@ -30,16 +31,16 @@ export function useCatalog() {
   })
 }
 
-/** The methods of one resource in full. */
-export function useResource(resource: string | null) {
+/** The methods of one resource of a platform in full. */
+export function useResource(platform: string | null, resource: string | null) {
   return useQuery({
-    queryKey: [...keys.methods, 'full', resource],
+    queryKey: [...keys.methods, 'full', platform, resource],
     queryFn: ({ signal }) =>
       call<{ methods: FullMethod[] | null; types: Types | null }>('GET', '/v1/sdk/methods', {
-        query: { resource },
+        query: { resource, platform },
         signal,
       }),
-    enabled: Boolean(resource),
+    enabled: platform !== null && Boolean(resource),
     staleTime: Infinity,
   })
 }

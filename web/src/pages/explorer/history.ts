@@ -9,6 +9,7 @@ export interface Run {
   access: string
   account: string
   accountName: string
+  platform: string
   body: unknown
   status: number
   ms: number

@@ -3,12 +3,26 @@ import { useNavigate, useParams } from '@tanstack/react-router'
 import { useQuery } from '@tanstack/react-query'
 import { ListTree, Unplug } from 'lucide-react'
 import { api, call, isProblem } from '@/api/client'
-import { keys } from '@/api/hooks'
+import { keys, usePlatforms } from '@/api/hooks'
 import type { Account } from '@/api/types'
+import { named } from '@/lib/platforms'
 import { useFilters } from '@/lib/filters'
 import { useDialogs } from '@/shell/dialogs'
 import { useSession } from '@/shell/session'
-import { AccountPicker, Button, Card, Empty, Failed, Id, PageHead, Sheet, Skeleton, SkeletonRows } from '@/ui'
+import {
+  AccountPicker,
+  Button,
+  Card,
+  Empty,
+  Failed,
+  Id,
+  PageHead,
+  Platform,
+  Select,
+  Sheet,
+  Skeleton,
+  SkeletonRows,
+} from '@/ui'
 import { useCatalog, useResource } from './catalog'
 import { adopt, Panel } from './Panel'
 import { History } from './History'
@@ -19,11 +33,19 @@ export default function Explorer() {
   const { org } = useSession()
   const params = useParams({ strict: false }) as { method?: string }
   const navigate = useNavigate()
-  const f = useFilters({ account: '', method: '' })
+  const f = useFilters({ account: '', platform: '', method: '' })
   const [search, setSearch] = useState('')
   const [picking, setPicking] = useState(false)
-  const catalog = useCatalog()
-  const account = useChosenAccount(f.values.account)
+  const platforms = usePlatforms()
+  const account = useChosenAccount(f.values.account, f.values.platform)
+  // The methods are those of the account's platform. With one platform, they do not have to wait for the account.
+  const platform =
+    !platforms.loading && !platforms.several
+      ? ''
+      : (account.account?.platform ??
+        (account.loading || platforms.loading ? null : f.values.platform || (platforms.list[0]?.id ?? '')))
+  const shown = named(platforms.list, platform || (platforms.list[0]?.id ?? ''))
+  const catalog = useCatalog(platform)
   const methods = catalog.data ?? []
   const first =
     (org.environment === 'sandbox' && methods.find((m) => m.resource === 'messages' && m.method === 'send')) ||
@@ -31,9 +53,9 @@ export default function Explorer() {
     methods[0]
   const name = params.method ?? (f.values.method || (first ? `${first.resource}.${first.method}` : ''))
   const entry = methods.find((m) => `${m.resource}.${m.method}` === name)
-  const resource = useResource(entry?.resource ?? null)
+  const resource = useResource(platform, entry?.resource ?? null)
   const full = resource.data?.methods?.find((m) => `${m.resource}.${m.method}` === name)
-  const query = { account: f.values.account || undefined }
+  const query = { account: f.values.account || undefined, platform: f.values.platform || undefined }
   const tree = (onPick?: () => void) => (
     <Tree
       methods={methods}
@@ -49,7 +71,12 @@ export default function Explorer() {
     <>
       <PageHead
         title="API explorer"
-        hint={`Every SDK method, runnable against ${org.environment === 'sandbox' ? 'a sandbox' : 'an'} account`}
+        hint={
+          <span className="flex flex-wrap items-center gap-x-3 gap-y-0.5">
+            {`Every SDK method, runnable against ${org.environment === 'sandbox' ? 'a sandbox' : 'an'} account`}
+            {account.account ? <Platform id={account.account.platform} site={account.account.site} /> : null}
+          </span>
+        }
         actions={
           <>
             <Button
@@ -59,11 +86,24 @@ export default function Explorer() {
             >
               Methods
             </Button>
+            {platforms.several ? (
+              <Select
+                aria-label="Platform"
+                value={shown.id}
+                onChange={(e) => f.set({ platform: e.target.value, account: '' })}
+              >
+                {platforms.list.map((p) => (
+                  <option key={p.id} value={p.id}>
+                    {p.name}
+                  </option>
+                ))}
+              </Select>
+            ) : null}
             <AccountPicker
               label="Account"
               className="w-60 max-w-full"
               value={account.id}
-              onChange={(id) => f.set({ account: id ?? '' })}
+              onChange={(id) => f.set({ account: id ?? '', platform: '' })}
               placeholder={account.none ? 'No accounts yet' : 'Choose an account'}
             />
           </>
@@ -101,7 +141,7 @@ export default function Explorer() {
             <div className="flex max-h-[calc(100dvh-82px)] flex-col">{tree()}</div>
           </Card>
           <div className="min-w-0 space-y-3">
-            {account.none ? <NoAccount /> : null}
+            {account.none ? <NoAccount platform={platforms.several ? shown : null} /> : null}
             {methods.length === 0 ? (
               <Card>
                 <Empty title="No methods">
@@ -118,7 +158,9 @@ export default function Explorer() {
                     </Button>
                   }
                 >
-                  It may have a different name in this version of the catalogue. Search for it in the list.
+                  {platforms.several
+                    ? `Accounts on ${shown.name} do not have it, or it has a different name in this version of the catalogue. Search for it in the list.`
+                    : 'It may have a different name in this version of the catalogue. Search for it in the list.'}
                 </Empty>
               </Card>
             ) : resource.isError ? (
@@ -127,10 +169,11 @@ export default function Explorer() {
               </Card>
             ) : full ? (
               <Panel
-                key={`${org.id} ${name}`}
+                key={`${org.id} ${platform} ${name}`}
                 method={full}
                 types={resource.data?.types ?? {}}
                 account={account.account}
+                platform={platform ?? ''}
               />
             ) : (
               <Card>
@@ -139,7 +182,7 @@ export default function Explorer() {
             )}
             <History
               onOpen={(run) => {
-                adopt(org.id, run.name, run.body)
+                adopt(org.id, platforms.several ? run.platform : '', run.name, run.body)
                 void navigate({
                   to: '/explorer/$method',
                   params: { method: run.name },
@@ -185,15 +228,15 @@ function Loading() {
   )
 }
 
-function NoAccount() {
+function NoAccount({ platform }: { platform: { id: string; name: string } | null }) {
   const { connect } = useDialogs()
   return (
     <Card>
       <Empty
-        title="Connect an account to run methods"
+        title={platform ? `Connect an account on ${platform.name} to run methods` : 'Connect an account to run methods'}
         className="!py-6"
         action={
-          <Button variant="primary" onClick={() => connect()}>
+          <Button variant="primary" onClick={() => connect(platform ? { platform: platform.id } : {})}>
             Connect account
           </Button>
         }
@@ -204,14 +247,21 @@ function NoAccount() {
   )
 }
 
-/** The account in the URL, or else the first one that is connected. */
-function useChosenAccount(wanted: string): { id: string | null; account: Account | null; none: boolean } {
+/** The account in the URL, or else the first one that is connected, on a platform if one is given. */
+function useChosenAccount(
+  wanted: string,
+  platform: string,
+): { id: string | null; account: Account | null; none: boolean; loading: boolean } {
   const any = useQuery({
-    queryKey: keys.accounts({ explorer: true }),
+    queryKey: keys.accounts({ explorer: true, platform }),
     queryFn: async ({ signal }) => {
       const list = async (state?: 'active') =>
-        (await call<{ accounts: Account[] | null }>('GET', '/v1/accounts', { query: { state, limit: 1 }, signal }))
-          .accounts?.[0] ?? null
+        (
+          await call<{ accounts: Account[] | null }>('GET', '/v1/accounts', {
+            query: { state, platform, limit: 1 },
+            signal,
+          })
+        ).accounts?.[0] ?? null
       return (await list('active')) ?? (await list())
     },
     enabled: !wanted,
@@ -224,5 +274,10 @@ function useChosenAccount(wanted: string): { id: string | null; account: Account
     staleTime: 60_000,
   })
   const account = (wanted ? one.data : any.data) ?? null
-  return { id: account?.id ?? (wanted || null), account, none: !wanted && any.isSuccess && !any.data }
+  return {
+    id: account?.id ?? (wanted || null),
+    account,
+    none: !wanted && any.isSuccess && !any.data,
+    loading: (wanted ? one : any).isPending,
+  }
 }
