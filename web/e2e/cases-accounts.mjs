@@ -101,6 +101,26 @@ export const cases = [
   ['accounts-refused', '/accounts', over(answers({ role: 'support' }), { '/v1/accounts': refuse })],
   ['accounts-slow', '/accounts', over(answers(), { '/v1/accounts': slow })],
   ['accounts-support', '/accounts', answers({ role: 'support' }), { see: 'Maya · main' }],
+  ['accounts-platforms', '/accounts', answers({ ghost: true }), { see: ['All platforms', 'creator1.example.com'] }],
+  [
+    'accounts-platform',
+    '/accounts?platform=ghost',
+    answers({ ghost: true }),
+    {
+      see: 'creator4.example.com',
+      act: async (page) => {
+        const others = await page.getByRole('cell', { name: 'Sandbox', exact: true }).count()
+        if (others > 0) throw new Error(`${others} accounts of another platform are listed`)
+      },
+    },
+  ],
+  ['account-site', '/accounts/' + account(1).id, answers({ ghost: true }), { see: 'creator1.example.com' }],
+  [
+    'account-site-settings',
+    `/accounts/${account(1).id}?tab=settings`,
+    answers({ ghost: true }),
+    { see: ['Platform', 'Site', 'creator1.example.com'] },
+  ],
   ['account', '/accounts/' + first, answers(), { see: ['Maya · main', 'Reconnect required'] }],
   ['account-events', tab('events'), answers(), { see: 'loved the last post' }],
   ['account-events-many', tab('events'), many],

@@ -98,6 +98,24 @@ export const cases = [
       },
     },
   ],
+  [
+    'explorer-ghost',
+    '/explorer?platform=ghost',
+    answers({ ghost: true }),
+    { see: ['members.list', 'creator4.example.com'] },
+  ],
+  [
+    'explorer-switch',
+    '/explorer?account=' + a,
+    answers({ ghost: true }),
+    {
+      act: async (page) => {
+        await page.getByRole('link', { name: /^send/ }).first().waitFor()
+        await page.getByLabel('Platform').selectOption('ghost')
+      },
+      see: 'members.list',
+    },
+  ],
   ['explorer-nomethod', '/explorer/nothing.here', answers(), { see: 'nothing.here' }],
   [
     'explorer-failed',

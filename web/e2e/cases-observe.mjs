@@ -32,6 +32,14 @@ const signIn = async (page) => {
   await page.getByRole('button', { name: 'ok@', exact: true }).click()
   await page.getByRole('button', { name: 'Sign in', exact: true }).click()
 }
+const wizardOnGhost = (site) => async (page) => {
+  await page.keyboard.press('c')
+  await page.getByRole('button', { name: 'Ghost', exact: true }).click()
+  await page.getByLabel('Site').fill(site)
+  await page.getByLabel('Email', { exact: true }).fill('maya@example.com')
+  await page.getByLabel('Password', { exact: true }).fill('secret')
+  await page.getByRole('button', { name: 'Sign in', exact: true }).click()
+}
 const byPassword = wizard('Email & password', signIn)
 const byPhone = wizard('Mobile QR', (p) => p.getByRole('button', { name: 'Show the QR code' }).click())
 const at = (state, more) => observed({ one: attempt(state, more) })
@@ -132,6 +140,58 @@ export const cases = [
     { act: byPhone, see: 'Too many attempts' },
   ],
   [
+    'wizard-ghost',
+    nowhere,
+    observed({ ghost: true }),
+    {
+      act: async (p) => {
+        await p.keyboard.press('c')
+        await p.getByRole('button', { name: 'Ghost', exact: true }).click()
+        await p.getByLabel('Site').waitFor()
+        if ((await p.getByRole('button', { name: /Mobile QR/ }).count()) > 0)
+          throw new Error('a method is offered that the platform does not have')
+        if ((await p.getByRole('group', { name: 'Sandbox logins' }).count()) > 0)
+          throw new Error('logins of the sandbox are offered on another platform')
+      },
+      see: ['Email & password', 'Where the creator signs in to Ghost'],
+    },
+  ],
+  [
+    'wizard-nosite',
+    nowhere,
+    observed({ ghost: true }),
+    {
+      act: wizardOnGhost(''),
+      see: 'Enter the address of the creator’s site, such as https://maya.example.com.',
+    },
+  ],
+  [
+    'wizard-badsite',
+    nowhere,
+    over(observed({ ghost: true }), {
+      '/v1/connect/login': () =>
+        problem(422, 'validation-failed', 'The site is not valid.', {
+          errors: [{ pointer: '/site', code: 'platform', detail: 'must be a site that runs Ghost' }],
+        }),
+    }),
+    { act: wizardOnGhost('maya.example.com'), see: 'must be a site that runs Ghost' },
+  ],
+  [
+    'link-ghost',
+    '/connect',
+    observed({ ghost: true }),
+    {
+      act: async (p) => {
+        await p.getByRole('button', { name: 'Create connect link' }).first().click()
+        await p.getByRole('button', { name: 'Ghost', exact: true }).click()
+        await p.getByLabel('Site').fill('maya.example.com')
+        if ((await p.getByLabel('The app on their phone').count()) > 0)
+          throw new Error('a method is offered that the platform does not have')
+      },
+      see: '"platform":"ghost","site":"https://maya.example.com"',
+    },
+  ],
+  [
     'link-dialog',
     '/connect',
     observed(),
@@ -211,6 +271,7 @@ export const cases = [
   ['events-failed', '/events', events({ list: fail, quiet: true }), { see: 'We could not load the events' }],
   ['events-holes', '/events', events({ list: fail }), { see: ['We could not load earlier events', 'Live'] }],
   ['events-refused', '/events', events({ list: refuse, dropped: true })],
+  ['events-ghost', '/events', observed({ ghost: true }), { see: ['memberCreated', 'loved the last post'] }],
   ['events-dropped', '/events', events({ dropped: true }), { see: ['Reconnecting', 'loved the last post'] }],
   ['event', '/events/' + id('evt_', 4), observed(), { see: 'session_expired' }],
   [
@@ -314,6 +375,7 @@ export const cases = [
     },
   ],
   ['signature-none', '/webhooks/signature', observed(), { see: 'Nothing checked yet' }],
+  ['logs-ghost', '/logs', observed({ ghost: true }), { see: 'Studio West #3' }],
   ['logs', '/logs', observed(), { see: 'messages.send' }],
   ['logs-none', '/logs', none, { see: ['No calls yet', 'curl'] }],
   ['logs-one', '/logs', one, { see: '1 call' }],

@@ -47,6 +47,15 @@ function catalog() {
   return methods
 }
 
+// A few methods of the other platform.
+const ghostMethods = () => {
+  const [some] = catalog()
+  return ['members.list', 'members.get', 'posts.publish'].map((name) => {
+    const [resource, method] = name.split('.')
+    return { ...some, resource, method, access: method === 'publish' ? 'write' : 'read', description: `Does ${name}.` }
+  })
+}
+
 const all = [
   'accounts:read',
   'accounts:write',
@@ -135,13 +144,14 @@ const agents = [
 ]
 
 /** `rows` is the length of each list; if it is 0, there are no accounts either. */
-export function answers({ rows = 12, role = 'owner', org, accounts, whole = false } = {}) {
+export function answers({ rows = 12, role = 'owner', org, accounts, whole = false, ghost = false } = {}) {
   const scopes = role === 'developer' ? all.filter((s) => s !== 'me:write') : undefined
   const first = base({
     ...(scopes ? { scopes } : {}),
     rows: accounts ?? (rows === 0 ? 0 : 412),
     role,
     whole,
+    ghost,
     ...(org ? { org } : {}),
   })
   const page = (list, url, name) => {
@@ -162,7 +172,8 @@ export function answers({ rows = 12, role = 'owner', org, accounts, whole = fals
   return {
     '/v1/sdk/methods': (url) => {
       const want = url.searchParams.get('resource')
-      const list = catalog().filter((m) => !want || m.resource === want)
+      const all = url.searchParams.get('platform') === 'ghost' ? ghostMethods() : catalog()
+      const list = all.filter((m) => !want || m.resource === want)
       return url.searchParams.get('format') === 'compact'
         ? {
             version: '1',

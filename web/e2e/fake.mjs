@@ -38,10 +38,49 @@ const ago = (s) => new Date(Date.now() - s * 1000).toISOString()
 const wave = (i, n, k = 1) =>
   Math.max(0, Math.round((600 + 300 * Math.sin((i / n) * 6 + k) + ((i * 37 * k) % 90)) * (1 + (k % 5))))
 
-export function account(i) {
+/** The platforms: the sandbox, and one with sites and without a phone. */
+export const platforms = [
+  {
+    id: 'sandbox',
+    name: 'Sandbox',
+    environment: 'sandbox',
+    siteRequired: false,
+    siteExample: null,
+    homeUrl: null,
+    logo: null,
+    flows: ['credentials', 'mobile_app', 'cookie', 'curl'],
+    regions: ['us', 'uk'],
+    resources: 30,
+    methods: 250,
+    eventSource: 'socket',
+    version: '2026.11.1',
+  },
+  {
+    id: 'ghost',
+    name: 'Ghost',
+    environment: 'sandbox',
+    siteRequired: true,
+    siteExample: 'https://maya.example.com',
+    homeUrl: 'https://ghost.org',
+    logo: 'data:image/svg+xml,%3Csvg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"%3E%3Ccircle cx="8" cy="8" r="7"/%3E%3C/svg%3E',
+    flows: ['credentials', 'cookie', 'curl'],
+    regions: ['us', 'uk'],
+    resources: 26,
+    methods: 123,
+    eventSource: 'poll',
+    version: '2026.11.1',
+  },
+]
+
+/** With `ghost`, every third account is on that platform. */
+export function account(i, ghost = false) {
   const state = i < 12 ? states[i] : i % 97 === 0 ? 'degraded' : 'active'
+  const there = ghost && i % 3 === 1
   return {
     id: id('acct_', i + 1),
+    platform: there ? 'ghost' : 'sandbox',
+    site: there ? `https://creator${i}.example.com` : null,
+    credentials: 'session',
     label: i < 12 ? names[i] : `Creator ${i}`,
     displayName: names[i % 12],
     username: 'creator' + i,
@@ -103,7 +142,7 @@ export function hook(i, state, more = {}) {
 
 const needAttention = ['reconnect_required', 'restricted', 'degraded']
 
-/** `rows` is the number of accounts, `broken` that of webhooks that need attention, `waiting` that of events they hold up; `whole` returns a list in one page, to test how much a page can show. */
+/** `ghost` adds a second platform; `rows` is the number of accounts, `broken` that of webhooks that need attention, `waiting` that of events they hold up; `whole` returns a list in one page, to test how much a page can show. */
 export function answers({
   rows = 412,
   org = { environment: 'sandbox' },
@@ -112,6 +151,7 @@ export function answers({
   whole = false,
   broken = 2,
   waiting = rows === 0 ? 0 : 1680,
+  ghost = false,
 } = {}) {
   let made
   const list = (url) => {
@@ -119,10 +159,12 @@ export function answers({
     const state = url.searchParams.get('state')
     const limit = whole ? rows : Math.min(16, Number(url.searchParams.get('limit') ?? 16))
     const from = Number(url.searchParams.get('cursor') ?? 0)
-    made ??= Array.from({ length: rows }, (_, i) => account(i))
+    const platform = url.searchParams.get('platform')
+    made ??= Array.from({ length: rows }, (_, i) => account(i, ghost))
     const all = made.filter(
       (a) =>
         (!state || a.state === state || (state === 'attention' && needAttention.includes(a.state))) &&
+        (!platform || a.platform === platform) &&
         (!q || (a.label + a.id + a.ofUserId).toLowerCase().includes(q)),
     )
     return {
@@ -338,6 +380,14 @@ export function answers({
           })),
       nextCursor: null,
     }),
+    '/v1/platforms': () => ({ platforms: ghost ? platforms : platforms.slice(0, 1) }),
+    '/v1/events/kinds': () => ({
+      kinds: [
+        ...['message', 'messageSent', 'subscribed', 'tips'].map((name) => ({ name, platforms: ['sandbox'] })),
+        ...(ghost ? ['memberCreated', 'postPublished'] : []).map((name) => ({ name, platforms: ['ghost'] })),
+        ...['account.connected', 'webhook.disabled'].map((name) => ({ name, platforms: [] })),
+      ].map((k) => ({ ...k, class: 'durable', summary: k.name })),
+    }),
     '/v1/accounts': list,
     '/v1/webhooks': hooks,
     '/v1/events': (url) =>
@@ -354,7 +404,9 @@ export function answers({
         : null,
     '/v1/accounts/*': (url) => {
       const parts = url.pathname.split('/')
-      const found = Array.from({ length: Math.min(rows, 50) }, (_, i) => account(i)).find((a) => a.id === parts[3])
+      const found = Array.from({ length: Math.min(rows, 50) }, (_, i) => account(i, ghost)).find(
+        (a) => a.id === parts[3],
+      )
       if (!found)
         return {
           status: 404,

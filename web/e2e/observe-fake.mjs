@@ -111,6 +111,8 @@ export function attempt(state, more = {}) {
     resend_after_sec: 38,
     poll_after_sec: 2,
     phone_url_expires_at: null,
+    platform: 'sandbox',
+    site: null,
     label: 'Maya · main',
     proxy_country: 'us',
     reference_id: 'user_456',
@@ -212,6 +214,8 @@ export function observed({ rows = 412, role = 'owner', one = attempt('needs_otp'
     client_token: null,
     status: ['open', 'success', 'expired', 'in_progress', 'exited'][i % 5],
     kinds: ['credentials', 'mobile_app'],
+    platform: 'sandbox',
+    site: null,
     attempts: i % 2 ? [id('att_', i)] : [],
     account_id: i % 5 === 1 ? account(1).id : null,
     reference_id: i % 3 ? 'user_' + i : null,
@@ -230,6 +234,7 @@ export function observed({ rows = 412, role = 'owner', one = attempt('needs_otp'
     ['account-disconnected', 410, 'Disconnected', 'Connect it again.'],
     ['invalid-request', 400, 'Invalid request', 'Correct the parameter that errors names.'],
   ].map(([code, status, title, fix]) => ({ code, status, title, fix, retryable: status !== 400 }))
+  const base = answers({ rows, role, whole, ...rest })
   const mine = {
     '/v1/connect/funnel': () =>
       none
@@ -382,6 +387,7 @@ export function observed({ rows = 412, role = 'owner', one = attempt('needs_otp'
               nextCursor: rows > 50 ? 'x' : null,
               gap: false,
             },
+    '/v1/events/kinds': base['/v1/events/kinds'],
     '/v1/events/*': () => ({ event: event(3) }),
     '/problems': () => ({ problems }),
     '/problems/*': () => ({ ...problems[0], document: doc }),
@@ -402,5 +408,5 @@ export function observed({ rows = 412, role = 'owner', one = attempt('needs_otp'
       ],
     ]),
   }
-  return over(answers({ rows, role, whole, ...rest }), mine)
+  return over(base, mine)
 }
