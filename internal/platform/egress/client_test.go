@@ -20,10 +20,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
-// seenConns records which connections each account's calls used.
+// seenConns records which connections each account's calls used. It knows a connection by its number: the kernel may
+// give the address of a closed connection to a new one.
 type seenConns struct {
 	mu   sync.Mutex
-	list map[string][]string
+	list map[string][]int64
 	h2   int
 }
 
@@ -31,14 +32,14 @@ func (s *seenConns) handle(_ http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.list == nil {
-		s.list = map[string][]string{}
+		s.list = map[string][]int64{}
 	}
 	if r.ProtoMajor != 1 {
 		s.h2++
 	}
-	account := r.Header.Get("X-Account")
-	if !slices.Contains(s.list[account], r.RemoteAddr) {
-		s.list[account] = append(s.list[account], r.RemoteAddr)
+	account, conn := r.Header.Get("X-Account"), connNumber(r)
+	if !slices.Contains(s.list[account], conn) {
+		s.list[account] = append(s.list[account], conn)
 	}
 }
 
@@ -46,7 +47,7 @@ func (s *seenConns) handle(_ http.ResponseWriter, r *http.Request) {
 func (s *seenConns) shared() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	owner, n := map[string]string{}, 0
+	owner, n := map[int64]string{}, 0
 	for account, conns := range s.list {
 		for _, c := range conns {
 			if other := owner[c]; other != "" && other != account {

@@ -84,11 +84,12 @@ func (a *authority) issue(t testing.TB, until time.Duration, names ...string) tl
 // platform is a platform whose name only proxies can resolve.
 type platform struct {
 	*authority
-	origin  string // https://platform.test, or http://plain.test
-	address string // where it really is
-	hits    atomic.Int64
-	server  *httptest.Server
-	closed  chan string // connections of a plain platform that ended
+	origin   string // https://platform.test, or http://plain.test
+	address  string // where it really is
+	hits     atomic.Int64
+	accepted atomic.Int64 // connections of a platform that offers HTTP/2
+	server   *httptest.Server
+	closed   chan string // connections of a plain platform that ended
 }
 
 // newPlatform starts a platform that offers HTTP/2.
@@ -98,12 +99,20 @@ func newPlatform(t testing.TB, handler http.HandlerFunc) *platform {
 	p.server = httptest.NewUnstartedServer(p.count(handler))
 	p.server.TLS = &tls.Config{Certificates: []tls.Certificate{p.issue(t, time.Hour, "platform.test")}}
 	p.server.EnableHTTP2 = true
+	p.server.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+		return context.WithValue(ctx, connNumberKey{}, p.accepted.Add(1))
+	}
 	p.server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	p.server.StartTLS()
 	p.address = p.server.Listener.Addr().String()
 	t.Cleanup(p.server.Close)
 	return p
 }
+
+type connNumberKey struct{}
+
+// connNumber returns the number of the request's connection, in the order that newPlatform's server accepted them.
+func connNumber(r *http.Request) int64 { n, _ := r.Context().Value(connNumberKey{}).(int64); return n }
 
 func newPlainPlatform(t testing.TB, handler http.HandlerFunc) *platform {
 	t.Helper()
