@@ -286,14 +286,13 @@ func (f *feedState) take(items []catalog.Item, since, until, began int64, full b
 	return found
 }
 
-// sortItems orders items from oldest to newest. Items of the same second keep the order of the platform, which may list
-// the newest first.
+// sortItems orders items from oldest to newest. Within a second it goes by the last part of the key, which is usually an
+// id that grows; the order of the response says nothing, because a platform may list the newest first.
 func sortItems(items []catalog.Item) {
-	if n := len(items); n > 1 && (items[0].At.After(items[n-1].At) || items[0].Event.At.After(items[n-1].Event.At)) {
-		slices.Reverse(items)
-	}
-	slices.SortStableFunc(items, func(a, b catalog.Item) int {
-		return cmp.Or(a.At.Compare(b.At), a.Event.At.Compare(b.Event.At))
+	id := func(i catalog.Item) string { return i.Key[strings.LastIndexByte(i.Key, ':')+1:] }
+	slices.SortFunc(items, func(a, b catalog.Item) int {
+		return cmp.Or(a.At.Compare(b.At), a.Event.At.Compare(b.Event.At),
+			cmp.Compare(len(id(a)), len(id(b))), strings.Compare(id(a), id(b)), strings.Compare(a.Key, b.Key))
 	})
 }
 

@@ -135,7 +135,9 @@ func TestEveryRowOfAFeedIsOneEvent(t *testing.T) {
 			if len(got.Events) > p.feed.Limit {
 				t.Fatalf("seed %d: %d events in one batch", seed, len(got.Events))
 			}
-			if !slices.IsSortedFunc(got.Events, func(a, b catalog.Event) int { return a.At.Compare(b.At) }) {
+			if !slices.IsSortedFunc(got.Events, func(a, b catalog.Event) int {
+				return cmp.Or(a.At.Compare(b.At), strings.Compare(a.UpstreamID, b.UpstreamID))
+			}) {
 				t.Fatalf("seed %d: the events are not in order", seed)
 			}
 			if random.IntN(10) == 0 { // the node ends before it has stored the result
