@@ -21,7 +21,8 @@ type Record struct {
 	UpstreamAt            time.Time
 	OfUserID, ReferenceID string
 	// Watermark is a frame of the platform up to which all had been confirmed when this record was published; empty if
-	// the platform cannot list missed frames. The commit of the record writes it to the source's head.
+	// the platform cannot list missed frames. The commit of the record writes it to the source's head. SameWatermark
+	// stands for the one in the record before.
 	Watermark string
 	// LogEpoch identifies the log that the record was published for. If it is found in another log, its listener had not
 	// yet noticed that the first log was lost. Empty for a log that cannot be lost.
@@ -30,6 +31,10 @@ type Record struct {
 	Epoch int64
 	Data  json.RawMessage
 }
+
+// SameWatermark is the watermark of a record whose listener has published the same one with an earlier record, which
+// the log has confirmed.
+const SameWatermark = "="
 
 // recordVersion is the first byte of every record, so that the format can change.
 const recordVersion = 1

@@ -196,7 +196,7 @@ func (h *head) advance(r *pendingRecord, key string, at time.Time) {
 	h.LastSeq++
 	h.LastAt = at
 	h.Epoch = max(h.Epoch, r.Epoch)
-	if r.Watermark != "" {
+	if r.Watermark != "" && r.Watermark != event.SameWatermark {
 		h.Watermark, h.Known = r.Watermark, true
 	}
 	if key != "" {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 )
 
 // Flow and Coalescer are the parts without I/O.
@@ -40,3 +41,12 @@ func (c *coalescer) Due(now time.Time) ([]catalog.Event, time.Time) {
 
 // Backoff returns the wait before the n-th try.
 func (c Config) Backoff(n int) time.Duration { return c.withDefaults().backoff(n) }
+
+// MinPollInterval is the wait after a poll that says that more follows.
+const MinPollInterval = minPollInterval
+
+// NewPollPace returns what decides the wait after each poll.
+func NewPollPace(spec *catalog.Poll) func(*driver.Polled) time.Duration {
+	p := newPollPace(spec)
+	return p.next
+}

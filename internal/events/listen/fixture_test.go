@@ -144,9 +144,14 @@ type node struct {
 type failingLog struct {
 	*eventlog.Batcher
 	fails atomic.Bool
+	// positions counts records that have a watermark of their own.
+	positions atomic.Int64
 }
 
 func (l *failingLog) Add(ctx context.Context, bucket int, record []byte, done func(error)) error {
+	if r, err := event.ReadRecord(record); err == nil && r.Watermark != "" && r.Watermark != event.SameWatermark {
+		l.positions.Add(1)
+	}
 	return l.Batcher.Add(ctx, bucket, record, func(err error) {
 		if err == nil && l.fails.Load() {
 			err = errors.New("refused by the log")

@@ -10,16 +10,15 @@ import (
 )
 
 // poll asks the platform for new events at intervals, until something ends the session: every feed that is due, with one
-// request each. It polls often while events come, and less often the longer none have come. up reports whether the platform has answered. opened is called after
-// the first answer.
+// request each. It polls often while events come, and less often the longer none have come. up reports whether the
+// platform has answered. opened is called after the first answer.
 //
 // A record carries the position that the log had confirmed before its batch. After a crash the last batch is therefore
 // fetched again, and the store recognises it as a repeat: a batch is smaller than event.MaxDedupKeys.
 func (s *session) poll(ctx context.Context, spec *catalog.Poll, position string, opened func()) (up bool, err error) {
 	n := s.listener
 	s.setPosition(position)
-	// idle is the last interval, and quiet means that nothing has come since.
-	idle, quiet := spec.Every, true
+	pace := newPollPace(spec)
 	for {
 		m, err := s.pollOnce(ctx, position)
 		if err != nil {
@@ -34,19 +33,41 @@ func (s *session) poll(ctx context.Context, spec *catalog.Poll, position string,
 		if err := s.publishPolled(ctx, &m); err != nil {
 			return up, err
 		}
-		position, quiet = m.Position, quiet && len(m.Events) == 0
-		if m.More || m.Wait == 0 {
-			continue // another feed is due
-		}
-		wait := max(spec.Every, m.Wait)
-		if quiet {
-			wait = max(wait, min(idle+idle/2, spec.Idle))
-		}
-		idle, quiet = wait, true
-		if err := s.awaitPoll(ctx, wait); err != nil {
+		position = m.Position
+		if err := s.awaitPoll(ctx, pace.next(&m)); err != nil {
 			return up, err
 		}
 	}
+}
+
+// minPollInterval is the time between two requests of an account while more is known to follow, so that neither a
+// backlog nor a site that always has more takes all of a node's time.
+const minPollInterval = 200 * time.Millisecond
+
+// pollPace decides how long to wait between two polls of an account.
+type pollPace struct {
+	spec *catalog.Poll
+	// idle is the last interval after all feeds were asked, and quiet means that nothing has come since.
+	idle  time.Duration
+	quiet bool
+}
+
+func newPollPace(spec *catalog.Poll) pollPace {
+	return pollPace{spec: spec, idle: spec.Every, quiet: true}
+}
+
+// next returns the time to wait after a poll.
+func (p *pollPace) next(m *driver.Polled) time.Duration {
+	p.quiet = p.quiet && len(m.Events) == 0
+	if m.More || m.Wait == 0 {
+		return min(minPollInterval, p.spec.Every) // another feed is due
+	}
+	wait := max(p.spec.Every, m.Wait)
+	if p.quiet {
+		wait = max(wait, min(p.idle+p.idle/2, p.spec.Idle))
+	}
+	p.idle, p.quiet = wait, true
+	return wait
 }
 
 // pollOnce asks the platform for the events after a position, and stores the cookies that the response changed.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/events/listen"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/registry"
@@ -21,7 +22,9 @@ type polled struct {
 	mu     sync.Mutex
 	events []string
 	polls  int
-	err    error
+	// batches counts polls that found events.
+	batches int64
+	err     error
 }
 
 func (*polled) Since(context.Context, driver.Via, driver.Session, string) (driver.Missed, error) {
@@ -45,6 +48,9 @@ func (p *polled) Poll(_ context.Context, _ driver.Via, s driver.Session, positio
 	for _, id := range p.events[from:to] {
 		m.Events = append(m.Events, catalog.Event{Kind: "message", Class: catalog.Durable, UpstreamID: id, Data: []byte(`{}`)})
 	}
+	if to > from {
+		p.batches++
+	}
 	m.Position, m.More = strconv.Itoa(to), to < len(p.events)
 	return m, nil
 }
@@ -63,6 +69,12 @@ func (p *polled) fail(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.err = err
+}
+
+func (p *polled) countBatches() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.batches
 }
 
 func (p *polled) count() int {
@@ -114,6 +126,9 @@ func TestPolledEventsAreStoredOnce(t *testing.T) {
 	want := func() []string { return p.since(7) }
 	p.happen(350)
 	r.wantPolled(a, want)
+	if n, most := first.log.positions.Load(), p.countBatches(); n == 0 || n > most {
+		t.Errorf("%d of 350 records carry a position; want one for each of %d batches", n, most)
+	}
 	first.log.fails.Store(true)
 	p.happen(120)
 	polls := p.count()
@@ -132,5 +147,29 @@ func TestPolledEventsAreStoredOnce(t *testing.T) {
 	r.wantPolled(a, want)
 	if kinds, _ := r.stored(a); slices.Contains(kinds, "listener.gap") {
 		t.Error("a gap was reported although nothing is missing")
+	}
+}
+
+// A quiet account is polled less and less often, an active one often. A platform that always has more is not asked
+// without a pause.
+func TestPollsAreSpacedByWhatTheyFind(t *testing.T) {
+	t.Parallel()
+	nothing, more := driver.Polled{Wait: time.Second}, driver.Polled{More: true}
+	found, due := driver.Polled{Events: make([]catalog.Event, 1), Wait: time.Second}, driver.Polled{}
+	late := driver.Polled{Wait: 40 * time.Second}
+	next := listen.NewPollPace(&catalog.Poll{Every: 4 * time.Second, Idle: 30 * time.Second})
+	for i, c := range []struct {
+		m    driver.Polled
+		want time.Duration
+	}{
+		{nothing, 6 * time.Second}, {nothing, 9 * time.Second},
+		{found, 4 * time.Second}, {nothing, 6 * time.Second},
+		{more, listen.MinPollInterval}, {more, listen.MinPollInterval}, {due, listen.MinPollInterval},
+		{nothing, 9 * time.Second}, {nothing, 13500 * time.Millisecond}, {nothing, 20250 * time.Millisecond},
+		{nothing, 30 * time.Second}, {nothing, 30 * time.Second}, {late, 40 * time.Second},
+	} {
+		if got := next(&c.m); got != c.want {
+			t.Errorf("poll %d: %v, want %v", i, got, c.want)
+		}
 	}
 }

@@ -24,6 +24,9 @@ type session struct {
 	bucket   int
 	// isPolled means that the platform is polled: the watermark is a position of the driver and not the id of a frame.
 	isPolled bool
+	// sentPosition is the position in the last record that had one. A position can be large, so the records of a batch
+	// that follow only refer to it.
+	sentPosition string
 	// fail ends the session.
 	fail context.CancelCauseFunc
 	// mu guards account, epoch and flow.
@@ -328,13 +331,25 @@ func (s *session) publish(ctx context.Context, e *catalog.Event, came time.Time)
 	if s.isPolled {
 		mark = ""
 	}
+	watermark := flow.send(mark, size, came, s.listener.l.deps.Now())
+	moved := s.isPolled && watermark != s.sentPosition
+	switch {
+	case moved:
+		s.sentPosition = watermark
+	case s.isPolled && watermark != "":
+		watermark = event.SameWatermark
+	}
 	record := event.Record{
 		Org: a.Org, Source: string(a.ID), Kind: e.Kind, UpstreamID: e.UpstreamID, UpstreamAt: e.At, OfUserID: a.UpstreamID,
 		ReferenceID: a.ReferenceID, LogEpoch: s.epoch, Epoch: s.listener.shard.epoch, Data: truncateData(e.Data),
-		Watermark: flow.send(mark, size, came, s.listener.l.deps.Now()),
+		Watermark: watermark,
 	}
 	s.mu.Unlock()
-	return s.add(ctx, &record, size)
+	if err := s.add(ctx, &record, size); err != nil || !moved {
+		return err
+	}
+	// Later records refer to the position in this one, so they must not be in the log without it.
+	return s.awaitAcks(ctx)
 }
 
 // maxBuffer bounds the buffer that a session keeps, in bytes.

@@ -22,8 +22,9 @@ import (
 // is full, a round begins: the poll asks for shorter windows, from the oldest to the present, one per call. All times
 // are whole seconds of the platform.
 
-// maxSeen bounds the keys that a position remembers per feed. If there are more, the overlap is shortened.
-const maxSeen = 10_000
+// maxSeen bounds the keys that a position remembers per feed, and so the size of a position: about 32 kB per feed. If
+// there are more, the overlap is shortened.
+const maxSeen = 4_000
 
 // feedState is the position within one feed.
 type feedState struct {
