@@ -121,6 +121,19 @@ func via(r record) driver.Via {
 	return driver.Via{Region: r.Region, Account: who, Site: r.place.Root}
 }
 
+// sessionBefore returns the session that the account to reconnect had, or an empty one. It only spares the creator a
+// code, so a session that cannot be opened does not matter.
+func (c *Connects) sessionBefore(ctx context.Context, r record) driver.Session {
+	if r.Account == "" {
+		return driver.Session{}
+	}
+	_, before, err := c.deps.Accounts.StoredSession(ctx, r.Org, r.Account)
+	if err != nil {
+		return driver.Session{}
+	}
+	return before
+}
+
 // runStep makes the step's request to the platform.
 func (c *Connects) runStep(ctx context.Context, r record, s secrets) (driver.Step, error) {
 	platform, ok := c.deps.Platforms.Get(r.place.Platform)
@@ -130,7 +143,7 @@ func (c *Connects) runStep(ctx context.Context, r record, s secrets) (driver.Ste
 	d := platform.Driver
 	switch r.Step {
 	case attempt.StepSignIn:
-		return d.SignIn(ctx, via(r), s.email, s.password)
+		return d.SignIn(ctx, via(r), s.email, s.password, c.sessionBefore(ctx, r))
 	case attempt.StepOpenQR:
 		return d.OpenQR(ctx, via(r))
 	case attempt.StepCheck:

@@ -165,7 +165,7 @@ func newFixture(t *testing.T, s setup) *fixture {
 
 func (r *fixture) signIn() {
 	r.t.Helper()
-	step, err := r.driver.SignIn(r.t.Context(), r.account.Via(), secret.New("ok+1@sandbox.test"), secret.New("good"))
+	step, err := r.driver.SignIn(r.t.Context(), r.account.Via(), secret.New("ok+1@sandbox.test"), secret.New("good"), driver.Session{})
 	if err != nil || step.Session == nil {
 		r.t.Fatalf("sign in: %+v, %v", step.Failure, err)
 	}

@@ -36,7 +36,7 @@ type SignsIn interface {
 	// SignIn starts a sign-in with e-mail and password, OpenQR one on the creator's phone. Refusals and transport
 	// failures are steps with a Failure. An error means that there is no result, for example because the context
 	// ended.
-	SignIn(ctx context.Context, via Via, email, password secret.String) (Step, error)
+	SignIn(ctx context.Context, via Via, email, password secret.String, before Session) (Step, error)
 	OpenQR(ctx context.Context, via Via) (Step, error)
 	Continue(ctx context.Context, via Via, from Continuation, in Input) (Step, error)
 	SignOut(ctx context.Context, via Via, s Session) error

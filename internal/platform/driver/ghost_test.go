@@ -48,9 +48,11 @@ type fakeGhost struct {
 }
 
 type ghostSession struct {
-	origin   string
-	verified bool
-	resends  int
+	origin string
+	// verified means that a code was given. It outlasts the sign-out, so that the device needs no code the next time.
+	verified  bool
+	signedOut bool
+	resends   int
 }
 
 type ghostEvent struct {
@@ -146,6 +148,13 @@ func (g *fakeGhost) signIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	g.wrong = 0
+	if s, value := g.session(r); s != nil && s.verified {
+		s.signedOut, s.origin = false, r.Header.Get("Origin")
+		g.setCookie(w, value)
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprint(w, "Created")
+		return
+	}
 	g.mails++
 	cookie := fmt.Sprintf("s%%3A%d", len(g.sessions))
 	g.sessions[cookie] = &ghostSession{origin: r.Header.Get("Origin")}
@@ -198,8 +207,9 @@ func (g *fakeGhost) resend(w http.ResponseWriter, r *http.Request) {
 func (g *fakeGhost) signOut(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if s, value := g.session(r); s != nil && s.verified {
-		delete(g.sessions, value)
+	if s, value := g.session(r); s != nil && s.verified && !s.signedOut {
+		s.signedOut = true
+		g.setCookie(w, value)
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
@@ -213,7 +223,7 @@ func (g *fakeGhost) signedIn(next http.HandlerFunc) http.HandlerFunc {
 		s, _ := g.session(r)
 		g.mu.Unlock()
 		switch {
-		case s == nil || !s.verified:
+		case s == nil || !s.verified || s.signedOut:
 			ghostError(w, http.StatusForbidden, "NoPermissionError", "", "Authorization failed")
 		case s.origin != r.Header.Get("Origin"):
 			ghostError(w, http.StatusBadRequest, "BadRequestError", "", "Request made from incorrect origin. Expected '"+s.origin+"'")
@@ -308,7 +318,13 @@ func (r *ghostFixture) via() driver.Via {
 // signIn takes the first step of a sign-in.
 func (r *ghostFixture) signIn(email, password string) driver.Step {
 	r.t.Helper()
-	step, err := r.driver.SignIn(r.t.Context(), r.via(), secret.New(email), secret.New(password))
+	return r.signInAgain(email, password, driver.Session{})
+}
+
+// signInAgain takes the first step of a sign-in of an account that had a session.
+func (r *ghostFixture) signInAgain(email, password string, before driver.Session) driver.Step {
+	r.t.Helper()
+	step, err := r.driver.SignIn(r.t.Context(), r.via(), secret.New(email), secret.New(password), before)
 	must.OK(r.t, err)
 	return step
 }
@@ -328,6 +344,22 @@ func (r *ghostFixture) session() driver.Session {
 		r.t.Fatalf("%+v", step.Failure)
 	}
 	return *step.Session
+}
+
+// An account whose session has ended signs in again as the device that Ghost knows, so it needs no code.
+func TestANextSignInIsFromTheSameDevice(t *testing.T) {
+	t.Parallel()
+	r := newGhostFixture(t, "")
+	before := r.session()
+	must.OK(t, r.driver.SignOut(t.Context(), r.via(), before))
+	mails := r.ghost.mails
+	step := r.signInAgain(ghostOwner, ghostPassword, before)
+	if step.Session == nil || r.ghost.mails != mails {
+		t.Fatalf("%+v, %d mails", step, r.ghost.mails-mails)
+	}
+	if who, _, err := r.driver.Probe(t.Context(), r.via(), *step.Session); err != nil || who.ID == "" {
+		t.Error(who, err)
+	}
 }
 
 // A sign-in on a new device asks for the code that Ghost has mailed. The half session is not a session: neither a wrong

@@ -55,7 +55,7 @@ func TestSlowSignInSucceedsAndHangingOneTimesOut(t *testing.T) {
 	if step := r.signIn(r.login("slow"), "good"); step.Session == nil || time.Since(began) < 300*time.Millisecond {
 		t.Fatalf("slow: %+v after %s", step.Failure, time.Since(began))
 	}
-	step, err := r.newDriver(200*time.Millisecond).SignIn(t.Context(), via("us"), secret.New(r.login("timeout")), secret.New("good"))
+	step, err := r.newDriver(200*time.Millisecond).SignIn(t.Context(), via("us"), secret.New(r.login("timeout")), secret.New("good"), driver.Session{})
 	if err != nil || step.Failure == nil || step.Failure.Code != driver.FailTimeout || !step.Failure.Retryable {
 		t.Fatalf("timeout: %+v, %v", step.Failure, err)
 	}

@@ -37,7 +37,7 @@ func TestAnAccountLeavesThroughItsRegionOnly(t *testing.T) {
 	var all []regionAccount
 	for n := range 20 {
 		one := regionAccount{login: r.login("ok"), via: driver.Via{Region: []string{"us", "uk"}[n%2], Account: fmt.Sprintf("acct_%d", n)}}
-		step, err := r.driver.SignIn(t.Context(), one.via, secret.New(one.login), secret.New("good"))
+		step, err := r.driver.SignIn(t.Context(), one.via, secret.New(one.login), secret.New("good"), driver.Session{})
 		if err != nil || step.Session == nil {
 			t.Fatalf("%+v, %v", step.Failure, err)
 		}

@@ -66,7 +66,7 @@ func via(region string) driver.Via { return driver.Via{Region: region, Account: 
 // signIn takes the first step of a sign-in.
 func (r *fixture) signIn(login, password string) driver.Step {
 	r.t.Helper()
-	step, err := r.driver.SignIn(r.t.Context(), via("us"), secret.New(login), secret.New(password))
+	step, err := r.driver.SignIn(r.t.Context(), via("us"), secret.New(login), secret.New(password), driver.Session{})
 	must.OK(r.t, err)
 	return step
 }

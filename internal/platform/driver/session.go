@@ -112,6 +112,18 @@ func (s Session) Cookie(name string) secret.String {
 	return secret.String{}
 }
 
+// rememberedCookies returns the cookies that are sent with the next sign-in of the same account.
+func (s Session) rememberedCookies(c *catalog.Catalog) []cookie {
+	var kept []cookie
+	for _, one := range s.cookies {
+		if slices.Contains(c.Session.Cookies.Remember, one.name) {
+			one.value = ownValue(s.detach(one.value))
+			kept = append(kept, one)
+		}
+	}
+	return kept
+}
+
 // headerIndex returns the index of a header, or a negative number if there is none.
 func (s *Session) headerIndex(name string) int {
 	return slices.IndexFunc(s.headers, func(h header) bool { return h.name == name })

@@ -130,13 +130,16 @@ func (d *HTTP) limits() egress.Limits {
 	return egress.Limits{Header: d.deps.Patience, Total: d.deps.Patience + 15*time.Second, Bytes: 1 << 20}
 }
 
-// SignIn starts a sign-in with e-mail and password.
-func (d *HTTP) SignIn(ctx context.Context, via Via, email, password secret.String) (Step, error) {
+// SignIn starts a sign-in with e-mail and password. before is the session that the account had; its zero value if it had
+// none. Of it only the cookies are sent by which the platform recognises the device.
+func (d *HTTP) SignIn(ctx context.Context, via Via, email, password secret.String, before Session) (Step, error) {
 	req, err := d.deps.Catalog.SignIn.Login(email, password)
 	if err != nil {
 		return Step{}, err
 	}
-	return d.takeStep(ctx, via, catalog.StepCredentials, signInState{Session: d.newDeviceSession().toStored()}, req)
+	session := d.newDeviceSession()
+	session.cookies = before.rememberedCookies(d.deps.Catalog)
+	return d.takeStep(ctx, via, catalog.StepCredentials, signInState{Session: session.toStored()}, req)
 }
 
 // OpenQR starts a sign-in that the creator approves on their phone.

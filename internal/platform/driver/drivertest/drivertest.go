@@ -74,7 +74,7 @@ func Run(t *testing.T, p *Platform) {
 // start signs in with a password and returns the first step.
 func (s *suite) start(t *testing.T, persona string) driver.Step {
 	t.Helper()
-	step, err := s.driver.SignIn(t.Context(), s.via, secret.New(s.Login(persona)), secret.New(s.Password))
+	step, err := s.driver.SignIn(t.Context(), s.via, secret.New(s.Login(persona)), secret.New(s.Password), driver.Session{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func testPassword(t *testing.T, s *suite) {
 }
 
 func testWrongPassword(t *testing.T, s *suite) {
-	step, err := s.driver.SignIn(t.Context(), s.via, secret.New(s.Login("ok")), secret.New(s.WrongPassword))
+	step, err := s.driver.SignIn(t.Context(), s.via, secret.New(s.Login("ok")), secret.New(s.WrongPassword), driver.Session{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +263,7 @@ func testCancelled(t *testing.T, s *suite) {
 	if _, err := s.call(ctx, t, session, s.Read, "{}"); !errors.Is(err, context.Canceled) {
 		t.Fatalf("a cancelled call gives %v", err)
 	}
-	if _, err := s.driver.SignIn(ctx, s.via, secret.New(s.Login("ok")), secret.New(s.Password)); !errors.Is(err, context.Canceled) {
+	if _, err := s.driver.SignIn(ctx, s.via, secret.New(s.Login("ok")), secret.New(s.Password), driver.Session{}); !errors.Is(err, context.Canceled) {
 		t.Fatalf("a cancelled sign-in gives %v", err)
 	}
 }

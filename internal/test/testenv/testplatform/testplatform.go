@@ -89,7 +89,7 @@ func urls(proxies []*testenv.Proxy) string {
 func (p *Platform) SignIn(t testing.TB, login string) (driver.Session, driver.Identity) {
 	t.Helper()
 	via := driver.Via{Region: "us", Account: string(id.New[id.Attempt]())}
-	step, err := p.Driver.SignIn(t.Context(), via, secret.New(login), secret.New("good"))
+	step, err := p.Driver.SignIn(t.Context(), via, secret.New(login), secret.New("good"), driver.Session{})
 	if err != nil || step.Session == nil {
 		t.Fatalf("%s did not sign in: %+v, %v", login, step.Failure, err)
 	}
