@@ -230,6 +230,24 @@ func TestGhostRefusals(t *testing.T) {
 	}
 }
 
+// The message of an error is followed by its context, which is often the only useful part. Rules look at the message.
+func TestGhostErrorsKeepTheirContext(t *testing.T) {
+	t.Parallel()
+	c := ghost(t)
+	for body, want := range map[string]string{
+		`{"errors":[{"message":"Cannot save member.","context":"Member already exists."}]}`: "Cannot save member. Member already exists.",
+		`{"errors":[{"message":"Authorization failed","context":"Sign in."}]}`:              "Authorization failed Sign in.",
+		`{"errors":[{"message":"Same.","context":"Same."}]}`:                                "Same.",
+		`{"errors":[{"message":"Alone.","context":null}]}`:                                  "Alone.",
+		`{"errors":[{"context":"Only context."}]}`:                                          "Only context.",
+	} {
+		got := c.Classify(http.StatusForbidden, http.Header{}, []byte(body))
+		if got.Message != want || (got.Kind == catalog.RefusedSession) != strings.HasPrefix(want, "Authorization failed") {
+			t.Errorf("%s: %s %q, want %q", body, got.Kind, got.Message, want)
+		}
+	}
+}
+
 // A refused sign-in has the failure of section 2 of the facts about Ghost.
 func TestGhostFailures(t *testing.T) {
 	t.Parallel()

@@ -41,22 +41,24 @@ type Refusal struct {
 	// Code is the platform's error code, a text or a number, as one line of at most 100 characters. It is empty if the
 	// platform gave none.
 	Code string
-	// Message is the platform's message as one line of at most 300 characters.
+	// Message is the platform's message and its detail, as one line of at most 300 characters.
 	Message string
 	// RetryAfter is how long to wait, at most 24 hours: as the platform asks, or as the manifest says. It is 0 if neither
 	// says.
 	RetryAfter time.Duration
 
+	// message is the platform's message without its detail. Rules look at it.
+	message string
 	// asked is the part of RetryAfter that the response itself contains, or 0 if the manifest decided.
 	asked time.Duration
 }
 
 // refusals holds the rules that classify error responses. The first rule that matches wins.
 type refusals struct {
-	// codes, message and retryAfter are paths in the body. The first of codes with a value counts.
-	codes               [][]string
-	message, retryAfter []string
-	rules               []refusalRule
+	// codes, message, detail and retryAfter are paths in the body. The first of codes with a value counts.
+	codes                       [][]string
+	message, detail, retryAfter []string
+	rules                       []refusalRule
 }
 
 type refusalRule struct {
@@ -115,7 +117,11 @@ func (c *Catalog) Classify(status int, header http.Header, body []byte) Refusal 
 				break
 			}
 		}
-		r.Message = oneLine(textAt(t, tape.Root, c.refusals.message), maxMessage)
+		r.message = oneLine(textAt(t, tape.Root, c.refusals.message), maxMessage)
+		r.Message = r.message
+		if detail := textAt(t, tape.Root, c.refusals.detail); detail != r.message {
+			r.Message = oneLine(r.message+" "+detail, maxMessage)
+		}
 		if r.asked == 0 {
 			r.asked = secondsAt(t, c.refusals.retryAfter)
 		}
@@ -123,7 +129,7 @@ func (c *Catalog) Classify(status int, header http.Header, body []byte) Refusal 
 	}
 	r.RetryAfter = r.asked
 	for i := range c.refusals.rules {
-		if rule := &c.refusals.rules[i]; rule.matches(status, r.Code, r.Message) {
+		if rule := &c.refusals.rules[i]; rule.matches(status, r.Code, r.message) {
 			r.Kind, r.RetryAfter = rule.kind, cmp.Or(r.asked, rule.wait)
 			return r
 		}
@@ -214,7 +220,7 @@ func oneLine(text string, most int) string {
 // compileRefusals compiles the rules that classify error responses.
 func (c *compiler) compileRefusals() {
 	e := c.doc.Errors
-	r := refusals{message: shape.SplitPath(e.Message), retryAfter: shape.SplitPath(e.RetryAfter)}
+	r := refusals{message: shape.SplitPath(e.Message), detail: shape.SplitPath(e.Detail), retryAfter: shape.SplitPath(e.RetryAfter)}
 	for _, path := range e.Code {
 		r.codes = append(r.codes, shape.SplitPath(path))
 	}

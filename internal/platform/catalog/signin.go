@@ -253,7 +253,7 @@ func (st *step) buildBody(values map[string]secret.String) []byte {
 func (s *SignIn) Failure(step string, status int, r Refusal) (code string, retryAfter time.Duration) {
 	for i := range s.failures {
 		f := &s.failures[i]
-		if (f.step == "" || f.step == step) && f.matches(status, r.Code, r.Message) {
+		if (f.step == "" || f.step == step) && f.matches(status, r.Code, r.message) {
 			return f.failure, cmp.Or(r.asked, f.wait, r.RetryAfter)
 		}
 	}

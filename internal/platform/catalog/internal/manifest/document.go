@@ -80,9 +80,9 @@ type SignIn struct {
 
 // Errors describes how to classify error responses.
 type Errors struct {
-	Code                Paths
-	Message, RetryAfter string
-	Kinds               []struct {
+	Code                        Paths
+	Message, Detail, RetryAfter string
+	Kinds                       []struct {
 		Matcher
 		Kind string
 	}
