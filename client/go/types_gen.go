@@ -1450,8 +1450,8 @@ type Log struct {
 	// api: a program with a key. dashboard: a user of the dashboard. cli: our command line. One of api, dashboard, cli.
 	Source string `json:"source"`
 	Status int64  `json:"status"`
-	// The platform's own code; null if it returned none.
-	UpstreamCode *int64 `json:"upstreamCode"`
+	// The platform's own code, an integer or a string; null if it returned none.
+	UpstreamCode json.RawMessage `json:"upstreamCode"`
 	// The part of it that the platform and the connection to it took; null if the platform was not called.
 	UpstreamMs *float64 `json:"upstreamMs"`
 }

@@ -1848,8 +1848,8 @@ class Log(TypedDict):
     source: Literal["api", "dashboard", "cli"]
     """api: a program with a key. dashboard: a user of the dashboard. cli: our command line."""
     status: int
-    upstreamCode: int | None
-    """The platform's own code; null if it returned none."""
+    upstreamCode: Any
+    """The platform's own code, an integer or a string; null if it returned none."""
     upstreamMs: float | None
     """The part of it that the platform and the connection to it took; null if the platform was not called."""
 

@@ -76,7 +76,7 @@ type outcome struct {
 	fault error
 	// upstream is the time that the platform took, upstreamCode its own code if it refused.
 	upstream     time.Duration
-	upstreamCode int
+	upstreamCode string
 }
 
 type callKey struct{}
@@ -105,7 +105,7 @@ func (c *Call) Header() http.Header { return c.header }
 // RecordUpstream records the time that the platform took, and its own code if it refused.
 func (c *Call) RecordUpstream(took time.Duration, code string) {
 	c.outcome.upstream = took
-	c.outcome.upstreamCode, _ = strconv.Atoi(code) // the log has no texts
+	c.outcome.upstreamCode = code
 }
 
 // staleTries bounds how often the identity is reloaded for one call.

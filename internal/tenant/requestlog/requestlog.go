@@ -40,8 +40,8 @@ type Entry struct {
 	Reason string
 	// Fields are the fields that the problem names.
 	Fields Fields
-	// UpstreamCode is the platform's own error code; 0 for none.
-	UpstreamCode int
+	// UpstreamCode is the platform's own error code, a number or a text; empty for none.
+	UpstreamCode string
 	// In and Out are the sizes of the request body and the response body, in bytes.
 	In, Out          int64
 	Replayed, DryRun bool

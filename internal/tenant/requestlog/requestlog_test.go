@@ -23,11 +23,11 @@ func TestEveryFieldIsReadBack(t *testing.T) {
 	full := requestlog.Entry{
 		Org: owner, At: noon.Add(123456789 * time.Nanosecond), Request: "mine:1_a.b-c", Key: id.New[id.Key](), Account: id.New[id.Account](),
 		Operation: "messages.send", Verb: "POST", Status: 502, Took: 1234567 * time.Microsecond, Upstream: 1234 * time.Millisecond,
-		Problem: "upstream/error", Retryable: true, UpstreamCode: -7, In: math.MaxInt64, Out: 1 << 40, Replayed: true, DryRun: true,
+		Problem: "upstream/error", Retryable: true, UpstreamCode: "-7", In: math.MaxInt64, Out: 1 << 40, Replayed: true, DryRun: true,
 		Source: requestlog.SourceCLI, Reason: "org_rpm", Fields: "enum /scopes/0\nrequired query/x",
 	}
 	empty := requestlog.Entry{Org: owner, At: noon, Request: "x"}
-	quick := requestlog.Entry{Org: owner, At: noon, Request: "y", Upstream: time.Nanosecond}
+	quick := requestlog.Entry{Org: owner, At: noon, Request: "y", Upstream: time.Nanosecond, UpstreamCode: "ValidationError"}
 	for _, e := range []requestlog.Entry{full, empty, quick} {
 		j.Add(e)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 
@@ -70,9 +71,17 @@ func fromRow(r db.RequestLog) Entry {
 		Org: r.OrgID, At: r.At, Request: r.RequestID, Key: r.KeyID, Account: r.AccountID,
 		Operation: r.Operation, Verb: r.Verb, Status: r.Status, Took: time.Duration(r.TookUs) * time.Microsecond,
 		Upstream: time.Duration(r.UpstreamUs) * time.Microsecond, Problem: r.Problem, Retryable: r.Retryable,
-		UpstreamCode: r.UpstreamCode, In: r.BytesIn, Out: r.BytesOut, Replayed: r.Replayed, DryRun: r.DryRun,
+		UpstreamCode: upstreamCode(r), In: r.BytesIn, Out: r.BytesOut, Replayed: r.Replayed, DryRun: r.DryRun,
 		Source: Source(r.Source), Reason: r.Reason, Fields: Fields(r.Fields),
 	}
+}
+
+// upstreamCode returns the platform's code. Rows of older versions have it as a number only.
+func upstreamCode(r db.RequestLog) string {
+	if r.UpstreamText == "" && r.UpstreamCode != 0 {
+		return strconv.Itoa(r.UpstreamCode)
+	}
+	return r.UpstreamText
 }
 
 // isOutcomeUnknown reports whether a statement may have been carried out although it returned err.

@@ -3,6 +3,7 @@ package requestlog
 import (
 	"cmp"
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -12,9 +13,9 @@ import (
 
 // copyStatement lists the columns in the order of addRow.
 const copyStatement = `COPY request_log (at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run,
-	org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields) FROM STDIN (FORMAT binary)`
+	org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, upstream_text, fields) FROM STDIN (FORMAT binary)`
 
-const columns = 20
+const columns = 21
 
 // copyRows writes all rows or none.
 func copyRows(ctx context.Context, pool *pgxpool.Pool, rows *postgres.Rows) error {
@@ -33,13 +34,13 @@ func addRow(rows *postgres.Rows, e *Entry) {
 	rows.Int64(upstreamMicros(e.Upstream))
 	rows.Int64(e.In)
 	rows.Int64(e.Out)
-	rows.Int32(int32(e.UpstreamCode))
+	rows.Int32(codeNumber(e.UpstreamCode))
 	rows.Int16(int16(e.Status))
 	rows.Bool(e.Retryable)
 	rows.Bool(e.Replayed)
 	rows.Bool(e.DryRun)
 	for _, text := range [...]string{
-		string(e.Org), string(e.Request), string(e.Key), string(e.Account), e.Operation, e.Verb, e.Problem, string(cmp.Or(e.Source, SourceAPI)), e.Reason,
+		string(e.Org), string(e.Request), string(e.Key), string(e.Account), e.Operation, e.Verb, e.Problem, string(cmp.Or(e.Source, SourceAPI)), e.Reason, e.UpstreamCode,
 	} {
 		rows.Text(text[:min(len(text), maxText)])
 	}
@@ -48,6 +49,15 @@ func addRow(rows *postgres.Rows, e *Entry) {
 
 // maxText is the maximum length of a text column in bytes. All names in the service are shorter.
 const maxText = 256
+
+// codeNumber returns a code of the platform as a number, or 0 if it is a text.
+func codeNumber(code string) int32 {
+	n, err := strconv.ParseInt(code, 10, 32)
+	if err != nil {
+		return 0
+	}
+	return int32(n)
+}
 
 // upstreamMicros returns at least 1 for a call of the platform, because 0 means that there was none.
 func upstreamMicros(d time.Duration) int64 {

@@ -2097,7 +2097,7 @@ export interface components {
             /** @enum {string} */
             source: "api" | "dashboard" | "cli";
             status: number;
-            upstreamCode: number | null;
+            upstreamCode: unknown;
             upstreamMs: number | null;
         };
         LogField: {

@@ -1189,8 +1189,8 @@ export interface Log {
   /** api: a program with a key. dashboard: a user of the dashboard. cli: our command line. */
   source: "api" | "dashboard" | "cli";
   status: number;
-  /** The platform's own code; null if it returned none. */
-  upstreamCode: number | null;
+  /** The platform's own code, an integer or a string; null if it returned none. */
+  upstreamCode: unknown;
   /** The part of it that the platform and the connection to it took; null if the platform was not called. */
   upstreamMs: number | null;
 }

@@ -127,8 +127,8 @@ func platformTime(e *stagedoor.Log) string {
 		return "not called"
 	}
 	text := output.Millis(*e.UpstreamMs)
-	if e.UpstreamCode != nil {
-		text += ", code " + strconv.FormatInt(*e.UpstreamCode, 10)
+	if code := strings.Trim(string(e.UpstreamCode), `"`); code != "" && code != "null" {
+		text += ", code " + code
 	}
 	return text
 }

@@ -63,7 +63,7 @@ type logBody struct {
 	Reason       *string    `json:"reason" doc:"The limit that refused the request, for example org_rpm; null if none did."`
 	Errors       []logField `json:"errors" doc:"The fields of the request that the problem pointed at; empty if there are none. Their values are not stored."`
 	Retryable    *bool      `json:"retryable" doc:"Whether the problem was retryable; null if there was none."`
-	UpstreamCode *int       `json:"upstreamCode" doc:"The platform's own code; null if it returned none."`
+	UpstreamCode any        `json:"upstreamCode" doc:"The platform's own code, an integer or a string; null if it returned none."`
 	BytesIn      int64      `json:"bytesIn" doc:"The size of the request body in bytes."`
 	BytesOut     int64      `json:"bytesOut" doc:"The size of the response body in bytes."`
 	Replayed     bool       `json:"replayed" doc:"Whether the response was that of an earlier request with the same Idempotency-Key."`
@@ -202,12 +202,9 @@ func (a reads) writeCSV(w http.ResponseWriter, r *http.Request, in *logsInput, f
 func cells(e *requestlog.Entry) []string {
 	b := viewLog(e)
 	number := func(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
-	upstream, code := "", ""
+	upstream := ""
 	if b.UpstreamMS != nil {
 		upstream = number(*b.UpstreamMS)
-	}
-	if b.UpstreamCode != nil {
-		code = strconv.Itoa(*b.UpstreamCode)
 	}
 	wrong := make([]string, len(b.Errors))
 	for i, f := range b.Errors {
@@ -215,7 +212,7 @@ func cells(e *requestlog.Entry) []string {
 	}
 	return []string{
 		csvexport.Time(&b.At), b.RequestID, b.Method, b.HTTP, strconv.Itoa(b.Status), number(b.DurationMS), upstream, csvexport.Text(b.AccountID), b.KeyID, b.Source,
-		csvexport.Text(b.Code), csvexport.Text(b.Reason), code, strconv.FormatInt(b.BytesIn, 10), strconv.FormatInt(b.BytesOut, 10), strconv.FormatBool(b.Replayed), strconv.FormatBool(b.DryRun), strings.Join(wrong, "; "),
+		csvexport.Text(b.Code), csvexport.Text(b.Reason), csvexport.Text(endpoint.NilIfEmpty(e.UpstreamCode)), strconv.FormatInt(b.BytesIn, 10), strconv.FormatInt(b.BytesOut, 10), strconv.FormatBool(b.Replayed), strconv.FormatBool(b.DryRun), strings.Join(wrong, "; "),
 	}
 }
 
@@ -346,9 +343,7 @@ func viewLog(e *requestlog.Entry) logBody {
 	for _, f := range e.Fields.All() {
 		body.Errors = append(body.Errors, logField{Pointer: f.Pointer, Code: f.Code})
 	}
-	if e.UpstreamCode != 0 {
-		body.UpstreamCode = &e.UpstreamCode
-	}
+	body.UpstreamCode = problem.UpstreamCode(e.UpstreamCode)
 	return body
 }
 

@@ -167,7 +167,7 @@ function Body({ l }: { l: Log }) {
           [
             'Platform code',
             <span key="u" className="font-mono text-xs">
-              {l.upstreamCode}
+              {String(l.upstreamCode)}
             </span>,
           ],
         ] as [ReactNode, ReactNode][])

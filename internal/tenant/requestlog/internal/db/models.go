@@ -31,4 +31,5 @@ type RequestLog struct {
 	Source       string
 	Reason       string
 	Fields       string
+	UpstreamText string
 }

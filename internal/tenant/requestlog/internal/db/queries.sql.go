@@ -105,7 +105,7 @@ func (q *Queries) Failures(ctx context.Context, arg FailuresParams) ([]FailuresR
 }
 
 const get = `-- name: Get :one
-SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields FROM request_log
+SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields, upstream_text FROM request_log
 WHERE org_id = $1 AND request_id = $2 AND at >= $3
   AND ($4::boolean OR account_id = ANY ($5::text[]))
 ORDER BY at DESC LIMIT 1
@@ -150,12 +150,13 @@ func (q *Queries) Get(ctx context.Context, arg GetParams) (RequestLog, error) {
 		&i.Source,
 		&i.Reason,
 		&i.Fields,
+		&i.UpstreamText,
 	)
 	return i, err
 }
 
 const page = `-- name: Page :many
-SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields FROM request_log
+SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields, upstream_text FROM request_log
 WHERE org_id = $1 AND at >= $2 AND at <= $3
   AND (at, request_id) < ($3::timestamptz, $4::text)
   AND ($5::boolean OR account_id = ANY ($6::text[]))
@@ -227,6 +228,7 @@ func (q *Queries) Page(ctx context.Context, arg PageParams) ([]RequestLog, error
 			&i.Source,
 			&i.Reason,
 			&i.Fields,
+			&i.UpstreamText,
 		); err != nil {
 			return nil, err
 		}
@@ -239,7 +241,7 @@ func (q *Queries) Page(ctx context.Context, arg PageParams) ([]RequestLog, error
 }
 
 const pageElsewhere = `-- name: PageElsewhere :many
-SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields FROM request_log
+SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields, upstream_text FROM request_log
 WHERE org_id = $1 AND at >= $2 AND at <= $3
   AND (at, request_id) < ($3::timestamptz, $4::text)
   AND ($5::boolean OR account_id = ANY ($6::text[]))
@@ -312,6 +314,7 @@ func (q *Queries) PageElsewhere(ctx context.Context, arg PageElsewhereParams) ([
 			&i.Source,
 			&i.Reason,
 			&i.Fields,
+			&i.UpstreamText,
 		); err != nil {
 			return nil, err
 		}
@@ -324,7 +327,7 @@ func (q *Queries) PageElsewhere(ctx context.Context, arg PageElsewhereParams) ([
 }
 
 const pageFailed = `-- name: PageFailed :many
-SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields FROM request_log
+SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields, upstream_text FROM request_log
 WHERE org_id = $1 AND at >= $2 AND at <= $3
   AND (at, request_id) < ($3::timestamptz, $4::text)
   AND problem <> ''
@@ -398,6 +401,7 @@ func (q *Queries) PageFailed(ctx context.Context, arg PageFailedParams) ([]Reque
 			&i.Source,
 			&i.Reason,
 			&i.Fields,
+			&i.UpstreamText,
 		); err != nil {
 			return nil, err
 		}
@@ -410,7 +414,7 @@ func (q *Queries) PageFailed(ctx context.Context, arg PageFailedParams) ([]Reque
 }
 
 const pageOf = `-- name: PageOf :many
-SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields FROM request_log
+SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields, upstream_text FROM request_log
 WHERE org_id = $1 AND account_id = $2 AND at >= $3 AND at <= $4
   AND (at, request_id) < ($4::timestamptz, $5::text)
   AND ($6::text = '' OR operation = $6)
@@ -480,6 +484,7 @@ func (q *Queries) PageOf(ctx context.Context, arg PageOfParams) ([]RequestLog, e
 			&i.Source,
 			&i.Reason,
 			&i.Fields,
+			&i.UpstreamText,
 		); err != nil {
 			return nil, err
 		}
