@@ -100,7 +100,7 @@ type Health struct {
 
 // Via returns the route that requests for the account take to the platform.
 func (a Account) Via() driver.Via {
-	return driver.Via{Region: a.Region, Account: string(a.ID), Site: a.Place.Root}
+	return driver.Via{Region: a.Region, Account: string(a.ID), Site: a.Place.Root, Public: a.Place.Site}
 }
 
 // UserAction returns what a person must do in this state, as the API reports it.

@@ -65,9 +65,10 @@ type Via struct {
 	Region string
 	// Account is the account's id, or the id of the connect attempt while there is no account.
 	Account string
-	// Site is the root of the account's site, such as https://maya.example.com/blog, or empty if all accounts of the
-	// platform are on one origin.
-	Site string
+	// Site is the root of the API of the account's site, such as https://maya.example.com/blog, or empty if all accounts
+	// of the platform are on one origin. Public is the address that visitors use. It differs from Site if the API is on
+	// another host; then files are at both, and the session is never sent to Public.
+	Site, Public string
 }
 
 // Deps are the dependencies of the driver.

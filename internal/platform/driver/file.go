@@ -102,32 +102,46 @@ func (d *HTTP) Files() (*Files, error) {
 	return f, nil
 }
 
-// parseAddress parses a URL and checks that it is in one of the folders. It also returns the origins that the request
-// may be sent to. URLs come from callers, and the folders are all that keeps a caller from the rest of the host. So it
+// address is the URL of a file, and the origins that the request for it may be sent to.
+type address struct {
+	url     *url.URL
+	origins egress.Origins
+	// withSession means that the request may have the whole session.
+	withSession bool
+}
+
+// parseAddress parses a URL and checks that it is in one of the folders. URLs come from callers, and the folders are all that keeps a caller from the rest of the host. So it
 // also rejects paths that another parser could read differently.
-func (f *Files) parseAddress(via Via, text string) (*url.URL, egress.Origins, error) {
+func (f *Files) parseAddress(via Via, text string) (address, error) {
 	if len(text) > maxAddress || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' || r == '\\' || r == '#' }) {
-		return nil, egress.Origins{}, ErrAddress
+		return address{}, ErrAddress
 	}
 	// u.Path is decoded, so this also rejects %2e%2e, %2f.. and the like.
 	u, err := url.Parse(text)
 	if err != nil || u.Opaque != "" || u.User != nil || strings.Contains(u.Path, "\\") || path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") {
-		return nil, egress.Origins{}, ErrAddress
+		return address{}, ErrAddress
 	}
 	for _, at := range f.at {
 		if sameOrigin(u, at) && strings.HasPrefix(u.Path, at.Path) {
-			return u, f.origins, nil
+			return address{u, f.origins, f.driver.deps.Catalog.Files.Cookies}, nil
 		}
 	}
-	if root, err := url.Parse(via.Site); err == nil && len(f.below) > 0 && sameOrigin(u, root) {
+	for _, site := range []string{via.Site, via.Public} {
+		root, err := url.Parse(site)
+		if err != nil || site == "" || !sameOrigin(u, root) {
+			continue
+		}
 		for _, folder := range f.below {
 			if strings.HasPrefix(u.Path, root.Path+folder) {
-				at, err := f.driver.locate(via)
-				return u, at.origins, err
+				origins, err := egress.SiteOrigins(site)
+				if err != nil {
+					return address{}, ErrAddress
+				}
+				return address{u, origins, f.driver.deps.Catalog.Files.Cookies && site == via.Site}, nil
 			}
 		}
 	}
-	return nil, egress.Origins{}, ErrAddress
+	return address{}, ErrAddress
 }
 
 func sameOrigin(a, b *url.URL) bool {
@@ -191,24 +205,24 @@ func (f *Files) Put(ctx context.Context, via Via, s Session, part PartRequest) (
 // newRequest builds a request for a file, and the client that can send it. The request has only the user agent of the
 // session, unless the manifest asks for the whole session.
 func (f *Files) newRequest(
-	ctx context.Context, via Via, s Session, method, address string, body io.Reader,
+	ctx context.Context, via Via, s Session, method, text string, body io.Reader,
 ) (*http.Request, *egress.Client, error) {
-	u, origins, err := f.parseAddress(via, address)
+	at, err := f.parseAddress(via, text)
 	if err != nil {
 		return nil, nil, err
 	}
-	out, err := http.NewRequestWithContext(ctx, method, u.String(), body)
+	out, err := http.NewRequestWithContext(ctx, method, at.url.String(), body)
 	if err != nil {
 		return nil, nil, ErrAddress // the library's error would repeat the URL, which may contain a signature
 	}
 	whole := http.Header{}
 	s.applyTo(whole, f.driver.deps.Catalog.Session.UserAgent)
-	if f.driver.deps.Catalog.Files.Cookies {
+	if at.withSession {
 		out.Header = whole
 	} else {
 		out.Header.Set("User-Agent", whole.Get("User-Agent"))
 	}
-	return out, f.driver.client(via, origins), nil
+	return out, f.driver.client(via, at.origins), nil
 }
 
 // refusalProblem returns the problem for a response without a file. File hosts check URLs and not sessions, so a 401

@@ -187,6 +187,39 @@ func TestFilesOfASite(t *testing.T) {
 	}
 }
 
+// If the API is on another host than the site, files of both can be fetched.
+func TestFilesOfASiteWithTwoHosts(t *testing.T) {
+	t.Parallel()
+	public := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "%s %q", r.URL.Path, r.Header.Get("Cookie"))
+	}))
+	t.Cleanup(public.Close)
+	r := newGhostFixture(t, "", public.URL)
+	s := r.session()
+	files, err := r.driver.Files()
+	must.OK(t, err)
+	via := r.via()
+	fetch := func(address string) (string, error) {
+		file, err := files.Fetch(t.Context(), via, s, driver.FileRequest{Method: http.MethodGet, URL: address})
+		if err != nil {
+			return "", err
+		}
+		defer file.Body.Close()
+		text, err := io.ReadAll(file.Body)
+		return string(text), err
+	}
+	if _, err := fetch(public.URL + "/content/x.png"); !errors.Is(err, driver.ErrAddress) {
+		t.Errorf("a host that is not the account's: %v", err)
+	}
+	via.Public = public.URL
+	if got, err := fetch(public.URL + "/content/x.png"); err != nil || got != `/content/x.png ""` {
+		t.Errorf("%s, %v", got, err)
+	}
+	if _, err := fetch(public.URL + "/members/"); !errors.Is(err, driver.ErrAddress) {
+		t.Errorf("outside of the folder: %v", err)
+	}
+}
+
 // An upload that the platform refuses is a refusal. One that breaks off is in doubt, because it is a write.
 func TestUploadsThatFail(t *testing.T) {
 	t.Parallel()
