@@ -13,6 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
+	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/platform/registry"
 )
 
@@ -121,7 +122,7 @@ func badSite(code, detail string) error {
 
 // sameSite reports whether two addresses name the same site.
 func sameSite(a, b string) bool {
-	ours, err := url.Parse(strings.TrimSuffix(a, "/"))
+	ours, err := url.Parse(egress.WithASCIIHost(strings.TrimSuffix(a, "/")))
 	theirs, failed := url.Parse(strings.TrimSuffix(b, "/"))
 	return err == nil && failed == nil && strings.EqualFold(ours.Host, theirs.Host) && ours.Scheme == theirs.Scheme && ours.Path == theirs.Path
 }

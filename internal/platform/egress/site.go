@@ -9,6 +9,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
+
+	"golang.org/x/net/idna"
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
@@ -58,10 +61,10 @@ func SiteOrigins(root string) (Origins, error) {
 var errSiteRoot = errors.New("the site is not the root of a site")
 
 // CheckSite checks the form of a site's URL and returns its root: the origin and the path, without a slash at the end
-// and without the default port. It does not resolve the host; every dial does. The error is the problem unsafe-url or
+// and without the default port, with the host in ASCII. It does not resolve the host; every dial does. The error is the problem unsafe-url or
 // validation-failed.
 func (e *Egress) CheckSite(raw string) (root string, err error) {
-	u, err := parseURL(raw, "443", e.isExempt)
+	u, err := parseURL(WithASCIIHost(raw), "443", e.isExempt)
 	if unsafe, ok := errors.AsType[*problem.Error](err); ok {
 		for i := range unsafe.Fields {
 			unsafe.Fields[i].Pointer = "/site"
@@ -81,6 +84,28 @@ func (e *Egress) CheckSite(raw string) (root string, err error) {
 		root += ":" + t.port
 	}
 	return root + path, nil
+}
+
+// WithASCIIHost returns a URL whose host is written in ASCII: people enter münchen.example, and DNS has
+// xn--mnchen-3ya.example. A URL that has no such form is returned as it is, and is refused later.
+func WithASCIIHost(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || isASCII(u.Host) {
+		return raw
+	}
+	host, err := idna.Lookup.ToASCII(u.Hostname())
+	if err != nil || host == "" {
+		return raw
+	}
+	if port := u.Port(); port != "" {
+		host = net.JoinHostPort(host, port)
+	}
+	u.Host = host
+	return u.String()
+}
+
+func isASCII(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII })
 }
 
 func invalidSite(detail string) *problem.Error {

@@ -446,7 +446,7 @@ func TestSiteRootsHaveOneForm(t *testing.T) {
 	for raw, want := range map[string]string{
 		"https://maya.example.com": "https://maya.example.com", "https://maya.example.com/": "https://maya.example.com",
 		"HTTPS://Maya.Example.com:443/Blog//": "https://maya.example.com/Blog", "https://maya.example.com/a/b-c_d~e.f/": "https://maya.example.com/a/b-c_d~e.f",
-		"https://xn--my-site-cua.example": "https://xn--my-site-cua.example",
+		"https://xn--my-site-cua.example": "https://xn--my-site-cua.example", "https://München.Example/Blog": "https://xn--mnchen-3ya.example/Blog",
 	} {
 		root, err := w.CheckSite(raw)
 		if err != nil || root != want {
@@ -461,6 +461,9 @@ func TestSiteRootsHaveOneForm(t *testing.T) {
 		"https://maya.example.com/%61", "https://maya.example.com/a%2fb", "https://maya.example.com/a%20b", "https://maya.example.com/a;b", "https://maya.example.com/@a", "https://maya.example.com/a:b",
 	}
 	for _, raw := range slices.Concat(invalid, badURLs) {
+		if raw == "https://exämple.com/" {
+			continue // a site may have such a name, a webhook may not
+		}
 		_, err := w.CheckSite(raw)
 		p, ok := errors.AsType[*problem.Error](err)
 		want := problem.UnsafeURL.Code
