@@ -50,7 +50,7 @@ func compile(doc *manifest.Document) (*Catalog, []manifest.Fault) {
 	c := &compiler{doc: doc, uploads: map[string]*Method{}, cat: &Catalog{
 		ID: u.ID, Name: u.Name, Version: u.Version, Revision: doc.Revision,
 		Environment: cmp.Or(environment.Environment(u.Environment), environment.Live), Home: u.Home, Logo: logoURL(doc.Logo),
-		Origin: u.Origin, Isolation: Isolation(u.Isolation),
+		Origin: u.Origin, Isolation: cmp.Or(Isolation(u.Isolation), ByAccount),
 		ListSince: u.ListSince, PassUnknown: u.PassUnknown, base: u.Base,
 		byName: map[string]*Method{}, byKind: map[string]*EventKind{}, byFrame: map[string][]*EventKind{},
 	}}
@@ -143,15 +143,12 @@ func (c *compiler) checkPageStyles() {
 
 // resolveVerify looks up the method that checks a session.
 func (c *compiler) resolveVerify() {
-	resource, method, _ := strings.Cut(c.doc.Upstream.Verify, ".")
-	m, ok := c.cat.Method(resource, method)
-	switch {
-	case !ok:
-		c.upstreamFault("verify: there is no method %s", c.doc.Upstream.Verify)
-	case m.Access != Read || len(m.Required()) > 0:
-		c.upstreamFault("verify: %s must be a read that needs no arguments", c.doc.Upstream.Verify)
+	m := c.namedMethod(c.cat.byName, "verify", c.doc.Upstream.Verify)
+	if m.method != nil && (m.method.Access != Read || len(m.method.Required()) > 0) {
+		m.fault("must be a read that needs no arguments")
 	}
-	c.cat.Verify = m
+	m.checkField("id", "") // an account is identified by it
+	c.cat.Verify = m.method
 }
 
 func (c *compiler) compileResource(r manifest.Resource) {

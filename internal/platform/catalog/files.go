@@ -190,7 +190,7 @@ func (c *compiler) compileFiles() {
 	}
 	f := &Files{At: in.At, Cookies: in.Cookies}
 	if d := in.Download; d != nil {
-		m := c.fileMethod(c.cat.byName, "files.download", d.Method)
+		m := c.namedMethod(c.cat.byName, "files.download", d.Method)
 		if m.method != nil && m.method.Access != Read {
 			m.fault("must be a read")
 		}
@@ -199,9 +199,9 @@ func (c *compiler) compileFiles() {
 		f.Download = &Download{Method: m.method, ID: d.ID, quality: d.Quality, url: d.URL}
 	}
 	if u := in.Upload; u != nil {
-		begin := c.fileMethod(c.cat.byName, "files.upload.begin", u.Begin.Method)
-		part := c.fileMethod(c.cat.byName, "files.upload.part", u.Part.Method)
-		finish := c.fileMethod(c.cat.byName, "files.upload.finish", u.Finish.Method)
+		begin := c.namedMethod(c.cat.byName, "files.upload.begin", u.Begin.Method)
+		part := c.namedMethod(c.cat.byName, "files.upload.part", u.Part.Method)
+		finish := c.namedMethod(c.cat.byName, "files.upload.finish", u.Finish.Method)
 		begin.checkArgs(u.Begin.Name, u.Begin.Size, u.Begin.Type, u.Begin.SHA256)
 		begin.checkField(u.Begin.ID, "")
 		begin.checkField(u.Begin.PartSize, "")
@@ -222,19 +222,19 @@ func (c *compiler) compileFiles() {
 	c.cat.Files = f
 }
 
-// fileMethod is a method that the section files refers to, while it is checked.
-type fileMethod struct {
+// namedMethod is a method that upstream.yaml refers to, while it is checked.
+type namedMethod struct {
 	compiler *compiler
-	// where is the key in the section, name the method's full name.
+	// where is the key that refers to it, name the method's full name.
 	where, name string
 	// method and source are nil if there is no such method.
 	method *Method
 	source *manifest.Method
 }
 
-// fileMethod looks up a method among those that a key may refer to.
-func (c *compiler) fileMethod(among map[string]*Method, where, name string) *fileMethod {
-	m := &fileMethod{compiler: c, where: where, name: name}
+// namedMethod looks up a method among those that a key may refer to.
+func (c *compiler) namedMethod(among map[string]*Method, where, name string) *namedMethod {
+	m := &namedMethod{compiler: c, where: where, name: name}
 	if m.method = among[name]; m.method == nil {
 		c.upstreamFault("%s: there is no method %s", where, name)
 		return m
@@ -250,12 +250,12 @@ func (c *compiler) fileMethod(among map[string]*Method, where, name string) *fil
 	return m
 }
 
-func (m *fileMethod) fault(format string, args ...any) {
+func (m *namedMethod) fault(format string, args ...any) {
 	m.compiler.upstreamFault("%s: %s %s", m.where, m.name, fmt.Sprintf(format, args...))
 }
 
 // checkArgs checks that the method has these arguments and requires no others. Empty names are ignored.
-func (m *fileMethod) checkArgs(names ...string) {
+func (m *namedMethod) checkArgs(names ...string) {
 	if m.method == nil {
 		return
 	}
@@ -274,7 +274,7 @@ func (m *fileMethod) checkArgs(names ...string) {
 
 // checkField checks that the method's result has a field that is never null and has a role. An empty role is not
 // checked.
-func (m *fileMethod) checkField(name, role string) {
+func (m *namedMethod) checkField(name, role string) {
 	if m.source == nil {
 		return
 	}

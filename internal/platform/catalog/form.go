@@ -65,7 +65,7 @@ func (c *compiler) compileForms(f *Files) {
 		c.upstreamFault("files: give either upload or forms")
 	}
 	for _, form := range in.Forms {
-		m := c.fileMethod(c.uploads, "files.forms", form.Method)
+		m := c.namedMethod(c.uploads, "files.forms", form.Method)
 		m.checkArgs()
 		m.checkField(form.URL, "")
 		if m.method != nil && slices.Contains(m.method.spec.FormNames(), form.Field) {

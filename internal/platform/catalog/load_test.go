@@ -2,10 +2,14 @@ package catalog_test
 
 import (
 	"errors"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 
+	"github.com/stagedoor/stagedoor/internal/base/environment"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 )
@@ -83,6 +87,10 @@ func TestLoadReportsFaults(t *testing.T) {
 		"class":                   {events, "class: ephemeral", "class: lasting", "events.noteLost.class"},
 		"verify":                  {up, "verify: notes.me", "verify: notes.you", "verify: there is no method notes.you"},
 		"verify needs":            {up, "verify: notes.me", "verify: notes.delete", "must be a read"},
+		"verify without id":       {up, "verify: notes.me", "verify: notes.list", "verify: notes.list returns no id"},
+		"steps of no challenge":   {up, "  # An answer with this is a challenge, whatever its status.\n  challenge:\n    at: error.challenge\n    token: token\n    channel: method\n    channels: {sms: sms, app: totp, email: mail, face: selfie}\n    available: methods\n    mask: sent_to\n    expires: expires_at\n    page: page_url\n    sent: is_sent                     # false: the mail goes out when asked for (resend)\n    state: state                      # of a selfie, when checked: open, passed, rejected\n", "", "signIn: code, resend, switch and check require challenge"},
+		"code without a path":     {up, "  code: error.code\n", "", "errors.kinds: rule 1 has a code, which requires errors.code"},
+		"failure without a path":  {up, "  code: error.code\n", "", "signIn.failures: rule 1 has a code, which requires errors.code"},
 		"two usual":               {up, "limit: query.limit}\n  whole", "limit: query.limit, usual: true}\n  whole", "have usual: true"},
 		"half a page":             {up, "nextOfLast: id, cursor: query.from_id, ", "nextOfLast: id, ", "require each other"},
 		"cookie not kept":         {up, "kept: [auth_id, sess, lang]", "kept: [auth_id, lang]", "sess is used but not in kept"},
@@ -107,6 +115,37 @@ func TestLoadReportsFaults(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A manifest needs only what its platform has. The rest has defaults.
+func TestLeastManifest(t *testing.T) {
+	t.Parallel()
+	c, err := catalog.Load(filesOf(t, "least"))
+	must.OK(t, err)
+	if c.Isolation != catalog.ByAccount || c.Environment != environment.Live || !slices.Equal(c.Session.Cookies.Kept, []string{"sid"}) {
+		t.Errorf("isolation %q, environment %q, kept cookies %v", c.Isolation, c.Environment, c.Session.Cookies.Kept)
+	}
+	if events := c.Events(); len(events) != 1 || events[0].Class != catalog.Durable {
+		t.Errorf("%d events, class %q", len(events), events[0].Class)
+	}
+	login, err := c.SignIn.Login(secret.New("a@b.c"), secret.New("x"))
+	if err != nil || login.Path != "/session" {
+		t.Errorf("%s %v", login.Path, err)
+	}
+	if _, err := c.SignIn.Answer(secret.New(""), secret.New("1")); !errors.Is(err, catalog.ErrNoStep) {
+		t.Errorf("answer: %v", err)
+	}
+	body := []byte(`{"error":{"code":1,"message":"No.","challenge":{"token":"t"}},"token":"t"}`)
+	r := c.Classify(http.StatusUnauthorized, nil, body)
+	if r.Kind != catalog.RefusedSession || r.Code != "" || r.Message != "" {
+		t.Errorf("%+v", r)
+	}
+	if ch, ok := c.SignIn.Challenge(body, r); ok {
+		t.Errorf("a challenge on a platform without any: %+v", ch)
+	}
+	if code, _ := c.SignIn.Failure(catalog.StepCredentials, http.StatusUnauthorized, r); code != "invalid_credentials" {
+		t.Errorf("failure %q", code)
 	}
 }
 

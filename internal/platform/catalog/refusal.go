@@ -225,6 +225,7 @@ func (c *compiler) compileRefusals() {
 		r.codes = append(r.codes, shape.SplitPath(path))
 	}
 	for i, k := range e.Kinds {
+		c.checkMatcher("errors.kinds", i, k.Matcher)
 		rule := refusalRule{matcher: newMatcher(k.Matcher), kind: RefusalKind(k.Kind)}
 		first := slices.IndexFunc(r.rules, func(earlier refusalRule) bool { return earlier.covers(&rule.matcher) })
 		if first >= 0 {
@@ -233,4 +234,14 @@ func (c *compiler) compileRefusals() {
 		r.rules = append(r.rules, rule)
 	}
 	c.cat.refusals = r
+}
+
+// checkMatcher checks that the conditions of the rule with index i can hold.
+func (c *compiler) checkMatcher(where string, i int, m manifest.Matcher) {
+	if m.Code != nil && c.doc.Errors.Code == nil {
+		c.upstreamFault("%s: rule %d has a code, which requires errors.code", where, i+1)
+	}
+	if m.Message != "" && c.doc.Errors.Message == "" {
+		c.upstreamFault("%s: rule %d has a message, which requires errors.message", where, i+1)
+	}
 }

@@ -368,9 +368,10 @@ func (s *SignIn) QRStatus(body []byte) (QRStatus, error) {
 func (c *compiler) compileSignIn() {
 	in := c.doc.SignIn
 	s := SignIn{steps: map[string]*step{}, channels: map[Channel]string{}, statuses: map[string]QRStatus{}}
+	ch := c.challengeOf(in)
 	// A challenge that is only a code has no token.
 	token := []string{"token"}
-	if in.Challenge.Code != nil {
+	if ch.Code != nil {
 		token = nil
 	}
 	steps := map[string]struct {
@@ -400,10 +401,6 @@ func (c *compiler) compileSignIn() {
 	if (in.QR == nil) != (in.QRCheck == nil) {
 		c.upstreamFault("signIn: qr and qrCheck require each other")
 	}
-	ch := in.Challenge
-	if (ch.At == "") == (ch.Code == nil) {
-		c.upstreamFault("signIn.challenge: give either at, token, channel and channels, or code, by and lasts")
-	}
 	s.challenge = challengePaths{
 		codes: ch.Code, by: Channel(ch.By), lasts: c.duration("signIn.challenge.lasts", ch.Lasts),
 		at: shape.SplitPath(ch.At), token: shape.SplitPath(ch.Token), channel: shape.SplitPath(ch.Channel), available: shape.SplitPath(ch.Available),
@@ -413,6 +410,7 @@ func (c *compiler) compileSignIn() {
 		s.channels[Channel(ours)] = theirs
 	}
 	for i, f := range in.Failures {
+		c.checkMatcher("signIn.failures", i, f.Matcher)
 		rule := failureRule{matcher: newMatcher(f.Matcher), step: f.Step, failure: f.Failure}
 		first := slices.IndexFunc(s.failures, func(earlier failureRule) bool {
 			return (earlier.step == "" || earlier.step == rule.step) && earlier.covers(&rule.matcher)
@@ -423,6 +421,23 @@ func (c *compiler) compileSignIn() {
 		s.failures = append(s.failures, rule)
 	}
 	c.cat.SignIn = s
+}
+
+// challengeOf returns the section challenge. It is empty on a platform that signs in with the credentials alone.
+func (c *compiler) challengeOf(in manifest.SignIn) manifest.Challenge {
+	if in.Challenge == nil {
+		if in.Code != nil || in.Resend != nil || in.Switch != nil || in.Check != nil {
+			c.upstreamFault("signIn: code, resend, switch and check require challenge")
+		}
+		return manifest.Challenge{}
+	}
+	if (in.Challenge.At == "") == (in.Challenge.Code == nil) {
+		c.upstreamFault("signIn.challenge: give either at, token, channel and channels, or code, by and lasts")
+	}
+	if in.Challenge.Code != nil && c.doc.Errors.Code == nil {
+		c.upstreamFault("signIn.challenge: a code requires errors.code")
+	}
+	return *in.Challenge
 }
 
 // compileStep compiles a step and checks that its template uses only the given variables.

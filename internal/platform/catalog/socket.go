@@ -137,6 +137,9 @@ func (c *compiler) duration(key, text string) time.Duration {
 // header in allowed.
 func (c *compiler) compileSession() {
 	in := c.doc.Session
+	if in.Cookies.Kept == nil {
+		in.Cookies.Kept = in.Cookies.Required
+	}
 	s := Session{
 		Cookies: Cookies{
 			Required: in.Cookies.Required, Kept: in.Cookies.Kept, Rotates: in.Cookies.Rotates, Remember: in.Cookies.Remember,

@@ -197,10 +197,10 @@ func (d *HTTP) Probe(ctx context.Context, via Via, s Session) (Identity, Answer,
 	return who, a, nil
 }
 
-// readIdentity parses the result of a probe. PostgreSQL cannot store NUL characters in text, so it removes them from
-// names and rejects an id that has one.
+// readIdentity parses the result of a probe. On a platform that does not say who is a creator, everyone is one.
+// PostgreSQL cannot store NUL characters in text, so it removes them from names and rejects an id that has one.
 func readIdentity(result []byte) (Identity, bool) {
-	var who Identity
+	who := Identity{IsCreator: true}
 	if err := json.Unmarshal(result, &who); err != nil || who.ID == "" || strings.ContainsRune(who.ID, 0) {
 		return Identity{}, false
 	}

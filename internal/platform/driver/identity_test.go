@@ -17,3 +17,15 @@ func TestIdentityHasNoNULCharacter(t *testing.T) {
 		t.Fatalf("an id with a NUL character was read as %q", who.ID)
 	}
 }
+
+// On a platform that does not say who is a creator, everyone is one.
+func TestEveryoneIsACreatorUnlessThePlatformSaysOtherwise(t *testing.T) {
+	t.Parallel()
+	for result, want := range map[string]bool{
+		`{"id":"7"}`: true, `{"id":"7","isCreator":null}`: true, `{"id":"7","isCreator":true}`: true, `{"id":"7","isCreator":false}`: false,
+	} {
+		if who, ok := driver.ReadIdentity([]byte(result)); !ok || who.IsCreator != want {
+			t.Errorf("%s: %+v %v", result, who, ok)
+		}
+	}
+}

@@ -6,6 +6,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -152,7 +153,7 @@ func newPlatform(d Deps, source Source) (Platform, error) {
 	p.Driver = client
 	if c.Site != nil {
 		p.Sites = client
-	} else if u, err := url.Parse(source.URL); err == nil {
+	} else if u, err := url.Parse(cmp.Or(source.URL, c.Origin)); err == nil {
 		p.host = u.Host
 	}
 	if c.Files != nil {

@@ -130,3 +130,15 @@ func TestFlowsAndHosts(t *testing.T) {
 		t.Error("wrong platforms listen")
 	}
 }
+
+// Cookies are imported from the origin in the manifest, unless the settings replace it.
+func TestTheSettingsReplaceTheHost(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{"": "least.example", "http://127.0.0.1:9000": "127.0.0.1:9000"} {
+		r, err := registry.New(registry.Deps{Sources: []registry.Source{{ID: "least", Folder: "../catalog/testdata/least", URL: address}}})
+		must.OK(t, err)
+		if got := r.All()[0].Hosts(""); !slices.Equal(got, []string{want}) {
+			t.Errorf("%q: %v", address, got)
+		}
+	}
+}

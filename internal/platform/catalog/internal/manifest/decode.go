@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -109,7 +110,8 @@ func decodePairs(v *value) []Pair {
 
 func (d *decoder) decodeEvent(k key, v *value) Event {
 	e := Event{
-		Pos: k.pos, Kind: k.name, Summary: v.get("summary").string(), Class: v.get("class").string(), Frames: v.get("frame").strings(),
+		Pos: k.pos, Kind: k.name, Summary: v.get("summary").string(), Class: cmp.Or(v.get("class").string(), "durable"),
+		Frames: v.get("frame").strings(),
 	}
 	e.EverySec, _ = strconv.Atoi(string(v.get("everySec").raw())) // the schema requires an integer; 0 if absent
 	for path, want := range v.get("when").members() {

@@ -63,19 +63,22 @@ type SignIn struct {
 		Status   string
 		Statuses map[string]string
 	} `json:"qrCheck"`
-	// Challenge has either the paths of a challenge in the response, or Code, By and Lasts.
-	Challenge struct {
-		At, Token, Channel                          string
-		Channels                                    map[string]string
-		Available, Mask, Expires, Page, Sent, State string
-
-		Code      Codes
-		By, Lasts string
-	}
-	Failures []struct {
+	// Challenge is nil on a platform that signs in with the credentials alone.
+	Challenge *Challenge
+	Failures  []struct {
 		Matcher
 		Step, Failure string
 	}
+}
+
+// Challenge has either the paths of a challenge in the response, or Code, By and Lasts.
+type Challenge struct {
+	At, Token, Channel                          string
+	Channels                                    map[string]string
+	Available, Mask, Expires, Page, Sent, State string
+
+	Code      Codes
+	By, Lasts string
 }
 
 // Errors describes how to classify error responses.
