@@ -57,6 +57,7 @@ Timeout 600
 LogLevel Notice
 EOT
   if ghost_runs; then printf 'ConnectPort %s\n' "$(outside_port ghost)"; fi
+  printf '%s\n' "${STAGEDOOR_PLATFORMS:-} ${STAGEDOOR_SITES:-}" | grep -oE 'https?://[^ ,]+' | sed -nE 's/.*:([0-9]+)$/ConnectPort \1/p' || true
 }
 
 # A tunnel needs two file descriptors of the proxy, and the default limit is 1,024.

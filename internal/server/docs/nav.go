@@ -44,6 +44,7 @@ var nav = []group{
 		{file: "recipes/many-creators.md", label: "Many creators"},
 		{file: "recipes/testing-with-personas.md", label: "Testing with personas"},
 		{file: "recipes/go-live.md", label: "Go-live list"},
+		{file: "recipes/add-a-platform.md", label: "Add a platform"},
 	}},
 	{title: "Guides", entries: []entry{
 		{file: "connect.md", label: "Connecting accounts"},
