@@ -203,10 +203,12 @@ free_port_offset() {
 
 # --- organisations of a running system ------------------------------------------
 
-# new_sandbox_org NAME: creates an organisation and prints its key. Each check uses its own, so that concurrent checks do
+# new_sandbox_org NAME, new_live_org NAME: create an organisation and print its key. Each check uses its own, so that concurrent checks do
 # not share accounts or limits. Needs the variables of .dev/env.
-new_sandbox_org() {
-  printf '{"name":"%s","plan":"growth","environment":"sandbox","contactEmail":"checks@example.com"}' "$1" |
+new_sandbox_org() { new_org "$1" growth sandbox; }
+new_live_org() { new_org "$1" scale live; }
+new_org() { # NAME PLAN ENVIRONMENT
+  printf '{"name":"%s","plan":"%s","environment":"%s","contactEmail":"checks@example.com"}' "$@" |
     curl -fsS --noproxy '*' -m 10 -H "Authorization: Bearer $STAGEDOOR_ADMIN_TOKEN" -H 'Content-Type: application/json' -d @- "$STAGEDOOR_INTERNAL_URL/admin/v1/orgs" |
-    grep -o 'sd_sandbox_[0-9A-Za-z]*' | head -n 1
+    grep -oE 'sd_(sandbox|live)_[0-9A-Za-z]*' | head -n 1
 }
