@@ -75,7 +75,8 @@ type ConnectCreateSessionParams struct {
 	Deliver *LinkDelivery `json:"deliver,omitzero"`
 	// Default: 1800.
 	ExpiresInSec int64 `json:"expires_in_sec,omitzero"`
-	// The connect methods that the page offers: credentials, mobile_app. Default: both.
+	// The connect methods that the page offers: token, credentials, mobile_app. Default: those of the platform; to
+	// reconnect an account, those that give the same credentials.
 	Kinds []string `json:"kinds,omitzero"`
 	Label string   `json:"label,omitzero"`
 	// Default: the language of the creator's browser. One of en, es.
@@ -204,7 +205,7 @@ type ConnectListAttemptsParams struct {
 	// One of pending, awaiting_mobile_session, needs_otp, needs_app_otp, needs_email, needs_face_otp, wrong_2fa_code_retry,
 	// completed_success, completed_failed.
 	State string `json:"state,omitzero"`
-	// One of credentials, mobile_app, cookie, curl, reauth.
+	// One of credentials, mobile_app, cookie, curl, token, oauth, reauth.
 	Kind        string `json:"kind,omitzero"`
 	ReferenceID string `json:"reference_id,omitzero"`
 	// Default: 50.
@@ -431,5 +432,41 @@ type ConnectSubmitParams struct {
 // month, but towards a separate limit of 60 such calls a minute per organisation.
 func (s *ConnectService) Submit(ctx context.Context, attemptID string, params ConnectSubmitParams, options ...CallOption) (*Attempt, error) {
 	c := call{request: Request{Method: http.MethodPut, Path: path("/v1/connect/login/%s", attemptID), Body: params}}
+	return do[Attempt](ctx, s.client, c, true, options)
+}
+
+// ConnectTokenParams holds the parameters of connect.token.
+type ConnectTokenParams struct {
+	// The account to reconnect. Default: the account that signs in is connected, or refreshed if it is already connected.
+	AccountID string `json:"account_id,omitzero"`
+	// Your own name for the account. Default: an account that is already connected keeps its label.
+	Label string `json:"label,omitzero"`
+	// Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters). Default: an account that is
+	// already connected keeps its metadata.
+	Metadata map[string]string `json:"metadata,omitzero"`
+	// The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's.
+	Platform string `json:"platform,omitzero"`
+	// The region through which all traffic of the account leaves. Default: the first one for a new account; an account that
+	// is already connected keeps its region. One of us, uk.
+	ProxyCountry string `json:"proxy_country,omitzero"`
+	// Your own identifier for the creator. It is stored with the account.
+	ReferenceID string `json:"reference_id,omitzero"`
+	// The https address of the creator's own site, for a platform with siteRequired. A reconnect uses the account's.
+	Site string `json:"site,omitzero"`
+	// Cancel an open attempt for the same login instead of refusing the request.
+	Supersede bool `json:"supersede,omitzero"`
+	// The key as its owner copied it. GET /v1/connect/flows says what the platform calls it and where it is.
+	Token string `json:"token"`
+}
+
+// Token calls POST /v1/connect/token: connect with a key of the platform.
+//
+// For platforms that issue keys to programs, which is what they recommend: checks the key through the account's region
+// and stores it encrypted. No person signs in, and no code is asked for. A key that the platform refuses ends the
+// attempt with the failure `session_invalid`.
+//
+// Needs the scope `accounts:write`.
+func (s *ConnectService) Token(ctx context.Context, params ConnectTokenParams, options ...CallOption) (*Attempt, error) {
+	c := call{request: Request{Method: http.MethodPost, Path: "/v1/connect/token", Body: params}}
 	return do[Attempt](ctx, s.client, c, true, options)
 }

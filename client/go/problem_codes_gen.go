@@ -37,6 +37,9 @@ const (
 	// CodeCredentialsMissing: No credentials remembered (412). Connect the account again; set remember_credentials to allow
 	// this next time.
 	CodeCredentialsMissing ProblemCode = "credentials-missing"
+	// CodeCredentialsNotAccepted: Not possible with the account's credentials (403). Connect the account with credentials
+	// from accepted, or call a method that its credentials can call.
+	CodeCredentialsNotAccepted ProblemCode = "credentials-not-accepted"
 	// CodeCrossOriginRefused: Request from another site refused (403). Call from the dashboard's own pages, or use an API
 	// key instead of the cookie.
 	CodeCrossOriginRefused ProblemCode = "cross-origin-refused"

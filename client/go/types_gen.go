@@ -16,7 +16,8 @@ type AbortedResult struct {
 type Account struct {
 	AvatarURL *string   `json:"avatarUrl"`
 	CreatedAt time.Time `json:"createdAt"`
-	// What the account signs in with: session, token or oauth.
+	// What the account is signed in with: the session of a person, a key that the platform issued to programs, or an
+	// authorisation by OAuth. One of session, token, oauth.
 	Credentials string `json:"credentials"`
 	DisplayName string `json:"displayName"`
 	ID          string `json:"id"`
@@ -84,7 +85,7 @@ type AccountConnectedData struct {
 	// The state before. One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused,
 	// disconnected; others may follow.
 	From string `json:"from"`
-	// How it was connected: credentials, mobile_app, cookie, curl or reauth.
+	// How it was connected: credentials, mobile_app, cookie, curl, token, oauth or reauth.
 	Kind string `json:"kind"`
 	// Why the account is in this state. The set may grow.
 	Reason *string `json:"reason"`
@@ -346,7 +347,7 @@ type Attempt struct {
 	EmbedURL  *string         `json:"embed_url"`
 	ExpiresAt time.Time       `json:"expires_at"`
 	Failure   *AttemptFailure `json:"failure"`
-	// credentials, mobile_app, cookie, curl or reauth.
+	// credentials, mobile_app, cookie, curl, token, oauth or reauth.
 	Kind     string            `json:"kind"`
 	Label    string            `json:"label"`
 	Metadata map[string]string `json:"metadata"`
@@ -614,11 +615,13 @@ type CommentPage struct {
 
 // ConnectFlow is a method to connect an account.
 type ConnectFlow struct {
-	Enabled        bool               `json:"enabled"`
-	Fields         []ConnectFlowField `json:"fields"`
-	Kind           string             `json:"kind"`
-	Name           string             `json:"name"`
-	ProxyCountries []string           `json:"proxy_countries"`
+	Enabled bool               `json:"enabled"`
+	Fields  []ConnectFlowField `json:"fields"`
+	// Where to find the input on the platform.
+	Help           string   `json:"help"`
+	Kind           string   `json:"kind"`
+	Name           string   `json:"name"`
+	ProxyCountries []string `json:"proxy_countries"`
 }
 
 // ConnectFlowField is an input of a connect method.
@@ -638,7 +641,7 @@ type ConnectFlowList struct {
 
 // ConnectFunnel is the number of creators who reached each step of connecting.
 type ConnectFunnel struct {
-	// The same by connect method: credentials, mobile_app, cookie, curl.
+	// The same by connect method: credentials, mobile_app, cookie, curl, token, oauth.
 	ByMethod map[string]ConnectFunnelMethod `json:"byMethod"`
 	// Creators whom the platform asked for a code, a selfie or their phone. It does not ask everyone.
 	Challenge int64 `json:"challenge"`
@@ -1756,6 +1759,8 @@ type MethodInfo struct {
 	Async bool `json:"async"`
 	// The number of calls that it counts as.
 	Cost int64 `json:"cost"`
+	// What an account must be signed in with: session, token, oauth. It is one of Account.credentials.
+	Credentials []string `json:"credentials"`
 	// The version that will remove it; null if it is not deprecated.
 	Deprecated  *string `json:"deprecated"`
 	Description string  `json:"description"`
@@ -1992,7 +1997,8 @@ type Platform struct {
 	// How events are received: socket, immediately; poll, within seconds to minutes. Null for a platform without events.
 	// One of socket, poll.
 	EventSource *string `json:"eventSource"`
-	// The connect methods: credentials, mobile_app, cookie, curl. The set may grow.
+	// The connect methods, what the platform recommends to programs first: token, oauth, credentials, mobile_app, cookie,
+	// curl. The set may grow.
 	Flows []string `json:"flows"`
 	// The platform's own page; null if there is none.
 	HomeURL *string `json:"homeUrl"`

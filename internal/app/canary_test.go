@@ -63,6 +63,7 @@ func TestNoSecretLeavesTheProcess(t *testing.T) {
 			{http.MethodPost, "/v1/me/keys", owner.Key, map[string]any{"label": "x", "scopes": []string{"canary-in-a-body"}}},
 			{http.MethodPost, "/v1/me/keys", owner.Key, []byte(`{"label":"canary-in-a-body`)},
 			{http.MethodPost, "/v1/me/keys", minted.Key, map[string]any{"label": "canary-in-a-body"}},
+			{http.MethodPost, "/v1/connect/token", owner.Key, map[string]any{"token": "canary-in-a-body"}},
 			{http.MethodDelete, "/v1/me/keys/" + minted.KeyID, owner.Key, nil},
 			{http.MethodGet, "/v1/me", minted.Key, nil},
 			{http.MethodGet, "/v1/me", minted.Key + "x", nil},

@@ -1,4 +1,4 @@
-"""Platforms (contract-2, 2), against a real Ghost: needs a system started with GHOST=1 make up."""
+"""Platforms (contract-2, 2), against a real Ghost: needs a system started with GHOST=1 make up. Arguments choose groups."""
 import html
 from lib import *
 
@@ -243,6 +243,63 @@ def sites():
     problem("no site", call("POST", "/v1/connect/login", {"platform": "ghost", "email": EMAIL, "password": "x"}, key=KEY), 422, "validation-failed")
     problem("an unknown platform", call("POST", "/v1/connect/login", {"platform": "cows", "email": EMAIL, "password": "x"}, key=KEY), 422, "validation-failed")
 
+def by_key():
+    """An Admin API key, as the owner makes it: another account than the person, on the same site."""
+    cookie = HERE.get("cookie") if HERE.get("cookie") and alive(HERE["cookie"]) else session()
+    made = ghost("POST", "/integrations/?include=api_keys", {"integrations": [{"name": "Check " + uuid.uuid4().hex[:8]}]}, cookie)
+    must("the owner makes an integration", made.status == 201, made.status)
+    integration = made.get("integrations", 0)
+    token = next(k for k in integration["api_keys"] if k["type"] == "admin")["secret"]
+    flow = call("GET", "/v1/connect/flows?platform=ghost", key=KEY).get("flows", 0) or {}
+    check("the flow token comes first, with where the key is", flow.get("kind") == "token" and flow.get("enabled") and "Integrations" in flow.get("help", ""), flow)
+    r = start({"token": token[:-1]}, "/v1/connect/token")
+    problem("a key that lost a character", r, 422, "validation-failed")
+    check("at /token, and not repeated", r.get("errors", 0, "pointer") == "/token" and token[:-1].encode() not in r.raw)
+    problem("a platform without keys", call("POST", "/v1/connect/token", {"token": token}, key=org()[1]), 422, "validation-failed")
+    wrong = token[:-4] + ("0000" if token[-4:] != "0000" else "1111")
+    r = poll(start({"token": wrong}, "/v1/connect/token").get("attempt_id"), KEY, TERMINAL)
+    check("a wrong key: session_invalid", r.get("state") == "completed_failed" and r.get("failure", "code") == "session_invalid" and "key" in (r.get("failure", "message") or ""), r)
+    r = start({"token": token, "label": "Key"}, "/v1/connect/token")
+    must("the key flow starts: 202, kind token", r.status == 202 and r.get("kind") == "token" and token.encode() not in r.raw, r.status)
+    r = poll(r.get("attempt_id"), KEY, TERMINAL)
+    must("it completes without a code", r.get("state") == "completed_success", r)
+    acc = r.get("account_id")
+    a = call("GET", f"/v1/accounts/{acc}", key=KEY).get("account") or {}
+    title = ghost("GET", "/site/").get("site", "title")
+    check("Account.credentials is token; its identity is the key, its name the site's", a.get("credentials") == "token" and a.get("ofUserId") == token.split(":")[0] and a.get("displayName") == title and acc != HERE.get("id"), a)
+    mail = f"k{uuid.uuid4().hex[:10]}@example.com"
+    s = SSE(f"/v1/accounts/{acc}/events", KEY)
+    must("a stream", s.status == 200 and s.wait("ready"), s.status)
+    r = sdk(KEY, acc, "members.create", {"email": mail})
+    check("a write works", r.status == 200 and ghost("GET", f"/members/?filter=email:'{mail}'", cookie=cookie).get("members", 0, "email") == mail, r)
+    check("a read works", sdk(KEY, acc, "posts.list", {"limit": 1}).status == 200)
+    data = png(8, 8)
+    body, kind = form(("file", "key.png", "image/png", data))
+    r = call("POST", f"/v1/accounts/{acc}/media", body, key=KEY, headers={"Content-Type": kind})
+    check("an upload works", r.status in (200, 201), r)
+    for m in ("emails.list", "stats.memberCount", "me.get"):
+        r = sdk(KEY, acc, m)
+        problem(f"{m} is refused", r, 403, "credentials-not-accepted", retryable=False)
+        check("before anything is sent", not r.headers.get("X-Upstream-Duration-Ms") and r.get("accepted") == ["session"], r)
+    problem("/me, since a key is no person", call("GET", f"/v1/accounts/{acc}/me", key=KEY), 403, "credentials-not-accepted")
+    methods = {f"{m['resource']}.{m['method']}": m.get("credentials") for m in call("GET", "/v1/sdk/methods?platform=ghost", key=KEY).get("methods") or []}
+    check("the catalogue says so", methods.get("emails.list") == ["session"] and methods.get("members.list") == ["session", "token"], methods.get("emails.list"))
+    until(lambda: [e for e in list(s.events) if mail in e.get("data", "")], 90, 0.5)
+    check("its events arrive", any(mail in e.get("data", "") for e in list(s.events)))
+    s.close()
+    r = poll(start({"token": token, "account_id": acc}, "/v1/connect/token").get("attempt_id"), KEY, TERMINAL)
+    check("the same key reconnects the account", r.get("state") == "completed_success" and r.get("account_id") == acc, r)
+    if HERE.get("id"):
+        r = poll(start({"token": token, "account_id": HERE["id"]}, "/v1/connect/token").get("attempt_id"), KEY, TERMINAL)
+        check("a key cannot reconnect a person's account", r.get("failure", "code") == "account_mismatch", r)
+    gone = ghost("DELETE", f"/integrations/{integration['id']}/", cookie=cookie)
+    must("the owner deletes the integration", gone.status == 204, gone.status)
+    until(lambda: sdk(KEY, acc, "posts.list", {"limit": 1}).status == 410, 60, 1)
+    st = call("GET", f"/v1/accounts/{acc}", key=KEY).get("account") or {}
+    check("the account says reconnect_required", st.get("state") == "reconnect_required", st)
+    problem("calls", sdk(KEY, acc, "posts.list", {"limit": 1}), 410, "account-disconnected")
+    check("it can be disconnected", call("DELETE", f"/v1/accounts/{acc}", key=KEY).status == 200)
+
 def disconnect():
     acc = account()
     live = HERE.get("cookie") and alive(HERE["cookie"])
@@ -254,6 +311,7 @@ def disconnect():
 if not (GHOST and EMAIL and PASSWORD and KEY):
     check("a system started with GHOST=1 make up", False, "GHOST_URL, GHOST_EMAIL, GHOST_PASSWORD or STAGEDOOR_LIVE_API_KEY is not in .dev/env")
 else:
-    for group in (listed, sign_in, wrong_password, sites, by_cookie, calls, paging, upload, events, ended_there, by_curl, disconnect):
-        guarded(group)
+    for group in (listed, sign_in, wrong_password, sites, by_cookie, calls, paging, upload, events, ended_there, by_curl, by_key, disconnect):
+        if len(sys.argv) == 1 or group.__name__ in sys.argv[1:]:
+            guarded(group)
 finish()

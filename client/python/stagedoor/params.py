@@ -174,7 +174,9 @@ class ConnectCreateSessionParams(TypedDict):
     expires_in_sec: NotRequired[int]
     """Default: 1800."""
     kinds: NotRequired[list[str]]
-    """The connect methods that the page offers: credentials, mobile_app. Default: both."""
+    """The connect methods that the page offers: token, credentials, mobile_app. Default: those of the platform; to
+    reconnect an account, those that give the same credentials.
+    """
     label: NotRequired[str]
     locale: NotRequired[Literal["en", "es"]]
     """Default: the language of the creator's browser."""
@@ -366,6 +368,35 @@ class ConnectSubmitParams(TypedDict):
     """Switch to another channel from otp_channels_available."""
     selfie_verification_completed: NotRequired[bool]
     """True when the creator has taken the selfie. The platform is asked to confirm it."""
+
+
+class ConnectTokenParams(TypedDict):
+    """The arguments of connect.token."""
+
+    account_id: NotRequired[str]
+    """The account to reconnect. Default: the account that signs in is connected, or refreshed if it is already
+    connected.
+    """
+    label: NotRequired[str]
+    """Your own name for the account. Default: an account that is already connected keeps its label."""
+    metadata: NotRequired[dict[str, str]]
+    """Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters). Default: an account
+    that is already connected keeps its metadata.
+    """
+    platform: NotRequired[str]
+    """The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's."""
+    proxy_country: NotRequired[Literal["us", "uk"]]
+    """The region through which all traffic of the account leaves. Default: the first one for a new account; an account
+    that is already connected keeps its region.
+    """
+    reference_id: NotRequired[str]
+    """Your own identifier for the creator. It is stored with the account."""
+    site: NotRequired[str]
+    """The https address of the creator's own site, for a platform with siteRequired. A reconnect uses the account's."""
+    supersede: NotRequired[bool]
+    """Cancel an open attempt for the same login instead of refusing the request."""
+    token: str
+    """The key as its owner copied it. GET /v1/connect/flows says what the platform calls it and where it is."""
 
 
 class EventsListParams(TypedDict):
@@ -2549,6 +2580,7 @@ __all__ = [
     "ConnectMobileParams",
     "ConnectSetPageParams",
     "ConnectSubmitParams",
+    "ConnectTokenParams",
     "DraftsDeleteParams",
     "DraftsGetAutomationParams",
     "DraftsGetParams",

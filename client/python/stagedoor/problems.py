@@ -19,6 +19,7 @@ ProblemCode = Literal[
     "browser-session-not-found",
     "connect-unavailable",
     "credentials-missing",
+    "credentials-not-accepted",
     "cross-origin-refused",
     "curl-unparseable",
     "curl-unsupported",

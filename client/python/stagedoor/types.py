@@ -58,7 +58,7 @@ ChatsListFilter = Literal["all", "unread", "pinned", "priority", "online"]
 
 ConnectFlowFieldType = Literal["email", "password", "text", "url", "cookie", "header", "boolean"]
 
-ConnectListAttemptsKind = Literal["credentials", "mobile_app", "cookie", "curl", "reauth"]
+ConnectListAttemptsKind = Literal["credentials", "mobile_app", "cookie", "curl", "token", "oauth", "reauth"]
 
 ConnectSessionStatus = Literal["open", "in_progress", "success", "exited", "expired"]
 
@@ -188,8 +188,10 @@ class Account(TypedDict):
 
     avatarUrl: str | None
     createdAt: str
-    credentials: str
-    """What the account signs in with: session, token or oauth."""
+    credentials: Literal["session", "token", "oauth"]
+    """What the account is signed in with: the session of a person, a key that the platform issued to programs, or an
+    authorisation by OAuth.
+    """
     displayName: str
     id: str
     label: str
@@ -257,7 +259,7 @@ AccountConnectedData = TypedDict(
         "attemptId": "str | None",
         # The state before.
         "from": "AccountPausedDataTo | str",
-        # How it was connected: credentials, mobile_app, cookie, curl or reauth.
+        # How it was connected: credentials, mobile_app, cookie, curl, token, oauth or reauth.
         "kind": "str",
         # Why the account is in this state. The set may grow.
         "reason": "str | None",
@@ -553,7 +555,7 @@ class Attempt(TypedDict):
     expires_at: str
     failure: AttemptFailure | None
     kind: str
-    """credentials, mobile_app, cookie, curl or reauth."""
+    """credentials, mobile_app, cookie, curl, token, oauth or reauth."""
     label: str
     metadata: NotRequired[dict[str, str]]
     next_actions: list[str]
@@ -846,6 +848,8 @@ class ConnectFlow(TypedDict):
 
     enabled: bool
     fields: list[ConnectFlowField]
+    help: NotRequired[str]
+    """Where to find the input on the platform."""
     kind: str
     name: str
     proxy_countries: list[str]
@@ -871,7 +875,7 @@ class ConnectFunnel(TypedDict):
     """The number of creators who reached each step of connecting."""
 
     byMethod: dict[str, ConnectFunnelMethod]
-    """The same by connect method: credentials, mobile_app, cookie, curl."""
+    """The same by connect method: credentials, mobile_app, cookie, curl, token, oauth."""
     challenge: int
     """Creators whom the platform asked for a code, a selfie or their phone. It does not ask everyone."""
     connected: int
@@ -1021,7 +1025,7 @@ class CurlAttempt(TypedDict):
     """Names only, never values."""
     failure: AttemptFailure | None
     kind: str
-    """credentials, mobile_app, cookie, curl or reauth."""
+    """credentials, mobile_app, cookie, curl, token, oauth or reauth."""
     label: str
     metadata: NotRequired[dict[str, str]]
     next_actions: list[str]
@@ -1701,8 +1705,10 @@ class ListedAccount(TypedDict):
     calls24h: NotRequired[int]
     """Only with activity: calls in the last 24 hours, including the current hour."""
     createdAt: str
-    credentials: str
-    """What the account signs in with: session, token or oauth."""
+    credentials: Literal["session", "token", "oauth"]
+    """What the account is signed in with: the session of a person, a key that the platform issued to programs, or an
+    authorisation by OAuth.
+    """
     displayName: str
     id: str
     label: str
@@ -2180,6 +2186,8 @@ MethodInfo = TypedDict(
         "async": "bool",
         # The number of calls that it counts as.
         "cost": "int",
+        # What an account must be signed in with: session, token, oauth. It is one of Account.credentials.
+        "credentials": "list[str]",
         # The version that will remove it; null if it is not deprecated.
         "deprecated": "str | None",
         "description": "str",
@@ -2447,7 +2455,9 @@ class Platform(TypedDict):
     events.
     """
     flows: list[str]
-    """The connect methods: credentials, mobile_app, cookie, curl. The set may grow."""
+    """The connect methods, what the platform recommends to programs first: token, oauth, credentials, mobile_app,
+    cookie, curl. The set may grow.
+    """
     homeUrl: str | None
     """The platform's own page; null if there is none."""
     id: str

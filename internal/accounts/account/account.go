@@ -24,6 +24,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
@@ -39,8 +40,8 @@ type Account struct {
 	Environment environment.Environment
 	// Place is the platform, and the creator's site on it.
 	Place driver.Place
-	// Credentials is what the account signs in with: CredentialsSession.
-	Credentials string
+	// Credentials is what the account is signed in with.
+	Credentials catalog.Credentials
 	// UpstreamID is the platform's id of the creator.
 	UpstreamID     string
 	Label          string

@@ -29,9 +29,6 @@ var (
 	ErrFenced = errors.New("the sign-in has lost its lease")
 )
 
-// CredentialsSession means that the account signs in with the session of a person.
-const CredentialsSession = "session"
-
 // KindReauth is the kind of an attempt that signs in with remembered credentials.
 const KindReauth = "reauth"
 
@@ -40,7 +37,7 @@ type Connected struct {
 	Org id.Org
 	// Account is the account to connect again. If it is empty, the creator decides which account the sign-in is for.
 	Account id.Account
-	// Attempt is the attempt that signed in and Kind its flow: credentials, mobile_app, cookie, curl, reauth.
+	// Attempt is the attempt that signed in and Kind its flow: credentials, mobile_app, cookie, curl, token, oauth, reauth.
 	Attempt  id.Attempt
 	Kind     string
 	Identity driver.Identity
@@ -288,7 +285,7 @@ func (p Prepared) applyTo(a *Account, now time.Time) {
 	}
 	a.Attempt, a.AttemptKind = p.Attempt, p.Kind
 	// The site's address may have moved since the last sign-in.
-	a.Place.Site, a.Place.Root, a.Credentials = p.Place.Site, p.Place.Root, CredentialsSession
+	a.Place.Site, a.Place.Root, a.Credentials = p.Place.Site, p.Place.Root, p.Session.Credentials()
 	if a.PendingAttempt == p.Attempt {
 		a.PendingAttempt = ""
 	}

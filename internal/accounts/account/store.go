@@ -9,6 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/account/internal/db"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
@@ -105,7 +106,7 @@ func insertAccount(ctx context.Context, tx postgres.Tx, a Account) error {
 	q := db.New(tx)
 	err := q.Insert(ctx, db.InsertParams{
 		OrgID: a.Org, ID: a.ID, Platform: a.Place.Platform, Site: a.Place.Site, SiteRoot: a.Place.Root, SiteID: a.Place.SiteID,
-		Credentials: a.Credentials, UpstreamID: a.UpstreamID, Label: a.Label, State: string(a.State), Now: a.CreatedAt, Username: a.Username,
+		Credentials: string(a.Credentials), UpstreamID: a.UpstreamID, Label: a.Label, State: string(a.State), Now: a.CreatedAt, Username: a.Username,
 		DisplayName: a.DisplayName, AvatarUrl: a.AvatarURL, Region: a.Region, ReferenceID: a.ReferenceID, Metadata: postgres.OrEmpty(a.Metadata),
 		RememberCredentials: a.RememberCredentials, SessionExpiresAt: a.SessionExpiresAt, WarnAt: a.warnAt, AttemptID: a.Attempt,
 		AttemptKind: a.AttemptKind,
@@ -136,7 +137,7 @@ func saveAccount(ctx context.Context, tx postgres.Tx, a Account) error {
 		Metadata: postgres.OrEmpty(a.Metadata), RememberCredentials: a.RememberCredentials, FirstActiveAt: a.firstActiveAt, DownSince: a.downSince,
 		SessionVersion: a.SessionVersion, SealedVersion: a.sealedVersion, SignIn: a.signIn, SessionDead: a.sessionDead,
 		SessionExpiresAt: a.SessionExpiresAt, WarnAt: a.warnAt, AttemptID: a.Attempt, AttemptKind: a.AttemptKind,
-		Site: a.Place.Site, SiteRoot: a.Place.Root, Credentials: a.Credentials, PendingAttemptID: a.PendingAttempt, ReauthOwner: a.reauth.owner, ReauthUntil: a.reauth.until, ReauthTries: tries,
+		Site: a.Place.Site, SiteRoot: a.Place.Root, Credentials: string(a.Credentials), PendingAttemptID: a.PendingAttempt, ReauthOwner: a.reauth.owner, ReauthUntil: a.reauth.until, ReauthTries: tries,
 	})
 	if err != nil {
 		return fmt.Errorf("save account %s: %w", a.ID, err)
@@ -235,7 +236,7 @@ func claimProbes(ctx context.Context, tx postgres.Tx, shard, rows int, now, unti
 
 func fromRow(row db.Account, health db.AccountHealth) Account {
 	return Account{
-		Org: row.OrgID, ID: row.ID, Credentials: row.Credentials,
+		Org: row.OrgID, ID: row.ID, Credentials: catalog.Credentials(row.Credentials),
 		Place:      driver.Place{Platform: row.Platform, Site: row.Site, Root: row.SiteRoot, SiteID: row.SiteID},
 		UpstreamID: row.UpstreamID, Label: row.Label, State: State(row.State), Reason: row.StateReason,
 		StateChangedAt: row.StateChangedAt, Username: row.Username, DisplayName: row.DisplayName, AvatarURL: row.AvatarUrl,

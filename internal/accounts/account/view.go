@@ -14,7 +14,7 @@ func (a Account) View() contract.Account {
 		metadata = map[string]string{}
 	}
 	return contract.Account{
-		ID: string(a.ID), Platform: a.Place.Platform, Site: nilIfEmpty(a.Place.Site), Credentials: a.Credentials, OfUserID: a.UpstreamID, Label: a.Label, State: string(a.State), StateReason: nilIfEmpty(a.Reason),
+		ID: string(a.ID), Platform: a.Place.Platform, Site: nilIfEmpty(a.Place.Site), Credentials: string(a.Credentials), OfUserID: a.UpstreamID, Label: a.Label, State: string(a.State), StateReason: nilIfEmpty(a.Reason),
 		StateChangedAt: stamp.Time(a.StateChangedAt), UserAction: a.UserAction(), Username: a.Username, DisplayName: a.DisplayName,
 		AvatarURL: nilIfEmpty(a.AvatarURL), ProxyCountry: a.Region, ReferenceID: nilIfEmpty(a.ReferenceID),
 		Metadata:            metadata,

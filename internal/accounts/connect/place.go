@@ -12,6 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/platform/registry"
@@ -49,6 +50,11 @@ func (c *Connects) locate(ctx context.Context, s *Start) (located, error) {
 	if found.platform, err = c.choosePlatform(*s, found.known); err != nil {
 		return located{}, err
 	}
+	if s.Kind == attempt.Token {
+		if err := readKey(found.platform.Catalog, s); err != nil {
+			return located{}, err
+		}
+	}
 	if s.Kind == attempt.Mobile && !found.platform.Has(string(attempt.Mobile)) {
 		return located{}, problem.ValidationFailed.Newf("%s has no sign-in by phone.", found.platform.Catalog.Name).At("/auth_type", "unsupported",
 			"must be credentials on this platform")
@@ -63,6 +69,22 @@ func (c *Connects) locate(ctx context.Context, s *Start) (located, error) {
 	}
 	s.found = &found
 	return found, nil
+}
+
+// readKey makes the session of an attempt from its key. Errors are problems that do not contain the key.
+func readKey(c *catalog.Catalog, s *Start) error {
+	if c.Session.JWT == nil {
+		return problem.ValidationFailed.Newf("%s issues no keys to programs.", c.Name).At("/platform", "unsupported",
+			"must be a platform whose flows in GET /v1/platforms include token")
+	}
+	key, ok := c.Session.JWT.Parse(s.Token)
+	if !ok {
+		return problem.ValidationFailed.Newf("This is not %s of %s.", c.Describe(catalog.ByToken), c.Name).At("/token", "form",
+			"must be the whole "+c.Session.JWT.Name+". "+c.Session.JWT.Where)
+	}
+	session := driver.NewTokenSession(key)
+	s.Imported = &session
+	return nil
 }
 
 // checkRegion fails if a region is unknown, switched off or without a working proxy.

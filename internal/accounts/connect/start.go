@@ -31,6 +31,8 @@ type Start struct {
 	Kind attempt.Kind
 	// Email and Password are set for the kinds credentials and reauth.
 	Email, Password secret.String
+	// Token is a key that the platform issued to programs, as its owner copied it, for the kind token.
+	Token secret.String
 	// Imported is a session that was copied from a browser, for the kinds cookie and curl.
 	Imported *driver.Session
 	// Label, Region, Metadata and Remember are nil or empty if the caller did not give them. Then an existing account

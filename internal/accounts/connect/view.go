@@ -67,7 +67,7 @@ func (c *Connects) view(r record, now time.Time) contract.Attempt {
 		v.PollAfter, v.PhoneExpires = pointerTo(2), timeOrNil(r.QRExpiresAt)
 	}
 	if f := r.Failure; f != nil {
-		v.Failure = &contract.Failure{Code: f.Code, Message: f.Message(), Retryable: f.Retryable(),
+		v.Failure = &contract.Failure{Code: f.Code, Message: f.Message(r.Kind), Retryable: f.Retryable(),
 			UpstreamMessage: textOrNil(f.UpstreamMessage)}
 		if f.RetryAfter > 0 {
 			v.Failure.RetryAfter = pointerTo(int(math.Ceil(f.RetryAfter.Seconds())))

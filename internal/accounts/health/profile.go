@@ -61,17 +61,14 @@ func refusedSession(err error) bool {
 	return ok && refused.Kind == catalog.RefusedSession
 }
 
-// profileMethod returns the driver of the account's platform and its method me.get.
+// profileMethod returns the driver of the account's platform and its method that returns the signed-in user. It fails if
+// the account's credentials belong to no user.
 func (h *Health) profileMethod(a account.Account) (driver.Driver, *catalog.Method, error) {
 	p, ok := h.deps.Platforms(a.Place.Platform)
 	if !ok {
 		return nil, nil, problem.UpstreamUnavailable.New("This server is not connected to the account's platform.").After(5)
 	}
-	method, ok := p.Catalog.Method("me", "get")
-	if !ok {
-		return nil, nil, fmt.Errorf("the catalog of %s has no me.get", p.Catalog.ID)
-	}
-	return p.Driver, method, nil
+	return p.Driver, p.Catalog.Verify, p.Catalog.RefuseCredentials(p.Catalog.Verify, a.Credentials)
 }
 
 // callMethod calls a method without arguments and stores the cookies that the response changed.
@@ -80,7 +77,7 @@ func (h *Health) callMethod(
 ) (account.Account, json.RawMessage, error) {
 	args, err := m.FromObject([]byte("{}"), false)
 	if err != nil {
-		return a, nil, fmt.Errorf("prepare me.get: %w", err)
+		return a, nil, fmt.Errorf("prepare %s: %w", m.ID(), err)
 	}
 	answer, err := drv.Call(ctx, a.Via(), session, m, args)
 	return h.storeRotation(ctx, a, answer), answer.Result, err

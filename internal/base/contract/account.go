@@ -8,7 +8,7 @@ type Account struct {
 	ID                  string            `json:"id"`
 	Platform            string            `json:"platform" doc:"The platform that the account is on."`
 	Site                *string           `json:"site" doc:"The creator's own site, on a platform where each creator has one; else null."`
-	Credentials         string            `json:"credentials" doc:"What the account signs in with: session, token or oauth."`
+	Credentials         string            `json:"credentials" enum:"session,token,oauth" doc:"What the account is signed in with: the session of a person, a key that the platform issued to programs, or an authorisation by OAuth."`
 	OfUserID            string            `json:"ofUserId" doc:"The platform's id of the creator."`
 	Label               string            `json:"label"`
 	State               string            `json:"state" enum:"connecting,active,degraded,reauthenticating,reconnect_required,restricted,paused"`

@@ -6,7 +6,7 @@ import "github.com/stagedoor/stagedoor/internal/base/id"
 type Attempt struct {
 	_             struct{}          `doc:"An attempt to connect an account."`
 	AttemptID     string            `json:"attempt_id"`
-	Kind          string            `json:"kind" doc:"credentials, mobile_app, cookie, curl or reauth."`
+	Kind          string            `json:"kind" doc:"credentials, mobile_app, cookie, curl, token, oauth or reauth."`
 	State         string            `json:"state" enum:"pending,awaiting_mobile_session,needs_otp,needs_app_otp,needs_email,needs_face_otp,wrong_2fa_code_retry,completed_success,completed_failed" doc:"Where the attempt stands. Act on next_actions rather than on a list of states."`
 	Progress      string            `json:"progress" doc:"What happens within the state. New values may come."`
 	AccountID     *string           `json:"account_id" doc:"The account. Null until the state is completed_success."`

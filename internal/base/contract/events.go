@@ -42,7 +42,7 @@ type AccountConnected struct {
 	Transition
 	Account     Account `json:"account"`
 	AttemptID   *string `json:"attemptId" doc:"The attempt that connected it."`
-	AttemptKind string  `json:"kind" doc:"How it was connected: credentials, mobile_app, cookie, curl or reauth."`
+	AttemptKind string  `json:"kind" doc:"How it was connected: credentials, mobile_app, cookie, curl, token, oauth or reauth."`
 }
 
 // AccountReconnected reports that an account works again after a new sign-in.

@@ -48,6 +48,7 @@ var (
 	ScopeMissing            = add(Kind{"scope-missing", http.StatusForbidden, "Scope missing", false, "Use a key that has missingScope."})
 	ScopeEscalation         = add(Kind{"scope-escalation", http.StatusForbidden, "Scope escalation refused", false, "Request only scopes that the calling key has."})
 	MethodNotAllowedForKey  = add(Kind{"method-not-allowed-for-key", http.StatusForbidden, "Method not allowed for this key", false, "Use a key whose allow-list includes the method."})
+	CredentialsNotAccepted  = add(Kind{"credentials-not-accepted", http.StatusForbidden, "Not possible with the account's credentials", false, "Connect the account with credentials from accepted, or call a method that its credentials can call."})
 	AccountNotAllowedForKey = add(Kind{"account-not-allowed-for-key", http.StatusForbidden, "Account not allowed for this key", false, "Use a key whose allow-list includes the account."})
 	OrgSuspended            = add(Kind{"org-suspended", http.StatusForbidden, "Organisation suspended", false, "Ask the operator of the service why. Keys and sessions are kept, and work again when the suspension ends."})
 	SignedOut               = add(Kind{"signed-out", http.StatusUnauthorized, "Signed out", false, "Sign in again at /app/sign-in."})

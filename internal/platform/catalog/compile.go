@@ -71,7 +71,10 @@ func compile(doc *manifest.Document) (*Catalog, []manifest.Fault) {
 	for _, r := range c.cat.resources {
 		c.cat.methods = append(c.cat.methods, r.Methods...)
 	}
-	c.resolveVerify()
+	c.cat.Verify = c.verifyMethod("verify", c.doc.Upstream.Verify, BySession)
+	if jwt := c.cat.Session.JWT; jwt != nil {
+		jwt.Verify = c.verifyMethod("session.jwt.verify", c.doc.Session.JWT.Verify, ByToken)
+	}
 	c.compileFiles()
 	c.faults = append(c.faults, c.cat.types.Unused()...)
 	return c.cat, c.faults
@@ -141,14 +144,20 @@ func (c *compiler) checkPageStyles() {
 	}
 }
 
-// resolveVerify looks up the method that checks a session.
-func (c *compiler) resolveVerify() {
-	m := c.namedMethod(c.cat.byName, "verify", c.doc.Upstream.Verify)
-	if m.method != nil && (m.method.Access != Read || len(m.method.Required()) > 0) {
+// verifyMethod looks up the method that checks whether the platform accepts credentials.
+func (c *compiler) verifyMethod(key, name string, by Credentials) *Method {
+	m := c.namedMethod(c.cat.byName, key, name)
+	switch {
+	case m.method == nil:
+	case m.method.Access != Read || len(m.method.Required()) > 0:
 		m.fault("must be a read that needs no arguments")
+	case !m.method.Accepts(by):
+		m.fault("must accept the credentials %s", by)
 	}
-	m.checkField("id", "") // an account is identified by it
-	c.cat.Verify = m.method
+	if by == BySession {
+		m.checkField("id", "") // an account is identified by it
+	}
+	return m.method
 }
 
 func (c *compiler) compileResource(r manifest.Resource) {
@@ -182,7 +191,7 @@ func (c *compiler) compileMethod(resource string, m *manifest.Method) *Method {
 		Access:     Access(m.Access),
 		Idempotent: m.Idempotent || m.Access == "read", Destructive: m.Destructive, Async: m.Async, Sensitive: m.Sensitive, Outbound: m.Outbound,
 		Emits: m.Emits, Cost: max(m.Cost, defaultCost), Timeout: time.Duration(m.TimeoutMs) * time.Millisecond,
-		Since: m.Since, Deprecated: m.Deprecated, Example: m.Example,
+		Since: m.Since, Deprecated: m.Deprecated, Example: m.Example, Credentials: c.compileCredentials(m.Pos, m.Credentials),
 	}
 	if m.Example == nil {
 		method.Example = []byte("{}")

@@ -222,6 +222,9 @@ func TestGhostRefusals(t *testing.T) {
 		"no mail":        {500, ghostError("EmailError", "ESOCKET", "Failed to send email."), catalog.RefusedError, "ESOCKET", 0},
 		"starting":       {503, `<!DOCTYPE html><html><body>We'll be right back.</body></html>`, catalog.RefusedUnavailable, "", 0},
 		"no Ghost":       {502, `<html>`, catalog.RefusedUnavailable, "", 0},
+		"deleted key":    {401, ghostError("UnauthorizedError", "UNKNOWN_ADMIN_API_KEY", "Unknown Admin API Key"), catalog.RefusedSession, "UNKNOWN_ADMIN_API_KEY", 0},
+		"other key":      {401, ghostError("UnauthorizedError", "INVALID_JWT", "Invalid token: invalid signature"), catalog.RefusedSession, "INVALID_JWT", 0},
+		"no token":       {400, ghostError("BadRequestError", "INVALID_JWT", "Invalid token"), catalog.RefusedSession, "INVALID_JWT", 0},
 		"a text":         {401, `Unauthorized`, catalog.RefusedSession, "", 0},
 	} {
 		if got := c.Classify(r.status, http.Header{}, []byte(r.body)); got.Kind != r.want || got.Code != r.code || got.RetryAfter != r.wait {

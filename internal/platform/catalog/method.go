@@ -32,6 +32,8 @@ type Method struct {
 	// that the platform finishes later and reports the result with an event. Sensitive means that it concerns money
 	// or legal data. Outbound means that it sends or publishes something to other people.
 	Idempotent, Destructive, Async, Sensitive, Outbound bool
+	// Credentials lists what can call the method; empty for all.
+	Credentials []Credentials
 	// Paginated means that the method has the arguments limit and cursor.
 	Paginated bool
 	// Emits are the events that a successful call normally causes.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +30,8 @@ type Feed struct {
 	Overlap time.Duration
 	// Limit is the number of items in a full response.
 	Limit int
+	// Credentials lists what can read the feed; empty for all.
+	Credentials []Credentials
 
 	path  string
 	query map[string]string
@@ -200,6 +203,11 @@ func (c *compiler) compilePoll() {
 		names[feed.Name] = true
 		p.Feeds = append(p.Feeds, c.compileFeed(feed))
 	}
+	for _, by := range c.cat.Credentials() {
+		if !slices.ContainsFunc(p.Feeds, func(f *Feed) bool { return f.Accepts(by) }) {
+			c.upstreamFault("poll.feeds: no feed accepts the credentials %s", by)
+		}
+	}
 	c.cat.Poll = p
 }
 
@@ -207,7 +215,7 @@ func (c *compiler) compileFeed(in manifest.Feed) *Feed {
 	where := "poll.feeds." + in.Name
 	_, path, _ := strings.Cut(in.HTTP, " ")
 	f := &Feed{
-		Name: in.Name, Limit: in.Limit,
+		Name: in.Name, Limit: in.Limit, Credentials: c.compileCredentials(manifest.Pos{File: "upstream.yaml"}, in.Credentials),
 		Every: c.duration(where+".every", in.Every), Overlap: c.duration(where+".overlap", in.Overlap),
 		path: c.cat.base + path, query: in.Query, times: timeNotation(in.Times),
 		items: shape.SplitPath(in.Items), order: shape.SplitPath(in.Order),

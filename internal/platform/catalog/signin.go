@@ -29,6 +29,8 @@ type Session struct {
 	// place that it calls.
 	Send      http.Header
 	UserAgent string
+	// JWT is nil if the platform issues no keys to programs.
+	JWT *JWT
 }
 
 // Cookies lists the cookies of a session by name.

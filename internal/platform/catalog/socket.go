@@ -148,6 +148,7 @@ func (c *compiler) compileSession() {
 		Headers: Headers{Required: in.Headers.Required, Allowed: in.Headers.Allowed},
 		Device:  in.Device, Send: http.Header{}, UserAgent: in.UserAgent,
 	}
+	s.JWT = c.compileJWT()
 	for name, value := range in.Send {
 		s.Send.Set(name, value)
 		if strings.HasPrefix(value, "$") && value != "$origin" {

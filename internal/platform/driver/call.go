@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -181,6 +182,9 @@ func responseProblem(m *catalog.Method, err error) error {
 
 // Probe asks the platform to whom the session belongs, with the manifest's verify method.
 func (d *HTTP) Probe(ctx context.Context, via Via, s Session) (Identity, Answer, error) {
+	if s.Credentials() == catalog.ByToken {
+		return d.probeToken(ctx, via, s)
+	}
 	m := d.deps.Catalog.Verify
 	args, err := m.FromObject([]byte("{}"), false)
 	if err != nil {
@@ -194,6 +198,42 @@ func (d *HTTP) Probe(ctx context.Context, via Via, s Session) (Identity, Answer,
 	if !ok {
 		return Identity{}, a, responseProblem(m, catalog.ErrChanged)
 	}
+	return who, a, nil
+}
+
+// probeToken checks a key. A key belongs to a site and not to a person, so it is the account's identity together with
+// the site, whose title is its name.
+func (d *HTTP) probeToken(ctx context.Context, via Via, s Session) (Identity, Answer, error) {
+	jwt := d.deps.Catalog.Session.JWT
+	if jwt == nil {
+		_, err := d.signToken(s)
+		return Identity{}, Answer{Session: s}, err
+	}
+	args, err := jwt.Verify.FromObject([]byte("{}"), false)
+	if err != nil {
+		return Identity{}, Answer{Session: s}, fmt.Errorf("probe: %w", err)
+	}
+	a, err := d.Call(ctx, via, s, jwt.Verify, args)
+	if err != nil {
+		return Identity{}, a, err
+	}
+	who := Identity{ID: s.token.ID, Name: jwt.Name, IsCreator: true}
+	if d.deps.Catalog.Site == nil {
+		return who, a, nil
+	}
+	r, err := d.exchange(ctx, via, s, d.deps.Catalog.Site.Request(), d.limits())
+	if err != nil {
+		return Identity{}, a, d.transportProblem(ctx, jwt.Verify, err)
+	}
+	if refused := d.classifyReply(r); refused != nil {
+		return Identity{}, a, refused
+	}
+	site, err := d.deps.Catalog.Site.Read(r.body)
+	if err != nil {
+		return Identity{}, a, responseProblem(jwt.Verify, catalog.ErrChanged)
+	}
+	who.Name = cmp.Or(strings.ReplaceAll(site.Title, "\x00", ""), who.Name)
+	_, who.Username, _ = strings.Cut(via.Site, "://")
 	return who, a, nil
 }
 

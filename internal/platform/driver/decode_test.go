@@ -19,6 +19,9 @@ var texts = []string{
 	`{"headers":{"x-device":"d","x-client":"c"}}`,
 	`{"userAgent":"b"}`,
 	`{}`,
+	`{"token":{"id":"k","secret":"00"}}`,
+	`{"userAgent":"b","token":{"id":"k","secret":"00"}}`,
+	`{"cookies":[{"name":"n","value":"v"}],"token":{"id":"k"}}`, `{"token":{}}`, `{"token":"k"}`, `{"token":null}`,
 	`{"cookies":[{"name":"sess","value":"\"quoted\""}]}`,
 	`{"cookies":[{"name":"sess","value":"a\u0026b"}],"userAgent":"\u00fc"}`,
 	`{"cookies":[{"name":"sess","value":"ü"}]}`,
@@ -70,6 +73,22 @@ func TestEncodedSessionsAreDecodedQuickly(t *testing.T) {
 		if err := json.Unmarshal([]byte(s.Encode().Reveal()), &old); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A session of a key says so after it was stored, and all others do not.
+func TestStoredSessionKeepsItsCredentials(t *testing.T) {
+	t.Parallel()
+	s, err := driver.DecodeSession(driver.NewTokenSession(catalog.Key{ID: "k", Secret: secret.New("00")}).Encode())
+	if err != nil || s.Credentials() != catalog.ByToken {
+		t.Errorf("a key is decoded as %q, %v", s.Credentials(), err)
+	}
+	if text := fmt.Sprintf("%+v %#v", s, s); strings.Contains(text, `"00"`) || strings.Contains(text, ":00") {
+		t.Errorf("the session prints its key: %s", text)
+	}
+	s, err = driver.DecodeSession(secret.New(texts[0]))
+	if err != nil || s.Credentials() != catalog.BySession {
+		t.Errorf("cookies are decoded as %q, %v", s.Credentials(), err)
 	}
 }
 

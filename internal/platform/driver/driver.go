@@ -179,7 +179,9 @@ func (d *HTTP) sendRequest(ctx context.Context, via Via, s Session, req *catalog
 	for _, i := range d.originHeaders {
 		l.header[first+i].Value = at.origin
 	}
-	d.addSession(l, s)
+	if err := d.addSession(l, s); err != nil {
+		return egress.Reply{}, err
+	}
 	// Few calls have headers of their own, so the linear search does not matter.
 	for name, values := range req.Header {
 		l.header = slices.DeleteFunc(l.header, func(f egress.Field) bool { return strings.EqualFold(f.Name, name) })
@@ -198,8 +200,17 @@ func (d *HTTP) sendRequest(ctx context.Context, via Via, s Session, req *catalog
 	return got, err
 }
 
-// addSession adds the headers and cookies of a session.
-func (d *HTTP) addSession(l *fieldLists, s Session) {
+// addSession adds the headers and cookies of a session, or the token that is made from its key.
+func (d *HTTP) addSession(l *fieldLists, s Session) error {
+	if s.Credentials() == catalog.ByToken {
+		value, err := d.signToken(s)
+		if err != nil {
+			return err
+		}
+		omit := d.deps.Catalog.Session.JWT.Omit
+		l.header = slices.DeleteFunc(l.header, func(f egress.Field) bool { return slices.Contains(omit, f.Name) })
+		setField(l, d.deps.Catalog.Session.JWT.Header, value)
+	}
 	for i := range s.headers {
 		h := &s.headers[i]
 		name, known := d.headerNames[h.name]
@@ -216,6 +227,20 @@ func (d *HTTP) addSession(l *fieldLists, s Session) {
 	for i := range s.cookies {
 		l.cookies = append(l.cookies, egress.Field{Name: s.cookies[i].name, Value: s.reveal(s.cookies[i].value)})
 	}
+	return nil
+}
+
+// signToken returns what a request of now carries instead of the session's key.
+func (d *HTTP) signToken(s Session) (string, error) {
+	jwt := d.deps.Catalog.Session.JWT
+	if jwt == nil {
+		return "", fmt.Errorf("%w: the manifest of %s has no keys any more", egress.ErrNotSent, d.deps.Catalog.ID)
+	}
+	value, err := jwt.Sign(s.token, d.deps.Now())
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", egress.ErrNotSent, err)
+	}
+	return value, nil
 }
 
 // setField sets a header. It replaces one with the same name.

@@ -54,7 +54,9 @@ func (f *Files) SendForm(ctx context.Context, via Via, s Session, file FormReque
 		return a, fmt.Errorf("call %s: %w", form.Method.ID(), ErrAddress) // the library's error would repeat the URL
 	}
 	out.ContentLength = int64(len(before)) + file.Size + int64(len(after))
-	out.Header = d.newHeader(at, s)
+	if out.Header, err = d.newHeader(at, s); err != nil {
+		return a, d.transportProblem(ctx, form.Method, err)
+	}
 	for name, values := range req.Header {
 		out.Header[http.CanonicalHeaderKey(name)] = values
 	}

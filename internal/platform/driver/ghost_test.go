@@ -45,6 +45,10 @@ type fakeGhost struct {
 	// refusing answers the requests whose path contains a key with a status.
 	refusing map[string]int
 	uploads  map[string][]byte
+	// keys are the secrets of the site's keys by their ids, decoded.
+	keys map[string][]byte
+	// now is the site's clock.
+	now func() time.Time
 }
 
 type ghostSession struct {
@@ -62,7 +66,7 @@ type ghostEvent struct {
 
 func newFakeGhost(t testing.TB, sub string) *fakeGhost {
 	t.Helper()
-	g := &fakeGhost{sub: sub, sessions: map[string]*ghostSession{}, refusing: map[string]int{}, uploads: map[string][]byte{}}
+	g := &fakeGhost{sub: sub, sessions: map[string]*ghostSession{}, refusing: map[string]int{}, uploads: map[string][]byte{}, keys: map[string][]byte{}, now: time.Now}
 	api := http.NewServeMux()
 	api.HandleFunc("GET /site/", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]any{"site": map[string]any{"site_uuid": "6f1c0d3a-0000-4000-8000-" + fmt.Sprintf("%012d", len(sub)), "title": "Maya's  letters", "version": "5.130"}})
@@ -75,6 +79,10 @@ func newFakeGhost(t testing.TB, sub string) *fakeGhost {
 		writeJSON(w, http.StatusOK, map[string]any{"users": []any{map[string]any{
 			"id": "1", "name": "Maya", "slug": "maya", "email": ghostOwner, "status": "active", "created_at": "2026-01-02T03:04:05.000Z", "roles": []any{map[string]any{"name": "Owner"}},
 		}}})
+	}))
+	api.HandleFunc("GET /config/", g.signedIn(func(w http.ResponseWriter, _ *http.Request) {
+		g.setCookie(w, "for-nothing")
+		writeJSON(w, http.StatusOK, map[string]any{"config": map[string]any{"version": "5.130.6", "mail": "stub", "mailgunIsConfigured": false, "labs": map[string]any{}}})
 	}))
 	api.HandleFunc("GET /members/events/", g.signedIn(g.listEvents))
 	for _, name := range []string{"posts", "emails"} {
@@ -219,6 +227,10 @@ func (g *fakeGhost) signOut(w http.ResponseWriter, r *http.Request) {
 // signedIn lets requests of verified sessions pass, from the origin of their sign-in.
 func (g *fakeGhost) signedIn(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "" {
+			g.byKey(w, r, next)
+			return
+		}
 		g.mu.Lock()
 		s, _ := g.session(r)
 		g.mu.Unlock()
@@ -306,6 +318,7 @@ func newGhostFixture(t testing.TB, sub string, exempt ...string) *ghostFixture {
 		Config: egress.Config{Regions: regions, Sites: append(exempt, r.ghost.URL)}, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	t.Cleanup(out.Close)
+	r.ghost.now = r.clock.Now
 	r.driver, err = driver.New(driver.Deps{Catalog: r.catalog, Egress: out, Now: r.clock.Now})
 	must.OK(t, err)
 	return r

@@ -69,8 +69,12 @@ func (d *HTTP) Listen(ctx context.Context, via Via, s Session) (*Socket, error) 
 	if err != nil {
 		return nil, err
 	}
+	header, err := d.newHeader(at, s)
+	if err != nil {
+		return nil, err
+	}
 	options := &websocket.DialOptions{
-		HTTPClient: d.client(via, at.origins).HTTP(), HTTPHeader: d.newHeader(at, s), CompressionMode: websocket.CompressionDisabled,
+		HTTPClient: d.client(via, at.origins).HTTP(), HTTPHeader: header, CompressionMode: websocket.CompressionDisabled,
 	}
 	address := "ws" + strings.TrimPrefix(at.origin, "http") + at.path + spec.Path
 	conn, resp, err := websocket.Dial(ctx, address, options) //nolint:bodyclose // the library closes it

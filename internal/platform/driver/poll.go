@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
@@ -30,13 +31,16 @@ type Polled struct {
 }
 
 // Poll asks the feed that has been due longest for new items. It sends one request, or none if no feed is due. A feed
-// that is new to the position starts at the present; with an empty position all of them do.
+// that is new to the position starts at the present; with an empty position all of them do. Feeds that the session's
+// credentials cannot read are skipped.
 func (d *HTTP) Poll(ctx context.Context, via Via, s Session, position string) (Polled, error) {
 	spec := d.deps.Catalog.Poll
 	if spec == nil || len(spec.Feeds) == 0 {
 		return Polled{Position: position, Answer: Answer{Session: s}}, ErrNoSocket
 	}
-	feeds, ok := decodePosition(spec, position)
+	readable := *spec
+	readable.Feeds = slices.DeleteFunc(slices.Clone(spec.Feeds), func(f *catalog.Feed) bool { return !f.Accepts(s.Credentials()) })
+	feeds, ok := decodePosition(&readable, position)
 	p := Polled{Position: position, Gap: !ok && position != "", Answer: Answer{Session: s}}
 	var err error
 	if !ok {

@@ -15,12 +15,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
-// Session holds the cookies and headers by which the platform recognises a creator. It is immutable: a change returns
-// another one.
+// Session holds what the platform recognises a creator by: cookies and headers, or a key that it issued to programs.
+// It is immutable: a change returns another one.
 type Session struct {
 	cookies   []cookie
 	headers   []header // names are in lower case
 	userAgent string
+	// token is a key that the platform issued to programs, or empty. A session with a key has no cookies and headers.
+	token catalog.Key
 	// text is the encoded session, if it was decoded by decodePlain. Values refer to parts of it.
 	text secret.String
 }
@@ -80,6 +82,17 @@ func NewSession(c *catalog.Catalog, cookies, headers map[string]secret.String, u
 	return s, s.missingParts(c)
 }
 
+// NewTokenSession builds a session from a key of the form that the manifest names.
+func NewTokenSession(key catalog.Key) Session { return Session{token: key} }
+
+// Credentials returns what the session consists of.
+func (s Session) Credentials() catalog.Credentials {
+	if s.token.ID != "" {
+		return catalog.ByToken
+	}
+	return catalog.BySession
+}
+
 // isSendable reports whether a cookie can be sent. One that cannot counts as missing.
 func isSendable(name string, value secret.String) bool {
 	one := http.Cookie{Name: name, Value: strings.Trim(value.Reveal(), `"`)}
@@ -135,8 +148,14 @@ func (s Session) withHeader(name string, text secret.String) Session {
 	return s
 }
 
-// Owner returns the platform's id of the signed-in user according to the cookies. It is not verified; Probe is.
-func (s Session) Owner(c *catalog.Catalog) string { return s.Cookie(c.Session.Cookies.Owner).Reveal() }
+// Owner returns the platform's id of the signed-in user according to the cookies, or the id of the key. It is not
+// verified; Probe is.
+func (s Session) Owner(c *catalog.Catalog) string {
+	if s.Credentials() == catalog.ByToken {
+		return s.token.ID
+	}
+	return s.Cookie(c.Session.Cookies.Owner).Reveal()
+}
 
 // ExpiresAt returns the end of the session, or zero if the platform did not set one.
 func (s Session) ExpiresAt(c *catalog.Catalog) time.Time {
@@ -177,6 +196,9 @@ func (s Session) applyTo(h http.Header, defaultAgent string) {
 // that changed. A cookie of which only the expiry moved counts as changed only if it moved far, so that not every
 // response causes a database write.
 func (s Session) withSetCookies(c *catalog.Catalog, header http.Header, now time.Time) (Session, []string) {
+	if s.Credentials() != catalog.BySession {
+		return s, nil // a platform that sets cookies all the same does not recognise us by them
+	}
 	var names []string
 	changed := s
 	for _, line := range header["Set-Cookie"] {
@@ -269,6 +291,12 @@ type stored struct {
 	Cookies   []storedCookie    `json:"cookies,omitempty"`
 	Headers   map[string]string `json:"headers,omitempty"`
 	UserAgent string            `json:"userAgent,omitempty"`
+	Token     *storedToken      `json:"token,omitempty"`
+}
+
+type storedToken struct {
+	ID     string `json:"id"`
+	Secret string `json:"secret"`
 }
 
 type storedCookie struct {
@@ -286,11 +314,17 @@ func (s Session) toStored() stored {
 	for _, h := range s.headers {
 		out.Headers[h.name] = s.reveal(h.value)
 	}
+	if s.token.ID != "" {
+		out.Token = &storedToken{s.token.ID, s.token.Secret.Reveal()}
+	}
 	return out
 }
 
 func (st stored) toSession() Session {
 	s := Session{userAgent: st.UserAgent}
+	if st.Token != nil {
+		s.token = catalog.Key{ID: st.Token.ID, Secret: secret.New(st.Token.Secret)}
+	}
 	for _, c := range st.Cookies {
 		s.cookies = append(s.cookies, cookie{c.Name, ownValue(secret.New(c.Value)), c.Expires, c.SetAt})
 	}

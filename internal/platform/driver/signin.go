@@ -400,8 +400,12 @@ func failureOf(kind catalog.RefusalKind, status int) string {
 	return FailChanged
 }
 
-// SignOut ends the session on the platform. It is not an error if the session has already ended.
+// SignOut ends the session on the platform. It is not an error if the session has already ended. A key stays valid,
+// because only its owner can delete it.
 func (d *HTTP) SignOut(ctx context.Context, via Via, s Session) error {
+	if s.Credentials() == catalog.ByToken {
+		return nil
+	}
 	req, err := d.deps.Catalog.SignIn.Logout()
 	if err != nil {
 		return err

@@ -48,7 +48,7 @@ func (d *HTTP) locate(via Via) (location, error) {
 }
 
 // newHeader returns the headers of a request that does not go through sendRequest.
-func (d *HTTP) newHeader(at location, s Session) http.Header {
+func (d *HTTP) newHeader(at location, s Session) (http.Header, error) {
 	header := http.Header{}
 	for _, f := range d.commonHeaders {
 		header[f.Name] = append(header[f.Name], f.Value)
@@ -57,7 +57,18 @@ func (d *HTTP) newHeader(at location, s Session) http.Header {
 		header[d.commonHeaders[i].Name] = []string{at.origin}
 	}
 	s.applyTo(header, d.deps.Catalog.Session.UserAgent)
-	return header
+	if s.Credentials() != catalog.ByToken {
+		return header, nil
+	}
+	value, err := d.signToken(s)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range d.deps.Catalog.Session.JWT.Omit {
+		header.Del(name)
+	}
+	header.Set(d.deps.Catalog.Session.JWT.Header, value)
+	return header, nil
 }
 
 // maxRedirects bounds the redirects that FindSite follows.

@@ -72,18 +72,24 @@ func (p Platform) WithHost(host string) Platform {
 	return p
 }
 
-// Has reports whether the platform has a connect method: credentials, mobile_app, cookie or curl.
+// Has reports whether the platform has a connect method: token, credentials, mobile_app, cookie or curl.
 func (p Platform) Has(kind string) bool {
-	if p.Catalog == nil || kind != "mobile_app" {
-		return true
+	switch kind {
+	case "token":
+		return p.Catalog != nil && p.Catalog.Session.JWT != nil
+	case "mobile_app":
+		if p.Catalog == nil {
+			return true
+		}
+		_, err := p.Catalog.SignIn.OpenQR()
+		return !errors.Is(err, catalog.ErrNoStep)
 	}
-	_, err := p.Catalog.SignIn.OpenQR()
-	return !errors.Is(err, catalog.ErrNoStep)
+	return true
 }
 
-// Flows lists the platform's connect methods.
+// Flows lists the platform's connect methods. What the platform recommends to programs comes first.
 func (p Platform) Flows() []string {
-	return slices.DeleteFunc([]string{"credentials", "mobile_app", "cookie", "curl"}, func(kind string) bool { return !p.Has(kind) })
+	return slices.DeleteFunc([]string{"token", "credentials", "mobile_app", "cookie", "curl"}, func(kind string) bool { return !p.Has(kind) })
 }
 
 // Listens reports whether the platform has events, so that its accounts need a listener.

@@ -117,7 +117,7 @@ func TestFlowsAndHosts(t *testing.T) {
 	sandbox, err := catalog.Sandbox()
 	must.OK(t, err)
 	g, s := registry.Platform{Catalog: ghost}, registry.Platform{Catalog: sandbox}.WithHost("127.0.0.1:18200")
-	if !slices.Equal(g.Flows(), []string{"credentials", "cookie", "curl"}) || len(s.Flows()) != 4 {
+	if !slices.Equal(g.Flows(), []string{"token", "credentials", "cookie", "curl"}) || len(s.Flows()) != 4 {
 		t.Errorf("flows: %v and %v", g.Flows(), s.Flows())
 	}
 	if got := g.Hosts("https://maya.example.com/blog"); !slices.Equal(got, []string{"maya.example.com"}) {

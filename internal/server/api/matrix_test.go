@@ -195,6 +195,9 @@ const someDelivery = "whd_01k9x5ahzre4bb3069xb2way0g"
 
 func workingBody(t *testing.T, n *testnode.Node, o testnode.Org, op endpoint.Operation) any {
 	t.Helper()
+	if op.ID == "connectToken" {
+		return map[string]any{"platform": "sites", "site": n.Site, "token": "good-00ff"}
+	}
 	make, ok := bodies[op.ID]
 	if !ok {
 		return exampleBody(op)
@@ -481,7 +484,7 @@ func awaitActive(t *testing.T, n *testnode.Node, key, path string) {
 // succeeds. The result of an attempt is a separate entry.
 func TestEveryChangeIsAudited(t *testing.T) {
 	t.Parallel()
-	node := testnode.Nodes(t, 1, withSandbox(t))[0]
+	node := testnode.Nodes(t, 1, withSites(t))[0]
 	owner := node.NewOrg(t, unlimited)
 	// entries returns the actions that were recorded for a request.
 	entries := func(of testnode.Reply) (actions []string) {

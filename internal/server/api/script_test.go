@@ -2,10 +2,14 @@ package api_test
 
 import (
 	"bytes"
+	"encoding/base64"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
@@ -18,9 +22,15 @@ import (
 // Every operation responds as the scripts in testdata say. The folders show which statuses of an operation are tested.
 func TestScripts(t *testing.T) {
 	t.Parallel()
+	testnode.RunScripts(t, testnode.Nodes(t, 1, withSites(t))[0], "testdata")
+}
+
+// withSites is withSandbox with a second platform, whose creators have sites, and a site of it.
+func withSites(t *testing.T) testnode.Setup {
+	t.Helper()
 	setup := withSandbox(t)
-	setup.Platforms = "sandbox=builtin sites=" + sitesManifest(t)
-	testnode.RunScripts(t, testnode.Nodes(t, 1, setup)[0], "testdata")
+	setup.Platforms, setup.Site = "sandbox=builtin sites="+sitesManifest(t), newSite(t)
+	return setup
 }
 
 // sitesManifest returns a folder with the manifest of a second platform for the sandbox, whose creators have sites.
@@ -34,6 +44,38 @@ func sitesManifest(t *testing.T) string {
 	text = bytes.Replace(text, []byte("  id: sites\n"), []byte("  id: sites\n  environment: sandbox\n"), 1)
 	must.OK(t, os.WriteFile(file, text, 0o600))
 	return folder
+}
+
+// newSite starts a site of that platform, whose only key is good-00ff, and which asks every person for a code. It returns
+// the address.
+func newSite(t *testing.T) string {
+	t.Helper()
+	mux := http.NewServeMux()
+	answer := func(text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, text) }
+	}
+	mux.Handle("GET /admin/api/site/", answer(`{"site": {"uuid": "5a0d6a44", "title": "Maya's letters"}}`))
+	for path, text := range map[string]string{
+		"people/all": `{"everyone": [{"id": "1", "name": "Maya"}]}`, "people/count": `{"total": 1}`, "events": `{"events": []}`, "posts": `{"posts": []}`,
+	} {
+		mux.HandleFunc("GET /admin/api/"+path+"/", func(w http.ResponseWriter, r *http.Request) {
+			head, _, _ := strings.Cut(strings.TrimPrefix(r.Header.Get("X-Token"), "Sites "), ".")
+			if kid, err := base64.RawURLEncoding.DecodeString(head); err != nil || !bytes.Contains(kid, []byte(`"kid":"good"`)) {
+				w.WriteHeader(http.StatusForbidden)
+				fmt.Fprint(w, `{"errors": [{"message": "No session"}]}`)
+				return
+			}
+			fmt.Fprint(w, text)
+		})
+	}
+	mux.HandleFunc("POST /admin/api/session/", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Set-Cookie", "sid=1")
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `{"errors": [{"code": "CODE_NEEDED"}]}`)
+	})
+	site := httptest.NewServer(mux)
+	t.Cleanup(site.Close)
+	return site.URL
 }
 
 // Every operation has scripts for its success, for a call without a key and without its scope, for a malformed and an

@@ -12,6 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
@@ -143,7 +144,7 @@ func (b Backend) Start(ctx context.Context, by audit.By, s Start) error {
 		label = &s.Session.Label
 	}
 	_, err = b.Connects.Start(ctx, connect.Start{
-		Org: o, By: by, Kind: attempt.Kind(s.Kind), Email: s.Email, Password: s.Password, Label: label, Region: s.Session.Region,
+		Org: o, By: by, Kind: attempt.Kind(s.Kind), Email: s.Email, Password: s.Password, Token: s.Token, Label: label, Region: s.Session.Region,
 		Reference: s.Session.ReferenceID, Remember: s.Remember, Account: s.Session.Account, Platform: s.Session.Platform, Site: s.Site, Supersede: true, ReturnURL: s.Session.ReturnURL,
 		Hosted: s.Session.ID, Consent: connect.Consent{
 			Who: "creator", TextVersion: s.Consent.Version + "." + s.Consent.Locale, TextHash: s.Consent.TextHash, IPHash: s.Consent.IPHash, At: s.Consent.At,
@@ -165,12 +166,12 @@ func (b Backend) Connection(ctx context.Context, of id.Org, at id.Account) (Conn
 		return Connection{}, err
 	}
 	name := a.DisplayName
-	if a.Username != "" {
+	if a.Username != "" && a.Credentials == catalog.BySession {
 		name = "@" + a.Username
 	}
 	return Connection{
 		Name: name, Since: a.CreatedAt, Platform: a.Place.Platform, Site: a.Place.Site, Remembered: a.RememberCredentials,
-		Lost: a.State == account.ReconnectRequired,
+		Lost: a.State == account.ReconnectRequired, Credentials: a.Credentials,
 	}, nil
 }
 
@@ -179,11 +180,11 @@ func (b Backend) Reconnect(ctx context.Context, by audit.By, of id.Org, at id.Ac
 	if err != nil {
 		return link.Session{}, secret.String{}, err
 	}
-	a, err := b.Accounts.Get(ctx, of, at)
+	c, err := b.Connection(ctx, of, at)
 	if err != nil {
 		return link.Session{}, secret.String{}, err
 	}
-	return b.Sessions.Reconnecting(ctx, by, o, reconnectDraft(at, a.Place.Platform, a.Place.Site))
+	return b.Sessions.Reconnecting(ctx, by, o, reconnectDraft(at, c))
 }
 
 // Disconnect ends a connection at the creator's request.

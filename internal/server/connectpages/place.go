@@ -34,7 +34,7 @@ func (v *visit) offers(kind string) bool {
 // stopIfUnavailable answers requests for the forms of a session in which no method can be used, and reports whether it
 // did. A creator is never asked for a password that cannot be used.
 func (v *visit) stopIfUnavailable() bool {
-	if v.offers(link.Credentials) || v.offers(link.MobileApp) {
+	if v.offers(link.Token) || v.offers(link.Credentials) || v.offers(link.MobileApp) {
 		return false
 	}
 	v.showUnavailable()
@@ -98,6 +98,9 @@ func (v *visit) fillIn(pairs []string) []string {
 		inside, begins = c.Name, c.Name
 	}
 	_, example, _ := strings.Cut(v.exampleSite(), "://")
+	if c := v.platform.Catalog; c != nil && c.Session.JWT != nil {
+		pairs = append(pairs, "key", c.Session.JWT.Name, "where", c.Session.JWT.Where)
+	}
 	return append(pairs, "org", v.org.Name, "platform", inside, "Platform", begins, "site", v.siteName(), "example", example)
 }
 

@@ -34,15 +34,15 @@ func (v *visit) findDisconnected() (id.Org, id.Account, bool) {
 		return "", "", false
 	}
 	v.setPlace(c.Platform, c.Site)
-	s := link.Preview(org, reconnectDraft(account, c.Platform, c.Site))
+	s := link.Preview(org, reconnectDraft(account, c))
 	v.session = &s
 	return org, account, !v.stopIfUnavailable()
 }
 
 // reconnectDraft returns the draft of a session that connects an account again at its place.
-func reconnectDraft(account id.Account, platform, site string) link.Draft {
-	d := link.ReconnectDraft(account)
-	d.Platform, d.Site = platform, site
+func reconnectDraft(account id.Account, c Connection) link.Draft {
+	d := link.ReconnectDraft(account, c.Credentials)
+	d.Platform, d.Site = c.Platform, c.Site
 	return d
 }
 
@@ -58,7 +58,7 @@ func (v *visit) postReconnect() {
 		return
 	}
 	do := v.r.PostFormValue("do")
-	if do != "start" && do != "mobile" {
+	if do != "start" && do != "mobile" && do != "token" {
 		v.redirect(v.path)
 		return
 	}

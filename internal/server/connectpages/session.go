@@ -97,7 +97,7 @@ func (v *visit) postSession() {
 		return
 	}
 	switch do := v.r.PostFormValue("do"); do {
-	case "start", "mobile":
+	case "start", "mobile", "token":
 		v.startAttempt(do)
 	case "site":
 		v.checkSite()
@@ -147,7 +147,10 @@ const (
 func (v *visit) startAttempt(do string) {
 	email, password := strings.TrimSpace(v.r.PostFormValue("email")), secret.New(v.r.PostFormValue("password"))
 	s := Start{Session: *v.session, Kind: link.MobileApp}
-	if do == "start" {
+	switch do {
+	case "token":
+		s.Kind, s.Token = link.Token, secret.New(v.r.PostFormValue("token"))
+	case "start":
 		s.Kind, s.Email, s.Password = link.Credentials, secret.New(email), password
 		remember := v.session.Remember == link.RememberAlways || v.session.Remember == link.RememberAsk && v.r.PostFormValue("remember") == "yes"
 		s.Remember = &remember
@@ -167,6 +170,11 @@ func (v *visit) startAttempt(do string) {
 	case do == "start" && (password.Empty() || len(password.Reveal()) > maxPassword):
 		v.showStart("start.password.none", "password", email)
 		return
+	case do == "token":
+		if _, ok := v.platform.Catalog.Session.JWT.Parse(s.Token); !ok {
+			v.showStart("token.wrong", "token", "")
+			return
+		}
 	}
 	s.Site = v.site
 	var err error

@@ -9,6 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
@@ -93,9 +94,9 @@ type Start struct {
 	Session link.Session
 	// Site is the creator's site, from the session or from the page; empty if the platform has none.
 	Site string
-	// Kind is link.Credentials or link.MobileApp.
-	Kind            string
-	Email, Password secret.String
+	// Kind is link.Token, link.Credentials or link.MobileApp.
+	Kind                   string
+	Email, Password, Token secret.String
 	// Remember says whether to store the password; nil if none was entered.
 	Remember *bool
 	Consent  link.Consent
@@ -121,6 +122,8 @@ type Connection struct {
 	Platform, Site string
 	// Remembered means that the password is stored to sign in again.
 	Remembered bool
+	// Credentials is what the account is signed in with.
+	Credentials catalog.Credentials
 	// Lost means that the account has lost its session, and its creator must connect it again.
 	Lost bool
 }

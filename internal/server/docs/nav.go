@@ -147,5 +147,6 @@ var nav = []group{
 		{file: "adr/0018-lane-phases.md"},
 		{file: "adr/0019-event-contract.md"},
 		{file: "adr/0020-platforms.md"},
+		{file: "adr/0021-credentials.md"},
 	}},
 }

@@ -725,6 +725,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/connect/token": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Connect with a key of the platform */
+        post: operations["connectToken"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/deliveries": {
         parameters: {
             query?: never;
@@ -1318,7 +1335,8 @@ export interface components {
         Account: {
             avatarUrl: string | null;
             createdAt: string;
-            credentials: string;
+            /** @enum {string} */
+            credentials: "session" | "token" | "oauth";
             displayName: string;
             id: string;
             label: string;
@@ -1821,6 +1839,7 @@ export interface components {
         FlowBody: {
             enabled: boolean;
             fields: components["schemas"]["FlowField"][];
+            help?: string;
             kind: string;
             name: string;
             proxy_countries: string[];
@@ -2020,7 +2039,8 @@ export interface components {
             avatarUrl: string | null;
             calls24h?: number;
             createdAt: string;
-            credentials: string;
+            /** @enum {string} */
+            credentials: "session" | "token" | "oauth";
             displayName: string;
             id: string;
             label: string;
@@ -2388,6 +2408,7 @@ export interface components {
             args: unknown;
             async: boolean;
             cost: number;
+            credentials: string[];
             deprecated: string | null;
             description: string;
             destructive: boolean;
@@ -2531,6 +2552,20 @@ export interface components {
             durationMs: number;
             responseSnippet: string;
             status: number;
+        };
+        TokenInputBody: {
+            account_id?: string;
+            label?: string;
+            metadata?: {
+                [key: string]: string;
+            };
+            platform?: string;
+            /** @enum {string} */
+            proxy_country?: "us" | "uk";
+            reference_id?: string;
+            site?: string;
+            supersede?: boolean;
+            token: string;
         };
         TokenOutputBody: {
             expiresAt: string;
@@ -3500,7 +3535,7 @@ export interface operations {
         parameters: {
             query?: {
                 state?: "pending" | "awaiting_mobile_session" | "needs_otp" | "needs_app_otp" | "needs_email" | "needs_face_otp" | "wrong_2fa_code_retry" | "completed_success" | "completed_failed";
-                kind?: "credentials" | "mobile_app" | "cookie" | "curl" | "reauth";
+                kind?: "credentials" | "mobile_app" | "cookie" | "curl" | "token" | "oauth" | "reauth";
                 reference_id?: string;
                 limit?: number;
                 cursor?: string;
@@ -3982,6 +4017,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SessionOutputBody"];
+                };
+            };
+        };
+    };
+    connectToken: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+                Prefer?: string[];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TokenInputBody"];
+            };
+        };
+        responses: {
+            202: {
+                headers: {
+                    ETag?: string;
+                    Location?: string;
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Attempt"];
                 };
             };
         };

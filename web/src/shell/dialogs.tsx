@@ -11,7 +11,7 @@ export interface ConnectOptions {
   /** The initial platform and site. */
   platform?: string
   site?: string | null
-  method?: 'mobile' | 'login' | 'cookie' | 'curl'
+  method?: 'token' | 'mobile' | 'login' | 'cookie' | 'curl'
   /** The initial email of the sign-in form, such as a sandbox persona. */
   email?: string
   onDone?: (accountId: string) => void

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         ConnectMobileParams,
         ConnectSetPageParams,
         ConnectSubmitParams,
+        ConnectTokenParams,
     )
     from ..types import (
         Attempt,
@@ -97,7 +98,8 @@ class ConnectGroup(Group):
             deliver: Deprecated: an email address is rejected, because this service sends no email. Send url to the
                 creator yourself.
             expires_in_sec: Default: 1800.
-            kinds: The connect methods that the page offers: credentials, mobile_app. Default: both.
+            kinds: The connect methods that the page offers: token, credentials, mobile_app. Default: those of the
+                platform; to reconnect an account, those that give the same credentials.
             label
             locale: Default: the language of the creator's browser.
             platform: The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's.
@@ -405,3 +407,30 @@ class ConnectGroup(Group):
             case="snake",
             options=options,
         )
+
+    def token(self, *, options: RequestOptions | None = None, **params: Unpack[ConnectTokenParams]) -> Attempt:
+        """Connect with a key of the platform.
+
+        For platforms that issue keys to programs, which is what they recommend: checks the key through the account's
+        region and stores it encrypted. No person signs in, and no code is asked for. A key that the platform refuses
+        ends the attempt with the failure `session_invalid`.
+
+        Needs the scope `accounts:write`.
+
+        Arguments:
+            account_id: The account to reconnect. Default: the account that signs in is connected, or refreshed if it
+                is already connected.
+            label: Your own name for the account. Default: an account that is already connected keeps its label.
+            metadata: Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters).
+                Default: an account that is already connected keeps its metadata.
+            platform: The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's.
+            proxy_country: The region through which all traffic of the account leaves. Default: the first one for a
+                new account; an account that is already connected keeps its region.
+            reference_id: Your own identifier for the creator. It is stored with the account.
+            site: The https address of the creator's own site, for a platform with siteRequired. A reconnect uses the
+                account's.
+            supersede: Cancel an open attempt for the same login instead of refusing the request.
+            token (required): The key as its owner copied it. GET /v1/connect/flows says what the platform calls it
+                and where it is.
+        """
+        return self._change("POST", "/v1/connect/token", params, case="snake", key=True, options=options)

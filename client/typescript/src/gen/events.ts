@@ -76,7 +76,7 @@ export interface AccountConnectedData {
     | "paused"
     | "disconnected"
     | (string & {});
-  /** How it was connected: credentials, mobile_app, cookie, curl or reauth. */
+  /** How it was connected: credentials, mobile_app, cookie, curl, token, oauth or reauth. */
   kind: string;
   /** Why the account is in this state. The set may grow. */
   reason: string | null;

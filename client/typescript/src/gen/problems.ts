@@ -15,6 +15,7 @@ export const problemCodes = [
   "browser-session-not-found",
   "connect-unavailable",
   "credentials-missing",
+  "credentials-not-accepted",
   "cross-origin-refused",
   "curl-unparseable",
   "curl-unsupported",

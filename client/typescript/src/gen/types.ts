@@ -11,8 +11,11 @@ export interface AbortedResult {
 export interface Account {
   avatarUrl: string | null;
   createdAt: string;
-  /** What the account signs in with: session, token or oauth. */
-  credentials: string;
+  /**
+   * What the account is signed in with: the session of a person, a key that the platform issued to programs, or an
+   * authorisation by OAuth.
+   */
+  credentials: "session" | "token" | "oauth";
   displayName: string;
   id: string;
   label: string;
@@ -110,7 +113,7 @@ export interface Attempt {
   embed_url: string | null;
   expires_at: string;
   failure: AttemptFailure | null;
-  /** credentials, mobile_app, cookie, curl or reauth. */
+  /** credentials, mobile_app, cookie, curl, token, oauth or reauth. */
   kind: string;
   label: string;
   metadata?: Record<string, string>;
@@ -368,6 +371,8 @@ export interface CommentPage {
 export interface ConnectFlow {
   enabled: boolean;
   fields: ConnectFlowField[];
+  /** Where to find the input on the platform. */
+  help?: string;
   kind: string;
   name: string;
   proxy_countries: string[];
@@ -389,7 +394,7 @@ export interface ConnectFlowList {
 
 /** The number of creators who reached each step of connecting. */
 export interface ConnectFunnel {
-  /** The same by connect method: credentials, mobile_app, cookie, curl. */
+  /** The same by connect method: credentials, mobile_app, cookie, curl, token, oauth. */
   byMethod: Record<string, ConnectFunnelMethod>;
   /** Creators whom the platform asked for a code, a selfie or their phone. It does not ask everyone. */
   challenge: number;
@@ -504,7 +509,7 @@ export interface CurlAttempt {
   /** Names only, never values. */
   extracted: CurlExtract;
   failure: AttemptFailure | null;
-  /** credentials, mobile_app, cookie, curl or reauth. */
+  /** credentials, mobile_app, cookie, curl, token, oauth or reauth. */
   kind: string;
   label: string;
   metadata?: Record<string, string>;
@@ -1063,8 +1068,11 @@ export interface ListedAccount {
   /** Only with activity: calls in the last 24 hours, including the current hour. */
   calls24h?: number;
   createdAt: string;
-  /** What the account signs in with: session, token or oauth. */
-  credentials: string;
+  /**
+   * What the account is signed in with: the session of a person, a key that the platform issued to programs, or an
+   * authorisation by OAuth.
+   */
+  credentials: "session" | "token" | "oauth";
   displayName: string;
   id: string;
   label: string;
@@ -1410,6 +1418,8 @@ export interface MethodInfo {
   async: boolean;
   /** The number of calls that it counts as. */
   cost: number;
+  /** What an account must be signed in with: session, token, oauth. It is one of Account.credentials. */
+  credentials: string[];
   /** The version that will remove it; null if it is not deprecated. */
   deprecated: string | null;
   description: string;
@@ -1607,7 +1617,10 @@ export interface Platform {
    * How events are received: socket, immediately; poll, within seconds to minutes. Null for a platform without events.
    */
   eventSource: "socket" | "poll" | null;
-  /** The connect methods: credentials, mobile_app, cookie, curl. The set may grow. */
+  /**
+   * The connect methods, what the platform recommends to programs first: token, oauth, credentials, mobile_app, cookie,
+   * curl. The set may grow.
+   */
   flows: string[];
   /** The platform's own page; null if there is none. */
   homeUrl: string | null;

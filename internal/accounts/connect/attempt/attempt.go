@@ -18,6 +18,7 @@ const (
 	Mobile      Kind = "mobile_app"
 	Cookie      Kind = "cookie"
 	Curl        Kind = "curl"
+	Token       Kind = "token"
 	Reauth      Kind = "reauth"
 )
 
@@ -173,7 +174,7 @@ func New(a Attempt, now time.Time) Attempt {
 	switch a.Kind {
 	case Mobile:
 		first, trigger = StepOpenQR, StartMobile
-	case Cookie, Curl:
+	case Cookie, Curl, Token:
 		first = StepVerify
 	case Credentials, Reauth:
 	}

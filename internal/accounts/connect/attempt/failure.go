@@ -87,8 +87,19 @@ func (f Failure) Known() Failure {
 	return f
 }
 
-// Message returns the failure in words, for people.
-func (f Failure) Message() string { return meanings[f.Code].message }
+// Message returns the failure of an attempt in words, for people.
+func (f Failure) Message(kind Kind) string {
+	if kind == Token {
+		switch f.Code {
+		case CodeInvalid:
+			return "The platform does not accept this key. It may be of another site, or may have been deleted or regenerated. Copy it again."
+		case CodeMismatch:
+			return "This is not the key of the account to reconnect. Use that key, regenerated if need be, or connect this one as a new account. " +
+				"The existing account was not changed."
+		}
+	}
+	return meanings[f.Code].message
+}
 
 // Retryable reports whether the same input may succeed later.
 func (f Failure) Retryable() bool { return meanings[f.Code].retryable }

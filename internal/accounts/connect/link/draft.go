@@ -16,9 +16,13 @@ import (
 
 // The connect methods that a page can offer.
 const (
+	Token       = "token"
 	Credentials = "credentials"
 	MobileApp   = "mobile_app"
 )
+
+// methods are in the order in which a page offers them.
+var methods = []string{Token, Credentials, MobileApp}
 
 // Whether to remember a creator's credentials: RememberAsk lets the creator decide.
 const (
@@ -73,12 +77,12 @@ func (d Draft) withDefaults() Draft {
 func (d Draft) validate(env environment.Environment, regions []string) error {
 	bad := problem.ValidationFailed.New("The session has values that are not allowed.")
 	for _, kind := range d.Kinds {
-		if kind != Credentials && kind != MobileApp {
-			bad.At("/kinds", "enum", "must only contain credentials and mobile_app")
+		if !slices.Contains(methods, kind) {
+			bad.At("/kinds", "enum", "must only contain "+strings.Join(methods, ", "))
 			break
 		}
 	}
-	if len(d.Kinds) > 2 || len(d.Kinds) == 2 && d.Kinds[0] == d.Kinds[1] {
+	if unique := slices.Compact(slices.Sorted(slices.Values(d.Kinds))); len(unique) < len(d.Kinds) {
 		bad.At("/kinds", "unique", "must not name a kind twice")
 	}
 	if utf8.RuneCountInString(d.Label) > maxLabel {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
@@ -91,8 +92,25 @@ func (s *Sessions) Reconnecting(ctx context.Context, by audit.By, o org.Org, d D
 }
 
 // ReconnectDraft returns the draft of a session that connects an account again. The caller adds the account's place.
-func ReconnectDraft(account id.Account) Draft {
-	return Draft{Account: account, ExpiresIn: ReconnectLife}
+func ReconnectDraft(account id.Account, by catalog.Credentials) Draft {
+	return Draft{Account: account, ExpiresIn: ReconnectLife, Kinds: ReconnectKinds(by)}
+}
+
+// Kinds returns the connect methods that a page offers by default. keys means that the platform issues keys to programs.
+func Kinds(keys bool) []string {
+	if keys {
+		return []string{Token, Credentials, MobileApp}
+	}
+	return []string{Credentials, MobileApp}
+}
+
+// ReconnectKinds returns the connect methods that give an account the credentials that it had. Others would belong to
+// another identity: a key belongs to no person.
+func ReconnectKinds(by catalog.Credentials) []string {
+	if by == catalog.ByToken {
+		return []string{Token}
+	}
+	return Kinds(false)
 }
 
 // Preview returns a session that Reconnecting would create, without storing it.

@@ -9,6 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
@@ -64,7 +65,7 @@ func TestReconnectingReusesAnOpenSession(t *testing.T) {
 	}
 	reconnect := func() (link.Session, string) {
 		t.Helper()
-		d := link.ReconnectDraft(account)
+		d := link.ReconnectDraft(account, catalog.BySession)
 		d.Platform, d.Site = "ghost", "https://maya.example.com"
 		s, token, err := r.Reconnecting(t.Context(), by("connect.session"), r.org, d)
 		must.OK(t, err)

@@ -135,7 +135,7 @@ func accountFields(app *core.App, a *stagedoor.Account) []output.Field {
 		{Name: "platform id", Cell: output.Text(a.OfUserID)},
 		{Name: "region", Cell: output.Text(a.ProxyCountry)},
 		{Name: "reference", Cell: output.Text(core.Deref(a.ReferenceID))},
-		{Name: "credentials", Cell: output.Text(credentialsText(a.RememberCredentials))},
+		{Name: "credentials", Cell: output.Text(credentialsText(a))},
 		{Name: "listener", Cell: output.State(a.Listener.State)},
 		{Name: "last event", Cell: app.Out.When(core.Deref(a.Listener.LastEventAt))},
 		{Name: "last seen", Cell: app.Out.When(core.Deref(a.LastSeenAt))},
@@ -144,8 +144,13 @@ func accountFields(app *core.App, a *stagedoor.Account) []output.Field {
 	}
 }
 
-func credentialsText(remembered bool) string {
-	if remembered {
+func credentialsText(a *stagedoor.Account) string {
+	switch {
+	case a.Credentials == "token":
+		return "a key of the platform, encrypted"
+	case a.Credentials == "oauth":
+		return "authorised by OAuth"
+	case a.RememberCredentials:
 		return "saved, encrypted"
 	}
 	return "not saved"

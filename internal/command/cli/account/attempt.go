@@ -227,16 +227,17 @@ func (f *follower) readAnswer(ctx context.Context, question string) (string, err
 	return text, err
 }
 
-func (f *follower) readPassword(ctx context.Context) (string, error) {
+// readSecret prompts for a secret without showing it, or reads a line of standard input.
+func (f *follower) readSecret(ctx context.Context, name string) (string, error) {
 	if f.Interactive() {
-		return f.AskSecret(ctx, "Password", "")
+		return f.AskSecret(ctx, name, "")
 	}
 	if !f.StdinTTY {
 		if text, err := f.NextLine(); err == nil && text != "" {
 			return text, nil
 		}
 	}
-	return "", core.UsageHint("Pipe it as the first line of standard input.", "a password is required")
+	return "", core.UsageHint("Pipe it as the first line of standard input.", "a %s is required", strings.ToLower(name))
 }
 
 // showPhoneLink prints the link for the creator's phone, as a QR code too on a terminal, whenever it changes.

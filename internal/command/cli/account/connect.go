@@ -1,7 +1,6 @@
 package account
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -21,7 +20,7 @@ type connectOptions struct {
 }
 
 // methods are the values of --method.
-var methods = []string{"mobile", "login", "cookie", "curl"}
+var methods = []string{"token", "mobile", "login", "cookie", "curl"}
 
 func connect(app *core.App) *cobra.Command {
 	var o connectOptions
@@ -29,12 +28,13 @@ func connect(app *core.App) *cobra.Command {
 		Use: "connect", Short: "Connect a creator's account", Args: cobra.NoArgs,
 		Long: `Connect a creator's account.
 
-  mobile   the creator scans a code and approves on the phone (default, if the platform has it)
+  token    a key that the platform issues to programs, such as Ghost's Admin API key (default, if the platform has it)
+  mobile   the creator scans a code and approves on the phone (default on other platforms, if they have it)
   login    email and password, plus the codes that the platform asks for
   cookie   a browser session on standard input: a Cookie header, all request headers, cookies.txt or a JSON export
   curl     a browser's "Copy as cURL" on standard input; the command is parsed, never run
 
-The command prompts for passwords, codes and sessions, or reads them from standard input. With login, the first line is
+The command prompts for keys, passwords, codes and sessions, or reads them from standard input. With login, the first line is
 the password and each further line is a code. With --no-input the command starts the attempt, prints it and exits;
 resume it with --wait.
 
@@ -42,6 +42,7 @@ stagedoor platforms lists the platforms and their methods. On a platform where c
 the creator's site with --site.`,
 		Example: `  stagedoor connect --label Maya
   stagedoor connect --method login --email ok@sandbox.test
+  stagedoor connect --platform ghost --site https://maya.example.com --method token < key.txt
   stagedoor connect --platform ghost --site https://maya.example.com --email maya@example.com
   stagedoor connect --link --label Maya --expires 24h
   pbpaste | stagedoor connect --method curl --region uk
@@ -52,7 +53,7 @@ the creator's site with --site.`,
 	flags := cmd.Flags()
 	flags.StringVar(&o.platform, "platform", "", "platform of the account (default: the organisation's first)")
 	flags.StringVar(&o.site, "site", "", "the creator's own site, such as https://maya.example.com")
-	flags.StringVar(&o.method, "method", "", "mobile, login, cookie or curl")
+	flags.StringVar(&o.method, "method", "", "token, mobile, login, cookie or curl")
 	flags.StringVar(&o.label, "label", "", "label for the account")
 	flags.StringVar(&o.region, "region", "", "region of its traffic, such as us")
 	flags.StringVar(&o.reference, "reference", "", "your own id for the creator")
@@ -125,11 +126,25 @@ func (o *connectOptions) complete(ctx context.Context, app *core.App, platform s
 	if i := slices.IndexFunc(list, func(p stagedoor.Platform) bool { return platform == "" || p.ID == platform }); i >= 0 {
 		chosen = list[i]
 	}
-	o.method = cmp.Or(o.method, append(methodsOf(chosen), methods[0])[0])
+	if o.method == "" {
+		o.method = o.usualMethod(ctx, app, chosen)
+	}
 	if chosen.SiteRequired && o.site == "" && o.account == "" {
 		o.site, err = app.Ask(ctx, "Site", "Set it with --site, such as "+core.Deref(chosen.SiteExample)+".")
 	}
 	return err
+}
+
+// usualMethod returns the first method that the platform has. An account is reconnected with a key only if it has one,
+// because a key and a person are different accounts.
+func (o *connectOptions) usualMethod(ctx context.Context, app *core.App, p stagedoor.Platform) string {
+	list := methodsOf(p)
+	if o.account != "" {
+		if known, err := app.Account(ctx, o.account); err != nil || known.Credentials != "token" {
+			list = slices.DeleteFunc(list, func(m string) bool { return m == "token" })
+		}
+	}
+	return append(list, "mobile")[0]
 }
 
 // startAttempt starts an attempt with the chosen method.
@@ -142,6 +157,8 @@ func startAttempt(ctx context.Context, f *follower, o connectOptions) error {
 				ReferenceID: o.reference, Supersede: o.supersede,
 			}, keep)
 		})
+	case "token":
+		return startToken(ctx, f, o)
 	case "login":
 		return startLogin(ctx, f, o)
 	case "cookie":
@@ -158,7 +175,7 @@ func startLogin(ctx context.Context, f *follower, o connectOptions) (err error) 
 			return err
 		}
 	}
-	password, err := f.readPassword(ctx)
+	password, err := f.readSecret(ctx, "Password")
 	if err != nil {
 		return err
 	}
@@ -170,6 +187,19 @@ func startLogin(ctx context.Context, f *follower, o connectOptions) (err error) 
 	})
 }
 
+func startToken(ctx context.Context, f *follower, o connectOptions) error {
+	key, err := f.readSecret(ctx, "Key")
+	if err != nil {
+		return err
+	}
+	return f.start(func(keep stagedoor.CallOption) (*stagedoor.Attempt, error) {
+		return f.API().Connect.Token(ctx, stagedoor.ConnectTokenParams{
+			AccountID: o.account, Platform: o.platform, Site: o.site, Label: o.label, ProxyCountry: o.region,
+			ReferenceID: o.reference, Supersede: o.supersede, Token: key,
+		}, keep)
+	})
+}
+
 func createLink(ctx context.Context, app *core.App, o connectOptions) error {
 	params := stagedoor.ConnectCreateSessionParams{
 		AccountID: o.account, Platform: o.platform, Site: o.site, Label: o.label, ProxyCountry: o.region,
@@ -177,12 +207,14 @@ func createLink(ctx context.Context, app *core.App, o connectOptions) error {
 	}
 	switch o.method {
 	case "":
+	case "token":
+		params.Kinds = []string{"token"}
 	case "login":
 		params.Kinds = []string{"credentials"}
 	case "mobile":
 		params.Kinds = []string{"mobile_app"}
 	default:
-		return core.Usage("--link supports the methods login and mobile, not %s", o.method)
+		return core.Usage("--link supports the methods token, login and mobile, not %s", o.method)
 	}
 	var res stagedoor.Response
 	session, err := app.API().Connect.CreateSession(ctx, params, stagedoor.WithResponse(&res))

@@ -94,6 +94,7 @@ var operationNames = map[string]string{
 	"connectMobile":         "connect.mobile",
 	"connectCookie":         "connect.cookie",
 	"connectCurl":           "connect.curl",
+	"connectToken":          "connect.token",
 	"listAttempts":          "connect.listAttempts",
 	"getAttempt":            "connect.getAttempt",
 	"submitAttempt":         "connect.submit",

@@ -104,7 +104,8 @@ func Routes(t *endpoint.Table, d Deps) {
 		ID: "getAccountMe", Method: http.MethodGet, Path: "/v1/accounts/{id}/me", Tag: tag, Status: http.StatusOK, Timeout: platformTimeout,
 		Scope: scope.AccountsRead, Quota: admission.Read, Account: "id",
 		Problems: append([]problem.Kind{
-			problem.AccountDisconnected, problem.AccountPaused, problem.UpstreamAccountRestricted, problem.AccountReauthenticating, problem.EgressUnavailable,
+			problem.AccountDisconnected, problem.AccountPaused, problem.CredentialsNotAccepted, problem.UpstreamAccountRestricted,
+			problem.AccountReauthenticating, problem.EgressUnavailable,
 			problem.UpstreamRateLimited, problem.UpstreamUnavailable, problem.UpstreamTimeout, problem.UpstreamError, problem.UpstreamInvalidResponse, problem.UpstreamChanged,
 		}, notFound...),
 		Summary: "Get the creator's profile", Description: "Asks the platform, through the account's region, so a response proves that the session works. It counts as a read of the account. " +

@@ -116,7 +116,7 @@ type waitInput struct {
 
 type attemptsInput struct {
 	State     string `query:"state" enum:"pending,awaiting_mobile_session,needs_otp,needs_app_otp,needs_email,needs_face_otp,wrong_2fa_code_retry,completed_success,completed_failed"`
-	Kind      string `query:"kind" enum:"credentials,mobile_app,cookie,curl,reauth"`
+	Kind      string `query:"kind" enum:"credentials,mobile_app,cookie,curl,token,oauth,reauth"`
 	Reference string `query:"reference_id" maxLength:"255"`
 	Limit     int    `query:"limit" minimum:"1" maximum:"100" default:"50"`
 	Cursor    string `query:"cursor" maxLength:"64" doc:"nextCursor of the previous page."`

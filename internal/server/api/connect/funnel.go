@@ -30,7 +30,7 @@ type funnelBody struct {
 	Asked     int64                   `json:"challenge" doc:"Creators whom the platform asked for a code, a selfie or their phone. It does not ask everyone."`
 	Connected int64                   `json:"connected"`
 	Failed    int64                   `json:"failed" doc:"Creators whose last attempt ended without an account."`
-	ByMethod  map[string]funnelMethod `json:"byMethod" doc:"The same by connect method: credentials, mobile_app, cookie, curl."`
+	ByMethod  map[string]funnelMethod `json:"byMethod" doc:"The same by connect method: credentials, mobile_app, cookie, curl, token, oauth."`
 	Failures  []failureCount          `json:"failures" doc:"The reasons why attempts failed, most frequent first. A creator who tried three times counts three times here."`
 }
 

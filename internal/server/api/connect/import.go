@@ -44,6 +44,14 @@ type cookieBody struct {
 	Secure   *bool         `json:"secure,omitempty" doc:"Ignored."`
 }
 
+type tokenInput struct {
+	endpoint.Prefer
+	Body struct {
+		Common
+		Token secret.String `json:"token" minLength:"1" maxLength:"512" sensitive:"true" doc:"The key as its owner copied it. GET /v1/connect/flows says what the platform calls it and where it is."`
+	}
+}
+
 type curlInput struct {
 	endpoint.Prefer
 	Body struct {
@@ -98,6 +106,7 @@ type flowBody struct {
 	Fields         []flowField `json:"fields"`
 	ProxyCountries []string    `json:"proxy_countries"`
 	Enabled        bool        `json:"enabled"`
+	Help           string      `json:"help,omitempty" doc:"Where to find the input on the platform."`
 }
 
 type flowField struct {
@@ -110,6 +119,13 @@ type flowField struct {
 }
 
 func (a *operations) importRoutes(t *endpoint.Table) {
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "connectToken", Method: http.MethodPost, Path: "/v1/connect/token", Tag: tag, Status: http.StatusAccepted,
+		Scope: scope.AccountsWrite, Quota: admission.Plain, Audit: "connect.start", Timeout: endpoint.WaitTimeout, Problems: startProblems,
+		Summary: "Connect with a key of the platform", Description: "For platforms that issue keys to programs, which is what they recommend: checks the key through the account's region and stores it encrypted. " +
+			"No person signs in, and no code is asked for. A key that the platform refuses ends the attempt with the failure `session_invalid`.",
+		Example: map[string]any{"platform": "ghost", "site": "https://maya.example.com", "token": "<id>:<secret>", "label": "Maya"},
+	}, a.connectToken)
 	imported := append([]problem.Kind{problem.SessionIncomplete}, startProblems...)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "connectCookie", Method: http.MethodPost, Path: "/v1/connect/cookie", Tag: tag, Status: http.StatusAccepted,
@@ -140,6 +156,15 @@ func (a *operations) newImport(ctx context.Context, kind attempt.Kind, in Common
 	}
 	p, place, err := a.Connects.Locate(ctx, &s)
 	return s, p, p.Hosts(place.Root), err
+}
+
+func (a *operations) connectToken(ctx context.Context, in *tokenInput) (*attemptOutput, error) {
+	s, err := a.newStart(ctx, attempt.Token, in.Body.Common)
+	if err != nil {
+		return nil, err
+	}
+	s.Token = in.Body.Token
+	return a.startAttempt(ctx, s)
 }
 
 func (a *operations) connectCookie(ctx context.Context, in *cookieInput) (*attemptOutput, error) {
@@ -254,6 +279,10 @@ func (a *operations) listFlows(ctx context.Context, in *flowsInput) (*flowsOutpu
 		out.Body.Flows = append(out.Body.Flows, flowBody{
 			Kind: string(kind), Name: name, Fields: append(fields, label), ProxyCountries: a.Regions, Enabled: ok && p.Has(string(kind)),
 		})
+	}
+	if ok && p.Has(string(attempt.Token)) {
+		flow(attempt.Token, p.Catalog.Session.JWT.Name, flowField{ID: "token", Type: "password", Required: true, MaxLength: 512})
+		out.Body.Flows[0].Help = p.Catalog.Session.JWT.Where
 	}
 	flow(attempt.Credentials, "Email and password", flowField{ID: "email", Type: "email", Required: true, MaxLength: 254},
 		flowField{ID: "password", Type: "password", Required: true, MaxLength: 1024}, flowField{ID: "remember_credentials", Type: "boolean"})

@@ -11,6 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
@@ -20,7 +21,7 @@ type sessionInput struct {
 	Body struct {
 		Platform  string   `json:"platform,omitempty" maxLength:"32" doc:"The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's."`
 		Site      string   `json:"site,omitempty" maxLength:"2048" doc:"The https address of the creator's own site, for a platform with siteRequired. Default: the page asks the creator for it."`
-		Kinds     []string `json:"kinds,omitempty" maxItems:"2" doc:"The connect methods that the page offers: credentials, mobile_app. Default: both."`
+		Kinds     []string `json:"kinds,omitempty" maxItems:"3" doc:"The connect methods that the page offers: token, credentials, mobile_app. Default: those of the platform; to reconnect an account, those that give the same credentials."`
 		Reference *string  `json:"reference_id,omitempty" maxLength:"255"`
 		Label     *string  `json:"label,omitempty" maxLength:"120"`
 		Region    *string  `json:"proxy_country,omitempty" choices:"regions"`
@@ -173,15 +174,35 @@ func (a *operations) createSession(ctx context.Context, in *sessionInput) (*sess
 func (a *operations) placeLink(ctx context.Context, o org.Org, d *link.Draft, platform, site string) error {
 	if d.Account != "" || site != "" {
 		s := connect.Start{Org: o, By: endpoint.By(ctx), Account: d.Account, Platform: platform, Site: site, Region: d.Region}
-		_, place, err := a.Connects.Locate(ctx, &s)
+		p, place, err := a.Connects.Locate(ctx, &s)
+		if err != nil {
+			return err
+		}
 		d.Platform, d.Site = place.Platform, place.Site
-		return err
+		return a.chooseKinds(ctx, o, p, d)
 	}
 	p, err := a.Platforms.Choose(o.Environment, platform)
 	d.Platform = p.ID
+	if err == nil {
+		err = a.chooseKinds(ctx, o, p, d)
+	}
 	if platform == "" {
 		return nil // An org without a platform can create links; their pages say that connecting is not possible.
 	}
+	return err
+}
+
+// chooseKinds sets the connect methods of a link whose caller has named none.
+func (a *operations) chooseKinds(ctx context.Context, o org.Org, p registry.Platform, d *link.Draft) error {
+	if len(d.Kinds) > 0 {
+		return nil
+	}
+	if d.Account == "" {
+		d.Kinds = link.Kinds(p.Has(link.Token))
+		return nil
+	}
+	known, err := a.Accounts.Get(ctx, o.ID, d.Account)
+	d.Kinds = link.ReconnectKinds(known.Credentials)
 	return err
 }
 
@@ -191,7 +212,7 @@ func (a *operations) createReconnectLink(ctx context.Context, at id.Account, _ *
 	if err != nil {
 		return nil, err
 	}
-	d := link.ReconnectDraft(at)
+	d := link.ReconnectDraft(at, known.Credentials)
 	d.Platform, d.Site = known.Place.Platform, known.Place.Site
 	return a.createLink(ctx, org, d)
 }

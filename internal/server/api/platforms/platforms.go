@@ -24,7 +24,7 @@ type platformBody struct {
 	SiteExample  *string  `json:"siteExample" doc:"An example of such a site; null if siteRequired is false."`
 	HomeURL      *string  `json:"homeUrl" doc:"The platform's own page; null if there is none."`
 	Logo         *string  `json:"logo" doc:"A mark of the platform as a data: URL of an SVG; null if there is none."`
-	Flows        []string `json:"flows" doc:"The connect methods: credentials, mobile_app, cookie, curl. The set may grow."`
+	Flows        []string `json:"flows" doc:"The connect methods, what the platform recommends to programs first: token, oauth, credentials, mobile_app, cookie, curl. The set may grow."`
 	Regions      []string `json:"regions" doc:"The regions that an account can have."`
 	Resources    int      `json:"resources" doc:"The number of resources in the catalogue."`
 	Methods      int      `json:"methods" doc:"The number of methods in the catalogue."`

@@ -77,7 +77,7 @@ func Routes(t *endpoint.Table, d Deps) {
 	}
 	c.listRoutes(t)
 	problems := []problem.Kind{
-		problem.MethodNotFound, problem.MethodNotAllowedForKey, problem.AccountNotAllowedForKey, problem.AccountNotFound, problem.AccountPaused,
+		problem.MethodNotFound, problem.MethodNotAllowedForKey, problem.CredentialsNotAccepted, problem.AccountNotAllowedForKey, problem.AccountNotFound, problem.AccountPaused,
 		problem.AccountDisconnected, problem.AccountReauthenticating, problem.PlatformUnavailable, problem.EgressUnavailable, problem.ValidationFailed,
 		problem.UpstreamForbidden, problem.UpstreamCreatorOnly, problem.UpstreamAccountRestricted, problem.UpstreamNotFound,
 		problem.UpstreamConflict, problem.UpstreamRejected, problem.UpstreamRateLimited, problem.UpstreamError, problem.UpstreamInvalidResponse,
@@ -137,12 +137,28 @@ func (c *calls) resolve(r *http.Request, body []byte) (*request, endpoint.Terms,
 	if at == "" {
 		return nil, terms, endpoint.AccountNotFound()
 	}
+	if err := c.checkCredentials(r.Context(), catalogue, method, caller.Org.ID, at); err != nil {
+		return nil, terms, err
+	}
 	if req.dry {
 		terms.Quota, terms.Changes = admission.Plain, false
 		return req, terms, nil
 	}
 	terms.Gate = func(ctx context.Context) (func(), error) { return c.Invoke.Enter(ctx, &req.call, &caller.Org.Limits) }
 	return req, terms, nil
+}
+
+// checkCredentials fails if the platform does not accept the account's credentials for a method. It looks the account up
+// only if the method does not accept all.
+func (c *calls) checkCredentials(ctx context.Context, catalogue *catalog.Catalog, m *catalog.Method, owner id.Org, at id.Account) error {
+	if len(m.Credentials) == 0 {
+		return nil
+	}
+	a, err := c.Accounts.Get(ctx, owner, at)
+	if err != nil {
+		return err
+	}
+	return catalogue.RefuseCredentials(m, a.Credentials)
 }
 
 // catalogue returns the methods of an account's platform. If the environment has only one platform, it does not look

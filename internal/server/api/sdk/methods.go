@@ -70,6 +70,7 @@ type sdkMethod struct {
 	Async       bool            `json:"async" doc:"Asynchronous: the result arrives as an event."`
 	Sensitive   bool            `json:"sensitive" doc:"Whether it touches money or legal data."`
 	Paginated   bool            `json:"paginated"`
+	Credentials []string        `json:"credentials" doc:"What an account must be signed in with: session, token, oauth. It is one of Account.credentials."`
 	Emits       []string        `json:"emits" doc:"The events that it normally causes."`
 	Cost        int             `json:"cost" doc:"The number of calls that it counts as."`
 	TimeoutMs   int64           `json:"timeoutMs"`
@@ -261,7 +262,13 @@ func listing(c *catalog.Catalog, methods []*catalog.Method) sdkBody {
 	}
 	for _, m := range methods {
 		body.Resources[m.Resource] = append(body.Resources[m.Resource], m.Name)
-		body.Methods = append(body.Methods, viewMethod(m))
+		view := viewMethod(m)
+		for _, by := range c.Credentials() {
+			if m.Accepts(by) {
+				view.Credentials = append(view.Credentials, string(by))
+			}
+		}
+		body.Methods = append(body.Methods, view)
 	}
 	for _, t := range typesOf(c, methods) {
 		body.Types[t.Name] = t.Schema

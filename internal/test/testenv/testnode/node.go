@@ -46,6 +46,8 @@ type Setup struct {
 	// Sandbox is the origin of the sandbox platform. Platforms lists the platforms, as in STAGEDOOR_PLATFORMS. Default:
 	// only the sandbox.
 	Sandbox, Platforms string
+	// Site is the address of a creator's site, which scripts know as $SITE, and at which nodes accept plain http.
+	Site string
 	// Keyset is the file of the local key management service. Default: a new file of the test.
 	Keyset string
 	// Database, Redis and NATS are the addresses of the engines that all nodes of the test use.
@@ -95,6 +97,13 @@ func (s Setup) withDefaults(t testing.TB) Setup {
 	return s
 }
 
+func (s Setup) sites() []string {
+	if s.Site == "" {
+		return nil
+	}
+	return []string{s.Site}
+}
+
 // Node is a running node of the product.
 type Node struct {
 	// URL is the address of the public listener, Internal that of the internal one.
@@ -103,6 +112,8 @@ type Node struct {
 	App *app.Node
 	// Process is the separate process; nil for a node inside the test process.
 	Process *testenv.Process
+	// Site is that of the setup.
+	Site string
 }
 
 // Nodes runs n nodes inside the test process. They share only the engines. They stop when the test ends.
@@ -127,7 +138,7 @@ func startInProcess(t testing.TB, i int, s Setup) *Node {
 		Database: s.Database, Redis: s.Redis, NATS: s.NATS, Roles: s.Roles, EventLog: s.EventLog, Node: fmt.Sprint("node-", i+1),
 		Listen: "127.0.0.1:0", InternalListen: "127.0.0.1:0", PublicURL: s.PublicURL, AdminToken: secret.New(AdminToken),
 		IPHashKey: secret.New(ipHashKey), Dev: true, MaxConns: 8, RedisTimeout: s.RedisTimeout, DrainDelay: s.DrainDelay, OTLPEndpoint: s.OTLP,
-		Regions: []string{"us", "uk"}, Egress: s.Egress, EgressMaxIdle: 100, KMS: "local:" + s.Keyset, SandboxURL: s.Sandbox, Platforms: s.Platforms,
+		Regions: []string{"us", "uk"}, Egress: s.Egress, EgressMaxIdle: 100, KMS: "local:" + s.Keyset, SandboxURL: s.Sandbox, Platforms: s.Platforms, Sites: s.sites(),
 		Signup: s.Signup, OIDCIssuer: s.OIDC[0], OIDCClientID: s.OIDC[1], OIDCSecret: secret.New(s.OIDC[2]), OIDCName: "Test",
 	}, log)
 	must.OK(t, err)
@@ -143,7 +154,7 @@ func startInProcess(t testing.TB, i int, s Setup) *Node {
 			t.Errorf("node %d: %v", i+1, err)
 		}
 	})
-	return &Node{URL: "http://" + listeners.Public.Addr().String(), Internal: "http://" + listeners.Internal.Addr().String(), App: node}
+	return &Node{URL: "http://" + listeners.Public.Addr().String(), Internal: "http://" + listeners.Internal.Addr().String(), App: node, Site: s.Site}
 }
 
 // warningLog keeps the last 100 lines of a node's log, and prints them if the test fails.

@@ -55,8 +55,8 @@ import (
 // instance and logUrl need not be written.
 //
 // $NAME = path.to.0.value stores a part of the last response. Each script has two organisations of its own: $ORG with
-// $KEY and $KEY_ID, and $OTHER_ORG, which is newer, with $OTHER_KEY and $OTHER_KEY_ID. $(TEXT*N) is TEXT repeated N
-// times; TEXT may use the escapes of Go.
+// $KEY and $KEY_ID, and $OTHER_ORG, which is newer, with $OTHER_KEY and $OTHER_KEY_ID. $SITE is Setup.Site. $(TEXT*N)
+// is TEXT repeated N times; TEXT may use the escapes of Go.
 type script struct {
 	path    string
 	limits  map[string]int
@@ -216,7 +216,7 @@ func RunScripts(t *testing.T, node *Node, dir string) {
 				}
 				mine, other := r.node.NewOrg(t, s.limits), r.node.NewOrg(t, nil)
 				r.vars = map[string]string{
-					"ORG": mine.ID, "KEY": mine.Key, "KEY_ID": mine.KeyID,
+					"ORG": mine.ID, "KEY": mine.Key, "KEY_ID": mine.KeyID, "SITE": node.Site,
 					"OTHER_ORG": other.ID, "OTHER_KEY": other.Key, "OTHER_KEY_ID": other.KeyID,
 				}
 				for _, step := range s.steps {

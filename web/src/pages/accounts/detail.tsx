@@ -90,9 +90,13 @@ export default function AccountPage() {
             <span>
               upstream <span className="font-mono text-xs">{a.ofUserId || '–'}</span>
             </span>
-            {a.username ? <span>@{a.username}</span> : null}
+            {a.username && a.credentials === 'session' ? <span>@{a.username}</span> : null}
             <span>region {a.proxyCountry}</span>
-            <span>credentials stored: {a.rememberCredentials ? 'yes' : 'no'}</span>
+            <span>
+              {a.credentials === 'session'
+                ? `credentials stored: ${a.rememberCredentials ? 'yes' : 'no'}`
+                : `signed in with ${a.credentials === 'token' ? 'a key' : 'OAuth'}`}
+            </span>
           </span>
         }
         actions={<Actions account={a} />}

@@ -32,6 +32,9 @@ export default function LinkDialog({ open, onOpenChange, options }: DialogProps<
   const place = usePlace(options)
   const hasPhone = hasMethod(place.platform, 'mobile')
   const phone = wantsPhone && hasPhone
+  const [wantsKey, setKey] = useState(true)
+  const hasKey = hasMethod(place.platform, 'token')
+  const key = wantsKey && hasKey
   const [language, setLanguage] = useState('')
   const [back, setBack] = useState('')
   const [reference, setReference] = useState('')
@@ -45,7 +48,11 @@ export default function LinkDialog({ open, onOpenChange, options }: DialogProps<
       ...(platform ? { platform } : {}),
       ...(site ? { site } : {}),
       ...(life !== '1800' ? { expires_in_sec: Number(life) } : {}),
-      ...(password && phone ? {} : { kinds: [...(password ? ['credentials'] : []), ...(phone ? ['mobile_app'] : [])] }),
+      ...(password && phone === hasPhone && key === hasKey
+        ? {}
+        : {
+            kinds: [...(key ? ['token'] : []), ...(password ? ['credentials'] : []), ...(phone ? ['mobile_app'] : [])],
+          }),
       ...(language ? { locale: language } : {}),
       ...(back.trim() ? { return_url: back.trim() } : {}),
       ...(reference.trim() ? { reference_id: reference.trim() } : {}),
@@ -53,7 +60,23 @@ export default function LinkDialog({ open, onOpenChange, options }: DialogProps<
       ...(region ? { proxy_country: region } : {}),
       ...(remember ? { remember_credentials: remember } : {}),
     }),
-    [options.accountId, platform, site, life, password, phone, language, back, reference, label, region, remember],
+    [
+      options.accountId,
+      platform,
+      site,
+      life,
+      password,
+      phone,
+      hasPhone,
+      key,
+      hasKey,
+      language,
+      back,
+      reference,
+      label,
+      region,
+      remember,
+    ],
   )
   const make = useMutation({
     mutationFn: async () =>
@@ -64,7 +87,7 @@ export default function LinkDialog({ open, onOpenChange, options }: DialogProps<
     },
   })
   const error = make.error && isProblem(make.error) ? make.error : null
-  const none = !password && !phone
+  const none = !password && !phone && !key
   const regions = me.data?.limits?.proxyCountries ?? []
   const made = make.data
   return (
@@ -137,6 +160,9 @@ export default function LinkDialog({ open, onOpenChange, options }: DialogProps<
             </Field>
             <fieldset className="space-y-1">
               <legend className="mb-1 font-medium">Sign-in methods</legend>
+              {hasKey ? (
+                <Checkbox label="A key of the platform" checked={key} onChange={(e) => setKey(e.target.checked)} />
+              ) : null}
               <Checkbox label="Email and password" checked={password} onChange={(e) => setPassword(e.target.checked)} />
               {hasPhone ? (
                 <Checkbox label="The app on their phone" checked={phone} onChange={(e) => setPhone(e.target.checked)} />

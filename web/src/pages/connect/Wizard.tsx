@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState, type FormEvent, type ReactNode } from 'react'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useLocation } from '@tanstack/react-router'
-import { Cookie, Mail, Smartphone, SquareTerminal } from 'lucide-react'
+import { Cookie, KeyRound, Mail, Smartphone, SquareTerminal } from 'lucide-react'
 import { api, idempotent, isProblem, type ProblemError } from '@/api/client'
 import { useMe } from '@/api/hooks'
 import type { Attempt } from '@/api/types'
@@ -16,6 +16,12 @@ import { siteError, usePlace, type PlaceInput } from './usePlace'
 import { hasMethod, type Method } from './words'
 
 const methods: { id: Method; name: string; hint: string; icon: ReactNode }[] = [
+  {
+    id: 'token',
+    name: 'Key',
+    hint: 'Recommended by the platform',
+    icon: <KeyRound className="size-4" aria-hidden />,
+  },
   {
     id: 'mobile',
     name: 'Mobile QR',
@@ -157,6 +163,7 @@ function Start({ method, options, place, onStarted }: StartProps) {
       }
       const path = (
         {
+          token: '/v1/connect/token',
           mobile: '/v1/connect/mobile',
           login: '/v1/connect/login',
           cookie: '/v1/connect/cookie',
@@ -195,7 +202,9 @@ function Start({ method, options, place, onStarted }: StartProps) {
     <div className="space-y-4">
       <Steps method={method} at={0} />
       <SiteField place={place} error={aboutSite} />
-      {method === 'mobile' ? (
+      {method === 'token' ? (
+        <Key {...props}>{fields}</Key>
+      ) : method === 'mobile' ? (
         <Mobile {...props}>{fields}</Mobile>
       ) : method === 'login' ? (
         <Login {...props} first={options.email ?? ''}>
@@ -346,6 +355,36 @@ function Mobile({ why, busy, begin, children }: WayProps) {
   )
 }
 
+function Key({ why, busy, error, place, begin, children }: WayProps) {
+  const { name, help } = useNeeds('token', place.platform?.id)
+  const [key, setKey] = useState('')
+  const [missing, setMissing] = useState(false)
+  return (
+    <form
+      className="space-y-4"
+      noValidate
+      onSubmit={(e) => {
+        e.preventDefault()
+        setMissing(!key.trim())
+        if (!why && key.trim()) begin({ token: key.trim() })
+      }}
+    >
+      <Head title={`Paste the ${name ?? 'key'}`}>
+        No person signs in, and no code is needed. Some methods are for people only.
+      </Head>
+      <Field label={name ?? 'Key'} hint={help} error={missing ? 'Paste the key first.' : error?.field('token')}>
+        {(p) => (
+          <Input {...p} mono type="password" autoComplete="off" value={key} onChange={(e) => setKey(e.target.value)} />
+        )}
+      </Field>
+      {children}
+      <Button type="submit" variant="primary" why={why} busy={busy}>
+        Connect
+      </Button>
+    </form>
+  )
+}
+
 const personas = ['ok', 'sms', 'app', 'email', 'face', 'locked', 'slow']
 
 function Login({ why, busy, error, place, begin, first, children }: WayProps & { first: string }) {
@@ -489,8 +528,11 @@ function useNeeds(kind: string, platform: string | undefined) {
     queryFn: ({ signal }) => api.get('/v1/connect/flows', { query: platform ? { platform } : {}, signal }),
     staleTime: 600_000,
   })
-  const fields = flows.data?.flows?.find((f) => f.kind === kind)?.fields ?? []
+  const flow = flows.data?.flows?.find((f) => f.kind === kind)
+  const fields = flow?.fields ?? []
   return {
+    name: flow?.name,
+    help: flow?.help,
     cookies: fields.filter((f) => f.type === 'cookie' && f.required).map((f) => f.id),
     headers: fields.filter((f) => f.type === 'header'),
   }

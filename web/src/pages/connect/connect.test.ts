@@ -55,12 +55,14 @@ describe('codes', () => {
 describe('platforms', () => {
   it('offer the methods that they have', () => {
     const ghost = { flows: ['credentials', 'cookie', 'curl', 'token'] }
-    expect((['mobile', 'login', 'cookie', 'curl'] as const).filter((m) => hasMethod(ghost, m))).toEqual([
+    expect((['token', 'mobile', 'login', 'cookie', 'curl'] as const).filter((m) => hasMethod(ghost, m))).toEqual([
+      'token',
       'login',
       'cookie',
       'curl',
     ])
     expect(hasMethod(null, 'mobile')).toBe(true)
+    expect(hasMethod(null, 'token')).toBe(false)
   })
   it('have errors about the site at its field', () => {
     const problem = (code: string, errors: { pointer: string; code: string; detail: string }[] = []) =>

@@ -373,7 +373,7 @@ function Attempts() {
             onChange={(e) => f.set({ kind: e.target.value })}
           >
             <option value="">All methods</option>
-            {['credentials', 'mobile_app', 'cookie', 'curl', 'reauth'].map((k) => (
+            {['token', 'credentials', 'mobile_app', 'cookie', 'curl', 'reauth'].map((k) => (
               <option key={k} value={k}>
                 {kindWord(k)}
               </option>

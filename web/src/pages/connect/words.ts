@@ -2,10 +2,11 @@
 import type { Attempt, Platform } from '@/api/types'
 import { words } from '@/lib/format'
 
-export type Method = 'mobile' | 'login' | 'cookie' | 'curl'
+export type Method = 'token' | 'mobile' | 'login' | 'cookie' | 'curl'
 
 /** The three steps of each method. */
 export const steps: Record<Method, [string, string, string]> = {
+  token: ['Paste', 'Check', 'Done'],
   mobile: ['Scan', 'Approve', 'Done'],
   login: ['Sign in', 'Verify', 'Done'],
   cookie: ['Paste', 'Check', 'Done'],
@@ -13,19 +14,27 @@ export const steps: Record<Method, [string, string, string]> = {
 }
 
 // What the API calls each method.
-const flows: Record<Method, string> = { mobile: 'mobile_app', login: 'credentials', cookie: 'cookie', curl: 'curl' }
+const flows: Record<Method, string> = {
+  token: 'token',
+  mobile: 'mobile_app',
+  login: 'credentials',
+  cookie: 'cookie',
+  curl: 'curl',
+}
 
-/** Reports whether a platform has a method. While the platform is not known, it has all. */
+/** Reports whether a platform has a method. While the platform is not known, it has all but a key. */
 export function hasMethod(platform: Pick<Platform, 'flows'> | null, method: Method): boolean {
-  return !platform || platform.flows.includes(flows[method])
+  return platform ? platform.flows.includes(flows[method]) : method !== 'token'
 }
 
 /** The wizard's method for the kind of an attempt. */
 export function methodOf(kind: string): Method {
-  return kind === 'mobile_app' ? 'mobile' : kind === 'cookie' ? 'cookie' : kind === 'curl' ? 'curl' : 'login'
+  if (kind === 'mobile_app') return 'mobile'
+  return kind === 'token' || kind === 'cookie' || kind === 'curl' ? kind : 'login'
 }
 
 export const kindWords: Record<string, string> = {
+  token: 'Key',
   credentials: 'Email & password',
   mobile_app: 'Mobile QR',
   cookie: 'Cookies',
@@ -66,10 +75,11 @@ const failures: Record<string, string> = {
   face_rejected: 'The platform did not accept the selfie. Start again in good light, or choose the app on your phone.',
   mobile_denied: 'The request was declined on your phone. If that was a mistake, try again.',
   mobile_session_expired: 'The request was not approved on the phone in time. Start again and scan the new code.',
-  session_invalid: 'The platform no longer accepts this session. Sign in again.',
+  session_invalid:
+    'The platform did not accept the sign-in or the key. Try again. A key may have been deleted, or belong to another site.',
   session_incomplete: 'Part of the session is missing. Sign in again.',
   not_a_creator: 'This is not a creator account. Sign in with the account you publish with.',
-  account_mismatch: 'This is not the account that was connected before. Sign in with that account.',
+  account_mismatch: 'This is not the account that was connected before. Sign in with that account, or use its own key.',
   egress_unavailable: 'We cannot reach the platform right now. Try again in a few minutes.',
   upstream_unavailable: 'The platform is not responding right now. Try again in a few minutes.',
   upstream_rate_limited: 'The platform accepts no more sign-ins for now. Try again later.',

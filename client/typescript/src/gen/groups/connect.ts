@@ -65,7 +65,10 @@ export interface ConnectCreateSessionParams {
   deliver?: LinkDelivery;
   /** Default: 1800. */
   expires_in_sec?: number;
-  /** The connect methods that the page offers: credentials, mobile_app. Default: both. */
+  /**
+   * The connect methods that the page offers: token, credentials, mobile_app. Default: those of the platform; to
+   * reconnect an account, those that give the same credentials.
+   */
   kinds?: string[];
   label?: string;
   /** Default: the language of the creator's browser. */
@@ -146,7 +149,7 @@ export interface ConnectListAttemptsParams {
     | "wrong_2fa_code_retry"
     | "completed_success"
     | "completed_failed";
-  kind?: "credentials" | "mobile_app" | "cookie" | "curl" | "reauth";
+  kind?: "credentials" | "mobile_app" | "cookie" | "curl" | "token" | "oauth" | "reauth";
   reference_id?: string;
   /** Default: 50. */
   limit?: number;
@@ -254,6 +257,36 @@ export interface ConnectSubmitParams {
   otp_channel?: "sms" | "app" | "email" | "face";
   /** True when the creator has taken the selfie. The platform is asked to confirm it. */
   selfie_verification_completed?: boolean;
+}
+
+/** The parameters of connect.token. */
+export interface ConnectTokenParams {
+  /**
+   * The account to reconnect. Default: the account that signs in is connected, or refreshed if it is already connected.
+   */
+  account_id?: string;
+  /** Your own name for the account. Default: an account that is already connected keeps its label. */
+  label?: string;
+  /**
+   * Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters). Default: an account that
+   * is already connected keeps its metadata.
+   */
+  metadata?: Record<string, string>;
+  /** The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's. */
+  platform?: string;
+  /**
+   * The region through which all traffic of the account leaves. Default: the first one for a new account; an account
+   * that is already connected keeps its region.
+   */
+  proxy_country?: "us" | "uk";
+  /** Your own identifier for the creator. It is stored with the account. */
+  reference_id?: string;
+  /** The https address of the creator's own site, for a platform with siteRequired. A reconnect uses the account's. */
+  site?: string;
+  /** Cancel an open attempt for the same login instead of refusing the request. */
+  supersede?: boolean;
+  /** The key as its owner copied it. GET /v1/connect/flows says what the platform calls it and where it is. */
+  token: string;
 }
 
 /** A cookie of the platform. */
@@ -622,6 +655,27 @@ export class ConnectGroup {
         path: `/v1/connect/login/${segment(attemptId)}`,
         json: params ?? {},
         safe: true,
+      },
+      options,
+    );
+  }
+
+  /**
+   * Connect with a key of the platform.
+   *
+   * For platforms that issue keys to programs, which is what they recommend: checks the key through the account's
+   * region and stores it encrypted. No person signs in, and no code is asked for. A key that the platform refuses ends
+   * the attempt with the failure `session_invalid`.
+   *
+   * Needs the scope `accounts:write`.
+   */
+  token(params: ConnectTokenParams, options?: WaitOptions): Promise<Attempt> {
+    return this.transport.json<Attempt>(
+      {
+        method: "POST",
+        path: "/v1/connect/token",
+        json: params,
+        keyed: true,
       },
       options,
     );

@@ -37,6 +37,9 @@ func decode(root *value) (*Document, []Fault) {
 			if mv.get("root") == nil {
 				m.Root = v.get("root").string()
 			}
+			if mv.get("credentials") == nil {
+				m.Credentials = v.get("credentials").strings()
+			}
 			r.Methods = append(r.Methods, m)
 		}
 		d.doc.Resources = append(d.doc.Resources, r)
@@ -128,7 +131,7 @@ func (d *decoder) decodeEvent(k key, v *value) Event {
 func (d *decoder) decodeMethod(k key, v *value) *Method {
 	m := &Method{
 		Pos: k.pos, Name: k.name, Summary: v.get("summary").string(), Access: v.get("access").string(), HTTP: v.get("http").string(),
-		Root: v.get("root").string(), Upload: v.get("upload").bool(),
+		Root: v.get("root").string(), Credentials: v.get("credentials").strings(), Upload: v.get("upload").bool(),
 		Safe: v.get("safe").bool(), Idempotent: v.get("idempotent").bool(), Destructive: v.get("destructive").bool(),
 		Async: v.get("async").bool(), Sensitive: v.get("sensitive").bool(), Outbound: v.get("outbound").bool(), Emits: v.get("emits").strings(),
 		Since: v.get("since").string(), Example: v.get("example").raw(),

@@ -41,6 +41,15 @@ type Session struct {
 	Device    string
 	Send      map[string]string
 	UserAgent string
+	// JWT is nil if the platform issues no keys to programs.
+	JWT *JWT `json:"jwt"`
+}
+
+// JWT describes a key that the platform issues to programs, and the signed token that each request carries instead.
+type JWT struct {
+	Name, Where, Form, Encoding, Algorithm, Header, Scheme, Audience, Lifetime, Verify string
+	// Omit lists headers of Session.Send that are not sent with a token.
+	Omit []string
 }
 
 // Step is one request of the sign-in. A string that starts with $ is replaced by a value of the step, such as $code.
@@ -188,6 +197,8 @@ type Feed struct {
 	Frame   struct{ Name, As, At, Body string }
 	Overlap string
 	Limit   int
+	// Credentials lists what can read the feed; empty for all.
+	Credentials []string
 }
 
 // Files lists the folders that contain files, and the methods that return their URLs.
@@ -272,7 +283,9 @@ type Method struct {
 	Pos
 	Name, Summary, Access, HTTP string
 	// Root is the member of requests and responses that holds the object, as the only item of an array, or empty.
-	Root                                                              string
+	Root string
+	// Credentials lists what can call the method; empty for all.
+	Credentials                                                       []string
 	Safe, Upload, Idempotent, Destructive, Async, Sensitive, Outbound bool
 	Args                                                              []*Property
 	Send                                                              []Constant
