@@ -58,8 +58,10 @@ type Config struct {
 	Loaded int
 	// Slow is how long a sign-in of the persona slow takes. Zero means 20 s.
 	Slow time.Duration
-	Now  func() time.Time
-	Log  *slog.Logger
+	// Clients are the OAuth clients. None means auth.DefaultClient.
+	Clients []auth.Client
+	Now     func() time.Time
+	Log     *slog.Logger
 }
 
 // Platform is a running sandbox.
@@ -100,7 +102,11 @@ func New(ctx context.Context, cfg Config) (*Platform, error) {
 	}
 	living, stop := context.WithCancel(context.WithoutCancel(ctx))
 	p.stop = stop
-	signIn := &auth.Auth{World: w, Gate: p.Gate, Slow: cmp.Or(cfg.Slow, 20*time.Second)}
+	signIn := &auth.Auth{World: w, Gate: p.Gate, Slow: cmp.Or(cfg.Slow, 20*time.Second), Clients: cfg.Clients}
+	if len(cfg.Clients) == 0 {
+		signIn.Clients = []auth.Client{auth.DefaultClient}
+	}
+	p.Gate.Bearer = signIn.Bearer
 	signIn.Mount(p.mux, Base)
 	(&live.Live{World: w, Gate: p.Gate, NoSince: cfg.NoSince}).Mount(p.mux, Base)
 	p.control = control.New(control.Deps{

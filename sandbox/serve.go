@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/stagedoor/stagedoor/sandbox/auth"
 	"github.com/stagedoor/stagedoor/version"
 )
 
@@ -31,6 +32,8 @@ func Main(ctx context.Context, args []string, now func() time.Time, stdout, stde
 	regions := flags.String("regions", "127.0.1.1=us,127.0.2.1=uk", "region `names` of source addresses, for the request log")
 	mail := flags.String("mail", "", "`address` to receive mail on (SMTP); /control/mails and the page /mails show it")
 	rate := flags.Int("rate", 0, "calls per minute that a session may make; 0 for no limit")
+	client := flags.String("oauth-client", "", "OAuth `client` as id:secret,redirect-uri,… (default "+auth.DefaultClient.ID+":"+auth.DefaultClient.Secret+
+		" with loopback redirect URIs)")
 	noSince := flags.Bool("no-since", false, "simulate a platform that cannot list missed frames")
 	loaded := flags.Int("loaded", 0, "how many creators to keep in memory (default 400)")
 	show := flags.Bool("version", false, "print the version and exit")
@@ -46,6 +49,15 @@ func Main(ctx context.Context, args []string, now func() time.Time, stdout, stde
 	if err != nil {
 		fmt.Fprintln(stderr, "sandboxd:", err)
 		return 2
+	}
+	var clients []auth.Client
+	if *client != "" {
+		one, err := auth.ParseClient(*client)
+		if err != nil {
+			fmt.Fprintln(stderr, "sandboxd: -oauth-client:", err)
+			return 2
+		}
+		clients = append(clients, one)
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -65,7 +77,7 @@ func Main(ctx context.Context, args []string, now func() time.Time, stdout, stde
 		*origin = "http://" + listener.Addr().String()
 	}
 	p, err := New(ctx, Config{
-		Data: *data, Origin: strings.TrimSuffix(*origin, "/"), Regions: named, PerMinute: *rate, NoSince: *noSince, Loaded: *loaded, Now: now, Log: log,
+		Data: *data, Origin: strings.TrimSuffix(*origin, "/"), Regions: named, PerMinute: *rate, NoSince: *noSince, Loaded: *loaded, Clients: clients, Now: now, Log: log,
 	})
 	if err != nil {
 		fmt.Fprintln(stderr, "sandboxd:", err)

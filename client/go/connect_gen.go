@@ -75,7 +75,7 @@ type ConnectCreateSessionParams struct {
 	Deliver *LinkDelivery `json:"deliver,omitzero"`
 	// Default: 1800.
 	ExpiresInSec int64 `json:"expires_in_sec,omitzero"`
-	// The connect methods that the page offers: token, credentials, mobile_app. Default: those of the platform; to
+	// The connect methods that the page offers: oauth, token, credentials, mobile_app. Default: those of the platform; to
 	// reconnect an account, those that give the same credentials.
 	Kinds []string `json:"kinds,omitzero"`
 	Label string   `json:"label,omitzero"`
@@ -304,7 +304,8 @@ func (s *ConnectService) ListSessionsAll(ctx context.Context, params ConnectList
 type ConnectLoginParams struct {
 	// The account to reconnect. Default: the account that signs in is connected, or refreshed if it is already connected.
 	AccountID string `json:"account_id,omitzero"`
-	// mobile_app: the creator approves on their own phone. One of credentials, mobile_app. Default: credentials.
+	// mobile_app: the creator approves on their own phone. oauth: the creator agrees on the platform's own page; open
+	// verification_page_url in their browser. One of credentials, mobile_app, oauth. Default: credentials.
 	AuthType string `json:"auth_type,omitzero"`
 	// Required for credentials.
 	Email string `json:"email,omitzero"`

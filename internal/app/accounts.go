@@ -55,7 +55,11 @@ func newPlatforms(n *Node, op operators) (platforms, error) {
 	if err != nil {
 		return platforms{}, err
 	}
-	all, err := registry.New(registry.Deps{Sources: sources, Egress: out, Now: clock.Now})
+	clients, err := n.cfg.PlatformClients()
+	if err != nil {
+		return platforms{}, err
+	}
+	all, err := registry.New(registry.Deps{Sources: sources, OAuth: clients, Egress: out, Now: clock.Now})
 	if err != nil {
 		return platforms{}, fmt.Errorf("STAGEDOOR_PLATFORMS: %w", err)
 	}

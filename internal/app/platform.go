@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stagedoor/stagedoor/internal/app/config"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/registry"
 )
@@ -57,19 +59,24 @@ func (c *commands) platformList() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("STAGEDOOR_PLATFORMS: %w", err)
 			}
+			secrets, _ := variable(c.environ, "STAGEDOOR_OAUTH_CLIENTS")
+			clients, err := registry.ParseOAuthClients(secret.New(secrets), sources, "")
+			if err != nil {
+				return fmt.Errorf("STAGEDOOR_OAUTH_CLIENTS: %w", err)
+			}
+			all, err := registry.New(registry.Deps{Sources: sources, OAuth: clients})
+			if err != nil {
+				return err
+			}
 			table := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
-			fmt.Fprintln(table, "ID\tNAME\tENVIRONMENT\tVERSION\tMETHODS\tEVENTS\tMANIFEST")
-			for _, s := range sources {
-				found, err := s.Load()
-				if err != nil {
-					return fmt.Errorf("platform %s: %w", s.ID, err)
-				}
-				from := s.Folder
+			fmt.Fprintln(table, "ID\tNAME\tENVIRONMENT\tVERSION\tMETHODS\tEVENTS\tFLOWS\tMANIFEST")
+			for i, p := range all.All() {
+				from := sources[i].Folder
 				if from == "" {
 					from = "built in"
 				}
-				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%d\t%s\n", found.ID, found.Name, found.Environment, found.Version,
-					len(found.Methods()), len(found.Events()), from)
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", p.ID, p.Catalog.Name, p.Environment, p.Catalog.Version,
+					len(p.Catalog.Methods()), len(p.Catalog.Events()), strings.Join(p.Flows(), ","), from)
 			}
 			return table.Flush()
 		},

@@ -1,6 +1,6 @@
 // Package auth signs creators in to the platform: with a password, which may be followed by a chain of challenges (sms,
-// totp, mail, selfie), or with a QR code that the creator approves on a phone. The persona of a login, the part before
-// + or @, decides how the sign-in goes.
+// totp, mail, selfie), with a QR code that the creator approves on a phone, or through OAuth (oauth.go). The persona of a
+// login, the part before + or @, decides how the sign-in goes.
 package auth
 
 import (
@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stagedoor/stagedoor/sandbox/gate"
@@ -50,14 +51,19 @@ type Auth struct {
 	// Slow is how long a sign-in of the persona slow takes.
 	Slow time.Duration
 
-	// steps serialises the steps of challenges and QR sign-ins, because each one reads, decides and writes.
+	// Clients are the OAuth clients.
+	Clients []Client
+
+	// steps serialises the steps of challenges, QR sign-ins and OAuth, because each one reads, decides and writes.
 	steps sync.Mutex
+	// accessLife is the lifetime of access tokens in nanoseconds; 0 for the default.
+	accessLife atomic.Int64
 
 	sweeping sync.Mutex
 	swept    time.Time
 }
 
-// Mount adds the routes of Auth below the path base.
+// Mount adds the routes of Auth: those of the API below the path base, and those of OAuth.
 func (a *Auth) Mount(mux *http.ServeMux, base string) {
 	mux.HandleFunc("POST "+base+"/auth/login", a.serve(a.login))
 	mux.HandleFunc("POST "+base+"/auth/logout", a.serve(a.logout))
@@ -67,6 +73,8 @@ func (a *Auth) Mount(mux *http.ServeMux, base string) {
 	mux.HandleFunc("POST "+base+"/auth/challenges/{token}/switch", a.serve(a.alone(a.challenged, a.switchChallenge)))
 	mux.HandleFunc("POST "+base+"/auth/qr", a.serve(a.openQR))
 	mux.HandleFunc("GET "+base+"/auth/qr/{id}", a.serve(a.alone(a.approver, a.checkQR)))
+	mux.HandleFunc("POST /oauth/token", a.serveOAuth(a.issue))
+	mux.HandleFunc("POST /oauth/revoke", a.serveOAuth(a.revoke))
 }
 
 // request is one step of a sign-in. Its login is set as soon as it is known, for the request log and for faults.

@@ -1,14 +1,17 @@
 package auth
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 const (
 	sweepEvery = 10 * time.Minute
-	// sweepAfter is how long ended challenges and QR sign-ins stay readable.
+	// sweepAfter is how long ended challenges, QR sign-ins, codes and access tokens stay readable.
 	sweepAfter = time.Hour
 )
 
-// sweep deletes challenges and QR sign-ins that ended long ago. It is called when a new one starts and does its work at
+// sweep deletes challenges, QR sign-ins, codes and access tokens that ended long ago. It is called when a new one starts and does its work at
 // most every sweepEvery.
 func (a *Auth) sweep() error {
 	now := a.World.Now()
@@ -34,6 +37,29 @@ func (a *Auth) sweep() error {
 	})
 	if err != nil {
 		return err
+	}
+	for shelf, ended := range map[string]func(json.RawMessage) (time.Time, error){
+		codeShelf: func(value json.RawMessage) (time.Time, error) {
+			var c authCode
+			err := json.Unmarshal(value, &c)
+			return c.At.Add(codeLife), err
+		},
+		accessShelf: func(value json.RawMessage) (time.Time, error) {
+			var t accessToken
+			err := json.Unmarshal(value, &t)
+			return t.ExpiresAt, err
+		},
+	} {
+		err := a.World.Kept(shelf, func(name string, value json.RawMessage) error {
+			at, err := ended(value)
+			if err == nil && now.Sub(at) > sweepAfter {
+				over[shelf] = append(over[shelf], name)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
 	}
 	for shelf, names := range over {
 		for _, name := range names {

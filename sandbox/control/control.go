@@ -68,6 +68,9 @@ func (c *Control) Mount(mux *http.ServeMux) {
 		"POST /control/happen":           c.happen,
 		"GET /control/challenges":        c.challenges,
 		"POST /control/selfies/{token}":  c.selfie,
+		"GET /control/oauth":             c.oauth,
+		"POST /control/oauth":            c.setOAuth,
+		"POST /control/oauth/expire":     c.expireOAuth,
 		"GET /control/qr":                c.qrs,
 		"POST /control/qr/{id}/{action}": c.answerQR,
 	} {
@@ -312,6 +315,41 @@ func (c *Control) endSessions(r *http.Request) (any, error) {
 		return nil, err
 	}
 	n, err := c.deps.World.EndSessions(login, func(world.Session) bool { return true })
+	return map[string]int{"ended": n}, err
+}
+
+// oauth describes the platform's authorization server.
+func (c *Control) oauth(*http.Request) (any, error) { return c.deps.Auth.OAuthStatus() }
+
+// setOAuth sets the lifetime of the access tokens that are issued from now on.
+func (c *Control) setOAuth(r *http.Request) (any, error) {
+	var in struct {
+		AccessSec int `json:"access_sec"`
+	}
+	if err := read(r, &in); err != nil {
+		return nil, err
+	}
+	if in.AccessSec < 0 || in.AccessSec > 86400 {
+		return nil, wire.Invalid("access_sec", "This must be a number of seconds up to a day, or 0 for the default.")
+	}
+	c.deps.Auth.SetAccessLife(time.Duration(in.AccessSec) * time.Second)
+	return c.deps.Auth.OAuthStatus()
+}
+
+// expireOAuth ends the access tokens of a creator. The refresh tokens stay good.
+func (c *Control) expireOAuth(r *http.Request) (any, error) {
+	var in struct {
+		Login string `json:"login"`
+		User  string `json:"user_id"`
+	}
+	if err := read(r, &in); err != nil {
+		return nil, err
+	}
+	login, err := c.login(in.Login, in.User)
+	if err != nil {
+		return nil, err
+	}
+	n, err := c.deps.Auth.EndAccess(login)
 	return map[string]int{"ended": n}, err
 }
 

@@ -47,6 +47,8 @@ type Deps struct {
 type Gate struct {
 	deps   Deps
 	Faults *Faults
+	// Bearer returns the session of an access token. It is set before the first request.
+	Bearer func(token string) (world.Session, error)
 
 	mu      sync.Mutex
 	entries []Entry
@@ -127,8 +129,16 @@ var (
 	errInternal = &wire.Refusal{Status: http.StatusInternalServerError, Code: 5000, Name: "server_error", Message: "Something went wrong on our side."}
 )
 
-// Session returns the session of a request. It sets a new cookie if the session's token changed.
+// Session returns the session of a request, by its access token or by its cookies. It sets a new cookie if the session's
+// token changed.
 func (g *Gate) Session(w http.ResponseWriter, r *http.Request) (world.Session, error) {
+	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") && g.Bearer != nil {
+		s, err := g.Bearer(token)
+		if err != nil {
+			w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+		}
+		return s, err
+	}
 	cookie, err := r.Cookie("sess")
 	if err != nil {
 		return world.Session{}, ErrExpired

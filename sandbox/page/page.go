@@ -1,5 +1,6 @@
 // Package page serves the sandbox's browser pages: the page at / that shows and controls everything, the received mails
-// at /mails, the creator's phone at /qr/{token}, and the selfie check at /verify/{token}.
+// at /mails, the creator's phone at /qr/{token}, the selfie check at /verify/{token}, and the authorize page of OAuth at
+// /oauth/authorize.
 //
 // The page at / consists of static files (static/) that use /control, and a stream of frames (frames.go). The others have
 // no scripts. Those of the phone (phone.go) are opened on phones and other machines.
@@ -73,6 +74,8 @@ func (p *Page) Mount(mux *http.ServeMux) {
 	mux.Handle("GET /page/frames", guarded(p.frames))
 	mux.Handle("GET /qr/{token}", guarded(p.openQR))
 	mux.Handle("POST /qr/{token}", same.Handler(guarded(p.answerQR)))
+	mux.Handle("GET /oauth/authorize", guarded(p.authorize))
+	mux.Handle("POST /oauth/authorize", same.Handler(guarded(p.answerAuthorize)))
 	mux.Handle("GET /verify/{token}", guarded(p.openSelfie))
 	mux.Handle("POST /verify/{token}", same.Handler(guarded(p.takeSelfie)))
 }

@@ -174,8 +174,8 @@ class ConnectCreateSessionParams(TypedDict):
     expires_in_sec: NotRequired[int]
     """Default: 1800."""
     kinds: NotRequired[list[str]]
-    """The connect methods that the page offers: token, credentials, mobile_app. Default: those of the platform; to
-    reconnect an account, those that give the same credentials.
+    """The connect methods that the page offers: oauth, token, credentials, mobile_app. Default: those of the platform;
+    to reconnect an account, those that give the same credentials.
     """
     label: NotRequired[str]
     locale: NotRequired[Literal["en", "es"]]
@@ -281,8 +281,10 @@ class ConnectLoginParams(TypedDict):
     """The account to reconnect. Default: the account that signs in is connected, or refreshed if it is already
     connected.
     """
-    auth_type: NotRequired[Literal["credentials", "mobile_app"]]
-    """mobile_app: the creator approves on their own phone."""
+    auth_type: NotRequired[Literal["credentials", "mobile_app", "oauth"]]
+    """mobile_app: the creator approves on their own phone. oauth: the creator agrees on the platform's own page; open
+    verification_page_url in their browser.
+    """
     email: NotRequired[str]
     """Required for credentials."""
     label: NotRequired[str]

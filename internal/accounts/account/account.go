@@ -193,7 +193,9 @@ type Accounts struct {
 	// cached holds accounts with their sealed sessions, for calls.
 	cached cache.Cache[id.Account, *cachedAccount]
 	// reads merges concurrent reads of the same account.
-	reads        singleflight.Group
+	reads singleflight.Group
+	// refreshes merges concurrent refreshes of the same account on this node.
+	refreshes    singleflight.Group
 	onDisconnect func(ctx context.Context, tx postgres.Tx, org id.Org, account id.Account) error
 	// purge deletes an account's data in other packages; purgeCovers names that data in the receipt.
 	purge       func(ctx context.Context, a Account, most int) (done bool, err error)

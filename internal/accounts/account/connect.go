@@ -11,6 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
@@ -303,6 +304,10 @@ func (p Prepared) applyTo(a *Account, now time.Time) {
 	}
 	if p.isNew || p.Named.Remember {
 		a.RememberCredentials = p.Remember && p.credentials != nil
+	}
+	if a.Credentials != catalog.BySession {
+		// A password from before must not replace the key or the authorisation when that ends.
+		a.RememberCredentials = false
 	}
 	a.SessionExpiresAt = nil
 	if !p.SessionExpiresAt.IsZero() {

@@ -103,10 +103,17 @@ WHERE org_id = @org_id AND id = @id AND disconnecting_at IS NULL AND (@seen::tex
 
 -- name: Rotate :one
 UPDATE account SET session_version = session_version + 1, sealed_version = sealed_version + 1,
-    session_expires_at = @session_expires_at,
+    session_expires_at = @session_expires_at, refresh_until = NULL,
     warn_at = CASE WHEN session_expires_at IS DISTINCT FROM @session_expires_at THEN @warn_at ELSE warn_at END
 WHERE org_id = @org_id AND id = @id AND sealed_version = @seen AND sign_in = @sign_in AND disconnecting_at IS NULL
 RETURNING session_version;
+
+-- name: ClaimRefresh :execrows
+UPDATE account SET refresh_until = @until
+WHERE org_id = @org_id AND id = @id AND sealed_version = @seen AND disconnecting_at IS NULL AND (refresh_until IS NULL OR refresh_until <= @now);
+
+-- name: ReleaseRefresh :exec
+UPDATE account SET refresh_until = NULL WHERE org_id = @org_id AND id = @id AND refresh_until = @until;
 
 -- name: PutSecret :exec
 INSERT INTO account_secret (org_id, account_id, purpose, version, sealed) VALUES (@org_id, @account_id, @purpose, @version, @sealed)

@@ -44,8 +44,7 @@ func (s *Accounts) Ready(ctx context.Context, owner id.Org, at id.Account, d adm
 	if err := s.Refusal(k.account); err != nil {
 		return k.account, driver.Session{}, err
 	}
-	session, err := s.openSession(ctx, k.account, k.sealed)
-	return k.account, session, err
+	return s.openFresh(ctx, k.account, k.sealed)
 }
 
 // Remembered returns an account from the cache, which may be out of date; false if the cache does not hold it.

@@ -17,32 +17,44 @@ import (
 // Session reads and opens an account's session for a call, or returns the problem that the account's state demands.
 // Ready does the same with a cache.
 func (s *Accounts) Session(ctx context.Context, owner id.Org, account id.Account) (Account, driver.Session, error) {
-	a, sealed, err := getWithSession(ctx, s.deps.DB, owner, account)
+	a, sealed, err := s.readSealed(ctx, Ref{owner, account})
 	if err != nil {
-		return Account{}, driver.Session{}, err
-	}
-	if a, err = s.withEnvironment(ctx, a); err != nil {
 		return Account{}, driver.Session{}, err
 	}
 	if err := s.Refusal(a); err != nil {
 		return a, driver.Session{}, err
 	}
-	session, err := s.openSession(ctx, a, sealed)
-	return a, session, err
+	return s.openFresh(ctx, a, sealed)
 }
 
 // StoredSession opens an account's session whatever its state, for a probe.
 func (s *Accounts) StoredSession(ctx context.Context, owner id.Org, account id.Account) (Account, driver.Session,
 	error) {
-	a, sealed, err := getWithSession(ctx, s.deps.DB, owner, account)
+	a, sealed, err := s.readSealed(ctx, Ref{owner, account})
 	if err != nil {
 		return Account{}, driver.Session{}, err
 	}
-	if a, err = s.withEnvironment(ctx, a); err != nil {
+	return s.openFresh(ctx, a, sealed)
+}
+
+// stored opens an account's session as it is stored, whatever its state and age.
+func (s *Accounts) stored(ctx context.Context, ref Ref) (Account, driver.Session, error) {
+	a, sealed, err := s.readSealed(ctx, ref)
+	if err != nil {
 		return Account{}, driver.Session{}, err
 	}
 	session, err := s.openSession(ctx, a, sealed)
 	return a, session, err
+}
+
+// readSealed reads an account with its environment and its sealed session.
+func (s *Accounts) readSealed(ctx context.Context, ref Ref) (Account, []byte, error) {
+	a, sealed, err := getWithSession(ctx, s.deps.DB, ref.Org, ref.Account)
+	if err != nil {
+		return Account{}, nil, err
+	}
+	a, err = s.withEnvironment(ctx, a)
+	return a, sealed, err
 }
 
 // reauthRetry is the Retry-After, in seconds, while the account signs in again.
@@ -130,7 +142,7 @@ func (s *Accounts) Rotate(ctx context.Context, a Account, names []string, sessio
 			s.publishVersion(ctx, *stored)
 			return *stored, nil
 		}
-		current, theirs, err := s.StoredSession(ctx, a.Org, a.ID)
+		current, theirs, err := s.stored(ctx, Ref{a.Org, a.ID})
 		if err != nil {
 			return a, err
 		}

@@ -55,9 +55,8 @@ func (c *Connects) locate(ctx context.Context, s *Start) (located, error) {
 			return located{}, err
 		}
 	}
-	if s.Kind == attempt.Mobile && !found.platform.Has(string(attempt.Mobile)) {
-		return located{}, problem.ValidationFailed.Newf("%s has no sign-in by phone.", found.platform.Catalog.Name).At("/auth_type", "unsupported",
-			"must be credentials on this platform")
+	if err := checkKind(found.platform, s.Kind); err != nil {
+		return located{}, err
 	}
 	found.region = cmp.Or(s.Region, found.known.Region, c.deps.Config.Regions[0])
 	if err := c.checkRegion(found.region); err != nil {
@@ -69,6 +68,23 @@ func (c *Connects) locate(ctx context.Context, s *Start) (located, error) {
 	}
 	s.found = &found
 	return found, nil
+}
+
+// checkKind fails if the platform does not have a kind of sign-in that the caller chooses by auth_type.
+func checkKind(p registry.Platform, kind attempt.Kind) error {
+	names := map[attempt.Kind]string{attempt.Credentials: "with email and password", attempt.Mobile: "by phone", attempt.OAuth: "by OAuth on this server"}
+	name, chosen := names[kind]
+	if !chosen || p.Has(string(kind)) {
+		return nil
+	}
+	var others []string
+	for _, flow := range p.Flows() {
+		if _, known := names[attempt.Kind(flow)]; known {
+			others = append(others, flow)
+		}
+	}
+	return problem.ValidationFailed.Newf("%s has no sign-in %s.", p.Catalog.Name, name).At("/auth_type", "unsupported",
+		"must be "+strings.Join(others, " or ")+" on this platform")
 }
 
 // readKey makes the session of an attempt from its key. Errors are problems that do not contain the key.

@@ -33,6 +33,9 @@ UPDATE attempt SET version = @version, state = @state, progress = @progress, acc
     upstream_message = @upstream_message, updated_at = @updated_at, deadline = @deadline, finished_at = @finished_at, wake_at = @wake_at
 WHERE org_id = @org_id AND id = @id;
 
+-- name: SetAuthorization :exec
+UPDATE attempt SET oauth_state = @oauth_state, oauth_browser = @oauth_browser, consent = @consent WHERE org_id = @org_id AND id = @id;
+
 -- name: Renew :execrows
 UPDATE attempt SET lease_end = @lease_end, wake_at = least(@lease_end, deadline) WHERE org_id = @org_id AND id = @id AND lease = @lease AND step_seq = @step_seq;
 

@@ -20,6 +20,8 @@ type secrets struct {
 	session secret.String
 	// next continues the sign-in on the platform.
 	next driver.Continuation
+	// verifier proves to the platform that the authorization code is for us, code is the authorization code.
+	verifier, code secret.String
 	// qr and page are URLs of the platform: the one that the phone opens, and the page where the selfie is taken.
 	qr, page secret.String
 }
@@ -32,11 +34,14 @@ type storedSecrets struct {
 	Next     string `json:"next,omitempty"`
 	QR       string `json:"qr,omitempty"`
 	Page     string `json:"page,omitempty"`
+	Verifier string `json:"verifier,omitempty"`
+	Code     string `json:"code,omitempty"`
 }
 
 func (s secrets) encode() secret.String {
 	text, err := json.Marshal(storedSecrets{
 		s.email.Reveal(), s.password.Reveal(), s.session.Reveal(), s.next.Encode().Reveal(), s.qr.Reveal(), s.page.Reveal(),
+		s.verifier.Reveal(), s.code.Reveal(),
 	})
 	if err != nil {
 		panic("encode secrets: " + err.Error())
@@ -54,6 +59,7 @@ func decodeSecrets(text secret.String) (secrets, error) {
 	return secrets{
 		email: secret.New(st.Email), password: secret.New(st.Password), session: secret.New(st.Session),
 		next: driver.DecodeContinuation(secret.New(st.Next)), qr: secret.New(st.QR), page: secret.New(st.Page),
+		verifier: secret.New(st.Verifier), code: secret.New(st.Code),
 	}, nil
 }
 

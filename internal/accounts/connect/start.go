@@ -168,8 +168,10 @@ func (c *Connects) insertAttempt(ctx context.Context, r *record, s Start) error 
 		if err := insertRow(ctx, tx, *r); err != nil {
 			return err
 		}
-		if err := c.enqueue(ctx, tx, *r); err != nil {
-			return err
+		if r.Step != attempt.StepNone {
+			if err := c.enqueue(ctx, tx, *r); err != nil {
+				return err
+			}
 		}
 		if r.Session != "" {
 			if err := c.deps.Hosted.AttemptStarted(ctx, tx, r.Org, r.Session, r.ID); err != nil {

@@ -153,19 +153,31 @@ func (c *Connects) runStep(ctx context.Context, r record, s secrets) (driver.Ste
 		if err != nil {
 			return driver.Step{}, err
 		}
-		// From here until the response is recorded, the platform may or may not have received it: if this worker dies,
-		// the step must not be repeated.
-		n, err := db.New(c.deps.DB).MarkSent(ctx, db.MarkSentParams{OrgID: r.Org, ID: r.ID, Lease: r.Lease, StepSeq: r.StepSeq})
-		if err != nil {
-			return driver.Step{}, fmt.Errorf("mark a step as sent: %w", err)
-		}
-		if n == 0 {
-			return driver.Step{}, errLostStep
+		if err := c.markSent(ctx, r); err != nil {
+			return driver.Step{}, err
 		}
 		return d.Continue(ctx, via(r), s.next, in)
+	case attempt.StepExchange:
+		if err := c.markSent(ctx, r); err != nil {
+			return driver.Step{}, err
+		}
+		return d.Exchange(ctx, via(r), s.code, s.verifier)
 	case attempt.StepNone, attempt.StepVerify:
 	}
 	return driver.Step{}, fmt.Errorf("not a step of a sign-in: %q", r.Step)
+}
+
+// markSent records that the platform may or may not have received the step, until its response is recorded: if this
+// worker dies, the step must not be repeated.
+func (c *Connects) markSent(ctx context.Context, r record) error {
+	n, err := db.New(c.deps.DB).MarkSent(ctx, db.MarkSentParams{OrgID: r.Org, ID: r.ID, Lease: r.Lease, StepSeq: r.StepSeq})
+	if err != nil {
+		return fmt.Errorf("mark a step as sent: %w", err)
+	}
+	if n == 0 {
+		return errLostStep
+	}
+	return nil
 }
 
 func (c *Connects) stepInput(ctx context.Context, r record) (driver.Input, error) {
@@ -174,7 +186,8 @@ func (c *Connects) stepInput(ctx context.Context, r record) (driver.Input, error
 		return driver.Input{Resend: true}, nil
 	case attempt.StepSwitch:
 		return driver.Input{Switch: catalog.Channel(r.Target)}, nil
-	case attempt.StepCode, attempt.StepNone, attempt.StepSignIn, attempt.StepOpenQR, attempt.StepCheck, attempt.StepVerify:
+	case attempt.StepCode, attempt.StepNone, attempt.StepSignIn, attempt.StepOpenQR, attempt.StepCheck, attempt.StepVerify,
+		attempt.StepExchange:
 	}
 	code, err := c.openInput(ctx, r)
 	return driver.Input{Code: code}, err

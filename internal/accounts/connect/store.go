@@ -32,7 +32,10 @@ type record struct {
 	sealedVersion int64
 	input         []byte
 	consent       Consent
-	starter       starter
+	// oauthState and oauthBrowser are hashes of the state with which the creator comes back from the platform, and of the
+	// browser's cookie; nil before the creator was sent there.
+	oauthState, oauthBrowser []byte
+	starter                  starter
 	// named marks the account settings that the caller gave.
 	named account.Named
 	// after runs once the change is committed.
@@ -136,6 +139,7 @@ func decodeRow(row db.Attempt) (record, error) {
 	r := record{
 		place: driver.Place{Platform: row.Platform, Site: row.Site, Root: row.SiteRoot, SiteID: row.SiteID},
 		login: row.Login, returnURL: row.ReturnUrl, sealed: row.Secrets, sealedVersion: row.SecretsVersion, input: row.Input, named: namedFrom(row.Named),
+		oauthState: row.OauthState, oauthBrowser: row.OauthBrowser,
 		Attempt: attempt.Attempt{
 			Org: row.OrgID, ID: row.ID, Version: row.Version, Kind: row.Kind, State: row.State, Progress: row.Progress,
 			Account: row.AccountID, Reconnect: row.Reconnect, Session: row.SessionID, Label: row.Label,

@@ -234,7 +234,7 @@ func refusalProblem(r record, err error, now time.Time) error {
 // Verdict waits at most within until the step that was just started has ended, and returns the attempt as it is then.
 func (c *Connects) Verdict(ctx context.Context, org id.Org, at id.Attempt, within time.Duration) (Found, error) {
 	over := func(r record) bool {
-		return r.State != attempt.Pending && r.Step == attempt.StepNone || r.State == attempt.AwaitingMobile || r.State.Final()
+		return r.State != attempt.Pending && r.Step == attempt.StepNone || r.State == attempt.AwaitingMobile || r.AwaitsConsent() || r.State.Final()
 	}
 	r, err := c.waitUntil(ctx, org, at, over, within)
 	if err != nil {

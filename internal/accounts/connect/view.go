@@ -63,6 +63,9 @@ func (c *Connects) view(r record, now time.Time) contract.Attempt {
 		}
 	case r.State == attempt.Pending:
 		v.PollAfter = pointerTo(2)
+		if r.AwaitsConsent() {
+			v.ChallengeEnds = timeOrNil(r.Deadline)
+		}
 	case r.State == attempt.AwaitingMobile:
 		v.PollAfter, v.PhoneExpires = pointerTo(2), timeOrNil(r.QRExpiresAt)
 	}
@@ -103,7 +106,7 @@ func (c *Connects) viewWithLinks(ctx context.Context, r record) (contract.Attemp
 	base := c.deps.Config.ConnectURL + "/a/"
 	page := base + token(key, r, forPage, 0).Reveal()
 	v.EmbedURL = textOrNil(page + "/embed")
-	if r.State.Challenge() {
+	if r.State.Challenge() || r.AwaitsConsent() {
 		v.PageURL = &page
 	}
 	if r.State == attempt.AwaitingMobile || r.State == attempt.NeedsFace {

@@ -10,6 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
 // Learn records at most maxLearned results of an account per learnWindow and node, except for successes of an active
@@ -91,7 +92,7 @@ func (h *Health) Confirm(ctx context.Context, a account.Account) (alive bool, er
 }
 
 func (h *Health) confirm(ctx context.Context, refused account.Account) (bool, error) {
-	a, _, err := h.deps.Accounts.Session(ctx, refused.Org, refused.ID)
+	a, session, err := h.deps.Accounts.Session(ctx, refused.Org, refused.ID)
 	if err != nil {
 		return false, err
 	}
@@ -102,7 +103,13 @@ func (h *Health) confirm(ctx context.Context, refused account.Account) (bool, er
 	if !ok {
 		return false, problem.UpstreamUnavailable.New("This server is not connected to the account's platform.").After(5)
 	}
-	a, f, err := h.reprobe(ctx, platform.Driver, a)
+	var f finding
+	if a.Credentials == catalog.ByOAuth {
+		// Refresh only a token that the platform refuses in general. A method may refuse a good one.
+		a, f, err = h.probeTwice(ctx, platform.Driver, a, session)
+	} else {
+		a, f, err = h.reprobe(ctx, platform.Driver, a)
+	}
 	if err != nil {
 		return false, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
@@ -68,8 +69,12 @@ func (h *Health) checkAccount(ctx context.Context, ref account.Ref) (result, err
 	switch {
 	case errors.Is(err, problem.AccountNotFound.New("")):
 		return "", nil // disconnected in the meantime
+	case errors.Is(err, problem.AccountDisconnected.New("")) && a.Credentials == catalog.ByOAuth && !hasProbes(a.State):
+		return dead, nil // the refresh has found and recorded it
 	case errors.Is(err, problem.AccountDisconnected.New("")) && hasProbes(a.State): // no session is stored
 		return dead, h.handleLostSession(ctx, a, finding{result: dead, reason: account.ReasonSessionExpired})
+	case isPlatformProblem(err) && hasProbes(a.State): // the session could not be refreshed
+		return failed, h.recordResult(ctx, a, classifyError(err))
 	case err != nil && a.State != account.Reauthenticating:
 		return "", err
 	case o.SuspendedAt != nil: // sessions of a suspended org are kept but not used
@@ -84,11 +89,20 @@ func (h *Health) checkAccount(ctx context.Context, ref account.Ref) (result, err
 		return "", h.scheduleIn(ctx, ref, skipInterval)
 	}
 	a, f, err := h.probeTwice(ctx, platform.Driver, a, session)
+	if errors.Is(err, problem.AccountDisconnected.New("")) { // the refresh has found and recorded it
+		return dead, nil
+	}
 	if err != nil {
 		return "", err
 	}
 	h.probes.WithLabelValues(string(f.result)).Inc()
 	return f.result, h.recordResult(ctx, a, f)
+}
+
+// isPlatformProblem reports whether an error is a problem of the platform or of the way to it.
+func isPlatformProblem(err error) bool {
+	p, ok := errors.AsType[*problem.Error](err)
+	return ok && (p.Kind.Upstream() || p.Kind.Code == problem.EgressUnavailable.Code)
 }
 
 func hasProbes(s account.State) bool {
@@ -110,9 +124,19 @@ func (h *Health) probeTwice(ctx context.Context, drv driver.Driver, a account.Ac
 const settleSteps = 3
 
 // reprobe probes an account whose session was refused. It first waits up to Config.Settle for the stored session to
-// change, because a call in progress may be about to store a new cookie.
+// change, because a call in progress may be about to store a new cookie. A session by OAuth is refreshed instead.
 func (h *Health) reprobe(ctx context.Context, drv driver.Driver, refused account.Account) (account.Account, finding,
 	error) {
+	if refused.Credentials == catalog.ByOAuth {
+		a, session, err := h.deps.Accounts.Renew(ctx, refused)
+		if isPlatformProblem(err) {
+			return a, classifyError(err), nil
+		}
+		if err != nil {
+			return a, finding{}, err
+		}
+		return h.probe(ctx, drv, a, session)
+	}
 	for step := 1; ; step++ {
 		a, session, err := h.deps.Accounts.StoredSession(ctx, refused.Org, refused.ID)
 		if err != nil {

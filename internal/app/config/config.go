@@ -3,6 +3,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/base/suggest"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/vault/kms"
@@ -57,9 +59,10 @@ type Config struct {
 	KMSRoots     string        `env:"STAGEDOOR_KMS_ROOTS" doc:"A file with the root certificates for transit. Default: those of the system."`
 	KMSEndpoint  string        `env:"STAGEDOOR_KMS_ENDPOINT" doc:"A private endpoint of AWS or Google KMS, in the form https://host."`
 
-	Platforms  string   `env:"STAGEDOOR_PLATFORMS" envDefault:"sandbox=builtin" doc:"The creator platforms, as id=folder,url separated by spaces. The folder has the manifest; builtin is a manifest of this release (sandbox, ghost). The URL replaces the origin in the manifest and may be missing. The first platform of an environment is its default. See docs/manifest.md."`
-	Sites      []string `env:"STAGEDOOR_SITES" doc:"Origins of creators' sites that may be plain http or have a private address, for example http://127.0.0.1:2368. All other sites must be public and https. For development."`
-	SandboxURL string   `env:"STAGEDOOR_SANDBOX_URL" envDefault:"http://127.0.0.1:18200" doc:"The origin of the sandbox platform as seen by the proxies: scheme, host and port."`
+	Platforms    string        `env:"STAGEDOOR_PLATFORMS" envDefault:"sandbox=builtin" doc:"The creator platforms, as id=folder,url separated by spaces. The folder has the manifest; builtin is a manifest of this release (sandbox, ghost). The URL replaces the origin in the manifest and may be missing. The first platform of an environment is its default. See docs/manifest.md."`
+	OAuthClients secret.String `env:"STAGEDOOR_OAUTH_CLIENTS" doc:"OAuth clients that you have registered at platforms, as platform=client-id:client-secret separated by spaces. Their redirect URI is STAGEDOOR_CONNECT_URL/connect/oauth/callback. A platform without a client has no sign-in by OAuth. See docs/operators.md."`
+	Sites        []string      `env:"STAGEDOOR_SITES" doc:"Origins of creators' sites that may be plain http or have a private address, for example http://127.0.0.1:2368. All other sites must be public and https. For development."`
+	SandboxURL   string        `env:"STAGEDOOR_SANDBOX_URL" envDefault:"http://127.0.0.1:18200" doc:"The origin of the sandbox platform as seen by the proxies: scheme, host and port."`
 
 	Regions       []string      `env:"STAGEDOOR_REGIONS" envDefault:"us,uk" doc:"The regions that an account can have, as two-letter codes; the first is the default. The same on all nodes."`
 	Egress        secret.String `env:"STAGEDOOR_EGRESS" doc:"Proxies by region: us=http://user:password@host:port,socks5://host:port uk=https://host:port. Accounts of a region without a proxy cannot be used. See docs/egress.md."`
@@ -196,6 +199,7 @@ func (c Config) check() error {
 		func() error { _, err := c.EgressConfig(); return err },
 		func() error { _, err := c.WebhookDenied(); return err },
 		func() error { _, err := c.PlatformSources(); return err },
+		func() error { _, err := c.PlatformClients(); return err },
 	} {
 		out = append(out, read())
 	}
@@ -359,6 +363,19 @@ func (c Config) PlatformSources() ([]registry.Source, error) {
 	list, err := registry.ParseSources(c.Platforms, c.SandboxURL)
 	if err != nil {
 		return nil, fmt.Errorf("STAGEDOOR_PLATFORMS: %w", err)
+	}
+	return list, nil
+}
+
+// PlatformClients parses the OAuth clients, by the id of their platform.
+func (c Config) PlatformClients() (map[string]driver.OAuthClient, error) {
+	sources, err := c.PlatformSources()
+	if err != nil {
+		return nil, nil //nolint:nilnil,nilerr // reported by PlatformSources
+	}
+	list, err := registry.ParseOAuthClients(c.OAuthClients, sources, cmp.Or(c.ConnectURL, c.PublicURL))
+	if err != nil {
+		return nil, fmt.Errorf("STAGEDOOR_OAUTH_CLIENTS: %w", err)
 	}
 	return list, nil
 }

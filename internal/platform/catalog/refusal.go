@@ -109,7 +109,7 @@ func containsAll[T comparable](list, of []T) bool {
 
 // Classify returns the meaning of an error response. The body need not be JSON.
 func (c *Catalog) Classify(status int, header http.Header, body []byte) Refusal {
-	r := Refusal{asked: retryAfter(header)}
+	r := Refusal{asked: RetryAfter(header)}
 	// Gateways answer with HTML or nothing; then only the status and the header count.
 	if t, err := tape.Read(body, frameLimits); err == nil {
 		for _, path := range c.refusals.codes {
@@ -145,9 +145,9 @@ func (c *Catalog) Classify(status int, header http.Header, body []byte) Refusal 
 // maxWait bounds the wait that a platform can ask for.
 const maxWait = 24 * time.Hour
 
-// retryAfter reads the header Retry-After: seconds, or a date. A date is relative to the response's own Date header, so
+// RetryAfter reads the header Retry-After: seconds, or a date. A date is relative to the response's own Date header, so
 // that the clocks need not agree.
-func retryAfter(header http.Header) time.Duration {
+func RetryAfter(header http.Header) time.Duration {
 	given := strings.TrimSpace(header.Get("Retry-After"))
 	if given == "" {
 		return 0

@@ -129,7 +129,12 @@ type SignIn struct {
 	status []string
 	// failures are the rules for refused steps. The first rule that matches wins.
 	failures []failureRule
+	// OAuth is nil if the platform has no sign-in by OAuth.
+	OAuth *OAuth
 }
+
+// HasStep reports whether the platform has a step of the sign-in.
+func (s *SignIn) HasStep(name string) bool { return s.steps[name] != nil }
 
 // failureRule says which failure code of ours a refused step has. An empty step means all steps.
 type failureRule struct {
@@ -380,7 +385,7 @@ func (c *compiler) compileSignIn() {
 		step      *manifest.Step
 		variables []string
 	}{
-		StepCredentials: {&in.Credentials, []string{"email", "password"}}, StepCode: {in.Code, append(token, "code")},
+		StepCredentials: {in.Credentials, []string{"email", "password"}}, StepCode: {in.Code, append(token, "code")},
 		StepResend: {in.Resend, token}, StepSwitch: {in.Switch, append(token, "channel")},
 		StepCheck: {in.Check, token}, StepLogout: {in.Logout, nil},
 	}
@@ -422,6 +427,7 @@ func (c *compiler) compileSignIn() {
 		}
 		s.failures = append(s.failures, rule)
 	}
+	s.OAuth = c.compileOAuth()
 	c.cat.SignIn = s
 }
 

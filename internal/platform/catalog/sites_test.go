@@ -41,6 +41,7 @@ func TestLoadReportsFaultsOfSites(t *testing.T) {
 		"no challenge":          {up, "    code: [CODE_NEEDED, 77]\n    by: email\n    lasts: 10m\n", "    {}\n", "signIn.challenge: give either at"},
 		"challenge, no code":    {up, "  code: [errors.0.code, errors.0.type]\n", "", "signIn.challenge: a code requires errors.code"},
 		"message, no path":      {up, "  message: errors.0.message\n", "", "errors.kinds: rule 1 has a message, which requires errors.message"},
+		"oauth on a site":       {up, "  logout:\n", "  oauth: {authorize: /o, token: 'https://a.example/t', hosts: [a.example]}\n  logout:\n", "signIn.oauth.authorize: a platform with sites needs an https URL"},
 		"half a challenge":      {up, "    by: email\n", "", "signIn.challenge"},
 		"token of a challenge":  {up, "body: {token: $code}", "body: {token: $token}", "signIn.code: there is no value token"},
 		"failure of anything":   {up, "{step: resend, failure: step_refused}", "{failure: step_refused}", "signIn.failures.5"},

@@ -148,6 +148,9 @@ func (c *compiler) compileSession() {
 		Headers: Headers{Required: in.Headers.Required, Allowed: in.Headers.Allowed},
 		Device:  in.Device, Send: http.Header{}, UserAgent: in.UserAgent,
 	}
+	if c.doc.SignIn.Credentials != nil && len(in.Cookies.Required)+len(in.Headers.Required) == 0 {
+		c.upstreamFault("session: signIn.credentials needs cookies or headers by which a session is recognised")
+	}
 	s.JWT = c.compileJWT()
 	for name, value := range in.Send {
 		s.Send.Set(name, value)

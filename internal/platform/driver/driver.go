@@ -40,6 +40,10 @@ type SignsIn interface {
 	OpenQR(ctx context.Context, via Via) (Step, error)
 	Continue(ctx context.Context, via Via, from Continuation, in Input) (Step, error)
 	SignOut(ctx context.Context, via Via, s Session) error
+	// AuthorizeURL, Exchange and Refresh are the steps of OAuth. See HTTP.
+	AuthorizeURL(state, verifier secret.String) (secret.String, error)
+	Exchange(ctx context.Context, via Via, code, verifier secret.String) (Step, error)
+	Refresh(ctx context.Context, via Via, s Session) (Session, error)
 }
 
 // Calls uses a session.
@@ -77,6 +81,8 @@ type Deps struct {
 	Egress  *egress.Egress
 	// Origin replaces the origin in the manifest. Default: the manifest's. A platform with sites has none.
 	Origin string
+	// OAuth is the client that the operator has registered at the platform. Without an id, there is no sign-in by OAuth.
+	OAuth OAuthClient
 	// Patience is how long the platform may take for a step of a sign-in. Default: 45 s.
 	Patience time.Duration
 	Now      func() time.Time
@@ -93,6 +99,8 @@ type HTTP struct {
 	originHeaders []int
 	headerNames   map[string]string
 	fieldLists    sync.Pool // of *fieldLists
+	// oauth is nil without sign-in by OAuth.
+	oauth *oauth
 }
 
 var _ Driver = (*HTTP)(nil)
@@ -107,6 +115,10 @@ func New(d Deps) (*HTTP, error) {
 		if h.origins, err = egress.ParseOrigins(d.Origin); err != nil {
 			return nil, fmt.Errorf("platform %s: %w", d.Catalog.ID, err)
 		}
+	}
+	var err error
+	if h.oauth, err = newOAuth(d); err != nil {
+		return nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Catalog.Session.Send)) {
 		for _, value := range d.Catalog.Session.Send[name] {
@@ -218,6 +230,9 @@ func (d *HTTP) addSession(l *fieldLists, s Session) error {
 			name = http.CanonicalHeaderKey(h.name)
 		}
 		setField(l, name, s.reveal(h.value))
+	}
+	if s.oauth != nil {
+		setField(l, "Authorization", s.bearer())
 	}
 	agent := s.userAgent
 	if agent == "" {

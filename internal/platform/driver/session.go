@@ -25,6 +25,8 @@ type Session struct {
 	token catalog.Key
 	// text is the encoded session, if it was decoded by decodePlain. Values refer to parts of it.
 	text secret.String
+	// oauth holds the tokens of a session that was opened by OAuth, which has neither cookies nor headers.
+	oauth *tokens
 }
 
 type cookie struct {
@@ -87,8 +89,11 @@ func NewTokenSession(key catalog.Key) Session { return Session{token: key} }
 
 // Credentials returns what the session consists of.
 func (s Session) Credentials() catalog.Credentials {
-	if s.token.ID != "" {
+	switch {
+	case s.token.ID != "":
 		return catalog.ByToken
+	case s.oauth != nil:
+		return catalog.ByOAuth
 	}
 	return catalog.BySession
 }
@@ -159,6 +164,12 @@ func (s Session) Owner(c *catalog.Catalog) string {
 
 // ExpiresAt returns the end of the session, or zero if the platform did not set one.
 func (s Session) ExpiresAt(c *catalog.Catalog) time.Time {
+	if s.oauth != nil {
+		if s.CanRefresh() {
+			return time.Time{}
+		}
+		return s.oauth.expires
+	}
 	for _, one := range s.cookies {
 		if one.name == c.Session.Cookies.Expiry {
 			return one.expires
@@ -177,6 +188,9 @@ func (s Session) applyTo(h http.Header, defaultAgent string) {
 	if s.userAgent != "" {
 		h.Set("User-Agent", s.userAgent)
 	}
+	if s.oauth != nil {
+		h.Set("Authorization", s.bearer())
+	}
 	if len(s.cookies) == 0 {
 		return
 	}
@@ -191,6 +205,9 @@ func (s Session) applyTo(h http.Header, defaultAgent string) {
 	}
 	h.Set("Cookie", text.String())
 }
+
+// bearer returns the Authorization header of an OAuth session.
+func (s *Session) bearer() string { return "Bearer " + s.oauth.access.Reveal() }
 
 // withSetCookies applies the Set-Cookie headers of a response. It returns the new session and the names of the cookies
 // that changed. A cookie of which only the expiry moved counts as changed only if it moved far, so that not every
@@ -292,6 +309,7 @@ type stored struct {
 	Headers   map[string]string `json:"headers,omitempty"`
 	UserAgent string            `json:"userAgent,omitempty"`
 	Token     *storedToken      `json:"token,omitempty"`
+	OAuth     *storedTokens     `json:"oauth,omitempty"`
 }
 
 type storedToken struct {
@@ -307,7 +325,7 @@ type storedCookie struct {
 }
 
 func (s Session) toStored() stored {
-	out := stored{UserAgent: s.userAgent, Headers: map[string]string{}}
+	out := stored{UserAgent: s.userAgent, Headers: map[string]string{}, OAuth: s.oauth.toStored()}
 	for _, c := range s.cookies {
 		out.Cookies = append(out.Cookies, storedCookie{c.name, s.reveal(c.value), c.expires, c.setAt})
 	}
@@ -321,7 +339,7 @@ func (s Session) toStored() stored {
 }
 
 func (st stored) toSession() Session {
-	s := Session{userAgent: st.UserAgent}
+	s := Session{userAgent: st.UserAgent, oauth: st.OAuth.toTokens()}
 	if st.Token != nil {
 		s.token = catalog.Key{ID: st.Token.ID, Secret: secret.New(st.Token.Secret)}
 	}

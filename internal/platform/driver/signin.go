@@ -403,8 +403,12 @@ func failureOf(kind catalog.RefusalKind, status int) string {
 // SignOut ends the session on the platform. It is not an error if the session has already ended. A key stays valid,
 // because only its owner can delete it.
 func (d *HTTP) SignOut(ctx context.Context, via Via, s Session) error {
-	if s.Credentials() == catalog.ByToken {
+	switch s.Credentials() {
+	case catalog.ByToken:
 		return nil
+	case catalog.ByOAuth:
+		return d.revokeTokens(ctx, via, s)
+	case catalog.BySession:
 	}
 	req, err := d.deps.Catalog.SignIn.Logout()
 	if err != nil {

@@ -72,9 +72,16 @@ func (p Platform) WithHost(host string) Platform {
 	return p
 }
 
-// Has reports whether the platform has a connect method: token, credentials, mobile_app, cookie or curl.
+// Has reports whether the platform has a connect method: oauth, token, credentials, mobile_app, cookie or curl.
 func (p Platform) Has(kind string) bool {
 	switch kind {
+	case "oauth":
+		d, ok := p.Driver.(interface{ HasOAuth() bool })
+		return ok && d.HasOAuth()
+	case "credentials":
+		return p.Catalog == nil || p.Catalog.SignIn.HasStep(catalog.StepCredentials)
+	case "cookie", "curl":
+		return p.Catalog == nil || len(p.Catalog.Session.Cookies.Kept) > 0
 	case "token":
 		return p.Catalog != nil && p.Catalog.Session.JWT != nil
 	case "mobile_app":
@@ -89,7 +96,7 @@ func (p Platform) Has(kind string) bool {
 
 // Flows lists the platform's connect methods. What the platform recommends to programs comes first.
 func (p Platform) Flows() []string {
-	return slices.DeleteFunc([]string{"token", "credentials", "mobile_app", "cookie", "curl"}, func(kind string) bool { return !p.Has(kind) })
+	return slices.DeleteFunc([]string{"oauth", "token", "credentials", "mobile_app", "cookie", "curl"}, func(kind string) bool { return !p.Has(kind) })
 }
 
 // Listens reports whether the platform has events, so that its accounts need a listener.
@@ -125,8 +132,10 @@ func Of(list ...Platform) Registry {
 // Deps are the dependencies of the platforms.
 type Deps struct {
 	Sources []Source
-	Egress  *egress.Egress
-	Now     func() time.Time
+	// OAuth holds the OAuth clients of platforms by id. A platform without one has no sign-in by OAuth.
+	OAuth  map[string]driver.OAuthClient
+	Egress *egress.Egress
+	Now    func() time.Time
 }
 
 // New loads the manifests and sets up the platforms. It does not connect to them. The error names the source, and the
@@ -152,7 +161,13 @@ func newPlatform(d Deps, source Source) (Platform, error) {
 	if !c.Environment.IsTest() {
 		p.Guard = DefaultGuard
 	}
-	client, err := driver.New(driver.Deps{Catalog: c, Egress: d.Egress, Origin: source.URL, Patience: 0, Now: d.Now})
+	registered, listed := d.OAuth[c.ID]
+	if listed && c.SignIn.OAuth == nil {
+		return Platform{}, errors.New("an OAuth client is configured, but the manifest has no signIn.oauth")
+	}
+	client, err := driver.New(driver.Deps{
+		Catalog: c, Egress: d.Egress, Origin: source.URL, OAuth: registered, Patience: 0, Now: d.Now,
+	})
 	if err != nil {
 		return Platform{}, err
 	}

@@ -9,7 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 )
 
 // Source is an entry of STAGEDOOR_PLATFORMS: where a platform's manifest is, and its address.
@@ -76,6 +78,36 @@ func parseSource(entry string) (Source, error) {
 		folder = ""
 	}
 	return Source{ID: id, Folder: folder, URL: address}, nil
+}
+
+// CallbackPath is the path of the connect pages to which platforms send creators back. With the address of the pages, it
+// is the redirect URI that operators register.
+const CallbackPath = "/connect/oauth/callback"
+
+// ParseOAuthClients parses the setting: entries of the form id=client:secret, separated by white space, where id is that
+// of a listed platform. The secret may be missing. Both are percent-encoded if they contain a colon, a percent sign or
+// white space. No error contains a value. pages is the address of the connect pages.
+func ParseOAuthClients(text secret.String, platforms []Source, pages string) (map[string]driver.OAuthClient, error) {
+	list := map[string]driver.OAuthClient{}
+	var bad []error
+	for entry := range strings.FieldsSeq(text.Reveal()) {
+		id, rest, _ := strings.Cut(entry, "=")
+		client, password, _ := strings.Cut(rest, ":")
+		name, err := url.PathUnescape(client)
+		hidden, failed := url.PathUnescape(password)
+		_, twice := list[id]
+		switch {
+		case !slug.MatchString(id) || name == "" || err != nil || failed != nil:
+			bad = append(bad, fmt.Errorf("entry %d is not a client: write it as platform=client-id:client-secret", len(list)+len(bad)+1))
+			continue
+		case !slices.ContainsFunc(platforms, func(s Source) bool { return s.ID == id }):
+			bad = append(bad, fmt.Errorf("there is no platform %s: list it in STAGEDOOR_PLATFORMS", id))
+		case twice:
+			bad = append(bad, fmt.Errorf("%s is listed twice", id))
+		}
+		list[id] = driver.OAuthClient{ID: name, Secret: secret.New(hidden), RedirectURI: pages + CallbackPath}
+	}
+	return list, errors.Join(bad...)
 }
 
 // Load reads and compiles the manifest. The error wraps catalog.Faults if the manifest has faults.

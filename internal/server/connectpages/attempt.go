@@ -60,6 +60,11 @@ func (v *visit) postAttempt() {
 
 // submit does what the form asks for and shows the result.
 func (v *visit) submit(a View) {
+	if v.r.PostFormValue("do") == "authorize" {
+		v.setPlace(a.Platform, a.Site)
+		v.authorize(a.Token)
+		return
+	}
 	do, action, wrong := v.readAct()
 	switch {
 	case wrong != "":
@@ -165,6 +170,10 @@ func (p *page) complain(key string, seconds int) (err error) {
 func (v *visit) stateOf(a View, p *page) (name string, err error) {
 	switch a.State {
 	case attempt.Pending:
+		if p.Can(attempt.ActPage) {
+			v.allowAuthorize()
+			return "authorize", nil
+		}
 		return "pending", p.fillPending()
 	case attempt.NeedsOTP, attempt.NeedsApp, attempt.NeedsEmail, attempt.WrongCode:
 		return "code", p.fillCode()
@@ -194,7 +203,7 @@ func stepOf(progress attempt.Progress) int {
 		return 1
 	case attempt.Verifying, attempt.Done, "capturing_session", "sealing":
 		return 3
-	case attempt.SigningIn, attempt.CheckingCode, attempt.AwaitingCode, attempt.AwaitingSelfie, attempt.AwaitingScan, attempt.Scanned:
+	case attempt.SigningIn, attempt.AwaitingConsent, attempt.CheckingCode, attempt.AwaitingCode, attempt.AwaitingSelfie, attempt.AwaitingScan, attempt.Scanned:
 	}
 	return 2
 }

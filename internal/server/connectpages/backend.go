@@ -120,6 +120,25 @@ func (b Backend) Act(ctx context.Context, token string, by audit.By, act Act) (V
 	return b.ByToken(ctx, a.Token.Reveal())
 }
 
+// Authorize prepares an attempt for the creator's visit to the platform.
+func (b Backend) Authorize(ctx context.Context, token string, browser secret.String, consent link.Consent) (secret.String, error) {
+	return b.Connects.Authorize(ctx, secret.New(token), browser, consentOf(consent))
+}
+
+// Authorized accepts a creator who comes back from the platform.
+func (b Backend) Authorized(ctx context.Context, back connect.Return) (View, error) {
+	a, err := b.Connects.Authorized(ctx, back)
+	if err != nil {
+		return View{}, err
+	}
+	return b.view(ctx, a)
+}
+
+// consentOf returns the record of a creator's consent as attempts store it.
+func consentOf(c link.Consent) connect.Consent {
+	return connect.Consent{Who: "creator", TextVersion: c.Version + "." + c.Locale, TextHash: c.TextHash, IPHash: c.IPHash, At: c.At}
+}
+
 // FindSite checks a site that a creator has named in a session.
 func (b Backend) FindSite(ctx context.Context, by audit.By, s link.Session, site string) (driver.Place, error) {
 	o, err := b.Orgs.Get(ctx, s.Org)
@@ -127,7 +146,7 @@ func (b Backend) FindSite(ctx context.Context, by audit.By, s link.Session, site
 		return driver.Place{}, err
 	}
 	_, place, err := b.Connects.Locate(ctx, &connect.Start{
-		Org: o, By: by, Kind: attempt.Credentials, Platform: s.Platform, Site: site, Region: s.Region,
+		Org: o, By: by, Platform: s.Platform, Site: site, Region: s.Region,
 	})
 	return place, err
 }
@@ -146,9 +165,7 @@ func (b Backend) Start(ctx context.Context, by audit.By, s Start) error {
 	_, err = b.Connects.Start(ctx, connect.Start{
 		Org: o, By: by, Kind: attempt.Kind(s.Kind), Email: s.Email, Password: s.Password, Token: s.Token, Label: label, Region: s.Session.Region,
 		Reference: s.Session.ReferenceID, Remember: s.Remember, Account: s.Session.Account, Platform: s.Session.Platform, Site: s.Site, Supersede: true, ReturnURL: s.Session.ReturnURL,
-		Hosted: s.Session.ID, Consent: connect.Consent{
-			Who: "creator", TextVersion: s.Consent.Version + "." + s.Consent.Locale, TextHash: s.Consent.TextHash, IPHash: s.Consent.IPHash, At: s.Consent.At,
-		},
+		Hosted: s.Session.ID, Consent: consentOf(s.Consent),
 	})
 	return err
 }

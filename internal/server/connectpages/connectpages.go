@@ -2,7 +2,8 @@
 // a connection there.
 //
 // Pages are plain forms (templates/) that work without a script; page.js adds live updates. The token in a link is the
-// only credential: there are no cookies. A GET changes nothing; only a POST does. The package does not decide what
+// only credential. A GET changes nothing; only a POST does. The exception is OAuth (oauth.go): the platform sends the
+// creator back with a GET, and a cookie recognises the browser that we sent there. The package does not decide what
 // happens to attempts and sessions; accounts/connect does. Start reading in attempt.go and session.go, which turn a
 // state into a page.
 package connectpages
@@ -149,6 +150,7 @@ func (h *Pages) routes() {
 		"GET /manage/{token}":   {"connectManage", (*visit).getManage},
 		"POST /manage/{token}":  {"connectManageAct", (*visit).postManage},
 		"GET /connect/privacy":  {"connectPrivacy", (*visit).getPrivacy},
+		callbackPattern:         {"connectOAuthCallback", (*visit).getCallback},
 		"/":                     {"unmatched", (*visit).notFound},
 	} {
 		h.mux.Handle(pattern, h.serve(page.name, page.handle))
@@ -250,7 +252,7 @@ func (v *visit) secure(origins []string) {
 		ancestors = strings.Join(origins, " ")
 	}
 	head.Set("Content-Security-Policy", "default-src 'none'; script-src 'nonce-"+v.nonce+"' 'strict-dynamic'; style-src 'self' 'nonce-"+v.nonce+
-		"'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; object-src 'none'; frame-ancestors "+ancestors+
+		"'; img-src 'self'; connect-src 'self'; form-action "+strings.Join(append([]string{"'self'"}, v.formTo...), " ")+"; base-uri 'none'; object-src 'none'; frame-ancestors "+ancestors+
 		"; require-trusted-types-for 'script'; trusted-types 'none'")
 	if v.variant == embedded {
 		head.Del("X-Frame-Options")

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/accounts/connect"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/environment"
@@ -214,6 +215,15 @@ func (w *fakeBackend) ByToken(_ context.Context, t string) (connectpages.View, e
 		return connectpages.View{}, problem.AttemptNotFound.New("no such attempt")
 	}
 	return s.view, nil // The token in a QR code is an alias; the view always has the token of the page.
+}
+
+// Authorize and Authorized are tested with a real backend, in oauth_test.go.
+func (w *fakeBackend) Authorize(context.Context, string, secret.String, link.Consent) (secret.String, error) {
+	return secret.String{}, problem.AttemptNotFound.New("no such attempt")
+}
+
+func (w *fakeBackend) Authorized(context.Context, connect.Return) (connectpages.View, error) {
+	return connectpages.View{}, problem.SessionNotFound.New("no such attempt")
 }
 
 func (w *fakeBackend) Token(_ context.Context, _ id.Org, a id.Attempt) (string, error) {

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -34,7 +35,7 @@ func (v *visit) offers(kind string) bool {
 // stopIfUnavailable answers requests for the forms of a session in which no method can be used, and reports whether it
 // did. A creator is never asked for a password that cannot be used.
 func (v *visit) stopIfUnavailable() bool {
-	if v.offers(link.Token) || v.offers(link.Credentials) || v.offers(link.MobileApp) {
+	if slices.ContainsFunc(link.Methods(), v.offers) {
 		return false
 	}
 	v.showUnavailable()

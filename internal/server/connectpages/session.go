@@ -97,7 +97,7 @@ func (v *visit) postSession() {
 		return
 	}
 	switch do := v.r.PostFormValue("do"); do {
-	case "start", "mobile", "token":
+	case "start", "mobile", "token", "oauth":
 		v.startAttempt(do)
 	case "site":
 		v.checkSite()
@@ -148,6 +148,8 @@ func (v *visit) startAttempt(do string) {
 	email, password := strings.TrimSpace(v.r.PostFormValue("email")), secret.New(v.r.PostFormValue("password"))
 	s := Start{Session: *v.session, Kind: link.MobileApp}
 	switch do {
+	case "oauth":
+		s.Kind = link.OAuth
 	case "token":
 		s.Kind, s.Token = link.Token, secret.New(v.r.PostFormValue("token"))
 	case "start":
@@ -184,7 +186,26 @@ func (v *visit) startAttempt(do string) {
 	}
 	ctx, cancel := v.context()
 	defer cancel()
-	v.showStarted(v.deps.Attempts.Start(ctx, v.actor(string(v.session.ID), "connect.start"), s), email)
+	err = v.deps.Attempts.Start(ctx, v.actor(string(v.session.ID), "connect.start"), s)
+	if err == nil && do == "oauth" && v.variant != embedded {
+		v.authorizeStarted()
+		return
+	}
+	v.showStarted(err, email)
+}
+
+// authorizeStarted sends the creator to the platform right after the form of the session, which has the same text and
+// button as the page of the attempt.
+func (v *visit) authorizeStarted() {
+	if !v.findSession() { // it now knows the attempt
+		return
+	}
+	a, err := v.currentAttempt()
+	if err != nil || a == nil {
+		v.redirect(v.path)
+		return
+	}
+	v.authorize(a.Token)
 }
 
 func (v *visit) showStarted(err error, email string) {
@@ -249,6 +270,9 @@ func (v *visit) showLogin(p *page, wrong string) {
 			v.fail(err)
 			return
 		}
+	}
+	if v.offers(link.OAuth) {
+		v.allowAuthorize()
 	}
 	v.show(status, "start", p)
 }

@@ -16,7 +16,7 @@ func TestAKeyIsAskedForFirst(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	key := strings.Repeat("a1", 12) + ":" + strings.Repeat("0f", 32)
-	token, _ := s.open(link.Session{Platform: "ghost", Kinds: link.Kinds(true)})
+	token, _ := s.open(link.Session{Platform: "ghost", Kinds: []string{link.Token, link.Credentials, link.MobileApp}})
 	path := "/s/" + token
 	s.wantText(s.get(path), 200, "Where is your Ghost site?")
 	page := s.post(path, "do", "site", "site", "maya.example.com")
@@ -48,7 +48,7 @@ func TestAKeyIsAskedForFirst(t *testing.T) {
 func TestAKeyThatIsNotOfferedIsNotTaken(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
-	for _, it := range []link.Session{{Kinds: link.Kinds(true)}, {Platform: "ghost", Site: "https://maya.example.com"}} {
+	for _, it := range []link.Session{{Kinds: []string{link.Token, link.Credentials, link.MobileApp}}, {Platform: "ghost", Site: "https://maya.example.com"}} {
 		token, _ := s.open(it)
 		s.wantText(s.get("/s/"+token), 200, "Password", "!Admin API key")
 		s.wantText(s.post("/s/"+token, "do", "token", "token", "x"), 200, "Password", "!Admin API key")

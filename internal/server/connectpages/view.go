@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/accounts/connect"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/environment"
@@ -85,6 +86,11 @@ type attempts interface {
 	FindSite(ctx context.Context, by audit.By, s link.Session, site string) (driver.Place, error)
 	// Start starts an attempt in a hosted session. It replaces an older attempt for the same login.
 	Start(ctx context.Context, by audit.By, s Start) error
+	// Authorize returns the platform's page to which a creator is sent, and binds the attempt to the browser.
+	Authorize(ctx context.Context, token string, browser secret.String, consent link.Consent) (secret.String, error)
+	// Authorized accepts a creator who comes back from there. Its errors are session-not-found, connect.ErrOtherBrowser and
+	// others.
+	Authorized(ctx context.Context, back connect.Return) (View, error)
 	// Token returns the token of an attempt of a session.
 	Token(ctx context.Context, org id.Org, attempt id.Attempt) (string, error)
 }
@@ -94,7 +100,7 @@ type Start struct {
 	Session link.Session
 	// Site is the creator's site, from the session or from the page; empty if the platform has none.
 	Site string
-	// Kind is link.Token, link.Credentials or link.MobileApp.
+	// Kind is a method of package link.
 	Kind                   string
 	Email, Password, Token secret.String
 	// Remember says whether to store the password; nil if none was entered.

@@ -50,7 +50,9 @@ type visit struct {
 	site     string
 	// session is the hosted session of the page, if there is one.
 	session *link.Session
-	fault   error
+	// formTo lists the origins to which the answer to a form of the page may send the browser.
+	formTo []string
+	fault  error
 }
 
 // page is the data of a template.

@@ -148,5 +148,6 @@ var nav = []group{
 		{file: "adr/0019-event-contract.md"},
 		{file: "adr/0020-platforms.md"},
 		{file: "adr/0021-credentials.md"},
+		{file: "adr/0022-oauth.md"},
 	}},
 }

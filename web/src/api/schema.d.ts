@@ -2133,7 +2133,7 @@ export interface components {
              * @default credentials
              * @enum {string}
              */
-            auth_type?: "credentials" | "mobile_app";
+            auth_type?: "credentials" | "mobile_app" | "oauth";
             email?: string;
             label?: string;
             metadata?: {

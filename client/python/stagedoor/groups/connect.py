@@ -98,8 +98,8 @@ class ConnectGroup(Group):
             deliver: Deprecated: an email address is rejected, because this service sends no email. Send url to the
                 creator yourself.
             expires_in_sec: Default: 1800.
-            kinds: The connect methods that the page offers: token, credentials, mobile_app. Default: those of the
-                platform; to reconnect an account, those that give the same credentials.
+            kinds: The connect methods that the page offers: oauth, token, credentials, mobile_app. Default: those of
+                the platform; to reconnect an account, those that give the same credentials.
             label
             locale: Default: the language of the creator's browser.
             platform: The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's.
@@ -294,7 +294,8 @@ class ConnectGroup(Group):
         Arguments:
             account_id: The account to reconnect. Default: the account that signs in is connected, or refreshed if it
                 is already connected.
-            auth_type: mobile_app: the creator approves on their own phone.
+            auth_type: mobile_app: the creator approves on their own phone. oauth: the creator agrees on the
+                platform's own page; open verification_page_url in their browser.
             email: Required for credentials.
             label: Your own name for the account. Default: an account that is already connected keeps its label.
             metadata: Your own metadata: up to 16 names (1 to 40 characters) and values (up to 500 characters).

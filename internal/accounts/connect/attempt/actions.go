@@ -27,7 +27,8 @@ func (a *Attempt) NextActions() []string {
 	sends := a.Channel == "sms" || a.Channel == channelMail
 	switch a.State {
 	case Pending:
-		add(true, ActPoll)
+		add(a.AwaitsConsent(), ActPage)
+		add(!a.AwaitsConsent(), ActPoll)
 	case AwaitingMobile:
 		add(true, ActPhone)
 	case NeedsOTP, NeedsApp, NeedsEmail, WrongCode:

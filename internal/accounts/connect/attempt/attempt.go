@@ -19,6 +19,7 @@ const (
 	Cookie      Kind = "cookie"
 	Curl        Kind = "curl"
 	Token       Kind = "token"
+	OAuth       Kind = "oauth"
 	Reauth      Kind = "reauth"
 )
 
@@ -33,9 +34,11 @@ const (
 	CheckingCode   Progress = "checking_code"
 	AwaitingSelfie Progress = "awaiting_selfie"
 	AwaitingScan   Progress = "awaiting_scan"
-	Scanned        Progress = "scanned"
-	Verifying      Progress = "verifying_session"
-	Done           Progress = "done"
+	// AwaitingConsent means that the creator has not come back from the platform's page yet.
+	AwaitingConsent Progress = "awaiting_consent"
+	Scanned         Progress = "scanned"
+	Verifying       Progress = "verifying_session"
+	Done            Progress = "done"
 )
 
 // Step is a request to the platform that a worker has to make.
@@ -51,6 +54,8 @@ const (
 	StepSwitch Step = "switch"
 	StepCheck  Step = "check"
 	StepVerify Step = "verify"
+	// StepExchange exchanges an authorization code.
+	StepExchange Step = "exchange"
 )
 
 // Deadlines and limits of an attempt.
@@ -61,6 +66,7 @@ const (
 	EmailLife      = 15 * time.Minute
 	FaceLife       = 20 * time.Minute
 	MobileLife     = 10 * time.Minute
+	ConsentLife    = 15 * time.Minute
 	RetryLife      = 60 * time.Second
 	WholeLife      = 30 * time.Minute
 	MaxSubmissions = 5
@@ -176,6 +182,8 @@ func New(a Attempt, now time.Time) Attempt {
 		first, trigger = StepOpenQR, StartMobile
 	case Cookie, Curl, Token:
 		first = StepVerify
+	case OAuth: // the creator comes first
+		first, a.Progress, a.Deadline = StepNone, AwaitingConsent, now.Add(ConsentLife)
 	case Credentials, Reauth:
 	}
 	if err := a.transition(trigger, Pending, now); err != nil {
@@ -358,6 +366,23 @@ func (a *Attempt) SignedIn(now time.Time) error {
 	a.Progress, a.UpdatedAt = Verifying, now
 	a.setDeadline(now, PendingTotal)
 	a.startStep(StepVerify, now)
+	return nil
+}
+
+// AwaitsConsent reports whether the creator has to agree on the platform's page.
+func (a *Attempt) AwaitsConsent() bool {
+	return a.Kind == OAuth && a.State == Pending && a.Progress == AwaitingConsent
+}
+
+// Authorized accepts the authorization code with which the creator came back, and starts the step that exchanges it.
+func (a *Attempt) Authorized(now time.Time) error {
+	if !a.AwaitsConsent() {
+		return ErrState
+	}
+	a.Version++
+	a.Progress, a.UpdatedAt = SigningIn, now
+	a.setDeadline(now, PendingTotal)
+	a.startStep(StepExchange, now)
 	return nil
 }
 

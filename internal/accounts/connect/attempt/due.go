@@ -50,7 +50,7 @@ const maxLostWorkers = 12
 // recoverStep handles a step whose worker has lost its lease: it repeats the step if that is safe.
 func (a *Attempt) recoverStep(now time.Time) (run bool, err error) {
 	switch {
-	case a.Sent && a.Step == StepCode:
+	case a.Sent && (a.Step == StepCode || a.Step == StepExchange):
 		// The platform may have received the code and must not get it twice.
 		return false, a.Fail(Failure{Code: CodeInterrupted}, now)
 	case a.Sent:

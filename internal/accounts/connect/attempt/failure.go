@@ -98,6 +98,14 @@ func (f Failure) Message(kind Kind) string {
 				"The existing account was not changed."
 		}
 	}
+	if kind == OAuth {
+		switch f.Code {
+		case CodeInvalid:
+			return "The platform does not accept the authorisation that it has just given."
+		case CodeCancelled:
+			return "The creator did not agree, or the attempt was cancelled."
+		}
+	}
 	return meanings[f.Code].message
 }
 

@@ -16,13 +16,14 @@ import (
 
 // The connect methods that a page can offer.
 const (
+	OAuth       = "oauth"
 	Token       = "token"
 	Credentials = "credentials"
 	MobileApp   = "mobile_app"
 )
 
-// methods are in the order in which a page offers them.
-var methods = []string{Token, Credentials, MobileApp}
+// Methods lists the connect methods in the order in which a page offers them.
+func Methods() []string { return []string{OAuth, Token, Credentials, MobileApp} }
 
 // Whether to remember a creator's credentials: RememberAsk lets the creator decide.
 const (
@@ -77,8 +78,8 @@ func (d Draft) withDefaults() Draft {
 func (d Draft) validate(env environment.Environment, regions []string) error {
 	bad := problem.ValidationFailed.New("The session has values that are not allowed.")
 	for _, kind := range d.Kinds {
-		if !slices.Contains(methods, kind) {
-			bad.At("/kinds", "enum", "must only contain "+strings.Join(methods, ", "))
+		if !slices.Contains(Methods(), kind) {
+			bad.At("/kinds", "enum", "must only contain "+strings.Join(Methods(), ", "))
 			break
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/hmac"
 	"encoding/base64"
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
@@ -96,21 +97,22 @@ func ReconnectDraft(account id.Account, by catalog.Credentials) Draft {
 	return Draft{Account: account, ExpiresIn: ReconnectLife, Kinds: ReconnectKinds(by)}
 }
 
-// Kinds returns the connect methods that a page offers by default. keys means that the platform issues keys to programs.
-func Kinds(keys bool) []string {
-	if keys {
-		return []string{Token, Credentials, MobileApp}
-	}
-	return []string{Credentials, MobileApp}
+// Kinds returns the connect methods that a page offers by default. has reports whether the platform has a method.
+func Kinds(has func(kind string) bool) []string {
+	return slices.DeleteFunc(Methods(), func(kind string) bool { return (kind == OAuth || kind == Token) && !has(kind) })
 }
 
 // ReconnectKinds returns the connect methods that give an account the credentials that it had. Others would belong to
 // another identity: a key belongs to no person.
 func ReconnectKinds(by catalog.Credentials) []string {
-	if by == catalog.ByToken {
+	switch by {
+	case catalog.ByToken:
 		return []string{Token}
+	case catalog.ByOAuth:
+		return []string{OAuth}
+	case catalog.BySession:
 	}
-	return Kinds(false)
+	return []string{Credentials, MobileApp}
 }
 
 // Preview returns a session that Reconnecting would create, without storing it.

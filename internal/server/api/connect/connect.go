@@ -64,7 +64,7 @@ type loginInput struct {
 	endpoint.Prefer
 	Body struct {
 		Common
-		AuthType string        `json:"auth_type,omitempty" enum:"credentials,mobile_app" default:"credentials" doc:"mobile_app: the creator approves on their own phone."`
+		AuthType string        `json:"auth_type,omitempty" enum:"credentials,mobile_app,oauth" default:"credentials" doc:"mobile_app: the creator approves on their own phone. oauth: the creator agrees on the platform's own page; open verification_page_url in their browser."`
 		Email    string        `json:"email,omitempty" maxLength:"254" doc:"Required for credentials."`
 		Password secret.String `json:"password,omitempty" maxLength:"1024" sensitive:"true" doc:"Required for credentials. It is encrypted immediately and destroyed when the attempt ends, unless remember_credentials is set."`
 		Remember *bool         `json:"remember_credentials,omitempty" doc:"Store the credentials, encrypted, so that the account can sign in again automatically. Default: false for a new account; an account that is already connected keeps its setting."`
@@ -244,11 +244,12 @@ func (a *operations) newStart(ctx context.Context, kind attempt.Kind, in Common)
 func (a *operations) connectLogin(ctx context.Context, in *loginInput) (*attemptOutput, error) {
 	kind := attempt.Credentials
 	bad := problem.ValidationFailed.New("The sign-in has invalid values.")
-	if in.Body.AuthType == string(attempt.Mobile) {
-		kind = attempt.Mobile
+	if in.Body.AuthType == string(attempt.Mobile) || in.Body.AuthType == string(attempt.OAuth) {
+		kind = attempt.Kind(in.Body.AuthType)
+		why := map[attempt.Kind]string{attempt.Mobile: "must be omitted when the creator approves on the phone", attempt.OAuth: "must be omitted for oauth"}
 		unexpected := func(name string, given bool) {
 			if given {
-				bad.At("/"+name, "unexpected", "must be omitted when the creator approves on the phone")
+				bad.At("/"+name, "unexpected", why[kind])
 			}
 		}
 		unexpected("email", in.Body.Email != "")

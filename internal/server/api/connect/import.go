@@ -280,9 +280,12 @@ func (a *operations) listFlows(ctx context.Context, in *flowsInput) (*flowsOutpu
 			Kind: string(kind), Name: name, Fields: append(fields, label), ProxyCountries: a.Regions, Enabled: ok && p.Has(string(kind)),
 		})
 	}
+	if ok && p.Has(string(attempt.OAuth)) {
+		flow(attempt.OAuth, "The page of "+p.Catalog.Name)
+	}
 	if ok && p.Has(string(attempt.Token)) {
 		flow(attempt.Token, p.Catalog.Session.JWT.Name, flowField{ID: "token", Type: "password", Required: true, MaxLength: 512})
-		out.Body.Flows[0].Help = p.Catalog.Session.JWT.Where
+		out.Body.Flows[len(out.Body.Flows)-1].Help = p.Catalog.Session.JWT.Where
 	}
 	flow(attempt.Credentials, "Email and password", flowField{ID: "email", Type: "email", Required: true, MaxLength: 254},
 		flowField{ID: "password", Type: "password", Required: true, MaxLength: 1024}, flowField{ID: "remember_credentials", Type: "boolean"})

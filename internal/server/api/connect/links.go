@@ -21,7 +21,7 @@ type sessionInput struct {
 	Body struct {
 		Platform  string   `json:"platform,omitempty" maxLength:"32" doc:"The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's."`
 		Site      string   `json:"site,omitempty" maxLength:"2048" doc:"The https address of the creator's own site, for a platform with siteRequired. Default: the page asks the creator for it."`
-		Kinds     []string `json:"kinds,omitempty" maxItems:"3" doc:"The connect methods that the page offers: token, credentials, mobile_app. Default: those of the platform; to reconnect an account, those that give the same credentials."`
+		Kinds     []string `json:"kinds,omitempty" maxItems:"4" doc:"The connect methods that the page offers: oauth, token, credentials, mobile_app. Default: those of the platform; to reconnect an account, those that give the same credentials."`
 		Reference *string  `json:"reference_id,omitempty" maxLength:"255"`
 		Label     *string  `json:"label,omitempty" maxLength:"120"`
 		Region    *string  `json:"proxy_country,omitempty" choices:"regions"`
@@ -198,7 +198,7 @@ func (a *operations) chooseKinds(ctx context.Context, o org.Org, p registry.Plat
 		return nil
 	}
 	if d.Account == "" {
-		d.Kinds = link.Kinds(p.Has(link.Token))
+		d.Kinds = link.Kinds(p.Has)
 		return nil
 	}
 	known, err := a.Accounts.Get(ctx, o.ID, d.Account)

@@ -39,6 +39,7 @@ const sandboxDomain = "sandbox.test"
 // personas are those of docs/sandbox.md, in the order in which they are listed. A test compares both.
 var personas = []personaBody{
 	{Persona: "ok", Group: "works", Effect: "Signs in immediately."},
+	{Persona: "oauth", Group: "works", Effect: "Signs in immediately, on the platform's authorize page too."},
 	{Persona: "sms", Group: "asks", Effect: "Asks for a code by text message."},
 	{Persona: "app", Group: "asks", Effect: "Asks for a code from the authenticator app."},
 	{Persona: "email", Group: "asks", Effect: "Asks for a code by email."},

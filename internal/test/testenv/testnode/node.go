@@ -37,6 +37,9 @@ var (
 // AdminToken is the token of operators on every test node.
 const AdminToken = "test-admin-token-0123456789abcdef0123456789"
 
+// publicURL is the default address of the nodes in links.
+const publicURL = "http://stagedoor.test"
+
 const ipHashKey = "test-ip-hash-key-0123456789abcdef0123456789"
 
 // Setup configures the nodes of a test. Its zero value means the shared engines, a new database and the defaults below.
@@ -46,6 +49,8 @@ type Setup struct {
 	// Sandbox is the origin of the sandbox platform. Platforms lists the platforms, as in STAGEDOOR_PLATFORMS. Default:
 	// only the sandbox.
 	Sandbox, Platforms string
+	// OAuth lists the OAuth clients of platforms, as in STAGEDOOR_OAUTH_CLIENTS. Default: none.
+	OAuth secret.String
 	// Site is the address of a creator's site, which scripts know as $SITE, and at which nodes accept plain http.
 	Site string
 	// Keyset is the file of the local key management service. Default: a new file of the test.
@@ -93,7 +98,7 @@ func (s Setup) withDefaults(t testing.TB) Setup {
 	s.EventLog = cmp.Or(s.EventLog, "postgres")
 	s.Sandbox = cmp.Or(s.Sandbox, "http://127.0.0.1:18200")
 	s.RedisTimeout = cmp.Or(s.RedisTimeout, 5*time.Second)
-	s.PublicURL = cmp.Or(s.PublicURL, "http://stagedoor.test")
+	s.PublicURL = cmp.Or(s.PublicURL, publicURL)
 	return s
 }
 
@@ -138,7 +143,7 @@ func startInProcess(t testing.TB, i int, s Setup) *Node {
 		Database: s.Database, Redis: s.Redis, NATS: s.NATS, Roles: s.Roles, EventLog: s.EventLog, Node: fmt.Sprint("node-", i+1),
 		Listen: "127.0.0.1:0", InternalListen: "127.0.0.1:0", PublicURL: s.PublicURL, AdminToken: secret.New(AdminToken),
 		IPHashKey: secret.New(ipHashKey), Dev: true, MaxConns: 8, RedisTimeout: s.RedisTimeout, DrainDelay: s.DrainDelay, OTLPEndpoint: s.OTLP,
-		Regions: []string{"us", "uk"}, Egress: s.Egress, EgressMaxIdle: 100, KMS: "local:" + s.Keyset, SandboxURL: s.Sandbox, Platforms: s.Platforms, Sites: s.sites(),
+		Regions: []string{"us", "uk"}, Egress: s.Egress, EgressMaxIdle: 100, KMS: "local:" + s.Keyset, SandboxURL: s.Sandbox, Platforms: s.Platforms, OAuthClients: s.OAuth, Sites: s.sites(),
 		Signup: s.Signup, OIDCIssuer: s.OIDC[0], OIDCClientID: s.OIDC[1], OIDCSecret: secret.New(s.OIDC[2]), OIDCName: "Test",
 	}, log)
 	must.OK(t, err)
@@ -206,7 +211,7 @@ func Processes(t testing.TB, n int, s Setup) []*Node {
 				"STAGEDOOR_ADMIN_TOKEN=" + AdminToken, "STAGEDOOR_IP_HASH_KEY=" + ipHashKey, "STAGEDOOR_DEV=true",
 				"STAGEDOOR_NODE=" + fmt.Sprint("node-", i+1), "STAGEDOOR_REDIS_TIMEOUT=" + s.RedisTimeout.String(),
 				"STAGEDOOR_DRAIN_DELAY=" + s.DrainDelay.String(), "STAGEDOOR_DATABASE_MAX_CONNS=8", "STAGEDOOR_LOG_FORMAT=json",
-				"STAGEDOOR_KMS=local:" + s.Keyset, "STAGEDOOR_SANDBOX_URL=" + s.Sandbox, "STAGEDOOR_PLATFORMS=" + s.Platforms, "STAGEDOOR_EGRESS=" + s.Egress.Reveal(),
+				"STAGEDOOR_KMS=local:" + s.Keyset, "STAGEDOOR_SANDBOX_URL=" + s.Sandbox, "STAGEDOOR_PLATFORMS=" + s.Platforms, "STAGEDOOR_OAUTH_CLIENTS=" + s.OAuth.Reveal(), "STAGEDOOR_EGRESS=" + s.Egress.Reveal(),
 				"STAGEDOOR_EVENT_LOG=" + s.EventLog, "STAGEDOOR_ROLES=" + strings.Join(s.Roles, ","),
 			}
 			cmd.Env = append(cmd.Env, s.Env...)

@@ -6,8 +6,10 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/sandbox"
+	"github.com/stagedoor/stagedoor/sandbox/auth"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
 
@@ -17,12 +19,18 @@ func Sandbox(t testing.TB, change func(*sandbox.Config)) (*sandboxtest.Platform,
 	t.Helper()
 	platform := sandboxtest.New(t, func(cfg *sandbox.Config) {
 		cfg.Regions = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}
+		client := auth.DefaultClient
+		client.Redirects = []string{publicURL + registry.CallbackPath}
+		cfg.Clients = []auth.Client{client}
 		if change != nil {
 			change(cfg)
 		}
 	})
 	us, uk := testenv.NewProxy(t, "127.0.1.1"), testenv.NewProxy(t, "127.0.2.1")
-	return platform, Setup{Sandbox: platform.URL, Egress: secret.New("us=" + us.URL() + " uk=" + uk.URL())}
+	return platform, Setup{
+		Sandbox: platform.URL, Egress: secret.New("us=" + us.URL() + " uk=" + uk.URL()),
+		OAuth: secret.New("sandbox=" + auth.DefaultClient.ID + ":" + auth.DefaultClient.Secret),
+	}
 }
 
 // Connect starts a sign-in that needs no input, with the body of /v1/connect/login or /v1/connect/cookie, waits for its

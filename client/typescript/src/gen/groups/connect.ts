@@ -66,7 +66,7 @@ export interface ConnectCreateSessionParams {
   /** Default: 1800. */
   expires_in_sec?: number;
   /**
-   * The connect methods that the page offers: token, credentials, mobile_app. Default: those of the platform; to
+   * The connect methods that the page offers: oauth, token, credentials, mobile_app. Default: those of the platform; to
    * reconnect an account, those that give the same credentials.
    */
   kinds?: string[];
@@ -181,8 +181,11 @@ export interface ConnectLoginParams {
    * The account to reconnect. Default: the account that signs in is connected, or refreshed if it is already connected.
    */
   account_id?: string;
-  /** mobile_app: the creator approves on their own phone. Default: "credentials". */
-  auth_type?: "credentials" | "mobile_app";
+  /**
+   * mobile_app: the creator approves on their own phone. oauth: the creator agrees on the platform's own page; open
+   * verification_page_url in their browser. Default: "credentials".
+   */
+  auth_type?: "credentials" | "mobile_app" | "oauth";
   /** Required for credentials. */
   email?: string;
   /** Your own name for the account. Default: an account that is already connected keeps its label. */

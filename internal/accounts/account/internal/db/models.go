@@ -49,6 +49,7 @@ type Account struct {
 	SiteRoot            string
 	SiteID              string
 	Credentials         string
+	RefreshUntil        *time.Time
 }
 
 type AccountConsent struct {

@@ -137,6 +137,33 @@ func (q *Queries) Claim(ctx context.Context, arg ClaimParams) ([]ClaimRow, error
 	return items, nil
 }
 
+const claimRefresh = `-- name: ClaimRefresh :execrows
+UPDATE account SET refresh_until = $1
+WHERE org_id = $2 AND id = $3 AND sealed_version = $4 AND disconnecting_at IS NULL AND (refresh_until IS NULL OR refresh_until <= $5)
+`
+
+type ClaimRefreshParams struct {
+	Until *time.Time
+	OrgID id.Org
+	ID    id.Account
+	Seen  int64
+	Now   *time.Time
+}
+
+func (q *Queries) ClaimRefresh(ctx context.Context, arg ClaimRefreshParams) (int64, error) {
+	result, err := q.db.Exec(ctx, claimRefresh,
+		arg.Until,
+		arg.OrgID,
+		arg.ID,
+		arg.Seen,
+		arg.Now,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const consents = `-- name: Consents :many
 SELECT org_id, account_id, attempt_id, flow, text_hash, text_version, who, ip_hash, at FROM account_consent WHERE org_id = $1 AND account_id = $2 ORDER BY at
 `
@@ -445,7 +472,7 @@ func (q *Queries) Find(ctx context.Context, arg FindParams) ([]FindRow, error) {
 }
 
 const get = `-- name: Get :one
-SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account.platform, account.site, account.site_root, account.site_id, account.credentials, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
+SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account.platform, account.site, account.site_root, account.site_id, account.credentials, account.refresh_until, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
 FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
 WHERE account.org_id = $1 AND account.id = $2 AND account.disconnecting_at IS NULL
 `
@@ -501,6 +528,7 @@ func (q *Queries) Get(ctx context.Context, arg GetParams) (GetRow, error) {
 		&i.Account.SiteRoot,
 		&i.Account.SiteID,
 		&i.Account.Credentials,
+		&i.Account.RefreshUntil,
 		&i.AccountHealth.OrgID,
 		&i.AccountHealth.AccountID,
 		&i.AccountHealth.Shard,
@@ -708,7 +736,7 @@ func (q *Queries) Labels(ctx context.Context, arg LabelsParams) ([]LabelsRow, er
 }
 
 const leaving = `-- name: Leaving :one
-SELECT org_id, id, upstream_id, label, state, state_reason, state_changed_at, username, display_name, avatar_url, region, reference_id, metadata, remember_credentials, created_at, first_active_at, down_since, session_version, sealed_version, sign_in, session_dead, session_expires_at, warn_at, attempt_id, attempt_kind, pending_attempt_id, reauth_owner, reauth_until, reauth_tries, disconnecting_at, disconnecting_by, disconnected_at, platform, site, site_root, site_id, credentials FROM account WHERE org_id = $1 AND id = $2 AND disconnecting_at IS NOT NULL AND disconnected_at IS NULL
+SELECT org_id, id, upstream_id, label, state, state_reason, state_changed_at, username, display_name, avatar_url, region, reference_id, metadata, remember_credentials, created_at, first_active_at, down_since, session_version, sealed_version, sign_in, session_dead, session_expires_at, warn_at, attempt_id, attempt_kind, pending_attempt_id, reauth_owner, reauth_until, reauth_tries, disconnecting_at, disconnecting_by, disconnected_at, platform, site, site_root, site_id, credentials, refresh_until FROM account WHERE org_id = $1 AND id = $2 AND disconnecting_at IS NOT NULL AND disconnected_at IS NULL
 `
 
 type LeavingParams struct {
@@ -757,6 +785,7 @@ func (q *Queries) Leaving(ctx context.Context, arg LeavingParams) (Account, erro
 		&i.SiteRoot,
 		&i.SiteID,
 		&i.Credentials,
+		&i.RefreshUntil,
 	)
 	return i, err
 }
@@ -868,7 +897,7 @@ func (q *Queries) ListenersByShard(ctx context.Context) ([]ListenersByShardRow, 
 }
 
 const lock = `-- name: Lock :one
-SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account.platform, account.site, account.site_root, account.site_id, account.credentials, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
+SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account.platform, account.site, account.site_root, account.site_id, account.credentials, account.refresh_until, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
 FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
 WHERE account.org_id = $1 AND account.id = $2 AND account.disconnecting_at IS NULL
 FOR UPDATE OF account
@@ -925,6 +954,7 @@ func (q *Queries) Lock(ctx context.Context, arg LockParams) (LockRow, error) {
 		&i.Account.SiteRoot,
 		&i.Account.SiteID,
 		&i.Account.Credentials,
+		&i.Account.RefreshUntil,
 		&i.AccountHealth.OrgID,
 		&i.AccountHealth.AccountID,
 		&i.AccountHealth.Shard,
@@ -942,7 +972,7 @@ func (q *Queries) Lock(ctx context.Context, arg LockParams) (LockRow, error) {
 }
 
 const lockLeaving = `-- name: LockLeaving :one
-SELECT org_id, id, upstream_id, label, state, state_reason, state_changed_at, username, display_name, avatar_url, region, reference_id, metadata, remember_credentials, created_at, first_active_at, down_since, session_version, sealed_version, sign_in, session_dead, session_expires_at, warn_at, attempt_id, attempt_kind, pending_attempt_id, reauth_owner, reauth_until, reauth_tries, disconnecting_at, disconnecting_by, disconnected_at, platform, site, site_root, site_id, credentials FROM account WHERE org_id = $1 AND id = $2 AND disconnecting_at IS NOT NULL AND disconnected_at IS NULL FOR UPDATE
+SELECT org_id, id, upstream_id, label, state, state_reason, state_changed_at, username, display_name, avatar_url, region, reference_id, metadata, remember_credentials, created_at, first_active_at, down_since, session_version, sealed_version, sign_in, session_dead, session_expires_at, warn_at, attempt_id, attempt_kind, pending_attempt_id, reauth_owner, reauth_until, reauth_tries, disconnecting_at, disconnecting_by, disconnected_at, platform, site, site_root, site_id, credentials, refresh_until FROM account WHERE org_id = $1 AND id = $2 AND disconnecting_at IS NOT NULL AND disconnected_at IS NULL FOR UPDATE
 `
 
 type LockLeavingParams struct {
@@ -991,6 +1021,7 @@ func (q *Queries) LockLeaving(ctx context.Context, arg LockLeavingParams) (Accou
 		&i.SiteRoot,
 		&i.SiteID,
 		&i.Credentials,
+		&i.RefreshUntil,
 	)
 	return i, err
 }
@@ -1152,7 +1183,7 @@ func (q *Queries) OwnerIn(ctx context.Context, arg OwnerInParams) (id.Org, error
 }
 
 const page = `-- name: Page :many
-SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account.platform, account.site, account.site_root, account.site_id, account.credentials, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
+SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account.platform, account.site, account.site_root, account.site_id, account.credentials, account.refresh_until, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
 FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
 WHERE account.org_id = $1 AND account.id > $2 AND account.disconnecting_at IS NULL
     AND ($3::text[] IS NULL OR account.state = ANY ($3)) AND ($4::text = '' OR account.reference_id = $4)
@@ -1236,6 +1267,7 @@ func (q *Queries) Page(ctx context.Context, arg PageParams) ([]PageRow, error) {
 			&i.Account.SiteRoot,
 			&i.Account.SiteID,
 			&i.Account.Credentials,
+			&i.Account.RefreshUntil,
 			&i.AccountHealth.OrgID,
 			&i.AccountHealth.AccountID,
 			&i.AccountHealth.Shard,
@@ -1353,9 +1385,24 @@ func (q *Queries) Receipt(ctx context.Context, arg ReceiptParams) (json.RawMessa
 	return receipt, err
 }
 
+const releaseRefresh = `-- name: ReleaseRefresh :exec
+UPDATE account SET refresh_until = NULL WHERE org_id = $1 AND id = $2 AND refresh_until = $3
+`
+
+type ReleaseRefreshParams struct {
+	OrgID id.Org
+	ID    id.Account
+	Until *time.Time
+}
+
+func (q *Queries) ReleaseRefresh(ctx context.Context, arg ReleaseRefreshParams) error {
+	_, err := q.db.Exec(ctx, releaseRefresh, arg.OrgID, arg.ID, arg.Until)
+	return err
+}
+
 const rotate = `-- name: Rotate :one
 UPDATE account SET session_version = session_version + 1, sealed_version = sealed_version + 1,
-    session_expires_at = $1,
+    session_expires_at = $1, refresh_until = NULL,
     warn_at = CASE WHEN session_expires_at IS DISTINCT FROM $1 THEN $2 ELSE warn_at END
 WHERE org_id = $3 AND id = $4 AND sealed_version = $5 AND sign_in = $6 AND disconnecting_at IS NULL
 RETURNING session_version
@@ -1553,7 +1600,7 @@ func (q *Queries) Seen(ctx context.Context, arg SeenParams) error {
 }
 
 const sorted = `-- name: Sorted :many
-SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account.platform, account.site, account.site_root, account.site_id, account.credentials, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
+SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account.platform, account.site, account.site_root, account.site_id, account.credentials, account.refresh_until, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
 FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
 WHERE account.org_id = $1 AND account.disconnecting_at IS NULL
     AND ($2::text[] IS NULL OR account.state = ANY ($2)) AND ($3::text = '' OR account.reference_id = $3)
@@ -1650,6 +1697,7 @@ func (q *Queries) Sorted(ctx context.Context, arg SortedParams) ([]SortedRow, er
 			&i.Account.SiteRoot,
 			&i.Account.SiteID,
 			&i.Account.Credentials,
+			&i.Account.RefreshUntil,
 			&i.AccountHealth.OrgID,
 			&i.AccountHealth.AccountID,
 			&i.AccountHealth.Shard,
@@ -1727,7 +1775,7 @@ func (q *Queries) Unfinished(ctx context.Context, arg UnfinishedParams) ([]Unfin
 }
 
 const withSession = `-- name: WithSession :one
-SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account.platform, account.site, account.site_root, account.site_id, account.credentials, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at, account_secret.sealed
+SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account.platform, account.site, account.site_root, account.site_id, account.credentials, account.refresh_until, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at, account_secret.sealed
 FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
 LEFT JOIN account_secret ON account_secret.org_id = account.org_id AND account_secret.account_id = account.id AND account_secret.purpose = 'session'
 WHERE account.org_id = $1 AND account.id = $2 AND account.disconnecting_at IS NULL
@@ -1785,6 +1833,7 @@ func (q *Queries) WithSession(ctx context.Context, arg WithSessionParams) (WithS
 		&i.Account.SiteRoot,
 		&i.Account.SiteID,
 		&i.Account.Credentials,
+		&i.Account.RefreshUntil,
 		&i.AccountHealth.OrgID,
 		&i.AccountHealth.AccountID,
 		&i.AccountHealth.Shard,

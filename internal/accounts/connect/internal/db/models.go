@@ -71,4 +71,6 @@ type Attempt struct {
 	SiteRoot           string
 	SiteID             string
 	UpstreamText       string
+	OauthState         []byte
+	OauthBrowser       []byte
 }

@@ -90,7 +90,7 @@ func (q *Queries) FailureReasons(ctx context.Context, arg FailureReasonsParams) 
 }
 
 const find = `-- name: Find :one
-SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named, platform, site, site_root, site_id, upstream_text FROM attempt WHERE id = $1
+SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named, platform, site, site_root, site_id, upstream_text, oauth_state, oauth_browser FROM attempt WHERE id = $1
 `
 
 // tenant: whoever has the link's token has no key; the token is checked against the org that is found
@@ -156,6 +156,8 @@ func (q *Queries) Find(ctx context.Context, argID id.Attempt) (Attempt, error) {
 		&i.SiteRoot,
 		&i.SiteID,
 		&i.UpstreamText,
+		&i.OauthState,
+		&i.OauthBrowser,
 	)
 	return i, err
 }
@@ -264,7 +266,7 @@ func (q *Queries) Funnel(ctx context.Context, arg FunnelParams) ([]FunnelRow, er
 }
 
 const get = `-- name: Get :one
-SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named, platform, site, site_root, site_id, upstream_text FROM attempt WHERE org_id = $1 AND id = $2
+SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named, platform, site, site_root, site_id, upstream_text, oauth_state, oauth_browser FROM attempt WHERE org_id = $1 AND id = $2
 `
 
 type GetParams struct {
@@ -334,6 +336,8 @@ func (q *Queries) Get(ctx context.Context, arg GetParams) (Attempt, error) {
 		&i.SiteRoot,
 		&i.SiteID,
 		&i.UpstreamText,
+		&i.OauthState,
+		&i.OauthBrowser,
 	)
 	return i, err
 }
@@ -421,7 +425,7 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
 }
 
 const list = `-- name: List :many
-SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named, platform, site, site_root, site_id, upstream_text FROM attempt
+SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named, platform, site, site_root, site_id, upstream_text, oauth_state, oauth_browser FROM attempt
 WHERE org_id = $1 AND id < $2
     AND ($3::text = '' OR state = $3) AND ($4::text = '' OR kind = $4) AND ($5::text = '' OR reference = $5)
     -- An account is told of only once it is certain.
@@ -515,6 +519,8 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]Attempt, error) {
 			&i.SiteRoot,
 			&i.SiteID,
 			&i.UpstreamText,
+			&i.OauthState,
+			&i.OauthBrowser,
 		); err != nil {
 			return nil, err
 		}
@@ -527,7 +533,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]Attempt, error) {
 }
 
 const lock = `-- name: Lock :one
-SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named, platform, site, site_root, site_id, upstream_text FROM attempt WHERE org_id = $1 AND id = $2 FOR UPDATE
+SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named, platform, site, site_root, site_id, upstream_text, oauth_state, oauth_browser FROM attempt WHERE org_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockParams struct {
@@ -597,12 +603,14 @@ func (q *Queries) Lock(ctx context.Context, arg LockParams) (Attempt, error) {
 		&i.SiteRoot,
 		&i.SiteID,
 		&i.UpstreamText,
+		&i.OauthState,
+		&i.OauthBrowser,
 	)
 	return i, err
 }
 
 const lockDue = `-- name: LockDue :one
-SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named, platform, site, site_root, site_id, upstream_text FROM attempt WHERE wake_at <= $1 ORDER BY wake_at LIMIT 1 FOR UPDATE SKIP LOCKED
+SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named, platform, site, site_root, site_id, upstream_text, oauth_state, oauth_browser FROM attempt WHERE wake_at <= $1 ORDER BY wake_at LIMIT 1 FOR UPDATE SKIP LOCKED
 `
 
 // tenant: time alone decides what is due, whoever it belongs to
@@ -668,6 +676,8 @@ func (q *Queries) LockDue(ctx context.Context, now *time.Time) (Attempt, error) 
 		&i.SiteRoot,
 		&i.SiteID,
 		&i.UpstreamText,
+		&i.OauthState,
+		&i.OauthBrowser,
 	)
 	return i, err
 }
@@ -743,7 +753,7 @@ func (q *Queries) Month(ctx context.Context, arg MonthParams) (MonthRow, error) 
 }
 
 const open = `-- name: Open :one
-SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named, platform, site, site_root, site_id, upstream_text FROM attempt WHERE org_id = $1 AND login = $2 AND finished_at IS NULL FOR UPDATE
+SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named, platform, site, site_root, site_id, upstream_text, oauth_state, oauth_browser FROM attempt WHERE org_id = $1 AND login = $2 AND finished_at IS NULL FOR UPDATE
 `
 
 type OpenParams struct {
@@ -813,12 +823,14 @@ func (q *Queries) Open(ctx context.Context, arg OpenParams) (Attempt, error) {
 		&i.SiteRoot,
 		&i.SiteID,
 		&i.UpstreamText,
+		&i.OauthState,
+		&i.OauthBrowser,
 	)
 	return i, err
 }
 
 const openOfAccount = `-- name: OpenOfAccount :many
-SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named, platform, site, site_root, site_id, upstream_text FROM attempt WHERE org_id = $1 AND account_id = $2 AND finished_at IS NULL FOR UPDATE
+SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named, platform, site, site_root, site_id, upstream_text, oauth_state, oauth_browser FROM attempt WHERE org_id = $1 AND account_id = $2 AND finished_at IS NULL FOR UPDATE
 `
 
 type OpenOfAccountParams struct {
@@ -894,6 +906,8 @@ func (q *Queries) OpenOfAccount(ctx context.Context, arg OpenOfAccountParams) ([
 			&i.SiteRoot,
 			&i.SiteID,
 			&i.UpstreamText,
+			&i.OauthState,
+			&i.OauthBrowser,
 		); err != nil {
 			return nil, err
 		}
@@ -951,6 +965,29 @@ func (q *Queries) Renew(ctx context.Context, arg RenewParams) (int64, error) {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const setAuthorization = `-- name: SetAuthorization :exec
+UPDATE attempt SET oauth_state = $1, oauth_browser = $2, consent = $3 WHERE org_id = $4 AND id = $5
+`
+
+type SetAuthorizationParams struct {
+	OauthState   []byte
+	OauthBrowser []byte
+	Consent      json.RawMessage
+	OrgID        id.Org
+	ID           id.Attempt
+}
+
+func (q *Queries) SetAuthorization(ctx context.Context, arg SetAuthorizationParams) error {
+	_, err := q.db.Exec(ctx, setAuthorization,
+		arg.OauthState,
+		arg.OauthBrowser,
+		arg.Consent,
+		arg.OrgID,
+		arg.ID,
+	)
+	return err
 }
 
 const setGuard = `-- name: SetGuard :exec

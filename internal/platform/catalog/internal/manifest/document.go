@@ -61,9 +61,9 @@ type Step struct {
 
 // SignIn describes the sign-in: its requests, and where to find challenges, QR codes and failures in the responses.
 type SignIn struct {
-	Credentials                         Step
-	Code, Resend, Switch, Check, Logout *Step
-	QR                                  *struct {
+	// Credentials is nil if there is no sign-in with e-mail and password.
+	Credentials, Code, Resend, Switch, Check, Logout *Step
+	QR                                               *struct {
 		Step
 		ID, Secret, URL, Expires, Ends string
 	} `json:"qr"`
@@ -78,6 +78,19 @@ type SignIn struct {
 		Matcher
 		Step, Failure string
 	}
+	OAuth *OAuth `json:"oauth"`
+}
+
+// OAuth describes the sign-in by OAuth 2.0.
+type OAuth struct {
+	Authorize, Token, Revoke string
+	// Hosts lists the hosts of those of the three that are URLs. The others are paths on the origin.
+	Hosts, Scopes []string
+	// Client is basic or body.
+	Client string
+	// Ended is nil for invalid_grant only.
+	Ended []string
+	Send  map[string]string
 }
 
 // Challenge has either the paths of a challenge in the response, or Code, By and Lasts.
