@@ -59,7 +59,7 @@ func newPlatforms(n *Node, op operators) (platforms, error) {
 	if err != nil {
 		return platforms{}, err
 	}
-	all, err := registry.New(registry.Deps{Sources: sources, OAuth: clients, Egress: out, Now: clock.Now})
+	all, err := registry.New(registry.Deps{Sources: sources, OAuth: clients, Egress: out, Now: n.clock.Now})
 	if err != nil {
 		return platforms{}, fmt.Errorf("STAGEDOOR_PLATFORMS: %w", err)
 	}
@@ -85,13 +85,13 @@ func newAccounts(n *Node, eng engines, op operators, t tenants, p platforms, ev 
 		ReconnectURL: func(_ id.Org, at id.Account) string {
 			return n.cfg.PublicURL + "/v1/accounts/" + string(at) + "/reconnect-link"
 		},
-		Log: n.log, Now: clock.Now,
+		Log: n.log, Now: n.clock.Now,
 	})
 	n.loop("sessions of accounts", func(ctx context.Context) error {
 		return eng.bus.Subscribe(ctx, account.SessionPattern, list.Heard)
 	})
 	sessions := link.New(link.Deps{
-		DB: eng.db, Audit: t.audit, Outbox: t.outbox, Keys: t.sealer, Regions: n.cfg.Regions, Now: clock.Now,
+		DB: eng.db, Audit: t.audit, Outbox: t.outbox, Keys: t.sealer, Regions: n.cfg.Regions, Now: n.clock.Now,
 	})
 	connects := connect.New(connect.Deps{
 		Config: connect.Config{
@@ -100,7 +100,7 @@ func newAccounts(n *Node, eng engines, op operators, t tenants, p platforms, ev 
 		},
 		DB: eng.db, Orgs: t.orgs, Accounts: list, Seal: t.sealer, Limits: t.limits, Audit: t.audit, Outbox: t.outbox,
 		Jobs: eng.jobs, Bus: eng.bus, Egress: p.egress, Hosted: sessions, Events: ev.store, Switches: op.switches,
-		Platforms: p.registry, Log: n.log, Now: clock.Now,
+		Platforms: p.registry, Log: n.log, Now: n.clock.Now,
 	})
 	n.loop("attempts", func(ctx context.Context) error {
 		return eng.bus.Subscribe(ctx, connect.Pattern, connects.Heard)
@@ -108,7 +108,7 @@ func newAccounts(n *Node, eng engines, op operators, t tenants, p platforms, ev 
 	probes := health.New(health.Deps{
 		Config: health.Config{}, Accounts: list, Orgs: t.orgs, Limits: t.limits, Platforms: p.registry.Get,
 		Reauthenticate: connects.ReauthenticateAsSystem, Ticker: clock.Ticker,
-		Registry: n.registry, Log: n.log, Now: clock.Now,
+		Registry: n.registry, Log: n.log, Now: n.clock.Now,
 	})
 	if n.hasRole("worker") {
 		n.loop("connect", connects.Run)
@@ -132,7 +132,7 @@ type calls struct {
 func newCalls(n *Node, op operators, t tenants, p platforms, a accounts) calls {
 	invoker := invoke.New(invoke.Deps{
 		Accounts: a.accounts, Health: a.health, Limits: t.limits, Meter: t.usage, Switches: op.switches, Platforms: p.registry.Get,
-		Registry: n.registry, Log: n.log, Now: clock.Now,
+		Registry: n.registry, Log: n.log, Now: n.clock.Now,
 	})
 	call := func(
 		ctx context.Context, of id.Org, at id.Account, d admission.Decision, m *catalog.Method, args catalog.Args,
@@ -142,6 +142,6 @@ func newCalls(n *Node, op operators, t tenants, p platforms, a accounts) calls {
 	}
 	return calls{invoker, transfer.New(transfer.Deps{
 		Config: transfer.Config{}, Platforms: p.registry.Get, Accounts: a.accounts, Call: call, Meter: t.usage,
-		Switches: op.switches, Registry: n.registry, Now: clock.Now,
+		Switches: op.switches, Registry: n.registry,
 	})}
 }

@@ -13,7 +13,6 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
@@ -101,7 +100,7 @@ func newVault(ctx context.Context, n *Node, eng engines) (*seal.Sealer, error) {
 	}
 	sealer := seal.New(seal.Deps{
 		Config: seal.Config{}, DB: eng.keyring, KMS: now, OldKMS: old, Bus: eng.bus,
-		Registry: n.registry, Log: n.log, Now: clock.Now,
+		Registry: n.registry, Log: n.log, Now: n.clock.Now,
 	})
 	eng.bus.OnConnect(sealer.Distrust)
 	n.loop("seal", sealer.Run)

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
-	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/delivery/bucket"
 	"github.com/stagedoor/stagedoor/internal/delivery/stream"
@@ -33,7 +32,7 @@ type events struct {
 func newEvents(n *Node, eng engines, p platforms) (events, error) {
 	ev := events{
 		kinds: event.NewKinds(p.registry.Catalogs()...),
-		store: event.New(event.Deps{DB: eng.db, Log: n.log, Now: clock.Now}),
+		store: event.New(event.Deps{DB: eng.db, Log: n.log, Now: n.clock.Now}),
 	}
 	if !n.hasRole("worker") && !n.hasRole("listener") {
 		return ev, nil
@@ -73,7 +72,7 @@ func newEvents(n *Node, eng engines, p platforms) (events, error) {
 func newLeases(n *Node, eng engines, kind string, slots int) *lease.Leases {
 	return lease.New(lease.Deps{
 		DB: eng.db, Kind: kind, Slots: slots, Node: n.process, Config: lease.Config{}, Bus: eng.bus,
-		Registry: n.registry, Log: n.log, Now: clock.Now,
+		Registry: n.registry, Log: n.log, Now: n.clock.Now,
 	})
 }
 
@@ -84,7 +83,7 @@ func addListeners(n *Node, eng engines, t tenants, p platforms, a accounts, ev e
 	listeners := listen.New(listen.Deps{
 		Config: listen.Config{}, Accounts: a.accounts, Health: a.health, Orgs: t.orgs, Store: ev.store, Events: batcher,
 		LogEpoch: ev.epoch, Settled: settling.Settled, Leases: newLeases(n, eng, listen.Kind, listen.Slots), Bus: eng.bus,
-		Platforms: p.registry.Get, Registry: n.registry, Log: n.log, Now: clock.Now,
+		Platforms: p.registry.Get, Registry: n.registry, Log: n.log, Now: n.clock.Now,
 	})
 	n.loop("listeners", func(ctx context.Context) error {
 		err := listeners.Run(ctx)
@@ -106,12 +105,12 @@ func newDelivery(n *Node, eng engines, op operators, t tenants, a accounts, ev e
 		return delivery{}, err
 	}
 	customers := egress.NewPublic(egress.PublicConfig{
-		Loopback: n.cfg.Dev, Deny: deny, Registry: n.registry, Now: clock.Now,
+		Loopback: n.cfg.Dev, Deny: deny, Registry: n.registry, Now: n.clock.Now,
 	})
 	n.onClose(customers.Close)
 	streams := stream.New(stream.Deps{
 		Config: stream.Config{}, Store: ev.store, Wire: eng.bus, Redis: eng.redis, DB: eng.db, Keys: t.keys,
-		Registry: n.registry, Log: n.log, Now: clock.Now,
+		Registry: n.registry, Log: n.log, Now: n.clock.Now,
 	})
 	eng.bus.OnConnect(streams.Missed)
 	eng.bus.OnLoss(streams.Missed)
@@ -121,7 +120,7 @@ func newDelivery(n *Node, eng engines, op operators, t tenants, a accounts, ev e
 	webhooks := webhook.New(webhook.Deps{
 		Config: webhook.Defaults(), DB: eng.db, Events: ev.store, Kinds: ev.kinds, Orgs: t.orgs, Accounts: a.accounts,
 		Seal: t.sealer, Audit: t.audit, Outbox: t.outbox, Public: customers, Bus: eng.bus, Usage: t.usage,
-		Switches: op.switches, Permits: t.suspensions, Registry: n.registry, Log: n.log, Now: clock.Now,
+		Switches: op.switches, Permits: t.suspensions, Registry: n.registry, Log: n.log, Now: n.clock.Now,
 	})
 	op.switches.Watch(func(s switches.State) {
 		_, off := s.Off[switches.Webhooks]
@@ -150,7 +149,7 @@ func newDelivery(n *Node, eng engines, op operators, t tenants, a accounts, ev e
 func addIngest(n *Node, eng engines, t tenants, ev events, d delivery) {
 	writer := ingest.New(ingest.Deps{
 		Store: ev.store, Events: ev.log, Outbox: t.outbox, Bus: eng.bus, Meter: t.usage,
-		Orgs: t.orgs, Committed: d.webhooks.Committed, Registry: n.registry, Log: n.log, Now: clock.Now,
+		Orgs: t.orgs, Committed: d.webhooks.Committed, Registry: n.registry, Log: n.log, Now: n.clock.Now,
 	})
 	buckets := bucket.Deps{Leases: newLeases(n, eng, "ingest", event.Buckets), Ingest: writer, Webhooks: d.webhooks}
 	n.loop("buckets", func(ctx context.Context) error { return bucket.Run(ctx, buckets) })

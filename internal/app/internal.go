@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/pprof"
 	"strings"
@@ -47,7 +48,7 @@ type readiness struct {
 }
 
 type check struct {
-	// State is up, degraded (the service works without it) or down.
+	// State is up, degraded (the service works without it, or no other node would do better) or down.
 	State  string `json:"state"`
 	TookMs int64  `json:"tookMs"`
 	Detail string `json:"detail,omitempty"`
@@ -58,10 +59,17 @@ const readyTimeout = 2 * time.Second
 var (
 	errNoEgress = errors.New("no healthy proxy")
 	errSchema   = errors.New("the schema is outdated")
+	errClock    = errors.New("the clock is wrong")
+	errWrites   = errors.New("the database accepts no writes")
 )
 
+// maxClockError is how far this machine's clock may differ from the database's. Data is safe at any difference, because
+// n.clock decides about it; certificates and signatures are checked by the machine's clock.
+const maxClockError = 2 * time.Second
+
 // readyz reports whether this node should get traffic. It can serve without Redis, NATS or a proxy, but not without the
-// database or with an outdated schema.
+// database or with an outdated schema. A node whose clock is wrong or that cannot write leaves only if another node is
+// healthy: what all nodes have in common does not get better when they all leave.
 func (n *Node) readyz(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
@@ -88,6 +96,13 @@ func (n *Node) readyz(w http.ResponseWriter, r *http.Request) {
 	probe("kms", "degraded", "the key management service is not responding; recently used accounts keep working for a while, new ones cannot be connected", n.sealer.Check)
 	probe("redis", "degraded", "not responding; this node enforces its share of the limits on its own", n.engines.redis.Ping)
 	probe("nats", "degraded", "not responding; changes reach this node a little later", n.engines.bus.Ping)
+	unlessAlone := "down"
+	if !n.operators.fleet.CanLeave() {
+		unlessAlone = "degraded"
+	}
+	probe("clock", unlessAlone, fmt.Sprintf("this machine's clock is %s the database's by %s; set it with NTP",
+		map[bool]string{true: "ahead of", false: "slower than"}[n.clock.Ahead() > 0], n.clock.Ahead().Abs().Round(time.Millisecond)), n.clockRight)
+	probe("writes", unlessAlone, "the database has not accepted a write of this node for 20 seconds; look at its disk space", n.canWrite)
 	for _, region := range n.egress.Regions() {
 		probe("egress_"+region, "degraded", "no proxy of the region is healthy; its accounts get 503 egress-unavailable", func(context.Context) error {
 			if !n.egress.Available(region) {
@@ -97,13 +112,33 @@ func (n *Node) readyz(w http.ResponseWriter, r *http.Request) {
 		})
 	}
 	wait.Wait()
-	answer.Ready = !answer.Draining && answer.Checks["postgres"].State == "up" && answer.Checks["schema"].State == "up"
+	answer.Ready = !answer.Draining
+	for _, c := range answer.Checks {
+		answer.Ready = answer.Ready && c.State != "down"
+	}
 	status := http.StatusOK
 	if !answer.Ready {
 		status = http.StatusServiceUnavailable
 	}
 	writeJSON(w, status, answer)
 }
+
+func (n *Node) clockRight(context.Context) error {
+	if n.clock.Ahead().Abs() > maxClockError {
+		return errClock
+	}
+	return nil
+}
+
+func (n *Node) canWrite(context.Context) error {
+	if !n.operators.fleet.Writing() {
+		return errWrites
+	}
+	return nil
+}
+
+// isHealthy reports to the other nodes whether this one could take over their traffic.
+func (n *Node) isHealthy() bool { return !n.draining.Load() && n.clock.Ahead().Abs() <= maxClockError }
 
 func (n *Node) schemaCurrent(ctx context.Context) error {
 	if n.schemaSeen.Load() {

@@ -32,7 +32,9 @@ type Node struct {
 	// process is unique to this start of the node.
 	process string
 	closers []func()
-	loops   []func(context.Context) error
+	// clock follows the database's. Everything that decides about data gets its time from it.
+	clock clock.Shared
+	loops []func(context.Context) error
 
 	// The parts that Run and the internal listener use. build sets them last.
 	engines   engines
@@ -70,7 +72,7 @@ func (n *Node) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	auditLog := audit.New(eng.db, clock.Now)
+	auditLog := audit.New(eng.db, n.clock.Now)
 	operators := newOperators(n, eng, auditLog)
 	tenants := newTenants(n, eng, sealer, auditLog, operators)
 	platforms, err := newPlatforms(n, operators)

@@ -47,6 +47,18 @@ func (n *Node) Run(ctx context.Context, l Listeners) error {
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBackground()
 	work, background := errgroup.WithContext(background)
+	// The database's clock decides about data, so it is read before anything else.
+	starting, cancel := context.WithTimeout(ctx, clockEvery)
+	if err := n.clock.Read(starting, n.databaseTime); err != nil {
+		n.log.LogAttrs(ctx, slog.LevelWarn, "cannot read the database's clock", slog.Any(logkey.Error, err))
+	}
+	cancel()
+	work.Go(func() error {
+		n.clock.Follow(background, clockEvery, n.databaseTime, func(err error) {
+			n.log.LogAttrs(ctx, slog.LevelWarn, "cannot read the database's clock", slog.Any(logkey.Error, err))
+		})
+		return nil
+	})
 	// Operators' decisions come first, because some parts may be switched off. If the database is down, those parts do
 	// not start until it can be read.
 	if err := n.operators.switches.Read(ctx); err != nil {
@@ -94,6 +106,11 @@ func (n *Node) Run(ctx context.Context, l Listeners) error {
 	n.log.LogAttrs(context.WithoutCancel(ctx), slog.LevelInfo, "stopped")
 	return err
 }
+
+// clockEvery is how often the database's clock is read.
+const clockEvery = 3 * time.Second
+
+func (n *Node) databaseTime(ctx context.Context) (time.Time, error) { return n.engines.db.Now(ctx, n.engines.db) }
 
 func (n *Node) drain(ctx context.Context, servers []*http.Server) {
 	n.draining.Store(true)

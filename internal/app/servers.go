@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
@@ -71,7 +70,7 @@ func newConnectPages(n *Node, p parts, from client) (*connectpages.Pages, error)
 	return connectpages.New(connectpages.Deps{
 		Config: connectpages.Config{URL: n.connectURL()}, Attempts: backend, Sessions: p.accounts.sessions, Orgs: backend,
 		Connections: backend, Links: p.accounts.links, Platforms: p.platforms.registry,
-		Draining: n.draining.Load, Source: from.source, HashIP: from.hashIP, Log: n.log, Now: clock.Now,
+		Draining: n.draining.Load, Source: from.source, HashIP: from.hashIP, Log: n.log, Now: n.clock.Now,
 	})
 }
 
@@ -96,7 +95,7 @@ func newDashboard(n *Node, p parts, from client) (*dashboard.Dashboard, error) {
 			return &dashboard.Banner{Level: b.Level, Text: b.Text, URL: b.URL}, nil
 		},
 		SignupsPaused: func(context.Context) bool { return control.Refuse(switches.Signups) != nil },
-		Draining:      n.draining.Load, Source: from.source, HashIP: from.hashIP, Log: n.log, Now: clock.Now,
+		Draining:      n.draining.Load, Source: from.source, HashIP: from.hashIP, Log: n.log, Now: n.clock.Now,
 	})
 }
 
@@ -112,13 +111,13 @@ func newAPI(n *Node, p parts, from client) (*api.API, *docs.Docs, error) {
 		Invoke: p.calls.invoker, Transfers: p.calls.transfers, Platforms: p.platforms.registry, Sandbox: p.platforms.sandbox,
 		Events: eventsapi.Deps{
 			Streams: p.delivery.streams, Permit: t.suspensions.Permit, Store: p.events.store, Kinds: p.events.kinds,
-			Accounts: a.accounts, Meter: t.usage, Now: clock.Now,
+			Accounts: a.accounts, Meter: t.usage, Now: n.clock.Now,
 		},
 		Webhooks: p.delivery.webhooks,
 		Egress:   p.platforms.egress, Control: p.operators.switches,
 		Pages:   http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { reference.ServeHTTP(w, r) }),
 		Metrics: endpoint.NewMetrics(n.registry, "public"), Tracer: p.engines.tracer(),
-		Draining: n.draining.Load, Source: from.source, HashIP: from.hashIP, Log: n.log, Now: clock.Now,
+		Draining: n.draining.Load, Source: from.source, HashIP: from.hashIP, Log: n.log, Now: n.clock.Now,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -146,7 +145,7 @@ func newAPI(n *Node, p parts, from client) (*api.API, *docs.Docs, error) {
 	})
 	// The documentation describes the platform of the sandbox, which every reader can try.
 	reference, err = docs.New(docs.Deps{
-		PublicURL: n.cfg.PublicURL, OpenAPI: public.OpenAPI, Log: n.log, Now: clock.Now,
+		PublicURL: n.cfg.PublicURL, OpenAPI: public.OpenAPI, Log: n.log, Now: n.clock.Now,
 	})
 	return public, reference, err
 }
@@ -162,7 +161,7 @@ func newAdmin(n *Node, p parts, from client) *admin.Admin {
 		Limits: t.limits, Audit: t.audit, Accounts: p.accounts.accounts, Webhooks: p.delivery.webhooks,
 		Egress: p.platforms.egress, Control: p.operators.switches, Fleet: p.operators.fleet, Site: web.Dist(),
 		Metrics: endpoint.NewMetrics(n.registry, "admin"), Tracer: p.engines.tracer(),
-		Draining: n.draining.Load, Source: from.source, HashIP: from.hashIP, Log: n.log, Now: clock.Now,
+		Draining: n.draining.Load, Source: from.source, HashIP: from.hashIP, Log: n.log, Now: n.clock.Now,
 	})
 }
 

@@ -28,10 +28,10 @@ type operators struct {
 }
 
 func newOperators(n *Node, eng engines, auditLog *audit.Log) operators {
-	control := switches.New(switches.Deps{DB: eng.db, Audit: auditLog, Bus: eng.bus, Log: n.log, Now: clock.Now})
+	control := switches.New(switches.Deps{DB: eng.db, Audit: auditLog, Bus: eng.bus, Log: n.log, Now: n.clock.Now})
 	eng.bus.OnConnect(control.Wake)
 	n.loop("switches", control.Run)
-	nodes := fleet.New(fleet.Deps{DB: eng.db, Log: n.log, Now: clock.Now, Self: fleet.Node{
+	nodes := fleet.New(fleet.Deps{DB: eng.db, Log: n.log, Now: n.clock.Now, Healthy: n.isHealthy, Self: fleet.Node{
 		ID: n.process, Name: n.cfg.Node, Roles: n.cfg.Roles, Version: version.String(),
 	}})
 	n.loop("fleet", nodes.Run)
@@ -65,7 +65,7 @@ func newTenants(n *Node, eng engines, sealer *seal.Sealer, auditLog *audit.Log, 
 		Config: admission.Config{
 			Timeout: n.cfg.RedisTimeout, Patience: redisPatience * n.cfg.RedisTimeout, Process: n.process,
 		},
-		Redis: eng.redis, DB: eng.db, Bus: eng.bus, Fleet: op.fleet, Registry: n.registry, Log: n.log, Now: clock.Now,
+		Redis: eng.redis, DB: eng.db, Bus: eng.bus, Fleet: op.fleet, Registry: n.registry, Log: n.log, Now: n.clock.Now,
 	})
 	n.loop("admission", limits.Run)
 	n.loop("account limits", func(ctx context.Context) error {
@@ -73,28 +73,28 @@ func newTenants(n *Node, eng engines, sealer *seal.Sealer, auditLog *audit.Log, 
 			limits.ForgetAccount(id.Account(account))
 		})
 	})
-	suspensions := org.NewSuspensions(org.SuspensionDeps{DB: eng.db, Process: n.process, Log: n.log, Now: clock.Now})
+	suspensions := org.NewSuspensions(org.SuspensionDeps{DB: eng.db, Process: n.process, Log: n.log, Now: n.clock.Now})
 	eng.bus.OnConnect(suspensions.Wake)
 	n.loop("suspensions", suspensions.Run)
 	orgs := org.New(org.Deps{
-		DB: eng.db, Audit: auditLog, Jobs: eng.jobs, Announce: limits, Suspensions: suspensions, Now: clock.Now,
+		DB: eng.db, Audit: auditLog, Jobs: eng.jobs, Announce: limits, Suspensions: suspensions, Now: n.clock.Now,
 	})
 	limits.SetEpochs(orgs)
-	events := outbox.New(eng.db, clock.Now)
+	events := outbox.New(eng.db, n.clock.Now)
 	keys := apikey.New(apikey.Deps{
-		DB: eng.db, Orgs: orgs, Audit: auditLog, Outbox: events, Troubled: limits.Troubled, Now: clock.Now,
+		DB: eng.db, Orgs: orgs, Audit: auditLog, Outbox: events, Troubled: limits.Troubled, Now: n.clock.Now,
 	})
 	eng.bus.OnConnect(keys.Distrust)
-	meter := usage.New(usage.Deps{DB: eng.db, Log: n.log, Now: clock.Now})
+	meter := usage.New(usage.Deps{DB: eng.db, Log: n.log, Now: n.clock.Now})
 	n.loop("usage", meter.Run)
 	requests := requestlog.New(requestlog.Deps{
 		DB: eng.db, Ticker: clock.Ticker, SettleTimeout: logSettleTimeout,
-		Registry: n.registry, Log: n.log, Now: clock.Now,
+		Registry: n.registry, Log: n.log, Now: n.clock.Now,
 	})
 	n.loop("request log", requests.Run)
 	return tenants{
 		audit: auditLog, limits: limits, suspensions: suspensions, orgs: orgs, outbox: events, keys: keys,
-		members: member.New(member.Deps{DB: eng.db, Orgs: orgs, Keys: keys, Audit: auditLog, Now: clock.Now}),
+		members: member.New(member.Deps{DB: eng.db, Orgs: orgs, Keys: keys, Audit: auditLog, Now: n.clock.Now}),
 		usage:   meter, requestLog: requests,
 		idempotency: idempotency.New(idempotency.Deps{DB: eng.db, Seal: sealer}),
 		sealer:      sealer,

@@ -156,7 +156,7 @@ func newFixture(t *testing.T, s setup) *fixture {
 	}
 	r.Transfers = transfer.New(transfer.Deps{
 		Config: s.config, Platforms: registry.Of(registry.Platform{Catalog: &c, Files: files}).Get,
-		Accounts: r, Call: r.call, Meter: r, Registry: r.metrics, Now: time.Now,
+		Accounts: r, Call: r.call, Meter: r, Registry: r.metrics,
 	})
 	r.signIn()
 	r.serve(s.timeout)

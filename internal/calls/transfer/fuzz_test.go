@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/id"
@@ -77,7 +76,7 @@ func FuzzForm(f *testing.F) {
 		s := &fakePlatform{}
 		flow := transfer.New(transfer.Deps{
 			Platforms: registry.Of(registry.Platform{Catalog: known, Files: s}).Get,
-			Accounts:  s, Call: s.call, Meter: s, Now: time.Now,
+			Accounts:  s, Call: s.call, Meter: s,
 		})
 		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(body))
 		req.Header.Set("Content-Type", media)

@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
@@ -65,7 +66,6 @@ type Deps struct {
 	Switches *switches.Control
 	// Registry registers the metrics. If it is nil, they are not registered.
 	Registry prometheus.Registerer
-	Now      func() time.Time
 }
 
 // Transfers copies files. It is safe for concurrent use.
@@ -228,12 +228,11 @@ func changedProblem(err error) error {
 type callerConn struct {
 	header   http.Header
 	control  *http.ResponseController
-	now      func() time.Time
 	patience time.Duration
 }
 
 func (t *Transfers) newCallerConn(w http.ResponseWriter) *callerConn {
-	return &callerConn{header: w.Header(), control: http.NewResponseController(w), now: t.deps.Now, patience: t.deps.Config.Patience}
+	return &callerConn{header: w.Header(), control: http.NewResponseController(w), patience: t.deps.Config.Patience}
 }
 
 // The methods below ignore errors: a response writer without a connection (in tests) has no deadlines.
@@ -243,8 +242,8 @@ func (t *Transfers) newCallerConn(w http.ResponseWriter) *callerConn {
 func (l *callerConn) clearReadDeadline() { _ = l.control.SetReadDeadline(time.Time{}) }
 
 // extendRead gives the caller time to send the next piece, extendWrite to read one.
-func (l *callerConn) extendRead()  { _ = l.control.SetReadDeadline(l.now().Add(l.patience)) }
-func (l *callerConn) extendWrite() { _ = l.control.SetWriteDeadline(l.now().Add(l.patience)) }
+func (l *callerConn) extendRead()  { _ = l.control.SetReadDeadline(clock.Now().Add(l.patience)) }
+func (l *callerConn) extendWrite() { _ = l.control.SetWriteDeadline(clock.Now().Add(l.patience)) }
 
 // interruptRead ends a read that is waiting for the caller. The connection cannot be reused: the server takes the
 // failed read for a caller that has gone away, and would cancel every later request on it.

@@ -5,6 +5,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync/atomic"
@@ -25,6 +26,8 @@ type Node struct {
 	Version   string
 	StartedAt time.Time
 	SeenAt    time.Time
+	// Healthy is what the node itself reported with its last heartbeat.
+	Healthy bool
 }
 
 // RoleAPI is the role of nodes that answer calls.
@@ -42,6 +45,8 @@ const (
 type Deps struct {
 	DB   *postgres.DB
 	Self Node
+	// Healthy reports whether this node could take over the traffic of another one; nil for always.
+	Healthy func() bool
 	Log  *slog.Logger
 	Now  func() time.Time
 }
@@ -51,17 +56,30 @@ type Fleet struct {
 	deps      Deps
 	liveAPI   atomic.Int64
 	lastDeath atomic.Int64 // Unix nanoseconds; 0 for none
+	// healthyPeers counts the other live nodes with RoleAPI that are healthy.
+	healthyPeers atomic.Int64
+	// written is when the last heartbeat was written.
+	written atomic.Pointer[time.Time]
 }
 
 // New returns a Fleet that counts only this node until its first Beat.
 func New(d Deps) *Fleet {
 	f := &Fleet{deps: d}
 	f.liveAPI.Store(1)
+	started := d.Now()
+	f.written.Store(&started)
 	return f
 }
 
 // LiveAPI returns the number of live nodes with RoleAPI at the last successful Beat, at least 1.
 func (f *Fleet) LiveAPI() int { return int(f.liveAPI.Load()) }
+
+// CanLeave reports whether another node could take over this node's traffic, as of the last Beat that could read.
+func (f *Fleet) CanLeave() bool { return f.healthyPeers.Load() > 0 }
+
+// Writing reports whether heartbeats of this node can be written. It allows for more missed ones than the others do
+// before they count this node as dead: if no node can write, each of them must see that before it gives up itself.
+func (f *Fleet) Writing() bool { return f.deps.Now().Sub(*f.written.Load()) < deadAfter+2*beatInterval }
 
 // LastDeath returns the newest last heartbeat of the nodes that ended without Leave. It is zero if there was none in
 // the last 24 hours.
@@ -96,30 +114,44 @@ func (f *Fleet) Leave(ctx context.Context) {
 	}
 }
 
-// Beat writes this node's heartbeat and reads the state of the others.
+// Beat writes this node's heartbeat and reads the state of the others, also if it cannot write.
 func (f *Fleet) Beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, beatInterval)
 	defer cancel()
+	return errors.Join(f.writeBeat(ctx), f.readNodes(ctx))
+}
+
+func (f *Fleet) writeBeat(ctx context.Context) error {
 	q, now, self := db.New(f.deps.DB), f.deps.Now(), f.deps.Self
-	err := q.Beat(ctx, db.BeatParams{ID: self.ID, Name: self.Name, Roles: self.Roles, Version: self.Version, Now: now})
+	err := q.Beat(ctx, db.BeatParams{
+		ID: self.ID, Name: self.Name, Roles: self.Roles, Version: self.Version, Now: now,
+		Healthy: f.deps.Healthy == nil || f.deps.Healthy(),
+	})
 	if err != nil {
 		return err
 	}
-	if err := q.Forget(ctx, now.Add(-deleteAfter)); err != nil {
-		return err
-	}
+	f.written.Store(&now)
+	return q.Forget(ctx, now.Add(-deleteAfter))
+}
+
+func (f *Fleet) readNodes(ctx context.Context) error {
 	nodes, err := f.Live(ctx)
 	if err != nil {
 		return err
 	}
-	count := 0
+	count, healthy := 0, 0
 	for _, n := range nodes {
-		if slices.Contains(n.Roles, RoleAPI) {
-			count++
+		if !slices.Contains(n.Roles, RoleAPI) {
+			continue
+		}
+		count++
+		if n.Healthy && n.ID != f.deps.Self.ID {
+			healthy++
 		}
 	}
 	f.liveAPI.Store(int64(max(count, 1)))
-	died, err := q.LastDeath(ctx, now.Add(-deadAfter))
+	f.healthyPeers.Store(int64(healthy))
+	died, err := db.New(f.deps.DB).LastDeath(ctx, f.deps.Now().Add(-deadAfter))
 	if err != nil {
 		return err
 	}

@@ -38,3 +38,67 @@ func TestBeatCountsLiveAPINodes(t *testing.T) {
 		t.Errorf("after the others stopped: %d, %v, %v", a.LiveAPI(), live, err)
 	}
 }
+
+// A node may leave if another one with the role api is alive and healthy. A node that cannot write knows it only after
+// the others count as dead, so that not all of them leave at once if none can write.
+func TestNodesLeaveOnlyIfAnotherTakesOver(t *testing.T) {
+	t.Parallel()
+	db := testenv.Postgres(t)
+	now := time.Now().UTC()
+	healthy := map[string]bool{"a": true, "b": true, "w": true}
+	node := func(name string, roles ...string) *fleet.Fleet {
+		return fleet.New(fleet.Deps{
+			DB: db, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now },
+			Self: fleet.Node{ID: name, Name: name, Roles: roles}, Healthy: func() bool { return healthy[name] },
+		})
+	}
+	a, b, w := node("a", "api"), node("b", "api"), node("w", "worker")
+	beat := func() {
+		for _, f := range []*fleet.Fleet{w, a, b, a} {
+			must.OK(t, f.Beat(t.Context()))
+		}
+	}
+	want := func(when string, aMay, bMay bool) {
+		t.Helper()
+		if a.CanLeave() != aMay || b.CanLeave() != bMay {
+			t.Errorf("%s: a may leave: %v, b: %v", when, a.CanLeave(), b.CanLeave())
+		}
+	}
+	beat()
+	want("both healthy", true, true)
+	healthy["b"] = false
+	beat()
+	want("b has a fault", false, true)
+	healthy["a"] = false
+	beat()
+	want("both have it", false, false)
+	healthy["a"], healthy["b"] = true, true
+	beat()
+	refuse := func(which string) {
+		_, err := db.Pool().Exec(t.Context(), `CREATE OR REPLACE FUNCTION refuse() RETURNS trigger AS $$ BEGIN
+			IF NEW.id ~ '`+which+`' THEN RAISE EXCEPTION 'no space left on device'; END IF; RETURN NEW; END $$ LANGUAGE plpgsql`)
+		must.OK(t, err)
+	}
+	refuse("[ab]")
+	_, err := db.Pool().Exec(t.Context(), `CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON node FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	must.OK(t, err)
+	for range 10 {
+		now = now.Add(3 * time.Second)
+		for _, f := range []*fleet.Fleet{a, b} {
+			if err := f.Beat(t.Context()); err == nil {
+				t.Fatal("a refused heartbeat is no error")
+			}
+			if !f.Writing() && f.CanLeave() {
+				t.Error("a node leaves although no other can write")
+			}
+		}
+	}
+	if a.Writing() || b.Writing() {
+		t.Error("a node does not notice that it cannot write")
+	}
+	refuse("b")
+	must.OK(t, a.Beat(t.Context()))
+	if err := b.Beat(t.Context()); err == nil || b.Writing() || !b.CanLeave() || !a.Writing() {
+		t.Error("b stays although only b cannot write")
+	}
+}

@@ -1,6 +1,6 @@
 -- name: Beat :exec
-INSERT INTO node (id, name, roles, version, started_at, seen_at) VALUES (@id, @name, @roles, @version, @now, @now)
-ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at;
+INSERT INTO node (id, name, roles, version, started_at, seen_at, healthy) VALUES (@id, @name, @roles, @version, @now, @now, @healthy)
+ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, healthy = excluded.healthy;
 
 -- name: Live :many
 SELECT * FROM node WHERE seen_at > @since ORDER BY name, id;

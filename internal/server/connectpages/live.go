@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
+	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/qrcode"
 )
 
@@ -129,7 +130,7 @@ func (v *visit) streamAttempt() {
 	v.w.Header().Set("Content-Type", "text/event-stream")
 	v.w.Header().Set("X-Accel-Buffering", "no")
 	send := func(text string) bool {
-		_ = control.SetWriteDeadline(v.deps.Now().Add(streamWrite))
+		_ = control.SetWriteDeadline(clock.Now().Add(streamWrite))
 		_, err := v.w.Write([]byte(text))
 		return err == nil && control.Flush() == nil
 	}

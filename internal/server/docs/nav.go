@@ -149,5 +149,6 @@ var nav = []group{
 		{file: "adr/0020-platforms.md"},
 		{file: "adr/0021-credentials.md"},
 		{file: "adr/0022-oauth.md"},
+		{file: "adr/0023-one-clock.md"},
 	}},
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
@@ -172,6 +173,8 @@ type Deps struct {
 	Tracer trace.Tracer
 	Log    *slog.Logger
 	Now    func() time.Time
+	// Local is this machine's clock, for the deadlines of connections. Default: clock.Now.
+	Local func() time.Time
 }
 
 // Table is the set of operations that a server offers, and their http.Handler. Operations are added before it serves.
@@ -203,6 +206,9 @@ type Table struct {
 // New returns an empty table.
 func New(d Deps) *Table {
 	setErrorHooks()
+	if d.Local == nil {
+		d.Local = clock.Now
+	}
 	t := &Table{deps: d, mux: http.NewServeMux(), byPattern: map[string]*Operation{}, compressor: newCompressor()}
 	t.origins = NewOriginGuard(d.Config.PublicURL)
 	t.secure = secureHeaders(strings.HasPrefix(d.Config.PublicURL, "https:"))

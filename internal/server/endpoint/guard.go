@@ -172,7 +172,7 @@ const answerSlack = 20 * time.Second
 // prolong extends the deadlines of the connection beyond the operation's timeout. The read deadline matters as well: a
 // read that times out while the operation runs would look as if the caller had disconnected.
 func (t *Table) prolong(w http.ResponseWriter, timeout time.Duration) {
-	control, end := http.NewResponseController(w), t.deps.Now().Add(timeout+answerSlack)
+	control, end := http.NewResponseController(w), t.deps.Local().Add(timeout+answerSlack)
 	// A writer without a connection has no deadlines.
 	_ = control.SetReadDeadline(end)
 	_ = control.SetWriteDeadline(end)

@@ -158,7 +158,7 @@ func (t *Table) receiveBody(w http.ResponseWriter, r *http.Request, call *Call) 
 		return nil, err
 	}
 	defer t.inFlight.endBody(org, call.Origin.Source)
-	r.Body = &steadyBody{ReadCloser: r.Body, control: http.NewResponseController(w), now: t.deps.Now, end: t.deps.Now().Add(bodyAtMost)}
+	r.Body = &steadyBody{ReadCloser: r.Body, control: http.NewResponseController(w), now: t.deps.Local, end: t.deps.Local().Add(bodyAtMost)}
 	body, err := readJSON(w, r)
 	switch {
 	case err == nil:
@@ -171,7 +171,7 @@ func (t *Table) receiveBody(w http.ResponseWriter, r *http.Request, call *Call) 
 
 // limitRest bounds how long the server waits for a body that will not be read.
 func (t *Table) limitRest(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetReadDeadline(t.deps.Now().Add(bodyStall)) // Fails only without a connection.
+	_ = http.NewResponseController(w).SetReadDeadline(t.deps.Local().Add(bodyStall)) // Fails only without a connection.
 }
 
 // steadyBody is a request body with a deadline for each read and one for all reads.

@@ -52,7 +52,7 @@ type noteOutput struct {
 // newNotesFixture has an operation with a body and one without. The second calls read.
 func newNotesFixture(t *testing.T, now func() time.Time, read func()) *fixture {
 	t.Helper()
-	f := newFixture(t, func(d *endpoint.Deps) { d.Auth, d.Now, d.Count = tenants{}, now, nil })
+	f := newFixture(t, func(d *endpoint.Deps) { d.Auth, d.Local, d.Count = tenants{}, now, nil })
 	endpoint.Typed(f.Table, endpoint.Operation{
 		ID: "writeNote", Method: http.MethodPost, Path: "/notes", Summary: "S", Tag: "T", Status: http.StatusOK, Quota: admission.Plain,
 		Unaudited: "a test", Example: map[string]any{"text": "x"},

@@ -107,7 +107,7 @@ func (t *Table) hijack(w http.ResponseWriter, r *http.Request) (net.Conn, error)
 	head.WriteString("\r\n")
 	call.written.ResponseWriter = nil // Frees the server's buffers.
 	_ = conn.SetDeadline(time.Time{})
-	_ = connSink{conn, call}.send(head.Bytes(), t.deps.Now().Add(writeAtMost)) // If it fails, the next write fails too.
+	_ = connSink{conn, call}.send(head.Bytes(), t.deps.Local().Add(writeAtMost)) // If it fails, the next write fails too.
 	return conn, nil
 }
 

@@ -230,7 +230,7 @@ func (s *Events) writeLocked(b []byte, events int) error {
 	if s.ended {
 		return ErrStreamEnded
 	}
-	started := s.table.deps.Now()
+	started := s.table.deps.Local()
 	if err := s.to.send(b, started.Add(time.Duration(min(events, patientFor))*writeAtMost)); err != nil {
 		if s.ended = true; errors.Is(err, os.ErrDeadlineExceeded) {
 			s.reason = problem.SlowConsumer.Code // Only for the log: the client does not read.
@@ -238,7 +238,7 @@ func (s *Events) writeLocked(b []byte, events int) error {
 		s.signalEnd()
 		return fmt.Errorf("write to a stream: %w", err)
 	}
-	s.slow = s.table.deps.Now().Sub(started) > slowAfter
+	s.slow = s.table.deps.Local().Sub(started) > slowAfter
 	return nil
 }
 

@@ -15,4 +15,5 @@ type Node struct {
 	Version   string
 	StartedAt time.Time
 	SeenAt    time.Time
+	Healthy   bool
 }

@@ -11,8 +11,8 @@ import (
 )
 
 const beat = `-- name: Beat :exec
-INSERT INTO node (id, name, roles, version, started_at, seen_at) VALUES ($1, $2, $3, $4, $5, $5)
-ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at
+INSERT INTO node (id, name, roles, version, started_at, seen_at, healthy) VALUES ($1, $2, $3, $4, $5, $5, $6)
+ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, healthy = excluded.healthy
 `
 
 type BeatParams struct {
@@ -21,6 +21,7 @@ type BeatParams struct {
 	Roles   []string
 	Version string
 	Now     time.Time
+	Healthy bool
 }
 
 func (q *Queries) Beat(ctx context.Context, arg BeatParams) error {
@@ -30,6 +31,7 @@ func (q *Queries) Beat(ctx context.Context, arg BeatParams) error {
 		arg.Roles,
 		arg.Version,
 		arg.Now,
+		arg.Healthy,
 	)
 	return err
 }
@@ -65,7 +67,7 @@ func (q *Queries) Leave(ctx context.Context, id string) error {
 }
 
 const live = `-- name: Live :many
-SELECT id, name, roles, version, started_at, seen_at FROM node WHERE seen_at > $1 ORDER BY name, id
+SELECT id, name, roles, version, started_at, seen_at, healthy FROM node WHERE seen_at > $1 ORDER BY name, id
 `
 
 func (q *Queries) Live(ctx context.Context, since time.Time) ([]Node, error) {
@@ -84,6 +86,7 @@ func (q *Queries) Live(ctx context.Context, since time.Time) ([]Node, error) {
 			&i.Version,
 			&i.StartedAt,
 			&i.SeenAt,
+			&i.Healthy,
 		); err != nil {
 			return nil, err
 		}
