@@ -4,6 +4,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/multitracer"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -35,6 +37,9 @@ type Config struct {
 	Tracer pgx.QueryTracer
 	// Patient removes the timeouts of statements, locks and idle transactions, for migrations.
 	Patient bool
+	// Deadline is how long a statement may take as seen from here. Default: the server's statement timeout and a few
+	// seconds more; none if Patient.
+	Deadline time.Duration
 }
 
 // DB is a pool of connections. It is safe for concurrent use.
@@ -65,7 +70,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 	cfg.MaxConnLifetime = time.Hour
 	cfg.MaxConnLifetimeJitter = 10 * time.Minute
 	cfg.ConnConfig.ConnectTimeout = connectTimeout
-	cfg.ConnConfig.Tracer = c.Tracer
+	cfg.ConnConfig.DialFunc = newDialer().DialContext
 	settings := map[string]string{"application_name": c.Name, "timezone": "UTC"}
 	if !c.Patient {
 		settings["statement_timeout"] = statementTimeout
@@ -77,6 +82,15 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 		if _, given := cfg.ConnConfig.RuntimeParams[name]; !given {
 			cfg.ConnConfig.RuntimeParams[name] = value
 		}
+	}
+	limit := cmp.Or(c.Deadline, statementDeadline(cfg.ConnConfig.RuntimeParams["statement_timeout"]))
+	switch {
+	case c.Patient || limit == 0:
+		cfg.ConnConfig.Tracer = c.Tracer
+	case c.Tracer == nil:
+		cfg.ConnConfig.Tracer = deadlines{limit}
+	default:
+		cfg.ConnConfig.Tracer = multitracer.New(deadlines{limit}, c.Tracer)
 	}
 	cfg.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
 		// Times are scanned in UTC, whatever the time zone of the machine.
