@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagedoor/stagedoor/internal/app/config"
+	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/registry"
@@ -64,7 +65,7 @@ func (c *commands) platformList() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("STAGEDOOR_OAUTH_CLIENTS: %w", err)
 			}
-			all, err := registry.New(registry.Deps{Sources: sources, OAuth: clients})
+			all, err := registry.New(registry.Deps{Sources: sources, OAuth: clients, Egress: nil, Now: clock.Now})
 			if err != nil {
 				return err
 			}

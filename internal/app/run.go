@@ -110,7 +110,9 @@ func (n *Node) Run(ctx context.Context, l Listeners) error {
 // clockEvery is how often the database's clock is read.
 const clockEvery = 3 * time.Second
 
-func (n *Node) databaseTime(ctx context.Context) (time.Time, error) { return n.engines.db.Now(ctx, n.engines.db) }
+func (n *Node) databaseTime(ctx context.Context) (time.Time, error) {
+	return n.engines.db.Now(ctx, n.engines.db)
+}
 
 func (n *Node) drain(ctx context.Context, servers []*http.Server) {
 	n.draining.Store(true)

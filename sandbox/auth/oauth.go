@@ -439,7 +439,7 @@ func (a *Auth) revoke(q *request, client Client, form url.Values) (any, error) {
 		g, _, err := a.findGrant(refresh.Grant)
 		q.login = g.Login
 		if err != nil || g.Client != client.ID {
-			return map[string]any{}, nil //nolint:nilerr // the grant has ended already
+			return map[string]any{}, nil // the grant has ended already
 		}
 		return map[string]any{}, a.endGrant(g.ID)
 	}

@@ -47,8 +47,8 @@ type Deps struct {
 	Self Node
 	// Healthy reports whether this node could take over the traffic of another one; nil for always.
 	Healthy func() bool
-	Log  *slog.Logger
-	Now  func() time.Time
+	Log     *slog.Logger
+	Now     func() time.Time
 }
 
 // Fleet writes the heartbeats of this node and knows the state of the others.

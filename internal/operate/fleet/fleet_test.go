@@ -40,7 +40,7 @@ func TestBeatCountsLiveAPINodes(t *testing.T) {
 }
 
 // A node may leave if another one with the role api is alive and healthy. A node that cannot write knows it only after
-// the others count as dead, so that not all of them leave at once if none can write.
+// the others count as dead, so that they do not all leave if none can write.
 func TestNodesLeaveOnlyIfAnotherTakesOver(t *testing.T) {
 	t.Parallel()
 	db := testenv.Postgres(t)

@@ -27,6 +27,7 @@ import (
 // Driver is everything that the product needs from a platform. Callers depend on the part that they use.
 type Driver interface {
 	SignsIn
+	Authorizes
 	Calls
 	Listens
 }
@@ -40,7 +41,10 @@ type SignsIn interface {
 	OpenQR(ctx context.Context, via Via) (Step, error)
 	Continue(ctx context.Context, via Via, from Continuation, in Input) (Step, error)
 	SignOut(ctx context.Context, via Via, s Session) error
-	// AuthorizeURL, Exchange and Refresh are the steps of OAuth. See HTTP.
+}
+
+// Authorizes creates and refreshes sessions by OAuth. See HTTP.
+type Authorizes interface {
 	AuthorizeURL(state, verifier secret.String) (secret.String, error)
 	Exchange(ctx context.Context, via Via, code, verifier secret.String) (Step, error)
 	Refresh(ctx context.Context, via Via, s Session) (Session, error)

@@ -77,6 +77,7 @@ type Act struct {
 // attempts loads and changes attempts by the tokens of links. Its errors are problems: attempt-not-found for an unknown
 // token.
 type attempts interface {
+	authorizations
 	ByToken(ctx context.Context, token string) (View, error)
 	// Wait returns when the version of the attempt differs from the given one, or after atMost.
 	Wait(ctx context.Context, token string, version int64, atMost time.Duration) (View, error)
@@ -86,13 +87,17 @@ type attempts interface {
 	FindSite(ctx context.Context, by audit.By, s link.Session, site string) (driver.Place, error)
 	// Start starts an attempt in a hosted session. It replaces an older attempt for the same login.
 	Start(ctx context.Context, by audit.By, s Start) error
+	// Token returns the token of an attempt of a session.
+	Token(ctx context.Context, org id.Org, attempt id.Attempt) (string, error)
+}
+
+// authorizations sends creators to the platform's own page, and accepts them when they come back.
+type authorizations interface {
 	// Authorize returns the platform's page to which a creator is sent, and binds the attempt to the browser.
 	Authorize(ctx context.Context, token string, browser secret.String, consent link.Consent) (secret.String, error)
 	// Authorized accepts a creator who comes back from there. Its errors are session-not-found, connect.ErrOtherBrowser and
 	// others.
 	Authorized(ctx context.Context, back connect.Return) (View, error)
-	// Token returns the token of an attempt of a session.
-	Token(ctx context.Context, org id.Org, attempt id.Attempt) (string, error)
 }
 
 // Start is what a creator entered on the page of a session.

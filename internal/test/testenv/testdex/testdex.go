@@ -84,7 +84,7 @@ staticPasswords:
 		<-ended
 	})
 	for deadline := time.Now().Add(time.Minute); ; {
-		res, err := http.Get(d.Issuer + "/.well-known/openid-configuration")
+		res, err := new(http.Client).Get(d.Issuer + "/.well-known/openid-configuration")
 		if err == nil {
 			_ = res.Body.Close()
 			if res.StatusCode == http.StatusOK {

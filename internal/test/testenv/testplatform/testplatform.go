@@ -71,7 +71,7 @@ func New(t testing.TB, s Setup) *Platform {
 	})
 	t.Cleanup(p.Egress.Close)
 	p.Driver, err = driver.New(driver.Deps{
-		Catalog: p.Catalog, Egress: p.Egress, Origin: cmp.Or(s.Origin, p.URL), Patience: 0, Now: time.Now,
+		Catalog: p.Catalog, Egress: p.Egress, Origin: cmp.Or(s.Origin, p.URL), Patience: 0, OAuth: driver.OAuthClient{}, Now: time.Now,
 	})
 	must.OK(t, err)
 	return p
