@@ -30,7 +30,7 @@ type follower struct {
 	raw []byte
 	// etag identifies the last state read, for long polling.
 	etag string
-	// shown is the phone link that was printed last. The platform renews it from time to time.
+	// shown is the link for the creator that was printed last. The platform renews that for a phone from time to time.
 	shown string
 }
 
@@ -94,7 +94,7 @@ func (f *follower) answer(ctx context.Context, params stagedoor.ConnectSubmitPar
 
 // run follows the attempt until it ends, or needs input that is not available.
 func (f *follower) run(ctx context.Context) error {
-	if f.NoInput && !f.mustEnd && f.now.State == "awaiting_mobile_session" {
+	if f.NoInput && !f.mustEnd && (f.now.State == "awaiting_mobile_session" || f.waitsForPage()) {
 		return f.leavePending()
 	}
 	spin := f.Out.Spin(progress(f.now))
@@ -109,8 +109,10 @@ func (f *follower) run(ctx context.Context) error {
 			spin.Stop()
 			return f.failure()
 		case "pending":
-			spin.Text(progress(f.now))
-			err = f.read(ctx, f.now.AttemptID, true)
+			if err = f.showPage(ctx); err == nil {
+				spin.Text(progress(f.now))
+				err = f.read(ctx, f.now.AttemptID, true)
+			}
 		case "awaiting_mobile_session":
 			if err = f.showPhoneLink(ctx); err == nil {
 				spin.Text(progress(f.now))
@@ -265,6 +267,26 @@ func (f *follower) showPhoneLink(ctx context.Context) error {
 	return nil
 }
 
+// waitsForPage reports whether the creator must open a page before the attempt can go on.
+func (f *follower) waitsForPage() bool {
+	return f.now.State == "pending" && f.offers("open_verification_page")
+}
+
+// showPage prints the link to the page where the creator allows the access, once.
+func (f *follower) showPage(ctx context.Context) error {
+	link := core.Deref(f.now.VerificationPageURL)
+	if !f.waitsForPage() || link == "" || link == f.shown {
+		return nil
+	}
+	f.shown = link
+	f.Out.Say("Open this page as the creator, or send them the link:")
+	f.Out.Say("  %s", link)
+	if f.open {
+		return f.Browse(ctx, link)
+	}
+	return nil
+}
+
 func (f *follower) printSuccess(ctx context.Context) error {
 	id := core.Deref(f.now.AccountID)
 	if f.Out.JSON {
@@ -394,6 +416,9 @@ func recipient(mask *string) string {
 
 // progress is the spinner's text.
 func progress(a stagedoor.Attempt) string {
+	if a.State == "pending" && slices.Contains(a.NextActions, "open_verification_page") {
+		return "Waiting for the creator"
+	}
 	switch a.Progress {
 	case "queued", "opening_egress":
 		return "Contacting the platform"

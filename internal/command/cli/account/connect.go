@@ -20,7 +20,7 @@ type connectOptions struct {
 }
 
 // methods are the values of --method.
-var methods = []string{"token", "mobile", "login", "cookie", "curl"}
+var methods = []string{"token", "mobile", "oauth", "login", "cookie", "curl"}
 
 func connect(app *core.App) *cobra.Command {
 	var o connectOptions
@@ -30,6 +30,7 @@ func connect(app *core.App) *cobra.Command {
 
   token    a key that the platform issues to programs, such as Ghost's Admin API key (default, if the platform has it)
   mobile   the creator scans a code and approves on the phone (default on other platforms, if they have it)
+  oauth    the creator opens a link, signs in to the platform there and allows the access
   login    email and password, plus the codes that the platform asks for
   cookie   a browser session on standard input: a Cookie header, all request headers, cookies.txt or a JSON export
   curl     a browser's "Copy as cURL" on standard input; the command is parsed, never run
@@ -53,7 +54,7 @@ the creator's site with --site.`,
 	flags := cmd.Flags()
 	flags.StringVar(&o.platform, "platform", "", "platform of the account (default: the organisation's first)")
 	flags.StringVar(&o.site, "site", "", "the creator's own site, such as https://maya.example.com")
-	flags.StringVar(&o.method, "method", "", "token, mobile, login, cookie or curl")
+	flags.StringVar(&o.method, "method", "", "token, mobile, oauth, login, cookie or curl")
 	flags.StringVar(&o.label, "label", "", "label for the account")
 	flags.StringVar(&o.region, "region", "", "region of its traffic, such as us")
 	flags.StringVar(&o.reference, "reference", "", "your own id for the creator")
@@ -157,6 +158,13 @@ func startAttempt(ctx context.Context, f *follower, o connectOptions) error {
 				ReferenceID: o.reference, Supersede: o.supersede,
 			}, keep)
 		})
+	case "oauth":
+		return f.start(func(keep stagedoor.CallOption) (*stagedoor.Attempt, error) {
+			return f.API().Connect.Login(ctx, stagedoor.ConnectLoginParams{
+				AuthType: "oauth", AccountID: o.account, Platform: o.platform, Site: o.site, Label: o.label, ProxyCountry: o.region,
+				ReferenceID: o.reference, Supersede: o.supersede,
+			}, keep)
+		})
 	case "token":
 		return startToken(ctx, f, o)
 	case "login":
@@ -213,8 +221,10 @@ func createLink(ctx context.Context, app *core.App, o connectOptions) error {
 		params.Kinds = []string{"credentials"}
 	case "mobile":
 		params.Kinds = []string{"mobile_app"}
+	case "oauth":
+		params.Kinds = []string{"oauth"}
 	default:
-		return core.Usage("--link supports the methods token, login and mobile, not %s", o.method)
+		return core.Usage("--link supports the methods token, mobile, oauth and login, not %s", o.method)
 	}
 	var res stagedoor.Response
 	session, err := app.API().Connect.CreateSession(ctx, params, stagedoor.WithResponse(&res))

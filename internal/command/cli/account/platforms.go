@@ -47,7 +47,7 @@ site.`,
 }
 
 // flows maps the values of --method to the names of the API.
-var flows = map[string]string{"token": "token", "mobile": "mobile_app", "login": "credentials", "cookie": "cookie", "curl": "curl"}
+var flows = map[string]string{"oauth": "oauth", "token": "token", "mobile": "mobile_app", "login": "credentials", "cookie": "cookie", "curl": "curl"}
 
 // methodsOf returns the values of --method that a platform has.
 func methodsOf(p stagedoor.Platform) []string {
