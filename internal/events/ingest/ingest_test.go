@@ -290,7 +290,7 @@ func TestFirstEventOfAnAccountIsConnected(t *testing.T) {
 // connected returns an event that is valid, with no more than that needs.
 func connected() contract.AccountConnected {
 	return contract.AccountConnected{Account: contract.Account{
-		State: "active", Metadata: map[string]string{}, Listener: contract.ListenerView{State: "off"},
+		State: "active", Credentials: "session", Metadata: map[string]string{}, Listener: contract.ListenerView{State: "off"},
 	}}
 }
 
