@@ -22,9 +22,13 @@ try {
   page.on("console", (message) => message.type() === "error" && console.error(message.text()));
   await page.goto(`http://127.0.0.1:${PORT}/`);
   const frame = page.frameLocator("iframe");
-  await frame.locator("input[name=email]").fill(`ok+embed${Date.now()}@sandbox.test`);
+  const email = frame.locator("input[name=email]");
+  await email.waitFor({ state: "attached" });
+  // The page offers OAuth first, where the platform has it.
+  if (!(await email.isVisible())) await frame.locator("form:has([value=oauth]) + details > summary").click();
+  await email.fill(`ok+embed${Date.now()}@sandbox.test`);
   await frame.locator("input[name=password]").fill("good");
-  await frame.locator("button.main").click();
+  await frame.locator("input[name=password]").press("Enter");
   await page.waitForURL((url) => url.pathname !== "/", { timeout: 60_000 });
   console.log(page.url());
 } finally {

@@ -77,18 +77,23 @@ type Act struct {
 // attempts loads and changes attempts by the tokens of links. Its errors are problems: attempt-not-found for an unknown
 // token.
 type attempts interface {
+	starts
 	authorizations
 	ByToken(ctx context.Context, token string) (View, error)
 	// Wait returns when the version of the attempt differs from the given one, or after atMost.
 	Wait(ctx context.Context, token string, version int64, atMost time.Duration) (View, error)
 	// Act does what the creator asks for, and waits a few seconds for the result of a code.
 	Act(ctx context.Context, token string, by audit.By, a Act) (View, error)
+	// Token returns the token of an attempt of a session.
+	Token(ctx context.Context, org id.Org, attempt id.Attempt) (string, error)
+}
+
+// starts starts attempts in hosted sessions.
+type starts interface {
 	// FindSite checks a site that a creator has named in a session. Its errors are problems.
 	FindSite(ctx context.Context, by audit.By, s link.Session, site string) (driver.Place, error)
 	// Start starts an attempt in a hosted session. It replaces an older attempt for the same login.
 	Start(ctx context.Context, by audit.By, s Start) error
-	// Token returns the token of an attempt of a session.
-	Token(ctx context.Context, org id.Org, attempt id.Attempt) (string, error)
 }
 
 // authorizations sends creators to the platform's own page, and accepts them when they come back.
