@@ -37,7 +37,7 @@ func (s *Accounts) StoredSession(ctx context.Context, owner id.Org, account id.A
 	return s.openFresh(ctx, a, sealed)
 }
 
-// stored opens an account's session as it is stored, whatever its state and age.
+// stored opens an account's session in any state, without refreshing it.
 func (s *Accounts) stored(ctx context.Context, ref Ref) (Account, driver.Session, error) {
 	a, sealed, err := s.readSealed(ctx, ref)
 	if err != nil {

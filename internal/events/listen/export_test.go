@@ -42,7 +42,7 @@ func (c *coalescer) Due(now time.Time) ([]catalog.Event, time.Time) {
 // Backoff returns the wait before the n-th try.
 func (c Config) Backoff(n int) time.Duration { return c.withDefaults().backoff(n) }
 
-// MinPollInterval is the wait after a poll that says that more follows.
+// MinPollInterval is the pause after a poll when more items are waiting.
 const MinPollInterval = minPollInterval
 
 // NewPollPace returns what decides the wait after each poll.

@@ -77,8 +77,8 @@ func (f *Fleet) LiveAPI() int { return int(f.liveAPI.Load()) }
 // CanLeave reports whether another node could take over this node's traffic, as of the last Beat that could read.
 func (f *Fleet) CanLeave() bool { return f.healthyPeers.Load() > 0 }
 
-// Writing reports whether heartbeats of this node can be written. It allows for more missed ones than the others do
-// before they count this node as dead: if no node can write, each of them must see that before it gives up itself.
+// Writing reports whether heartbeats of this node can be written. It returns false only some seconds after a node
+// without heartbeats counts as dead. So if no node can write, each node finds that no peer is alive before it would leave.
 func (f *Fleet) Writing() bool { return f.deps.Now().Sub(*f.written.Load()) < deadAfter+2*beatInterval }
 
 // LastDeath returns the newest last heartbeat of the nodes that ended without Leave. It is zero if there was none in

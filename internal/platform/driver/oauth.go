@@ -25,7 +25,7 @@ type OAuthClient struct {
 	ID string
 	// Secret is empty for a client that has none and relies on PKCE alone.
 	Secret secret.String
-	// RedirectURI is the address of ours to which the platform sends the creator back.
+	// RedirectURI is our address to which the platform sends the creator back.
 	RedirectURI string
 }
 
@@ -103,7 +103,7 @@ func (d *HTTP) AuthorizeURL(state, verifier secret.String) (secret.String, error
 }
 
 // Exchange exchanges an authorization code for a session. A code works once, so the caller must not repeat the step,
-// whatever it returns.
+// even if it fails.
 func (d *HTTP) Exchange(ctx context.Context, via Via, code, verifier secret.String) (Step, error) {
 	if d.oauth == nil {
 		return Step{}, ErrNoOAuth
