@@ -53,6 +53,8 @@ type Head struct {
 	Known     bool
 	// Epoch is the newest lease epoch of a listener whose records were stored.
 	Epoch int64
+	// NewestFrameAt is the newest time, by the platform's clock, of a frame that is stored; zero if there is none.
+	NewestFrameAt time.Time
 	// Closed means that the account was disconnected: no event follows.
 	Closed bool
 	// Purged means that the data of the account's events is being or has been deleted. Frames of the platform are no

@@ -54,6 +54,18 @@ CROSS JOIN LATERAL (
     WHERE event.source = s.source AND event.seq > s.seq AND event.at >= s.since AND event.upstream_id <> ''
 ) e ORDER BY s.source, e.seq;
 
+-- name: StoredKeys :many
+-- tenant: the writer of a bucket looks up the records that it is about to store, whoever owns them
+-- LIMIT makes the planner look up one key at a time in the index.
+SELECT k.source::text AS source, k.upstream_id::text AS upstream_id
+FROM (SELECT unnest(@sources::text[]) AS source, unnest(@upstream_ids::text[]) AS upstream_id) k
+CROSS JOIN LATERAL (
+    SELECT FROM event
+    WHERE hashtextextended(event.upstream_id, 0) = hashtextextended(k.upstream_id, 0) AND event.upstream_id <> ''
+        AND event.upstream_id = k.upstream_id AND event.source = k.source
+    LIMIT 1
+) e;
+
 -- name: SetWatermark :exec
 INSERT INTO event_source (org_id, source, bucket, last_seq, last_at, watermark) VALUES (@org_id, @source, @bucket, 0, @at, @watermark)
 ON CONFLICT (source) DO UPDATE SET watermark = excluded.watermark
@@ -89,11 +101,13 @@ WHERE event_bucket.bucket = n.bucket AND event_bucket.epoch = n.epoch;
 -- name: SaveHeads :execrows
 -- tenant: each row has its own org
 -- A source whose purge began since it was loaded is left alone: its writer must load it again.
-INSERT INTO event_source (org_id, source, bucket, last_seq, last_at, watermark, epoch, closed, purged_seq)
+INSERT INTO event_source (org_id, source, bucket, last_seq, last_at, watermark, epoch, closed, purged_seq, newest_frame_at)
 SELECT unnest(@org_ids::text[]), unnest(@sources::text[]), unnest(@buckets::smallint[]), unnest(@seqs::bigint[]), unnest(@ats::timestamptz[]),
-    nullif(unnest(@watermarks::text[]), ''), unnest(@epochs::bigint[]), unnest(@closes::boolean[]), nullif(unnest(@purges::bigint[]), -1)
+    nullif(unnest(@watermarks::text[]), ''), unnest(@epochs::bigint[]), unnest(@closes::boolean[]), nullif(unnest(@purges::bigint[]), -1),
+    nullif(unnest(@newest_frames::timestamptz[]), 'epoch')
 ON CONFLICT (source) DO UPDATE SET last_seq = excluded.last_seq, last_at = excluded.last_at,
-    watermark = coalesce(nullif(excluded.watermark, ''), event_source.watermark), epoch = excluded.epoch, closed = excluded.closed
+    watermark = coalesce(nullif(excluded.watermark, ''), event_source.watermark), epoch = excluded.epoch, closed = excluded.closed,
+    newest_frame_at = excluded.newest_frame_at
 WHERE (event_source.purged_seq IS NULL) = (excluded.purged_seq IS NULL);
 
 -- name: BeginPurge :one

@@ -102,10 +102,14 @@ func (s *Store) Heads(ctx context.Context, bucket int, changedAfter time.Time) (
 }
 
 func headFromRow(r db.EventSource) HeadRow {
-	return HeadRow{r.OrgID, r.Source, Head{
+	head := Head{
 		LastSeq: r.LastSeq, LastAt: r.LastAt, Watermark: platformID(r.Watermark.String), Known: r.Watermark.Valid,
 		Epoch: r.Epoch, Closed: r.Closed, Purged: r.PurgedSeq.Valid,
-	}}
+	}
+	if r.NewestFrameAt != nil {
+		head.NewestFrameAt = *r.NewestFrameAt
+	}
+	return HeadRow{r.OrgID, r.Source, head}
 }
 
 // SetWatermark sets the frame after which a source's frames are wanted. A source that has a watermark keeps it.

@@ -54,8 +54,9 @@ type Recent struct {
 	DedupKeys []string
 }
 
-// MaxDedupKeys and dedupWindow bound how far back dedup keys go, in events and in time before the last event. A repeat
-// is always of a frame after the watermark, and the watermark is only seconds old when the last event is stored.
+// MaxDedupKeys and dedupWindow bound how far back the dedup keys of a Recent go, in events and in time before the last
+// event. Nearly all repeats are of these frames, because a listener that takes over fetches frames from a watermark that
+// is seconds old. StoredKeys finds older ones.
 const (
 	MaxDedupKeys = 1024
 	dedupWindow  = time.Hour
@@ -91,6 +92,26 @@ func (s *Store) Load(ctx context.Context, sources []string) ([]Recent, error) {
 		list[i].DedupKeys = append(list[i].DedupKeys, platformID(m.UpstreamID))
 	}
 	return list, nil
+}
+
+// FrameKey identifies a frame of a source by its dedup key.
+type FrameKey struct{ Source, DedupKey string }
+
+// StoredKeys returns which of the given frames are in the store, however old they are.
+func (s *Store) StoredKeys(ctx context.Context, keys []FrameKey) (map[FrameKey]bool, error) {
+	p := db.StoredKeysParams{Sources: make([]string, len(keys)), UpstreamIds: make([]string, len(keys))}
+	for i, key := range keys {
+		p.Sources[i], p.UpstreamIds[i] = key.Source, storable(key.DedupKey)
+	}
+	rows, err := db.New(s.deps.DB).StoredKeys(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	stored := make(map[FrameKey]bool, len(rows))
+	for _, row := range rows {
+		stored[FrameKey{row.Source, platformID(row.UpstreamID)}] = true
+	}
+	return stored, nil
 }
 
 // NewEvent is an event to store, with its sequence number and envelope.
@@ -213,6 +234,7 @@ func headParams(heads []HeadRow) db.SaveHeadsParams {
 	p := db.SaveHeadsParams{
 		OrgIds: make([]string, n), Sources: make([]string, n), Buckets: make([]int16, n), Seqs: make([]int64, n), Ats: make([]time.Time, n),
 		Watermarks: make([]string, n), Epochs: make([]int64, n), Closes: make([]bool, n), Purges: make([]int64, n),
+		NewestFrames: make([]time.Time, n),
 	}
 	for i := range heads {
 		h := &heads[i]
@@ -220,6 +242,9 @@ func headParams(heads []HeadRow) db.SaveHeadsParams {
 		p.Seqs[i], p.Ats[i], p.Watermarks[i], p.Epochs[i] = h.LastSeq, h.LastAt, storable(h.Watermark), h.Epoch
 		if p.Closes[i], p.Purges[i] = h.Closed, -1; h.Purged { // -1 is null
 			p.Purges[i] = 0
+		}
+		if p.NewestFrames[i] = h.NewestFrameAt; h.NewestFrameAt.IsZero() {
+			p.NewestFrames[i] = time.Unix(0, 0) // null
 		}
 	}
 	return p

@@ -18,6 +18,8 @@ type pendingRecord struct {
 	event.Record
 	// own is its number in the outbox; 0 for a record of the log.
 	own int64
+	// key identifies the frame within its source; empty for a record of the outbox.
+	key string
 }
 
 // batch collects the records of one transaction.
@@ -27,10 +29,12 @@ type batch struct {
 	// reached is how far buckets were read whose entries are in this batch. quiet is how far buckets were read without
 	// any entry of theirs.
 	reached, quiet map[int]uint64
+	// stored are frames of the batch that were found in the store, added those that the batch adds.
+	stored, added map[event.FrameKey]bool
 }
 
 func (g *Ingest) newBatch() *batch {
-	return &batch{g: g, reached: map[int]uint64{}, quiet: map[int]uint64{}}
+	return &batch{g: g, reached: map[int]uint64{}, quiet: map[int]uint64{}, added: map[event.FrameKey]bool{}}
 }
 
 // maxOutbox bounds the events of the outbox in one batch.
@@ -64,6 +68,9 @@ func (w *batch) store(ctx context.Context) error {
 		if err = w.g.storeOutbox(ctx, fresh); err == nil {
 			_, err = w.g.load(ctx, w)
 		}
+	}
+	if err == nil {
+		err = w.g.findStored(ctx, w)
 	}
 	if err != nil {
 		return err
@@ -124,11 +131,8 @@ func (w *batch) build(ctx context.Context, at time.Time) (*event.Batch, error) {
 		if r.own != 0 {
 			owned = append(owned, r.own)
 		}
-		h, key := w.g.heads[r.Source], ""
-		if r.own == 0 {
-			key = dedupKeyOf(&r.Record)
-		}
-		if h.isLate(r, key) || w.isStray(r, h.bucket) {
+		h := w.g.heads[r.Source]
+		if h.isLate(r) || w.isStray(r, h.bucket) || w.isRepeat(r, h) {
 			w.g.metrics.repeated.Inc()
 			continue
 		}
@@ -140,9 +144,12 @@ func (w *batch) build(ctx context.Context, at time.Time) (*event.Batch, error) {
 		if err != nil {
 			return nil, err
 		}
-		h.advance(r, key, at)
+		h.advance(r, at)
+		if r.key != "" {
+			w.added[event.FrameKey{Source: r.Source, DedupKey: r.key}] = true
+		}
 		touched[r.Source] = h
-		e := event.NewEvent{DedupKey: key, Stored: event.Stored{Org: r.Org, Source: r.Source, Seq: h.LastSeq, At: at,
+		e := event.NewEvent{DedupKey: r.key, Stored: event.Stored{Org: r.Org, Source: r.Source, Seq: h.LastSeq, At: at,
 			ID: id.New[id.Event](), Kind: r.Kind}}
 		start := len(bodies)
 		bodies = event.AppendEnvelope(bodies, envelope(&e.Stored, r, sandbox, h.Purged))
@@ -192,15 +199,18 @@ func (w *batch) addProgress(b *event.Batch, touched map[string]*head) {
 }
 
 // advance moves the head past a record.
-func (h *head) advance(r *pendingRecord, key string, at time.Time) {
+func (h *head) advance(r *pendingRecord, at time.Time) {
 	h.LastSeq++
 	h.LastAt = at
 	h.Epoch = max(h.Epoch, r.Epoch)
 	if r.Watermark != "" && r.Watermark != event.SameWatermark {
 		h.Watermark, h.Known = r.Watermark, true
 	}
-	if key != "" {
-		h.keys.add(hashKey(key))
+	if r.key != "" {
+		h.keys.add(recentKey{hashKey(r.key), r.UpstreamAt})
+	}
+	if r.UpstreamAt.After(h.NewestFrameAt) {
+		h.NewestFrameAt = r.UpstreamAt
 	}
 	h.Closed = r.Kind == contract.KindAccountDisconnected
 }

@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
@@ -17,20 +18,36 @@ type head struct {
 	keys   recentKeys
 }
 
-// recentKeys holds hashes of the last dedup keys, in a ring that grows up to event.MaxDedupKeys.
+// recentKeys holds the last dedup keys, in a ring that grows up to event.MaxDedupKeys.
 type recentKeys struct {
-	ring []uint64
+	ring []recentKey
 	next int
+	// complete is a time of the platform: the keys of all stored frames after it are in the ring.
+	complete time.Time
 }
 
-func (m *recentKeys) has(key uint64) bool { return slices.Contains(m.ring, key) }
+// recentKey is the hash of a dedup key and the time of its frame by the platform's clock; zero if unknown.
+type recentKey struct {
+	hash uint64
+	at   time.Time
+}
 
-func (m *recentKeys) add(key uint64) {
+func (m *recentKeys) has(hash uint64) bool {
+	return slices.ContainsFunc(m.ring, func(k recentKey) bool { return k.hash == hash })
+}
+
+// isComplete reports whether a frame of that time is new if the ring does not have it.
+func (m *recentKeys) isComplete(at time.Time) bool { return at.After(m.complete) }
+
+func (m *recentKeys) add(k recentKey) {
 	if len(m.ring) < event.MaxDedupKeys {
-		m.ring = append(m.ring, key)
+		m.ring = append(m.ring, k)
 		return
 	}
-	m.ring[m.next] = key
+	if m.ring[m.next].at.After(m.complete) {
+		m.complete = m.ring[m.next].at
+	}
+	m.ring[m.next] = k
 	m.next = (m.next + 1) % event.MaxDedupKeys
 }
 
@@ -82,8 +99,9 @@ func (g *Ingest) load(ctx context.Context, w *batch) (fresh []int16, err error) 
 	}
 	for _, f := range found {
 		h := &head{HeadRow: f.HeadRow, bucket: event.Bucket(f.Source)}
+		h.keys.complete = f.NewestFrameAt // of the frames up to now, the ring has only the last ones
 		for _, key := range f.DedupKeys {
-			h.keys.add(hashKey(key))
+			h.keys.add(recentKey{hash: hashKey(key)})
 		}
 		g.heads[f.Source] = h
 	}
@@ -101,9 +119,30 @@ func (g *Ingest) load(ctx context.Context, w *batch) (fresh []int16, err error) 
 	return fresh, nil
 }
 
-// isLate reports whether a record must be dropped: it is a repeat, the source has ended, or it comes from a listener
-// that has been replaced.
-func (h *head) isLate(r *pendingRecord, key string) bool {
+// findStored looks up the records that may be repeats of frames that their ring no longer has: after a listener went on
+// from an old watermark, or if the platform repeats old frames. Most batches have none.
+func (g *Ingest) findStored(ctx context.Context, w *batch) error {
+	var keys []event.FrameKey
+	for i := range w.records {
+		r := &w.records[i]
+		if r.UpstreamID == "" && r.UpstreamAt.IsZero() {
+			continue // the same contents may well come again on another day
+		}
+		if h := g.heads[r.Source]; h.LastSeq > 0 && !h.keys.isComplete(r.UpstreamAt) && !h.keys.has(hashKey(r.key)) {
+			keys = append(keys, event.FrameKey{Source: r.Source, DedupKey: r.key})
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	stored, err := g.deps.Store.StoredKeys(ctx, keys)
+	w.stored = stored
+	return err
+}
+
+// isLate reports whether a record must be dropped: the source has ended, or it comes from a listener that has been
+// replaced.
+func (h *head) isLate(r *pendingRecord) bool {
 	if h.Closed {
 		return true
 	}
@@ -114,8 +153,14 @@ func (h *head) isLate(r *pendingRecord, key string) bool {
 		return true // the account was deleted while the record was in the log
 	}
 	// A record without a watermark cannot be fetched again, so it is accepted from any listener.
-	if r.Epoch < h.Epoch && r.Watermark != "" {
-		return true
+	return r.Epoch < h.Epoch && r.Watermark != ""
+}
+
+// isRepeat reports whether a record's frame is in the store or in this batch.
+func (w *batch) isRepeat(r *pendingRecord, h *head) bool {
+	if r.key == "" {
+		return false
 	}
-	return h.keys.has(hashKey(key))
+	key := event.FrameKey{Source: r.Source, DedupKey: r.key}
+	return h.keys.has(hashKey(r.key)) || w.stored[key] || w.added[key]
 }

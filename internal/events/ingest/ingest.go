@@ -5,9 +5,9 @@
 // A bucket has one writer at a time, by lease: Hold starts with a claim in the store that fences off older leases. One
 // loop (Run) serves all buckets of a node, because one transaction for many costs as much as one for a few. The events
 // and the position in the log are committed in one transaction, so an event is stored exactly once however often it is
-// read. Repeats by the platform or by listeners are recognised by their dedup keys (head.go). Events of the service
-// itself come from the outbox, and the same transaction removes them there. Start with Run; read.go reads the log,
-// batch.go builds a transaction.
+// read. Repeats by the platform or by listeners are recognised by their dedup keys, as far back as events are kept
+// (head.go). Events of the service itself come from the outbox, and the same transaction removes them there. Start with
+// Run; read.go reads the log, batch.go builds a transaction.
 package ingest
 
 import (

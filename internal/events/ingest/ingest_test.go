@@ -231,6 +231,49 @@ func TestRepeatsAreDropped(t *testing.T) {
 	wantContiguous(t, r.waitForEvents(a, 5), []int{1, 2, 3, 5, 6})
 }
 
+// A frame is stored once, however many frames follow before it comes again, whoever sends it again, and on whichever
+// node.
+func TestAFrameIsStoredOnceWithinRetention(t *testing.T) {
+	t.Parallel()
+	const frames = 2*event.MaxDedupKeys + 100
+	noon := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name string
+		at   func(n int) time.Time
+	}{
+		{"in order", func(n int) time.Time { return noon.Add(time.Duration(n) * time.Millisecond) }},
+		{"within one second", func(int) time.Time { return noon }},
+		{"without a time", func(int) time.Time { return time.Time{} }},
+		{"in reverse order", func(n int) time.Time { return noon.Add(-time.Duration(n) * time.Millisecond) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := newFixture(t)
+			a := string(id.New[id.Account]())
+			send := func(entry string, epoch int64, numbers []int) {
+				list := make([]*event.Record, len(numbers))
+				for i, n := range numbers {
+					list[i] = r.record(a, n)
+					list[i].UpstreamAt, list[i].Epoch = c.at(n), epoch
+				}
+				r.publish(entry, list...)
+			}
+			stop := r.node(1, event.Bucket(a))
+			send("first", 1, numbers(1, frames))
+			send("by the platform", 1, []int{1})
+			send("by another listener", 2, numbers(1, frames+1))
+			r.waitForEvents(a, frames+1)
+			stop()
+			stop = r.node(2, event.Bucket(a))
+			defer stop()
+			send("on another node", 3, append([]int{frames / 2}, numbers(1, frames+2)...))
+			r.waitForEvents(a, frames+2)
+			send("once more", 3, []int{2, frames + 3})
+			wantContiguous(t, r.waitForEvents(a, frames+3), numbers(1, frames+3))
+		})
+	}
+}
+
 // delayedLog is a log that calls first before it returns entries.
 type delayedLog struct {
 	eventlog.Log

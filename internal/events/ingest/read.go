@@ -194,7 +194,7 @@ func (w *batch) addChunk(ctx context.Context, c chunk) {
 					slog.Int(logkey.Bucket, e.Bucket), slog.Uint64(logkey.Position, e.Seq), slog.Any(logkey.Error, err))
 				continue
 			}
-			w.records = append(w.records, pendingRecord{Record: r})
+			w.records = append(w.records, pendingRecord{Record: r, key: dedupKeyOf(&r)})
 		}
 		w.reached[e.Bucket] = e.Seq
 	}

@@ -13,8 +13,8 @@ type bounds struct {
 	// unackedFrames and unackedBytes bound what the log has not confirmed.
 	unackedFrames, unackedBytes int
 	// A frame is settled when it is settle old, or when settleFrames frames were sent after it: by then frames that the
-	// platform sent out of order have arrived. The number keeps what is fetched again after a crash within what the store
-	// recognises as repeats (event.MaxDedupKeys).
+	// platform sent out of order have arrived. The number keeps what is fetched again after a crash within what ingest
+	// recognises as repeats without a query (event.MaxDedupKeys).
 	settle       time.Duration
 	settleFrames uint64
 }

@@ -246,7 +246,7 @@ func (s *shardListener) awaitStore(ctx context.Context, bucket int) error {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			s.l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "store lags behind event log, frames may be stored twice",
+			s.l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "store lags behind the event log, fetching frames that the log already has",
 				slog.Int(logkey.Bucket, bucket), slog.Any(logkey.Error, err))
 			return nil
 		}

@@ -12,13 +12,14 @@ import (
 )
 
 type EventSource struct {
-	OrgID     id.Org
-	Source    string
-	Bucket    int16
-	LastSeq   int64
-	LastAt    time.Time
-	Watermark pgtype.Text
-	Epoch     int64
-	Closed    bool
-	PurgedSeq pgtype.Int8
+	OrgID         id.Org
+	Source        string
+	Bucket        int16
+	LastSeq       int64
+	LastAt        time.Time
+	Watermark     pgtype.Text
+	Epoch         int64
+	Closed        bool
+	PurgedSeq     pgtype.Int8
+	NewestFrameAt *time.Time
 }

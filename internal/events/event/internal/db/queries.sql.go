@@ -259,7 +259,7 @@ func (q *Queries) FindAny(ctx context.Context, arg FindAnyParams) ([]FindAnyRow,
 }
 
 const head = `-- name: Head :one
-SELECT org_id, source, bucket, last_seq, last_at, watermark, epoch, closed, purged_seq FROM event_source WHERE org_id = $1 AND source = $2
+SELECT org_id, source, bucket, last_seq, last_at, watermark, epoch, closed, purged_seq, newest_frame_at FROM event_source WHERE org_id = $1 AND source = $2
 `
 
 type HeadParams struct {
@@ -280,12 +280,13 @@ func (q *Queries) Head(ctx context.Context, arg HeadParams) (EventSource, error)
 		&i.Epoch,
 		&i.Closed,
 		&i.PurgedSeq,
+		&i.NewestFrameAt,
 	)
 	return i, err
 }
 
 const headsAmong = `-- name: HeadsAmong :many
-SELECT org_id, source, bucket, last_seq, last_at, watermark, epoch, closed, purged_seq FROM event_source WHERE org_id = $1 AND source = ANY ($2::text[])
+SELECT org_id, source, bucket, last_seq, last_at, watermark, epoch, closed, purged_seq, newest_frame_at FROM event_source WHERE org_id = $1 AND source = ANY ($2::text[])
 `
 
 type HeadsAmongParams struct {
@@ -312,6 +313,7 @@ func (q *Queries) HeadsAmong(ctx context.Context, arg HeadsAmongParams) ([]Event
 			&i.Epoch,
 			&i.Closed,
 			&i.PurgedSeq,
+			&i.NewestFrameAt,
 		); err != nil {
 			return nil, err
 		}
@@ -324,7 +326,7 @@ func (q *Queries) HeadsAmong(ctx context.Context, arg HeadsAmongParams) ([]Event
 }
 
 const headsChanged = `-- name: HeadsChanged :many
-SELECT org_id, source, bucket, last_seq, last_at, watermark, epoch, closed, purged_seq FROM event_source WHERE bucket = $1 AND last_at > $2 ORDER BY source
+SELECT org_id, source, bucket, last_seq, last_at, watermark, epoch, closed, purged_seq, newest_frame_at FROM event_source WHERE bucket = $1 AND last_at > $2 ORDER BY source
 `
 
 type HeadsChangedParams struct {
@@ -352,6 +354,7 @@ func (q *Queries) HeadsChanged(ctx context.Context, arg HeadsChangedParams) ([]E
 			&i.Epoch,
 			&i.Closed,
 			&i.PurgedSeq,
+			&i.NewestFrameAt,
 		); err != nil {
 			return nil, err
 		}
@@ -364,7 +367,7 @@ func (q *Queries) HeadsChanged(ctx context.Context, arg HeadsChangedParams) ([]E
 }
 
 const headsOf = `-- name: HeadsOf :many
-SELECT org_id, source, bucket, last_seq, last_at, watermark, epoch, closed, purged_seq FROM event_source WHERE source = ANY ($1::text[])
+SELECT org_id, source, bucket, last_seq, last_at, watermark, epoch, closed, purged_seq, newest_frame_at FROM event_source WHERE source = ANY ($1::text[])
 `
 
 // tenant: the writer of a bucket loads whoever's sources it meets; the records name their orgs
@@ -387,6 +390,7 @@ func (q *Queries) HeadsOf(ctx context.Context, sources []string) ([]EventSource,
 			&i.Epoch,
 			&i.Closed,
 			&i.PurgedSeq,
+			&i.NewestFrameAt,
 		); err != nil {
 			return nil, err
 		}
@@ -768,24 +772,27 @@ func (q *Queries) Recent(ctx context.Context, arg RecentParams) ([]RecentRow, er
 }
 
 const saveHeads = `-- name: SaveHeads :execrows
-INSERT INTO event_source (org_id, source, bucket, last_seq, last_at, watermark, epoch, closed, purged_seq)
+INSERT INTO event_source (org_id, source, bucket, last_seq, last_at, watermark, epoch, closed, purged_seq, newest_frame_at)
 SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::smallint[]), unnest($4::bigint[]), unnest($5::timestamptz[]),
-    nullif(unnest($6::text[]), ''), unnest($7::bigint[]), unnest($8::boolean[]), nullif(unnest($9::bigint[]), -1)
+    nullif(unnest($6::text[]), ''), unnest($7::bigint[]), unnest($8::boolean[]), nullif(unnest($9::bigint[]), -1),
+    nullif(unnest($10::timestamptz[]), 'epoch')
 ON CONFLICT (source) DO UPDATE SET last_seq = excluded.last_seq, last_at = excluded.last_at,
-    watermark = coalesce(nullif(excluded.watermark, ''), event_source.watermark), epoch = excluded.epoch, closed = excluded.closed
+    watermark = coalesce(nullif(excluded.watermark, ''), event_source.watermark), epoch = excluded.epoch, closed = excluded.closed,
+    newest_frame_at = excluded.newest_frame_at
 WHERE (event_source.purged_seq IS NULL) = (excluded.purged_seq IS NULL)
 `
 
 type SaveHeadsParams struct {
-	OrgIds     []string
-	Sources    []string
-	Buckets    []int16
-	Seqs       []int64
-	Ats        []time.Time
-	Watermarks []string
-	Epochs     []int64
-	Closes     []bool
-	Purges     []int64
+	OrgIds       []string
+	Sources      []string
+	Buckets      []int16
+	Seqs         []int64
+	Ats          []time.Time
+	Watermarks   []string
+	Epochs       []int64
+	Closes       []bool
+	Purges       []int64
+	NewestFrames []time.Time
 }
 
 // tenant: each row has its own org
@@ -801,6 +808,7 @@ func (q *Queries) SaveHeads(ctx context.Context, arg SaveHeadsParams) (int64, er
 		arg.Epochs,
 		arg.Closes,
 		arg.Purges,
+		arg.NewestFrames,
 	)
 	if err != nil {
 		return 0, err
@@ -913,6 +921,49 @@ func (q *Queries) SourcesBefore(ctx context.Context, arg SourcesBeforeParams) ([
 			&i.Kind,
 			&i.Body,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const storedKeys = `-- name: StoredKeys :many
+SELECT k.source::text AS source, k.upstream_id::text AS upstream_id
+FROM (SELECT unnest($1::text[]) AS source, unnest($2::text[]) AS upstream_id) k
+CROSS JOIN LATERAL (
+    SELECT FROM event
+    WHERE hashtextextended(event.upstream_id, 0) = hashtextextended(k.upstream_id, 0) AND event.upstream_id <> ''
+        AND event.upstream_id = k.upstream_id AND event.source = k.source
+    LIMIT 1
+) e
+`
+
+type StoredKeysParams struct {
+	Sources     []string
+	UpstreamIds []string
+}
+
+type StoredKeysRow struct {
+	Source     string
+	UpstreamID string
+}
+
+// tenant: the writer of a bucket looks up the records that it is about to store, whoever owns them
+// LIMIT makes the planner look up one key at a time in the index.
+func (q *Queries) StoredKeys(ctx context.Context, arg StoredKeysParams) ([]StoredKeysRow, error) {
+	rows, err := q.db.Query(ctx, storedKeys, arg.Sources, arg.UpstreamIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []StoredKeysRow
+	for rows.Next() {
+		var i StoredKeysRow
+		if err := rows.Scan(&i.Source, &i.UpstreamID); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
