@@ -42,9 +42,7 @@ func newEvents(n *Node, eng engines, p platforms) (events, error) {
 		Streams: n.cfg.EventLogStreams, Replicas: n.cfg.EventLogReplicas, MaxBytes: n.cfg.EventLogBytes, Log: n.log,
 	}
 	if n.cfg.EventLog == "postgres" {
-		table := eventlog.NewPostgres(eng.db, c)
-		n.loop("event log", table.Run)
-		ev.log = table
+		ev.log = eventlog.NewPostgres(eng.db, c)
 		ev.epoch = func(context.Context) (string, error) { return "", nil } // It is lost only together with the store.
 		return ev, nil
 	}

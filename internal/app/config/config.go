@@ -73,7 +73,7 @@ type Config struct {
 	EventLog         string `env:"STAGEDOOR_EVENT_LOG" envDefault:"jetstream" doc:"The event log between listeners and the store: jetstream, or postgres for a single machine without JetStream."`
 	EventLogReplicas int    `env:"STAGEDOOR_EVENT_REPLICAS" envDefault:"1" doc:"The number of NATS servers that store an event before it is acknowledged: 1, or 3 on a cluster."`
 	EventLogStreams  int    `env:"STAGEDOOR_EVENT_STREAMS" envDefault:"1" doc:"The number of JetStream streams for events. More than 1 only helps with several machines."`
-	EventLogBytes    int64  `env:"STAGEDOOR_EVENT_LOG_BYTES" envDefault:"1073741824" doc:"The maximum size of one of these streams on disk, in bytes. Beyond it the oldest events are dropped."`
+	EventLogBytes    int64  `env:"STAGEDOOR_EVENT_LOG_BYTES" envDefault:"1073741824" doc:"The maximum size of one of these streams on disk, in bytes. When it is reached, listeners wait and fetch the events from the platforms later."`
 
 	Dev          bool          `env:"STAGEDOOR_DEV" envDefault:"false" doc:"Development mode: anyone can sign in without a password, and webhooks may reach this machine. Refused unless the public URL, the connect URL, both listeners and the OIDC issuer are loopback addresses."`
 	DrainDelay   time.Duration `env:"STAGEDOOR_DRAIN_DELAY" envDefault:"5s" doc:"How long the process keeps serving after a stop signal, while load balancers notice."`

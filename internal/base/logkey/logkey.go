@@ -61,6 +61,7 @@ const (
 	Took           = "took"
 	Tries          = "tries"
 	Type           = "type"
+	Used           = "used"
 	Version        = "version"
 	WasUp          = "was_up"
 )

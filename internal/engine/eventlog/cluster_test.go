@@ -344,7 +344,7 @@ func TestAnExistingStreamIsAdjusted(t *testing.T) {
 	stream, err := js.Stream(t.Context(), "EVT_00")
 	must.OK(t, err)
 	c := stream.CachedInfo().Config
-	if c.MaxAge != 72*time.Hour || c.MaxBytes != 64<<20 || c.Compression != jetstream.NoCompression || c.Duplicates != 2*time.Minute || c.MaxMsgSize != 1<<20 ||
+	if c.MaxAge != 0 || c.Discard != jetstream.DiscardNew || c.MaxBytes != 64<<20 || c.Compression != jetstream.NoCompression || c.Duplicates != 2*time.Minute || c.MaxMsgSize != 1<<20 ||
 		!c.AllowDirect || c.Metadata["team"] != "events" || c.Storage != jetstream.FileStorage {
 		t.Errorf("%+v", c)
 	}
@@ -353,26 +353,40 @@ func TestAnExistingStreamIsAdjusted(t *testing.T) {
 	}
 }
 
-// The log in PostgreSQL drops old entries, and readers with an older position continue after them.
-func TestPostgresDropsOldEntries(t *testing.T) {
+// A full log refuses entries and drops none. It accepts entries again when others are stored, also if a bucket without
+// entries has not been read for long.
+func TestAFullLogRefusesEntries(t *testing.T) {
 	t.Parallel()
-	db := testenv.Postgres(t)
-	log := eventlog.NewPostgres(db, eventlog.Config{MaxAge: time.Hour})
-	for i := range 5 {
-		must.OK(t, log.Publish(t.Context(), 1, strconv.Itoa(i), []byte{byte(i)}))
+	server := testenv.PrivateJetStream(t)
+	log := open(t, eventlog.Config{URL: server.URL, MaxBytes: 4 << 20, Patience: 5 * time.Second})
+	var (
+		err       error
+		published int
+		data      = make([]byte, 256<<10)
+	)
+	for ; err == nil; published++ {
+		err = log.Publish(t.Context(), 1, strconv.Itoa(published), data)
 	}
-	if _, err := db.Pool().Exec(t.Context(), "UPDATE eventlog_entry SET at = now() - interval '61 minutes' WHERE seq < 4"); err != nil {
-		t.Fatal(err)
+	published-- // the last one was refused
+	if !errors.Is(err, eventlog.ErrFull) || published < 10 {
+		t.Fatalf("after %d entries: %v", published, err)
 	}
-	must.OK(t, log.Trim(t.Context()))
-	s, err := log.State(t.Context(), 1)
-	if err != nil || s.First != 4 || s.Last != 5 {
-		t.Errorf("%+v, %v", s, err)
-	}
-	r, err := log.Read(t.Context(), map[int]uint64{1: 1})
+	reader, err := log.Read(t.Context(), map[int]uint64{1: 0})
 	must.OK(t, err)
-	list, err := r.Next(t.Context())
-	if err != nil || len(list) != 2 || list[0].Seq != 4 {
-		t.Errorf("%v, %v", list, err)
+	t.Cleanup(reader.Close)
+	var last uint64
+	for read := 0; read < published; {
+		list, err := reader.Next(t.Context())
+		must.OK(t, err)
+		read += len(list)
+		last = list[len(list)-1].Seq
+	}
+	if state, err := log.State(t.Context(), 1); err != nil || state.First != 1 || state.Used < 0.9 || state.Used > 1 {
+		t.Fatalf("%+v, %v", state, err)
+	}
+	must.OK(t, log.Trim(t.Context(), map[int]uint64{1: last - 1})) // no other bucket has been read
+	must.OK(t, log.Publish(t.Context(), 1, "another", data))
+	if state, err := log.State(t.Context(), 1); err != nil || state.First != last {
+		t.Fatalf("the log begins at %d, want %d (%v)", state.First, last, err)
 	}
 }

@@ -2,9 +2,9 @@
 // that store events.
 //
 // An entry that Publish has acknowledged survives the loss of any process and, with three replicas, of any one
-// machine. Readers follow buckets from positions that they keep themselves; they acknowledge nothing. The log drops
-// entries after some days. If its disks are lost, its entries are too: State has an epoch that changes then, so that
-// readers and writers notice.
+// machine. Readers follow buckets from positions that they keep themselves; they acknowledge nothing. The log keeps
+// entries until Trim drops what is stored elsewhere, and refuses new ones when it is full. If its disks are lost, its
+// entries are too: State has an epoch that changes then, so that readers and writers notice.
 //
 // There are two implementations: JetStream (jetstream.go), and PostgreSQL for a single machine without JetStream
 // (store.go). Both pass the suite of package eventlogtest. A Batcher (batcher.go) groups many small records into few
@@ -33,17 +33,18 @@ type State struct {
 	// Epoch identifies the log. It changes when the log was lost or recreated; positions of another epoch are
 	// meaningless.
 	Epoch string
-	// First and Last are the lowest and the highest position; First is Last+1 if the log is empty. A reader whose
-	// position is below First-1 may have missed entries that were dropped because of their age.
+	// First and Last are the lowest and the highest position; First is Last+1 if the log is empty.
 	First, Last uint64
+	// Used is the share of the maximum size that is used, from 0 to 1; 0 if there is no maximum.
+	Used float64
 }
 
 // Log is a log that is divided into buckets. It is safe for concurrent use.
 type Log interface {
 	// Publish appends an entry to a bucket. If it returns nil, the entry is on disk; with several replicas, on a
-	// majority of them. If it returns an error, the entry may still have been stored. The id must be unique over all
-	// buckets: an id that is published again within two minutes is stored once. The caller may reuse data after
-	// Publish has returned.
+	// majority of them. If it returns an error, the entry may still have been stored. ErrFull means that it was not. The
+	// id must be unique over all buckets: an id that is published again within two minutes is stored once. The caller may
+	// reuse data after Publish has returned.
 	Publish(ctx context.Context, bucket int, id string, data []byte) error
 	// Read follows the given buckets, each from the entry after its position, in order. To make sure that the positions
 	// are of this log, call State after Read and compare its epoch with the one that was stored with the positions.
@@ -52,6 +53,9 @@ type Log interface {
 	State(ctx context.Context, bucket int) (State, error)
 	// States is State for many buckets, with as few requests as possible.
 	States(ctx context.Context, buckets []int) (map[int]State, error)
+	// Trim drops entries of buckets up to the given positions, inclusive. All readers must have read them. It may keep
+	// some of them, unless the log is more than half full.
+	Trim(ctx context.Context, upTo map[int]uint64) error
 }
 
 // Reader follows buckets. It is not safe for concurrent use.
@@ -70,6 +74,8 @@ type Reader interface {
 var (
 	// ErrLost means that entries which were read before are not in the log any more, or that the log was recreated.
 	ErrLost = errors.New("the event log lost entries or was recreated; its writers must send what was not stored")
+	// ErrFull means that the log has its maximum size. It accepts entries again when others have been trimmed.
+	ErrFull = errors.New("the event log is full")
 	// ErrTooBig means that an entry or a record is longer than MaxData or MaxRecord.
 	ErrTooBig = errors.New("too big for the event log")
 	// ErrClosed means that a Batcher or a Reader was closed.
@@ -93,10 +99,8 @@ type Config struct {
 	Streams int
 	// Replicas is the number of servers that store an entry, 1 or 3. Default: 1.
 	Replicas int
-	// MaxBytes limits the size of one stream on disk; beyond it the oldest entries are dropped. Default: 1 GiB.
+	// MaxBytes limits the size of one stream on disk; beyond it Publish fails with ErrFull. Default: 1 GiB.
 	MaxBytes int64
-	// MaxAge is how long entries are kept. Default: 72 h.
-	MaxAge time.Duration
 	// Patience is how long Publish retries. Default: 15 s, because the election of a leader takes up to 9 s.
 	Patience time.Duration
 	// Log may be nil.
@@ -111,9 +115,6 @@ func (c Config) withDefaults() Config {
 	c.Replicas = max(c.Replicas, 1)
 	if c.MaxBytes <= 0 {
 		c.MaxBytes = 1 << 30
-	}
-	if c.MaxAge <= 0 {
-		c.MaxAge = 72 * time.Hour
 	}
 	if c.Patience <= 0 {
 		c.Patience = 15 * time.Second

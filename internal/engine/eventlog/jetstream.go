@@ -34,6 +34,8 @@ type JetStream struct {
 // stream is one of the streams of the log.
 type stream struct {
 	name string
+	// index is the number of the stream, and its lowest bucket.
+	index int
 	// lock guards ready. It is a channel with room for one value, so that waiting for it can end with a context.
 	lock chan struct{}
 	// ready means that the stream exists and has the wanted settings, as far as is known.
@@ -70,7 +72,7 @@ func Open(c Config) (*JetStream, error) {
 	}
 	l.conn, l.js = conn, js
 	for i := range c.Streams {
-		s := &stream{name: fmt.Sprintf("EVT_%02d", i), lock: make(chan struct{}, 1), ready: false, tick: "evt.tick." + strconv.Itoa(i)}
+		s := &stream{name: fmt.Sprintf("EVT_%02d", i), index: i, lock: make(chan struct{}, 1), ready: false, tick: "evt.tick." + strconv.Itoa(i)}
 		l.streams = append(l.streams, s)
 	}
 	return l, nil
@@ -121,6 +123,9 @@ func (l *JetStream) Publish(ctx context.Context, bucket int, id string, data []b
 		if errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrNoResponders) {
 			l.markUnverified(s) // it has no leader, or it was deleted
 		}
+		if err != nil && strings.Contains(err.Error(), fullText) {
+			err = ErrFull
+		}
 		return errors.Is(err, nats.ErrMaxPayload), err
 	})
 	if err != nil {
@@ -128,6 +133,9 @@ func (l *JetStream) Publish(ctx context.Context, bucket int, id string, data []b
 	}
 	return nil
 }
+
+// fullText is what the server's error says if a stream has its maximum size. Its code stands for other failures as well.
+const fullText = "maximum bytes exceeded"
 
 func (l *JetStream) State(ctx context.Context, bucket int) (State, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
@@ -143,7 +151,7 @@ func (l *JetStream) State(ctx context.Context, bucket int) (State, error) {
 	if err != nil {
 		return State{}, fmt.Errorf("read the state of the event log: %w", err)
 	}
-	return State{Epoch: epochOf(info), First: max(info.State.FirstSeq, 1), Last: info.State.LastSeq}, nil
+	return State{Epoch: epochOf(info), First: max(info.State.FirstSeq, 1), Last: info.State.LastSeq, Used: usedShare(info)}, nil
 }
 
 // concurrentStates limits how many streams States queries concurrently.
@@ -180,6 +188,61 @@ func (l *JetStream) States(ctx context.Context, buckets []int) (map[int]State, e
 		states[bucket] = found[l.streamOf(bucket)]
 	}
 	return states, nil
+}
+
+func usedShare(info *jetstream.StreamInfo) float64 {
+	if info.Config.MaxBytes <= 0 {
+		return 0
+	}
+	return float64(info.State.Bytes) / float64(info.Config.MaxBytes)
+}
+
+// Crowded is the used share of a log from which Trim keeps nothing that it may drop.
+const Crowded = 0.5
+
+// Trim is part of Log. It drops what all buckets of a stream allow, because dropping the beginning of a stream is cheap.
+// If the stream is still crowded, it drops entries bucket by bucket: a quiet bucket's reader cannot advance when a full
+// stream refuses its ticks.
+func (l *JetStream) Trim(ctx context.Context, upTo map[int]uint64) error {
+	var failed error
+	for _, s := range l.streams {
+		if err := l.trimStream(ctx, s, upTo); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("trim stream %s: %w", s.name, err))
+		}
+	}
+	return failed
+}
+
+func (l *JetStream) trimStream(ctx context.Context, s *stream, upTo map[int]uint64) error {
+	found, err := l.js.Stream(ctx, s.name)
+	if err != nil {
+		return err
+	}
+	var lowest uint64
+	for bucket, first := s.index, true; bucket < l.Buckets; bucket, first = bucket+len(l.streams), false {
+		if at := upTo[bucket]; first || at < lowest {
+			lowest = at
+		}
+	}
+	if lowest >= found.CachedInfo().State.FirstSeq {
+		if err := found.Purge(ctx, jetstream.WithPurgeSequence(lowest+1)); err != nil {
+			return err
+		}
+	}
+	info, err := found.Info(ctx, jetstream.WithSubjectFilter("evt.>"))
+	if err != nil || usedShare(info) < Crowded {
+		return err
+	}
+	for subject := range info.State.Subjects {
+		bucket, ok := bucketOf(subject)
+		if !ok || upTo[bucket] <= lowest {
+			continue
+		}
+		if err := found.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(upTo[bucket]+1)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (l *JetStream) streamInfo(ctx context.Context, s *stream) (*jetstream.StreamInfo, error) {
@@ -237,8 +300,8 @@ func (l *JetStream) ensureStream(ctx context.Context, s *stream) error {
 // settings as well.
 func (l *JetStream) adjustStream(ctx context.Context, s *stream, has jetstream.StreamConfig) {
 	want := l.streamConfig(s, has)
-	same := slices.Equal(has.Subjects, want.Subjects) && has.MaxBytes == want.MaxBytes && has.MaxAge == want.MaxAge && has.Replicas == want.Replicas &&
-		has.Duplicates == want.Duplicates && has.MaxMsgSize == want.MaxMsgSize && has.Compression == want.Compression && has.AllowDirect
+	same := slices.Equal(has.Subjects, want.Subjects) && has.MaxBytes == want.MaxBytes && has.MaxAge == want.MaxAge && has.Discard == want.Discard &&
+		has.Replicas == want.Replicas && has.Duplicates == want.Duplicates && has.MaxMsgSize == want.MaxMsgSize && has.Compression == want.Compression && has.AllowDirect
 	if same {
 		return
 	}
@@ -256,11 +319,12 @@ func (l *JetStream) streamConfig(s *stream, c jetstream.StreamConfig) jetstream.
 	if len(l.streams) > 1 {
 		c.Subjects = append(l.subjects(s), s.tick)
 	}
-	c.Storage, c.Retention, c.Discard = jetstream.FileStorage, jetstream.LimitsPolicy, jetstream.DiscardOld
-	c.Replicas, c.MaxBytes, c.MaxAge, c.MaxMsgSize = l.Replicas, l.MaxBytes, l.MaxAge, 1<<20
+	// The server drops nothing by itself: an entry that is not stored must not disappear.
+	c.Storage, c.Retention, c.Discard = jetstream.FileStorage, jetstream.LimitsPolicy, jetstream.DiscardNew
+	c.Replicas, c.MaxBytes, c.MaxAge, c.MaxMsgSize = l.Replicas, l.MaxBytes, 0, 1<<20
 	// Compression is off: after a kill, a server of version 2.15.2 sometimes cannot read the end of a compressed
 	// stream, and its copy is lost.
-	c.Duplicates, c.Compression, c.AllowDirect = min(duplicateWindow, l.MaxAge), jetstream.NoCompression, true
+	c.Duplicates, c.Compression, c.AllowDirect = duplicateWindow, jetstream.NoCompression, true
 	return c
 }
 

@@ -104,10 +104,6 @@ func (r *reader) newFollower(ctx context.Context, s *stream) (*follower, error) 
 		return nil, err
 	}
 	f.epoch = state.Epoch
-	if f.pos > 0 && state.First > f.pos+1 {
-		r.log.Log.LogAttrs(ctx, slog.LevelWarn, "the event log may have dropped unread entries", slog.String(logkey.Stream, s.name),
-			slog.Uint64(logkey.Read, f.pos), slog.Uint64(logkey.First, state.First))
-	}
 	return f, nil
 }
 

@@ -44,5 +44,7 @@ LIMIT @max_rows;
 
 -- name: Trim :execrows
 DELETE FROM eventlog_entry WHERE (bucket, seq) IN (
-    SELECT old.bucket, old.seq FROM eventlog_entry old WHERE old.at < now() - @kept::interval ORDER BY old.at LIMIT @max_rows
+    SELECT old.bucket, old.seq FROM eventlog_entry old
+    JOIN (SELECT unnest(@buckets::integer[]) AS bucket, unnest(@positions::bigint[]) AS position) n ON n.bucket = old.bucket
+    WHERE old.seq <= n.position LIMIT @max_rows
 );

@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/base/clock"
-	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog/internal/db"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
@@ -23,8 +20,7 @@ type Postgres struct {
 	db *postgres.DB
 }
 
-// NewPostgres makes the log. It uses only MaxAge, Patience and Log of the settings. Old entries are dropped only while
-// Run is running.
+// NewPostgres makes the log. It uses only Patience of the settings.
 func NewPostgres(d *postgres.DB, c Config) *Postgres {
 	return &Postgres{Config: c.withDefaults(), db: d}
 }
@@ -100,26 +96,17 @@ func (p *Postgres) heads(ctx context.Context, buckets []int32, prepare bool) (ma
 	return heads, nil
 }
 
-// Old entries are dropped every trimEvery, in statements of at most trimRows rows.
-const (
-	trimEvery = time.Minute
-	trimRows  = 1000
-)
+// trimRows is the maximum number of rows that one statement of Trim deletes.
+const trimRows = 1000
 
-// Run drops old entries once a minute until ctx ends.
-func (p *Postgres) Run(ctx context.Context) error {
-	for range clock.Every(ctx, trimEvery) {
-		if err := p.Trim(ctx); err != nil && ctx.Err() == nil {
-			p.Log.LogAttrs(ctx, slog.LevelWarn, "cannot trim the event log", slog.Any(logkey.Error, err))
-		}
+// Trim is part of Log. It drops all that it may.
+func (p *Postgres) Trim(ctx context.Context, upTo map[int]uint64) error {
+	params := db.TrimParams{MaxRows: trimRows}
+	for bucket, at := range upTo {
+		params.Buckets, params.Positions = append(params.Buckets, int32(bucket)), append(params.Positions, int64(at))
 	}
-	return nil
-}
-
-// Trim drops all entries older than MaxAge.
-func (p *Postgres) Trim(ctx context.Context) error {
 	for {
-		n, err := p.queries().Trim(ctx, db.TrimParams{Kept: p.MaxAge, MaxRows: trimRows})
+		n, err := p.queries().Trim(ctx, params)
 		if err != nil {
 			return fmt.Errorf("trim the event log: %w", err)
 		}

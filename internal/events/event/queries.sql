@@ -134,6 +134,10 @@ SELECT (pg_current_xact_id()::text::bigint)::bigint AS tx;
 -- tenant: buckets are work, not data
 SELECT log_epoch, committed FROM event_bucket WHERE bucket = @bucket;
 
+-- name: AllProgress :many
+-- tenant: buckets are work, not data
+SELECT bucket, log_epoch, committed FROM event_bucket;
+
 -- name: OrgBefore :many
 -- An org's events from the newest. Bodies are read of those kinds only that are wanted.
 SELECT org_id AS org, source, seq, at, tx, id, kind, (CASE WHEN @every::boolean OR kind = ANY (@kinds::text[]) THEN body END)::bytea AS body FROM event

@@ -48,6 +48,14 @@ func (s *Store) Progress(ctx context.Context, bucket int) (Progress, error) {
 	return Progress{Bucket: bucket, LogEpoch: row.LogEpoch, Committed: uint64(row.Committed)}, err
 }
 
+// AllProgress returns the progress of all buckets that were ever claimed.
+func (s *Store) AllProgress(ctx context.Context) ([]Progress, error) {
+	rows, err := db.New(s.deps.DB).AllProgress(ctx)
+	return postgres.Convert(rows, func(r db.AllProgressRow) Progress {
+		return Progress{Bucket: int(r.Bucket), LogEpoch: r.LogEpoch, Committed: uint64(r.Committed)}
+	}), err
+}
+
 // Recent is a head with the dedup keys of the source's last events, oldest first.
 type Recent struct {
 	HeadRow

@@ -100,7 +100,7 @@ func (w *batch) store(ctx context.Context) error {
 	for slot, seq := range w.quiet {
 		w.g.owned[slot].Committed = seq // written with the bucket's next batch or by advanceQuiet
 	}
-	w.g.metrics.lag.Set(w.g.deps.Now().Sub(began).Seconds())
+	w.g.metrics.commit.Set(w.g.deps.Now().Sub(began).Seconds())
 	w.g.publishBatch(b)
 	return nil
 }

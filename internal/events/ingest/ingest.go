@@ -14,6 +14,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -65,6 +67,8 @@ type Ingest struct {
 	// changes carries acquired and released buckets from Hold to the loop.
 	changes chan bucketChange
 	metrics metrics
+	// trims is true while this node holds trimmingBucket.
+	trims atomic.Bool
 
 	// Only the loop uses the fields below.
 
@@ -168,6 +172,9 @@ func (g *Ingest) Run(ctx context.Context) error {
 	defer quiet.Stop()
 	defer settle.Stop()
 	defer g.closeReader()
+	var trimming sync.WaitGroup
+	defer trimming.Wait()
+	trimming.Go(func() { g.trimLoop(ctx) })
 	var trouble backoff
 	for {
 		var err error
@@ -215,6 +222,7 @@ func (g *Ingest) apply(o bucketChange) {
 	g.dirty = true
 	if o.take != nil {
 		g.owned[o.take.Bucket] = &bucket{*o.take, o.take.Committed}
+		g.trims.Store(g.owned[trimmingBucket] != nil)
 		return
 	}
 	g.dropBucket(o.drop)
@@ -222,6 +230,7 @@ func (g *Ingest) apply(o bucketChange) {
 
 func (g *Ingest) dropBucket(slot int) {
 	delete(g.owned, slot)
+	g.trims.Store(g.owned[trimmingBucket] != nil)
 	for source, h := range g.heads {
 		if h.bucket == slot {
 			delete(g.heads, source)
@@ -331,13 +340,16 @@ func (b *backoff) next() time.Duration {
 type metrics struct {
 	stored, repeated, failures, fenced, lost, unreadable prometheus.Counter
 	batch                                                prometheus.Histogram
-	lag                                                  prometheus.Gauge
+	commit, lag, used                                    prometheus.Gauge
 }
 
 func newMetrics(registry prometheus.Registerer) metrics {
 	register := promauto.With(registry)
 	counter := func(name, help string) prometheus.Counter {
 		return register.NewCounter(prometheus.CounterOpts{Name: "stagedoor_ingest_" + name, Help: help})
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		return register.NewGauge(prometheus.GaugeOpts{Name: "stagedoor_" + name, Help: help})
 	}
 	return metrics{
 		stored:     counter("stored_total", "Events stored."),
@@ -349,8 +361,8 @@ func newMetrics(registry prometheus.Registerer) metrics {
 		batch: register.NewHistogram(prometheus.HistogramOpts{
 			Name: "stagedoor_ingest_batch_events", Help: "Events per transaction.", Buckets: prometheus.ExponentialBuckets(1, 4, 7),
 		}),
-		lag: register.NewGauge(prometheus.GaugeOpts{
-			Name: "stagedoor_ingest_commit_seconds", Help: "How long the last transaction took.",
-		}),
+		commit: gauge("ingest_commit_seconds", "How long the last transaction took."),
+		lag:    gauge("ingest_lag_seconds", "How far the store lags behind the event log, measured by one of the nodes; 0 on the others."),
+		used:   gauge("eventlog_used_ratio", "Share of the event log's maximum size that is used, measured by the same node."),
 	}
 }

@@ -44,6 +44,7 @@ func Run(t *testing.T, newLog func(t *testing.T) Fixture) {
 		"entries may have the maximum size":                   testCase.big,
 		"a closed reader returns ErrClosed":                   testCase.closed,
 		"the records of a batcher are in order":               testCase.batches,
+		"stored entries are trimmed, no others":               testCase.trimmed,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -398,6 +399,40 @@ func (t testCase) closed() {
 	if found, err := r.Next(t.Context()); !errors.Is(err, eventlog.ErrClosed) {
 		t.Errorf("%v, %v", found, err)
 	}
+}
+
+func (t testCase) trimmed() {
+	log := t.Open()
+	publish(t.T, log, 1, "a", "b", "c", "d", "e")
+	publish(t.T, log, 2, "f", "g")
+	all := take(t.T, open(t.T, log, map[int]uint64{1: 0}), 5)
+	upTo := map[int]uint64{}
+	for bucket := range 256 {
+		upTo[bucket] = state(t.T, log, bucket).Last
+	}
+	delete(upTo, 1) // of a bucket that is not mentioned nothing is dropped
+	if err := log.Trim(t.Context(), upTo); err != nil {
+		t.Fatal(err)
+	}
+	take(t.T, open(t.T, log, map[int]uint64{1: 0}), 5)
+	upTo[1] = all[2].Seq
+	if err := log.Trim(t.Context(), upTo); err != nil {
+		t.Fatal(err)
+	}
+	for _, after := range []uint64{0, all[0].Seq, all[2].Seq} {
+		r := open(t.T, log, map[int]uint64{1: after})
+		if got := texts(take(t.T, r, 2)); !slices.Equal(got, []string{"d", "e"}) {
+			t.Errorf("after %d: %v", after, got)
+		}
+	}
+	if s := state(t.T, log, 1); s.First != all[3].Seq || s.Last < all[4].Seq {
+		t.Errorf("%+v", s)
+	}
+	upTo[1] = all[4].Seq
+	if err := log.Trim(t.Context(), upTo); err != nil {
+		t.Fatal(err)
+	}
+	expectNoMore(t.T, log, open(t.T, log, map[int]uint64{1: 0}), 1)
 }
 
 func (t testCase) batches() {

@@ -7,8 +7,6 @@ package db
 
 import (
 	"context"
-
-	"time"
 )
 
 const firsts = `-- name: Firsts :many
@@ -170,17 +168,20 @@ func (q *Queries) Read(ctx context.Context, arg ReadParams) ([]ReadRow, error) {
 
 const trim = `-- name: Trim :execrows
 DELETE FROM eventlog_entry WHERE (bucket, seq) IN (
-    SELECT old.bucket, old.seq FROM eventlog_entry old WHERE old.at < now() - $1::interval ORDER BY old.at LIMIT $2
+    SELECT old.bucket, old.seq FROM eventlog_entry old
+    JOIN (SELECT unnest($1::integer[]) AS bucket, unnest($2::bigint[]) AS position) n ON n.bucket = old.bucket
+    WHERE old.seq <= n.position LIMIT $3
 )
 `
 
 type TrimParams struct {
-	Kept    time.Duration
-	MaxRows int32
+	Buckets   []int32
+	Positions []int64
+	MaxRows   int32
 }
 
 func (q *Queries) Trim(ctx context.Context, arg TrimParams) (int64, error) {
-	result, err := q.db.Exec(ctx, trim, arg.Kept, arg.MaxRows)
+	result, err := q.db.Exec(ctx, trim, arg.Buckets, arg.Positions, arg.MaxRows)
 	if err != nil {
 		return 0, err
 	}

@@ -103,6 +103,37 @@ func (q *Queries) After(ctx context.Context, arg AfterParams) ([]AfterRow, error
 	return items, nil
 }
 
+const allProgress = `-- name: AllProgress :many
+SELECT bucket, log_epoch, committed FROM event_bucket
+`
+
+type AllProgressRow struct {
+	Bucket    int16
+	LogEpoch  string
+	Committed int64
+}
+
+// tenant: buckets are work, not data
+func (q *Queries) AllProgress(ctx context.Context) ([]AllProgressRow, error) {
+	rows, err := q.db.Query(ctx, allProgress)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AllProgressRow
+	for rows.Next() {
+		var i AllProgressRow
+		if err := rows.Scan(&i.Bucket, &i.LogEpoch, &i.Committed); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const beginPurge = `-- name: BeginPurge :one
 INSERT INTO event_source (org_id, source, bucket, last_seq, last_at, purged_seq) VALUES ($1, $2, $3, 0, $4, 0)
 ON CONFLICT (source) DO UPDATE SET purged_seq = coalesce(event_source.purged_seq, 0), watermark = NULL
