@@ -49,6 +49,9 @@ const (
 	CodeCurlUnsupported ProblemCode = "curl-unsupported"
 	// CodeCurlWrongHost: cURL command is for another host (422). Copy a request that goes to the platform itself.
 	CodeCurlWrongHost ProblemCode = "curl-wrong-host"
+	// CodeDeadLetterNotFound: No such dead letter (404). Check the id; operators list dead letters with GET
+	// /admin/v1/dead-letters.
+	CodeDeadLetterNotFound ProblemCode = "dead-letter-not-found"
 	// CodeDeliveryNotFound: No such delivery (404). Check the id; deliveries are kept for 30 days.
 	CodeDeliveryNotFound ProblemCode = "delivery-not-found"
 	// CodeEgressUnavailable: No egress in the account's region (503). Try again after retryAfterSec; traffic never leaves

@@ -27,7 +27,10 @@ func (c *commands) admin() *cobra.Command {
 	key := &cobra.Command{Use: "key", Short: "API keys of an organisation"}
 	org.AddCommand(c.orgCreate(), c.orgList(), c.orgShow(), c.orgUpdate(), c.orgInvite())
 	key.AddCommand(c.keyIssue())
-	admin.AddCommand(org, key, c.nodes(), c.auditVerify())
+	letters := &cobra.Command{Use: "dead-letters", Short: "Events that could not be stored"}
+	letters.AddCommand(c.lettersList(), c.letterChange("requeue", "Store one again", http.MethodPost, "/requeue"),
+		c.letterChange("delete", "Delete one", http.MethodDelete, ""))
+	admin.AddCommand(org, key, letters, c.nodes(), c.auditVerify())
 	return admin
 }
 
@@ -180,6 +183,32 @@ func (c *commands) keyIssue() *cobra.Command {
 	cmd.Flags().StringVar(&label, "label", "Issued by an operator", "what the key is for")
 	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "scopes; default: the default set")
 	return cmd
+}
+
+func (c *commands) lettersList() *cobra.Command {
+	var limit, before int
+	cmd := &cobra.Command{
+		Use: "list", Short: "List them, newest first", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			q := url.Values{"limit": {strconv.Itoa(limit)}}
+			if before > 0 {
+				q.Set("before", strconv.Itoa(before))
+			}
+			return c.callAndShow(cmd.Context(), http.MethodGet, "/admin/v1/dead-letters?"+q.Encode(), nil)
+		},
+	}
+	cmd.Flags().IntVar(&limit, "limit", 50, "maximum number of dead letters, up to 100")
+	cmd.Flags().IntVar(&before, "before", 0, "last id of the previous page")
+	return cmd
+}
+
+func (c *commands) letterChange(name, short, method, path string) *cobra.Command {
+	return &cobra.Command{
+		Use: name + " ID", Short: short, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.callAndShow(cmd.Context(), method, "/admin/v1/dead-letters/"+url.PathEscape(args[0])+path, nil)
+		},
+	}
 }
 
 func (c *commands) nodes() *cobra.Command {

@@ -158,7 +158,7 @@ func newAdmin(n *Node, p parts, from client) *admin.Admin {
 			Version: version.String(),
 		},
 		DB: p.engines.db, Jobs: p.engines.jobs, Seal: t.sealer, Orgs: t.orgs, Keys: t.keys, Members: t.members,
-		Limits: t.limits, Audit: t.audit, Accounts: p.accounts.accounts, Webhooks: p.delivery.webhooks,
+		Limits: t.limits, Audit: t.audit, Accounts: p.accounts.accounts, Webhooks: p.delivery.webhooks, Events: p.events.store,
 		Egress: p.platforms.egress, Control: p.operators.switches, Fleet: p.operators.fleet, Site: web.Dist(),
 		Metrics: endpoint.NewMetrics(n.registry, "admin"), Tracer: p.engines.tracer(),
 		Draining: n.draining.Load, Source: from.source, HashIP: from.hashIP, Log: n.log, Now: n.clock.Now,

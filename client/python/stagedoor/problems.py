@@ -24,6 +24,7 @@ ProblemCode = Literal[
     "curl-unparseable",
     "curl-unsupported",
     "curl-wrong-host",
+    "dead-letter-not-found",
     "delivery-not-found",
     "egress-unavailable",
     "event-not-found",

@@ -74,6 +74,7 @@ var (
 	BrowserNotFound  = add(Kind{"browser-session-not-found", http.StatusNotFound, "No such browser session", false, "Check the id against GET /v1/me/sessions."})
 	JobNotFound      = add(Kind{"job-not-found", http.StatusNotFound, "No such job", false, "Check the id; operators list jobs with GET /admin/v1/jobs."})
 	ProxyNotFound    = add(Kind{"proxy-not-found", http.StatusNotFound, "No such proxy", false, "Check region and place; operators list proxies with GET /admin/v1/egress."})
+	LetterNotFound   = add(Kind{"dead-letter-not-found", http.StatusNotFound, "No such dead letter", false, "Check the id; operators list dead letters with GET /admin/v1/dead-letters."})
 	LogNotFound      = add(Kind{"log-not-found", http.StatusNotFound, "No such log", false, "Check the id; how long requests are kept depends on the plan."})
 )
 

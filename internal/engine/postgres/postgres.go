@@ -212,13 +212,26 @@ func (db *DB) SnapshotWithin(ctx context.Context, atMost time.Duration, do func(
 // IsUnique reports whether err is a violation of the named unique index.
 func IsUnique(err error, index string) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && pg.Code == "23505" && pg.ConstraintName == index
+	return ok && pg.Code == uniqueViolation && pg.ConstraintName == index
 }
 
 // isConflict reports whether err is a serialization failure or a deadlock, after which a transaction can be retried.
 func isConflict(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (pg.Code == "40001" || pg.Code == "40P01")
+}
+
+const uniqueViolation = "23505"
+
+// RefusesData reports whether err means that the database refuses the values of a statement, whenever it is tried: they
+// are malformed, too long, or violate a constraint other than uniqueness.
+func RefusesData(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || pg.Code == uniqueViolation {
+		return false
+	}
+	class := pg.Code[:2]
+	return class == "22" || class == "23" || class == "54"
 }
 
 // Unavailable reports whether err means that the database cannot be used at the moment, rather than that a query is

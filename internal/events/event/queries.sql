@@ -138,6 +138,48 @@ SELECT log_epoch, committed FROM event_bucket WHERE bucket = @bucket;
 -- tenant: buckets are work, not data
 SELECT bucket, log_epoch, committed FROM event_bucket;
 
+-- name: Bury :exec
+-- tenant: each row has its own org
+INSERT INTO event_dead_letter (bucket, org_id, source, kind, reason, record)
+VALUES (@bucket, nullif(@org_id::text, ''), nullif(@source::text, ''), nullif(@kind::text, ''), @reason, @record);
+
+-- name: Rebury :exec
+-- tenant: a dead letter is the operators' until it is stored
+UPDATE event_dead_letter SET requeued = false, reason = @reason WHERE id = @id;
+
+-- name: TakeLetters :exec
+-- tenant: a dead letter is the operators' until it is stored
+DELETE FROM event_dead_letter WHERE id = ANY (@ids::bigint[]);
+
+-- name: RequeuedLetters :many
+-- tenant: the writer of a bucket stores whoever's records are in it
+SELECT id, record FROM event_dead_letter WHERE requeued AND bucket = ANY (@buckets::smallint[]) ORDER BY id LIMIT @max_rows;
+
+-- name: DeadLetters :many
+-- tenant: for operators
+SELECT id, at, coalesce(org_id, '')::text AS org_id, coalesce(source, '')::text AS source, coalesce(kind, '')::text AS kind, reason, requeued,
+    length(record)::integer AS size
+FROM event_dead_letter WHERE id < @before ORDER BY id DESC LIMIT @max_rows;
+
+-- name: RequeueLetter :one
+-- tenant: for operators
+UPDATE event_dead_letter SET requeued = true WHERE id = @id
+RETURNING id, at, coalesce(org_id, '')::text AS org_id, coalesce(source, '')::text AS source, coalesce(kind, '')::text AS kind, reason, requeued,
+    length(record)::integer AS size;
+
+-- name: DeleteLetter :one
+-- tenant: for operators
+DELETE FROM event_dead_letter WHERE id = @id
+RETURNING id, at, coalesce(org_id, '')::text AS org_id, coalesce(source, '')::text AS source, coalesce(kind, '')::text AS kind, reason, requeued,
+    length(record)::integer AS size;
+
+-- name: DeleteLettersOf :exec
+DELETE FROM event_dead_letter WHERE org_id = @org_id::text AND source = @source::text;
+
+-- name: ExpireLetters :exec
+-- tenant: the age of all of them
+DELETE FROM event_dead_letter WHERE at < now() - @kept::interval;
+
 -- name: OrgBefore :many
 -- An org's events from the newest. Bodies are read of those kinds only that are wanted.
 SELECT org_id AS org, source, seq, at, tx, id, kind, (CASE WHEN @every::boolean OR kind = ANY (@kinds::text[]) THEN body END)::bytea AS body FROM event

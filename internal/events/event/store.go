@@ -163,8 +163,8 @@ const (
 	daysAhead = 2
 )
 
-// Upkeep creates partitions for the coming days and drops expired ones.
+// Upkeep creates partitions for the coming days and drops expired ones. It also deletes old dead letters.
 func (s *Store) Upkeep(ctx context.Context) error {
 	_, err := s.days.Upkeep(ctx, daysBack, daysAhead, org.MaxRetentionDays+1)
-	return err
+	return errors.Join(err, db.New(s.deps.DB).ExpireLetters(ctx, letterLife))
 }

@@ -135,6 +135,9 @@ type Batch struct {
 	Events  []NewEvent
 	Heads   []HeadRow
 	Buckets []Progress
+	// Bury are records that could not be stored, Letters the ids of requeued ones that the batch has dealt with.
+	Bury    []Letter
+	Letters []int64
 	// Also runs in the same transaction; may be nil.
 	Also func(ctx context.Context, tx postgres.Tx) error
 }
@@ -192,6 +195,9 @@ func (s *Store) commit(ctx context.Context, b *Batch, rows *postgres.Rows, store
 			if err := b.Also(ctx, tx); err != nil {
 				return err
 			}
+		}
+		if err := bury(ctx, q, b); err != nil {
+			return err
 		}
 		if len(b.Heads) > 0 {
 			saved, err := q.SaveHeads(ctx, headParams(b.Heads))

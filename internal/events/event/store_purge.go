@@ -23,6 +23,9 @@ func (s *Store) Purge(ctx context.Context, org id.Org, account id.Account, sandb
 	if err != nil {
 		return false, fmt.Errorf("begin the purge of %s: %w", account, err)
 	}
+	if err := db.New(s.deps.DB).DeleteLettersOf(ctx, db.DeleteLettersOfParams{OrgID: string(org), Source: source}); err != nil {
+		return false, fmt.Errorf("delete the dead letters of %s: %w", account, err)
+	}
 	after := began.Int64
 	for purged := 0; ; {
 		rows, err := db.New(s.deps.DB).ToPurge(ctx, db.ToPurgeParams{OrgID: org, Source: source, After: after, MaxRows: purgeBatch})

@@ -3,11 +3,14 @@ package ingest
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/events/event"
@@ -18,6 +21,8 @@ type pendingRecord struct {
 	event.Record
 	// own is its number in the outbox; 0 for a record of the log.
 	own int64
+	// letter is the number of the dead letter that it was; 0 for all others.
+	letter int64
 	// key identifies the frame within its source; empty for a record of the outbox.
 	key string
 }
@@ -29,6 +34,9 @@ type batch struct {
 	// reached is how far buckets were read whose entries are in this batch. quiet is how far buckets were read without
 	// any entry of theirs.
 	reached, quiet map[int]uint64
+	// bury are records that cannot be stored, taken the numbers of those among them that were in the outbox.
+	bury  []event.Letter
+	taken []int64
 	// stored are frames of the batch that were found in the store, added those that the batch adds.
 	stored, added map[event.FrameKey]bool
 }
@@ -59,8 +67,52 @@ func (g *Ingest) storeOutbox(ctx context.Context, slots []int16) error {
 	return w.store(ctx)
 }
 
-// store commits the batch and publishes its events.
+// store commits the batch and publishes its events. If the database refuses the data of a record, it finds the record by
+// storing the halves of the batch separately, and buries it.
 func (w *batch) store(ctx context.Context) error {
+	before := w.g.positions()
+	err := w.storeWhole(ctx)
+	if !postgres.RefusesData(err) {
+		return err
+	}
+	// Nothing was committed. Undo what the batch has changed in memory.
+	clear(w.g.heads)
+	for _, p := range before {
+		w.g.owned[p.Bucket].Progress = p
+	}
+	if len(w.records) <= 1 {
+		for i := range w.records {
+			w.addLetter(ctx, &w.records[i], err)
+		}
+		w.records = nil
+		return w.storeWhole(ctx)
+	}
+	// The positions are written with the second half. If that fails, the records of the first are read again and
+	// recognised as repeats.
+	middle := len(w.records) / 2
+	first := w.g.newBatch()
+	first.records = w.records[:middle]
+	if err := first.store(ctx); err != nil {
+		return err
+	}
+	w.records, w.stored = w.records[middle:], nil
+	clear(w.added)
+	return w.store(ctx)
+}
+
+// addLetter makes the batch bury a record.
+func (w *batch) addLetter(ctx context.Context, r *pendingRecord, why error) {
+	w.g.deps.Log.LogAttrs(ctx, slog.LevelError, "event cannot be stored, it becomes a dead letter",
+		slog.String(logkey.Account, r.Source), slog.String(logkey.Kind, r.Kind), slog.Any(logkey.Error, why))
+	w.bury = append(w.bury, event.Letter{
+		ID: r.letter, Bucket: event.Bucket(r.Source), Org: r.Org, Source: r.Source, Kind: r.Kind, Reason: why.Error(), Record: r.Append(nil),
+	})
+	if r.own != 0 {
+		w.taken = append(w.taken, r.own)
+	}
+}
+
+func (w *batch) storeWhole(ctx context.Context) error {
 	fresh, err := w.g.load(ctx, w)
 	if err == nil && len(fresh) > 0 {
 		// The first event of an account must be account.connected, even if the platform sent frames before it was
@@ -84,7 +136,7 @@ func (w *batch) store(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(b.Buckets) > 0 || b.Also != nil || len(b.Events) > 0 {
+	if len(b.Buckets) > 0 || b.Also != nil || len(b.Events) > 0 || len(b.Bury) > 0 || len(b.Letters) > 0 {
 		tx, err := w.g.deps.Store.Commit(ctx, b)
 		if errors.Is(err, postgres.ErrOutcomeUnknown) {
 			w.g.uncertain = b
@@ -93,6 +145,7 @@ func (w *batch) store(ctx context.Context) error {
 			return err
 		}
 		w.g.markWritten(b)
+		w.g.metrics.buried.Add(float64(len(b.Bury)))
 		for i := range b.Events {
 			b.Events[i].Tx = tx
 		}
@@ -121,7 +174,7 @@ func (w *batch) eventTime(now time.Time) time.Time {
 func (w *batch) build(ctx context.Context, at time.Time) (*event.Batch, error) {
 	var (
 		b       event.Batch
-		owned   []int64
+		owned   = slices.Clone(w.taken)
 		touched = map[string]*head{}
 		bodies  = make([]byte, 0, w.envelopeBytes())
 	)
@@ -131,6 +184,9 @@ func (w *batch) build(ctx context.Context, at time.Time) (*event.Batch, error) {
 		if r.own != 0 {
 			owned = append(owned, r.own)
 		}
+		if r.letter != 0 {
+			b.Letters = append(b.Letters, r.letter)
+		}
 		h := w.g.heads[r.Source]
 		if h.isLate(r) || w.isStray(r, h.bucket) || w.isRepeat(r, h) {
 			w.g.metrics.repeated.Inc()
@@ -138,7 +194,7 @@ func (w *batch) build(ctx context.Context, at time.Time) (*event.Batch, error) {
 		}
 		sandbox, err := w.g.isTestOrg(ctx, r.Org)
 		if err != nil && errors.Is(err, problem.OrgNotFound.New("")) {
-			w.g.metrics.unreadable.Inc() // the org no longer exists; do not block other records
+			w.g.metrics.repeated.Inc() // the org no longer exists, and nothing of it is kept
 			continue
 		}
 		if err != nil {
@@ -160,6 +216,7 @@ func (w *batch) build(ctx context.Context, at time.Time) (*event.Batch, error) {
 		b.Heads = append(b.Heads, h.HeadRow)
 		w.g.owned[h.bucket].LastAt = at
 	}
+	b.Bury = w.bury
 	w.addProgress(&b, touched)
 	if len(owned) > 0 {
 		b.Also = func(ctx context.Context, tx postgres.Tx) error { return w.g.deps.Outbox.Take(ctx, tx, owned) }
@@ -193,8 +250,13 @@ func (w *batch) addProgress(b *event.Batch, touched map[string]*head) {
 	for _, h := range touched {
 		slots[h.bucket] = true
 	}
-	for slot := range slots {
-		b.Buckets = append(b.Buckets, w.g.owned[slot].Progress)
+	for _, l := range w.bury {
+		slots[l.Bucket] = slots[l.Bucket] || l.ID == 0 // a requeued one may be unreadable, and then its bucket is unknown
+	}
+	for slot, ours := range slots {
+		if ours {
+			b.Buckets = append(b.Buckets, w.g.owned[slot].Progress)
+		}
 	}
 }
 

@@ -155,7 +155,7 @@ const (
 	// outboxEvery is how often the outbox is read, and so the longest time that an event of the service waits.
 	outboxEvery = 100 * time.Millisecond
 	// quietEvery is how often the position of buckets without events is written, so that the next holder does not have
-	// to read old entries of other buckets.
+	// to read old entries of other buckets. Requeued dead letters are stored at the same time.
 	quietEvery = time.Second
 	// upkeepEvery is how often the outbox and the partitions of the store are maintained.
 	upkeepEvery = 30 * time.Second
@@ -189,7 +189,9 @@ func (g *Ingest) Run(ctx context.Context) error {
 		case <-poll.C:
 			err = g.pollOnce(ctx)
 		case <-quiet.C:
-			err = g.advanceQuiet(ctx)
+			if err = g.advanceQuiet(ctx); err == nil {
+				err = g.storeRequeued(ctx)
+			}
 		case <-settle.C:
 			err = g.upkeep(ctx)
 		}
@@ -209,11 +211,7 @@ func (g *Ingest) Run(ctx context.Context) error {
 // pollOnce opens the reader if necessary and stores the events that wait in the outbox.
 func (g *Ingest) pollOnce(ctx context.Context) error {
 	g.reopen(ctx)
-	slots := make([]int16, 0, len(g.owned))
-	for slot := range g.owned {
-		slots = append(slots, int16(slot))
-	}
-	return g.storeOutbox(ctx, slots)
+	return g.storeOutbox(ctx, g.slots())
 }
 
 // apply adds or removes a bucket. It runs between batches, so a removed bucket has no batch in progress.
@@ -329,6 +327,49 @@ func (g *Ingest) upkeep(ctx context.Context) error {
 	return errors.Join(g.deps.Outbox.Settle(ctx), g.deps.Store.Upkeep(ctx))
 }
 
+// maxRequeued bounds the dead letters in one batch.
+const maxRequeued = 100
+
+// storeRequeued stores dead letters that an operator has requeued. Their frames are old, so they do not move watermarks.
+func (g *Ingest) storeRequeued(ctx context.Context) error {
+	if len(g.owned) == 0 {
+		return nil
+	}
+	letters, err := g.deps.Store.Requeued(ctx, g.slots(), maxRequeued)
+	if err != nil || len(letters) == 0 {
+		return err
+	}
+	w := g.newBatch()
+	for _, l := range letters {
+		r, err := event.ReadRecord(l.Record)
+		if err != nil {
+			w.bury = append(w.bury, event.Letter{ID: l.ID, Reason: err.Error()})
+			continue
+		}
+		r.Watermark, r.LogEpoch = "", ""
+		w.records = append(w.records, pendingRecord{Record: r, letter: l.ID, key: dedupKeyOf(&r)})
+	}
+	return w.store(ctx)
+}
+
+// positions returns the progress of the buckets that this node holds, as it is in memory.
+func (g *Ingest) positions() []event.Progress {
+	list := make([]event.Progress, 0, len(g.owned))
+	for _, b := range g.owned {
+		list = append(list, b.Progress)
+	}
+	return list
+}
+
+// slots returns the buckets that this node holds.
+func (g *Ingest) slots() []int16 {
+	slots := make([]int16, 0, len(g.owned))
+	for slot := range g.owned {
+		slots = append(slots, int16(slot))
+	}
+	return slots
+}
+
 // backoff doubles the wait with every call of next.
 type backoff struct{ last time.Duration }
 
@@ -338,9 +379,9 @@ func (b *backoff) next() time.Duration {
 }
 
 type metrics struct {
-	stored, repeated, failures, fenced, lost, unreadable prometheus.Counter
-	batch                                                prometheus.Histogram
-	commit, lag, used                                    prometheus.Gauge
+	stored, repeated, failures, fenced, lost, buried prometheus.Counter
+	batch                                            prometheus.Histogram
+	commit, lag, used                                prometheus.Gauge
 }
 
 func newMetrics(registry prometheus.Registerer) metrics {
@@ -352,12 +393,12 @@ func newMetrics(registry prometheus.Registerer) metrics {
 		return register.NewGauge(prometheus.GaugeOpts{Name: "stagedoor_" + name, Help: help})
 	}
 	return metrics{
-		stored:     counter("stored_total", "Events stored."),
-		repeated:   counter("repeated_total", "Records that were already stored or came from an old lease."),
-		failures:   counter("failures_total", "Batches that could not be stored and are retried."),
-		fenced:     counter("fenced_total", "Buckets that another node had claimed."),
-		lost:       counter("log_lost_total", "Times that the log was found to have been replaced."),
-		unreadable: counter("unreadable_total", "Records that could not be read."),
+		stored:   counter("stored_total", "Events stored."),
+		repeated: counter("repeated_total", "Records that were already stored, came from an old lease, or whose organisation no longer exists."),
+		failures: counter("failures_total", "Batches that could not be stored and are retried."),
+		fenced:   counter("fenced_total", "Buckets that another node had claimed."),
+		lost:     counter("log_lost_total", "Times that the log was found to have been replaced."),
+		buried:   counter("dead_letters_total", "Records that could not be stored and became dead letters."),
 		batch: register.NewHistogram(prometheus.HistogramOpts{
 			Name: "stagedoor_ingest_batch_events", Help: "Events per transaction.", Buckets: prometheus.ExponentialBuckets(1, 4, 7),
 		}),

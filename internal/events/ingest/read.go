@@ -189,9 +189,12 @@ func (w *batch) addChunk(ctx context.Context, c chunk) {
 		for text := range eventlog.SplitBatch(e.Data) {
 			r, err := event.ReadRecord(text)
 			if err != nil || event.Bucket(r.Source) != e.Bucket {
-				w.g.metrics.unreadable.Inc()
-				w.g.deps.Log.LogAttrs(ctx, slog.LevelError, "skipped unreadable record of the event log",
+				if err == nil {
+					err = fmt.Errorf("the record is of bucket %d", event.Bucket(r.Source))
+				}
+				w.g.deps.Log.LogAttrs(ctx, slog.LevelError, "unreadable record of the event log became a dead letter",
 					slog.Int(logkey.Bucket, e.Bucket), slog.Uint64(logkey.Position, e.Seq), slog.Any(logkey.Error, err))
+				w.bury = append(w.bury, event.Letter{Bucket: e.Bucket, Reason: err.Error(), Record: text})
 				continue
 			}
 			w.records = append(w.records, pendingRecord{Record: r, key: dedupKeyOf(&r)})

@@ -25,6 +25,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/operate/fleet"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
@@ -56,6 +57,7 @@ type Deps struct {
 	Members  *member.Members
 	Accounts *account.Accounts
 	Webhooks *webhook.Webhooks
+	Events   *event.Store
 	Limits   *admission.Limiter
 	Egress   *egress.Egress
 	Seal     *seal.Sealer
@@ -103,6 +105,7 @@ func New(d Deps) *Admin {
 	a.egressRoutes()
 	a.laneRoutes()
 	a.jobRoutes()
+	a.letterRoutes()
 	a.keyringRoutes()
 	a.controlRoutes()
 	a.auditRoutes()

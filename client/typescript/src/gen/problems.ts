@@ -20,6 +20,7 @@ export const problemCodes = [
   "curl-unparseable",
   "curl-unsupported",
   "curl-wrong-host",
+  "dead-letter-not-found",
   "delivery-not-found",
   "egress-unavailable",
   "event-not-found",

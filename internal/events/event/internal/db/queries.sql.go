@@ -160,6 +160,33 @@ func (q *Queries) BeginPurge(ctx context.Context, arg BeginPurgeParams) (pgtype.
 	return purged_seq, err
 }
 
+const bury = `-- name: Bury :exec
+INSERT INTO event_dead_letter (bucket, org_id, source, kind, reason, record)
+VALUES ($1, nullif($2::text, ''), nullif($3::text, ''), nullif($4::text, ''), $5, $6)
+`
+
+type BuryParams struct {
+	Bucket int16
+	OrgID  string
+	Source string
+	Kind   string
+	Reason string
+	Record []byte
+}
+
+// tenant: each row has its own org
+func (q *Queries) Bury(ctx context.Context, arg BuryParams) error {
+	_, err := q.db.Exec(ctx, bury,
+		arg.Bucket,
+		arg.OrgID,
+		arg.Source,
+		arg.Kind,
+		arg.Reason,
+		arg.Record,
+	)
+	return err
+}
+
 const claim = `-- name: Claim :one
 INSERT INTO event_bucket (bucket, epoch, log_epoch, committed, last_at) VALUES ($1, $2, '', 0, 'epoch')
 ON CONFLICT (bucket) DO UPDATE SET epoch = excluded.epoch WHERE event_bucket.epoch <= excluded.epoch
@@ -183,6 +210,116 @@ func (q *Queries) Claim(ctx context.Context, arg ClaimParams) (ClaimRow, error) 
 	var i ClaimRow
 	err := row.Scan(&i.LogEpoch, &i.Committed, &i.LastAt)
 	return i, err
+}
+
+const deadLetters = `-- name: DeadLetters :many
+SELECT id, at, coalesce(org_id, '')::text AS org_id, coalesce(source, '')::text AS source, coalesce(kind, '')::text AS kind, reason, requeued,
+    length(record)::integer AS size
+FROM event_dead_letter WHERE id < $1 ORDER BY id DESC LIMIT $2
+`
+
+type DeadLettersParams struct {
+	Before  int64
+	MaxRows int32
+}
+
+type DeadLettersRow struct {
+	ID       int64
+	At       time.Time
+	OrgID    string
+	Source   string
+	Kind     string
+	Reason   string
+	Requeued bool
+	Size     int32
+}
+
+// tenant: for operators
+func (q *Queries) DeadLetters(ctx context.Context, arg DeadLettersParams) ([]DeadLettersRow, error) {
+	rows, err := q.db.Query(ctx, deadLetters, arg.Before, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []DeadLettersRow
+	for rows.Next() {
+		var i DeadLettersRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.At,
+			&i.OrgID,
+			&i.Source,
+			&i.Kind,
+			&i.Reason,
+			&i.Requeued,
+			&i.Size,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const deleteLetter = `-- name: DeleteLetter :one
+DELETE FROM event_dead_letter WHERE id = $1
+RETURNING id, at, coalesce(org_id, '')::text AS org_id, coalesce(source, '')::text AS source, coalesce(kind, '')::text AS kind, reason, requeued,
+    length(record)::integer AS size
+`
+
+type DeleteLetterRow struct {
+	ID       int64
+	At       time.Time
+	OrgID    string
+	Source   string
+	Kind     string
+	Reason   string
+	Requeued bool
+	Size     int32
+}
+
+// tenant: for operators
+func (q *Queries) DeleteLetter(ctx context.Context, argID int64) (DeleteLetterRow, error) {
+	row := q.db.QueryRow(ctx, deleteLetter, argID)
+	var i DeleteLetterRow
+	err := row.Scan(
+		&i.ID,
+		&i.At,
+		&i.OrgID,
+		&i.Source,
+		&i.Kind,
+		&i.Reason,
+		&i.Requeued,
+		&i.Size,
+	)
+	return i, err
+}
+
+const deleteLettersOf = `-- name: DeleteLettersOf :exec
+DELETE FROM event_dead_letter WHERE org_id = $1::text AND source = $2::text
+`
+
+type DeleteLettersOfParams struct {
+	OrgID  string
+	Source string
+}
+
+func (q *Queries) DeleteLettersOf(ctx context.Context, arg DeleteLettersOfParams) error {
+	_, err := q.db.Exec(ctx, deleteLettersOf, arg.OrgID, arg.Source)
+	return err
+}
+
+const expireLetters = `-- name: ExpireLetters :exec
+DELETE FROM event_dead_letter WHERE at < now() - $1::interval
+`
+
+// tenant: the age of all of them
+func (q *Queries) ExpireLetters(ctx context.Context, kept time.Duration) error {
+	_, err := q.db.Exec(ctx, expireLetters, kept)
+	return err
 }
 
 const find = `-- name: Find :one
@@ -760,6 +897,21 @@ func (q *Queries) PurgeEvents(ctx context.Context, arg PurgeEventsParams) error 
 	return err
 }
 
+const rebury = `-- name: Rebury :exec
+UPDATE event_dead_letter SET requeued = false, reason = $1 WHERE id = $2
+`
+
+type ReburyParams struct {
+	Reason string
+	ID     int64
+}
+
+// tenant: a dead letter is the operators' until it is stored
+func (q *Queries) Rebury(ctx context.Context, arg ReburyParams) error {
+	_, err := q.db.Exec(ctx, rebury, arg.Reason, arg.ID)
+	return err
+}
+
 const recent = `-- name: Recent :many
 SELECT s.source::text AS source, e.upstream_id
 FROM (SELECT unnest($1::text[]) AS source, unnest($2::bigint[]) AS seq, unnest($3::timestamptz[]) AS since) s
@@ -792,6 +944,75 @@ func (q *Queries) Recent(ctx context.Context, arg RecentParams) ([]RecentRow, er
 	for rows.Next() {
 		var i RecentRow
 		if err := rows.Scan(&i.Source, &i.UpstreamID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const requeueLetter = `-- name: RequeueLetter :one
+UPDATE event_dead_letter SET requeued = true WHERE id = $1
+RETURNING id, at, coalesce(org_id, '')::text AS org_id, coalesce(source, '')::text AS source, coalesce(kind, '')::text AS kind, reason, requeued,
+    length(record)::integer AS size
+`
+
+type RequeueLetterRow struct {
+	ID       int64
+	At       time.Time
+	OrgID    string
+	Source   string
+	Kind     string
+	Reason   string
+	Requeued bool
+	Size     int32
+}
+
+// tenant: for operators
+func (q *Queries) RequeueLetter(ctx context.Context, argID int64) (RequeueLetterRow, error) {
+	row := q.db.QueryRow(ctx, requeueLetter, argID)
+	var i RequeueLetterRow
+	err := row.Scan(
+		&i.ID,
+		&i.At,
+		&i.OrgID,
+		&i.Source,
+		&i.Kind,
+		&i.Reason,
+		&i.Requeued,
+		&i.Size,
+	)
+	return i, err
+}
+
+const requeuedLetters = `-- name: RequeuedLetters :many
+SELECT id, record FROM event_dead_letter WHERE requeued AND bucket = ANY ($1::smallint[]) ORDER BY id LIMIT $2
+`
+
+type RequeuedLettersParams struct {
+	Buckets []int16
+	MaxRows int32
+}
+
+type RequeuedLettersRow struct {
+	ID     int64
+	Record []byte
+}
+
+// tenant: the writer of a bucket stores whoever's records are in it
+func (q *Queries) RequeuedLetters(ctx context.Context, arg RequeuedLettersParams) ([]RequeuedLettersRow, error) {
+	rows, err := q.db.Query(ctx, requeuedLetters, arg.Buckets, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RequeuedLettersRow
+	for rows.Next() {
+		var i RequeuedLettersRow
+		if err := rows.Scan(&i.ID, &i.Record); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -1003,6 +1224,16 @@ func (q *Queries) StoredKeys(ctx context.Context, arg StoredKeysParams) ([]Store
 		return nil, err
 	}
 	return items, nil
+}
+
+const takeLetters = `-- name: TakeLetters :exec
+DELETE FROM event_dead_letter WHERE id = ANY ($1::bigint[])
+`
+
+// tenant: a dead letter is the operators' until it is stored
+func (q *Queries) TakeLetters(ctx context.Context, ids []int64) error {
+	_, err := q.db.Exec(ctx, takeLetters, ids)
+	return err
 }
 
 const toPurge = `-- name: ToPurge :many
