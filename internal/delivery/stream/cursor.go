@@ -16,20 +16,14 @@ func badCursor() error {
 
 // Check fails with a problem if a string cannot be a cursor of an account's stream, or of an org's.
 func Check(cursor string, ofOrg bool) error {
-	var err error
-	if ofOrg {
-		_, err = event.ParsePosition(cursor)
-	} else {
-		_, err = event.ParseCursor(cursor)
-	}
-	if err != nil {
+	if _, _, err := (event.Generations{}).Position(cursor, ofOrg); err != nil {
 		return badCursor()
 	}
 	return nil
 }
 
 // resume returns the offset of the given cursor, or the nearest one that can be read. gap reports whether events in
-// between can no longer be read.
+// between can no longer be read. A cursor from a history that the database does not have starts with the oldest event.
 func (r *Reader) resume(ctx context.Context) (at offset, gap bool, err error) {
 	if err := Check(r.want.After, r.feed.isOrg()); err != nil {
 		return offset{}, false, err
@@ -41,24 +35,26 @@ func (r *Reader) resume(ctx context.Context) (at offset, gap bool, err error) {
 }
 
 func (r *Reader) resumeAccount(ctx context.Context) (at offset, gap bool, err error) {
-	seq, err := event.ParseCursor(r.want.After)
-	if err != nil {
-		return offset{}, false, badCursor()
+	p, known, err := r.feed.hub.deps.Store.Position(ctx, r.want.After, false)
+	if err != nil || !known {
+		return offset{}, true, err
 	}
 	oldest, err := r.feed.hub.deps.Store.Oldest(ctx, r.want.Org, string(r.want.Account), r.since())
 	if err != nil {
 		return offset{}, false, err
 	}
-	if seq < oldest-1 {
-		return seqOffset(oldest - 1), seq > 0, nil
+	if p.Number() < oldest-1 {
+		gap = p.Number() > 0
+		p.Tx += oldest - 1 - p.Number()
+		return offset(p), gap, nil
 	}
-	return r.clampToHead(ctx, seqOffset(seq))
+	return r.clampToHead(ctx, offset(p))
 }
 
 func (r *Reader) resumeOrg(ctx context.Context) (at offset, gap bool, err error) {
-	p, err := event.ParsePosition(r.want.After)
-	if err != nil {
-		return offset{}, false, badCursor()
+	p, known, err := r.feed.hub.deps.Store.Position(ctx, r.want.After, true)
+	if err != nil || !known {
+		return offset{}, true, err
 	}
 	if p.ID != "" && id.MadeAt(p.ID).Before(r.since()) {
 		return offset(p), true, nil
@@ -66,8 +62,9 @@ func (r *Reader) resumeOrg(ctx context.Context) (at offset, gap bool, err error)
 	return r.clampToHead(ctx, offset(p))
 }
 
-// clampToHead replaces an offset after the head of the store by the head. Such a cursor exists after the store was
-// restored from an older backup; a reader after it would see nothing for a long time.
+// clampToHead replaces an offset after the head of the store by the head. A reader after it would see nothing for a long
+// time. Such a cursor exists if the database was restored in a way that it does not notice, such as from a snapshot of
+// its disk.
 func (r *Reader) clampToHead(ctx context.Context, at offset) (offset, bool, error) {
 	r.feed.mu.Lock()
 	known := r.feed.reached

@@ -57,9 +57,11 @@ type feed struct {
 	// All stored events after base and up to reached are in the ring. Its first element has the number first; numbers
 	// count all elements that the ring ever had.
 	base, reached offset
-	ring          []entry
-	first         uint64
-	bytes         int
+	// newest is the newest generation of the database that was seen.
+	newest int64
+	ring   []entry
+	first  uint64
+	bytes  int
 	// changed is closed and replaced when the ring has something new.
 	changed chan struct{}
 	// filling means that a goroutine reads the store, refill that it must read once more. wanted is a transaction that
@@ -122,8 +124,11 @@ func (f *feed) head(ctx context.Context) (offset, error) {
 		p, err := f.hub.deps.Store.OrgHead(ctx, f.at.org)
 		return offset(p), err
 	}
-	head, err := f.hub.deps.Store.Head(ctx, f.at.org, f.at.source)
-	return seqOffset(head.LastSeq), err
+	p, err := f.hub.deps.Store.SourceHead(ctx, f.at.org, f.at.source)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.newest = max(f.newest, p.Generation())
+	return offset(p), err
 }
 
 // readStore reads a page of the store after an offset.
@@ -138,7 +143,10 @@ func (f *feed) readStore(ctx context.Context, after offset, since time.Time, row
 	if f.isOrg() {
 		found, _, err = f.hub.deps.Store.OrgAfter(ctx, f.at.org, event.Position(after), since, rows)
 	} else {
-		found, err = f.hub.deps.Store.After(ctx, f.at.org, f.at.source, after.Tx, since, rows)
+		f.mu.Lock()
+		newest := f.newest
+		f.mu.Unlock()
+		found, err = f.hub.deps.Store.SourceAfter(ctx, f.at.org, f.at.source, event.Position(after), newest, since, rows)
 	}
 	if err != nil {
 		return nil, err
@@ -155,14 +163,11 @@ func (f *feed) offsetOf(s *event.Stored) offset {
 	if f.isOrg() {
 		return offset(s.Position())
 	}
-	return seqOffset(s.Seq)
+	return offset(s.SourcePosition())
 }
 
 func (f *feed) cursor(at offset) string {
-	if f.isOrg() {
-		return event.Position(at).String()
-	}
-	return event.FormatCursor(at.Tx)
+	return f.hub.deps.Store.Cursor(event.Position(at), f.isOrg())
 }
 
 // onMessage handles a live message: it adds the events that come next, and reads the store if some are missing.
@@ -198,12 +203,12 @@ func (f *feed) addLive(s event.Stored, now time.Time) (added, missing bool) {
 	case f.filling:
 		f.refill = true // the head is known only after the fill
 		return false, false
-	case s.Seq <= f.reached.Tx:
-		return false, false
-	case s.Seq != f.reached.Tx+1:
-		return false, true
 	default:
-		e.at = seqOffset(s.Seq)
+		e.at = f.offsetOf(&s)
+		f.newest = max(f.newest, e.at.generation())
+		if !f.reached.next(e.at) {
+			return false, f.reached.before(e.at)
+		}
 		e.cursor = f.cursor(e.at)
 	}
 	e.Body = append(make([]byte, 0, len(s.Body)), s.Body...) // a copy, so that the whole message can be freed
@@ -292,8 +297,22 @@ func (f *feed) fill(ctx context.Context) {
 			case <-ctx.Done():
 			case <-time.After(wait):
 			}
+			if wait == retryMax {
+				f.dropLost(ctx)
+			}
 			wait = min(2*wait, retryMax)
 		}
+	}
+}
+
+// dropLost stops waiting for a transaction that everything up to which can be read: a failover of the database has
+// lost it.
+func (f *feed) dropLost(ctx context.Context) {
+	head, err := f.head(ctx)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err == nil && f.wanted < head.Tx {
+		f.wanted = 0
 	}
 }
 

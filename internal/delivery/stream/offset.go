@@ -6,11 +6,17 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
-// offset is a position in a feed: after an event, or before all of them. In an account's feed only Tx counts, and it
-// holds the account's sequence number.
+// offset is a position in a feed: after an event, or before all of them.
 type offset event.Position
 
-func seqOffset(seq int64) offset { return offset{Tx: seq} }
+// generation returns the generation of the database that the offset belongs to, number the sequence number of an
+// account's event.
+func (p offset) generation() int64 { return event.Position(p).Generation() }
+func (p offset) number() int64     { return event.Position(p).Number() }
+
+// next reports whether an account's event follows directly. The first event of a generation never does: what was
+// before it may have been lost.
+func (p offset) next(of offset) bool { return of.Tx == p.Tx+1 }
 
 func (p offset) before(other offset) bool {
 	return cmp.Or(cmp.Compare(p.Tx, other.Tx), cmp.Compare(p.ID, other.ID)) < 0

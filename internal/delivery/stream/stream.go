@@ -27,10 +27,12 @@ import (
 
 // store reads events; implemented by *event.Store.
 type store interface {
-	After(ctx context.Context, org id.Org, source string, seq int64, since time.Time, limit int) ([]event.Stored, error)
 	OrgAfter(ctx context.Context, org id.Org, p event.Position, since time.Time, limit int) ([]event.Stored, event.Position, error)
 	OrgHead(ctx context.Context, org id.Org) (event.Position, error)
-	Head(ctx context.Context, org id.Org, source string) (event.Head, error)
+	SourceAfter(ctx context.Context, org id.Org, source string, p event.Position, newest int64, since time.Time, limit int) ([]event.Stored, error)
+	SourceHead(ctx context.Context, org id.Org, source string) (event.Position, error)
+	Cursor(p event.Position, ofOrg bool) string
+	Position(ctx context.Context, cursor string, ofOrg bool) (p event.Position, known bool, err error)
 	Oldest(ctx context.Context, org id.Org, source string, since time.Time) (int64, error)
 }
 

@@ -113,7 +113,8 @@ SELECT org_id, account_id, changed_at FROM webhook WHERE changed_at > @since ORD
 -- name: Claim :one
 -- tenant: buckets are work, not data
 WITH before AS (SELECT b.clean FROM webhook_bucket b WHERE b.bucket = @bucket)
-INSERT INTO webhook_bucket (bucket, epoch, floor_at, clean) VALUES (@bucket, @epoch, @first_floor, false)
+INSERT INTO webhook_bucket (bucket, epoch, floor_at, clean)
+SELECT @bucket, @epoch, @first_floor, false WHERE @epoch::bigint >> 24 = (SELECT first_epoch() >> 24)
 ON CONFLICT (bucket) DO UPDATE SET epoch = excluded.epoch, clean = false WHERE webhook_bucket.epoch <= excluded.epoch
 RETURNING floor_at, coalesce((SELECT before.clean FROM before), true)::boolean AS was_clean;
 
@@ -126,6 +127,7 @@ SELECT * FROM webhook_lane WHERE bucket = @bucket;
 SELECT webhook_bucket.bucket FROM webhook_bucket
 JOIN (SELECT unnest(@buckets::smallint[]) AS bucket, unnest(@epochs::bigint[]) AS epoch) n
     ON webhook_bucket.bucket = n.bucket AND webhook_bucket.epoch = n.epoch
+WHERE n.epoch >> 24 = (SELECT first_epoch() >> 24)
 ORDER BY webhook_bucket.bucket FOR UPDATE OF webhook_bucket;
 
 -- name: SetFloors :exec

@@ -8,8 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/clock"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
+	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/test/must"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
 // After an orderly handover another node continues all lanes, whatever their state, without a gap or a duplicate.
@@ -134,4 +138,36 @@ func TestLateWriteOfOldLeaseDoesNotEndNewLease(t *testing.T) {
 	until(t, "the third lease holds the bucket", func() bool { return r.rows("SELECT count(*) FROM webhook_bucket WHERE epoch = 3") == 1 })
 	r.fire(n, a, "message", 1)
 	until(t, "the third lease delivers", func() bool { l := rec.requests("/a"); return l[len(l)-1].seq == 3 })
+}
+
+// A node that held a bucket when the database was restored or failed over writes nothing that it remembers, and gives
+// the bucket up.
+func TestHoldsEndWithTheGeneration(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	rec := newReceiver(t, nil)
+	a := r.account()
+	bucket := bucketsOf(a)[0]
+	n := r.node(bucket)
+	r.put(n, a, webhook.Change{URL: rec.URL + "/a"})
+	stored := r.fire(n, a, "message", 1)
+	rec.wait(t, "/a", 1)
+	passed := func(of event.Stored) bool {
+		return r.rows("SELECT count(*) FROM webhook_bucket WHERE floor_at >= $1", of.At) == 1
+	}
+	until(t, "the checkpoint has passed the event", func() bool { return passed(stored[0]) })
+	testenv.EndGeneration(t, r.DB)
+	lost := stored[0]
+	lost.Seq, lost.At, lost.ID = 2, clock.Now().Truncate(time.Microsecond), id.New[id.Event]()
+	n.Committed([]event.Stored{lost}) // stored by the database that is gone
+	until(t, "the node gives the bucket up", func() bool { return !n.Holding(bucket) })
+	if passed(lost) || r.rows("SELECT count(*) FROM webhook_lane") > 0 {
+		t.Error("the node has written what it remembered")
+	}
+	epoch := testenv.BeginGeneration(t, r.DB)
+	r.mu.Lock()
+	r.epochs[bucket] = epoch
+	r.mu.Unlock()
+	r.node(bucket)
+	until(t, "the next lease holds the bucket", func() bool { return r.rows("SELECT count(*) FROM webhook_bucket WHERE epoch > $1", epoch) == 1 })
 }

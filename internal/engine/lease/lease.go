@@ -9,6 +9,11 @@
 // the epoch of a slot grows whenever it changes hands, and writers for a slot must check, in the same transaction as
 // their write, that no higher epoch has written. That check (fencing) is the caller's.
 //
+// A generation of the database ends when the database is restored, recovered or failed over (migrations,
+// 0038_generation.sql). All leases of a generation end with it: its epochs may have been lost, and their holders remember
+// what is no longer stored. A node notices at its next beat, begins the next generation, and takes its slots again with
+// epochs that are higher than all before. Until then the epoch of an old lease must not pass the caller's fence either.
+//
 // Start with Leases.Run.
 package lease
 
@@ -81,7 +86,8 @@ type Held struct {
 var (
 	// ErrMoved means that the slot now belongs to another live node, which waits until this one releases it.
 	ErrMoved = errors.New("the slot belongs to another node now")
-	// ErrLapsed means that the lease could not be renewed in time, or that another node already has the slot.
+	// ErrLapsed means that the lease could not be renewed in time, that another node already has the slot, or that the
+	// database was restored or failed over.
 	ErrLapsed = errors.New("the lease has expired")
 )
 

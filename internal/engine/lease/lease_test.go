@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/engine/lease"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 )
@@ -110,6 +112,32 @@ func TestANodeThatIsCutOffStopsInTime(t *testing.T) {
 	f.await("the other has all slots", time.Minute, f.spread(two))
 	one.link.setCut(false)
 	f.await("two nodes share", time.Minute, f.spread(one, two))
+}
+
+// When the database is restored or failed over, all leases end, and the nodes take their slots again with epochs that
+// are higher than all before, also if the database has lost those.
+func TestLeasesEndWithTheGeneration(t *testing.T) {
+	t.Parallel()
+	for what, lose := range map[string]string{"epochs are kept": "epoch", "epochs are lost": "0"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			one, two := f.start(name(1), 0), f.start(name(2), 0)
+			f.await("two nodes share", time.Minute, f.spread(one, two))
+			db, err := postgres.Open(t.Context(), postgres.Config{URL: f.database, MaxConns: 1, Name: "test"})
+			must.OK(t, err)
+			defer db.Close()
+			must.OK(t, db.Tx(t.Context(), func(tx postgres.Tx) error {
+				_, err := tx.Exec(t.Context(), "UPDATE lease_slot SET epoch = "+lose)
+				if err == nil {
+					_, err = tx.Exec(t.Context(), "UPDATE database_generation SET cluster = 'another'")
+				}
+				return err
+			}))
+			f.await("all leases have ended", time.Minute, func() bool { return f.lapsed[one.name]+f.lapsed[two.name] >= slots })
+			f.await("two nodes share", time.Minute, f.spread(one, two))
+		})
+	}
 }
 
 // When all nodes lose the database, all of them stop, and they continue when it is back.

@@ -3,6 +3,7 @@ INSERT INTO lease_slot (kind, slot) SELECT @kind::text, n FROM generate_series(0
 
 -- name: Beat :one
 -- The SELECT does not see what the CTEs write. It does not need to: it excludes this node's own row.
+-- It begins a new generation if the database was restored or failed over.
 WITH beat AS (
     INSERT INTO lease_node (kind, holder, until, leaving) VALUES (@kind, @holder, now() + @ttl::interval, @leaving)
     ON CONFLICT (kind, holder) DO UPDATE SET until = excluded.until, leaving = excluded.leaving
@@ -11,13 +12,15 @@ WITH beat AS (
 )
 SELECT ARRAY(SELECT n.holder FROM lease_node n WHERE n.kind = @kind AND n.until > now() AND n.holder <> @holder AND NOT n.leaving)::text[] AS others,
        ARRAY(SELECT s.slot FROM lease_slot s WHERE s.kind = @kind AND s.holder = @holder ORDER BY s.slot)::integer[] AS slots,
-       ARRAY(SELECT s.epoch FROM lease_slot s WHERE s.kind = @kind AND s.holder = @holder ORDER BY s.slot)::bigint[] AS epochs;
+       ARRAY(SELECT s.epoch FROM lease_slot s WHERE s.kind = @kind AND s.holder = @holder ORDER BY s.slot)::bigint[] AS epochs,
+       begin_generation()::bigint AS first_epoch;
 
 -- name: Take :many
 -- Takes slots that are free, whose holder's lease has expired, or that this node holds without knowing it.
 -- Skips rows that another node is taking at the moment instead of waiting for them.
-UPDATE lease_slot SET holder = @holder, epoch = epoch + 1
-WHERE lease_slot.kind = @kind AND lease_slot.slot = ANY (ARRAY(
+-- The epochs of a generation are higher than all of earlier generations, also than those that were lost with the end of theirs.
+UPDATE lease_slot SET holder = @holder, epoch = GREATEST(epoch + 1, (SELECT first_epoch()))
+WHERE (SELECT first_epoch()) IS NOT NULL AND lease_slot.kind = @kind AND lease_slot.slot = ANY (ARRAY(
     SELECT s.slot FROM lease_slot s
     WHERE s.kind = @kind AND s.slot = ANY (@slots::integer[])
       AND (s.holder IN ('', @holder) OR NOT EXISTS (SELECT FROM lease_node n WHERE n.kind = s.kind AND n.holder = s.holder AND n.until > now()))

@@ -163,8 +163,8 @@ func (h *heldSlot) stop(why error) {
 	h.cancel(why)
 }
 
-// stopLostSlots stops the holds of slots that are no longer this node's in the database, or that should be another
-// node's. A leaving node does not look at the latter: all of its holds are ending anyway.
+// stopLostSlots stops the holds of slots that are no longer this node's in the database, that it took before the
+// database was restored or failed over, or that should be another node's. A leaving node does not look at the latter: all of its holds are ending anyway.
 func (r *run) stopLostSlots(s snapshot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -172,7 +172,7 @@ func (r *run) stopLostSlots(s snapshot) {
 		epoch, mine := s.mine[slot]
 		switch {
 		case h.stopping:
-		case !mine || epoch != h.Epoch:
+		case !mine || epoch != h.Epoch || epoch < s.firstEpoch:
 			h.stop(ErrLapsed)
 		case !r.isLeaving && r.ownerOf(slot, s) != r.deps.Node:
 			h.stop(ErrMoved)

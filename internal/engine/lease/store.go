@@ -15,6 +15,8 @@ type snapshot struct {
 	nodes []string
 	// mine has the epoch of each slot that is assigned to this node.
 	mine map[int]int64
+	// firstEpoch is the first epoch of the database's current generation.
+	firstEpoch int64
 }
 
 // renew extends this node's lease by the TTL and returns the live nodes and this node's slots. It also deletes the rows
@@ -24,7 +26,7 @@ func (l *Leases) renew(ctx context.Context, leaving bool) (snapshot, error) {
 	if err != nil {
 		return snapshot{}, err
 	}
-	s := snapshot{nodes: append(row.Others, l.deps.Node), mine: make(map[int]int64, len(row.Slots))}
+	s := snapshot{nodes: append(row.Others, l.deps.Node), mine: make(map[int]int64, len(row.Slots)), firstEpoch: row.FirstEpoch}
 	for i, slot := range row.Slots {
 		s.mine[int(slot)] = row.Epochs[i]
 	}

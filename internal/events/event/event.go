@@ -11,6 +11,7 @@ package event
 import (
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
@@ -32,7 +33,7 @@ type Stored struct {
 	// Seq counts the source's events from 1, without holes. It is 0 for an ephemeral event, which is not stored.
 	Seq int64
 	At  time.Time
-	// Tx is the number of the transaction that stored it; it orders an org's events.
+	// Tx is the generation and the number of the transaction that stored it; it orders an org's events.
 	Tx   int64
 	ID   id.Event
 	Kind string
@@ -42,6 +43,11 @@ type Stored struct {
 
 // Position returns the event's position in its org's stream.
 func (s *Stored) Position() Position { return Position{s.Tx, s.ID} }
+
+// SourcePosition returns the event's position in its account's stream.
+func (s *Stored) SourcePosition() Position {
+	return Position{Tx: Position{Tx: s.Tx}.Generation()<<generationShift | s.Seq}
+}
 
 // Head is the state of a source.
 type Head struct {
@@ -82,6 +88,8 @@ type Store struct {
 	days *postgres.Days
 	// rowBuffers holds *postgres.Rows of earlier commits for reuse.
 	rowBuffers sync.Pool
+	// loaded has the generations of the database; nil until there is more than one.
+	loaded atomic.Pointer[Generations]
 }
 
 // New returns a store.

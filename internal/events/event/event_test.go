@@ -131,15 +131,35 @@ func TestCursors(t *testing.T) {
 		_, err := event.ParseCursor(text)
 		wantError(t, err, event.ErrCursor)
 	}
-	p := event.Position{Tx: 74_562, ID: id.New[id.Event]()}
-	back, err := event.ParsePosition(p.String())
+	generations := event.Generations{0, 0xabc, 0x123456}
+	const second, third = 1 << 48, 2 << 48
+	for text, want := range map[string]event.Position{
+		"0":                    {},
+		"000000012342.":        {Tx: 74_562},
+		"000abc-000000012342.": {Tx: second + 74_562},
+		"123456-000000012342.evt_01h2xcejqtf2nbrexx3vqjhp41": {Tx: third + 74_562, ID: "evt_01h2xcejqtf2nbrexx3vqjhp41"},
+	} {
+		got, known, err := generations.Position(text, true)
+		must.OK(t, err)
+		equal(t, want, got)
+		equal(t, true, known)
+		if text != "0" {
+			equal(t, text, generations.Cursor(got, true))
+		}
+	}
+	got, known, err := generations.Position("123456-00000000004711", false)
 	must.OK(t, err)
-	equal(t, p, back)
-	back, err = event.ParsePosition(event.Position{Tx: 5}.String())
-	must.OK(t, err)
-	equal(t, event.Position{Tx: 5}, back)
-	for _, text := range []string{"", "1", "00000000004711", "zzzzzzzzzzzz.", "000000000001.evt_x", "000000000001.acct_01h2xcejqtf2nbrexx3vqjhp41"} {
-		_, err := event.ParsePosition(text)
+	equal(t, event.Position{Tx: third + 4711}, got)
+	equal(t, true, known)
+	equal(t, "123456-00000000004711", generations.Cursor(got, false))
+	if _, known, err = generations.Position("654321-00000000004711", false); known || err != nil {
+		t.Errorf("the cursor of another history: %v %v", known, err)
+	}
+	for _, text := range []string{
+		"", "1", "00000000004711", "zzzzzzzzzzzz.", "000000000001.evt_x", "000000000001.acct_01h2xcejqtf2nbrexx3vqjhp41", "-000000000001.",
+		"000000-000000000001.", "1-000000000001.", "00000g-000000000001.", "1234567-000000000001.", "000abc-000abc-000000000001.",
+	} {
+		_, _, err := generations.Position(text, true)
 		wantError(t, err, event.ErrCursor)
 	}
 }
@@ -147,12 +167,15 @@ func TestCursors(t *testing.T) {
 func FuzzCursors(f *testing.F) {
 	f.Add("00000000004711")
 	f.Add("0000000123ab.evt_01h2xcejqtf2nbrexx3vqjhp41")
+	f.Add("000abc-0000000123ab.evt_01h2xcejqtf2nbrexx3vqjhp41")
+	f.Add("000abc-00000000004711")
 	f.Fuzz(func(t *testing.T, text string) {
 		if seq, err := event.ParseCursor(text); err == nil && seq < 0 {
 			t.Fatalf("%q is %d", text, seq)
 		}
-		if p, err := event.ParsePosition(text); err == nil && text != "0" && p.String() != text {
-			t.Fatalf("%q is %q", text, p)
+		generations := event.Generations{0, 0xabc}
+		if p, known, err := generations.Position(text, true); err == nil && known && text != "0" && generations.Cursor(p, true) != text {
+			t.Fatalf("%q is %q", text, generations.Cursor(p, true))
 		}
 	})
 }

@@ -150,7 +150,7 @@ func TestLookingUpEventsUsesAnIndex(t *testing.T) {
 	for name, c := range map[string]struct{ sql, index string }{
 		"one event": {fmt.Sprintf(`SELECT body FROM event WHERE org_id = '%s' AND id = ANY ('{evt_%026x}') AND at >= '%s' AND at < now() + interval '1 hour'`, r.org, 0x5000, since), "_id_idx"},
 		"newest": {fmt.Sprintf(`SELECT id, (CASE WHEN kind = ANY ('{message}') THEN body END) FROM event WHERE org_id = '%s' AND tx <= 9223372036854775807 AND at >= '%s'
-			AND tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint + 1000000 ORDER BY tx DESC, id DESC LIMIT 51`, r.org, since), "org_id_tx"},
+			AND tx < (SELECT event_horizon()) + 1000000 ORDER BY tx DESC, id DESC LIMIT 51`, r.org, since), "org_id_tx"},
 		"newest of an account": {fmt.Sprintf(`SELECT e.id FROM unnest('{acct_1,acct_2}'::text[]) AS s (source) CROSS JOIN LATERAL (SELECT * FROM event WHERE event.org_id = '%s'
 			AND event.source = s.source AND event.at >= '%s' ORDER BY event.seq DESC LIMIT 51) e ORDER BY e.tx DESC, e.id DESC LIMIT 51`, r.org, since), "pkey"},
 	} {

@@ -14,14 +14,27 @@ ORDER BY seq;
 -- Nothing is read of transactions that others may still commit before.
 SELECT org_id AS org, source, seq, at, tx, id, kind, body FROM event
 WHERE org_id = @org_id AND tx >= @after_tx AND (tx > @after_tx OR id > @after_id) AND at >= @since
-    AND tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+    AND tx < (SELECT event_horizon())
 ORDER BY tx, id LIMIT @max_rows;
 
 -- name: Horizon :one
-SELECT (pg_snapshot_xmin(pg_current_snapshot())::text::bigint)::bigint AS horizon;
+SELECT event_horizon()::bigint AS horizon;
 
 -- name: Head :one
 SELECT * FROM event_source WHERE org_id = @org_id AND source = @source;
+
+-- name: LastPosition :one
+-- The number of a source's last event and where it is in the org's stream; 0 if it is no longer stored.
+SELECT s.last_seq, coalesce((
+    SELECT e.tx FROM event e WHERE e.org_id = s.org_id AND e.source = s.source AND e.seq = s.last_seq AND e.at = s.last_at
+), 0)::bigint AS tx
+FROM event_source s WHERE s.org_id = @org_id AND s.source = @source;
+
+-- name: LastBefore :one
+-- The last event of a source up to a number that was stored before a position.
+SELECT seq FROM event
+WHERE org_id = @org_id AND source = @source AND seq <= @seq AND tx < @before_tx AND at >= @since
+ORDER BY seq DESC LIMIT 1;
 
 -- name: HeadsAmong :many
 SELECT * FROM event_source WHERE org_id = @org_id AND source = ANY (@sources::text[]);
@@ -87,16 +100,25 @@ SELECT coalesce(max(seq), 0)::bigint AS seq FROM event WHERE org_id = @org_id AN
 
 -- name: Claim :one
 -- tenant: buckets are work, not data
-INSERT INTO event_bucket (bucket, epoch, log_epoch, committed, last_at) VALUES (@bucket, @epoch, '', 0, 'epoch')
+-- A lease of an earlier generation claims nothing: its holder remembers what the database may have lost.
+INSERT INTO event_bucket (bucket, epoch, log_epoch, committed, last_at)
+SELECT @bucket, @epoch, '', 0, 'epoch' WHERE @epoch::bigint >> 24 = (SELECT first_epoch() >> 24)
 ON CONFLICT (bucket) DO UPDATE SET epoch = excluded.epoch WHERE event_bucket.epoch <= excluded.epoch
 RETURNING log_epoch, committed, last_at;
 
--- name: Advance :execrows
+-- name: Advance :one
 -- tenant: buckets are work, not data
-UPDATE event_bucket SET committed = n.committed, log_epoch = n.log_epoch, last_at = GREATEST(last_at, @at)
-FROM (SELECT unnest(@buckets::smallint[]) AS bucket, unnest(@epochs::bigint[]) AS epoch, unnest(@log_epochs::text[]) AS log_epoch,
-    unnest(@positions::bigint[]) AS committed) n
-WHERE event_bucket.bucket = n.bucket AND event_bucket.epoch = n.epoch;
+-- Moves the buckets that are still held under their epoch, and returns their number and the position for the transaction's events.
+WITH g AS MATERIALIZED (
+    SELECT first_epoch() AS first_epoch
+), moved AS (
+    UPDATE event_bucket SET committed = n.committed, log_epoch = n.log_epoch, last_at = GREATEST(last_at, @at)
+    FROM (SELECT unnest(@buckets::smallint[]) AS bucket, unnest(@epochs::bigint[]) AS epoch, unnest(@log_epochs::text[]) AS log_epoch,
+        unnest(@positions::bigint[]) AS committed) n
+    WHERE event_bucket.bucket = n.bucket AND event_bucket.epoch = n.epoch AND n.epoch >> 24 = (SELECT g.first_epoch >> 24 FROM g)
+    RETURNING event_bucket.bucket
+)
+SELECT (SELECT count(*) FROM moved) AS moved, coalesce(event_tx((SELECT g.first_epoch FROM g)), 0)::bigint AS tx;
 
 -- name: SaveHeads :execrows
 -- tenant: each row has its own org
@@ -127,8 +149,9 @@ WHERE event.org_id = @org_id AND event.source = @source AND event.seq = n.seq AN
 -- name: MovePurge :exec
 UPDATE event_source SET purged_seq = @purged_seq WHERE org_id = @org_id AND source = @source;
 
--- name: Transaction :one
-SELECT (pg_current_xact_id()::text::bigint)::bigint AS tx;
+-- name: Tags :one
+-- tenant: it is about the database
+SELECT generation_tags()::integer[] AS tags;
 
 -- name: Progress :one
 -- tenant: buckets are work, not data
@@ -184,7 +207,7 @@ DELETE FROM event_dead_letter WHERE at < now() - @kept::interval;
 -- An org's events from the newest. Bodies are read of those kinds only that are wanted.
 SELECT org_id AS org, source, seq, at, tx, id, kind, (CASE WHEN @every::boolean OR kind = ANY (@kinds::text[]) THEN body END)::bytea AS body FROM event
 WHERE org_id = @org_id AND tx <= @before_tx AND (tx < @before_tx OR id < @before_id) AND at >= @since
-    AND tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+    AND tx < (SELECT event_horizon())
 ORDER BY tx DESC, id DESC LIMIT @max_rows;
 
 -- name: SourcesBefore :many
@@ -194,7 +217,7 @@ FROM unnest(@sources::text[]) AS s (source)
 CROSS JOIN LATERAL (
     SELECT * FROM event
     WHERE event.org_id = @org_id AND event.source = s.source AND event.tx <= @before_tx AND (event.tx < @before_tx OR event.id < @before_id) AND event.at >= @since
-        AND event.tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+        AND event.tx < (SELECT event_horizon())
     ORDER BY event.seq DESC LIMIT @max_rows
 ) e
 ORDER BY e.tx DESC, e.id DESC LIMIT @max_rows;

@@ -43,13 +43,57 @@ func (s *Store) OrgAfter(ctx context.Context, org id.Org, p Position, since time
 	if len(list) > 0 {
 		p = list[len(list)-1].Position()
 	}
+	if err == nil {
+		err = s.know(ctx, p.Tx)
+	}
 	return list, p, err
 }
 
 // OrgHead returns the position after everything that OrgAfter would list now.
 func (s *Store) OrgHead(ctx context.Context, _ id.Org) (Position, error) {
 	horizon, err := db.New(s.deps.DB).Horizon(ctx)
+	if err == nil {
+		err = s.know(ctx, horizon)
+	}
 	return Position{Tx: horizon}, err
+}
+
+// SourceHead returns the position of a source's last event in the source's stream.
+func (s *Store) SourceHead(ctx context.Context, org id.Org, source string) (Position, error) {
+	row, err := db.New(s.deps.DB).LastPosition(ctx, db.LastPositionParams{OrgID: org, Source: source})
+	if errors.Is(err, postgres.ErrNoRows) {
+		err = nil
+	}
+	if err == nil {
+		err = s.know(ctx, row.Tx)
+	}
+	last := Stored{Seq: row.LastSeq, Tx: row.Tx}
+	return last.SourcePosition(), err
+}
+
+// SourceAfter lists events of a source after a position, like After. If the position is after the end of its
+// generation, because the database has lost what followed, it lists from that end: the numbers that were lost have been
+// given to other events. newest is the newest generation that the caller has heard of.
+func (s *Store) SourceAfter(ctx context.Context, org id.Org, source string, p Position, newest int64, since time.Time, limit int) ([]Stored, error) {
+	list, err := s.After(ctx, org, source, p.Number(), since, limit)
+	if len(list) > 0 {
+		newest = max(newest, list[0].Position().Generation())
+	}
+	if err == nil && p.Generation() < newest {
+		last, findErr := db.New(s.deps.DB).LastBefore(ctx, db.LastBeforeParams{
+			OrgID: org, Source: source, Seq: p.Number(), BeforeTx: (p.Generation() + 1) << generationShift, Since: since,
+		})
+		if errors.Is(findErr, postgres.ErrNoRows) { // all of them have expired
+			last, findErr = 0, nil
+		}
+		if err = findErr; err == nil && last < p.Number() {
+			list, err = s.After(ctx, org, source, last, since, limit)
+		}
+	}
+	if err == nil && len(list) > 0 {
+		err = s.know(ctx, list[len(list)-1].Tx)
+	}
+	return list, err
 }
 
 // Head returns the state of a source; zero if it has no row yet.

@@ -9,8 +9,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event/internal/db"
 )
 
-// ErrFenced means that a bucket has been claimed with a newer lease. The caller must give the bucket up. Nothing was
-// committed.
+// ErrFenced means that a bucket has been claimed with a newer lease, or that the database was restored or failed over
+// since the lease was taken. The caller must give the bucket up. Nothing was committed.
 var ErrFenced = errors.New("another node has claimed the bucket")
 
 // errPurgeStarted means that a purge of a source has started after its head was loaded. Nothing was committed; load the
@@ -30,7 +30,8 @@ type Progress struct {
 }
 
 // Claim claims a bucket for a lease and returns where to continue reading. Afterwards holders of older leases cannot
-// commit to it. It fails with ErrFenced if a newer lease has claimed it.
+// commit to it. It fails with ErrFenced if a newer lease has claimed it, or if the lease is older than the current
+// generation of the database.
 func (s *Store) Claim(ctx context.Context, bucket int, epoch int64) (Progress, error) {
 	row, err := db.New(s.deps.DB).Claim(ctx, db.ClaimParams{Bucket: int16(bucket), Epoch: epoch})
 	if errors.Is(err, postgres.ErrNoRows) {
@@ -143,31 +144,19 @@ type Batch struct {
 }
 
 const (
-	copyStatement = `COPY event (at, seq, org_id, source, id, kind, upstream_id, body) FROM STDIN (FORMAT binary)`
-	copyColumns   = 8
+	copyStatement = `COPY event (at, seq, tx, org_id, source, id, kind, upstream_id, body) FROM STDIN (FORMAT binary)`
+	copyColumns   = 9
 )
 
-// Commit stores a batch atomically and returns the number of its transaction. It fails with ErrFenced if one of the
-// buckets has a newer lease. After postgres.ErrOutcomeUnknown the caller must Claim its buckets again to learn
-// whether the batch was committed.
+// Commit stores a batch atomically and returns the events' position in the streams of orgs (Stored.Tx). It fails with
+// ErrFenced if one of the buckets has a newer lease, or the lease is older than the current generation of the database.
+// After postgres.ErrOutcomeUnknown the caller must Claim its buckets again to learn whether the batch was committed.
 func (s *Store) Commit(ctx context.Context, b *Batch) (stored int64, err error) {
 	rows, ok := s.rowBuffers.Get().(*postgres.Rows)
 	if !ok {
 		rows = &postgres.Rows{}
 	}
 	rows.Reset()
-	for i := range b.Events {
-		e := &b.Events[i]
-		rows.Row(copyColumns)
-		rows.Time(e.At)
-		rows.Int64(e.Seq)
-		rows.Text(string(e.Org))
-		rows.Text(e.Source)
-		rows.Text(string(e.ID))
-		rows.Text(e.Kind)
-		rows.Text(storable(e.DedupKey))
-		rows.Bytes(e.Body)
-	}
 	err = s.commit(ctx, b, rows, &stored)
 	if postgres.MissingDay(err) {
 		days := make([]postgres.Day, len(b.Events))
@@ -188,9 +177,11 @@ func (s *Store) Commit(ctx context.Context, b *Batch) (stored int64, err error) 
 func (s *Store) commit(ctx context.Context, b *Batch, rows *postgres.Rows, stored *int64) error {
 	return s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		q := db.New(tx)
-		if err := advanceBuckets(ctx, q, b.Buckets); err != nil {
+		position, err := advanceBuckets(ctx, q, b.Buckets)
+		if err != nil {
 			return err
 		}
+		*stored = position
 		if b.Also != nil {
 			if err := b.Also(ctx, tx); err != nil {
 				return err
@@ -208,21 +199,37 @@ func (s *Store) commit(ctx context.Context, b *Batch, rows *postgres.Rows, store
 				return errPurgeStarted
 			}
 		}
-		if rows.Len() == 0 {
+		if len(b.Events) == 0 {
 			return nil
 		}
-		if err := rows.Send(ctx, tx.Conn(), copyStatement); err != nil {
-			return err
+		if rows.Len() > 0 {
+			*rows = postgres.Rows{} // a try before this one failed, and its buffer may still be in use
 		}
-		number, err := q.Transaction(ctx)
-		*stored = number
-		return err
+		for i := range b.Events {
+			b.Events[i].appendRow(rows, position)
+		}
+		return rows.Send(ctx, tx.Conn(), copyStatement)
 	})
 }
 
-// advanceBuckets writes the progress of buckets. The update matches only rows with the same lease epoch, which fences
-// off older leases.
-func advanceBuckets(ctx context.Context, q *db.Queries, buckets []Progress) error {
+// appendRow appends the event as a row of copyStatement.
+func (e *NewEvent) appendRow(to *postgres.Rows, tx int64) {
+	to.Row(copyColumns)
+	to.Time(e.At)
+	to.Int64(e.Seq)
+	to.Int64(tx)
+	to.Text(string(e.Org))
+	to.Text(e.Source)
+	to.Text(string(e.ID))
+	to.Text(e.Kind)
+	to.Text(storable(e.DedupKey))
+	to.Bytes(e.Body)
+}
+
+// advanceBuckets writes the progress of buckets and returns the position of the transaction's events. The update
+// matches only rows with the same lease epoch, and no epoch of an earlier generation of the database, which fences off
+// older leases.
+func advanceBuckets(ctx context.Context, q *db.Queries, buckets []Progress) (position int64, err error) {
 	p := db.AdvanceParams{At: time.Unix(0, 0)}
 	for _, b := range buckets {
 		if b.LastAt.After(p.At) {
@@ -233,14 +240,14 @@ func advanceBuckets(ctx context.Context, q *db.Queries, buckets []Progress) erro
 		p.LogEpochs = append(p.LogEpochs, b.LogEpoch)
 		p.Positions = append(p.Positions, int64(b.Committed))
 	}
-	n, err := q.Advance(ctx, p)
+	row, err := q.Advance(ctx, p)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if int(n) != len(buckets) {
-		return ErrFenced
+	if int(row.Moved) != len(buckets) || row.Tx == 0 {
+		return 0, ErrFenced
 	}
-	return nil
+	return row.Tx, nil
 }
 
 func headParams(heads []HeadRow) db.SaveHeadsParams {

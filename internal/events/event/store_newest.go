@@ -40,6 +40,11 @@ const (
 func (s *Store) Newest(ctx context.Context, n Newest) (list []Stored, next Position, err error) {
 	at := n.Before
 	at.Tx = cmp.Or(at.Tx, math.MaxInt64)
+	defer func() {
+		if err == nil {
+			err = s.know(ctx, next.Tx)
+		}
+	}()
 	rows := n.Limit + 1
 	if n.Kinds != nil {
 		rows = max(rows, scanRows)

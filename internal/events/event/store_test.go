@@ -153,6 +153,58 @@ func TestEventsOfAnotherOrgAreNotFound(t *testing.T) {
 	equal(t, "u2", head.Watermark)
 }
 
+// A lease of an earlier generation of the database commits and claims nothing: its holder remembers what the database
+// may have lost. Events of the next generation come after all that are left.
+func TestLeasesOfAnEarlierGenerationAreFencedOff(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	source := string(id.New[id.Account]())
+	old := r.claim(source, 1)
+	b := r.events(r.org, source, 1, 2, now())
+	b.Buckets = []event.Progress{old}
+	first, err := r.Commit(t.Context(), &b)
+	must.OK(t, err)
+	cursor, err := r.SourceHead(t.Context(), r.org, source)
+	must.OK(t, err)
+
+	fenced := func() {
+		t.Helper()
+		for _, events := range []int64{0, 1} { // the progress of a quiet bucket is fenced too
+			b := r.events(r.org, source, 3, events, now())
+			b.Buckets = []event.Progress{old}
+			_, err := r.Commit(t.Context(), &b)
+			wantError(t, err, event.ErrFenced)
+		}
+		_, err = r.Claim(t.Context(), old.Bucket, 1)
+		wantError(t, err, event.ErrFenced)
+	}
+	testenv.EndGeneration(t, r.Deps().DB)
+	fenced()
+	epoch := testenv.BeginGeneration(t, r.Deps().DB)
+	fenced()
+
+	b = r.events(r.org, source, 3, 1, now())
+	b.Buckets = []event.Progress{r.claim(source, epoch)}
+	second, err := r.Commit(t.Context(), &b)
+	must.OK(t, err)
+	equal(t, 1, event.Position{Tx: second}.Generation())
+	list, _, err := r.OrgAfter(t.Context(), r.org, event.Position{Tx: first, ID: "evt_z"}, now().Add(-time.Hour), 10)
+	must.OK(t, err)
+	equal(t, 1, len(list))
+	equal(t, b.Events[0].ID, list[0].ID)
+	next, err := r.SourceHead(t.Context(), r.org, source)
+	must.OK(t, err)
+	for _, c := range []struct {
+		p     event.Position
+		ofOrg bool
+	}{{cursor, false}, {next, false}, {list[0].Position(), true}} {
+		back, known, err := r.Position(t.Context(), r.Cursor(c.p, c.ofOrg), c.ofOrg)
+		must.OK(t, err)
+		equal(t, c.p, back)
+		equal(t, true, known)
+	}
+}
+
 // A writer whose bucket was claimed with a newer lease commits nothing, and an older lease cannot claim it.
 func TestOldLeaseIsFencedOff(t *testing.T) {
 	t.Parallel()

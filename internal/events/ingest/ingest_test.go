@@ -231,8 +231,8 @@ func TestRepeatsAreDropped(t *testing.T) {
 	wantContiguous(t, r.waitForEvents(a, 5), []int{1, 2, 3, 5, 6})
 }
 
-// A frame is stored once, however many frames follow before it comes again, whoever sends it again, and on whichever
-// node.
+// A frame is stored once, however many frames follow before it comes again, be it from the platform, from another
+// listener or on another node.
 func TestAFrameIsStoredOnceWithinRetention(t *testing.T) {
 	t.Parallel()
 	const frames = 2*event.MaxDedupKeys + 100

@@ -24,7 +24,7 @@ func (l crowdedLog) States(ctx context.Context, buckets []int) (map[int]eventlog
 	return states, err
 }
 
-// Entries are dropped ten minutes after they were stored, or at once if the log is crowded. Entries that are not stored
+// Entries are dropped ten minutes after they were stored, or immediately if the log is crowded. Entries that are not stored
 // are never dropped, also if the store has lost some that it had.
 func TestOnlyStoredEntriesAreTrimmed(t *testing.T) {
 	t.Parallel()

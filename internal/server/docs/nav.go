@@ -150,5 +150,6 @@ var nav = []group{
 		{file: "adr/0021-credentials.md"},
 		{file: "adr/0022-oauth.md"},
 		{file: "adr/0023-one-clock.md"},
+		{file: "adr/0024-generations.md"},
 	}},
 }

@@ -32,44 +32,90 @@ type Store struct {
 // uncompressed, and writes each statement with its parameters to log, so that a test can search both.
 func PrivatePostgres(t testing.TB, log io.Writer) *Store {
 	t.Helper()
+	s := startPostgres(t, initPostgres(t), log)
+	s.migrate(t)
+	return s
+}
+
+// postgresDir creates a folder that the server of startPostgres can use.
+func postgresDir(t testing.TB) string {
+	t.Helper()
 	requireEngines(t)
 	dir, err := os.MkdirTemp("", "stagedoor-pg-") //nolint:usetesting // user postgres has no access to t.TempDir
 	must.OK(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	var as []string
 	if os.Getuid() == 0 {
 		chownTo(t, dir, "postgres")
-		as = []string{"setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups", "--pdeathsig=KILL", "--"}
 	}
-	run := func(name string, args ...string) *exec.Cmd {
-		all := append(slices.Clone(as), filepath.Join(PostgresPrograms(t), name))
-		all = append(all, args...)
-		cmd := exec.Command(all[0], all[1:]...)
-		cmd.Dir = "/"
-		return cmd
+	return dir
+}
+
+// postgresCommand returns a command that runs a program of PostgreSQL. The programs refuse to run as root.
+func postgresCommand(t testing.TB, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	all := []string{filepath.Join(PostgresPrograms(t), name)}
+	if os.Getuid() == 0 {
+		all = append([]string{"setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups", "--pdeathsig=KILL", "--"}, all...)
 	}
-	if out, err := run("initdb", "-D", dir, "-U", "stagedoor", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync").CombinedOutput(); err != nil {
-		t.Fatalf("initdb: %v\n%s", err, out)
+	all = append(all, args...)
+	cmd := exec.Command(all[0], all[1:]...)
+	cmd.Dir = "/"
+	return cmd
+}
+
+// runPostgres runs a program of PostgreSQL and fails the test if it fails.
+func runPostgres(t testing.TB, name string, args ...string) {
+	t.Helper()
+	if out, err := postgresCommand(t, name, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", name, err, out)
 	}
+}
+
+// initPostgres creates the files of an empty cluster.
+func initPostgres(t testing.TB) (dir string) {
+	t.Helper()
+	dir = postgresDir(t)
+	runPostgres(t, "initdb", "-D", dir, "-U", "stagedoor", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
+	return dir
+}
+
+// startPostgres starts a server on the files of a cluster and waits until it answers queries.
+func startPostgres(t testing.TB, dir string, log io.Writer, settings ...string) *Store {
+	t.Helper()
 	address := FreePort(t)
 	_, port, err := net.SplitHostPort(address)
 	must.OK(t, err)
+	settings = append([]string{
+		"listen_addresses=127.0.0.1", "port=" + port, "unix_socket_directories=", "fsync=off", "synchronous_commit=off", "shared_buffers=64MB",
+		"wal_compression=off", "wal_keep_size=2GB", "max_wal_size=2GB", "checkpoint_timeout=1h", "log_statement=all", "max_connections=100",
+	}, settings...)
 	p := StartProcess(t, address, func() *exec.Cmd {
 		args := []string{"-D", dir}
-		for _, setting := range []string{
-			"listen_addresses=127.0.0.1", "port=" + port, "unix_socket_directories=", "fsync=off", "synchronous_commit=off", "shared_buffers=64MB",
-			"wal_compression=off", "wal_keep_size=2GB", "max_wal_size=2GB", "checkpoint_timeout=1h", "log_statement=all", "max_connections=100",
-		} {
+		for _, setting := range settings {
 			args = append(args, "-c", setting)
 		}
-		cmd := run("postgres", args...)
+		cmd := postgresCommand(t, "postgres", args...)
 		cmd.Stdout, cmd.Stderr = log, log
 		return cmd
 	})
 	s := &Store{p, secret.New("postgres://stagedoor@" + address + "/postgres?sslmode=disable"), dir}
 	t.Cleanup(s.Stop) // a kill would leave its shared memory behind
-	s.migrate(t)
+	db := s.open(t)
+	defer db.Close()
+	for tries := 0; db.Ping(t.Context()) != nil; tries++ { // PostgreSQL listens before it accepts queries
+		if tries == 200 {
+			t.Fatal("the private PostgreSQL does not answer")
+		}
+		<-time.After(50 * time.Millisecond)
+	}
 	return s
+}
+
+func (s *Store) open(t testing.TB) *postgres.DB {
+	t.Helper()
+	db, err := postgres.Open(t.Context(), postgres.Config{URL: s.URL, MaxConns: 2, Name: "testenv", Patient: true})
+	must.OK(t, err)
+	return db
 }
 
 // PostgresPrograms returns the folder of initdb, pg_dump and the other programs of PostgreSQL.
@@ -98,16 +144,10 @@ func chownTo(t testing.TB, dir, name string) {
 
 func (s *Store) migrate(t testing.TB) {
 	t.Helper()
-	db, err := postgres.Open(t.Context(), postgres.Config{URL: s.URL, MaxConns: 2, Name: "migrate", Patient: true})
-	must.OK(t, err)
+	db := s.open(t)
 	defer db.Close()
-	for tries := 0; db.Ping(t.Context()) != nil; tries++ { // PostgreSQL listens before it accepts queries
-		if tries == 200 {
-			t.Fatal("the private PostgreSQL does not answer")
-		}
-		<-time.After(50 * time.Millisecond)
-	}
-	if _, err = postgres.Migrate(t.Context(), db, migrations.Files); err == nil {
+	_, err := postgres.Migrate(t.Context(), db, migrations.Files)
+	if err == nil {
 		_, err = postgres.MigrateSchema(t.Context(), db, keyring.Files, keyring.Schema)
 	}
 	must.OK(t, err)

@@ -121,10 +121,18 @@ func (m *Memory) read(do func(event.Stored) bool, limit int) (list []event.Store
 	return list, nil
 }
 
-func (m *Memory) After(_ context.Context, org id.Org, source string, seq int64, since time.Time, limit int) ([]event.Stored, error) {
+func (m *Memory) SourceAfter(_ context.Context, org id.Org, source string, p event.Position, _ int64, since time.Time, limit int) ([]event.Stored, error) {
 	return m.read(func(e event.Stored) bool {
-		return e.Org == org && e.Source == source && e.Seq > seq && !e.At.Before(since)
+		return e.Org == org && e.Source == source && e.Seq > p.Number() && !e.At.Before(since)
 	}, limit)
+}
+
+func (m *Memory) Cursor(p event.Position, ofOrg bool) string {
+	return event.Generations{0}.Cursor(p, ofOrg)
+}
+
+func (m *Memory) Position(_ context.Context, cursor string, ofOrg bool) (event.Position, bool, error) {
+	return event.Generations{0}.Position(cursor, ofOrg)
 }
 
 func (m *Memory) OrgAfter(_ context.Context, org id.Org, p event.Position, since time.Time, limit int) ([]event.Stored, event.Position, error) {
@@ -150,17 +158,17 @@ func (m *Memory) OrgHead(context.Context, id.Org) (event.Position, error) {
 	return event.Position{Tx: m.Tx + 1}, nil
 }
 
-func (m *Memory) Head(_ context.Context, _ id.Org, source string) (event.Head, error) {
+func (m *Memory) SourceHead(_ context.Context, _ id.Org, source string) (event.Position, error) {
 	m.Lock()
 	defer m.Unlock()
 	if m.Down {
-		return event.Head{}, ErrAway
+		return event.Position{}, ErrAway
 	}
-	return event.Head{LastSeq: m.seqs[source]}, nil
+	return event.Position{Tx: m.seqs[source]}, nil
 }
 
 func (m *Memory) Oldest(ctx context.Context, org id.Org, source string, since time.Time) (int64, error) {
-	list, err := m.After(ctx, org, source, 0, since, 1)
+	list, err := m.SourceAfter(ctx, org, source, event.Position{}, 0, since, 1)
 	if err != nil {
 		return 0, err
 	}

@@ -31,6 +31,8 @@ type finder interface {
 	Find(ctx context.Context, org id.Org, source string, event id.Event) (event.Stored, error)
 	FindOne(ctx context.Context, org id.Org, event id.Event) (event.Stored, error)
 	Newest(ctx context.Context, n event.Newest) (list []event.Stored, next event.Position, err error)
+	Cursor(p event.Position, ofOrg bool) string
+	Position(ctx context.Context, cursor string, ofOrg bool) (p event.Position, known bool, err error)
 }
 
 // meter counts streamed events. *usage.Usage implements it.

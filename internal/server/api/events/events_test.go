@@ -200,17 +200,17 @@ func TestInvalidRequestsPointAtTheError(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	for target, want := range map[string]string{
-		path(r.theirs):                    "404 account-not-found",
-		"/v1/accounts/x/events":           "404 account-not-found",
-		path(r.mine) + "?last_event_id=x": "400 invalid-request query/last_event_id",
-		path(r.mine) + "?last_event_id=" + event.Position{Tx: 5}.String(): "400 invalid-request query/last_event_id",
-		"/v1/events?last_event_id=00000000000002":                         "400 invalid-request query/last_event_id",
-		path(r.mine) + "?events=cows":                                     "422 unknown-event query/events/0",
-		path(r.mine) + "?events=message,!cow":                             "422 unknown-event query/events/1",
-		path(r.mine) + "?events=" + strings.Repeat("message,", 65):        "400 invalid-request query/events",
-		path(r.mine) + "?limit=101":                                       "400 invalid-request query/limit",
-		path(r.mine) + "?wait=26":                                         "400 invalid-request query/wait",
-		path(r.mine) + "?kinds=x":                                         "400 invalid-request query/kinds",
+		path(r.theirs):                                             "404 account-not-found",
+		"/v1/accounts/x/events":                                    "404 account-not-found",
+		path(r.mine) + "?last_event_id=x":                          "400 invalid-request query/last_event_id",
+		path(r.mine) + "?last_event_id=" + "000000000005.":         "400 invalid-request query/last_event_id",
+		"/v1/events?last_event_id=00000000000002":                  "400 invalid-request query/last_event_id",
+		path(r.mine) + "?events=cows":                              "422 unknown-event query/events/0",
+		path(r.mine) + "?events=message,!cow":                      "422 unknown-event query/events/1",
+		path(r.mine) + "?events=" + strings.Repeat("message,", 65): "400 invalid-request query/events",
+		path(r.mine) + "?limit=101":                                "400 invalid-request query/limit",
+		path(r.mine) + "?wait=26":                                  "400 invalid-request query/wait",
+		path(r.mine) + "?kinds=x":                                  "400 invalid-request query/kinds",
 	} {
 		got := r.call(t, http.MethodGet, target, "mine")
 		var p struct {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
@@ -37,8 +36,8 @@ func FuzzCursors(f *testing.F) {
 	theirs := r.Add(r.org("theirs"), string(r.theirs), true, "message", "tips", "message")
 	mine := r.Add(r.org("mine"), string(r.mine), true, "message", "tips", "message")
 	for _, seed := range []string{
-		"", "0", "1", "00000000000001", "99999999999999", "-1", "1e3", " 1", "٣", "0x1", string(theirs[0].ID), theirs[0].Position().String(), mine[1].Position().String(),
-		"000000000001.", "000000000001." + string(mine[0].ID) + "0", "ffffffffffff.", "000000000000.evt_", "1' OR '1'='1", "\x00", strings.Repeat("9", 100), event.Position{Tx: -1}.String(),
+		"", "0", "1", "00000000000001", "99999999999999", "-1", "1e3", " 1", "٣", "0x1", string(theirs[0].ID), r.Cursor(theirs[0].Position(), true), r.Cursor(mine[1].Position(), true),
+		"000000000001.", "000000000001." + string(mine[0].ID) + "0", "ffffffffffff.", "000000000000.evt_", "1' OR '1'='1", "\x00", strings.Repeat("9", 100), "abcdef-000000000001.", "abcdef-00000000000001",
 	} {
 		f.Add(seed)
 	}

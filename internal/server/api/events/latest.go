@@ -3,6 +3,7 @@ package events
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 
@@ -18,11 +19,16 @@ import (
 func (e *events) latest(w http.ResponseWriter, r *http.Request, want stream.Want, in *orgInput) error {
 	n := event.Newest{Org: want.Org, Since: org.ReadableSince(e.Now(), want.Days), Limit: in.Latest}
 	if in.Before != "" {
-		at, err := event.ParsePosition(in.Before)
-		if err != nil {
+		at, known, err := e.Store.Position(r.Context(), in.Before, true)
+		if errors.Is(err, event.ErrCursor) {
 			return endpoint.InvalidCursor("query/before")
 		}
-		n.Before = at
+		if err != nil {
+			return err
+		}
+		if known { // otherwise start with the newest event again
+			n.Before = at
+		}
 	}
 	if want.Among != nil {
 		n.Sources = id.Texts(want.Among)
@@ -35,7 +41,11 @@ func (e *events) latest(w http.ResponseWriter, r *http.Request, want stream.Want
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if _, err = w.Write(appendLatest(nil, list, next)); err == nil {
+	cursor := ""
+	if next.Tx != 0 {
+		cursor = e.Store.Cursor(next, true)
+	}
+	if _, err = w.Write(appendLatest(nil, list, cursor)); err == nil {
 		e.Meter.Streamed(want.Org, int64(len(list)))
 	}
 	return err
@@ -53,7 +63,7 @@ func (e *events) kinds(ctx context.Context, f event.Filter) []string {
 }
 
 // appendLatest appends a page. The events are already encoded.
-func appendLatest(to []byte, list []event.Stored, next event.Position) []byte {
+func appendLatest(to []byte, list []event.Stored, next string) []byte {
 	bodies := make([][]byte, len(list))
 	for i := range list {
 		bodies[i] = list[i].Body
@@ -61,11 +71,11 @@ func appendLatest(to []byte, list []event.Stored, next event.Position) []byte {
 	to = append(to, `{"events":[`...)
 	to = append(to, bytes.Join(bodies, []byte(","))...)
 	to = append(to, `],"nextCursor":`...)
-	if next.Tx == 0 {
+	if next == "" {
 		return append(to, "null,\"gap\":false}\n"...)
 	}
 	to = append(to, '"')
-	to = append(to, next.String()...) // It has only digits, a dot and an id.
+	to = append(to, next...) // It has only letters, digits, a dash, a dot and an underscore.
 	return append(to, "\",\"gap\":false}\n"...)
 }
 

@@ -94,7 +94,8 @@ func (q *Queries) Changed(ctx context.Context, arg ChangedParams) ([]ChangedRow,
 
 const claim = `-- name: Claim :one
 WITH before AS (SELECT b.clean FROM webhook_bucket b WHERE b.bucket = $1)
-INSERT INTO webhook_bucket (bucket, epoch, floor_at, clean) VALUES ($1, $2, $3, false)
+INSERT INTO webhook_bucket (bucket, epoch, floor_at, clean)
+SELECT $1, $2, $3, false WHERE $2::bigint >> 24 = (SELECT first_epoch() >> 24)
 ON CONFLICT (bucket) DO UPDATE SET epoch = excluded.epoch, clean = false WHERE webhook_bucket.epoch <= excluded.epoch
 RETURNING floor_at, coalesce((SELECT before.clean FROM before), true)::boolean AS was_clean
 `
@@ -554,6 +555,7 @@ const fence = `-- name: Fence :many
 SELECT webhook_bucket.bucket FROM webhook_bucket
 JOIN (SELECT unnest($1::smallint[]) AS bucket, unnest($2::bigint[]) AS epoch) n
     ON webhook_bucket.bucket = n.bucket AND webhook_bucket.epoch = n.epoch
+WHERE n.epoch >> 24 = (SELECT first_epoch() >> 24)
 ORDER BY webhook_bucket.bucket FOR UPDATE OF webhook_bucket
 `
 

@@ -86,7 +86,8 @@ WITH beat AS (
 )
 SELECT ARRAY(SELECT n.holder FROM lease_node n WHERE n.kind = $1 AND n.until > now() AND n.holder <> $2 AND NOT n.leaving)::text[] AS others,
        ARRAY(SELECT s.slot FROM lease_slot s WHERE s.kind = $1 AND s.holder = $2 ORDER BY s.slot)::integer[] AS slots,
-       ARRAY(SELECT s.epoch FROM lease_slot s WHERE s.kind = $1 AND s.holder = $2 ORDER BY s.slot)::bigint[] AS epochs
+       ARRAY(SELECT s.epoch FROM lease_slot s WHERE s.kind = $1 AND s.holder = $2 ORDER BY s.slot)::bigint[] AS epochs,
+       begin_generation()::bigint AS first_epoch
 `
 
 type BeatParams struct {
@@ -97,12 +98,14 @@ type BeatParams struct {
 }
 
 type BeatRow struct {
-	Others []string
-	Slots  []int32
-	Epochs []int64
+	Others     []string
+	Slots      []int32
+	Epochs     []int64
+	FirstEpoch int64
 }
 
 // The SELECT does not see what the CTEs write. It does not need to: it excludes this node's own row.
+// It begins a new generation if the database was restored or failed over.
 func (q *Queries) Beat(ctx context.Context, arg BeatParams) (BeatRow, error) {
 	row := q.db.QueryRow(ctx, beat,
 		arg.Kind,
@@ -111,7 +114,12 @@ func (q *Queries) Beat(ctx context.Context, arg BeatParams) (BeatRow, error) {
 		arg.Leaving,
 	)
 	var i BeatRow
-	err := row.Scan(&i.Others, &i.Slots, &i.Epochs)
+	err := row.Scan(
+		&i.Others,
+		&i.Slots,
+		&i.Epochs,
+		&i.FirstEpoch,
+	)
 	return i, err
 }
 
@@ -166,8 +174,8 @@ func (q *Queries) Release(ctx context.Context, arg ReleaseParams) error {
 }
 
 const take = `-- name: Take :many
-UPDATE lease_slot SET holder = $1, epoch = epoch + 1
-WHERE lease_slot.kind = $2 AND lease_slot.slot = ANY (ARRAY(
+UPDATE lease_slot SET holder = $1, epoch = GREATEST(epoch + 1, (SELECT first_epoch()))
+WHERE (SELECT first_epoch()) IS NOT NULL AND lease_slot.kind = $2 AND lease_slot.slot = ANY (ARRAY(
     SELECT s.slot FROM lease_slot s
     WHERE s.kind = $2 AND s.slot = ANY ($3::integer[])
       AND (s.holder IN ('', $1) OR NOT EXISTS (SELECT FROM lease_node n WHERE n.kind = s.kind AND n.holder = s.holder AND n.until > now()))
@@ -189,6 +197,7 @@ type TakeRow struct {
 
 // Takes slots that are free, whose holder's lease has expired, or that this node holds without knowing it.
 // Skips rows that another node is taking at the moment instead of waiting for them.
+// The epochs of a generation are higher than all of earlier generations, also than those that were lost with the end of theirs.
 func (q *Queries) Take(ctx context.Context, arg TakeParams) ([]TakeRow, error) {
 	rows, err := q.db.Query(ctx, take, arg.Holder, arg.Kind, arg.Slots)
 	if err != nil {

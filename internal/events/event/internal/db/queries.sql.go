@@ -13,11 +13,17 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
-const advance = `-- name: Advance :execrows
-UPDATE event_bucket SET committed = n.committed, log_epoch = n.log_epoch, last_at = GREATEST(last_at, $1)
-FROM (SELECT unnest($2::smallint[]) AS bucket, unnest($3::bigint[]) AS epoch, unnest($4::text[]) AS log_epoch,
-    unnest($5::bigint[]) AS committed) n
-WHERE event_bucket.bucket = n.bucket AND event_bucket.epoch = n.epoch
+const advance = `-- name: Advance :one
+WITH g AS MATERIALIZED (
+    SELECT first_epoch() AS first_epoch
+), moved AS (
+    UPDATE event_bucket SET committed = n.committed, log_epoch = n.log_epoch, last_at = GREATEST(last_at, $1)
+    FROM (SELECT unnest($2::smallint[]) AS bucket, unnest($3::bigint[]) AS epoch, unnest($4::text[]) AS log_epoch,
+        unnest($5::bigint[]) AS committed) n
+    WHERE event_bucket.bucket = n.bucket AND event_bucket.epoch = n.epoch AND n.epoch >> 24 = (SELECT g.first_epoch >> 24 FROM g)
+    RETURNING event_bucket.bucket
+)
+SELECT (SELECT count(*) FROM moved) AS moved, coalesce(event_tx((SELECT g.first_epoch FROM g)), 0)::bigint AS tx
 `
 
 type AdvanceParams struct {
@@ -28,19 +34,24 @@ type AdvanceParams struct {
 	Positions []int64
 }
 
+type AdvanceRow struct {
+	Moved int64
+	Tx    int64
+}
+
 // tenant: buckets are work, not data
-func (q *Queries) Advance(ctx context.Context, arg AdvanceParams) (int64, error) {
-	result, err := q.db.Exec(ctx, advance,
+// Moves the buckets that are still held under their epoch, and returns their number and the position for the transaction's events.
+func (q *Queries) Advance(ctx context.Context, arg AdvanceParams) (AdvanceRow, error) {
+	row := q.db.QueryRow(ctx, advance,
 		arg.At,
 		arg.Buckets,
 		arg.Epochs,
 		arg.LogEpochs,
 		arg.Positions,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	var i AdvanceRow
+	err := row.Scan(&i.Moved, &i.Tx)
+	return i, err
 }
 
 const after = `-- name: After :many
@@ -188,7 +199,8 @@ func (q *Queries) Bury(ctx context.Context, arg BuryParams) error {
 }
 
 const claim = `-- name: Claim :one
-INSERT INTO event_bucket (bucket, epoch, log_epoch, committed, last_at) VALUES ($1, $2, '', 0, 'epoch')
+INSERT INTO event_bucket (bucket, epoch, log_epoch, committed, last_at)
+SELECT $1, $2, '', 0, 'epoch' WHERE $2::bigint >> 24 = (SELECT first_epoch() >> 24)
 ON CONFLICT (bucket) DO UPDATE SET epoch = excluded.epoch WHERE event_bucket.epoch <= excluded.epoch
 RETURNING log_epoch, committed, last_at
 `
@@ -205,6 +217,7 @@ type ClaimRow struct {
 }
 
 // tenant: buckets are work, not data
+// A lease of an earlier generation claims nothing: its holder remembers what the database may have lost.
 func (q *Queries) Claim(ctx context.Context, arg ClaimParams) (ClaimRow, error) {
 	row := q.db.QueryRow(ctx, claim, arg.Bucket, arg.Epoch)
 	var i ClaimRow
@@ -571,7 +584,7 @@ func (q *Queries) HeadsOf(ctx context.Context, sources []string) ([]EventSource,
 }
 
 const horizon = `-- name: Horizon :one
-SELECT (pg_snapshot_xmin(pg_current_snapshot())::text::bigint)::bigint AS horizon
+SELECT event_horizon()::bigint AS horizon
 `
 
 func (q *Queries) Horizon(ctx context.Context) (int64, error) {
@@ -579,6 +592,59 @@ func (q *Queries) Horizon(ctx context.Context) (int64, error) {
 	var horizon int64
 	err := row.Scan(&horizon)
 	return horizon, err
+}
+
+const lastBefore = `-- name: LastBefore :one
+SELECT seq FROM event
+WHERE org_id = $1 AND source = $2 AND seq <= $3 AND tx < $4 AND at >= $5
+ORDER BY seq DESC LIMIT 1
+`
+
+type LastBeforeParams struct {
+	OrgID    id.Org
+	Source   string
+	Seq      int64
+	BeforeTx int64
+	Since    time.Time
+}
+
+// The last event of a source up to a number that was stored before a position.
+func (q *Queries) LastBefore(ctx context.Context, arg LastBeforeParams) (int64, error) {
+	row := q.db.QueryRow(ctx, lastBefore,
+		arg.OrgID,
+		arg.Source,
+		arg.Seq,
+		arg.BeforeTx,
+		arg.Since,
+	)
+	var seq int64
+	err := row.Scan(&seq)
+	return seq, err
+}
+
+const lastPosition = `-- name: LastPosition :one
+SELECT s.last_seq, coalesce((
+    SELECT e.tx FROM event e WHERE e.org_id = s.org_id AND e.source = s.source AND e.seq = s.last_seq AND e.at = s.last_at
+), 0)::bigint AS tx
+FROM event_source s WHERE s.org_id = $1 AND s.source = $2
+`
+
+type LastPositionParams struct {
+	OrgID  id.Org
+	Source string
+}
+
+type LastPositionRow struct {
+	LastSeq int64
+	Tx      int64
+}
+
+// The number of a source's last event and where it is in the org's stream; 0 if it is no longer stored.
+func (q *Queries) LastPosition(ctx context.Context, arg LastPositionParams) (LastPositionRow, error) {
+	row := q.db.QueryRow(ctx, lastPosition, arg.OrgID, arg.Source)
+	var i LastPositionRow
+	err := row.Scan(&i.LastSeq, &i.Tx)
+	return i, err
 }
 
 const movePurge = `-- name: MovePurge :exec
@@ -730,7 +796,7 @@ func (q *Queries) OldestBehind(ctx context.Context, arg OldestBehindParams) ([]O
 const orgAfter = `-- name: OrgAfter :many
 SELECT org_id AS org, source, seq, at, tx, id, kind, body FROM event
 WHERE org_id = $1 AND tx >= $2 AND (tx > $2 OR id > $3) AND at >= $4
-    AND tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+    AND tx < (SELECT event_horizon())
 ORDER BY tx, id LIMIT $5
 `
 
@@ -792,7 +858,7 @@ func (q *Queries) OrgAfter(ctx context.Context, arg OrgAfterParams) ([]OrgAfterR
 const orgBefore = `-- name: OrgBefore :many
 SELECT org_id AS org, source, seq, at, tx, id, kind, (CASE WHEN $1::boolean OR kind = ANY ($2::text[]) THEN body END)::bytea AS body FROM event
 WHERE org_id = $3 AND tx <= $4 AND (tx < $4 OR id < $5) AND at >= $6
-    AND tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+    AND tx < (SELECT event_horizon())
 ORDER BY tx DESC, id DESC LIMIT $7
 `
 
@@ -1116,7 +1182,7 @@ FROM unnest($3::text[]) AS s (source)
 CROSS JOIN LATERAL (
     SELECT at, seq, tx, org_id, source, id, kind, upstream_id, body FROM event
     WHERE event.org_id = $4 AND event.source = s.source AND event.tx <= $5 AND (event.tx < $5 OR event.id < $6) AND event.at >= $7
-        AND event.tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+        AND event.tx < (SELECT event_horizon())
     ORDER BY event.seq DESC LIMIT $8
 ) e
 ORDER BY e.tx DESC, e.id DESC LIMIT $8
@@ -1226,6 +1292,18 @@ func (q *Queries) StoredKeys(ctx context.Context, arg StoredKeysParams) ([]Store
 	return items, nil
 }
 
+const tags = `-- name: Tags :one
+SELECT generation_tags()::integer[] AS tags
+`
+
+// tenant: it is about the database
+func (q *Queries) Tags(ctx context.Context) ([]int32, error) {
+	row := q.db.QueryRow(ctx, tags)
+	var tags []int32
+	err := row.Scan(&tags)
+	return tags, err
+}
+
 const takeLetters = `-- name: TakeLetters :exec
 DELETE FROM event_dead_letter WHERE id = ANY ($1::bigint[])
 `
@@ -1282,15 +1360,4 @@ func (q *Queries) ToPurge(ctx context.Context, arg ToPurgeParams) ([]ToPurgeRow,
 		return nil, err
 	}
 	return items, nil
-}
-
-const transaction = `-- name: Transaction :one
-SELECT (pg_current_xact_id()::text::bigint)::bigint AS tx
-`
-
-func (q *Queries) Transaction(ctx context.Context) (int64, error) {
-	row := q.db.QueryRow(ctx, transaction)
-	var tx int64
-	err := row.Scan(&tx)
-	return tx, err
 }
