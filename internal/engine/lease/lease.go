@@ -82,6 +82,12 @@ type Held struct {
 	Epoch int64
 }
 
+// generationShift is the number of bits below the generation in an epoch.
+const generationShift = 24
+
+// Generation returns the generation of the database that an epoch belongs to. Later generations have higher numbers.
+func Generation(epoch int64) int64 { return epoch >> generationShift }
+
 // Causes of the context of a hold (context.Cause).
 var (
 	// ErrMoved means that the slot now belongs to another live node, which waits until this one releases it.

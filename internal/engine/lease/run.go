@@ -164,7 +164,8 @@ func (h *heldSlot) stop(why error) {
 }
 
 // stopLostSlots stops the holds of slots that are no longer this node's in the database, that it took before the
-// database was restored or failed over, or that should be another node's. A leaving node does not look at the latter: all of its holds are ending anyway.
+// database was restored or failed over, or that should be another node's. A leaving node does not look at the latter:
+// all of its holds are ending anyway.
 func (r *run) stopLostSlots(s snapshot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/engine/lease"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
@@ -232,11 +233,15 @@ func (w *batch) envelopeBytes() (n int) {
 	return n
 }
 
-// isStray reports whether a record was published by a listener that had not yet noticed that the log was lost. Records
-// before it may have been lost with the old log, so storing it would create a gap. The listener fetches all of them
-// again.
+// isStray reports whether a record was published by a listener that had not yet noticed that the log was lost, or that
+// the database went back to an earlier state. Records before it may have been lost with the old log, or trimmed because
+// they were stored before. So storing it would create a gap. The listener fetches all of them again.
 func (w *batch) isStray(r *pendingRecord, slot int) bool {
-	return r.Watermark != "" && r.LogEpoch != "" && !strings.Contains(r.LogEpoch, w.g.owned[slot].LogEpoch)
+	if r.Watermark == "" {
+		return false // it cannot be fetched again
+	}
+	b := w.g.owned[slot]
+	return r.LogEpoch != "" && !strings.Contains(r.LogEpoch, b.LogEpoch) || lease.Generation(r.Epoch) < lease.Generation(b.Epoch)
 }
 
 // addProgress adds the buckets that the batch touches, including those that only have events of the outbox, so that the

@@ -274,6 +274,53 @@ func TestAFrameIsStoredOnceWithinRetention(t *testing.T) {
 	}
 }
 
+// Records of a listener that has not noticed a loss are dropped, because records before them may be missing: the
+// listener fetches them again. Those that it cannot fetch again are stored.
+func TestRecordsFromBeforeALossAreDropped(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		// lose makes epochs and logs of the past; it returns the epoch of the lease afterwards.
+		lose func(r *fixture) int64
+		// stray and current change a record to one that was published before and after the loss.
+		stray, current func(record *event.Record, epoch int64, log string)
+	}{
+		"of the log": {
+			lose:    func(*fixture) int64 { return 7 },
+			stray:   func(record *event.Record, epoch int64, _ string) { record.Epoch, record.LogEpoch = epoch, "another" },
+			current: func(record *event.Record, epoch int64, log string) { record.Epoch, record.LogEpoch = epoch, "and "+log },
+		},
+		"of the database's last transactions": {
+			lose: func(r *fixture) (epoch int64) {
+				r.exec("UPDATE database_generation SET cluster = ''")
+				r.must(r.db.Pool().QueryRow(t.Context(), "SELECT begin_generation()").Scan(&epoch))
+				return epoch
+			},
+			stray:   func(record *event.Record, _ int64, log string) { record.Epoch, record.LogEpoch = 7, log },
+			current: func(record *event.Record, epoch int64, log string) { record.Epoch, record.LogEpoch = epoch, log },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newFixture(t)
+			epoch := c.lose(r)
+			a := string(id.New[id.Account]())
+			state, err := r.log.State(t.Context(), event.Bucket(a))
+			r.must(err)
+			numbered := func(n int, change func(*event.Record, int64, string)) *event.Record {
+				record := r.record(a, n)
+				change(record, epoch, state.Epoch)
+				return record
+			}
+			unlisted := numbered(3, c.stray)
+			unlisted.Watermark = ""
+			r.publish("1", numbered(1, c.current), numbered(2, c.stray), unlisted, numbered(4, c.current))
+			stop := r.node(epoch, event.Bucket(a))
+			defer stop()
+			wantContiguous(t, r.waitForEvents(a, 3), []int{1, 3, 4})
+		})
+	}
+}
+
 // delayedLog is a log that calls first before it returns entries.
 type delayedLog struct {
 	eventlog.Log

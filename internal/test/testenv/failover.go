@@ -36,7 +36,7 @@ func NewReplica(t testing.TB, primary *Store) *Replica {
 func (r *Replica) Catch() {
 	r.t.Helper()
 	var position string
-	// A restore point is written to disk at once, unlike commits with synchronous_commit=off.
+	// A restore point is written to disk immediately, unlike commits with synchronous_commit=off.
 	must.OK(r.t, r.of.Pool().QueryRow(r.t.Context(), "SELECT pg_create_restore_point('catch')::text").Scan(&position))
 	r.await("SELECT pg_last_wal_replay_lsn() >= $1::pg_lsn", position)
 }
@@ -132,7 +132,7 @@ func RestoreDump(t testing.TB, file string) *Store {
 // Switch forwards TCP connections to a private PostgreSQL, and can be switched to another one, like the address of a
 // database that fails over.
 type Switch struct {
-	// URL is the URL of the database behind the switch.
+	// URL is the URL of the switch, which leads to the database.
 	URL secret.String
 
 	mu    sync.Mutex
