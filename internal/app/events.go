@@ -67,9 +67,9 @@ func newEvents(n *Node, eng engines, p platforms) (events, error) {
 }
 
 // newLeases returns the leases of one kind of work.
-func newLeases(n *Node, eng engines, kind string, slots int) *lease.Leases {
+func newLeases(n *Node, eng engines, kind string, slots int, c lease.Config) *lease.Leases {
 	return lease.New(lease.Deps{
-		DB: eng.db, Kind: kind, Slots: slots, Node: n.process, Config: lease.Config{}, Bus: eng.bus,
+		DB: eng.db, Kind: kind, Slots: slots, Node: n.process, Config: c, Bus: eng.bus,
 		Registry: n.registry, Log: n.log, Now: n.clock.Now,
 	})
 }
@@ -80,7 +80,7 @@ func addListeners(n *Node, eng engines, t tenants, p platforms, a accounts, ev e
 	settling := &ingest.Settling{Store: ev.store, Events: ev.log}
 	listeners := listen.New(listen.Deps{
 		Config: listen.Config{}, Accounts: a.accounts, Health: a.health, Orgs: t.orgs, Store: ev.store, Events: batcher,
-		LogEpoch: ev.epoch, Settled: settling.Settled, Leases: newLeases(n, eng, listen.Kind, listen.Slots), Bus: eng.bus,
+		LogEpoch: ev.epoch, Settled: settling.Settled, Leases: newLeases(n, eng, listen.Kind, listen.Slots, lease.Config{Grace: listen.Grace}), Bus: eng.bus,
 		Platforms: p.registry.Get, Registry: n.registry, Log: n.log, Now: n.clock.Now,
 	})
 	n.loop("listeners", func(ctx context.Context) error {
@@ -149,6 +149,6 @@ func addIngest(n *Node, eng engines, t tenants, ev events, d delivery) {
 		Store: ev.store, Events: ev.log, Outbox: t.outbox, Bus: eng.bus, Meter: t.usage,
 		Orgs: t.orgs, Committed: d.webhooks.Committed, Registry: n.registry, Log: n.log, Now: n.clock.Now,
 	})
-	buckets := bucket.Deps{Leases: newLeases(n, eng, "ingest", event.Buckets), Ingest: writer, Webhooks: d.webhooks}
+	buckets := bucket.Deps{Leases: newLeases(n, eng, "ingest", event.Buckets, lease.Config{}), Ingest: writer, Webhooks: d.webhooks}
 	n.loop("buckets", func(ctx context.Context) error { return bucket.Run(ctx, buckets) })
 }

@@ -41,6 +41,8 @@ type fixture struct {
 	kind     string
 	// bus connects the nodes over NATS.
 	bus bool
+	// grace is the grace of the leases. With it, a node may start a hold before the previous one has ended.
+	grace time.Duration
 
 	mu      sync.Mutex
 	now     map[int]holder  // current holder of each slot
@@ -73,7 +75,7 @@ func (f *fixture) recordStart(node string, h lease.Held) {
 		if f.dead[node] {
 			return
 		}
-		if other, taken := f.now[h.Slot]; taken {
+		if other, taken := f.now[h.Slot]; taken && f.grace == 0 {
 			f.t.Errorf("%s has slot %d while %s has it", node, h.Slot, other.node)
 		}
 		if h.Epoch <= f.epochs[h.Slot] {
@@ -88,7 +90,9 @@ func (f *fixture) recordEnd(node string, h lease.Held, why error) {
 		if f.dead[node] {
 			return
 		}
-		delete(f.now, h.Slot)
+		if f.now[h.Slot].epoch == h.Epoch {
+			delete(f.now, h.Slot)
+		}
 		switch {
 		case errors.Is(why, lease.ErrLapsed):
 			f.lapsed[node]++
@@ -158,18 +162,20 @@ type node struct {
 	link  *link
 	stop  context.CancelFunc
 	ended chan struct{}
-	// failing receives a value when beats start to fail.
-	failing chan struct{}
+	// failing receives a value when beats start to fail, renewed when they succeed again.
+	failing, renewed chan struct{}
 }
 
 // start starts a node with its own link to the database. Its clock is wrong by skew.
 func (f *fixture) start(name string, skew time.Duration) *node {
 	f.t.Helper()
-	n := &node{f: f, name: name, link: newLink(f.t, f.database), ended: make(chan struct{}), failing: make(chan struct{}, 100)}
+	n := &node{f: f, name: name, link: newLink(f.t, f.database), ended: make(chan struct{}), failing: make(chan struct{}, 100), renewed: make(chan struct{}, 100)}
 	db, err := postgres.Open(f.t.Context(), postgres.Config{URL: n.link.url, MaxConns: 2, Name: name})
 	must.OK(f.t, err)
+	config := quick
+	config.Grace = f.grace
 	deps := lease.Deps{
-		DB: db, Kind: f.kind, Slots: slots, Node: name, Config: quick, Log: slog.New(n),
+		DB: db, Kind: f.kind, Slots: slots, Node: name, Config: config, Log: slog.New(n),
 		Now: func() time.Time { return time.Now().Add(skew) },
 	}
 	if f.bus {
@@ -210,10 +216,13 @@ func (n *node) kill() {
 
 func (n *node) Enabled(context.Context, slog.Level) bool { return true }
 
-// Handle signals failing when a beat fails.
+// Handle signals when beats start to fail and when they succeed again.
 func (n *node) Handle(_ context.Context, r slog.Record) error {
-	if r.Message == "cannot renew leases" {
+	switch r.Message {
+	case "cannot renew leases":
 		n.failing <- struct{}{}
+	case "leases are renewed again":
+		n.renewed <- struct{}{}
 	}
 	return nil
 }

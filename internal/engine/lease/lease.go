@@ -3,7 +3,8 @@
 // A node renews one row per kind of work every few seconds (run.go). Rendezvous hashing over the live nodes decides
 // which node should have a slot (place.go): a node releases slots that belong to another node, and takes its own as
 // soon as they are free. Only the database's clock decides whether a node is live. A node that cannot renew its row
-// stops, by its own monotonic clock, before the database gives its slots to others.
+// stops, by its own monotonic clock, before the database gives its slots to others, or Config.Grace later. After an
+// outage of the database, no node takes the slots of others until they have had the time to renew their rows.
 //
 // A lease alone does not stop a process that was frozen and continues for a moment after its lease expired. Therefore
 // the epoch of a slot grows whenever it changes hands, and writers for a slot must check, in the same transaction as
@@ -37,6 +38,10 @@ type Config struct {
 	TTL time.Duration
 	// Beat is the time between renewals. Default: 2 s.
 	Beat time.Duration
+	// Grace is how long holds continue after the lease could not be renewed in time, unless another node has taken their
+	// slots by then. It is for work that may overlap because all its writes are fenced, and that is expensive to restart.
+	// Default: 0.
+	Grace time.Duration
 }
 
 const (

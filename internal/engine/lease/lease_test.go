@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"sync/atomic"
 	"testing"
@@ -151,6 +152,72 @@ func TestAllNodesStopAndContinueAfterAnOutage(t *testing.T) {
 	f.await("both have stopped", time.Minute, func() bool { return len(f.now) == 0 })
 	one.link.setCut(false)
 	two.link.setCut(false)
+	f.await("two nodes share", time.Minute, f.spread(one, two))
+}
+
+// awaitExpiry waits until the database counts no node as live.
+func (f *fixture) awaitExpiry() {
+	f.t.Helper()
+	db, err := postgres.Open(f.t.Context(), postgres.Config{URL: f.database, MaxConns: 1, Name: "test"})
+	must.OK(f.t, err)
+	defer db.Close()
+	for live := 1; live > 0; {
+		must.OK(f.t, db.Pool().QueryRow(f.t.Context(), "SELECT count(*) FROM lease_node WHERE until > now()").Scan(&live))
+	}
+}
+
+// With a grace, an outage of the database that is longer than the TTL ends no hold, and no node takes the slots of
+// another that comes back a moment later.
+func TestHoldsWithGraceSurviveAnOutage(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.grace = time.Hour
+	one, two := f.start(name(1), 0), f.start(name(2), 0)
+	f.await("two nodes share", time.Minute, f.spread(one, two))
+	f.mu.Lock()
+	before := maps.Clone(f.now)
+	f.mu.Unlock()
+	one.link.setCut(true)
+	two.link.setCut(true)
+	f.awaitExpiry()
+	for _, n := range []*node{one, two} {
+		n.link.setCut(false)
+		<-n.renewed
+	}
+	three := f.start(name(3), 0) // shows that the others still work
+	f.await("three nodes share", time.Minute, f.spread(one, two, three))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for slot, h := range f.now {
+		if h.node != three.name && h != before[slot] {
+			t.Errorf("slot %d has changed hands: %+v, before %+v", slot, h, before[slot])
+		}
+	}
+	if len(f.lapsed) > 0 {
+		t.Errorf("leases expired: %v", f.lapsed)
+	}
+}
+
+// A node that is cut off keeps its holds for the grace, while another takes over its slots. It ends them when it is
+// back.
+func TestHoldsWithGraceEndWhenTheirSlotsWereTaken(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.grace = time.Hour
+	one, two := f.start(name(1), 0), f.start(name(2), 0)
+	f.await("two nodes share", time.Minute, f.spread(one, two))
+	f.mu.Lock()
+	held := f.shares()[one.name]
+	f.mu.Unlock()
+	one.link.setCut(true)
+	f.await("the other has all slots", time.Minute, f.spread(two))
+	f.mu.Lock()
+	if f.lapsed[one.name] != 0 {
+		t.Errorf("%d of %d holds ended within the grace", f.lapsed[one.name], held)
+	}
+	f.mu.Unlock()
+	one.link.setCut(false)
+	f.await("the first has ended its old holds", time.Minute, func() bool { return f.lapsed[one.name] == held })
 	f.await("two nodes share", time.Minute, f.spread(one, two))
 }
 

@@ -10,7 +10,7 @@ WITH beat AS (
 ), forget AS (
     DELETE FROM lease_node WHERE kind = @kind AND until < now() - interval '1 hour' AND holder <> @holder
 )
-SELECT ARRAY(SELECT n.holder FROM lease_node n WHERE n.kind = @kind AND n.until > now() AND n.holder <> @holder AND NOT n.leaving)::text[] AS others,
+SELECT ARRAY(SELECT n.holder FROM lease_node n WHERE n.kind = @kind AND n.until > now() - @lenience::interval AND n.holder <> @holder AND NOT n.leaving)::text[] AS others,
        ARRAY(SELECT s.slot FROM lease_slot s WHERE s.kind = @kind AND s.holder = @holder ORDER BY s.slot)::integer[] AS slots,
        ARRAY(SELECT s.epoch FROM lease_slot s WHERE s.kind = @kind AND s.holder = @holder ORDER BY s.slot)::bigint[] AS epochs,
        begin_generation()::bigint AS first_epoch;

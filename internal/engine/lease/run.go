@@ -27,6 +27,10 @@ type run struct {
 	unreleased []Held
 	// prepared: the rows of the slots exist. joined: other nodes were woken after the first renewal.
 	prepared, joined bool
+	// renewedAt is when the last renewal began. lenience is how old the leases of other nodes may be, until lenientUntil:
+	// after an outage, they expired for the same reason as this node's.
+	renewedAt, lenientUntil time.Time
+	lenience                time.Duration
 	// failing: the last beat failed. isLeaving: the context of Run has ended.
 	failing, isLeaving bool
 
@@ -126,12 +130,22 @@ func (r *run) renewWithTimer(ctx context.Context) (snapshot, error) {
 	r.mu.Lock()
 	term := r.term + 1
 	r.mu.Unlock()
-	timer := time.AfterFunc(r.deps.Config.TTL-r.deps.Config.TTL/marginDivisor, func() { r.stopAll(ctx, term) })
-	s, err := r.renew(ctx, r.isLeaving)
+	c := r.deps.Config
+	timer := time.AfterFunc(c.TTL-c.TTL/marginDivisor+c.Grace, func() { r.stopAll(ctx, term) })
+	now := time.Now() // the monotonic clock
+	if away := now.Sub(r.renewedAt); !r.renewedAt.IsZero() && away > c.TTL {
+		r.lenience, r.lenientUntil = away, now.Add(c.TTL)
+	}
+	lenience := time.Duration(0)
+	if now.Before(r.lenientUntil) {
+		lenience = r.lenience + c.TTL
+	}
+	s, err := r.renew(ctx, lenience, r.isLeaving)
 	if err != nil {
 		timer.Stop() // the timer of the last successful renewal keeps running
 		return s, err
 	}
+	r.renewedAt = now
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.timer != nil {

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"time"
 
 	"github.com/stagedoor/stagedoor/internal/engine/lease/internal/db"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -19,10 +20,12 @@ type snapshot struct {
 	firstEpoch int64
 }
 
-// renew extends this node's lease by the TTL and returns the live nodes and this node's slots. It also deletes the rows
-// of nodes whose lease expired more than an hour ago.
-func (l *Leases) renew(ctx context.Context, leaving bool) (snapshot, error) {
-	row, err := l.queries().Beat(ctx, db.BeatParams{Kind: l.deps.Kind, Holder: l.deps.Node, Ttl: l.deps.Config.TTL, Leaving: leaving})
+// renew extends this node's lease by the TTL and returns the live nodes and this node's slots. Nodes whose lease expired
+// less than lenience ago count as live. It also deletes the rows of nodes whose lease expired more than an hour ago.
+func (l *Leases) renew(ctx context.Context, lenience time.Duration, leaving bool) (snapshot, error) {
+	row, err := l.queries().Beat(ctx, db.BeatParams{
+		Kind: l.deps.Kind, Holder: l.deps.Node, Ttl: l.deps.Config.TTL, Lenience: lenience, Leaving: leaving,
+	})
 	if err != nil {
 		return snapshot{}, err
 	}

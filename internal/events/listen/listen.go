@@ -119,6 +119,9 @@ type Deps struct {
 const (
 	Kind  = "listen"
 	Slots = account.Shards
+	// Grace is the grace of the leases: an outage of the database does not close sockets. Ingest drops the records of a
+	// listener that another has replaced. It is bounded because an account may be disconnected in the meantime.
+	Grace = 2 * time.Minute
 )
 
 // Listeners runs the listeners of this node.

@@ -79,22 +79,23 @@ func (q *Queries) AllSlots(ctx context.Context) ([]LeaseSlot, error) {
 
 const beat = `-- name: Beat :one
 WITH beat AS (
-    INSERT INTO lease_node (kind, holder, until, leaving) VALUES ($1, $2, now() + $3::interval, $4)
+    INSERT INTO lease_node (kind, holder, until, leaving) VALUES ($1, $3, now() + $4::interval, $5)
     ON CONFLICT (kind, holder) DO UPDATE SET until = excluded.until, leaving = excluded.leaving
 ), forget AS (
-    DELETE FROM lease_node WHERE kind = $1 AND until < now() - interval '1 hour' AND holder <> $2
+    DELETE FROM lease_node WHERE kind = $1 AND until < now() - interval '1 hour' AND holder <> $3
 )
-SELECT ARRAY(SELECT n.holder FROM lease_node n WHERE n.kind = $1 AND n.until > now() AND n.holder <> $2 AND NOT n.leaving)::text[] AS others,
-       ARRAY(SELECT s.slot FROM lease_slot s WHERE s.kind = $1 AND s.holder = $2 ORDER BY s.slot)::integer[] AS slots,
-       ARRAY(SELECT s.epoch FROM lease_slot s WHERE s.kind = $1 AND s.holder = $2 ORDER BY s.slot)::bigint[] AS epochs,
+SELECT ARRAY(SELECT n.holder FROM lease_node n WHERE n.kind = $1 AND n.until > now() - $2::interval AND n.holder <> $3 AND NOT n.leaving)::text[] AS others,
+       ARRAY(SELECT s.slot FROM lease_slot s WHERE s.kind = $1 AND s.holder = $3 ORDER BY s.slot)::integer[] AS slots,
+       ARRAY(SELECT s.epoch FROM lease_slot s WHERE s.kind = $1 AND s.holder = $3 ORDER BY s.slot)::bigint[] AS epochs,
        begin_generation()::bigint AS first_epoch
 `
 
 type BeatParams struct {
-	Kind    string
-	Holder  string
-	Ttl     time.Duration
-	Leaving bool
+	Kind     string
+	Lenience time.Duration
+	Holder   string
+	Ttl      time.Duration
+	Leaving  bool
 }
 
 type BeatRow struct {
@@ -109,6 +110,7 @@ type BeatRow struct {
 func (q *Queries) Beat(ctx context.Context, arg BeatParams) (BeatRow, error) {
 	row := q.db.QueryRow(ctx, beat,
 		arg.Kind,
+		arg.Lenience,
 		arg.Holder,
 		arg.Ttl,
 		arg.Leaving,
