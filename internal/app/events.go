@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/delivery/bucket"
 	"github.com/stagedoor/stagedoor/internal/delivery/stream"
@@ -19,6 +22,38 @@ import (
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 )
+
+// probeEvery is how often a node checks that it can write to the event log. If none has succeeded for maxUnwritable,
+// readyz reports it.
+const (
+	probeEvery    = 5 * time.Second
+	maxUnwritable = 20 * time.Second
+)
+
+// writable is whether something accepts writes.
+type writable struct {
+	mu     sync.Mutex
+	lastOK time.Time
+	err    error
+}
+
+func (w *writable) record(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err = err; err == nil || w.lastOK.IsZero() {
+		w.lastOK = time.Now()
+	}
+}
+
+// check returns the error of the last write if none has succeeded for maxUnwritable.
+func (w *writable) check(context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil || time.Since(w.lastOK) < maxUnwritable {
+		return nil
+	}
+	return w.err
+}
 
 // events are the event store and the log in front of it.
 type events struct {
@@ -51,6 +86,12 @@ func newEvents(n *Node, eng engines, p platforms) (events, error) {
 		return ev, err
 	}
 	n.onClose(js.Close)
+	n.loop("event log probe", func(ctx context.Context) error {
+		for range clock.Every(ctx, probeEvery) {
+			n.logWrites.record(js.Probe(ctx))
+		}
+		return nil
+	})
 	ev.log = js
 	ev.epoch = func(ctx context.Context) (string, error) {
 		var epochs []string

@@ -103,6 +103,8 @@ func (n *Node) readyz(w http.ResponseWriter, r *http.Request) {
 	probe("clock", unlessAlone, fmt.Sprintf("this machine's clock is %s the database's by %s; set it with NTP",
 		map[bool]string{true: "ahead of", false: "slower than"}[n.clock.Ahead() > 0], n.clock.Ahead().Abs().Round(time.Millisecond)), n.clockRight)
 	probe("writes", unlessAlone, "the database has not accepted a write of this node for 20 seconds; look at its disk space", n.canWrite)
+	probe("eventlog", "degraded", "the event log has not accepted a write of this node for 20 seconds, so events wait at the platforms; look at the disk of NATS",
+		n.logWrites.check)
 	for _, region := range n.egress.Regions() {
 		probe("egress_"+region, "degraded", "no proxy of the region is healthy; its accounts get 503 egress-unavailable", func(context.Context) error {
 			if !n.egress.Available(region) {

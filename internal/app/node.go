@@ -40,6 +40,8 @@ type Node struct {
 	engines   engines
 	sealer    *seal.Sealer
 	operators operators
+	// logWrites is whether the event log accepts writes of this node.
+	logWrites writable
 	egress    *egress.Egress
 	servers   servers
 

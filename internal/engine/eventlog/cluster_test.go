@@ -353,6 +353,26 @@ func TestAnExistingStreamIsAdjusted(t *testing.T) {
 	}
 }
 
+// The probe fails while the server does not write, and entries that it leaves disturb no reader.
+func TestProbeFailsWhileTheServerIsDown(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateJetStream(t)
+	log := open(t, eventlog.Config{URL: server.URL})
+	must.OK(t, log.Probe(t.Context()))
+	must.OK(t, log.Publish(t.Context(), 1, "a", []byte("a")))
+	must.OK(t, log.Probe(t.Context()))
+	reader, err := log.Read(t.Context(), map[int]uint64{1: 0})
+	must.OK(t, err)
+	t.Cleanup(reader.Close)
+	if list, err := reader.Next(t.Context()); err != nil || len(list) != 1 || string(list[0].Data) != "a" {
+		t.Fatalf("%v, %v", list, err)
+	}
+	server.Kill()
+	if err := log.Probe(t.Context()); err == nil {
+		t.Fatal("the probe succeeds without a server")
+	}
+}
+
 // A full log refuses entries and drops none. It accepts entries again when others are stored, also if a bucket without
 // entries has not been read for long.
 func TestAFullLogRefusesEntries(t *testing.T) {

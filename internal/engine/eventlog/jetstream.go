@@ -123,15 +123,37 @@ func (l *JetStream) Publish(ctx context.Context, bucket int, id string, data []b
 		if errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrNoResponders) {
 			l.markUnverified(s) // it has no leader, or it was deleted
 		}
-		if err != nil && strings.Contains(err.Error(), fullText) {
-			err = ErrFull
-		}
-		return errors.Is(err, nats.ErrMaxPayload), err
+		return errors.Is(err, nats.ErrMaxPayload), asFull(err)
 	})
 	if err != nil {
 		return fmt.Errorf("publish to the event log: %w", err)
 	}
 	return nil
+}
+
+// Probe checks that every stream accepts entries, by publishing a tick. A server can answer all reads while its disk is
+// full, or after a failed write that it does not recover from.
+func (l *JetStream) Probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	for _, s := range l.streams {
+		err := l.ensureStream(ctx, s)
+		if err == nil {
+			_, err = l.js.PublishMsg(ctx, &nats.Msg{Subject: s.tick}, jetstream.WithExpectStream(s.name), jetstream.WithRetryAttempts(0))
+		}
+		if err != nil {
+			return fmt.Errorf("write to stream %s: %w", s.name, asFull(err))
+		}
+	}
+	return nil
+}
+
+// asFull returns ErrFull for a server's error that says so, and all other errors as they are.
+func asFull(err error) error {
+	if err != nil && strings.Contains(err.Error(), fullText) {
+		return ErrFull
+	}
+	return err
 }
 
 // fullText is what the server's error says if a stream has its maximum size. Its code stands for other failures as well.
