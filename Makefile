@@ -73,8 +73,8 @@ bench-gateway: ## Compare a whole call with a bare reverse proxy (BENCH_ROUND=1s
 bench-delivery: ## Compare event delivery to webhooks with a bare loop (BENCH_ROUND=1s for a quick run, BENCH_FULL=1 for a million events)
 	go test -run '^$$' -bench '^BenchmarkDelivery' -benchtime 1x -timeout 90m -v ./bench
 
-chaos: ## Inject faults under 100,000 events per case and count the events (WHAT=kill for one case)
-	STAGEDOOR_CHAOS=1 go test -count=1 -timeout 3h -v -run '^TestEventsSurviveTrouble$$/^$(WHAT)' ./test
+chaos: ## Inject faults under 100,000 events per case and count the events (WHAT=kill for one case, WHAT=pair for pairs)
+	STAGEDOOR_CHAOS=1 go test -count=1 -timeout 6h -v -run '^TestEventsSurviveTrouble$$/^$(WHAT)' ./test
 
 ci: ## Run everything that CI runs
 	@bash .ci/run

@@ -143,3 +143,43 @@ func TestCheckAcceptsMarkedDeliveries(t *testing.T) {
 		t.Errorf("found %v, %d marked, %d swapped: %v", f, v.marked, v.swapped, v.examples)
 	}
 }
+
+// What was delivered before the database went back to an earlier state does not count: the events that are stored now
+// must have arrived.
+func TestCheckKnowsWhatWasUndone(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		delivered bool
+		want      string
+	}{{"delivered again", true, ""}, {"not delivered again", false, "1 not delivered, 2 not streamed"}} {
+		t.Run(c.name, func(t *testing.T) {
+			var v findings
+			e := honestEvidence()
+			e.log[9].body = digestOf([]byte("stored again"))
+			if c.delivered {
+				e.deliverEverywhere(e.log[9])
+			}
+			e.dropUndone()
+			v.check(e)
+			if got := strings.Join(v.faults(false), ", "); got != c.want {
+				t.Errorf("found %q, want %q: %v", got, c.want, v.examples)
+			}
+		})
+	}
+}
+
+// A stand-still counts only while something is on its way, and the recovery only what was sent before the fault ended.
+func TestCheckMeasuresTheStandstill(t *testing.T) {
+	at := func(s float64) time.Time { return time.Unix(1000, 0).Add(time.Duration(s * float64(time.Second))) }
+	v := findings{trips: []trip{{at(0), at(1)}, {at(10), at(11)}, {at(12), at(18)}, {at(14), at(17)}, {at(19), at(30)}}}
+	if got := v.standstill(); got != 11*time.Second {
+		t.Errorf("the longest stand-still is %s", got)
+	}
+	v.trips = v.trips[:4]
+	if got := v.standstill(); got != 5*time.Second {
+		t.Errorf("without the last one, the longest stand-still is %s", got)
+	}
+	if got := v.recovery(at(13)); got != 5*time.Second {
+		t.Errorf("recovered after %s", got)
+	}
+}

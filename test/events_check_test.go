@@ -73,8 +73,9 @@ type arrival struct {
 	marked bool
 	// again means that the event arrived before, in this case or an earlier one.
 	again bool
-	// late is the time from the platform to an honest receiver; 0 if unknown.
+	// late is the time from the platform to an honest receiver, which got it at the time at; 0 if unknown.
 	late time.Duration
+	at   time.Time
 }
 
 // sighting is an event on a stream.
@@ -106,6 +107,22 @@ type evidence struct {
 	watchers []watcher
 }
 
+// dropUndone removes what receivers and streams got before the database went back to an earlier state, and what was stored
+// again in another form. Everything in the log must have reached them as it is there now.
+func (e *evidence) dropUndone() {
+	bodies := make(map[int64]digest, len(e.log))
+	for _, k := range e.log {
+		bodies[k.seq] = k.body
+	}
+	undone := func(seq int64, body digest) bool { return seq > e.from && bodies[seq] != body }
+	e.arrivals = slices.DeleteFunc(slices.Clone(e.arrivals), func(a arrival) bool { return undone(a.seq, a.body) })
+	for _, w := range e.watchers {
+		for i, c := range w.connections {
+			w.connections[i] = slices.DeleteFunc(slices.Clone(c), func(s sighting) bool { return undone(s.seq, s.body) })
+		}
+	}
+}
+
 // findings counts events and faults.
 type findings struct {
 	accounts, frames, stored, own int
@@ -124,6 +141,7 @@ type findings struct {
 	// foreign counts events of another organisation or account.
 	foreign  int
 	late     []time.Duration
+	trips    []trip
 	examples []string
 	// waiting counts the events that honest receivers did not get, by account.
 	waiting map[string]int
@@ -230,6 +248,7 @@ func (v *findings) checkArrivals(e *evidence, bodies map[int64]digest) {
 		v.delivered++
 		if a.late > 0 {
 			v.late = append(v.late, a.late)
+			v.trips = append(v.trips, trip{a.at.Add(-a.late), a.at})
 		}
 		if a.seq < last && !a.marked {
 			v.addFault(&v.outOfOrder, e, "%d was first delivered after %d", a.seq, last)
@@ -329,4 +348,34 @@ func (v *findings) lateness(p float64) time.Duration {
 	}
 	slices.Sort(v.late)
 	return v.late[min(int(float64(len(v.late))*p), len(v.late)-1)].Round(time.Millisecond)
+}
+
+// trip is when a frame left the platform, and when an honest receiver got it.
+type trip struct{ sent, arrived time.Time }
+
+// standstill returns the longest time in which nothing arrived at any honest receiver although something was on its way.
+func (v *findings) standstill() (longest time.Duration) {
+	slices.SortFunc(v.trips, func(a, b trip) int { return a.arrived.Compare(b.arrived) })
+	var oldest time.Time
+	for i, here := range slices.Backward(v.trips) {
+		if oldest.IsZero() || here.sent.Before(oldest) {
+			oldest = here.sent // of those that arrived now or later
+		}
+		since := oldest
+		if i > 0 && v.trips[i-1].arrived.After(since) {
+			since = v.trips[i-1].arrived
+		}
+		longest = max(longest, here.arrived.Sub(since))
+	}
+	return longest
+}
+
+// recovery returns how long after a time everything had arrived at honest receivers that was sent before it.
+func (v *findings) recovery(healed time.Time) (last time.Duration) {
+	for _, one := range v.trips {
+		if !one.sent.After(healed) {
+			last = max(last, one.arrived.Sub(healed))
+		}
+	}
+	return last
 }

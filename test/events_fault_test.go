@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -186,19 +187,22 @@ func loseBoth(ctx context.Context, s *eventsFixture) (times int) {
 	return times
 }
 
-// killPostgres kills the server with all its processes: the next one needs their shared memory to be free.
-func (s *eventsFixture) killPostgres() {
-	pid := strconv.Itoa(s.postgres.PID())
+func (s *eventsFixture) killPostgres() { killTree(s.t, s.postgres.Process) }
+
+// killTree kills a PostgreSQL with all its processes: the next one needs their shared memory to be free.
+func killTree(t *testing.T, postgres *testenv.Process) {
+	t.Helper()
+	pid := strconv.Itoa(postgres.PID())
 	text, err := os.ReadFile(filepath.Join("/proc", pid, "task", pid, "children"))
 	if err != nil {
-		s.t.Error(err)
+		t.Error(err)
 	}
-	s.postgres.Kill()
+	postgres.Kill()
 	for _, child := range strings.Fields(string(text)) {
 		if n, err := strconv.Atoi(child); err == nil {
 			_ = syscall.Kill(n, syscall.SIGKILL)
 		}
-		await(s.t, "a process of PostgreSQL has ended", 2*time.Minute, func() bool {
+		await(t, "a process of PostgreSQL has ended", 2*time.Minute, func() bool {
 			state, err := os.ReadFile(filepath.Join("/proc", child, "stat"))
 			return err != nil || strings.Contains(string(state), ") Z ")
 		})

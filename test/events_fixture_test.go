@@ -13,6 +13,8 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -82,7 +84,10 @@ type creator struct {
 
 // eventsFixture is the whole system with all its clients.
 type eventsFixture struct {
-	t        *testing.T
+	t *testing.T
+	// whole is the test with all its cases.
+	whole    *testing.T
+	undoes   bool
 	scale    scale
 	catalog  *catalog.Catalog
 	nodes    []*testnode.Node
@@ -90,11 +95,24 @@ type eventsFixture struct {
 	nats     *testenv.Cluster
 	postgres *testenv.Store
 	redis    *testenv.Process
-	farm     *farm
-	orgs     []*tenant
-	creators []*creator
-	actions  map[string]fanaction.Func
-	written  atomic.Int64
+	// The addresses at which nodes reach the engines.
+	databaseURL, redisURL secret.String
+	// volumes are the file systems of PostgreSQL and of each NATS server; empty if this machine cannot have any.
+	volumes []*testenv.Volume
+	// dresses and links are those of each node.
+	dresses []dress
+	links   [][]*testenv.SlowLink
+	calls   *callsFixture
+	// replica and address are there in the case failover: nodes reach the database at the address.
+	replica *testenv.Replica
+	address *testenv.Switch
+	// skewed and previous are other builds of the server.
+	skewed, previous string
+	farm             *farm
+	orgs             []*tenant
+	creators         []*creator
+	actions          map[string]fanaction.Func
+	written          atomic.Int64
 }
 
 func newEventsFixture(t *testing.T, sc scale) *eventsFixture {
@@ -102,28 +120,57 @@ func newEventsFixture(t *testing.T, sc scale) *eventsFixture {
 	began := time.Now()
 	known, err := catalog.Sandbox()
 	must.OK(t, err)
-	s := &eventsFixture{t: t, scale: sc, catalog: known, farm: newFarm(t), actions: sandbox.Happenings()}
+	s := &eventsFixture{t: t, whole: t, scale: sc, catalog: known, farm: newFarm(t), actions: sandbox.Happenings()}
 	platform, setup := testnode.Sandbox(t, nil)
 	s.platform = platform
-	s.postgres = testenv.PrivatePostgres(t, io.Discard)
-	s.nats = testenv.NATSCluster(t, 3)
+	s.startStores()
 	redis, redisURL := testenv.PrivateRedis(t)
 	s.redis = redis
 	// A committed transaction must survive a crash of the server, as in production.
-	setup.Database = secret.New(s.postgres.URL.Reveal() + "&synchronous_commit=on&log_statement=none")
+	s.redisURL, s.databaseURL = redisURL, secret.New(s.postgres.URL.Reveal()+"&synchronous_commit=on&log_statement=none")
+	setup.Database = s.databaseURL
 	setup.Redis, setup.RedisTimeout, setup.NATS, setup.EventLog = redisURL, 250*time.Millisecond, s.nats.URL, "jetstream"
 	setup.Log, setup.Env = s.logFile(), []string{"STAGEDOOR_EVENT_REPLICAS=3"}
 	s.nodes = testnode.Processes(t, 3, setup)
+	s.dresses = make([]dress, len(s.nodes))
+	for i, n := range s.nodes {
+		n.Change = func(cmd *exec.Cmd) { s.dresses[i].put(cmd) }
+	}
 	for range sc.orgs {
 		s.orgs = append(s.orgs, &tenant{canary: randomHex(8), Org: s.nodes[0].NewOrg(t, map[string]int{
 			"callsPerMinute": -1, "callsPerMonth": -1, "connectAttemptsPerHour": -1, "maxAccounts": -1, "maxStreamsPerAccount": -1,
+			"accountReadPerMinute": -1,
 		})})
 	}
 	s.populate()
+	s.connectCallers()
 	s.openStreams()
 	s.awaitReady()
 	t.Logf("%d accounts of %d organisations on 3 nodes are ready after %s", len(s.creators), len(s.orgs), time.Since(began).Round(100*time.Millisecond))
 	return s
+}
+
+// startStores starts PostgreSQL and NATS. In the long form, each has a file system of its own if possible, and PostgreSQL
+// syncs its writes.
+func (s *eventsFixture) startStores() {
+	if !s.scale.long || testenv.CanMount() != nil {
+		s.postgres = testenv.PrivatePostgres(s.t, nil)
+		s.nats = testenv.NATSCluster(s.t, 3)
+		return
+	}
+	for range 4 {
+		s.volumes = append(s.volumes, testenv.NewVolume(s.t, 12<<30))
+	}
+	dirs := make([]string, 4)
+	for i, v := range s.volumes {
+		dirs[i] = filepath.Join(v.Dir, "data")
+		must.OK(s.t, os.Mkdir(dirs[i], 0o700))
+	}
+	s.postgres = testenv.PrivatePostgresIn(s.t, nil, dirs[0], "fsync=on", "wal_keep_size=0", "max_wal_size=1GB", "checkpoint_timeout=5min")
+	s.nats = testenv.NATSClusterIn(s.t, dirs[1:])
+	for _, v := range s.volumes {
+		v.Sync() // initdb does not
+	}
 }
 
 // logFile opens the file STAGEDOOR_CHAOS_LOG for the logs of the nodes; nil if it is not set.

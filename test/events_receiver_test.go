@@ -134,7 +134,8 @@ func (b *inbox) record(header http.Header, body []byte) {
 		marked: header.Get("X-Webhook-Out-Of-Order") == "1" || header.Get("X-Webhook-Replay") != "",
 	}
 	if e.Meta.UpstreamAt != nil && b.manner == honest {
-		a.late = time.Since(*e.Meta.UpstreamAt)
+		a.at = time.Now()
+		a.late = a.at.Sub(*e.Meta.UpstreamAt)
 	}
 	if err == nil && a.seq == 0 && !a.foreign {
 		return // ephemeral events are not checked

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/test/must"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
 // faultCase is a fault and what it may cause.
@@ -25,20 +27,42 @@ type faultCase struct {
 	reordered bool
 	// calm means that nothing may be delivered twice.
 	calm bool
+	// need returns why the case cannot run on this machine. prepare runs before the load starts, and returns what undoes
+	// it. Both may be nil.
+	need    func() error
+	prepare func(s *eventsFixture) (restore func())
+	// undoes means that the database goes back to an earlier state, and that the fixture cannot be used afterwards.
+	undoes bool
+	// touches lists the processes that the fault stops or starts. Only faults that touch different ones form a pair.
+	touches []string
 }
 
 var faultCases = []faultCase{
 	{name: "calm", inject: noFault, lasting: 2 * time.Second, calm: true},
 	{name: "sockets", inject: cutSockets, lasting: 3 * time.Second, reordered: true},
-	{name: "redis", inject: stopRedis, lasting: 3 * time.Second},
-	{name: "restart", inject: restartNodes, lasting: 2 * time.Second},
-	{name: "leader", inject: killLeaders, lasting: 2 * time.Second},
-	{name: "log", inject: loseLog, lasting: 3 * time.Second},
-	{name: "postgres", inject: restartPostgres, lasting: 2 * time.Second},
-	{name: "kill", inject: killNodes, lasting: 2 * time.Second},
-	{name: "pause", inject: pauseNodes},
-	{name: "both", inject: loseBoth},
+	{name: "redis", inject: stopRedis, lasting: 3 * time.Second, touches: []string{"redis"}},
+	{name: "restart", inject: restartNodes, lasting: 2 * time.Second, touches: []string{"nodes"}},
+	{name: "leader", inject: killLeaders, lasting: 2 * time.Second, touches: []string{"nats"}},
+	{name: "log", inject: loseLog, lasting: 3 * time.Second, touches: []string{"nats"}},
+	{name: "postgres", inject: restartPostgres, lasting: 2 * time.Second, touches: []string{"postgres"}},
+	{name: "kill", inject: killNodes, lasting: 2 * time.Second, touches: []string{"nodes"}},
+	{name: "pause", inject: pauseNodes, touches: []string{"nodes"}},
+	{name: "both", inject: loseBoth, touches: []string{"postgres", "nats"}},
+	{name: "skew", inject: skewClocks, prepare: buildSkewed, touches: []string{"nodes"}},
+	{name: "silent", inject: silenceLinks, need: testenv.CanDropPackets, prepare: linkNodes},
+	{name: "loss", inject: losePackets, need: testenv.CanDropPackets, prepare: linkNodes},
+	{name: "slow", inject: slowLinks, lasting: 4 * time.Second, prepare: linkNodes},
+	{name: "quorum", inject: loseQuorum, lasting: time.Second, touches: []string{"nats"}},
+	{name: "disk", inject: fillDisks, need: testenv.CanMount, touches: []string{"postgres", "nats"}},
+	{name: "power", inject: cutPower, need: testenv.CanMount, touches: []string{"postgres", "nats"}},
+	{name: "starve", inject: starveNodes, need: testenv.CanLimit, prepare: groupNodes, touches: []string{"nodes"}},
+	{name: "fd", inject: takeDescriptors, lasting: 2 * time.Second, touches: []string{"nodes"}},
+	{name: "upgrade", inject: mixVersions, prepare: buildPrevious, touches: []string{"nodes"}},
+	{name: "overload", inject: overloadAccount, lasting: 2 * time.Second},
 }
+
+// failoverCase comes last, because the fixture has another database afterwards.
+var failoverCase = faultCase{name: "failover", inject: failOver, prepare: addReplica, undoes: true}
 
 // Under every fault, each durable frame of the platform is in its account's log once, in order and without holes. It
 // reaches the account's receiver and streams, signed and with the same bytes, and no one else. CI injects each fault
@@ -48,7 +72,11 @@ func TestEventsSurviveTrouble(t *testing.T) {
 	sc := readScale()
 	s := newEventsFixture(t, sc)
 	var table []string
-	for _, c := range faultCases {
+	cases := faultCases
+	if sc.long {
+		cases = append(slices.Concat(cases, randomPairs(t)), failoverCase)
+	}
+	for _, c := range cases {
 		if sc.long || c.lasting > 0 {
 			t.Run(c.name, func(t *testing.T) { table = append(table, s.runCase(t, c)) })
 		}
@@ -73,7 +101,15 @@ func (s *eventsFixture) runCase(t *testing.T, c faultCase) string {
 	t.Helper()
 	before := s.t
 	defer func() { s.t = before }()
-	s.t = t
+	s.t, s.undoes = t, c.undoes
+	if c.need != nil {
+		if err := c.need(); err != nil {
+			t.Skipf("this machine cannot run the case: %v", err)
+		}
+	}
+	if c.prepare != nil {
+		defer c.prepare(s)()
+	}
 	s.startCase()
 	lasting := c.lasting
 	if s.scale.long {
@@ -83,9 +119,11 @@ func (s *eventsFixture) runCase(t *testing.T, c faultCase) string {
 	defer cancel()
 	began := time.Now()
 	load := s.generate(ctx, s.scale.events)
+	calls := s.startCalls(ctx)
 	times := c.inject(ctx, s)
 	healed := time.Now()
 	load.Wait()
+	calls.Wait()
 	ended := time.Now()
 	v, caughtUp := s.awaitFindings(ended)
 	if faults := v.faults(c.reordered); len(faults) > 0 {
@@ -99,7 +137,11 @@ func (s *eventsFixture) runCase(t *testing.T, c faultCase) string {
 		t.Errorf("%d redirects were followed", n)
 	}
 	s.checkEgress()
-	f := figures{name: c.name, times: times, v: v, took: ended.Sub(began), healed: healed.Sub(began), caughtUp: caughtUp}
+	f := figures{
+		name: c.name, times: times, v: v, took: ended.Sub(began), healed: healed.Sub(began), caughtUp: caughtUp,
+		standstill: v.standstill(), recovered: v.recovery(healed),
+	}
+	f.calls, f.failed = s.checkCalls()
 	t.Log(f.text(s))
 	return f.row()
 }
@@ -213,6 +255,9 @@ func (s *eventsFixture) evidence(c *creator, ofOrg watcher) (*evidence, error) {
 		}
 		e.log = append(e.log, loggedEvent{seq: one.Meta.Seq, kind: one.Kind, content: one.content(), body: digestOf(one.body)})
 	}
+	if s.undoes {
+		e.dropUndone()
+	}
 	return e, nil
 }
 
@@ -233,16 +278,20 @@ type figures struct {
 	times                  int
 	v                      *findings
 	took, healed, caughtUp time.Duration
+	standstill, recovered  time.Duration
+	// calls counts all calls, failed those without the status 200.
+	calls, failed int64
 }
 
-const tableHead = "| case | faults | frames | lost | 95 % bound | stored twice | delivered | again | out of order | streamed | again | to others | late p50 / p99 / max | caught up |\n" +
-	"|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n"
+const tableHead = "| case | faults | frames | calls | failed | duration | lost | 95 % bound | stored twice | delivered | again | out of order | streamed | again | to others | late p50 / p99 / max | stand-still | recovered | caught up |\n" +
+	"|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n"
 
 func (f *figures) row() string {
 	v := f.v
-	return fmt.Sprintf("| %s | %d | %d | %d | %.1e | %d | %d | %d (%.2f %%) | %d | %d | %d | %d | %s / %s / %s | %s |",
-		f.name, f.times, v.frames, v.lost, bound(v.lost, v.frames), v.duplicated, v.delivered, v.redelivered, percent(v.redelivered, v.delivered),
-		v.outOfOrder, v.streamed, v.reseen, v.foreign, v.lateness(0.5), v.lateness(0.99), v.lateness(1), f.caughtUp.Round(100*time.Millisecond))
+	return fmt.Sprintf("| %s | %d | %d | %d | %d | %s | %d | %.1e | %d | %d | %d (%.2f %%) | %d | %d | %d | %d | %s / %s / %s | %s | %s | %s |",
+		f.name, f.times, v.frames, f.calls, f.failed, f.took.Round(100*time.Millisecond), v.lost, bound(v.lost, v.frames), v.duplicated,
+		v.delivered, v.redelivered, percent(v.redelivered, v.delivered), v.outOfOrder+v.streamedOutOfOrder, v.streamed, v.reseen, v.foreign,
+		v.lateness(0.5), v.lateness(0.99), v.lateness(1), f.standstill.Round(100*time.Millisecond), f.recovered.Round(100*time.Millisecond), f.caughtUp.Round(100*time.Millisecond))
 }
 
 // text describes a case in more detail.

@@ -56,6 +56,8 @@ type callsFixture struct {
 	messages []sentMessage
 	reads    atomic.Int64
 	replays  atomic.Int64
+	// sent counts all requests, succeeded those with the status 200.
+	sent, succeeded atomic.Int64
 }
 
 func newCallsFixture(t *testing.T, accounts int) *callsFixture {
@@ -72,7 +74,13 @@ func newCallsFixture(t *testing.T, accounts int) *callsFixture {
 		Sandbox: s.platform.URL, Redis: redisURL, RedisTimeout: 250 * time.Millisecond,
 		Egress: secret.New("us=" + s.proxies["us"].URL() + " uk=" + s.proxies["uk"].URL()),
 	})
-	s.owner = s.nodes[0].NewOrg(t, map[string]int{
+	s.connectAll(accounts)
+	return s
+}
+
+// connectAll creates an organisation without limits, and connects accounts.
+func (s *callsFixture) connectAll(accounts int) {
+	s.owner = s.nodes[0].NewOrg(s.t, map[string]int{
 		"callsPerMinute": -1, "callsPerMonth": -1, "connectAttemptsPerHour": -1, "maxAccounts": -1,
 		"accountReadPerMinute": -1, "accountWritePerMinute": -1,
 	})
@@ -87,10 +95,9 @@ func newCallsFixture(t *testing.T, accounts int) *callsFixture {
 		})
 	}
 	work.Wait()
-	if t.Failed() {
-		t.FailNow()
+	if s.t.Failed() {
+		s.t.FailNow()
 	}
-	return s
 }
 
 // connect connects a creator with a cookie. No credentials are stored, so a lost session cannot be replaced.
@@ -120,6 +127,7 @@ func (s *callsFixture) send(ctx context.Context, c *connected, method, key strin
 	}
 	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
 	defer cancel()
+	s.sent.Add(1)
 	node := s.nodes[rand.IntN(len(s.nodes))]
 	path := node.URL + "/v1/accounts/" + c.account + "/" + strings.ReplaceAll(method, ".", "/")
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, path, bytes.NewReader(body))
@@ -132,10 +140,21 @@ func (s *callsFixture) send(ctx context.Context, c *connected, method, key strin
 		req.Header.Set("Idempotency-Key", key)
 	}
 	r, err := testnode.Send(req)
+	if err == nil && r.Status == http.StatusOK {
+		s.succeeded.Add(1)
+	}
 	if err == nil && r.Status >= http.StatusBadRequest {
 		s.checkProblem(r)
 	}
 	return r, err
+}
+
+// reset forgets all calls.
+func (s *callsFixture) reset() {
+	s.messages, s.problems = nil, map[string]int{}
+	for _, n := range []*atomic.Int64{&s.reads, &s.replays, &s.sent, &s.succeeded} {
+		n.Store(0)
+	}
 }
 
 // knownProblems are the codes of the problem catalogue.
@@ -267,15 +286,7 @@ func TestCallsSurviveTrouble(t *testing.T) {
 	for range 24 {
 		work.Go(func() {
 			for ctx.Err() == nil {
-				c := s.creators[rand.IntN(len(s.creators))]
-				switch rand.IntN(4) {
-				case 0:
-					s.write(t.Context(), c)
-				case 1:
-					s.writeWithKey(t.Context(), c)
-				default:
-					s.read(t.Context(), c)
-				}
+				s.callOnce()
 			}
 		})
 	}
@@ -283,10 +294,22 @@ func TestCallsSurviveTrouble(t *testing.T) {
 	s.verify()
 }
 
-// verify compares the responses to callers with what the platform has.
-func (s *callsFixture) verify() {
+// callOnce makes a random call on a random account.
+func (s *callsFixture) callOnce() {
+	c := s.creators[rand.IntN(len(s.creators))]
+	switch rand.IntN(4) {
+	case 0:
+		s.write(s.t.Context(), c)
+	case 1:
+		s.writeWithKey(s.t.Context(), c)
+	default:
+		s.read(s.t.Context(), c)
+	}
+}
+
+// verifyMessages compares the responses to callers with the messages that the platform has.
+func (s *callsFixture) verifyMessages() (answered, harmless, unknown int) {
 	sent := map[*connected]map[string]int{}
-	answered, harmless, unknown := 0, 0, 0
 	for _, m := range s.messages {
 		if sent[m.creator] == nil {
 			sent[m.creator] = s.countMessages(m.creator)
@@ -309,6 +332,12 @@ func (s *callsFixture) verify() {
 			unknown++
 		}
 	}
+	return answered, harmless, unknown
+}
+
+// verify compares the responses to callers with what the platform has.
+func (s *callsFixture) verify() {
+	answered, harmless, unknown := s.verifyMessages()
 	refusals, turned := 0, 0
 	for _, c := range s.creators {
 		for _, e := range s.platform.Gate.Entries(c.login) {

@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -28,7 +29,19 @@ type Cluster struct {
 // NATSCluster starts a cluster of n servers that sync to disk before they acknowledge, and waits until it is ready.
 func NATSCluster(t testing.TB, n int) *Cluster {
 	t.Helper()
+	dirs := make([]string, n)
+	for i := range dirs {
+		dirs[i] = t.TempDir()
+	}
+	return NATSClusterIn(t, dirs)
+}
+
+// NATSClusterIn starts a cluster with a server in each folder. Clients use only the addresses that they are given, so
+// that a test can place links in front of the servers.
+func NATSClusterIn(t testing.TB, dirs []string) *Cluster {
+	t.Helper()
 	requireEngines(t)
+	n := len(dirs)
 	binary := Path(t, ".dev", "bin", "nats-server")
 	clients, routes := make([]string, n), make([]string, n)
 	c := &Cluster{t: t}
@@ -37,14 +50,13 @@ func NATSCluster(t testing.TB, n int) *Cluster {
 		c.monitors = append(c.monitors, FreePort(t))
 	}
 	var urls []string
-	for i := range n {
-		dir := t.TempDir()
+	for i, dir := range dirs {
 		config := filepath.Join(dir, "nats.conf")
 		text := fmt.Sprintf(`server_name: n%d
 listen: %q
 http: %q
 jetstream { store_dir: %q, sync_interval: always, max_file_store: 2GB, max_memory_store: 64MB }
-cluster { name: test, listen: %q, routes: ["nats://%s"] }
+cluster { name: test, no_advertise: true, listen: %q, routes: ["nats://%s"] }
 `, i, clients[i], c.monitors[i], dir, routes[i], strings.Join(routes, `", "nats://`))
 		must.OK(t, os.WriteFile(config, []byte(text), 0o600))
 		p := StartProcess(t, clients[i], func() *exec.Cmd { return exec.Command(binary, "-c", config) })
@@ -63,9 +75,11 @@ cluster { name: test, listen: %q, routes: ["nats://%s"] }
 func (c *Cluster) Ready(node int) {
 	c.t.Helper()
 	over, client := time.After(60*time.Second), &http.Client{Timeout: time.Second}
+	var reason []byte
 	for {
 		resp, err := client.Get("http://" + c.monitors[node] + "/healthz")
 		if err == nil {
+			reason, _ = io.ReadAll(resp.Body)
 			resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {
 				return
@@ -73,7 +87,7 @@ func (c *Cluster) Ready(node int) {
 		}
 		select {
 		case <-over:
-			c.t.Fatalf("server n%d of the cluster is not ready: %v", node, err)
+			c.t.Fatalf("server n%d of the cluster is not ready: %v %s\n%s", node, err, reason, c.Nodes[node].output)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -29,10 +29,24 @@ type Store struct {
 }
 
 // PrivatePostgres starts a PostgreSQL with the current schema for this test only. It keeps its whole write-ahead log,
-// uncompressed, and writes each statement with its parameters to log, so that a test can search both.
+// uncompressed, and writes each statement with its parameters to log, so that a test can search both. Without a log, the
+// last lines explain why it did not start.
 func PrivatePostgres(t testing.TB, log io.Writer) *Store {
 	t.Helper()
 	s := startPostgres(t, initPostgres(t), log)
+	s.migrate(t)
+	return s
+}
+
+// PrivatePostgresIn is PrivatePostgres in an empty folder, with settings that replace the defaults, such as fsync=on.
+func PrivatePostgresIn(t testing.TB, log io.Writer, dir string, settings ...string) *Store {
+	t.Helper()
+	requireEngines(t)
+	if os.Getuid() == 0 {
+		chownTo(t, dir, "postgres")
+	}
+	initPostgresIn(t, dir)
+	s := startPostgres(t, dir, log, settings...)
 	s.migrate(t)
 	return s
 }
@@ -75,8 +89,13 @@ func runPostgres(t testing.TB, name string, args ...string) {
 func initPostgres(t testing.TB) (dir string) {
 	t.Helper()
 	dir = postgresDir(t)
-	runPostgres(t, "initdb", "-D", dir, "-U", "stagedoor", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
+	initPostgresIn(t, dir)
 	return dir
+}
+
+func initPostgresIn(t testing.TB, dir string) {
+	t.Helper()
+	runPostgres(t, "initdb", "-D", dir, "-U", "stagedoor", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
 }
 
 // startPostgres starts a server on the files of a cluster and waits until it answers queries.

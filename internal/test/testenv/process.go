@@ -43,6 +43,7 @@ func (p *Process) Start() {
 		p.output = &lastOutput{}
 		p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
 	}
+	p.cmd.WaitDelay = time.Second                                        // a child of the program may live on for a while and hold its output
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // do not outlive a test process that was killed
 	if err := p.cmd.Start(); err != nil {
 		p.t.Fatalf("start %s: %v", p.cmd.Path, err)

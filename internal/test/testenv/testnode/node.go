@@ -119,6 +119,8 @@ type Node struct {
 	Process *testenv.Process
 	// Site is that of the setup.
 	Site string
+	// Change changes the command of a separate process before each start: its program, its environment. It may be nil.
+	Change func(*exec.Cmd)
 }
 
 // Nodes runs n nodes inside the test process. They share only the engines. They stop when the test ends.
@@ -218,15 +220,19 @@ func Processes(t testing.TB, n int, s Setup) []*Node {
 			if s.Log != nil {
 				cmd.Stdout, cmd.Stderr = s.Log, s.Log
 			}
+			if node.Change != nil {
+				node.Change(cmd)
+			}
 			return cmd
 		})
-		node.awaitReady(t)
+		node.AwaitReady(t)
 		nodes[i] = node
 	}
 	return nodes
 }
 
-func (n *Node) awaitReady(t testing.TB) {
+// AwaitReady waits until a separate process reports that it is ready.
+func (n *Node) AwaitReady(t testing.TB) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
 	for {
@@ -366,7 +372,7 @@ func (n *Node) Mint(t testing.TB, key string, scopes ...string) Org {
 func (n *Node) Restart(t testing.TB) {
 	t.Helper()
 	n.Process.Start()
-	n.awaitReady(t)
+	n.AwaitReady(t)
 }
 
 // buildServer compiles stagedoord, once per test process, and returns its path.
@@ -376,15 +382,20 @@ func buildServer(t testing.TB) string {
 	must.OK(t, err)
 	// All test processes use the same path: with Go's build cache, every build after the first takes about a second.
 	path := filepath.Join(root, ".dev", "test", "stagedoord")
-	buildOnce.Do(func() {
-		cmd := exec.CommandContext(context.Background(), "go", "build", "-o", path, "./cmd/stagedoord")
-		cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			buildErr = fmt.Errorf("build stagedoord: %w\n%s", err, out)
-		}
-	})
+	buildOnce.Do(func() { buildErr = build(root, path) })
 	if buildErr != nil {
 		t.Fatal(buildErr)
 	}
 	return path
+}
+
+// build compiles stagedoord from the sources in a folder.
+func build(sources, path string, flags ...string) error {
+	args := append([]string{"build", "-o", path}, flags...)
+	cmd := exec.CommandContext(context.Background(), "go", append(args, "./cmd/stagedoord")...)
+	cmd.Dir, cmd.Env = sources, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build stagedoord: %w\n%s", err, out)
+	}
+	return nil
 }
