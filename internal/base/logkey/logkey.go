@@ -53,6 +53,7 @@ const (
 	Roles          = "roles"
 	Shard          = "shard"
 	Since          = "since"
+	Slot           = "slot"
 	Slots          = "slots"
 	Stack          = "stack"
 	Status         = "status"

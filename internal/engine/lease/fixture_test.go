@@ -43,6 +43,10 @@ type fixture struct {
 	bus bool
 	// grace is the grace of the leases. With it, a node may start a hold before the previous one has ended.
 	grace time.Duration
+	// patience is how long holds may take to return. Holds of the node stuck wait for unstuck.
+	patience time.Duration
+	stuck    string
+	unstuck  chan struct{}
 
 	mu      sync.Mutex
 	now     map[int]holder  // current holder of each slot
@@ -66,6 +70,9 @@ func (f *fixture) hold(node string) func(ctx context.Context, h lease.Held) {
 	return func(ctx context.Context, h lease.Held) {
 		f.recordStart(node, h)
 		<-ctx.Done()
+		if node == f.stuck {
+			<-f.unstuck
+		}
 		f.recordEnd(node, h, context.Cause(ctx))
 	}
 }
@@ -75,7 +82,7 @@ func (f *fixture) recordStart(node string, h lease.Held) {
 		if f.dead[node] {
 			return
 		}
-		if other, taken := f.now[h.Slot]; taken && f.grace == 0 {
+		if other, taken := f.now[h.Slot]; taken && f.grace == 0 && f.stuck == "" {
 			f.t.Errorf("%s has slot %d while %s has it", node, h.Slot, other.node)
 		}
 		if h.Epoch <= f.epochs[h.Slot] {
@@ -173,7 +180,7 @@ func (f *fixture) start(name string, skew time.Duration) *node {
 	db, err := postgres.Open(f.t.Context(), postgres.Config{URL: n.link.url, MaxConns: 2, Name: name})
 	must.OK(f.t, err)
 	config := quick
-	config.Grace = f.grace
+	config.Grace, config.Patience = f.grace, f.patience
 	deps := lease.Deps{
 		DB: db, Kind: f.kind, Slots: slots, Node: name, Config: config, Log: slog.New(n),
 		Now: func() time.Time { return time.Now().Add(skew) },

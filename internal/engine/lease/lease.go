@@ -42,11 +42,16 @@ type Config struct {
 	// slots by then. It is for work that may overlap because all its writes are fenced, and that is expensive to restart.
 	// Default: 0.
 	Grace time.Duration
+	// Patience is how long a hold may take to return. After that its slot is given to another node, although the hold is
+	// still running: fencing keeps it from writing. Default: 1 min.
+	Patience time.Duration
 }
 
 const (
 	defaultTTL  = 6 * time.Second
 	defaultBeat = 2 * time.Second
+
+	defaultPatience = time.Minute
 	// marginDivisor sets the safety margin: a node that cannot renew stops its work TTL/marginDivisor before others may
 	// take over. With the default TTL it stops after 5 s and loses its slots after 6 s.
 	marginDivisor = 6
@@ -58,6 +63,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Beat <= 0 {
 		c.Beat = defaultBeat
+	}
+	if c.Patience <= 0 {
+		c.Patience = defaultPatience
 	}
 	return c
 }
@@ -108,6 +116,7 @@ type Leases struct {
 	held   prometheus.Gauge
 	beat   prometheus.Gauge
 	lapses prometheus.Counter
+	stuck  prometheus.Counter
 }
 
 // New makes the Leases of a kind. Run starts them.
@@ -125,6 +134,9 @@ func New(d Deps) *Leases {
 		}),
 		lapses: register.NewCounter(prometheus.CounterOpts{
 			Name: "stagedoor_lease_lapses_total", Help: "How often this node had to stop because it could not renew its leases.", ConstLabels: kind,
+		}),
+		stuck: register.NewCounter(prometheus.CounterOpts{
+			Name: "stagedoor_lease_stuck_total", Help: "Slots that were given away although their work did not end.", ConstLabels: kind,
 		}),
 	}
 }

@@ -221,6 +221,23 @@ func TestHoldsWithGraceEndWhenTheirSlotsWereTaken(t *testing.T) {
 	f.await("two nodes share", time.Minute, f.spread(one, two))
 }
 
+// Slots whose work does not end are given away after a while. When it ends, the node works as before.
+func TestSlotsOfStuckWorkAreGivenAway(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.patience, f.stuck, f.unstuck = time.Second, name(1), make(chan struct{})
+	one := f.start(name(1), 0)
+	f.await("the first node has all slots", time.Minute, f.spread(one))
+	two := f.start(name(2), 0)
+	f.await("the second has its share", time.Minute, f.spread(one, two))
+	f.mu.Lock()
+	moved := f.shares()[two.name]
+	f.mu.Unlock()
+	close(f.unstuck)
+	f.await("the work has ended", time.Minute, func() bool { return f.moved[one.name] >= moved })
+	f.await("two nodes share", time.Minute, f.spread(one, two))
+}
+
 // Nodes are cut off, killed, stopped and started at random. Two nodes never hold the same slot, and in the end all
 // slots are held.
 func TestChaos(t *testing.T) {

@@ -15,7 +15,10 @@ type heldSlot struct {
 	Held
 	cancel context.CancelCauseFunc
 	// stopping is set when cancel was called; hold may still be running.
-	stopping bool
+	stopping  bool
+	stoppedAt time.Time
+	// abandoned means that the slot was released before hold returned.
+	abandoned bool
 }
 
 // run is the state of one call of Run. Only the goroutine of loop queries the database and changes the fields above mu.
@@ -115,6 +118,7 @@ func (r *run) runBeat(ctx, work context.Context) error {
 		return err
 	}
 	r.stopLostSlots(s)
+	r.abandonStuckSlots(work)
 	// The set of nodes has changed: others must release slots to this node, or can prepare to take its slots.
 	if !r.joined || r.isLeaving {
 		r.joined = true
@@ -173,7 +177,9 @@ func (r *run) stopAll(ctx context.Context, term int) {
 
 // stop cancels the hold. The caller must hold run.mu.
 func (h *heldSlot) stop(why error) {
-	h.stopping = true
+	if !h.stopping {
+		h.stopping, h.stoppedAt = true, time.Now()
+	}
 	h.cancel(why)
 }
 
@@ -192,6 +198,21 @@ func (r *run) stopLostSlots(s snapshot) {
 		case !r.isLeaving && r.ownerOf(slot, s) != r.deps.Node:
 			h.stop(ErrMoved)
 		}
+	}
+}
+
+// abandonStuckSlots releases the slots of holds that were stopped and do not return.
+func (r *run) abandonStuckSlots(ctx context.Context) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, h := range r.held {
+		if !h.stopping || h.abandoned || time.Since(h.stoppedAt) < r.deps.Config.Patience {
+			continue
+		}
+		h.abandoned = true
+		r.stuck.Inc()
+		r.unreleased = append(r.unreleased, h.Held)
+		r.deps.Log.LogAttrs(ctx, slog.LevelError, "work on a slot does not end, giving the slot away", slog.String(logkey.Kind, r.deps.Kind), slog.Int(logkey.Slot, h.Slot))
 	}
 }
 
