@@ -23,8 +23,9 @@ type pkg struct {
 	imports []string // packages of this module only
 	// comments is the number of files with a package comment.
 	comments int
-	// sandboxes are the lines that name the sandbox, deps the exported structs that embed their dependencies.
-	sandboxes, deps []string
+	// sandboxes are the lines that name the sandbox, clients those that connect to an engine, deps the exported structs
+	// that embed their dependencies.
+	sandboxes, clients, deps []string
 	// defines are the payloads of events that the package declares, sends those that it builds.
 	defines, sends []string
 }
@@ -99,6 +100,7 @@ func (p *pkg) addFile(file string) error {
 	}
 	name := p.dir + "/" + filepath.Base(file)
 	p.sandboxes = append(p.sandboxes, findSandbox(name, fset, parsed)...)
+	p.clients = append(p.clients, findClients(name, fset, parsed)...)
 	p.deps = append(p.deps, findEmbeddedDeps(name, parsed)...)
 	ast.Inspect(parsed, p.addEvent)
 	return nil
@@ -133,6 +135,7 @@ func checkPackage(p *pkg) []string {
 		}
 	}
 	faults = append(faults, p.sandboxes...)
+	faults = append(faults, p.clients...)
 	for _, name := range p.deps {
 		fault("%s embeds its Deps: keep them in unexported fields", name)
 	}

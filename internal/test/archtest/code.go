@@ -57,6 +57,32 @@ func findSandbox(file string, fset *token.FileSet, parsed *ast.File) []string {
 	return faults
 }
 
+// connectors are the functions that connect to an engine, by package.
+var connectors = map[string][]string{
+	"pgx": {"Connect", "ConnectConfig"}, "pgxpool": {"New", "NewWithConfig"}, "nats": {"Connect"}, "rueidis": {"NewClient"},
+}
+
+// findClients returns the lines of a file that connect to an engine outside of the packages that give every call to the
+// engine a deadline.
+func findClients(file string, fset *token.FileSet, parsed *ast.File) []string {
+	if !strings.HasPrefix(file, "internal/") || strings.HasPrefix(file, "internal/engine/") || strings.HasPrefix(file, "internal/test/") {
+		return nil
+	}
+	var faults []string
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		called, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if of, ok := called.X.(*ast.Ident); ok && slices.Contains(connectors[of.Name], called.Sel.Name) {
+			faults = append(faults, fmt.Sprintf("%s:%d connects to an engine: use a package of the group engine, whose calls have deadlines", file,
+				fset.Position(n.Pos()).Line))
+		}
+		return true
+	})
+	return faults
+}
+
 // findEmbeddedDeps returns the exported structs of a file that embed a type named Deps, which makes all dependencies
 // public.
 func findEmbeddedDeps(file string, parsed *ast.File) []string {
