@@ -1,8 +1,10 @@
 package listen_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
@@ -31,6 +33,39 @@ func TestNodeThatHasLostItsLeasesChangesNothing(t *testing.T) {
 	if got := r.Get(a); got.Listener.State != account.ListenerUp {
 		t.Fatal(got.Listener.State)
 	}
+}
+
+// A node that takes over waits until the store has what the log has: before that it would fetch frames again that are
+// in the log.
+func TestTakeoverWaitsForTheStore(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t, options{})
+	first := r.node("a")
+	a, login := r.connect()
+	r.waitUp(a)
+	first.stop()
+	r.waitFor("the socket is closed", func() bool { return r.sockets(login) == 0 })
+	var (
+		asked   = make(chan struct{}, 3)
+		settled atomic.Bool
+	)
+	r.node("b", func(d *listen.Deps) {
+		d.Settled = func(context.Context, int) (bool, error) {
+			select {
+			case asked <- struct{}{}:
+			default:
+			}
+			return settled.Load(), nil
+		}
+	})
+	for range 3 {
+		<-asked
+	}
+	if r.sockets(login) != 0 {
+		t.Fatal("the node listens before the store has settled")
+	}
+	settled.Store(true)
+	r.waitFor("the node listens", func() bool { return r.sockets(login) == 1 })
 }
 
 // The contents of the log are deleted while events arrive.
