@@ -29,6 +29,8 @@ type dress struct {
 	// links has the addresses of the engines if the node reaches them through links, clock those of a wrong clock.
 	links, clock []string
 	group        *testenv.Cgroup
+	// knows lists the settings that the program knows; empty for all.
+	knows string
 }
 
 func (d *dress) put(cmd *exec.Cmd) {
@@ -36,6 +38,10 @@ func (d *dress) put(cmd *exec.Cmd) {
 		cmd.Path, cmd.Args[0] = d.program, d.program
 	}
 	cmd.Env = slices.Concat(cmd.Env, d.links, d.clock) // the last value counts
+	cmd.Env = slices.DeleteFunc(cmd.Env, func(setting string) bool {
+		name, _, _ := strings.Cut(setting, "=")
+		return d.knows != "" && strings.HasPrefix(name, "STAGEDOOR_") && !strings.Contains(d.knows, name)
+	})
 	if d.group != nil {
 		d.group.Wrap(cmd)
 	}
@@ -330,18 +336,22 @@ func takeDescriptors(ctx context.Context, s *eventsFixture) (times int) {
 // buildPrevious compiles the server of the revision STAGEDOOR_CHAOS_PREVIOUS.
 func buildPrevious(s *eventsFixture) func() {
 	s.previous = testnode.BuildRevision(s.t, cmp.Or(os.Getenv("STAGEDOOR_CHAOS_PREVIOUS"), "HEAD~20"))
-	return func() { s.changeAll(func(_ int, d *dress) { d.program = "" }) }
+	return func() { s.changeAll(func(_ int, d *dress) { d.program, d.knows = "", "" }) }
 }
 
 // mixVersions replaces one node after the other by the previous version, and back, so that both run together.
 func mixVersions(ctx context.Context, s *eventsFixture) (times int) {
+	list := exec.CommandContext(ctx, s.previous, "config")
+	list.Env = []string{"PATH=" + os.Getenv("PATH")}
+	text, _ := list.CombinedOutput() // it also complains that some are missing
+	knows := string(text)
 	for times == 0 || sleepUnlessOver(ctx, 2*time.Second) {
 		i := times % len(s.nodes)
 		s.change(i, func(d *dress) {
 			if d.program == "" {
-				d.program = s.previous
+				d.program, d.knows = s.previous, knows
 			} else {
-				d.program = ""
+				d.program, d.knows = "", ""
 			}
 		})
 		s.nodes[i].AwaitReady(s.t)
