@@ -36,7 +36,7 @@ func newPlatforms(n *Node, op operators) (platforms, error) {
 	if err != nil {
 		return platforms{}, err
 	}
-	out := egress.New(egress.Deps{Config: leaving, Registry: n.registry, Log: n.log, Now: clock.Now})
+	out := egress.New(egress.Deps{Config: leaving, Registry: n.registry, Starved: n.load.Starved, Log: n.log, Now: clock.Now})
 	n.onClose(out.Close)
 	n.loop("egress", out.Run)
 	op.switches.Watch(func(s switches.State) {
@@ -132,7 +132,7 @@ type calls struct {
 func newCalls(n *Node, op operators, t tenants, p platforms, a accounts) calls {
 	invoker := invoke.New(invoke.Deps{
 		Accounts: a.accounts, Health: a.health, Limits: t.limits, Meter: t.usage, Switches: op.switches, Platforms: p.registry.Get,
-		Registry: n.registry, Log: n.log, Now: n.clock.Now,
+		Starved: n.load.Starved, Registry: n.registry, Log: n.log, Now: n.clock.Now,
 	})
 	call := func(
 		ctx context.Context, of id.Org, at id.Account, d admission.Decision, m *catalog.Method, args catalog.Args,

@@ -11,10 +11,12 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/stagedoor/stagedoor/internal/app/config"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/load"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/telemetry"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
@@ -34,6 +36,8 @@ type Node struct {
 	closers []func()
 	// clock follows the database's. Everything that decides about data gets its time from it.
 	clock clock.Shared
+	// load measures the node's own delay.
+	load  *load.Meter
 	loops []func(context.Context) error
 
 	// The parts that Run and the internal listener use. build sets them last.
@@ -54,8 +58,13 @@ type Node struct {
 func NewNode(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, error) {
 	n := &Node{
 		cfg: cfg, log: log.With(slog.String(logkey.Node, cfg.Node)), registry: telemetry.Registry(),
-		process: string(id.New[id.Request]())[len("req_"):],
+		process: string(id.New[id.Request]())[len("req_"):], load: load.New(load.Waits, clock.Now),
 	}
+	promauto.With(n.registry).NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "stagedoor_scheduling_delay_seconds",
+		Help: "How long nine of ten pieces of work waited for a processor at most, in the last tenth of a second.",
+	}, func() float64 { return n.load.Delay().Seconds() })
+	n.loop("load", n.load.Run)
 	if err := n.build(ctx); err != nil {
 		n.Close()
 		return nil, err

@@ -122,6 +122,7 @@ func newAPI(n *Node, p parts, from client) (*api.API, *docs.Docs, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	n.load.Watch(public.Adapt)
 	t.suspensions.Watch(func(suspended map[id.Org]struct{}) {
 		for one := range suspended {
 			public.Recheck(one) // Ends its streams.

@@ -110,12 +110,12 @@ func (w *route) acquire() (permit, error) {
 	return p, nil
 }
 
-// release records the result of the call. gone means that its caller went away, which says nothing about the route.
-func (p permit) release(at id.Account, err error, gone bool) {
-	p.route.limit.release(!gone && isOverload(err))
+// release records the result of the call. inconclusive means that it says nothing about the route.
+func (p permit) release(at id.Account, err error, inconclusive bool) {
+	p.route.limit.release(!inconclusive && isOverload(err))
 	var outcome error
 	switch {
-	case gone:
+	case inconclusive:
 		outcome = errInconclusive
 	case isPlatformFailure(err):
 		outcome = errFailed

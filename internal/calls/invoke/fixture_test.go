@@ -28,6 +28,8 @@ type fixture struct {
 	// answer is the platform's response to the n-th request, from 1.
 	answer func(ctx context.Context, n int, m *catalog.Method) (driver.Answer, error)
 	alive  bool
+	// starved is set before the first call.
+	starved bool
 
 	mu       sync.Mutex
 	sent     int
@@ -46,7 +48,7 @@ func newFixture(t *testing.T) *fixture {
 		return driver.Answer{Result: []byte(`{"ok":true}`), Sent: 1, Received: 10, Took: time.Millisecond}, nil
 	}
 	r.Invoker = invoke.New(invoke.Deps{
-		Accounts: r, Health: r, Limits: r, Meter: r, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Accounts: r, Health: r, Limits: r, Meter: r, Starved: func() bool { return r.starved }, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 		Platforms: registry.Of(registry.Platform{ID: "sandbox", Driver: r}).Get,
 	})
 	return r

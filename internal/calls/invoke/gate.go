@@ -77,24 +77,43 @@ func (i *Invoker) Enter(ctx context.Context, c *Call, limits *org.Limits) (leave
 		i.metrics.refused.WithLabelValues("org").Inc()
 		return nil, tooMany("org_concurrency", "the organisation", most)
 	}
-	if err := g.accounts.acquire(ctx, c.Account, perAccount, maxQueue, queueTimeout); err != nil {
+	if err := g.accounts.acquire(ctx, c.Account, perAccount, queueRules{maxQueue, queueTimeout, c.away}); err != nil {
 		g.orgs.release(c.Org)
 		g.node.Add(-1)
 		i.metrics.refused.WithLabelValues("account").Inc()
 		return nil, err
 	}
-	c.hasPlace = true
-	owner, at := c.Org, c.Account
+	c.place = &place{queues: g.accounts, account: c.Account}
+	owner, held := c.Org, c.place
 	return func() {
-		g.accounts.release(at)
+		held.release()
 		g.orgs.release(owner)
 		g.node.Add(-1)
 	}, nil
 }
 
+// place is the place of a call among those of its account. Copies of the call share it.
+type place struct {
+	queues  *callQueues[id.Account]
+	account id.Account
+	free    bool
+}
+
+// release frees the place, unless it was freed before.
+func (p *place) release() {
+	if !p.free {
+		p.free = true
+		p.queues.release(p.account)
+	}
+}
+
+// hasPlace reports whether the call has a place of its account.
+func (c *Call) hasPlace() bool { return c.place != nil && !c.place.free }
+
 // acquireAccount waits for a place of the account, up to callTimeout and regardless of the length of the queue.
-func (g *gates) acquireAccount(ctx context.Context, at id.Account) (leave func(), err error) {
-	if err := g.accounts.acquire(ctx, at, perAccount, 1<<30, callTimeout); err != nil {
+func (g *gates) acquireAccount(ctx context.Context, c *Call) (leave func(), err error) {
+	at := c.Account
+	if err := g.accounts.acquire(ctx, at, perAccount, queueRules{1 << 30, callTimeout, c.away}); err != nil {
 		return nil, err
 	}
 	return func() { g.accounts.release(at) }, nil
@@ -169,9 +188,17 @@ func (l *callQueues[K]) tryAcquire(key K, most int) bool {
 	return true
 }
 
+// queueRules say how a call waits for a place: in a queue of at most length, for at most patience. It calls away before it
+// waits, and back afterwards.
+type queueRules struct {
+	length   int
+	patience time.Duration
+	away     func() (back func())
+}
+
 // acquire takes a place, or waits for one in order of arrival. It fails if the queue is full, patience runs out or the
 // context ends.
-func (l *callQueues[K]) acquire(ctx context.Context, key K, most, queue int, patience time.Duration) error {
+func (l *callQueues[K]) acquire(ctx context.Context, key K, most int, rules queueRules) error {
 	s := l.stripe(key)
 	s.mu.Lock()
 	n := s.running[key]
@@ -180,7 +207,7 @@ func (l *callQueues[K]) acquire(ctx context.Context, key K, most, queue int, pat
 		s.mu.Unlock()
 		return nil
 	}
-	if len(s.waiting[key]) >= queue {
+	if len(s.waiting[key]) >= rules.length {
 		s.mu.Unlock()
 		return tooMany("account_concurrency", "the account", most)
 	}
@@ -188,7 +215,8 @@ func (l *callQueues[K]) acquire(ctx context.Context, key K, most, queue int, pat
 	s.waiting[key] = append(s.waiting[key], w)
 	s.mu.Unlock()
 
-	timer := time.NewTimer(patience)
+	defer rules.away()()
+	timer := time.NewTimer(rules.patience)
 	defer timer.Stop()
 	select {
 	case <-w.ready:

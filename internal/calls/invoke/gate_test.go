@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // enterGate calls Enter and returns the code of the problem if it is refused.
@@ -205,6 +207,86 @@ func TestBreakerOpensForFailuresOfSeveralAccounts(t *testing.T) {
 			if _, err := r.do(t.Context(), call(t, writeMethod, sendArgs)); err != nil {
 				t.Errorf("after the platform recovered: %v", err)
 			}
+		}
+	})
+}
+
+// Calls without a response while this node is starved do not open a breaker, do not lower the limit of the route and do
+// not make an account degraded. A refusal by the platform counts as ever.
+func TestAStarvedNodeDoesNotBlameARoute(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err     error
+		starved bool
+		open    bool
+	}{
+		"late":                  {problem.UpstreamTimeout.New("late"), false, true},
+		"late while starved":    {problem.UpstreamTimeout.New("late"), true, false},
+		"broken while starved":  {problem.EgressUnavailable.New("no proxy"), true, false},
+		"refused while starved": {refused(catalog.RefusedError, 500, 0), true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newFixture(t)
+			r.starved = c.starved
+			synctest.Test(t, func(t *testing.T) {
+				r.answer = func(context.Context, int, *catalog.Method) (driver.Answer, error) { return driver.Answer{}, c.err }
+				accounts := []invoke.Call{call(t, writeMethod, sendArgs), call(t, writeMethod, sendArgs), call(t, writeMethod, sendArgs)}
+				for i := range 60 {
+					_, _ = r.do(t.Context(), accounts[i%3])
+				}
+				if open := r.requests() < 60; open != c.open {
+					t.Errorf("%d of 60 requests were sent", r.requests())
+				}
+				if excused := len(r.learnt) == 0; excused != (c.starved && !c.open) {
+					t.Errorf("%d results were reported to the health of accounts", len(r.learnt))
+				}
+			})
+		})
+	}
+}
+
+// A call is away exactly while it waits: for a place of its account, for the platform, or for the call that it joined.
+func TestACallIsAwayWhileItWaits(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	synctest.Test(t, func(t *testing.T) {
+		answerSlowly(r)
+		limits := org.Limits{CallsPerMinute: 100_000}
+		at := call(t, listMethod, `{"limit":5}`)
+		var away, trips atomic.Int64
+		at.Away = func() func() {
+			away.Add(1)
+			trips.Add(1)
+			return func() { away.Add(-1) }
+		}
+		var wait sync.WaitGroup
+		fresh := at
+		fresh.Fresh = true
+		for range 9 { // The ninth waits for a place, and then for the platform.
+			own := fresh
+			wait.Go(func() { _, _ = r.do(t.Context(), own) })
+			synctest.Wait()
+		}
+		if away.Load() != 9 {
+			t.Errorf("%d calls are away, want 9", away.Load())
+		}
+		wait.Wait()
+		for range 2 { // The second joins the first.
+			own := at
+			wait.Go(func() { _, _ = r.do(t.Context(), own) })
+			synctest.Wait()
+		}
+		if away.Load() != 2 {
+			t.Errorf("%d calls are away, want 2", away.Load())
+		}
+		wait.Wait()
+		own := fresh
+		leave, err := r.Enter(t.Context(), &own, &limits)
+		must.OK(t, err)
+		leave()
+		if away.Load() != 0 || trips.Load() != 9+1+2 {
+			t.Errorf("%d calls are away after %d trips, want 12 trips", away.Load(), trips.Load())
 		}
 	})
 }

@@ -60,6 +60,9 @@ type Deps struct {
 	// Switches decides whether writes are accepted. If it is nil, they always are.
 	Switches  *switches.Control
 	Platforms func(id string) (registry.Platform, bool)
+	// Starved reports whether this node was too slow a moment ago. A call without a response then says nothing about its
+	// route. If it is nil, the node never is.
+	Starved func() bool
 	// Registry registers the metrics. If it is nil, they are not registered.
 	Registry prometheus.Registerer
 	Log      *slog.Logger
@@ -80,6 +83,9 @@ type Invoker struct {
 
 // New returns an Invoker.
 func New(d Deps) *Invoker {
+	if d.Starved == nil {
+		d.Starved = func() bool { return false }
+	}
 	return &Invoker{
 		deps: d, gates: newGates(), routes: newRoutes(d.Now), flights: newFlights(), metrics: newMetrics(d.Registry),
 		pauseCounts: cache.NewFor[id.Account, int](100_000, pauseMemory),
@@ -95,11 +101,22 @@ type Call struct {
 	Args      catalog.Args
 	// Fresh means that the call must not share the result of another one.
 	Fresh bool
+	// Away is called before the call waits for its platform, and back when the wait has ended. Nil if the caller does not
+	// need to know.
+	Away func() (back func())
 
-	// hasPlace means that Enter has reserved a place of the account, the org and the node.
-	hasPlace bool
+	// place is the place of the account that Enter has reserved; nil for none.
+	place *place
 	// key identifies identical reads. It is empty for writes and fresh reads.
 	key flightKey
+}
+
+// away calls Away if there is one.
+func (c *Call) away() (back func()) {
+	if c.Away == nil {
+		return func() {}
+	}
+	return c.Away()
 }
 
 // Answer is the outcome of a call. On error, it still contains what is known.
@@ -144,9 +161,9 @@ func (i *Invoker) Do(ctx context.Context, c Call) (Answer, error) {
 
 // run carries out one call.
 func (i *Invoker) run(ctx context.Context, c Call) (Answer, error) {
-	if !c.hasPlace {
+	if !c.hasPlace() {
 		// Enter expected the call to join a flight, which has ended since. The call was billed, so do not refuse it.
-		leave, err := i.gates.acquireAccount(ctx, c.Account)
+		leave, err := i.gates.acquireAccount(ctx, &c)
 		if err != nil {
 			return Answer{}, err
 		}

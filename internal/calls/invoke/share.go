@@ -82,9 +82,17 @@ func (i *Invoker) doShared(ctx context.Context, c Call) (Answer, error) {
 		}
 		i.flights.mu.Unlock()
 		i.metrics.joined.Inc()
+		if c.hasPlace() {
+			// The call needs it no longer. The flight may wait for a place, which it would not get if the calls that
+			// joined it had them all.
+			c.place.release()
+		}
+		back := c.away()
 		select {
 		case <-f.done:
+			back()
 		case <-ctx.Done():
+			back()
 			return Answer{}, context.Cause(ctx)
 		}
 		// Cancelled means that the first caller went away; start over.

@@ -10,6 +10,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/calls/invoke"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
 // answerSlowly makes the platform respond after a second. The returned function counts cancelled requests.
@@ -173,6 +175,60 @@ func TestJoinedCallsSurviveTheFirstCaller(t *testing.T) {
 		}
 		if _, err := r.do(t.Context(), one); err != nil || r.requests() != 4 {
 			t.Errorf("a cancelled call was joined: %v", err)
+		}
+	})
+}
+
+// Reads that reserved every place of the account join a read that has none. They give their places up, so that it gets
+// one: otherwise all of them would wait for each other.
+func TestJoinedCallsHoldNoPlace(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	synctest.Test(t, func(t *testing.T) {
+		answerSlowly(r)
+		limits := org.Limits{CallsPerMinute: 100_000}
+		base := call(t, listMethod, `{"limit":5}`)
+		var wait sync.WaitGroup
+		wait.Go(func() { _, _ = r.do(t.Context(), base) })
+		synctest.Wait()
+		calls := repeatCall(9, base) // The first expects to join; the others get the 8 places of the account.
+		leaves := make([]func(), len(calls))
+		for i := range calls {
+			var err error
+			leaves[i], err = r.Enter(t.Context(), &calls[i], &limits)
+			must.OK(t, err)
+			wait.Wait() // After the first Enter, the flight that it expects to join ends.
+		}
+		began := time.Now()
+		for i := range calls {
+			wait.Go(func() {
+				defer leaves[i]()
+				if _, err := r.Do(t.Context(), calls[i]); err != nil {
+					t.Errorf("call %d: %v", i, err)
+				}
+			})
+			synctest.Wait()
+		}
+		wait.Wait()
+		if took := time.Since(began); took != time.Second || r.requests() != 2 {
+			t.Errorf("%d requests took %s, want 2 requests, the second within the platform's second", r.requests(), took)
+		}
+		// No place is lost, and none was freed twice: 8 calls fit, the ninth waits.
+		var again []func()
+		for range 8 {
+			c := base
+			c.Fresh = true
+			leave, err := r.Enter(t.Context(), &c, &limits)
+			must.OK(t, err)
+			again = append(again, leave)
+		}
+		ninth := base
+		ninth.Fresh = true
+		if _, err := r.Enter(t.Context(), &ninth, &limits); err == nil {
+			t.Error("the account has a ninth place")
+		}
+		for _, leave := range again {
+			leave()
 		}
 	})
 }

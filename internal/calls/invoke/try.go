@@ -72,17 +72,21 @@ func (t *attempt) sendOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	back := t.call.away()
 	answer, err := t.driver.Call(ctx, t.account.Via(), t.session, t.call.Method, t.call.Args)
-	// A deadline of ours counts as a failure of the platform, a caller that went away does not.
+	back()
+	// A deadline of ours counts as a failure of the platform. A caller that went away does not, nor does a call without a
+	// response while this node is too slow itself.
 	gone := err != nil && errors.Is(context.Cause(ctx), context.Canceled)
-	permit.release(t.account.ID, err, gone)
+	excused := isOverload(err) && t.deps.Starved()
+	permit.release(t.account.ID, err, gone || excused)
 	t.took += answer.Took
 	t.sent += answer.Sent
 	t.received += answer.Received
 	t.answer = answer
 	t.storeRotation(ctx)
-	if gone {
-		return err // the caller went away, which says nothing about the account
+	if gone || excused {
+		return err // it says nothing about the account
 	}
 	t.reportHealth(ctx, err)
 	return err

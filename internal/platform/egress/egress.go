@@ -84,8 +84,11 @@ type Deps struct {
 	Config Config
 	// Registry registers the metrics. If it is nil, they are not registered.
 	Registry prometheus.Registerer
-	Log      *slog.Logger
-	Now      func() time.Time
+	// Starved reports whether this node was too slow a moment ago. A time-out then says nothing about a proxy. If it is
+	// nil, the node never is.
+	Starved func() bool
+	Log     *slog.Logger
+	Now     func() time.Time
 }
 
 // Egress sends traffic to platforms through regional proxies. It is safe for concurrent use.
@@ -105,6 +108,9 @@ type Egress struct {
 
 // New returns an Egress. It does not connect to anything. Call Run to check the health of the proxies.
 func New(d Deps) *Egress {
+	if d.Starved == nil {
+		d.Starved = func() bool { return false }
+	}
 	c := &d.Config
 	c.MaxIdle = cmp.Or(c.MaxIdle, maxIdle)
 	c.DialTimeout = cmp.Or(c.DialTimeout, dialTimeout)

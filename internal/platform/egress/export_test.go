@@ -81,3 +81,6 @@ func (e *Egress) ShortBlocked() { e.minBlocked = time.Millisecond }
 
 // CloseDrained closes connections through drained proxies, as Run does after each round of checks.
 func (e *Egress) CloseDrained() { e.closeDrained() }
+
+// Starve sets whether the node is starved.
+func (e *Egress) Starve(is bool) { e.deps.Starved = func() bool { return is } }

@@ -7,8 +7,9 @@ import (
 
 // metrics are the metrics of traffic to platforms.
 type metrics struct {
-	dials  *prometheus.CounterVec
-	checks *prometheus.CounterVec
+	dials   *prometheus.CounterVec
+	checks  *prometheus.CounterVec
+	excused *prometheus.CounterVec
 }
 
 func newMetrics(registry prometheus.Registerer) metrics {
@@ -22,6 +23,10 @@ func newMetrics(registry prometheus.Registerer) metrics {
 			Name: "stagedoor_egress_checks_total",
 			Help: "Health checks of proxies, by outcome: ok or the reason of the failure.",
 		}, []string{"region", "outcome"}),
+		excused: register.NewCounterVec(prometheus.CounterOpts{
+			Name: "stagedoor_egress_timeouts_excused_total",
+			Help: "Time-outs of proxies that did not count, because this node was too slow itself.",
+		}, []string{"region"}),
 	}
 }
 

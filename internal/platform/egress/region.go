@@ -204,6 +204,11 @@ func classifyCheck(why reason, named bool) outcome {
 	return bad
 }
 
+// isTimeOut reports whether a failure can be a time-out, which a node that is too slow causes itself.
+func (why reason) isTimeOut() bool {
+	return why == noAnswer || why == slow || why == unresolved || why == platformTLS
+}
+
 // recordResult records a result and reports whether the proxy went down or came back.
 func (p *proxyNode) recordResult(v outcome, why reason, now time.Time) (changed bool) {
 	p.mu.Lock()
@@ -255,8 +260,13 @@ func (p *proxyNode) isDoubtful() bool {
 	return p.state.down || p.state.opposing > 0
 }
 
-// observe records the result of a dial or check and logs a change of state.
+// observe records the result of a dial or check and logs a change of state. A time-out while the node is starved is
+// unclear: otherwise one busy org would take the region down for all.
 func (e *Egress) observe(ctx context.Context, p *proxyNode, v outcome, why reason) {
+	if v == bad && why.isTimeOut() && e.deps.Starved() {
+		e.metrics.excused.WithLabelValues(p.region.name).Inc()
+		v = unclear
+	}
 	if !p.recordResult(v, why, e.deps.Now()) {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -386,4 +387,58 @@ func TestHealthHasHysteresis(t *testing.T) {
 			t.Errorf("%s: %s, want %s", results, got, want)
 		}
 	}
+}
+
+// A time-out while this node is starved says nothing about the proxy, in a call or in a check. Any other time-out takes
+// the proxy down, and so does a definite failure of the proxy.
+func TestAStarvedNodeDoesNotBlameAProxy(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		proxy     string
+		starved   bool
+		available bool
+	}{
+		"no connection":               {"deaf", false, false},
+		"no connection while starved": {"deaf", true, true},
+		"no tunnel":                   {"hang", false, false},
+		"no tunnel while starved":     {"hang", true, true},
+		"refused while starved":       {"none", true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newFakeTimeFixture(t, "us=http://"+c.proxy+".test:1", func(http.ResponseWriter, *http.Request) {})
+				s.Starve(c.starved)
+				if c.proxy == "none" {
+					s.Reach(func(context.Context, string) (net.Conn, error) { return nil, syscall.ECONNREFUSED })
+				}
+				for range 3 {
+					if err := s.get(t, "/", egress.Limits{}); err == nil {
+						t.Error("the call succeeded")
+					}
+					s.Check(t.Context())
+				}
+				if s.Available("us") != c.available {
+					t.Errorf("the region is available: %v, want %v", !c.available, c.available)
+				}
+			})
+		})
+	}
+}
+
+// When the starvation has ended, time-outs count again.
+func TestAProxyIsBlamedAfterTheStarvation(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeTimeFixture(t, "us=http://deaf.test:1", func(http.ResponseWriter, *http.Request) {})
+		for _, starved := range []bool{true, false} {
+			s.Starve(starved)
+			for range 2 {
+				_ = s.get(t, "/", egress.Limits{})
+			}
+			if s.Available("us") != starved {
+				t.Errorf("starved: %v, the region is available: %v", starved, s.Available("us"))
+			}
+		}
+	})
 }

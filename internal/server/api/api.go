@@ -186,6 +186,10 @@ func (a *API) Operations() []endpoint.Operation { return a.table.Operations() }
 // Recheck makes the streams of an org check immediately whether their keys are still valid.
 func (a *API) Recheck(org id.Org) { a.table.Recheck(org) }
 
+// Adapt changes how many requests the node works on concurrently, by how long it delayed its own work in the last
+// load.Every.
+func (a *API) Adapt(delay time.Duration) { a.table.Adapt(delay) }
+
 // EndStreams ends the streams of a node that is about to stop, and waits until they have ended.
 func (a *API) EndStreams(ctx context.Context) error { return a.table.EndStreams(ctx) }
 

@@ -48,8 +48,10 @@ type Call struct {
 	span     trace.Span
 	// uncompress removes the compressor from the response; nil if there is none.
 	uncompress func()
-	// working means that the call is counted in Table.inFlight.
-	working bool
+	// working means that the call is counted in Table.inFlight, inside that it has a place at the door, as one of the org
+	// entered.
+	working, inside bool
+	entered         id.Org
 	// detached means that the handler has returned but the request goes on as a stream, which records the call.
 	detached bool
 }
@@ -141,6 +143,9 @@ func (t *Table) checkLimits(ctx context.Context, call *Call) error {
 		rateHeaders(call.header, d, call.terms.Quota)
 		if d.Denied != nil {
 			return d.Denied.Problem()
+		}
+		if call.op.isLong() {
+			call.goOut()
 		}
 		return nil
 	}

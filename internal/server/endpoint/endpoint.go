@@ -193,6 +193,8 @@ type Table struct {
 	// inFlight counts the requests that are being processed. Streams and held requests are idle most of the time and
 	// are counted in streams instead.
 	inFlight inFlight
+	// door sheds requests if the node is overloaded.
+	door     door
 	streams  atomic.Int64
 	registry streamRegistry
 	// scopes are those that an operation needs. The document describes them.
@@ -209,7 +211,7 @@ func New(d Deps) *Table {
 	if d.Local == nil {
 		d.Local = clock.Now
 	}
-	t := &Table{deps: d, mux: http.NewServeMux(), byPattern: map[string]*Operation{}, compressor: newCompressor()}
+	t := &Table{deps: d, door: door{now: d.Local}, mux: http.NewServeMux(), byPattern: map[string]*Operation{}, compressor: newCompressor()}
 	t.origins = NewOriginGuard(d.Config.PublicURL)
 	t.secure = secureHeaders(strings.HasPrefix(d.Config.PublicURL, "https:"))
 	cfg := huma.DefaultConfig(d.Config.Title, d.Config.Version)

@@ -28,7 +28,7 @@ import (
 // ServeHTTP serves a request. It passes, in this order:
 //
 //	assignID
-//	authenticate, checkScope, readBody, startWork (see steps)
+//	authenticate, checkScope, enter, readBody, startWork (see steps)
 //	resolve, if its terms depend on its contents
 //	admit
 //	handle
@@ -70,7 +70,7 @@ func (t *Table) assignID(w http.ResponseWriter, r *http.Request) *Call {
 // steps are what a request of every operation passes before its input is parsed, in this order. The first error is its
 // response. Admission follows after the input was parsed, so that invalid requests are not billed.
 var steps = [...]func(*Table, http.ResponseWriter, *http.Request, *Call) error{
-	(*Table).authenticate, (*Table).checkScope, (*Table).readBody, (*Table).startWork,
+	(*Table).authenticate, (*Table).checkScope, (*Table).enter, (*Table).readBody, (*Table).startWork,
 }
 
 // guard wraps the handler of an operation with the steps.

@@ -133,8 +133,9 @@ func (c *Call) resumeWork() {
 	c.working = true
 }
 
-// endWork ends the counting of a call. It does nothing if the call is not counted.
+// endWork ends the counting of a call, and frees its place at the door. It does nothing if the call is not counted.
 func (c *Call) endWork() {
+	c.goOut()
 	if c.working {
 		c.table.inFlight.endWork(c.org())
 		c.working = false

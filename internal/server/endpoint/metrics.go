@@ -13,6 +13,9 @@ import (
 type Metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
+	// shed counts the requests that the door refused. limit, inside and waiting are the newest state of the door.
+	shed                   prometheus.Counter
+	limit, inside, waiting prometheus.Gauge
 	// cache holds the metrics by their labels, because a lookup by labels costs more than counting.
 	cache sync.Map // seriesKey to measures
 }
@@ -40,7 +43,27 @@ func NewMetrics(registry prometheus.Registerer, server string) *Metrics {
 			Name: "stagedoor_http_request_duration_seconds", Help: "Time from the first byte read to the last one written.",
 			ConstLabels: labels, Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"operation"}),
+		shed: register.NewCounter(prometheus.CounterOpts{
+			Name: "stagedoor_http_shed_total", Help: "Requests refused with 503 because the node was overloaded.", ConstLabels: labels,
+		}),
+		limit: register.NewGauge(prometheus.GaugeOpts{
+			Name: "stagedoor_http_concurrency_limit", Help: "Requests that the node works on concurrently at most, without those that wait for a platform.",
+			ConstLabels: labels,
+		}),
+		inside: register.NewGauge(prometheus.GaugeOpts{
+			Name: "stagedoor_http_concurrency", Help: "Requests that the node works on, without those that wait for a platform.", ConstLabels: labels,
+		}),
+		waiting: register.NewGauge(prometheus.GaugeOpts{
+			Name: "stagedoor_http_waiting", Help: "Requests that wait because the node is overloaded.", ConstLabels: labels,
+		}),
 	}
+}
+
+// observeDoor records the state of the door.
+func (m *Metrics) observeDoor(limit, inside, waiting int) {
+	m.limit.Set(float64(limit))
+	m.inside.Set(float64(inside))
+	m.waiting.Set(float64(waiting))
 }
 
 func (m *Metrics) observe(operation string, status int, took time.Duration) {

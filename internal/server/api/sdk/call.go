@@ -106,7 +106,8 @@ type request struct {
 
 // resolve finds the method and parses the arguments. A request that it refuses is not billed.
 func (c *calls) resolve(r *http.Request, body []byte) (*request, endpoint.Terms, error) {
-	caller, at := endpoint.Caller(r.Context()), endpoint.From(r.Context()).Account
+	call := endpoint.From(r.Context())
+	caller, at := call.Identity.Principal, call.Account
 	catalogue, err := c.catalogue(r.Context(), &caller.Org, at)
 	if err != nil {
 		return nil, endpoint.Terms{}, err
@@ -132,7 +133,7 @@ func (c *calls) resolve(r *http.Request, body []byte) (*request, endpoint.Terms,
 	}
 	req := &request{call: invoke.Call{
 		Org: caller.Org.ID, Account: at, Method: method, Args: args,
-		Fresh: fresh(r.Header),
+		Fresh: fresh(r.Header), Away: call.Away,
 	}, dry: dry}
 	if at == "" {
 		return nil, terms, endpoint.AccountNotFound()

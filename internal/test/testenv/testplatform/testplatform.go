@@ -67,7 +67,7 @@ func New(t testing.TB, s Setup) *Platform {
 	regions, err := egress.ParseRegions(secret.New("us=" + urls(p.US) + " uk=" + urls(p.UK)))
 	must.OK(t, err)
 	p.Egress = egress.New(egress.Deps{
-		Config: egress.Config{Regions: regions}, Registry: nil, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Config: egress.Config{Regions: regions}, Registry: nil, Starved: nil, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	t.Cleanup(p.Egress.Close)
 	p.Driver, err = driver.New(driver.Deps{
