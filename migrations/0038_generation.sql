@@ -18,7 +18,7 @@ CREATE TABLE database_generation (
 -- ten times as long.
 
 -- The cluster and its timeline: a restored dump has another cluster, a promoted replica and a recovered backup another timeline. The
--- timeline in the control file is that of the last checkpoint, which comes late; the name of the current WAL file has it at once.
+-- timeline in the control file is that of the last checkpoint, which comes late; the name of the current WAL file has it immediately.
 -- +goose StatementBegin
 CREATE FUNCTION generation_cluster() RETURNS text LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 BEGIN

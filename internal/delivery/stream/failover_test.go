@@ -59,10 +59,15 @@ func (r *restored) commit(source string, n int) {
 		at := time.Now().UTC().Truncate(time.Microsecond)
 		s := event.Stored{Org: r.org, Source: source, Seq: r.seqs[source], At: at, ID: id.New[id.Event](), Kind: "account.updated"}
 		s.Body = event.AppendEnvelope(nil, &event.Envelope{ID: s.ID, Kind: s.Kind, Account: source, At: at, Seq: s.Seq})
-		_, err := r.store.Commit(r.Context(), &event.Batch{
+		tx, err := r.store.Commit(r.Context(), &event.Batch{
 			Events: []event.NewEvent{{Stored: s}}, Heads: []event.HeadRow{{Org: r.org, Source: source, Head: event.Head{LastSeq: s.Seq, LastAt: at}}},
 		})
 		must.OK(r, err)
+		testenv.Await(r, "no transaction of the server hides the event", func() bool {
+			head, err := r.store.OrgHead(r.Context(), r.org)
+			must.OK(r, err)
+			return head.Tx > tx
+		})
 		r.stored = append(r.stored, string(s.ID))
 	}
 }

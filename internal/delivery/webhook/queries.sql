@@ -127,7 +127,7 @@ SELECT * FROM webhook_lane WHERE bucket = @bucket;
 SELECT webhook_bucket.bucket FROM webhook_bucket
 JOIN (SELECT unnest(@buckets::smallint[]) AS bucket, unnest(@epochs::bigint[]) AS epoch) n
     ON webhook_bucket.bucket = n.bucket AND webhook_bucket.epoch = n.epoch
-WHERE n.epoch >> 24 = (SELECT first_epoch() >> 24)
+WHERE webhook_bucket.epoch >= (SELECT first_epoch())
 ORDER BY webhook_bucket.bucket FOR UPDATE OF webhook_bucket;
 
 -- name: SetFloors :exec

@@ -115,7 +115,7 @@ WITH g AS MATERIALIZED (
     UPDATE event_bucket SET committed = n.committed, log_epoch = n.log_epoch, last_at = GREATEST(last_at, @at)
     FROM (SELECT unnest(@buckets::smallint[]) AS bucket, unnest(@epochs::bigint[]) AS epoch, unnest(@log_epochs::text[]) AS log_epoch,
         unnest(@positions::bigint[]) AS committed) n
-    WHERE event_bucket.bucket = n.bucket AND event_bucket.epoch = n.epoch AND n.epoch >> 24 = (SELECT g.first_epoch >> 24 FROM g)
+    WHERE event_bucket.bucket = n.bucket AND event_bucket.epoch = n.epoch AND event_bucket.epoch >= (SELECT g.first_epoch FROM g)
     RETURNING event_bucket.bucket
 )
 SELECT (SELECT count(*) FROM moved) AS moved, coalesce(event_tx((SELECT g.first_epoch FROM g)), 0)::bigint AS tx;

@@ -188,6 +188,7 @@ func TestLeasesOfAnEarlierGenerationAreFencedOff(t *testing.T) {
 	second, err := r.Commit(t.Context(), &b)
 	must.OK(t, err)
 	equal(t, 1, event.Position{Tx: second}.Generation())
+	r.waitUntilListed([]event.Stored{{Tx: second}})
 	list, _, err := r.OrgAfter(t.Context(), r.org, event.Position{Tx: first, ID: "evt_z"}, now().Add(-time.Hour), 10)
 	must.OK(t, err)
 	equal(t, 1, len(list))

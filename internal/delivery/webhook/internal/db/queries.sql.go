@@ -555,7 +555,7 @@ const fence = `-- name: Fence :many
 SELECT webhook_bucket.bucket FROM webhook_bucket
 JOIN (SELECT unnest($1::smallint[]) AS bucket, unnest($2::bigint[]) AS epoch) n
     ON webhook_bucket.bucket = n.bucket AND webhook_bucket.epoch = n.epoch
-WHERE n.epoch >> 24 = (SELECT first_epoch() >> 24)
+WHERE webhook_bucket.epoch >= (SELECT first_epoch())
 ORDER BY webhook_bucket.bucket FOR UPDATE OF webhook_bucket
 `
 

@@ -20,7 +20,7 @@ WITH g AS MATERIALIZED (
     UPDATE event_bucket SET committed = n.committed, log_epoch = n.log_epoch, last_at = GREATEST(last_at, $1)
     FROM (SELECT unnest($2::smallint[]) AS bucket, unnest($3::bigint[]) AS epoch, unnest($4::text[]) AS log_epoch,
         unnest($5::bigint[]) AS committed) n
-    WHERE event_bucket.bucket = n.bucket AND event_bucket.epoch = n.epoch AND n.epoch >> 24 = (SELECT g.first_epoch >> 24 FROM g)
+    WHERE event_bucket.bucket = n.bucket AND event_bucket.epoch = n.epoch AND event_bucket.epoch >= (SELECT g.first_epoch FROM g)
     RETURNING event_bucket.bucket
 )
 SELECT (SELECT count(*) FROM moved) AS moved, coalesce(event_tx((SELECT g.first_epoch FROM g)), 0)::bigint AS tx
