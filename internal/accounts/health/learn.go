@@ -2,6 +2,7 @@ package health
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -37,6 +38,9 @@ func (h *Health) Learn(ctx context.Context, a account.Account, err error) {
 }
 
 func (h *Health) learn(ctx context.Context, a account.Account, err error) error {
+	if err != nil && errors.Is(err, problem.ServiceUnavailable.New("")) {
+		return nil // this node could not even open a connection
+	}
 	f := classifyError(err)
 	if f.reason == account.ReasonUpstreamRateLimited {
 		// Rate limiting is the caller's doing and not a failure of the account.

@@ -76,9 +76,9 @@ func (t *attempt) sendOnce(ctx context.Context) error {
 	answer, err := t.driver.Call(ctx, t.account.Via(), t.session, t.call.Method, t.call.Args)
 	back()
 	// A deadline of ours counts as a failure of the platform. A caller that went away does not, nor does a call without a
-	// response while this node is too slow itself.
+	// response while this node is too slow itself or cannot open connections.
 	gone := err != nil && errors.Is(context.Cause(ctx), context.Canceled)
-	excused := isOverload(err) && t.deps.Starved()
+	excused := isOverload(err) && t.deps.Starved() || err != nil && errors.Is(err, problem.ServiceUnavailable.New(""))
 	permit.release(t.account.ID, err, gone || excused)
 	t.took += answer.Took
 	t.sent += answer.Sent

@@ -146,7 +146,9 @@ func (f *feed) readStore(ctx context.Context, after offset, since time.Time, row
 		f.mu.Lock()
 		newest := f.newest
 		f.mu.Unlock()
-		found, err = f.hub.deps.Store.SourceAfter(ctx, f.at.org, f.at.source, event.Position(after), newest, since, rows)
+		found, err = f.hub.deps.Store.SourceAfter(ctx, f.at.org, f.at.source, event.SourcePage{
+			After: event.Position(after), Newest: newest, Since: since, Limit: rows,
+		})
 	}
 	if err != nil {
 		return nil, err

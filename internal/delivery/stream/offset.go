@@ -9,10 +9,8 @@ import (
 // offset is a position in a feed: after an event, or before all of them.
 type offset event.Position
 
-// generation returns the generation of the database that the offset belongs to, number the sequence number of an
-// account's event.
+// generation returns the generation of the database that the offset belongs to.
 func (p offset) generation() int64 { return event.Position(p).Generation() }
-func (p offset) number() int64     { return event.Position(p).Number() }
 
 // next reports whether an account's event follows directly. The first event of a generation never does: what was
 // before it may have been lost.

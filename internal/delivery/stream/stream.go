@@ -29,11 +29,16 @@ import (
 type store interface {
 	OrgAfter(ctx context.Context, org id.Org, p event.Position, since time.Time, limit int) ([]event.Stored, event.Position, error)
 	OrgHead(ctx context.Context, org id.Org) (event.Position, error)
-	SourceAfter(ctx context.Context, org id.Org, source string, p event.Position, newest int64, since time.Time, limit int) ([]event.Stored, error)
+	SourceAfter(ctx context.Context, org id.Org, source string, p event.SourcePage) ([]event.Stored, error)
 	SourceHead(ctx context.Context, org id.Org, source string) (event.Position, error)
+	cursors
+	Oldest(ctx context.Context, org id.Org, source string, since time.Time) (int64, error)
+}
+
+// cursors converts between positions and cursors; implemented by *event.Store.
+type cursors interface {
 	Cursor(p event.Position, ofOrg bool) string
 	Position(ctx context.Context, cursor string, ofOrg bool) (p event.Position, known bool, err error)
-	Oldest(ctx context.Context, org id.Org, source string, since time.Time) (int64, error)
 }
 
 // wire delivers live messages; implemented by *pubsub.Bus.

@@ -136,7 +136,7 @@ func (r *run) renewWithTimer(ctx context.Context) (snapshot, error) {
 	r.mu.Unlock()
 	c := r.deps.Config
 	timer := time.AfterFunc(c.TTL-c.TTL/marginDivisor+c.Grace, func() { r.stopAll(ctx, term) })
-	now := time.Now() // the monotonic clock
+	now := r.deps.Now()
 	if away := now.Sub(r.renewedAt); !r.renewedAt.IsZero() && away > c.TTL {
 		r.lenience, r.lenientUntil = away, now.Add(c.TTL)
 	}
@@ -171,14 +171,14 @@ func (r *run) stopAll(ctx context.Context, term int) {
 	r.lapses.Inc()
 	r.deps.Log.LogAttrs(ctx, slog.LevelError, "leases expired, stopping all slots", slog.String(logkey.Kind, r.deps.Kind), slog.Int(logkey.Slots, len(r.held)))
 	for _, h := range r.held {
-		h.stop(ErrLapsed)
+		h.stop(ErrLapsed, r.deps.Now())
 	}
 }
 
 // stop cancels the hold. The caller must hold run.mu.
-func (h *heldSlot) stop(why error) {
+func (h *heldSlot) stop(why error, now time.Time) {
 	if !h.stopping {
-		h.stopping, h.stoppedAt = true, time.Now()
+		h.stopping, h.stoppedAt = true, now
 	}
 	h.cancel(why)
 }
@@ -194,9 +194,9 @@ func (r *run) stopLostSlots(s snapshot) {
 		switch {
 		case h.stopping:
 		case !mine || epoch != h.Epoch || epoch < s.firstEpoch:
-			h.stop(ErrLapsed)
+			h.stop(ErrLapsed, r.deps.Now())
 		case !r.isLeaving && r.ownerOf(slot, s) != r.deps.Node:
-			h.stop(ErrMoved)
+			h.stop(ErrMoved, r.deps.Now())
 		}
 	}
 }
@@ -206,7 +206,7 @@ func (r *run) abandonStuckSlots(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, h := range r.held {
-		if !h.stopping || h.abandoned || time.Since(h.stoppedAt) < r.deps.Config.Patience {
+		if !h.stopping || h.abandoned || r.deps.Now().Sub(h.stoppedAt) < r.deps.Config.Patience {
 			continue
 		}
 		h.abandoned = true

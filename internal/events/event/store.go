@@ -71,10 +71,21 @@ func (s *Store) SourceHead(ctx context.Context, org id.Org, source string) (Posi
 	return last.SourcePosition(), err
 }
 
+// SourcePage is which events SourceAfter lists: at most Limit events after a position.
+type SourcePage struct {
+	After Position
+	// Newest is the newest generation that the caller has heard of.
+	Newest int64
+	// Since is the time from which the org may read.
+	Since time.Time
+	Limit int
+}
+
 // SourceAfter lists events of a source after a position, like After. If the position is after the end of its
 // generation, because the database has lost what followed, it lists from that end: the numbers that were lost have been
-// given to other events. newest is the newest generation that the caller has heard of.
-func (s *Store) SourceAfter(ctx context.Context, org id.Org, source string, p Position, newest int64, since time.Time, limit int) ([]Stored, error) {
+// given to other events.
+func (s *Store) SourceAfter(ctx context.Context, org id.Org, source string, page SourcePage) ([]Stored, error) {
+	p, newest, since, limit := page.After, page.Newest, page.Since, page.Limit
 	list, err := s.After(ctx, org, source, p.Number(), since, limit)
 	if len(list) > 0 {
 		newest = max(newest, list[0].Position().Generation())

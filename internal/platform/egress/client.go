@@ -134,6 +134,9 @@ func (c *Client) unavailableProblem(faults []*fault, site, arrived bool) error {
 		}
 	}
 	cause := errors.Join(list...)
+	if n := len(faults); n > 0 && faults[n-1].reason == exhausted {
+		return problem.ServiceUnavailable.New("This server cannot open more connections at the moment.").After(retryAfter).Because(cause)
+	}
 	if !arrived {
 		cause = fmt.Errorf("%w: %w", ErrNotSent, cause)
 	}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -45,6 +46,7 @@ const (
 	succeeded reason = "ok"
 	cancelled reason = "cancelled" // the caller no longer wants the connection
 	blocked   reason = "blocked"   // the host of a site does not resolve to public addresses only; no proxy was asked
+	exhausted reason = "exhausted" // this machine has no file descriptor, port or memory for a connection
 )
 
 // maxConnectReply bounds the header of a proxy's response to CONNECT, in bytes.
@@ -127,6 +129,9 @@ func (d *dialer) connectProxy(ctx context.Context, via *proxyNode) (net.Conn, er
 
 // tcpReason classifies an error of connectProxy.
 func tcpReason(err error) reason {
+	if isExhausted(err) {
+		return exhausted
+	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return unresolved
 	}
@@ -137,6 +142,13 @@ func tcpReason(err error) reason {
 		return reset
 	}
 	return refused
+}
+
+// isExhausted reports whether an error is due to a lack of resources on this machine.
+func isExhausted(err error) bool {
+	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL}, func(lack error) bool {
+		return errors.Is(err, lack)
+	})
 }
 
 // requestTunnel asks the proxy to connect to an address. It passes a name on, so that it is resolved where the traffic

@@ -165,7 +165,7 @@ func classifyDial(why reason, checked bool) outcome {
 	switch why {
 	case succeeded:
 		return good
-	case cancelled, blocked, unreachable, platformTLS, spokeFirst:
+	case cancelled, blocked, exhausted, unreachable, platformTLS, spokeFirst:
 		return unclear
 	case slow:
 		if checked {
@@ -187,7 +187,7 @@ func classifySiteDial(why reason) outcome {
 		return good
 	case refused, unresolved, noAnswer, untrusted, denied:
 		return bad
-	case cancelled, blocked, unreachable, platformTLS, spokeFirst, slow, reset, forbidden, rejected, garbled:
+	case cancelled, blocked, exhausted, unreachable, platformTLS, spokeFirst, slow, reset, forbidden, rejected, garbled:
 	}
 	return unclear
 }
@@ -198,7 +198,7 @@ func classifyCheck(why reason, named bool) outcome {
 	switch {
 	case why == succeeded, !named && (why == unreachable || why == platformTLS || why == spokeFirst):
 		return good
-	case why == cancelled:
+	case why == cancelled, why == exhausted:
 		return unclear
 	}
 	return bad

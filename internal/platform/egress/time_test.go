@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -403,6 +404,7 @@ func TestAStarvedNodeDoesNotBlameAProxy(t *testing.T) {
 		"no tunnel":                   {"hang", false, false},
 		"no tunnel while starved":     {"hang", true, true},
 		"refused while starved":       {"none", true, false},
+		"no file descriptor":          {"exhausted", false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -412,9 +414,18 @@ func TestAStarvedNodeDoesNotBlameAProxy(t *testing.T) {
 				if c.proxy == "none" {
 					s.Reach(func(context.Context, string) (net.Conn, error) { return nil, syscall.ECONNREFUSED })
 				}
+				if c.proxy == "exhausted" {
+					s.Reach(func(context.Context, string) (net.Conn, error) {
+						return nil, &net.OpError{Op: "dial", Err: os.NewSyscallError("socket", syscall.EMFILE)}
+					})
+				}
 				for range 3 {
-					if err := s.get(t, "/", egress.Limits{}); err == nil {
+					err := s.get(t, "/", egress.Limits{})
+					if err == nil {
 						t.Error("the call succeeded")
+					}
+					if ours := errors.Is(err, problem.ServiceUnavailable.New("")); ours != (c.proxy == "exhausted") {
+						t.Error(err)
 					}
 					s.Check(t.Context())
 				}

@@ -121,10 +121,10 @@ func (m *Memory) read(do func(event.Stored) bool, limit int) (list []event.Store
 	return list, nil
 }
 
-func (m *Memory) SourceAfter(_ context.Context, org id.Org, source string, p event.Position, _ int64, since time.Time, limit int) ([]event.Stored, error) {
+func (m *Memory) SourceAfter(_ context.Context, org id.Org, source string, p event.SourcePage) ([]event.Stored, error) {
 	return m.read(func(e event.Stored) bool {
-		return e.Org == org && e.Source == source && e.Seq > p.Number() && !e.At.Before(since)
-	}, limit)
+		return e.Org == org && e.Source == source && e.Seq > p.After.Number() && !e.At.Before(p.Since)
+	}, p.Limit)
 }
 
 func (m *Memory) Cursor(p event.Position, ofOrg bool) string {
@@ -168,7 +168,7 @@ func (m *Memory) SourceHead(_ context.Context, _ id.Org, source string) (event.P
 }
 
 func (m *Memory) Oldest(ctx context.Context, org id.Org, source string, since time.Time) (int64, error) {
-	list, err := m.SourceAfter(ctx, org, source, event.Position{}, 0, since, 1)
+	list, err := m.SourceAfter(ctx, org, source, event.SourcePage{Since: since, Limit: 1})
 	if err != nil {
 		return 0, err
 	}
