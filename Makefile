@@ -1,7 +1,7 @@
 # Targets for developers. The work is done in scripts/.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help up down reset restart logs status build web generate fmt lint test check proof bench bench-gateway bench-delivery chaos ci tools
+.PHONY: help up down reset restart logs status build web generate fmt lint test check proof bench bench-gateway bench-delivery chaos soak mutants ci tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,12 @@ bench-delivery: ## Compare event delivery to webhooks with a bare loop (BENCH_RO
 
 chaos: ## Inject faults under 100,000 events per case and count the events (WHAT=kill for one case, WHAT=pair for pairs)
 	STAGEDOOR_CHAOS=1 go test -count=1 -timeout 6h -v -run '^TestEventsSurviveTrouble$$/^$(WHAT)' ./test
+
+soak: ## Rotate faults for two hours on the same nodes, and check that they do not grow (MINUTES=10 for less)
+	STAGEDOOR_CHAOS=1 STAGEDOOR_CHAOS_RATE=300 STAGEDOOR_CHAOS_EVENTS=1000 STAGEDOOR_SOAK=$(or $(MINUTES),120) go test -count=1 -timeout 6h -v -run '^TestSoak$$' ./test
+
+mutants: ## Break the code in known ways and check that the tests notice (WHAT=lease for some)
+	test/mutants/run $(WHAT)
 
 ci: ## Run everything that CI runs
 	@bash .ci/run
