@@ -120,10 +120,10 @@ func (o *lastOutput) String() string {
 
 // FreePort returns a loopback address with a free port, and reserves it among all test programs of this machine until
 // the test ends: the program that is to listen on it may take seconds to start. The port is below the range from which
-// Linux takes the ports of outgoing connections.
+// Linux takes the ports of outgoing connections, and above the ports of make up and stagedoor dev.
 func FreePort(t testing.TB) string {
 	t.Helper()
-	const first, last, tries = 10_000, 32_000, 100
+	const first, last, tries = 23_000, 32_000, 100
 	locks := filepath.Join(os.TempDir(), "stagedoor-test-ports")
 	if err := os.MkdirAll(locks, 0o700); err != nil {
 		t.Fatal(err)
