@@ -58,6 +58,8 @@ type Auth struct {
 	steps sync.Mutex
 	// accessLife is the lifetime of access tokens in nanoseconds; 0 for the default.
 	accessLife atomic.Int64
+	// announced is the lifetime in responses, in nanoseconds; 0 for the real one.
+	announced atomic.Int64
 
 	sweeping sync.Mutex
 	swept    time.Time

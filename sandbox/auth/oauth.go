@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -184,8 +185,12 @@ func hashOf(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// SetAccessLife sets the lifetime of access tokens that are issued from now on. Zero means the default.
-func (a *Auth) SetAccessLife(d time.Duration) { a.accessLife.Store(int64(d)) }
+// SetAccessLife sets the lifetime of access tokens that are issued from now on, and the lifetime that responses announce.
+// Zero means the default, and the real one.
+func (a *Auth) SetAccessLife(d, announced time.Duration) {
+	a.accessLife.Store(int64(d))
+	a.announced.Store(int64(announced))
+}
 
 // EndAccess ends the access tokens of a login and returns how many. Its refresh tokens stay good.
 func (a *Auth) EndAccess(login string) (int, error) {
@@ -415,13 +420,14 @@ func (a *Auth) issueTokens(g grant) (any, error) {
 	if set := time.Duration(a.accessLife.Load()); set > 0 {
 		life = set
 	}
+	announced := cmp.Or(time.Duration(a.announced.Load()), life)
 	access, refresh := rand.Text()+rand.Text(), rand.Text()+rand.Text()
 	err := errors.Join(
 		a.World.Keep(accessShelf, hashOf(access), &accessToken{Grant: g.ID, Login: g.Login, ExpiresAt: a.World.Now().Add(life)}),
 		a.World.Keep(refreshShelf, hashOf(refresh), &refreshToken{Grant: g.ID}),
 	)
 	return map[string]any{
-		"access_token": access, "token_type": "Bearer", "expires_in": int(life / time.Second), "refresh_token": refresh, "scope": g.Scope,
+		"access_token": access, "token_type": "Bearer", "expires_in": int(announced / time.Second), "refresh_token": refresh, "scope": g.Scope,
 	}, err
 }
 

@@ -324,7 +324,8 @@ func (c *Control) oauth(*http.Request) (any, error) { return c.deps.Auth.OAuthSt
 // setOAuth sets the lifetime of the access tokens that are issued from now on.
 func (c *Control) setOAuth(r *http.Request) (any, error) {
 	var in struct {
-		AccessSec int `json:"access_sec"`
+		AccessSec    int `json:"access_sec"`
+		AnnouncedSec int `json:"announced_sec"`
 	}
 	if err := read(r, &in); err != nil {
 		return nil, err
@@ -332,7 +333,10 @@ func (c *Control) setOAuth(r *http.Request) (any, error) {
 	if in.AccessSec < 0 || in.AccessSec > 86400 {
 		return nil, wire.Invalid("access_sec", "This must be a number of seconds up to a day, or 0 for the default.")
 	}
-	c.deps.Auth.SetAccessLife(time.Duration(in.AccessSec) * time.Second)
+	if in.AnnouncedSec < 0 || in.AnnouncedSec > 86400 {
+		return nil, wire.Invalid("announced_sec", "This must be a number of seconds up to a day, or 0 for the real lifetime.")
+	}
+	c.deps.Auth.SetAccessLife(time.Duration(in.AccessSec)*time.Second, time.Duration(in.AnnouncedSec)*time.Second)
 	return c.deps.Auth.OAuthStatus()
 }
 

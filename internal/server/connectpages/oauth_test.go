@@ -242,10 +242,11 @@ func TestOAuthAccountRefreshesBeforeTheEnd(t *testing.T) {
 	t.Parallel()
 	f := newOAuthFixture(t)
 	const login = "oauth+early@sandbox.test"
-	// The first token is due for a refresh after 750 ms, the next one after 45 s.
-	f.platform.Control(t, http.MethodPost, "oauth", map[string]any{"access_sec": 1})
+	// The first token is due for a refresh after 750 ms, the next one after 45 minutes. Both last an hour, however slow
+	// this machine is.
+	f.platform.Control(t, http.MethodPost, "oauth", map[string]any{"announced_sec": 1})
 	account := f.connect(login)
-	f.platform.Control(t, http.MethodPost, "oauth", map[string]any{"access_sec": 3600})
+	f.platform.Control(t, http.MethodPost, "oauth", map[string]any{"announced_sec": 0})
 	testenv.Await(t, "a refresh", func() bool {
 		if got := f.call(account, 10); got[http.StatusOK] != 10 {
 			t.Fatalf("%v", got)
