@@ -69,13 +69,13 @@ CROSS JOIN LATERAL (
 
 -- name: StoredKeys :many
 -- tenant: the writer of a bucket looks up the records that it is about to store, whoever owns them
--- LIMIT makes the planner look up one key at a time in the index.
+-- LIMIT makes the planner look up one key at a time in the index, and the time keeps it to few partitions.
 SELECT k.source::text AS source, k.upstream_id::text AS upstream_id
-FROM (SELECT unnest(@sources::text[]) AS source, unnest(@upstream_ids::text[]) AS upstream_id) k
+FROM (SELECT unnest(@sources::text[]) AS source, unnest(@upstream_ids::text[]) AS upstream_id, unnest(@since::timestamptz[]) AS since) k
 CROSS JOIN LATERAL (
     SELECT FROM event
     WHERE hashtextextended(event.upstream_id, 0) = hashtextextended(k.upstream_id, 0) AND event.upstream_id <> ''
-        AND event.upstream_id = k.upstream_id AND event.source = k.source
+        AND event.upstream_id = k.upstream_id AND event.source = k.source AND event.at >= k.since
     LIMIT 1
 ) e;
 

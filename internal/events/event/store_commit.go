@@ -106,11 +106,19 @@ func (s *Store) Load(ctx context.Context, sources []string) ([]Recent, error) {
 // FrameKey identifies a frame of a source by its dedup key.
 type FrameKey struct{ Source, DedupKey string }
 
-// StoredKeys returns which of the given frames are in the store, however old they are.
-func (s *Store) StoredKeys(ctx context.Context, keys []FrameKey) (map[FrameKey]bool, error) {
-	p := db.StoredKeysParams{Sources: make([]string, len(keys)), UpstreamIds: make([]string, len(keys))}
+// maxClockLead is how far the clock of a platform may be ahead: no frame is stored earlier than that before its time.
+const maxClockLead = 24 * time.Hour
+
+// StoredKeys returns which of the given frames are in the store, however old they are. at has their times by the
+// platform's clock; zero if unknown, which makes the lookup slower.
+func (s *Store) StoredKeys(ctx context.Context, keys []FrameKey, at []time.Time) (map[FrameKey]bool, error) {
+	n := len(keys)
+	p := db.StoredKeysParams{Sources: make([]string, n), UpstreamIds: make([]string, n), Since: make([]time.Time, n)}
 	for i, key := range keys {
-		p.Sources[i], p.UpstreamIds[i] = key.Source, storable(key.DedupKey)
+		p.Sources[i], p.UpstreamIds[i], p.Since[i] = key.Source, storable(key.DedupKey), time.Unix(0, 0)
+		if !at[i].IsZero() {
+			p.Since[i] = at[i].Add(-maxClockLead)
+		}
 	}
 	rows, err := db.New(s.deps.DB).StoredKeys(ctx, p)
 	if err != nil {

@@ -122,20 +122,23 @@ func (g *Ingest) load(ctx context.Context, w *batch) (fresh []int16, err error) 
 // findStored looks up the records that may be repeats of frames that their ring no longer has: after a listener went on
 // from an old watermark, or if the platform repeats old frames. Most batches have none.
 func (g *Ingest) findStored(ctx context.Context, w *batch) error {
-	var keys []event.FrameKey
+	var (
+		keys []event.FrameKey
+		at   []time.Time
+	)
 	for i := range w.records {
 		r := &w.records[i]
 		if r.UpstreamID == "" && r.UpstreamAt.IsZero() {
 			continue // the same contents may well come again on another day
 		}
 		if h := g.heads[r.Source]; h.LastSeq > 0 && !h.keys.isComplete(r.UpstreamAt) && !h.keys.has(hashKey(r.key)) {
-			keys = append(keys, event.FrameKey{Source: r.Source, DedupKey: r.key})
+			keys, at = append(keys, event.FrameKey{Source: r.Source, DedupKey: r.key}), append(at, r.UpstreamAt)
 		}
 	}
 	if len(keys) == 0 {
 		return nil
 	}
-	stored, err := g.deps.Store.StoredKeys(ctx, keys)
+	stored, err := g.deps.Store.StoredKeys(ctx, keys, at)
 	w.stored = stored
 	return err
 }

@@ -1251,11 +1251,11 @@ func (q *Queries) SourcesBefore(ctx context.Context, arg SourcesBeforeParams) ([
 
 const storedKeys = `-- name: StoredKeys :many
 SELECT k.source::text AS source, k.upstream_id::text AS upstream_id
-FROM (SELECT unnest($1::text[]) AS source, unnest($2::text[]) AS upstream_id) k
+FROM (SELECT unnest($1::text[]) AS source, unnest($2::text[]) AS upstream_id, unnest($3::timestamptz[]) AS since) k
 CROSS JOIN LATERAL (
     SELECT FROM event
     WHERE hashtextextended(event.upstream_id, 0) = hashtextextended(k.upstream_id, 0) AND event.upstream_id <> ''
-        AND event.upstream_id = k.upstream_id AND event.source = k.source
+        AND event.upstream_id = k.upstream_id AND event.source = k.source AND event.at >= k.since
     LIMIT 1
 ) e
 `
@@ -1263,6 +1263,7 @@ CROSS JOIN LATERAL (
 type StoredKeysParams struct {
 	Sources     []string
 	UpstreamIds []string
+	Since       []time.Time
 }
 
 type StoredKeysRow struct {
@@ -1271,9 +1272,9 @@ type StoredKeysRow struct {
 }
 
 // tenant: the writer of a bucket looks up the records that it is about to store, whoever owns them
-// LIMIT makes the planner look up one key at a time in the index.
+// LIMIT makes the planner look up one key at a time in the index, and the time keeps it to few partitions.
 func (q *Queries) StoredKeys(ctx context.Context, arg StoredKeysParams) ([]StoredKeysRow, error) {
-	rows, err := q.db.Query(ctx, storedKeys, arg.Sources, arg.UpstreamIds)
+	rows, err := q.db.Query(ctx, storedKeys, arg.Sources, arg.UpstreamIds, arg.Since)
 	if err != nil {
 		return nil, err
 	}
