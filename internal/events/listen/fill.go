@@ -10,6 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/events/event"
+	"github.com/stagedoor/stagedoor/internal/events/listen/flow"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 )
@@ -91,47 +92,71 @@ func (s *session) beginFill(after string) {
 	defer s.publishMu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.flow.beginFill(after)
+	s.flow.BeginFill(after)
 }
 
 // fill fetches and publishes the frames after a frame, then the frames that the socket received in the meantime.
-// After that the reader publishes frames directly. If too many frames had to wait, it fetches again.
+// After that the reader publishes frames directly.
 func (s *session) fill(ctx context.Context, after string) error {
 	s.listener.l.metrics.fills.Inc()
-	for first := true; ; first = false {
+	fill := flow.NewFill(&s.flow, after, s.listener.gapFrom)
+	for {
+		now := s.listener.l.deps.Now()
+		s.mu.Lock()
+		step := fill.Next(now)
+		s.mu.Unlock()
 		var err error
-		if after, err = s.fetchMissed(ctx, after, first); err != nil {
-			return err
+		switch step.Do {
+		case flow.Done:
+			return nil
+		case flow.List:
+			err = s.listMissed(ctx, fill, step.After)
+		case flow.ReportGap:
+			err = s.publishGap(ctx, step.From, step.Watermark)
+		case flow.Publish:
+			err = s.publishList(ctx, &step)
 		}
-		if done, err := s.publishWaiting(ctx, after); done || err != nil {
+		if err != nil {
 			return err
 		}
 	}
 }
 
-// publishWaiting publishes the frames that wait. done is false if so many arrived that they must be fetched instead.
-func (s *session) publishWaiting(ctx context.Context, after string) (done bool, err error) {
-	for {
-		s.mu.Lock()
-		list, spilled := s.flow.takeWaiting()
-		if spilled {
-			s.flow.discardWaiting()
+// listMissed asks the platform for a page of missed frames, for a fill.
+func (s *session) listMissed(ctx context.Context, fill *flow.Fill, after string) error {
+	m, err := s.framesAfter(ctx, after)
+	if err != nil && !driver.CannotList(err) {
+		return err
+	}
+	counted := &s.listener.l.metrics
+	if m.Skipped > 0 {
+		counted.skipped.WithLabelValues("listed").Add(float64(m.Skipped))
+	}
+	for i := range m.Events {
+		counted.frames.WithLabelValues(string(m.Events[i].Class), "list").Inc()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		fill.CannotList()
+	} else {
+		fill.Listed(&m)
+	}
+	return nil
+}
+
+// publishList publishes the frames of a step.
+func (s *session) publishList(ctx context.Context, step *flow.Step) error {
+	for i := range step.Frames {
+		var came time.Time // zero for a settled frame
+		if !step.Settled {
+			came = s.listener.l.deps.Now()
 		}
-		s.mu.Unlock()
-		switch {
-		case spilled && after == "": // the platform cannot list them again
-			return false, s.publishGap(ctx, s.listener.l.deps.Now(), "")
-		case spilled:
-			return false, nil
-		case len(list) == 0:
-			return true, nil
-		}
-		for i := range list {
-			if err := s.publish(ctx, &list[i], s.listener.l.deps.Now()); err != nil {
-				return false, err
-			}
+		if err := s.publish(ctx, &step.Frames[i], came); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // refill fetches again what a lost log may have contained, while the socket stays open. Records carry the epoch of the
@@ -161,72 +186,6 @@ func (s *session) refill(ctx context.Context) error {
 	return s.fill(ctx, from)
 }
 
-// fetchMissed publishes what the platform lists after a frame, and returns the last frame; empty if the platform cannot
-// list frames. first is true for the first fetch of a fill, which reports a gap.
-func (s *session) fetchMissed(ctx context.Context, after string, first bool) (last string, err error) {
-	if after == "" {
-		if first && !s.listener.gapFrom.IsZero() {
-			err = s.publishGap(ctx, s.listener.gapFrom, "")
-		}
-		return "", err
-	}
-	for {
-		m, err := s.framesAfter(ctx, after)
-		switch {
-		case driver.CannotList(err) && first:
-			return "", s.publishGap(ctx, s.listener.gapFrom, "")
-		case driver.CannotList(err):
-			return "", nil
-		case err != nil:
-			return after, err
-		}
-		if err := s.publishPage(ctx, &m, first); err != nil {
-			return after, err
-		}
-		if m.Last != "" {
-			after = m.Last
-		}
-		if !m.More || m.Last == "" {
-			return after, nil
-		}
-		first = false
-	}
-}
-
-// publishPage publishes a page of missed frames. If the platform has dropped some, the first page says so.
-func (s *session) publishPage(ctx context.Context, m *driver.Missed, first bool) error {
-	if m.Skipped > 0 {
-		s.listener.l.metrics.skipped.WithLabelValues("listed").Add(float64(m.Skipped))
-	}
-	if m.Gap && first {
-		watermark := ""
-		if len(m.Events) == 0 {
-			watermark = m.Newest // otherwise every new socket would report the same gap
-		}
-		if err := s.publishGap(ctx, s.listener.gapFrom, watermark); err != nil {
-			return err
-		}
-	}
-	var came time.Time // zero: newer frames follow, so these have settled
-	if !m.More {
-		came = s.listener.l.deps.Now()
-	}
-	for i := range m.Events {
-		e := &m.Events[i]
-		s.listener.l.metrics.frames.WithLabelValues(string(e.Class), "list").Inc()
-		if e.Class == catalog.Ephemeral {
-			continue // ephemeral events are only for the moment
-		}
-		s.mu.Lock()
-		s.flow.recordFetched(e.UpstreamID)
-		s.mu.Unlock()
-		if err := s.publish(ctx, e, came); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // publishGap publishes listener.gap: events since from may be missing. A watermark, if not empty, becomes the new
 // start.
 func (s *session) publishGap(ctx context.Context, from time.Time, watermark string) error {
@@ -242,7 +201,7 @@ func (s *session) publishGap(ctx context.Context, from time.Time, watermark stri
 	}
 	s.mu.Lock()
 	if watermark != "" {
-		s.flow.watermark = watermark
+		s.flow.SetWatermark(watermark)
 	}
 	s.mu.Unlock()
 	return s.publish(ctx, &catalog.Event{Kind: gap.Kind(), Class: catalog.Durable, Data: data}, now)

@@ -4,7 +4,7 @@
 // Leases on shards distribute accounts over nodes (shard.go). Each account has a listener (listener.go) that reopens
 // its socket, writes its state to the account, and stops when the account stops. A session (session.go) is one
 // socket: it opens the socket first, then fetches the frames that were missed since the watermark (fill.go), then
-// passes frames on as they arrive. flow.go and coalesce.go decide without I/O. A frame that was read but not
+// passes frames on as they arrive. Package flow and coalesce.go decide without I/O. A frame that was read but not
 // confirmed by the log is fetched again; if the platform cannot list it, the event listener.gap says so. Start with
 // Run.
 package listen

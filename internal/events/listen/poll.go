@@ -125,7 +125,7 @@ func (s *session) publishPolled(ctx context.Context, m *driver.Polled) error {
 func (s *session) awaitAcks(ctx context.Context) error {
 	for {
 		s.mu.Lock()
-		done := s.flow.sent == s.flow.acked
+		done := s.flow.IsConfirmed()
 		s.mu.Unlock()
 		if done {
 			return nil
@@ -141,7 +141,7 @@ func (s *session) awaitAcks(ctx context.Context) error {
 func (s *session) setPosition(position string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.flow.watermark = position
+	s.flow.SetWatermark(position)
 }
 
 // awaitPoll waits until the next poll is due, a tenth more or less so that accounts spread. It fails with errReopen if

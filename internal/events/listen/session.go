@@ -12,6 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/events/event"
+	"github.com/stagedoor/stagedoor/internal/events/listen/flow"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/registry"
@@ -35,7 +36,7 @@ type session struct {
 	account account.Account
 	// epoch is the epoch of the log that records are published for.
 	epoch string
-	flow  flow
+	flow  flow.Flow
 	// ackSignal is signalled when the log has confirmed or refused a record.
 	ackSignal chan struct{}
 	// publishMu is held by the reader from the decision to publish a frame until the log has it, so that a fill cannot
@@ -71,7 +72,7 @@ func (n *listener) session(ctx context.Context) (up bool, err error) {
 	defer fail(nil)
 	s := &session{
 		listener: n, driver: platform.Driver, bucket: event.Bucket(string(n.ref.Account)), fail: fail, ackSignal: make(chan struct{}, 1),
-		flow: flow{bounds: defaultBounds},
+		flow: flow.New(flow.Defaults()),
 	}
 	select {
 	case <-n.refill: // a loss before this session does not concern it
@@ -305,14 +306,14 @@ func (s *session) handleFrame(ctx context.Context, e *catalog.Event) error {
 func (s *session) bufferFrame(e *catalog.Event) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.flow.buffer(e)
+	return s.flow.Buffer(e)
 }
 
 // publish appends an event to the log. While too much is unconfirmed it waits, and the socket is not read. came is when
-// the frame arrived; see flow.send.
+// the frame arrived; see flow.Flow.Send.
 func (s *session) publish(ctx context.Context, e *catalog.Event, came time.Time) error {
 	s.mu.Lock()
-	for held := false; s.flow.isFull(); {
+	for held := false; s.flow.IsFull(); {
 		s.mu.Unlock()
 		if !held {
 			held = true
@@ -325,13 +326,12 @@ func (s *session) publish(ctx context.Context, e *catalog.Event, came time.Time)
 		}
 		s.mu.Lock()
 	}
-	flow, size := &s.flow, len(e.Data)
-	a := &s.account
+	size, a := len(e.Data), &s.account
 	mark := e.UpstreamID
 	if s.isPolled {
 		mark = ""
 	}
-	watermark := flow.send(mark, size, came, s.listener.l.deps.Now())
+	watermark := s.flow.Send(mark, size, came, s.listener.l.deps.Now())
 	moved := s.isPolled && watermark != s.sentPosition
 	switch {
 	case moved:
@@ -364,7 +364,7 @@ func (s *session) add(ctx context.Context, record *event.Record, size int) error
 	err := s.listener.l.deps.Events.Add(ctx, s.bucket, text, func(err error) {
 		s.mu.Lock()
 		if err == nil {
-			s.flow.ack(size)
+			s.flow.Ack(size)
 		}
 		s.mu.Unlock()
 		if err != nil {
@@ -376,7 +376,7 @@ func (s *session) add(ctx context.Context, record *event.Record, size int) error
 		return nil
 	}
 	s.mu.Lock()
-	s.flow.undoSend(size)
+	s.flow.UndoSend(size)
 	s.mu.Unlock()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -396,8 +396,8 @@ func (s *session) drainLog(ctx context.Context) {
 	defer cancel()
 	for {
 		s.mu.Lock()
-		done := s.flow.sent == s.flow.acked
-		s.listener.resumeFrom, s.listener.epoch = s.flow.watermarkAt(s.listener.l.deps.Now()), s.epoch
+		done := s.flow.IsConfirmed()
+		s.listener.resumeFrom, s.listener.epoch = s.flow.WatermarkAt(s.listener.l.deps.Now()), s.epoch
 		s.mu.Unlock()
 		if _, failed := errors.AsType[internalError](context.Cause(ctx)); done || failed {
 			return

@@ -1,18 +1,25 @@
-package listen_test
+package flow_test
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/events/listen"
+	"github.com/stagedoor/stagedoor/internal/events/listen/flow"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
 var noon = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
+
+// newFlow returns a flow with small bounds.
+func newFlow(wait, unacked int, settle time.Duration, settleFrames uint64) *flow.Flow {
+	f := flow.New(flow.Bounds{
+		WaitFrames: wait, WaitBytes: 1 << 20, UnackedFrames: unacked, UnackedBytes: 1 << 20, Settle: settle, SettleFrames: settleFrames,
+	})
+	return &f
+}
 
 func frame(n int) *catalog.Event {
 	return &catalog.Event{Kind: "message", Class: catalog.Durable, UpstreamID: strconv.Itoa(n), Data: []byte(`{}`)}
@@ -20,7 +27,7 @@ func frame(n int) *catalog.Event {
 
 func TestFramesWaitWhileMissedOnesAreFetched(t *testing.T) {
 	t.Parallel()
-	f := listen.NewFlow(3, 10, time.Second, 100)
+	f := newFlow(3, 10, time.Second, 100)
 	if f.Buffer(frame(1)) {
 		t.Fatal("a frame waits without a fill")
 	}
@@ -47,7 +54,7 @@ func TestFramesWaitWhileMissedOnesAreFetched(t *testing.T) {
 
 func TestTooManyWaitingFramesAreFetchedInstead(t *testing.T) {
 	t.Parallel()
-	f := listen.NewFlow(3, 10, time.Second, 100)
+	f := newFlow(3, 10, time.Second, 100)
 	f.BeginFill("0")
 	for n := 1; n <= 5; n++ {
 		f.Buffer(frame(n))
@@ -64,7 +71,7 @@ func TestTooManyWaitingFramesAreFetchedInstead(t *testing.T) {
 
 func TestWatermarkIsConfirmedAndSettled(t *testing.T) {
 	t.Parallel()
-	f := listen.NewFlow(10, 1000, 2*time.Second, 100)
+	f := newFlow(10, 1000, 2*time.Second, 100)
 	f.BeginFill("0")
 	f.TakeWaiting()
 	send := func(n int, at time.Time) string { return f.Send(strconv.Itoa(n), 1, at, at) }
@@ -80,13 +87,13 @@ func TestWatermarkIsConfirmedAndSettled(t *testing.T) {
 	}
 	f.Ack(1)
 	f.Ack(1)
-	if w := f.Watermark(noon.Add(4 * time.Second)); w != "1" {
+	if w := f.WatermarkAt(noon.Add(4 * time.Second)); w != "1" {
 		t.Fatalf("%s is not settled", w)
 	}
-	if w := f.Watermark(noon.Add(5 * time.Second)); w != "2" {
+	if w := f.WatermarkAt(noon.Add(5 * time.Second)); w != "2" {
 		t.Fatal(w)
 	}
-	if w := f.Watermark(noon.Add(time.Minute)); w != "3" || f.Candidates() != 0 {
+	if w := f.WatermarkAt(noon.Add(time.Minute)); w != "3" || f.Candidates() != 0 {
 		t.Fatal(w)
 	}
 }
@@ -96,7 +103,7 @@ func TestWatermarkIsConfirmedAndSettled(t *testing.T) {
 func TestFloodSettlesByNumber(t *testing.T) {
 	t.Parallel()
 	const settle = 64
-	f := listen.NewFlow(10, 1<<20, time.Hour, settle)
+	f := newFlow(10, 1<<20, time.Hour, settle)
 	f.BeginFill("0")
 	f.TakeWaiting()
 	for n := 1; n <= 10_000; n++ {
@@ -113,21 +120,21 @@ func TestFloodSettlesByNumber(t *testing.T) {
 
 func TestFrameThatWasNotAppendedIsNoWatermark(t *testing.T) {
 	t.Parallel()
-	f := listen.NewFlow(10, 10, time.Second, 100)
+	f := newFlow(10, 10, time.Second, 100)
 	f.BeginFill("0")
 	f.TakeWaiting()
 	f.Send("1", 1, noon, noon)
 	f.Ack(1)
 	f.Send("2", 1, noon.Add(time.Minute), noon.Add(time.Minute))
 	f.UndoSend(1)
-	if w := f.Watermark(noon.Add(time.Hour)); w != "1" {
+	if w := f.WatermarkAt(noon.Add(time.Hour)); w != "1" {
 		t.Fatal(w)
 	}
 }
 
 func TestUnconfirmedFramesAreLimited(t *testing.T) {
 	t.Parallel()
-	f := listen.NewFlow(10, 3, time.Second, 100)
+	f := newFlow(10, 3, time.Second, 100)
 	for n := range 3 {
 		if f.IsFull() {
 			t.Fatal(n)
@@ -178,13 +185,13 @@ func (w *world) emit() {
 	}
 }
 
-func (w *world) send(f *listen.Flow, id int, came time.Time) {
+func (w *world) send(f *flow.Flow, id int, came time.Time) {
 	mark, _ := strconv.Atoi(f.Send(strconv.Itoa(id), 1, came, w.now))
 	w.unacked = append(w.unacked, logged{id, mark})
 }
 
 // confirm makes the log confirm up to n frames.
-func (w *world) confirm(f *listen.Flow, n int) {
+func (w *world) confirm(f *flow.Flow, n int) {
 	for range min(n, len(w.unacked)) {
 		w.log = append(w.log, w.unacked[0])
 		w.unacked = w.unacked[1:]
@@ -207,7 +214,7 @@ func (w *world) storeRecords(n int) {
 
 // runSocket simulates one socket, from its opening to its end.
 func (w *world) runSocket(from int) {
-	f := listen.NewFlow(1+w.r.IntN(20), 5+w.r.IntN(20), 2*time.Second, 1000)
+	f := newFlow(1+w.r.IntN(20), 5+w.r.IntN(20), 2*time.Second, 1000)
 	w.socket, w.held = nil, 0
 	f.BeginFill(strconv.Itoa(from))
 	at, filling := from, true
@@ -244,7 +251,7 @@ func (w *world) runSocket(from int) {
 
 // fetch fetches a page of missed frames, or publishes the waiting ones if there are no more; more is false when the
 // fill has ended.
-func (w *world) fetch(f *listen.Flow, at int) (reached int, more bool) {
+func (w *world) fetch(f *flow.Flow, at int) (reached int, more bool) {
 	if f.IsFull() {
 		return at, true
 	}
@@ -284,7 +291,7 @@ func TestNoFrameIsLostWhateverFails(t *testing.T) {
 		}
 		w.log = nil
 		// The last socket is not cut.
-		f := listen.NewFlow(1000, 1<<20, 2*time.Second, 1000)
+		f := newFlow(1000, 1<<20, 2*time.Second, 1000)
 		f.BeginFill(strconv.Itoa(w.watermark))
 		for at, more := w.watermark, true; more; {
 			at, more = w.fetch(f, at)
@@ -303,62 +310,3 @@ func TestNoFrameIsLostWhateverFails(t *testing.T) {
 	}
 }
 
-func TestFirstEphemeralEventIsPublishedImmediatelyAndThenTheLastOfEachInterval(t *testing.T) {
-	t.Parallel()
-	var c listen.Coalescer
-	typing := func(n int) *catalog.Event { return &catalog.Event{Kind: "typing", UpstreamID: strconv.Itoa(n)} }
-	var published []string
-	record := func(now time.Time, list ...catalog.Event) {
-		for i := range list {
-			published = append(published, fmt.Sprintf("%s@%d", list[i].UpstreamID, now.Sub(noon).Milliseconds()))
-		}
-	}
-	for ms := 0; ms < 1000; ms += 10 {
-		now := noon.Add(time.Duration(ms) * time.Millisecond)
-		if list, _ := c.Due(now); len(list) > 0 {
-			record(now, list...)
-		}
-		if e := typing(ms); ms <= 600 && c.Add(e, now) {
-			record(now, *e)
-		}
-	}
-	if want := []string{"0@0", "240@250", "490@500", "600@750"}; !slices.Equal(published, want) {
-		t.Fatalf("%v, want %v", published, want)
-	}
-	if !c.Add(&catalog.Event{Kind: "online"}, noon.Add(time.Millisecond)) {
-		t.Fatal("another kind waits")
-	}
-	if list, next := c.Due(noon.Add(2 * time.Second)); len(list) != 0 || !next.IsZero() {
-		t.Fatalf("%v %s", list, next)
-	}
-}
-
-func TestKindWithALongerIntervalIsPublishedLessOften(t *testing.T) {
-	t.Parallel()
-	var c listen.Coalescer
-	clicked := &catalog.Event{Kind: "linkClicked", Every: 10 * time.Second}
-	if !c.Add(clicked, noon) || c.Add(clicked, noon.Add(time.Second)) {
-		t.Fatal("the first event must be published immediately and the next must wait")
-	}
-	if list, next := c.Due(noon.Add(9 * time.Second)); len(list) != 0 || !next.Equal(noon.Add(10*time.Second)) {
-		t.Fatalf("%v, next at %s", list, next)
-	}
-	if list, _ := c.Due(noon.Add(10 * time.Second)); len(list) != 1 {
-		t.Fatalf("%v", list)
-	}
-	if c.Add(clicked, noon.Add(19*time.Second)) {
-		t.Fatal("a published event that had waited must start a new interval")
-	}
-}
-
-func TestRetriesAreRandomAndGrowUpToAMinute(t *testing.T) {
-	t.Parallel()
-	for n := range 100 {
-		most := min(time.Second<<min(n, 10), time.Minute)
-		for range 50 {
-			if d := (listen.Config{}).Backoff(n); d < 0 || d >= most {
-				t.Fatalf("try %d waits %s, want less than %s", n, d, most)
-			}
-		}
-	}
-}
