@@ -38,18 +38,22 @@ func TestAcknowledgedWritesSurviveThePower(t *testing.T) {
 	_, err = conn.Exec(t.Context(), "CREATE TABLE written (n int)")
 	must.OK(t, err)
 	stream := openStream(t, log)
-	for n := range writes {
-		_, err = conn.Exec(t.Context(), "INSERT INTO written VALUES ($1)", n)
-		must.OK(t, err)
-		_, err = stream.Publish(t.Context(), "written", fmt.Append(nil, n))
-		must.OK(t, err)
+	write := func(from, to int) {
+		for n := from; n < to; n++ {
+			_, err = conn.Exec(t.Context(), "INSERT INTO written VALUES ($1)", n)
+			must.OK(t, err)
+			_, err = stream.Publish(t.Context(), "written", fmt.Append(nil, n))
+			must.OK(t, err)
+		}
 	}
-
+	write(0, writes/2)
 	volume.Fill()
 	if err := os.WriteFile(filepath.Join(volume.Dir, "more"), make([]byte, 1<<20), 0o600); err == nil {
 		t.Error("a full disk accepted a file")
 	}
 	volume.Free()
+	volume.Sync() // otherwise the disk may be full again after the power failure
+	write(writes/2, writes)
 
 	unsynced := filepath.Join(volume.Dir, "unsynced")
 	must.OK(t, os.WriteFile(unsynced, []byte("lost"), 0o600))

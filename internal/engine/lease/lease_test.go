@@ -327,7 +327,8 @@ func TestAHoldThatReturnsEarlyIsStartedAgain(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if epochs != [3]int64{1, 2, 3} {
-		t.Errorf("epochs %v, want 1, 2, 3", epochs)
+	// On a slow machine, the response to a release may be lost, and an epoch with it.
+	if epochs[0] < 1 || epochs[1] <= epochs[0] || epochs[2] <= epochs[1] {
+		t.Errorf("epochs %v, want growing ones", epochs)
 	}
 }
