@@ -14,7 +14,7 @@ import (
 
 // world simulates everything around a machine: a store, rows, endpoints that fail, a clock, and nodes that crash.
 type world struct {
-	t      *testing.T
+	t      testing.TB
 	seed   uint64
 	random *rand.Rand
 	now    time.Time
@@ -49,7 +49,7 @@ type world struct {
 	sends    int
 }
 
-func newWorld(t *testing.T, seed uint64, sources int) *world {
+func newWorld(t testing.TB, seed uint64, sources int) *world {
 	t.Helper()
 	w := &world{
 		t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 7)), now: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC), config: lane.Defaults(), orders: true,
