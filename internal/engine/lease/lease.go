@@ -1,8 +1,8 @@
 // Package lease assigns slots of work to the live nodes, so that at most one node works on a slot.
 //
-// A node renews one row per kind of work every few seconds (run.go). Rendezvous hashing over the live nodes decides
-// which node should have a slot (place.go): a node releases slots that belong to another node, and takes its own as
-// soon as they are free. Only the database's clock decides whether a node is live. A node that cannot renew its row
+// A node renews one row per kind of work every few seconds (run.go), and decides without I/O what follows from it
+// (assignment.go). Rendezvous hashing over the live nodes decides which node should have a slot (place.go): a node
+// releases slots that belong to another node, and takes its own as soon as they are free. Only the database's clock decides whether a node is live. A node that cannot renew its row
 // stops, by its own monotonic clock, before the database gives its slots to others, or Config.Grace later. After an
 // outage of the database, no node takes the slots of others until they have had the time to renew their rows.
 //
@@ -146,7 +146,9 @@ func New(d Deps) *Leases {
 // until hold returns, unless the lease expires first. If hold returns early, the node acquires the slot again, with a
 // higher epoch, at a later beat. Run returns after all holds have returned. Its error is always nil.
 func (l *Leases) Run(ctx context.Context, hold func(ctx context.Context, h Held)) error {
-	r := &run{Leases: l, hold: hold, held: map[int]*heldSlot{}, returned: make(chan *heldSlot)}
+	r := &run{Leases: l, hold: hold, ended: make(chan *heldSlot), assignment: assignment{
+		config: l.deps.Config, kind: l.deps.Kind, slots: l.deps.Slots, node: l.deps.Node, held: map[int]*heldSlot{},
+	}}
 	wakeUps, unsubscribe := l.subscribe(ctx)
 	defer unsubscribe()
 	r.loop(ctx, wakeUps)

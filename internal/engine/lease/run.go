@@ -6,42 +6,25 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/lease/internal/db"
 )
 
-// heldSlot is a slot whose hold is running. It exists until hold has returned, even after the slot was lost.
-type heldSlot struct {
-	Held
-	cancel context.CancelCauseFunc
-	// stopping is set when cancel was called; hold may still be running.
-	stopping  bool
-	stoppedAt time.Time
-	// abandoned means that the slot was released before hold returned.
-	abandoned bool
-}
-
-// run is the state of one call of Run. Only the goroutine of loop queries the database and changes the fields above mu.
+// run is one call of Run: it does what the assignment decides. Only the goroutine of loop queries the database and changes
+// the assignment, except that the timer stops holds.
 type run struct {
 	*Leases
-	hold     func(ctx context.Context, h Held)
-	returned chan *heldSlot
-	// unreleased are slots that this node no longer works on but that are still assigned to it in the database.
-	unreleased []Held
-	// prepared: the rows of the slots exist. joined: other nodes were woken after the first renewal.
-	prepared, joined bool
-	// renewedAt is when the last renewal began. lenience is how old the leases of other nodes may be, until lenientUntil:
-	// after an outage, they expired for the same reason as this node's.
-	renewedAt, lenientUntil time.Time
-	lenience                time.Duration
-	// failing: the last beat failed. isLeaving: the context of Run has ended.
-	failing, isLeaving bool
+	hold func(ctx context.Context, h Held)
+	// ended receives the slots whose hold has returned.
+	ended chan *heldSlot
+	// prepared: the rows of the slots exist. joined: other nodes were woken after the first renewal. failing: the last beat
+	// failed.
+	prepared, joined, failing bool
 
-	// mu guards the fields below, which the timer's function and the loop share.
-	mu   sync.Mutex
-	held map[int]*heldSlot
-	// term numbers the successful renewals, so that a timer of an earlier one has no effect.
-	term  int
+	// mu guards held and lapsesAt of the assignment, and timer, which calls lapseNow.
+	mu sync.Mutex
+	assignment
 	timer *time.Timer
 }
 
@@ -64,7 +47,7 @@ func (r *run) loop(ctx context.Context, wakeUps <-chan struct{}) {
 			case <-stopped:
 				stopped, r.isLeaving = nil, true // a nil channel is never ready: this case runs once
 				break waiting
-			case h := <-r.returned:
+			case h := <-r.ended:
 				r.collectReturned(h)
 				r.releaseNow(work)
 			case <-wakeUps:
@@ -117,8 +100,15 @@ func (r *run) runBeat(ctx, work context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.stopLostSlots(s)
-	r.abandonStuckSlots(work)
+	now := clock.Now()
+	r.mu.Lock()
+	r.stopLost(s, now)
+	stuck := r.abandonStuck(now)
+	r.mu.Unlock()
+	for _, h := range stuck {
+		r.stuck.Inc()
+		r.deps.Log.LogAttrs(work, slog.LevelError, "work on a slot does not end, giving the slot away", slog.String(logkey.Kind, r.deps.Kind), slog.Int(logkey.Slot, h.Slot))
+	}
 	// The set of nodes has changed: others must release slots to this node, or can prepare to take its slots.
 	if !r.joined || r.isLeaving {
 		r.joined = true
@@ -127,113 +117,39 @@ func (r *run) runBeat(ctx, work context.Context) error {
 	return r.claimSlots(ctx, work, s)
 }
 
-// renewWithTimer renews this node's row and starts the timer that stops all holds unless another renewal succeeds.
-// The timer starts before the query is sent, and the database counts the TTL from when it gets the query. So the timer
-// is never late, whatever the query takes.
+// renewWithTimer renews this node's row and starts the timer that stops all holds unless another renewal succeeds. Until
+// then the timer of the last successful renewal keeps running.
 func (r *run) renewWithTimer(ctx context.Context) (snapshot, error) {
-	r.mu.Lock()
-	term := r.term + 1
-	r.mu.Unlock()
-	c := r.deps.Config
-	timer := time.AfterFunc(c.TTL-c.TTL/marginDivisor+c.Grace, func() { r.stopAll(ctx, term) })
-	now := r.deps.Now()
-	if away := now.Sub(r.renewedAt); !r.renewedAt.IsZero() && away > c.TTL {
-		r.lenience, r.lenientUntil = away, now.Add(c.TTL)
-	}
-	lenience := time.Duration(0)
-	if now.Before(r.lenientUntil) {
-		lenience = r.lenience + c.TTL
-	}
-	s, err := r.renew(ctx, lenience, r.isLeaving)
+	began := clock.Now() // has a monotonic reading
+	s, err := r.renew(ctx, r.lenienceAt(began), r.isLeaving)
 	if err != nil {
-		timer.Stop() // the timer of the last successful renewal keeps running
 		return s, err
 	}
-	r.renewedAt = now
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.renewed(began, &s)
 	if r.timer != nil {
 		r.timer.Stop()
 	}
-	r.term, r.timer = term, timer
+	r.timer = time.AfterFunc(time.Until(r.lapsesAt), func() { r.lapseNow(ctx) })
 	r.beat.Set(float64(r.deps.Now().Unix()))
 	return s, nil
 }
 
-// stopAll stops all holds because other nodes may soon take over their slots. The timer of a renewal calls it, in its
-// own goroutine; it does nothing if there was a later renewal.
-func (r *run) stopAll(ctx context.Context, term int) {
+// lapseNow stops all holds if the leases were not renewed in time. The timer of a renewal calls it, in its own goroutine.
+func (r *run) lapseNow(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.term != term || len(r.held) == 0 {
-		return
-	}
-	r.lapses.Inc()
-	r.deps.Log.LogAttrs(ctx, slog.LevelError, "leases expired, stopping all slots", slog.String(logkey.Kind, r.deps.Kind), slog.Int(logkey.Slots, len(r.held)))
-	for _, h := range r.held {
-		h.stop(ErrLapsed, r.deps.Now())
+	if r.lapse(clock.Now()) {
+		r.lapses.Inc()
+		r.deps.Log.LogAttrs(ctx, slog.LevelError, "leases expired, stopping all slots", slog.String(logkey.Kind, r.deps.Kind), slog.Int(logkey.Slots, len(r.assignment.held)))
 	}
 }
 
-// stop cancels the hold. The caller must hold run.mu.
-func (h *heldSlot) stop(why error, now time.Time) {
-	if !h.stopping {
-		h.stopping, h.stoppedAt = true, now
-	}
-	h.cancel(why)
-}
-
-// stopLostSlots stops the holds of slots that are no longer this node's in the database, that it took before the
-// database was restored or failed over, or that should be another node's. A leaving node does not look at the latter:
-// all of its holds are ending anyway.
-func (r *run) stopLostSlots(s snapshot) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for slot, h := range r.held {
-		epoch, mine := s.mine[slot]
-		switch {
-		case h.stopping:
-		case !mine || epoch != h.Epoch || epoch < s.firstEpoch:
-			h.stop(ErrLapsed, r.deps.Now())
-		case !r.isLeaving && r.ownerOf(slot, s) != r.deps.Node:
-			h.stop(ErrMoved, r.deps.Now())
-		}
-	}
-}
-
-// abandonStuckSlots releases the slots of holds that were stopped and do not return.
-func (r *run) abandonStuckSlots(ctx context.Context) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, h := range r.held {
-		if !h.stopping || h.abandoned || r.deps.Now().Sub(h.stoppedAt) < r.deps.Config.Patience {
-			continue
-		}
-		h.abandoned = true
-		r.stuck.Inc()
-		r.unreleased = append(r.unreleased, h.Held)
-		r.deps.Log.LogAttrs(ctx, slog.LevelError, "work on a slot does not end, giving the slot away", slog.String(logkey.Kind, r.deps.Kind), slog.Int(logkey.Slot, h.Slot))
-	}
-}
-
-func (r *run) ownerOf(slot int, s snapshot) string { return preferredNode(r.deps.Kind, slot, s.nodes) }
-
-// claimSlots takes the free slots that should be this node's, and starts their holds. The database may assign slots to
-// this node that it does not work on, because the response to an earlier query was lost. These are taken again with a
-// new epoch, or released.
+// claimSlots takes the free slots that should be this node's, and starts their holds.
 func (r *run) claimSlots(ctx, work context.Context, s snapshot) error {
-	var wanted []int32
 	r.mu.Lock()
-	for slot := range r.deps.Slots {
-		epoch, mine := s.mine[slot]
-		switch {
-		case r.held[slot] != nil:
-		case !r.isLeaving && r.ownerOf(slot, s) == r.deps.Node:
-			wanted = append(wanted, int32(slot))
-		case mine:
-			r.unreleased = append(r.unreleased, Held{slot, epoch})
-		}
-	}
+	wanted := r.wanted(s)
 	r.mu.Unlock()
 	if err := r.releaseUnreleased(work); err != nil || len(wanted) == 0 {
 		return err
@@ -253,15 +169,14 @@ func (r *run) claimSlots(ctx, work context.Context, s snapshot) error {
 
 func (r *run) startHold(ctx context.Context, held Held) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	h := &heldSlot{Held: held, cancel: cancel, stopping: false}
 	r.mu.Lock()
-	r.held[h.Slot] = h
-	r.Leases.held.Set(float64(len(r.held)))
+	h := r.start(held, cancel)
+	r.Leases.held.Set(float64(len(r.assignment.held)))
 	r.mu.Unlock()
 	go func() {
 		r.hold(ctx, held)
 		cancel(nil)
-		r.returned <- h // loop receives it: it does not end while a hold is running
+		r.ended <- h // loop receives it: it does not end while a hold is running
 	}()
 }
 
@@ -270,12 +185,11 @@ func (r *run) startHold(ctx context.Context, held Held) {
 func (r *run) collectReturned(h *heldSlot) {
 	for {
 		r.mu.Lock()
-		delete(r.held, h.Slot)
-		r.Leases.held.Set(float64(len(r.held)))
+		r.returned(h)
+		r.Leases.held.Set(float64(len(r.assignment.held)))
 		r.mu.Unlock()
-		r.unreleased = append(r.unreleased, h.Held)
 		select {
-		case h = <-r.returned:
+		case h = <-r.ended:
 		default:
 			return
 		}
@@ -308,7 +222,7 @@ func (r *run) releaseUnreleased(ctx context.Context) error {
 func (r *run) heldCount() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.held)
+	return len(r.assignment.held)
 }
 
 // leave releases the last slots and deletes this node's row, so that the others need not wait for the TTL. If the
