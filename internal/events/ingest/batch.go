@@ -38,7 +38,7 @@ type batch struct {
 	// bury are records that cannot be stored, taken the numbers of those among them that were in the outbox.
 	bury  []event.Letter
 	taken []int64
-	// stored are frames of the batch that were found in the store, added those that the batch adds.
+	// stored are frames of the batch that are in the store, added those that the batch adds.
 	stored, added map[event.FrameKey]bool
 }
 
@@ -96,7 +96,7 @@ func (w *batch) store(ctx context.Context) error {
 	if err := first.store(ctx); err != nil {
 		return err
 	}
-	w.records, w.stored = w.records[middle:], nil
+	w.records = w.records[middle:]
 	clear(w.added)
 	return w.store(ctx)
 }
@@ -189,7 +189,7 @@ func (w *batch) build(ctx context.Context, at time.Time) (*event.Batch, error) {
 			b.Letters = append(b.Letters, r.letter)
 		}
 		h := w.g.heads[r.Source]
-		if h.isLate(r) || w.isStray(r, h.bucket) || w.isRepeat(r, h) {
+		if h.isLate(r) || w.isStray(r, h.bucket) || w.isRepeat(r) {
 			w.g.metrics.repeated.Inc()
 			continue
 		}

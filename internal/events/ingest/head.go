@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"hash/fnv"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -18,8 +19,13 @@ type head struct {
 	keys   recentKeys
 }
 
-// recentKeys holds the last dedup keys, in a ring that grows up to event.MaxDedupKeys.
+func (g *Ingest) newHead(row event.HeadRow) *head {
+	return &head{HeadRow: row, bucket: event.Bucket(row.Source), keys: recentKeys{size: g.ringSize}}
+}
+
+// recentKeys holds the last dedup keys, in a ring that grows up to size.
 type recentKeys struct {
+	size int
 	ring []recentKey
 	next int
 	// complete is a time of the platform: the keys of all stored frames after it are in the ring.
@@ -40,7 +46,7 @@ func (m *recentKeys) has(hash uint64) bool {
 func (m *recentKeys) isComplete(at time.Time) bool { return at.After(m.complete) }
 
 func (m *recentKeys) add(k recentKey) {
-	if len(m.ring) < event.MaxDedupKeys {
+	if len(m.ring) < m.size {
 		m.ring = append(m.ring, k)
 		return
 	}
@@ -48,7 +54,7 @@ func (m *recentKeys) add(k recentKey) {
 		m.complete = m.ring[m.next].at
 	}
 	m.ring[m.next] = k
-	m.next = (m.next + 1) % event.MaxDedupKeys
+	m.next = (m.next + 1) % m.size
 }
 
 func hashKey(key string) uint64 {
@@ -98,7 +104,7 @@ func (g *Ingest) load(ctx context.Context, w *batch) (fresh []int16, err error) 
 		return nil, err
 	}
 	for _, f := range found {
-		h := &head{HeadRow: f.HeadRow, bucket: event.Bucket(f.Source)}
+		h := g.newHead(f.HeadRow)
 		h.keys.complete = f.NewestFrameAt // of the frames up to now, the ring has only the last ones
 		for _, key := range f.DedupKeys {
 			h.keys.add(recentKey{hash: hashKey(key)})
@@ -108,7 +114,7 @@ func (g *Ingest) load(ctx context.Context, w *batch) (fresh []int16, err error) 
 	for source, r := range asked {
 		h := g.heads[source]
 		if h == nil {
-			h = &head{HeadRow: event.HeadRow{Org: r.Org, Source: source}, bucket: event.Bucket(source)}
+			h = g.newHead(event.HeadRow{Org: r.Org, Source: source})
 			g.heads[source] = h
 		}
 		// Not h == nil: a watermark creates a row before the first event.
@@ -119,27 +125,34 @@ func (g *Ingest) load(ctx context.Context, w *batch) (fresh []int16, err error) 
 	return fresh, nil
 }
 
-// findStored looks up the records that may be repeats of frames that their ring no longer has: after a listener went on
-// from an old watermark, or if the platform repeats old frames. Most batches have none.
+// findStored finds the records that are repeats of stored frames. It looks up those that their ring no longer has: after a
+// listener went on from an old watermark, or if the platform repeats old frames. Most batches have none. It looks at the
+// rings before the batch is built, because the batch can push keys out of them.
 func (g *Ingest) findStored(ctx context.Context, w *batch) error {
+	w.stored = map[event.FrameKey]bool{}
 	var (
 		keys []event.FrameKey
 		at   []time.Time
 	)
 	for i := range w.records {
 		r := &w.records[i]
-		if r.UpstreamID == "" && r.UpstreamAt.IsZero() {
-			continue // the same contents may well come again on another day
+		if r.key == "" {
+			continue
 		}
-		if h := g.heads[r.Source]; h.LastSeq > 0 && !h.keys.isComplete(r.UpstreamAt) && !h.keys.has(hashKey(r.key)) {
-			keys, at = append(keys, event.FrameKey{Source: r.Source, DedupKey: r.key}), append(at, r.UpstreamAt)
+		h, key := g.heads[r.Source], event.FrameKey{Source: r.Source, DedupKey: r.key}
+		switch {
+		case h.keys.has(hashKey(r.key)):
+			w.stored[key] = true
+		case r.UpstreamID == "" && r.UpstreamAt.IsZero(): // the same contents may well come again on another day
+		case h.LastSeq > 0 && !h.keys.isComplete(r.UpstreamAt):
+			keys, at = append(keys, key), append(at, r.UpstreamAt)
 		}
 	}
 	if len(keys) == 0 {
 		return nil
 	}
 	stored, err := g.deps.Store.StoredKeys(ctx, keys, at)
-	w.stored = stored
+	maps.Copy(w.stored, stored)
 	return err
 }
 
@@ -160,10 +173,7 @@ func (h *head) isLate(r *pendingRecord) bool {
 }
 
 // isRepeat reports whether a record's frame is in the store or in this batch.
-func (w *batch) isRepeat(r *pendingRecord, h *head) bool {
-	if r.key == "" {
-		return false
-	}
+func (w *batch) isRepeat(r *pendingRecord) bool {
 	key := event.FrameKey{Source: r.Source, DedupKey: r.key}
-	return h.keys.has(hashKey(r.key)) || w.stored[key] || w.added[key]
+	return r.key != "" && (w.stored[key] || w.added[key])
 }

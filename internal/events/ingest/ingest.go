@@ -14,6 +14,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,9 +28,34 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
+
+// store holds the events; implemented by *event.Store.
+type store interface {
+	storeReader
+	Claim(ctx context.Context, bucket int, epoch int64) (event.Progress, error)
+	Commit(ctx context.Context, b *event.Batch) (stored int64, err error)
+	Upkeep(ctx context.Context) error
+}
+
+type storeReader interface {
+	Time(ctx context.Context) (time.Time, error)
+	AllProgress(ctx context.Context) ([]event.Progress, error)
+	Load(ctx context.Context, sources []string) ([]event.Recent, error)
+	StoredKeys(ctx context.Context, keys []event.FrameKey, at []time.Time) (map[event.FrameKey]bool, error)
+	After(ctx context.Context, org id.Org, source string, seq int64, since time.Time, limit int) ([]event.Stored, error)
+	Requeued(ctx context.Context, buckets []int16, limit int) ([]event.Letter, error)
+}
+
+// ownEvents holds the events of the service until they are stored; implemented by *outbox.Outbox.
+type ownEvents interface {
+	Waiting(ctx context.Context, buckets []int16, limit int) ([]outbox.Stored, error)
+	Take(ctx context.Context, tx postgres.Tx, seqs []int64) error
+	Settle(ctx context.Context) error
+}
 
 // publisher publishes live messages; implemented by *pubsub.Bus.
 type publisher interface {
@@ -47,9 +74,9 @@ type orgs interface {
 
 // Deps holds the dependencies of Ingest.
 type Deps struct {
-	Store  *event.Store
+	Store  store
 	Events eventlog.Log
-	Outbox *outbox.Outbox
+	Outbox ownEvents
 	Bus    publisher
 	Meter  meter
 	Orgs   orgs
@@ -72,9 +99,11 @@ type Ingest struct {
 
 	// Only the loop uses the fields below.
 
-	owned  map[int]*bucket
-	heads  map[string]*head
-	isTest map[id.Org]bool
+	owned map[int]*bucket
+	heads map[string]*head
+	// ringSize is how many dedup keys a head remembers.
+	ringSize int
+	isTest   map[id.Org]bool
 	// reader reads the log; nil if no bucket is held or the log is unavailable.
 	reader *logReader
 	// dirty means that the set of buckets has changed, so the reader must be opened again.
@@ -107,7 +136,7 @@ type bucketChange struct {
 func New(d Deps) *Ingest {
 	return &Ingest{
 		deps: d, changes: make(chan bucketChange), metrics: newMetrics(d.Registry),
-		owned: map[int]*bucket{}, heads: map[string]*head{}, isTest: map[id.Org]bool{},
+		owned: map[int]*bucket{}, heads: map[string]*head{}, ringSize: event.MaxDedupKeys, isTest: map[id.Org]bool{},
 	}
 }
 
@@ -219,6 +248,8 @@ func (g *Ingest) apply(o bucketChange) {
 	defer close(o.done)
 	g.dirty = true
 	if o.take != nil {
+		// If the node had this bucket before, the reader has passed entries that it dropped in the meantime.
+		g.closeReader()
 		g.owned[o.take.Bucket] = &bucket{*o.take, o.take.Committed}
 		g.trims.Store(g.owned[trimmingBucket] != nil)
 		return
@@ -258,7 +289,8 @@ func (g *Ingest) resync(ctx context.Context) {
 	g.closeReader()
 	clear(g.heads)
 	g.dirty = true
-	for slot, b := range g.owned {
+	for _, slot := range slices.Sorted(maps.Keys(g.owned)) { // in a fixed order, so that tests can be repeated
+		b := g.owned[slot]
 		p, err := g.deps.Store.Claim(ctx, slot, b.Epoch)
 		switch {
 		case errors.Is(err, event.ErrFenced):

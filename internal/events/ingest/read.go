@@ -64,16 +64,30 @@ func (g *Ingest) reopen(ctx context.Context) {
 // openReader starts reading the buckets that the node holds, each from its committed position.
 func (g *Ingest) openReader(ctx context.Context) error {
 	g.closeReader()
-	ctx, cancel := context.WithTimeout(ctx, openTimeout)
-	defer cancel()
-	slots := slices.Collect(maps.Keys(g.owned))
-	if len(slots) == 0 {
+	if len(g.owned) == 0 {
 		g.dirty = false
 		return nil
 	}
+	source, err := g.readFromPositions(ctx)
+	if err != nil {
+		return err
+	}
+	r := &logReader{source: source, chunks: make(chan chunk, readAhead), done: make(chan struct{})}
+	living, stop := context.WithCancel(context.WithoutCancel(ctx))
+	r.stop = stop
+	g.reader = r
+	go r.readLoop(living)
+	return nil
+}
+
+// readFromPositions returns a reader of the buckets that the node holds, from their committed positions.
+func (g *Ingest) readFromPositions(ctx context.Context) (eventlog.Reader, error) {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	slots := slices.Collect(maps.Keys(g.owned))
 	states, err := g.deps.Events.States(ctx, slots)
 	if err != nil {
-		return fmt.Errorf("read the state of the log: %w", err)
+		return nil, fmt.Errorf("read the state of the log: %w", err)
 	}
 	after := make(map[int]uint64, len(slots))
 	for slot, b := range g.owned {
@@ -84,7 +98,7 @@ func (g *Ingest) openReader(ctx context.Context) error {
 	reader, err := g.deps.Events.Read(ctx, after)
 	if err != nil {
 		g.dirty = true
-		return fmt.Errorf("read the log: %w", err)
+		return nil, fmt.Errorf("read the log: %w", err)
 	}
 	// The positions are valid only if the log was not replaced in between.
 	again, err := g.deps.Events.States(ctx, slots)
@@ -92,15 +106,10 @@ func (g *Ingest) openReader(ctx context.Context) error {
 		if err != nil || again[slot].Epoch != state.Epoch {
 			reader.Close()
 			g.dirty = true
-			return errors.Join(eventlog.ErrLost, err)
+			return nil, errors.Join(eventlog.ErrLost, err)
 		}
 	}
-	r := &logReader{source: reader, chunks: make(chan chunk, readAhead), done: make(chan struct{})}
-	living, stop := context.WithCancel(context.WithoutCancel(ctx))
-	r.stop = stop
-	g.reader = r
-	go r.readLoop(living)
-	return nil
+	return reader, nil
 }
 
 // compareLog compares the recorded position of a bucket with the log. A log that was lost is read from its beginning:

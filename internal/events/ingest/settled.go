@@ -12,7 +12,9 @@ import (
 // before that the watermark is old, and the listener would fetch frames again that are already in the log. It is safe
 // for concurrent use.
 type Settling struct {
-	Store  *event.Store
+	Store interface {
+		Progress(ctx context.Context, bucket int) (event.Progress, error)
+	}
 	Events eventlog.Log
 
 	mu sync.Mutex

@@ -331,7 +331,7 @@ func (s *session) publish(ctx context.Context, e *catalog.Event, came time.Time)
 	if s.isPolled {
 		mark = ""
 	}
-	watermark := s.flow.Send(mark, size, came, s.listener.l.deps.Now())
+	watermark := s.flow.Send(mark, size, e.At, came, s.listener.l.deps.Now())
 	moved := s.isPolled && watermark != s.sentPosition
 	switch {
 	case moved:

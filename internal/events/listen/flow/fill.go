@@ -42,7 +42,7 @@ type Fill struct {
 	after string
 	// gapFrom is since when events may be missing; zero if that is unknown.
 	gapFrom time.Time
-	// isFirst means that the platform has not listed anything in this fill. Only the first list can report a gap.
+	// isFirst means that the platform has not listed anything in this fill.
 	isFirst, mustList bool
 	// next are the steps before the next list.
 	next []Step
@@ -91,9 +91,10 @@ func (l *Fill) CannotList() {
 	l.after, l.isFirst, l.mustList = "", false, false
 }
 
-// Listed records a page of frames. If the platform has dropped some before it, the first page says so.
+// Listed records a page of frames. If the platform has dropped some before it, the page says so, and a gap is reported:
+// also after the first page, because the fill may have waited for the log in between.
 func (l *Fill) Listed(m *driver.Missed) {
-	if m.Gap && l.isFirst {
+	if m.Gap {
 		gap := Step{Do: ReportGap, From: l.gapFrom}
 		if len(m.Events) == 0 {
 			gap.Watermark = m.Newest // otherwise every new socket would report the same gap

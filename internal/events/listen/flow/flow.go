@@ -55,6 +55,8 @@ type Flow struct {
 	// sent and acked count frames; unacked is in bytes.
 	sent, acked uint64
 	unacked     int
+	// newest is the newest time of a frame that was sent, by the platform's clock; zero if frames have none.
+	newest time.Time
 }
 
 // New returns a flow without frames.
@@ -66,6 +68,11 @@ type candidate struct {
 	// number is the number of the frame among those sent, first that of the first frame that the candidate stands for.
 	number, first uint64
 	came, began   time.Time
+	// newest is Flow.newest when the frame was sent.
+	newest time.Time
+	// through is the number of the last frame that was sent before the candidate had settled; 0 if it has not. Those that
+	// the platform sent before the candidate are among them, so all must be confirmed.
+	through uint64
 }
 
 // BeginFill makes frames wait until TakeWaiting finds none. after is the frame after which missed ones are fetched.
@@ -132,9 +139,13 @@ func (f *Flow) IsFull() bool {
 	return f.sent-f.acked >= uint64(f.bounds.UnackedFrames) || f.unacked >= f.bounds.UnackedBytes
 }
 
-// Send records a frame that is sent to the log, and returns the watermark for its record. came is when the frame
-// arrived; zero for a listed frame that newer frames follow, which is settled immediately.
-func (f *Flow) Send(id string, size int, came, now time.Time) (watermark string) {
+// Send records a frame that is sent to the log, and returns the watermark for its record. at is its time by the platform's
+// clock; zero if it has none. came is when it arrived; zero for a listed frame that newer frames follow, which is settled
+// immediately.
+func (f *Flow) Send(id string, size int, at, came, now time.Time) (watermark string) {
+	if at.After(f.newest) {
+		f.newest = at
+	}
 	f.advanceWatermark(now)
 	f.sent++
 	f.unacked += size
@@ -144,9 +155,9 @@ func (f *Flow) Send(id string, size int, came, now time.Time) (watermark string)
 	if n := len(f.candidates); n > 0 && came.Sub(f.candidates[n-1].began) < candidateEvery &&
 		f.sent-f.candidates[n-1].first < candidateFrames {
 		m := &f.candidates[n-1]
-		m.id, m.number, m.came = id, f.sent, came
+		m.id, m.number, m.came, m.newest, m.through = id, f.sent, came, f.newest, 0
 	} else {
-		f.candidates = append(f.candidates, candidate{id: id, number: f.sent, first: f.sent, came: came, began: came})
+		f.candidates = append(f.candidates, candidate{id: id, number: f.sent, first: f.sent, came: came, began: came, newest: f.newest})
 	}
 	return f.watermark
 }
@@ -172,11 +183,18 @@ func (f *Flow) IsConfirmed() bool { return f.sent == f.acked }
 // SetWatermark sets the watermark: everything up to there is confirmed, or cannot be fetched.
 func (f *Flow) SetWatermark(watermark string) { f.watermark = watermark }
 
-// advanceWatermark moves the watermark to the newest candidate that is confirmed and settled at now.
+// advanceWatermark moves the watermark to the newest candidate that has settled at now, if everything that was sent until
+// then is confirmed.
 func (f *Flow) advanceWatermark(now time.Time) {
 	n := 0
-	for _, m := range f.candidates {
-		if m.number > f.acked || now.Sub(m.came) < f.bounds.Settle && f.sent-m.number < f.bounds.SettleFrames {
+	for i := range f.candidates {
+		m := &f.candidates[i]
+		if m.through == 0 && f.isSettled(m, now) {
+			if m.through = f.sent; m.came.IsZero() {
+				m.through = m.number
+			}
+		}
+		if m.through == 0 || m.through > f.acked {
 			break
 		}
 		f.watermark = m.id
@@ -185,6 +203,16 @@ func (f *Flow) advanceWatermark(now time.Time) {
 	if n > 0 {
 		f.candidates = append(f.candidates[:0], f.candidates[n:]...)
 	}
+}
+
+// isSettled reports whether the frames that the platform sent out of order before a candidate have arrived. That the
+// candidate is old enough does not suffice: if the node was paused, or waited for the log, they may still be unread in
+// the socket. So a frame must have been read that the platform sent late enough after it.
+func (f *Flow) isSettled(m *candidate, now time.Time) bool {
+	if f.sent-m.number >= f.bounds.SettleFrames || m.came.IsZero() {
+		return true
+	}
+	return now.Sub(m.came) >= f.bounds.Settle && (f.newest.IsZero() || f.newest.Sub(m.newest) >= f.bounds.Settle)
 }
 
 // WatermarkAt returns the watermark at a time; empty if unknown.

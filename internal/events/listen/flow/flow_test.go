@@ -74,7 +74,7 @@ func TestWatermarkIsConfirmedAndSettled(t *testing.T) {
 	f := newFlow(10, 1000, 2*time.Second, 100)
 	f.BeginFill("0")
 	f.TakeWaiting()
-	send := func(n int, at time.Time) string { return f.Send(strconv.Itoa(n), 1, at, at) }
+	send := func(n int, at time.Time) string { return f.Send(strconv.Itoa(n), 1, time.Time{}, at, at) }
 	if w := send(1, noon); w != "0" {
 		t.Fatal(w)
 	}
@@ -98,6 +98,49 @@ func TestWatermarkIsConfirmedAndSettled(t *testing.T) {
 	}
 }
 
+// A frame that the platform sent out of order may be unread in the socket for as long as the node is paused or waits for
+// the log. The watermark passes it only when a frame was read that the platform sent later.
+func TestWatermarkWaitsForUnreadFrames(t *testing.T) {
+	t.Parallel()
+	f := newFlow(10, 1000, 2*time.Second, 100)
+	f.BeginFill("0")
+	f.TakeWaiting()
+	at := func(d time.Duration) time.Time { return noon.Add(d) }
+	f.Send("2", 1, at(time.Second), at(time.Second), at(time.Second)) // before frame 1
+	f.Ack(1)
+	// The node was paused for ten seconds. Frame 1 is still in the socket, after frame 3.
+	if w := f.Send("3", 1, at(1500*time.Millisecond), at(11*time.Second), at(11*time.Second)); w != "0" {
+		t.Fatalf("the watermark is %s, but frame 1 was not read", w)
+	}
+	f.Ack(1)
+	f.Send("1", 1, at(0), at(11*time.Second), at(11*time.Second))
+	f.Ack(1)
+	if w := f.Send("4", 1, at(3*time.Second), at(12*time.Second), at(12*time.Second)); w != "2" {
+		t.Fatalf("the watermark is %s, want 2", w)
+	}
+}
+
+// A frame that the platform sent out of order is fetched again if the log did not confirm it.
+func TestWatermarkWaitsUntilFramesThatCameLaterAreConfirmed(t *testing.T) {
+	t.Parallel()
+	f := newFlow(10, 1000, 2*time.Second, 100)
+	f.BeginFill("0")
+	f.TakeWaiting()
+	send := func(id string, at time.Duration) { f.Send(id, 1, noon.Add(at), noon.Add(at), noon.Add(at)) }
+	send("2", 0)
+	f.Ack(1)
+	send("1", time.Second)
+	send("3", 5*time.Second)
+	if w := f.WatermarkAt(noon.Add(time.Minute)); w != "0" {
+		t.Fatalf("the watermark is %s, but frame 1 is not confirmed", w)
+	}
+	f.Ack(1)
+	f.Ack(1)
+	if w := f.WatermarkAt(noon.Add(time.Minute)); w != "1" {
+		t.Fatalf("the watermark is %s, want 1", w)
+	}
+}
+
 // Frames that arrive fast settle by their number, so that few are fetched again after a crash, with few candidates in
 // memory.
 func TestFloodSettlesByNumber(t *testing.T) {
@@ -107,7 +150,7 @@ func TestFloodSettlesByNumber(t *testing.T) {
 	f.BeginFill("0")
 	f.TakeWaiting()
 	for n := 1; n <= 10_000; n++ {
-		w, err := strconv.Atoi(f.Send(strconv.Itoa(n), 1, noon, noon))
+		w, err := strconv.Atoi(f.Send(strconv.Itoa(n), 1, time.Time{}, noon, noon))
 		f.Ack(1)
 		if err != nil || n-w > settle+34 || n > settle && n-w < settle {
 			t.Fatalf("frame %d has the watermark %d", n, w)
@@ -123,9 +166,9 @@ func TestFrameThatWasNotAppendedIsNoWatermark(t *testing.T) {
 	f := newFlow(10, 10, time.Second, 100)
 	f.BeginFill("0")
 	f.TakeWaiting()
-	f.Send("1", 1, noon, noon)
+	f.Send("1", 1, time.Time{}, noon, noon)
 	f.Ack(1)
-	f.Send("2", 1, noon.Add(time.Minute), noon.Add(time.Minute))
+	f.Send("2", 1, time.Time{}, noon.Add(time.Minute), noon.Add(time.Minute))
 	f.UndoSend(1)
 	if w := f.WatermarkAt(noon.Add(time.Hour)); w != "1" {
 		t.Fatal(w)
@@ -139,7 +182,7 @@ func TestUnconfirmedFramesAreLimited(t *testing.T) {
 		if f.IsFull() {
 			t.Fatal(n)
 		}
-		f.Send("", 1, noon, noon)
+		f.Send("", 1, time.Time{}, noon, noon)
 	}
 	if !f.IsFull() {
 		t.Fatal("three unconfirmed frames must be the limit")
@@ -186,7 +229,7 @@ func (w *world) emit() {
 }
 
 func (w *world) send(f *flow.Flow, id int, came time.Time) {
-	mark, _ := strconv.Atoi(f.Send(strconv.Itoa(id), 1, came, w.now))
+	mark, _ := strconv.Atoi(f.Send(strconv.Itoa(id), 1, time.Time{}, came, w.now))
 	w.unacked = append(w.unacked, logged{id, mark})
 }
 
@@ -309,4 +352,3 @@ func TestNoFrameIsLostWhateverFails(t *testing.T) {
 		}
 	}
 }
-
