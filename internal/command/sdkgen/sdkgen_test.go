@@ -25,19 +25,10 @@ func load(t *testing.T) *model.Model {
 	return m
 }
 
-// TestClientsAreCurrent compares the committed libraries with the generator's output. It also finds a generator whose
+// TestClientsAreCurrentExceptForTheVersion compares the committed libraries with the generator's output for another
+// version. Every file that contains the version is out of date, and no other file is. It also finds a generator whose
 // output is not deterministic.
-func TestClientsAreCurrent(t *testing.T) {
-	t.Parallel()
-	stale, err := sdkgen.Stale("../../..", load(t), sdkgen.Languages())
-	must.OK(t, err)
-	for _, name := range stale {
-		t.Errorf("%s is out of date; run make generate", name)
-	}
-}
-
-// TestVersionIsInEveryLibrary changes the version and checks that every file that contains it becomes out of date.
-func TestVersionIsInEveryLibrary(t *testing.T) {
+func TestClientsAreCurrentExceptForTheVersion(t *testing.T) {
 	t.Parallel()
 	m, err := read() // not the shared model, because the test changes it
 	must.OK(t, err)
