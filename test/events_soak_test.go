@@ -61,9 +61,10 @@ func TestSoak(t *testing.T) {
 			for i, n := range s.nodes {
 				history[i] = append(history[i], measureAppetite(t, n, time.Since(began)))
 			}
+			saveReport(t, table)
 		}
 	}
-	report(t, table)
+	t.Log("\n" + tableOf(table))
 	if !slices.Equal(pids, s.pids()) {
 		t.Error("a node was restarted")
 	}

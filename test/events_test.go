@@ -79,20 +79,19 @@ func TestEventsSurviveTrouble(t *testing.T) {
 	for _, c := range cases {
 		if sc.long || c.lasting > 0 {
 			t.Run(c.name, func(t *testing.T) { table = append(table, s.runCase(t, c)) })
+			saveReport(t, table)
 		}
 	}
-	report(t, table)
+	t.Log("\n" + tableOf(table))
 }
 
-// report logs the table, and writes it to the file STAGEDOOR_CHAOS_REPORT if that is set.
-func report(t *testing.T, table []string) {
+func tableOf(rows []string) string { return tableHead + strings.Join(rows, "\n") + "\n" }
+
+// saveReport writes the table to the file STAGEDOOR_CHAOS_REPORT if that is set.
+func saveReport(t *testing.T, rows []string) {
 	t.Helper()
-	text := tableHead + strings.Join(table, "\n") + "\n"
-	t.Log("\n" + text)
 	if path := os.Getenv("STAGEDOOR_CHAOS_REPORT"); path != "" {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(tableOf(rows)), 0o600))
 	}
 }
 
