@@ -58,8 +58,8 @@ func (a *assignment) lenienceAt(now time.Time) time.Duration {
 }
 
 // renewed records a renewal that has succeeded. The database counts the TTL from when it got the query, which was after
-// the renewal began, so the holds stop in time whatever the query took. After an outage it removes the nodes from s that
-// had died before: they would get slots on which they do not work.
+// the renewal began, so the holds stop in time even if the query was slow. After an outage it removes from s the nodes
+// that had died before it, because they would be given slots and not work on them.
 func (a *assignment) renewed(began time.Time, s *snapshot) {
 	c := a.config
 	a.renewedAt, a.lapsesAt = began, began.Add(c.TTL-c.TTL/marginDivisor+c.Grace)
@@ -149,7 +149,7 @@ func (a *assignment) start(held Held, cancel context.CancelCauseFunc) *heldSlot 
 	return h
 }
 
-// returned removes a slot whose hold has returned.
+// returned removes a slot whose hold has returned, and notes that it must be released.
 func (a *assignment) returned(h *heldSlot) {
 	delete(a.held, h.Slot)
 	a.unreleased = append(a.unreleased, h.Held)

@@ -273,7 +273,7 @@ func (b *simBatcher) publish() {
 		data = append(data, r.data...)
 	}
 	life := b.n.listen.Life()
-	w.s.After(w.delay(), func() { // it is on the wire, whatever happens to the node
+	w.s.After(w.delay(), func() { // it has been sent, so a crash of the node does not stop it
 		err := w.log.append(b.bucket, data)
 		if b.n.listen.Life() != life {
 			return

@@ -63,7 +63,7 @@ type simLease struct {
 	epoch int64
 }
 
-// gapRange has the frames from after+1 to before-1 of a creator, which the platform could not list.
+// gapRange is a range of frames, from after+1 to before-1, that the platform could no longer list.
 type gapRange struct{ after, before int }
 
 func newSimulated(s *simulation.Scheduler) *simulated {
@@ -767,8 +767,8 @@ func TestBucketThatIsTakenAgainIsReadFromItsPosition(t *testing.T) {
 	})
 }
 
-// Whatever fails, and in whatever order, each frame that a platform lists is stored once, in order and without a gap in
-// the numbers, or a gap is reported; and the watermark passes nothing that is not stored.
+// Faults of all kinds, in any order, lose no frame: each frame that a platform lists is stored once, in order and without
+// a hole in the numbers, or a gap is reported. The watermark never passes a frame that is not stored.
 func TestSimulatedFaultsLoseNoFrame(t *testing.T) {
 	t.Parallel()
 	simulation.Run(t, 100_000, func(s *simulation.Scheduler) func() { return newSimulated(s).end })

@@ -217,7 +217,7 @@ func (a *simAttempt) receive(mine attempt.Attempt) {
 	}
 }
 
-// end ends a step that failed for a reason of ours: it releases the lease.
+// end releases the lease of a step that failed because of a fault in our own service.
 func (k *simWorker) end(a *simAttempt, mine attempt.Attempt) {
 	delete(k.running, a)
 	a.lost++

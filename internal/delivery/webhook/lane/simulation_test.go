@@ -8,8 +8,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/simulation"
 )
 
-// simulated drives a world by a scheduler: the machine, its database and its endpoints do what they do at random times,
-// and fail at any of them.
+// simulated lets a scheduler drive a world: at random times events are committed, deliveries are made and rows are
+// flushed, and each of these can fail.
 type simulated struct {
 	*world
 	s *simulation.Scheduler
