@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/sign"
@@ -151,8 +152,11 @@ func (w *Webhooks) send(ctx context.Context, e *endpoint, ev *event.Stored, n de
 	return result
 }
 
-// post sends an event once, without logging it. The result is Aborted if the organisation may not send or the context
-// ended.
+// exhaustedPause is how long a delivery waits if this machine cannot open a connection: another one would fail as well.
+const exhaustedPause = time.Second
+
+// post sends an event once, without logging it. The result is Aborted if the organisation may not send, this machine
+// cannot open a connection, or the context ended.
 func (w *Webhooks) post(
 	ctx context.Context, e *endpoint, ev *event.Stored, n deliveryMeta,
 ) (lane.Result, egress.Answer) {
@@ -168,6 +172,9 @@ func (w *Webhooks) post(
 		return result, egress.Answer{}
 	}
 	if err != nil {
+		if errors.Is(err, egress.ErrExhausted) {
+			clock.Pause(ctx, exhaustedPause)
+		}
 		result.Aborted = true
 		return result, egress.Answer{}
 	}

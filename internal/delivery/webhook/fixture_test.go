@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -36,9 +37,11 @@ type fixture struct {
 	t      testing.TB
 	events *event.Store
 	public *egress.Public
-	config webhook.Config
-	org    id.Org
-	next   atomic.Int64
+	// exhausted is how many connections fail for lack of file descriptors.
+	exhausted atomic.Int32
+	config    webhook.Config
+	org       id.Org
+	next      atomic.Int64
 	// suspendable nodes know which organisations are suspended. For other nodes none is.
 	suspendable bool
 	// ago is the age of new events, in nanoseconds.
@@ -68,7 +71,12 @@ func newFixture(t testing.TB) *fixture {
 		heads:  map[string]event.HeadRow{}, epochs: map[int]int64{},
 	}
 	must.OK(t, r.events.Upkeep(t.Context()))
-	r.public = egress.NewPublic(egress.PublicConfig{Loopback: true, Now: clock.Now})
+	r.public = egress.NewPublic(egress.PublicConfig{Loopback: true, Now: clock.Now, BeforeConnect: func() error {
+		if r.exhausted.Add(-1) >= 0 {
+			return syscall.EMFILE
+		}
+		return nil
+	}})
 	t.Cleanup(r.public.Close)
 	r.org = r.Org()
 	return r

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/events/event"
@@ -68,7 +69,10 @@ func (w *Webhooks) Test(ctx context.Context, by audit.By, org id.Org, account id
 	})
 	result, answer := w.post(ctx, endpointOf(hook), &ev, deliveryMeta{attempt: 1})
 	if result.Aborted {
-		return Tested{}, fmt.Errorf("test the webhook of %s: %w", account, context.Cause(ctx))
+		if err := context.Cause(ctx); err != nil {
+			return Tested{}, fmt.Errorf("test the webhook of %s: %w", account, err)
+		}
+		return Tested{}, problem.ServiceUnavailable.New("The service could not send the test. Try again.").After(2)
 	}
 	d := Delivery{
 		ID: id.New[id.Delivery](), Org: org, Account: account, At: w.deps.Now(), Event: ev.ID, Kind: ev.Kind, Attempt: 1, Status: result.Status,

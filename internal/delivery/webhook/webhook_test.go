@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
@@ -119,6 +121,32 @@ func TestFailuresAreRetriedInOrder(t *testing.T) {
 	must.OK(t, err)
 	if len(failed) != 3 || failed[0].Status != 503 || failed[0].Attempt != 3 || failed[0].Snippet != "out of order" {
 		t.Errorf("%+v", failed)
+	}
+}
+
+// A machine without file descriptors is no fault of the receiver: its retries are not used up, nothing is logged as
+// failed, and the event follows as soon as there is a connection.
+func TestLackOfDescriptorsIsNotTheReceiversFault(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	a := r.account()
+	rec := newReceiver(t, nil)
+	n := r.node(bucketsOf(a)...)
+	r.put(n, a, webhook.Change{URL: rec.URL + "/r"})
+	r.exhausted.Store(1)
+	_, err := n.Test(t.Context(), accounttest.By("webhook.test"), a.Org, a.ID)
+	if p, ok := errors.AsType[*problem.Error](err); !ok || p.Kind.Code != problem.ServiceUnavailable.Code {
+		t.Errorf("a test: %v", err)
+	}
+	r.exhausted.Store(2)
+	r.fire(n, a, "message", 2)
+	list := rec.wait(t, "/r", 2)
+	if !slices.Equal(seqs(list), []int64{1, 2}) || list[0].header.Get("X-Webhook-Attempt") != "1" || r.exhausted.Load() > 0 {
+		t.Errorf("%v, attempt %s, %d left", seqs(list), list[0].header.Get("X-Webhook-Attempt"), r.exhausted.Load())
+	}
+	until(t, "both deliveries are in the log", func() bool { return r.rows("SELECT count(*) FROM webhook_delivery") == 2 })
+	if failed := r.rows("SELECT count(*) FROM webhook_delivery WHERE NOT delivered"); failed != 0 {
+		t.Errorf("%d deliveries failed", failed)
 	}
 }
 

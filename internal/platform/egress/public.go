@@ -2,6 +2,7 @@ package egress
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -12,6 +13,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -44,6 +46,8 @@ type PublicConfig struct {
 	Roots *x509.CertPool
 	// Resolver resolves names. Default: the system's.
 	Resolver *net.Resolver
+	// BeforeConnect can make a connection fail, for tests; nil otherwise.
+	BeforeConnect func() error
 	// Registry registers the metrics. If it is nil, they are not registered.
 	Registry prometheus.Registerer
 	Now      func() time.Time
@@ -95,6 +99,11 @@ func NewPublic(c PublicConfig) *Public {
 // dial connects to an address if the guard allows it.
 func (p *Public) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	d := net.Dialer{Timeout: publicConnect, Resolver: p.config.Resolver, ControlContext: p.guard.control}
+	if p.config.BeforeConnect != nil {
+		d.ControlContext = func(ctx context.Context, network, address string, c syscall.RawConn) error {
+			return cmp.Or(p.guard.control(ctx, network, address, c), p.config.BeforeConnect())
+		}
+	}
 	return d.DialContext(ctx, network, withRootDot(address))
 }
 
@@ -131,6 +140,10 @@ const (
 	FailBroken   Failure = "connection_broken"
 	FailResponse Failure = "bad_response" // not HTTP, or a header of more than 64 KiB
 )
+
+// ErrExhausted means that this machine has no file descriptors, ports or memory for another connection. It says nothing
+// about the receiver.
+var ErrExhausted = errors.New("this machine cannot open another connection")
 
 // Error returns the failure as text.
 func (f Failure) Error() string { return "request to the customer's URL failed: " + string(f) }
@@ -187,7 +200,7 @@ func (p *Public) isExempt(u *url.URL) bool {
 }
 
 // Post sends a body to a URL. Every response counts as a success, regardless of its status, including redirects. The
-// error is a Failure, or the context's.
+// error is a Failure, ErrExhausted, or the context's.
 func (p *Public) Post(ctx context.Context, raw string, header http.Header, body []byte) (Answer, error) {
 	// A URL that was saved under older rules may be invalid now. Its target is empty, and so blocked.
 	target, err := p.Target(raw)
@@ -206,6 +219,9 @@ func (p *Public) Send(ctx context.Context, target Target, header http.Header, bo
 		return answer, nil
 	}
 	outcome := "cancelled"
+	if errors.Is(err, ErrExhausted) {
+		outcome = "exhausted"
+	}
 	if f, failed := errors.AsType[Failure](err); failed {
 		outcome = string(f)
 		if f == FailBlocked {
@@ -272,13 +288,15 @@ func readAnswer(resp *http.Response) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(resp.Body, publicAnswer))
 }
 
-// classifyError returns the Failure for an error. It drops the error itself, which contains addresses.
+// classifyError returns the Failure for an error, or ErrExhausted. It drops the error itself, which contains addresses.
 func classifyError(ctx context.Context, err error) error {
 	_, noName := errors.AsType[*net.DNSError](err)
 	op, atNetwork := errors.AsType[*net.OpError](err)
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("send to a customer's URL: %w", context.Cause(ctx))
+	case isExhausted(err):
+		return ErrExhausted
 	case errors.Is(err, errBlocked), noName:
 		return FailBlocked
 	case isTimeout(err):
