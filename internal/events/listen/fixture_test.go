@@ -143,18 +143,56 @@ type node struct {
 // failingLog is a log that can be made to fail.
 type failingLog struct {
 	*eventlog.Batcher
+	// fails makes the log report that it refused records, although it has them.
 	fails atomic.Bool
 	// positions counts records that have a watermark of their own.
 	positions atomic.Int64
+
+	// mu guards refuse and held, which are for refuseAfter.
+	mu     sync.Mutex
+	refuse int
+	held   []func(error)
+}
+
+var errRefused = errors.New("refused by the log")
+
+// refuseAfter makes the log take n records without an answer, and then refuse them and all that follow, as a Batcher does
+// for a while. None of them is in the log. 0 makes it accept records again.
+func (l *failingLog) refuseAfter(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refuse, l.held = n, nil
+}
+
+// hold takes or refuses a record after refuseAfter; false means that the record must be added to the log.
+func (l *failingLog) hold(done func(error)) (held bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.refuse == 0:
+		return false, nil
+	case len(l.held) == l.refuse:
+		return true, errRefused
+	}
+	if l.held = append(l.held, done); len(l.held) == l.refuse {
+		// The session waits for the caller before it ends, so it ends after the last refusal and not after the first.
+		for _, each := range l.held {
+			each(errRefused)
+		}
+	}
+	return true, nil
 }
 
 func (l *failingLog) Add(ctx context.Context, bucket int, record []byte, done func(error)) error {
 	if r, err := event.ReadRecord(record); err == nil && r.Watermark != "" && r.Watermark != event.SameWatermark {
 		l.positions.Add(1)
 	}
+	if held, err := l.hold(done); held {
+		return err
+	}
 	return l.Batcher.Add(ctx, bucket, record, func(err error) {
 		if err == nil && l.fails.Load() {
-			err = errors.New("refused by the log")
+			err = errRefused
 		}
 		done(err)
 	})
@@ -337,14 +375,14 @@ func (r *fixture) stored(a account.Account) (kinds, ids []string) {
 }
 
 // wantAllStored waits until everything that the platform has sent is stored, and fails unless it is stored once and, if
-// ordered, in order.
+// ordered, in order. In order, the newest frame is stored last.
 func (r *fixture) wantAllStored(a account.Account, login string, ordered bool) {
 	r.t.Helper()
 	var want, got []string
 	r.waitFor(login+": everything is stored", func() bool {
 		want = r.sentFrames(login)
 		_, got = r.stored(a)
-		return len(got) >= len(want) && len(want) > 0 && slices.Contains(got, want[len(want)-1])
+		return (ordered || len(got) >= len(want)) && len(want) > 0 && slices.Contains(got, want[len(want)-1])
 	})
 	if !ordered {
 		slices.Sort(got)

@@ -321,8 +321,23 @@ func TestAccountWithoutAListenerIsDegraded(t *testing.T) {
 	r.waitFor("the listener is up", func() bool { return r.Get(a).Listener.State == account.ListenerUp })
 }
 
-// Frames that the log refuses are fetched again.
+// The log takes frames without an answer until some of them have settled, and then refuses all of them. The next session
+// asks the platform for them.
 func TestFramesThatTheLogRefusesAreFetchedAgain(t *testing.T) {
+	t.Parallel()
+	r, n, a, login := startListening(t)
+	r.sendMessages(login, 5)
+	r.wantAllStored(a, login, true)
+	n.log.refuseAfter(400) // a frame settles when 256 more were sent
+	r.generate(500, login)
+	r.waitFor("the session ends", func() bool { return counterValue(t, n, "stagedoor_listener_reconnects_total") > 0 })
+	n.log.refuseAfter(0)
+	r.waitForFrames(405, login)
+	r.wantAllStored(a, login, true)
+}
+
+// The log has frames, but reports that it refused them. They are fetched again and stored once.
+func TestFramesThatTheLogHasDespiteAnErrorAreStoredOnce(t *testing.T) {
 	t.Parallel()
 	r, n, a, login := startListening(t)
 	r.generate(100, login)
