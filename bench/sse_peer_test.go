@@ -32,6 +32,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/must"
+	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
 )
 
 // serveStreams serves streams, and collects garbage on demand.
@@ -86,7 +87,7 @@ func ourStreams(t *testing.T) http.Handler {
 		Scopes: scope.Everyday(), Key: apikey.Key{ID: id.New[id.Key]()},
 		Org: org.Org{ID: id.Org(os.Getenv("BENCH_ORG")), Environment: environment.Sandbox, Limits: org.Limits{MaxStreamsPerAccount: -1, EventRetentionDays: 7}},
 	}}
-	store := event.New(event.Deps{DB: db, Log: log, Now: time.Now})
+	store := event.New(event.Deps{DB: db, Sealer: sealtest.NewMemory(), Seals: sealtest.Always, Log: log, Now: time.Now})
 	streams := stream.New(stream.Deps{Store: store, Wire: wire, Redis: client, DB: db, Keys: who, Log: log, Now: time.Now})
 	wire.OnConnect(streams.Missed)
 	wire.OnLoss(streams.Missed)

@@ -20,6 +20,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
 )
 
 // Load of the stream benchmarks. BENCH_STREAMS is the number of held connections, BENCH_ROUND how long events are sent.
@@ -51,7 +52,7 @@ func newSSEFixture(b *testing.B) *sseFixture {
 	must.OK(b, err)
 	b.Cleanup(db.Close)
 	r := &sseFixture{org: testenv.AddOrg(b, db), seqs: map[string]int64{}, data: []byte(`{"text":"` + strings.Repeat("x", ssePayload) + `"}`)}
-	r.store = event.New(event.Deps{DB: db, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	r.store = event.New(event.Deps{DB: db, Sealer: sealtest.NewMemory(), Seals: sealtest.Always, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	r.bus, err = pubsub.Open(pubsub.Config{URL: natsURL, Name: "bench"})
 	must.OK(b, err)
 	b.Cleanup(r.bus.Close)

@@ -915,6 +915,8 @@ type EventMeta struct {
 	Schema int64 `json:"schema"`
 	// The number of the event in the account's sequence, without gaps; null for an ephemeral event.
 	Seq *int64 `json:"seq"`
+	// True if the stored event was changed by something else than this service: data is null.
+	Unreadable bool `json:"unreadable"`
 	// When the event happened, by the platform's clock; null if the platform does not say.
 	UpstreamAt *time.Time `json:"upstreamAt"`
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/events/ingest"
 	"github.com/stagedoor/stagedoor/internal/events/listen"
+	"github.com/stagedoor/stagedoor/internal/operate/fleet"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 )
@@ -64,10 +65,12 @@ type events struct {
 	epoch func(context.Context) (string, error)
 }
 
-func newEvents(n *Node, eng engines, p platforms) (events, error) {
+func newEvents(n *Node, eng engines, op operators, t tenants, p platforms) (events, error) {
 	ev := events{
 		kinds: event.NewKinds(p.registry.Catalogs()...),
-		store: event.New(event.Deps{DB: eng.db, Log: n.log, Now: n.clock.Now}),
+		store: event.New(event.Deps{
+			DB: eng.db, Sealer: t.sealer, Seals: func() bool { return op.fleet.CanRead(fleet.FormatSealed) }, Log: n.log, Now: n.clock.Now,
+		}),
 	}
 	if !n.hasRole("worker") && !n.hasRole("listener") {
 		return ev, nil

@@ -90,7 +90,7 @@ func (n *Node) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	events, err := newEvents(n, eng, platforms)
+	events, err := newEvents(n, eng, operators, tenants, platforms)
 	if err != nil {
 		return err
 	}

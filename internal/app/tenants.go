@@ -32,7 +32,7 @@ func newOperators(n *Node, eng engines, auditLog *audit.Log) operators {
 	eng.bus.OnConnect(control.Wake)
 	n.loop("switches", control.Run)
 	nodes := fleet.New(fleet.Deps{DB: eng.db, Log: n.log, Now: n.clock.Now, Healthy: n.isHealthy, Self: fleet.Node{
-		ID: n.process, Name: n.cfg.Node, Roles: n.cfg.Roles, Version: version.String(),
+		ID: n.process, Name: n.cfg.Node, Roles: n.cfg.Roles, Version: version.String(), Format: fleet.FormatSealed,
 	}})
 	n.loop("fleet", nodes.Run)
 	return operators{control, nodes}

@@ -1215,6 +1215,8 @@ EventMeta = TypedDict(
         "schema": "int",
         # The number of the event in the account's sequence, without gaps; null for an ephemeral event.
         "seq": "int | None",
+        # True if the stored event was changed by something else than this service: data is null.
+        "unreadable": "NotRequired[bool]",
         # When the event happened, by the platform's clock; null if the platform does not say.
         "upstreamAt": "str | None",
     },

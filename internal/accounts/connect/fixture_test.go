@@ -129,7 +129,7 @@ func newFixture(t *testing.T, o options) *fixture {
 		Config: connect.Config{PublicURL: "https://api.test", ConnectURL: "https://connect.test", Process: process, Regions: regions},
 		DB:     r.db, Orgs: r.orgs, Accounts: r.accounts, Seal: r.seal, Limits: limits, Audit: auditLog, Outbox: r.outbox,
 		Jobs: jobs, Bus: bus,
-		Egress: out, Hosted: r.hosted, Events: event.New(event.Deps{DB: r.db, Log: log, Now: now}), Platforms: platforms,
+		Egress: out, Hosted: r.hosted, Events: event.New(event.Deps{DB: r.db, Sealer: r.seal, Seals: sealtest.Always, Log: log, Now: now}), Platforms: platforms,
 		Log: log, Now: now,
 	})
 	r.accounts.OnDisconnect(r.connects.Leave)

@@ -104,6 +104,14 @@ func appendUUID(text []byte, u uuid.UUID) []byte {
 
 var encoding = base32.NewEncoding(alphabet).WithPadding(base32.NoPadding)
 
+// digits has the value of each character of the alphabet, and -1 for all others.
+var digits = func() (values [256]int8) {
+	for c := range values {
+		values[c] = int8(strings.IndexByte(alphabet, byte(c)))
+	}
+	return values
+}()
+
 // Parse reads an identifier of kind K. It accepts only the canonical form, so that one object never has two names. It
 // does not check that the text is a UUIDv7, nor that the object exists.
 func Parse[K Kind](text string) (K, error) {
@@ -113,7 +121,7 @@ func Parse[K Kind](text string) (K, error) {
 		return "", ErrMalformed
 	}
 	for i := range len(rest) {
-		if strings.IndexByte(alphabet, rest[i]) < 0 {
+		if digits[rest[i]] < 0 {
 			return "", ErrMalformed
 		}
 	}
@@ -129,7 +137,7 @@ func MadeAt[K Kind](one K) time.Time {
 	// The first ten characters are 50 bits: two of padding and the 48-bit time.
 	var ms uint64
 	for i := range 10 {
-		ms = ms<<5 | uint64(max(strings.IndexByte(alphabet, text[i]), 0))
+		ms = ms<<5 | uint64(max(digits[text[i]], 0))
 	}
 	return time.UnixMilli(int64(ms)).UTC()
 }

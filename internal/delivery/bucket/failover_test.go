@@ -33,6 +33,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
+	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
 )
 
 // usage counts nothing.
@@ -151,7 +152,7 @@ func newNode(t *testing.T, database *testenv.Switch) *fixture {
 	t.Cleanup(f.db.Close)
 	f.Fixture = accounttest.New(t, accounttest.Engines{DB: f.db}, nil)
 	quiet := slog.New(slog.DiscardHandler)
-	f.store = event.New(event.Deps{DB: f.db, Log: quiet, Now: clock.Now})
+	f.store = event.New(event.Deps{DB: f.db, Sealer: sealtest.NewMemory(), Seals: sealtest.Always, Log: quiet, Now: clock.Now})
 	must.OK(t, f.store.Upkeep(t.Context()))
 	log, err := eventlog.Open(eventlog.Config{URL: testenv.PrivateJetStream(t).URL, Name: "test"})
 	must.OK(t, err)

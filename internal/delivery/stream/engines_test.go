@@ -25,6 +25,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
+	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
 )
 
 // engines are real engines, shared by the nodes of a test.
@@ -45,7 +46,7 @@ func newEngines(t *testing.T, nats, redisURL secret.String) *engines {
 	must.OK(t, err)
 	t.Cleanup(e.redis.Close)
 	e.bus = e.open(t)
-	e.store = event.New(event.Deps{DB: e.db, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	e.store = event.New(event.Deps{DB: e.db, Sealer: sealtest.NewMemory(), Seals: sealtest.Always, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	return e
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
 )
 
 // restored is a database in which events are stored, and which is replaced by an older state of itself.
@@ -37,7 +38,7 @@ func (r *restored) open(on *testenv.Store) {
 	r.db, err = postgres.Open(r.Context(), postgres.Config{URL: on.URL, MaxConns: 4, Name: "test"})
 	must.OK(r, err)
 	r.Cleanup(r.db.Close)
-	r.store = event.New(event.Deps{DB: r.db, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	r.store = event.New(event.Deps{DB: r.db, Sealer: sealtest.NewMemory(), Seals: sealtest.Always, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	must.OK(r, r.store.Upkeep(r.Context()))
 	r.streams = stream.New(stream.Deps{Store: r.store, Wire: streamtest.New(time.Now), Redis: streamtest.NoRedis{}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 }

@@ -144,6 +144,7 @@ func (w *Webhooks) send(ctx context.Context, e *endpoint, ev *event.Stored, n de
 	}
 	if !d.Delivered {
 		d.Snippet = snippet(answer.Body, maxSnippet)
+		w.sealSnippet(ctx, &d)
 	}
 	if !w.log.add(&d) {
 		w.metrics.unlogged.Inc()

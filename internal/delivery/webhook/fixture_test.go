@@ -29,6 +29,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
+	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
 )
 
 // fixture holds accounts, an event store, and nodes that deliver.
@@ -67,7 +68,7 @@ func newFixture(t testing.TB) *fixture {
 	db := testenv.Postgres(t)
 	r := &fixture{
 		Fixture: accounttest.New(t, accounttest.Engines{DB: db}, nil), t: t, config: quickConfig(),
-		events: event.New(event.Deps{DB: db, Log: slog.New(slog.DiscardHandler), Now: clock.Now}),
+		events: event.New(event.Deps{DB: db, Sealer: sealtest.NewMemory(), Seals: sealtest.Always, Log: slog.New(slog.DiscardHandler), Now: clock.Now}),
 		heads:  map[string]event.HeadRow{}, epochs: map[int]int64{},
 	}
 	must.OK(t, r.events.Upkeep(t.Context()))

@@ -170,6 +170,9 @@ func (w *Webhooks) DeliveriesOf(
 	}
 	w.flushLog(ctx)
 	list, err = listDeliveriesOfEvents(ctx, w.deps.DB.Pool(), r.Org, q, limit+1) // One more shows whether there is another page.
+	if err == nil {
+		err = w.openSnippets(ctx, list)
+	}
 	if err != nil || len(list) <= limit {
 		return list, next, err
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
+	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
 )
 
 // listFixture is a service over rows that a test writes itself. Sealed secrets are reversed text.
@@ -75,7 +76,7 @@ func newListFixture(t *testing.T) *listFixture {
 	if _, err := postgres.NewDays(r.db, "webhook_delivery", log).Upkeep(t.Context(), 1, 2, 31); err != nil {
 		t.Fatal(err)
 	}
-	store := event.New(event.Deps{DB: r.db, Log: log, Now: clock.Now})
+	store := event.New(event.Deps{DB: r.db, Sealer: sealtest.NewMemory(), Seals: sealtest.Always, Log: log, Now: clock.Now})
 	must.OK(t, store.Upkeep(t.Context()))
 	r.Webhooks = webhook.New(webhook.Deps{DB: r.db, Accounts: labels{}, Events: store, Seal: backwards{}, Log: log, Now: clock.Now})
 	return r

@@ -102,6 +102,9 @@ func (w *Webhooks) Deliveries(ctx context.Context, org id.Org, account id.Accoun
 			break
 		}
 	}
+	if err == nil {
+		err = w.openSnippets(ctx, list)
+	}
 	if err != nil || len(list) <= limit {
 		return list, Position{}, err
 	}
@@ -126,7 +129,11 @@ func (w *Webhooks) Delivery(ctx context.Context, org id.Org, account id.Account,
 		return Delivery{}, err
 	}
 	w.flushLog(ctx)
-	return getDelivery(ctx, w.deps.DB.Pool(), ref{org, account}, one, w.readableSince(days))
+	d, err := getDelivery(ctx, w.deps.DB.Pool(), ref{org, account}, one, w.readableSince(days))
+	if err != nil {
+		return Delivery{}, err
+	}
+	return w.withSnippet(ctx, d)
 }
 
 // Redeliver sends the event of a delivery once more, as a side delivery. It returns the original delivery.

@@ -81,6 +81,7 @@ func (w *Webhooks) Test(ctx context.Context, by audit.By, org id.Org, account id
 	shown := snippet(answer.Body, testSnippet)
 	if !d.Delivered {
 		d.Snippet = shown
+		w.sealSnippet(ctx, &d)
 	}
 	w.log.add(&d)
 	w.flushLog(ctx) // a node that only serves the API does not flush otherwise

@@ -122,6 +122,15 @@ func TestFailuresAreRetriedInOrder(t *testing.T) {
 	if len(failed) != 3 || failed[0].Status != 503 || failed[0].Attempt != 3 || failed[0].Snippet != "out of order" {
 		t.Errorf("%+v", failed)
 	}
+	if n := r.rows("SELECT count(*) FROM webhook_delivery WHERE snippet LIKE '%order%'"); n != 0 {
+		t.Errorf("%d responses of receivers are in the clear", n)
+	}
+	one := failed[0].ID
+	_, err = r.Seal.Shred(t.Context(), a.Org, string(a.ID))
+	must.OK(t, err)
+	if d, err := n.Delivery(t.Context(), a.Org, a.ID, one, 30); err != nil || d.Snippet != "" || d.Status != 503 {
+		t.Errorf("after the account's key was destroyed: %+v, %v", d, err)
+	}
 }
 
 // A machine without file descriptors is no fault of the receiver: its retries are not used up, nothing is logged as

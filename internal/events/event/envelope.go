@@ -29,8 +29,9 @@ type Meta struct {
 	Sandbox               bool
 	// UpstreamAt is when the event happened by the platform's clock; zero if unknown.
 	UpstreamAt time.Time
-	// Purged means that the account was deleted and the envelope has no data.
-	Purged bool
+	// Purged means that the account was deleted and the envelope has no data. Unreadable means that it has no data
+	// because the stored event was changed by something else than this service.
+	Purged, Unreadable bool
 }
 
 const (
@@ -53,7 +54,7 @@ func AppendEnvelope(to []byte, e *Envelope) []byte {
 	to = stamp.Append(to, e.At)
 	to = append(to, `","data":`...)
 	switch {
-	case e.Meta.Purged:
+	case e.Meta.Purged || e.Meta.Unreadable:
 		to = append(to, `null`...)
 	case len(e.Data) > MaxData:
 		to = append(to, `{"truncated":true,"sizeBytes":`...)
@@ -89,6 +90,9 @@ func AppendEnvelope(to []byte, e *Envelope) []byte {
 	to = append(to, `,"schema":1`...)
 	if e.Meta.Purged {
 		to = append(to, `,"purged":true`...)
+	}
+	if e.Meta.Unreadable {
+		to = append(to, `,"unreadable":true`...)
 	}
 	return append(to, `}}`...)
 }

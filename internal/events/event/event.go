@@ -37,7 +37,7 @@ type Stored struct {
 	Tx   int64
 	ID   id.Event
 	Kind string
-	// Body is the envelope: the bytes that are signed and sent.
+	// Body is the envelope: the bytes that are signed and sent. In the database it is sealed (sealed.go).
 	Body []byte
 }
 
@@ -77,9 +77,13 @@ type HeadRow struct {
 
 // Deps holds the dependencies of Store.
 type Deps struct {
-	DB  *postgres.DB
-	Log *slog.Logger
-	Now func() time.Time
+	DB     *postgres.DB
+	Sealer Sealer
+	// Seals reports whether all nodes can read sealed events. Until then events are stored in the clear, for the nodes of
+	// the version before.
+	Seals func() bool
+	Log   *slog.Logger
+	Now   func() time.Time
 }
 
 // Store reads and writes events. It is safe for concurrent use.

@@ -30,61 +30,126 @@ type Record struct {
 	// Epoch is the epoch of the listener's lease.
 	Epoch int64
 	Data  json.RawMessage
+	// sealed is the content as it was in the log; nil if that was in the clear.
+	sealed []byte
 }
 
 // SameWatermark is the watermark of a record whose listener has published the same one with an earlier record, which
 // the log has confirmed.
 const SameWatermark = "="
 
-// recordVersion is the first byte of every record, so that the format can change.
-const recordVersion = 1
+// The first byte of every record. A plain record is in the clear: one of the version before this, or one that all nodes
+// must be able to read. The content of a sealed record is sealed with the account's data key.
+const (
+	plainRecord  = 1
+	sealedRecord = 2
+)
 
 var errRecord = errors.New("invalid record in the event log")
 
+// Append appends the record in the clear.
 func (r *Record) Append(to []byte) []byte {
-	to = append(to, recordVersion)
+	to = append(to, plainRecord)
 	for _, text := range [...]string{string(r.Org), r.Source, r.Kind, r.UpstreamID, r.OfUserID, r.ReferenceID, r.Watermark, r.LogEpoch} {
 		to = appendText(to, text)
 	}
-	at := int64(0)
-	if !r.UpstreamAt.IsZero() {
-		at = r.UpstreamAt.UnixMicro()
-	}
-	to = binary.AppendVarint(to, at)
+	to = binary.AppendVarint(to, unixMicros(r.UpstreamAt))
 	to = binary.AppendVarint(to, r.Epoch)
 	return append(to, r.Data...)
 }
 
-// ReadRecord decodes a record. Its data aliases the argument.
+// appendSealed appends the record with sealed content. Ingest needs the rest also of a record that it cannot open.
+func (r *Record) appendSealed(to, content []byte) []byte {
+	to = append(to, sealedRecord)
+	for _, text := range [...]string{string(r.Org), r.Source, r.Watermark, r.LogEpoch} {
+		to = appendText(to, text)
+	}
+	return append(binary.AppendVarint(to, r.Epoch), content...)
+}
+
+// content returns what is sealed of the record.
+func (r *Record) content() []byte {
+	to := make([]byte, 0, len(r.Data)+len(r.Kind)+len(r.UpstreamID)+len(r.OfUserID)+len(r.ReferenceID)+5*binary.MaxVarintLen64)
+	for _, text := range [...]string{r.Kind, r.UpstreamID, r.OfUserID, r.ReferenceID} {
+		to = appendText(to, text)
+	}
+	return append(binary.AppendVarint(to, unixMicros(r.UpstreamAt)), r.Data...)
+}
+
+func unixMicros(at time.Time) int64 {
+	if at.IsZero() {
+		return 0
+	}
+	return at.UnixMicro()
+}
+
+// ReadRecord decodes a record. What it returns aliases the argument. The content of a sealed record is missing until
+// Store.OpenRecords has opened it.
 func ReadRecord(data []byte) (Record, error) {
-	if len(data) == 0 || data[0] != recordVersion {
+	var (
+		r       Record
+		org     string
+		at      int64
+		texts   []*string
+		numbers []*int64
+	)
+	if len(data) == 0 {
 		return Record{}, errRecord
 	}
-	var (
-		r    Record
-		org  string
-		at   int64
-		rest = data[1:]
-		ok   = true
-	)
-	for _, into := range [...]*string{&org, &r.Source, &r.Kind, &r.UpstreamID, &r.OfUserID, &r.ReferenceID, &r.Watermark, &r.LogEpoch} {
-		if ok {
-			*into, rest, ok = readText(rest)
-		}
+	switch data[0] {
+	case plainRecord:
+		texts = []*string{&org, &r.Source, &r.Kind, &r.UpstreamID, &r.OfUserID, &r.ReferenceID, &r.Watermark, &r.LogEpoch}
+		numbers = []*int64{&at, &r.Epoch}
+	case sealedRecord:
+		texts, numbers = []*string{&org, &r.Source, &r.Watermark, &r.LogEpoch}, []*int64{&r.Epoch}
+	default:
+		return Record{}, errRecord
 	}
-	for _, into := range [...]*int64{&at, &r.Epoch} {
-		if ok {
-			*into, rest, ok = readInt(rest)
-		}
-	}
+	rest, ok := readFields(data[1:], texts, numbers)
 	if !ok || !validText(org) || !validText(r.Source) || !validText(r.Kind) {
 		return Record{}, errRecord
 	}
-	if r.Org = id.Org(org); at != 0 {
-		r.UpstreamAt = time.UnixMicro(at).UTC()
+	if r.Org = id.Org(org); data[0] == sealedRecord {
+		r.sealed = rest
+		return r, nil
 	}
+	r.setUpstreamAt(at)
 	r.Data = rest
 	return r, nil
+}
+
+// readContent decodes what content has encoded.
+func (r *Record) readContent(from []byte) bool {
+	var at int64
+	rest, ok := readFields(from, []*string{&r.Kind, &r.UpstreamID, &r.OfUserID, &r.ReferenceID}, []*int64{&at})
+	if !ok || !validText(r.Kind) {
+		return false
+	}
+	r.setUpstreamAt(at)
+	r.Data = rest
+	return true
+}
+
+func (r *Record) setUpstreamAt(micros int64) {
+	if micros != 0 {
+		r.UpstreamAt = time.UnixMicro(micros).UTC()
+	}
+}
+
+// readFields decodes texts, then numbers, and returns what follows.
+func readFields(from []byte, texts []*string, numbers []*int64) (rest []byte, ok bool) {
+	ok = true
+	for _, into := range texts {
+		if ok {
+			*into, from, ok = readText(from)
+		}
+	}
+	for _, into := range numbers {
+		if ok {
+			*into, from, ok = readInt(from)
+		}
+	}
+	return from, ok
 }
 
 func appendText(to []byte, text string) []byte {

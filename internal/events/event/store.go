@@ -21,15 +21,18 @@ func (s *Store) After(ctx context.Context, org id.Org, source string, seq int64,
 	q := db.New(s.deps.DB)
 	near, err := q.Next(ctx, db.NextParams{OrgID: org, Source: source, After: seq, Until: seq + int64(limit), Since: since})
 	list := postgres.Convert(near, func(r db.NextRow) Stored { return Stored(r) })
-	if err != nil || len(list) == limit {
-		return list, err
+	if err == nil && len(list) < limit {
+		var head Head
+		if head, err = s.Head(ctx, org, source); err == nil && head.LastSeq > seq+int64(len(list)) {
+			var rows []db.AfterRow
+			rows, err = q.After(ctx, db.AfterParams{OrgID: org, Source: source, After: seq, Since: since, MaxRows: int32(limit)})
+			list = postgres.Convert(rows, func(r db.AfterRow) Stored { return Stored(r) })
+		}
 	}
-	head, err := s.Head(ctx, org, source)
-	if err != nil || head.LastSeq <= seq+int64(len(list)) {
-		return list, err
+	if err == nil {
+		err = s.openBodies(ctx, list)
 	}
-	rows, err := q.After(ctx, db.AfterParams{OrgID: org, Source: source, After: seq, Since: since, MaxRows: int32(limit)})
-	return postgres.Convert(rows, func(r db.AfterRow) Stored { return Stored(r) }), err
+	return list, err
 }
 
 // OrgAfter lists an org's events after a position, in the order in which they were stored; events of one source are in
@@ -42,6 +45,9 @@ func (s *Store) OrgAfter(ctx context.Context, org id.Org, p Position, since time
 	list = postgres.Convert(rows, func(r db.OrgAfterRow) Stored { return Stored(r) })
 	if len(list) > 0 {
 		p = list[len(list)-1].Position()
+	}
+	if err == nil {
+		err = s.openBodies(ctx, list)
 	}
 	if err == nil {
 		err = s.know(ctx, p.Tx)
@@ -201,7 +207,11 @@ func (s *Store) Find(ctx context.Context, org id.Org, source string, event id.Ev
 	if errors.Is(err, postgres.ErrNoRows) {
 		return Stored{}, problem.EventNotFound.New("The account has no event with this id.")
 	}
-	return Stored(r), err
+	one := Stored(r)
+	if err == nil {
+		err = s.openBody(ctx, &one)
+	}
+	return one, err
 }
 
 // SeqAt returns the last sequence number that a source had at a time; 0 if it had none that is still stored.

@@ -136,6 +136,8 @@ type NewEvent struct {
 	Stored
 	// DedupKey identifies repeats of the same frame; empty for an event of the service itself.
 	DedupKey string
+	// Sandbox is the flag in the envelope's meta.
+	Sandbox bool
 }
 
 // Batch is committed in one transaction: events of many sources, the new heads of the sources, and the progress of the
@@ -160,12 +162,16 @@ const (
 // ErrFenced if one of the buckets has a newer lease, or the lease is older than the current generation of the database.
 // After postgres.ErrOutcomeUnknown the caller must Claim its buckets again to learn whether the batch was committed.
 func (s *Store) Commit(ctx context.Context, b *Batch) (stored int64, err error) {
+	bodies, err := s.sealBodies(ctx, b.Events)
+	if err != nil {
+		return 0, err
+	}
 	rows, ok := s.rowBuffers.Get().(*postgres.Rows)
 	if !ok {
 		rows = &postgres.Rows{}
 	}
 	rows.Reset()
-	err = s.commit(ctx, b, rows, &stored)
+	err = s.commit(ctx, b, bodies, rows, &stored)
 	if postgres.MissingDay(err) {
 		days := make([]postgres.Day, len(b.Events))
 		for i := range b.Events {
@@ -174,7 +180,7 @@ func (s *Store) Commit(ctx context.Context, b *Batch) (stored int64, err error) 
 		if err := s.days.Make(ctx, days...); err != nil {
 			return 0, err
 		}
-		err = s.commit(ctx, b, rows, &stored)
+		err = s.commit(ctx, b, bodies, rows, &stored)
 	}
 	if err == nil { // after a failure the buffer may still be in use
 		s.rowBuffers.Put(rows)
@@ -182,7 +188,7 @@ func (s *Store) Commit(ctx context.Context, b *Batch) (stored int64, err error) 
 	return stored, err
 }
 
-func (s *Store) commit(ctx context.Context, b *Batch, rows *postgres.Rows, stored *int64) error {
+func (s *Store) commit(ctx context.Context, b *Batch, bodies [][]byte, rows *postgres.Rows, stored *int64) error {
 	return s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		q := db.New(tx)
 		position, err := advanceBuckets(ctx, q, b.Buckets)
@@ -214,14 +220,14 @@ func (s *Store) commit(ctx context.Context, b *Batch, rows *postgres.Rows, store
 			*rows = postgres.Rows{} // a try before this one failed, and its buffer may still be in use
 		}
 		for i := range b.Events {
-			b.Events[i].appendRow(rows, position)
+			b.Events[i].appendRow(rows, position, bodies[i])
 		}
 		return rows.Send(ctx, tx.Conn(), copyStatement)
 	})
 }
 
 // appendRow appends the event as a row of copyStatement.
-func (e *NewEvent) appendRow(to *postgres.Rows, tx int64) {
+func (e *NewEvent) appendRow(to *postgres.Rows, tx int64, body []byte) {
 	to.Row(copyColumns)
 	to.Time(e.At)
 	to.Int64(e.Seq)
@@ -231,7 +237,7 @@ func (e *NewEvent) appendRow(to *postgres.Rows, tx int64) {
 	to.Text(string(e.ID))
 	to.Text(e.Kind)
 	to.Text(storable(e.DedupKey))
-	to.Bytes(e.Body)
+	to.Bytes(body)
 }
 
 // advanceBuckets writes the progress of buckets and returns the position of the transaction's events. The update

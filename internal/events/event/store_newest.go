@@ -59,16 +59,16 @@ func (s *Store) Newest(ctx context.Context, n Newest) (list []Stored, next Posit
 				continue
 			}
 			if len(list) == n.Limit {
-				return list, list[n.Limit-1].Position(), nil
+				return list, list[n.Limit-1].Position(), s.openBodies(ctx, list)
 			}
 			list = append(list, page[i])
 		}
 		if len(page) < rows {
-			return list, Position{}, nil
+			return list, Position{}, s.openBodies(ctx, list)
 		}
 		at = page[len(page)-1].Position()
 	}
-	return list, at, nil
+	return list, at, s.openBodies(ctx, list)
 }
 
 // scanBefore reads consecutive events. Events of other kinds than n.Kinds are included, without their body.
@@ -98,6 +98,9 @@ func (s *Store) FindAny(ctx context.Context, org id.Org, events []id.Event) ([]S
 	})
 	list := postgres.Convert(rows, func(r db.FindAnyRow) Stored { return Stored(r) })
 	slices.SortFunc(list, func(a, b Stored) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	if err == nil {
+		err = s.openBodies(ctx, list)
+	}
 	return list, err
 }
 

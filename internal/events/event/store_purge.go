@@ -51,9 +51,8 @@ func (s *Store) purgeBatchRows(ctx context.Context, org id.Org, source string, s
 	p := db.PurgeEventsParams{OrgID: org, Source: source}
 	for _, row := range rows {
 		p.Seqs, p.Ats = append(p.Seqs, row.Seq), append(p.Ats, row.At)
-		p.Bodies = append(p.Bodies, AppendEnvelope(nil, &Envelope{
-			ID: row.ID, Kind: row.Kind, Account: source, At: row.At, Seq: row.Seq, Meta: Meta{Sandbox: sandbox, Purged: true},
-		}))
+		one := Stored{Source: source, Seq: row.Seq, At: row.At, ID: row.ID, Kind: row.Kind}
+		p.Bodies = append(p.Bodies, one.purgedBody(sandbox))
 	}
 	return s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		q := db.New(tx)

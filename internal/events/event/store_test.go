@@ -16,6 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
 )
 
 // fixture is a store on its own database.
@@ -28,7 +29,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	db := testenv.Postgres(t)
-	r := &fixture{t: t, org: id.New[id.Org](), Store: event.New(event.Deps{DB: db, Log: slog.New(slog.DiscardHandler),
+	r := &fixture{t: t, org: id.New[id.Org](), Store: event.New(event.Deps{DB: db, Sealer: sealtest.NewMemory(), Seals: sealtest.Always, Log: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return time.Now().UTC() }})}
 	testenv.InsertOrg(r.t, r.Deps().DB, r.org)
 	must.OK(t, r.Upkeep(t.Context()))
@@ -383,7 +384,7 @@ func TestWrongClockDropsNoEvents(t *testing.T) {
 	}
 	before := count()
 	ahead := func() time.Time { return time.Now().UTC().AddDate(0, 0, 34) }
-	wrong := event.New(event.Deps{DB: r.Deps().DB, Log: slog.New(slog.DiscardHandler), Now: ahead})
+	wrong := event.New(event.Deps{DB: r.Deps().DB, Sealer: sealtest.NewMemory(), Seals: sealtest.Always, Log: slog.New(slog.DiscardHandler), Now: ahead})
 	must.OK(t, wrong.Upkeep(t.Context()))
 	if after := count(); after != before {
 		t.Errorf("%d partitions became %d", before, after)

@@ -15,6 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/lease"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/events/event"
+	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
 // pendingRecord is a record that will be stored.
@@ -36,8 +37,9 @@ type batch struct {
 	// any entry of theirs.
 	reached, quiet map[int]uint64
 	// bury are records that cannot be stored, taken the numbers of those among them that were in the outbox.
-	bury  []event.Letter
-	taken []int64
+	// gone are dead letters of accounts that were deleted.
+	bury        []event.Letter
+	taken, gone []int64
 	// stored are frames of the batch that are in the store, added those that the batch adds.
 	stored, added map[event.FrameKey]bool
 }
@@ -83,7 +85,9 @@ func (w *batch) store(ctx context.Context) error {
 	}
 	if len(w.records) <= 1 {
 		for i := range w.records {
-			w.addLetter(ctx, &w.records[i], err)
+			if err := w.addLetter(ctx, &w.records[i], err); err != nil {
+				return err
+			}
 		}
 		w.records = nil
 		return w.storeWhole(ctx)
@@ -101,16 +105,21 @@ func (w *batch) store(ctx context.Context) error {
 	return w.store(ctx)
 }
 
-// addLetter makes the batch bury a record.
-func (w *batch) addLetter(ctx context.Context, r *pendingRecord, why error) {
+// addLetter makes the batch bury a record, sealed as it is in the log.
+func (w *batch) addLetter(ctx context.Context, r *pendingRecord, why error) error {
+	record, err := w.g.deps.Store.SealRecord(ctx, nil, &r.Record)
+	if err != nil && !errors.Is(err, seal.ErrShredded) {
+		return err
+	}
 	w.g.deps.Log.LogAttrs(ctx, slog.LevelError, "event cannot be stored, it becomes a dead letter",
 		slog.String(logkey.Account, r.Source), slog.String(logkey.Kind, r.Kind), slog.Any(logkey.Error, why))
 	w.bury = append(w.bury, event.Letter{
-		ID: r.letter, Bucket: event.Bucket(r.Source), Org: r.Org, Source: r.Source, Kind: r.Kind, Reason: why.Error(), Record: r.Append(nil),
+		ID: r.letter, Bucket: event.Bucket(r.Source), Org: r.Org, Source: r.Source, Kind: r.Kind, Reason: why.Error(), Record: record,
 	})
 	if r.own != 0 {
 		w.taken = append(w.taken, r.own)
 	}
+	return nil
 }
 
 func (w *batch) storeWhole(ctx context.Context) error {
@@ -179,7 +188,7 @@ func (w *batch) build(ctx context.Context, at time.Time) (*event.Batch, error) {
 		touched = map[string]*head{}
 		bodies  = make([]byte, 0, w.envelopeBytes())
 	)
-	b.Events = make([]event.NewEvent, 0, len(w.records))
+	b.Events, b.Letters = make([]event.NewEvent, 0, len(w.records)), slices.Clone(w.gone)
 	for i := range w.records {
 		r := &w.records[i]
 		if r.own != 0 {
@@ -206,7 +215,7 @@ func (w *batch) build(ctx context.Context, at time.Time) (*event.Batch, error) {
 			w.added[event.FrameKey{Source: r.Source, DedupKey: r.key}] = true
 		}
 		touched[r.Source] = h
-		e := event.NewEvent{DedupKey: r.key, Stored: event.Stored{Org: r.Org, Source: r.Source, Seq: h.LastSeq, At: at,
+		e := event.NewEvent{DedupKey: r.key, Sandbox: sandbox, Stored: event.Stored{Org: r.Org, Source: r.Source, Seq: h.LastSeq, At: at,
 			ID: id.New[id.Event](), Kind: r.Kind}}
 		start := len(bodies)
 		bodies = event.AppendEnvelope(bodies, envelope(&e.Stored, r, sandbox, h.Purged))

@@ -39,6 +39,13 @@ type store interface {
 	Claim(ctx context.Context, bucket int, epoch int64) (event.Progress, error)
 	Commit(ctx context.Context, b *event.Batch) (stored int64, err error)
 	Upkeep(ctx context.Context) error
+	recordSealer
+}
+
+// recordSealer seals and opens the content of records.
+type recordSealer interface {
+	SealRecord(ctx context.Context, to []byte, r *event.Record) ([]byte, error)
+	OpenRecords(ctx context.Context, records []*event.Record) (failed []error, err error)
 }
 
 type storeReader interface {
@@ -379,7 +386,10 @@ func (g *Ingest) storeRequeued(ctx context.Context) error {
 			continue
 		}
 		r.Watermark, r.LogEpoch = "", ""
-		w.records = append(w.records, pendingRecord{Record: r, letter: l.ID, key: dedupKeyOf(&r)})
+		w.records = append(w.records, pendingRecord{Record: r, letter: l.ID})
+	}
+	if err := w.open(ctx); err != nil {
+		return err
 	}
 	return w.store(ctx)
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
 )
 
 // fixture is a database with an event log, used by several nodes in turn.
@@ -51,7 +52,7 @@ func newFixtureOn(t *testing.T, db *postgres.DB, log eventlog.Log) *fixture {
 	t.Helper()
 	r := &fixture{
 		t: t, db: db, org: id.New[id.Org](), live: map[string]int{}, changed: make(chan struct{}, 1), log: log,
-		store: event.New(event.Deps{DB: db, Log: quiet(), Now: now}), outbox: outbox.New(db, now),
+		store: event.New(event.Deps{DB: db, Sealer: sealtest.NewMemory(), Seals: sealtest.Always, Log: quiet(), Now: now}), outbox: outbox.New(db, now),
 	}
 	testenv.InsertOrg(t, db, r.org)
 	r.must(r.store.Upkeep(t.Context()))

@@ -12,6 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
 	"github.com/stagedoor/stagedoor/internal/events/event"
+	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
 // chunk is the result of one read of the log.
@@ -186,7 +187,42 @@ func (g *Ingest) storeChunks(ctx context.Context, first chunk) error {
 		}
 		break
 	}
+	if err := w.open(ctx); err != nil {
+		return err
+	}
 	return w.store(ctx)
+}
+
+// open opens the content of the batch's records. It drops those of accounts that were deleted while they were in the log,
+// and buries those that cannot be opened.
+func (w *batch) open(ctx context.Context) error {
+	records := make([]*event.Record, len(w.records))
+	for i := range w.records {
+		records[i] = &w.records[i].Record
+	}
+	failed, err := w.g.deps.Store.OpenRecords(ctx, records)
+	if err != nil {
+		return err
+	}
+	kept := w.records[:0]
+	for i, r := range w.records {
+		switch {
+		case failed[i] == nil:
+			r.key = dedupKeyOf(&r.Record)
+			kept = append(kept, r)
+		case errors.Is(failed[i], seal.ErrShredded):
+			w.g.metrics.repeated.Inc()
+			if r.letter != 0 {
+				w.gone = append(w.gone, r.letter)
+			}
+		default:
+			if err := w.addLetter(ctx, &r, failed[i]); err != nil {
+				return err
+			}
+		}
+	}
+	w.records = kept
+	return nil
 }
 
 // addChunk adds the records of a chunk, and how far buckets were read.
@@ -206,7 +242,7 @@ func (w *batch) addChunk(ctx context.Context, c chunk) {
 				w.bury = append(w.bury, event.Letter{Bucket: e.Bucket, Reason: err.Error(), Record: text})
 				continue
 			}
-			w.records = append(w.records, pendingRecord{Record: r, key: dedupKeyOf(&r)})
+			w.records = append(w.records, pendingRecord{Record: r})
 		}
 		w.reached[e.Bucket] = e.Seq
 	}

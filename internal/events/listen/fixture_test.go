@@ -32,6 +32,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testplatform"
+	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
 	"github.com/stagedoor/stagedoor/sandbox"
 )
 
@@ -90,7 +91,7 @@ func (unmetered) Received(id.Org, int64) {}
 // ingest stores records of the log until the test ends.
 func (r *fixture) ingest() {
 	r.t.Helper()
-	r.store = event.New(event.Deps{DB: r.DB, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	r.store = event.New(event.Deps{DB: r.DB, Sealer: r.Seal, Seals: sealtest.Always, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	must.OK(r.t, r.store.Upkeep(r.t.Context()))
 	g := ingest.New(ingest.Deps{
 		Store: r.store, Events: r.events, Outbox: r.Outbox, Bus: r.Bus, Meter: unmetered{},

@@ -357,21 +357,10 @@ const maxBuffer = 16 << 10
 
 // add appends a record to the log. A refusal by the log ends the session, which then fetches the record again.
 func (s *session) add(ctx context.Context, record *event.Record, size int) error {
-	text := record.Append(s.buffer[:0])
-	if s.buffer = text; cap(text) > maxBuffer {
-		s.buffer = nil
+	text, err := s.listener.l.deps.Store.SealRecord(ctx, s.buffer[:0], record)
+	if err == nil {
+		err = s.addText(ctx, text, size)
 	}
-	err := s.listener.l.deps.Events.Add(ctx, s.bucket, text, func(err error) {
-		s.mu.Lock()
-		if err == nil {
-			s.flow.Ack(size)
-		}
-		s.mu.Unlock()
-		if err != nil {
-			s.fail(internalError{err})
-		}
-		signal(s.ackSignal)
-	})
 	if err == nil {
 		return nil
 	}
@@ -382,6 +371,23 @@ func (s *session) add(ctx context.Context, record *event.Record, size int) error
 		return context.Cause(ctx)
 	}
 	return internalError{err}
+}
+
+func (s *session) addText(ctx context.Context, text []byte, size int) error {
+	if s.buffer = text; cap(text) > maxBuffer {
+		s.buffer = nil
+	}
+	return s.listener.l.deps.Events.Add(ctx, s.bucket, text, func(err error) {
+		s.mu.Lock()
+		if err == nil {
+			s.flow.Ack(size)
+		}
+		s.mu.Unlock()
+		if err != nil {
+			s.fail(internalError{err})
+		}
+		signal(s.ackSignal)
+	})
 }
 
 // drainLog waits, at most Config.Drain, until the log has confirmed what was read, and stores where the next session

@@ -28,7 +28,17 @@ type Node struct {
 	SeenAt    time.Time
 	// Healthy is what the node itself reported with its last heartbeat.
 	Healthy bool
+	// Format is the newest format of stored content that the node can read.
+	Format int16
 }
+
+// The formats of stored content.
+const (
+	// FormatPlain is that of nodes from before formats were recorded: contents of accounts are in the clear.
+	FormatPlain = 1
+	// FormatSealed means that contents of accounts are sealed.
+	FormatSealed = 2
+)
 
 // RoleAPI is the role of nodes that answer calls.
 const RoleAPI = "api"
@@ -60,12 +70,15 @@ type Fleet struct {
 	healthyPeers atomic.Int64
 	// written is when the last heartbeat was written.
 	written atomic.Pointer[time.Time]
+	// format is the oldest Format of a live node.
+	format atomic.Int64
 }
 
 // New returns a Fleet that counts only this node until its first Beat.
 func New(d Deps) *Fleet {
 	f := &Fleet{deps: d}
 	f.liveAPI.Store(1)
+	f.format.Store(int64(d.Self.Format)) // contents are rather unreadable for a moment than in the clear
 	started := d.Now()
 	f.written.Store(&started)
 	return f
@@ -76,6 +89,9 @@ func (f *Fleet) LiveAPI() int { return int(f.liveAPI.Load()) }
 
 // CanLeave reports whether another node could take over this node's traffic, as of the last Beat that could read.
 func (f *Fleet) CanLeave() bool { return f.healthyPeers.Load() > 0 }
+
+// CanRead reports whether all live nodes can read a format, as of the last Beat that could read.
+func (f *Fleet) CanRead(format int) bool { return f.format.Load() >= int64(format) }
 
 // Writing reports whether heartbeats of this node can be written. It returns false only some seconds after a node
 // without heartbeats counts as dead. So if no node can write, each node finds that no peer is alive before it would leave.
@@ -125,7 +141,7 @@ func (f *Fleet) writeBeat(ctx context.Context) error {
 	q, now, self := db.New(f.deps.DB), f.deps.Now(), f.deps.Self
 	err := q.Beat(ctx, db.BeatParams{
 		ID: self.ID, Name: self.Name, Roles: self.Roles, Version: self.Version, Now: now,
-		Healthy: f.deps.Healthy == nil || f.deps.Healthy(),
+		Healthy: f.deps.Healthy == nil || f.deps.Healthy(), Format: self.Format,
 	})
 	if err != nil {
 		return err
@@ -139,8 +155,9 @@ func (f *Fleet) readNodes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	count, healthy := 0, 0
+	count, healthy, format := 0, 0, f.deps.Self.Format
 	for _, n := range nodes {
+		format = min(format, n.Format)
 		if !slices.Contains(n.Roles, RoleAPI) {
 			continue
 		}
@@ -151,6 +168,7 @@ func (f *Fleet) readNodes(ctx context.Context) error {
 	}
 	f.liveAPI.Store(int64(max(count, 1)))
 	f.healthyPeers.Store(int64(healthy))
+	f.format.Store(int64(format))
 	died, err := db.New(f.deps.DB).LastDeath(ctx, f.deps.Now().Add(-deadAfter))
 	if err != nil {
 		return err

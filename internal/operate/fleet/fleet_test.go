@@ -102,3 +102,27 @@ func TestNodesLeaveOnlyIfAnotherTakesOver(t *testing.T) {
 		t.Error("b stays although only b cannot write")
 	}
 }
+
+// A format is written only once all live nodes can read it. Nodes of earlier versions do not record theirs.
+func TestAFormatIsWrittenOnceAllNodesCanReadIt(t *testing.T) {
+	t.Parallel()
+	db := testenv.Postgres(t)
+	now := time.Now().UTC()
+	a := fleet.New(fleet.Deps{
+		DB: db, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now },
+		Self: fleet.Node{ID: "a", Name: "a", Roles: []string{"api"}, Format: fleet.FormatSealed},
+	})
+	want := func(when string, can bool) {
+		t.Helper()
+		must.OK(t, a.Beat(t.Context()))
+		if a.CanRead(fleet.FormatSealed) != can {
+			t.Errorf("%s: %v", when, !can)
+		}
+	}
+	want("alone", true)
+	_, err := db.Pool().Exec(t.Context(), `INSERT INTO node (id, name, roles, version, started_at, seen_at) VALUES ('old', 'old', '{worker}', 'v1', $1, $1)`, now)
+	must.OK(t, err)
+	want("with a node of an earlier version", false)
+	now = now.Add(16 * time.Second)
+	want("after that node ended", true)
+}

@@ -1,5 +1,5 @@
 -- name: Beat :exec
-INSERT INTO node (id, name, roles, version, started_at, seen_at, healthy) VALUES (@id, @name, @roles, @version, @now, @now, @healthy)
+INSERT INTO node (id, name, roles, version, started_at, seen_at, healthy, format) VALUES (@id, @name, @roles, @version, @now, @now, @healthy, @format)
 ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, healthy = excluded.healthy;
 
 -- name: Live :many

@@ -208,6 +208,7 @@ func (t *Table) admit(ctx context.Context, call *Call) error {
 		Target: call.Origin.request.URL.RequestURI(), Body: call.body, Lease: leaseOf(call.op), Repeatable: call.terms.Repeatable,
 	}
 	if call.terms.Quota == admission.Read || call.terms.Quota == admission.Write {
+		request.Account = call.Account // the answer comes from the platform
 		known, err := t.deps.Idempotency.Known(ctx, request)
 		if err != nil {
 			return err

@@ -49,11 +49,13 @@ type keyedOutput struct {
 func newKeyedFixture(t *testing.T) *keyedFixture {
 	t.Helper()
 	f := &keyedFixture{db: testenv.Postgres(t), behave: func(context.Context) error { return nil }}
-	keys := idempotency.New(idempotency.Deps{DB: f.db, Seal: sealtest.New(t, f.db, nil)})
+	sealer := sealtest.New(t, f.db, nil)
+	keys := idempotency.New(idempotency.Deps{DB: f.db, Seal: sealer})
 	f.fixture = newFixture(t, func(d *endpoint.Deps) { d.Idempotency = keys })
 	_, err := f.db.Pool().Exec(t.Context(), `INSERT INTO org (id, name, plan, environment, contact_email, created_at, updated_at)
 		VALUES ($1, 'T', 'starter', 'live', 'a@b.test', now(), now())`, f.customer.principal.Org.ID)
 	must.OK(t, err)
+	must.OK(t, sealer.Prepare(t.Context(), f.customer.principal.Org.ID, string(knownAccount)))
 	for _, repeatable := range []bool{false, true} {
 		name := fmt.Sprint("typed-", repeatable)
 		endpoint.Typed(f.Table, endpoint.Operation{
@@ -110,7 +112,10 @@ func (f *keyedFixture) sendIn(ctx context.Context, method, target, key, body str
 	return w
 }
 
-var accountPath = "/typed-false/" + string(id.New[id.Account]())
+// knownAccount has a data key.
+var knownAccount = id.New[id.Account]()
+
+var accountPath = "/typed-false/" + string(knownAccount)
 
 const hello = `{"text":"<hello & bye>"}`
 

@@ -13,6 +13,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +35,9 @@ const (
 // Request describes a request that carries a key.
 type Request struct {
 	Org id.Org
+	// Account is the account whose content the answer contains; empty if it contains none. The answer is sealed with the
+	// account's key, so that it is gone when the account is deleted.
+	Account id.Account
 	// Caller is the API key that sent the request. Another API key does not get the answer, which may contain more than
 	// that key may see.
 	Caller string
@@ -61,6 +65,7 @@ type Answer struct {
 // by owner, so that a run which has lost its claim cannot change the row.
 type Claim struct {
 	org               id.Org
+	account           id.Account
 	key, route, owner string
 }
 
@@ -102,7 +107,7 @@ func (k *Keys) Begin(ctx context.Context, r Request) (*Claim, *Answer, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	claim := &Claim{r.Org, r.Key, r.Route, string(id.New[id.Request]())}
+	claim := &Claim{r.Org, r.Account, r.Key, r.Route, string(id.New[id.Request]())}
 	for range beginTries {
 		reserved, err := reserve(ctx, k.deps.DB, claim, r, hash)
 		if err != nil {
@@ -137,10 +142,10 @@ func (k *Keys) answerRepeat(ctx context.Context, r Request, hash []byte, found d
 			"This Idempotency-Key was used for a different request: another path, body or API key.")
 	case found.State == stateLarge:
 		return nil, problem.Internal.Newf("The first request with this Idempotency-Key ended with status %d. "+
-			"Its response was too large to store.", found.Status).
+			"Its response was not stored: it was too large, or the account was deleted.", found.Status).
 			Retry(false).With("outcome", "done")
 	case found.State == stateDone:
-		return k.openAnswer(ctx, r.Org, found)
+		return k.openAnswer(ctx, r, found)
 	case found.Lapsed:
 		return nil, problem.Internal.New("The first request with this Idempotency-Key was interrupted, " +
 			"and it is unknown whether it was carried out. Check what happened before you send it again with a new key.").InDoubt()
@@ -160,10 +165,18 @@ func (k *Keys) Finish(ctx context.Context, c *Claim, a Answer) error {
 		return storeAnswer(ctx, k.deps.DB, c, stateLarge, a)
 	}
 	if len(a.Body) > 0 {
-		var err error
-		if a.Body, err = k.sealBody(ctx, c.org, a.Body); err != nil {
+		sealed, err := k.sealBody(ctx, c.org, c.account, a.Body)
+		if c.account != "" && errors.Is(err, seal.ErrShredded) {
+			if a.Status < http.StatusBadRequest {
+				a.Body = nil // the account was deleted, and nothing of it is stored
+				return storeAnswer(ctx, k.deps.DB, c, stateLarge, a)
+			}
+			sealed, err = k.sealBody(ctx, c.org, "", a.Body) // an account that does not exist, or no longer
+		}
+		if err != nil {
 			return err
 		}
+		a.Body = sealed
 	}
 	return storeAnswer(ctx, k.deps.DB, c, stateDone, a)
 }
@@ -197,17 +210,21 @@ func (k *Keys) Trim(ctx context.Context) (int64, error) {
 	}
 }
 
-// address returns the address under which an org's answers are sealed.
-func address(org id.Org) seal.Address {
-	return seal.Address{Org: org, Holder: string(org), Purpose: seal.PurposeAnswer, Version: 1}
+// address returns the address under which answers of an account, or of an org, are sealed.
+func address(org id.Org, account id.Account) seal.Address {
+	at := seal.Address{Org: org, Holder: string(org), Purpose: seal.PurposeAnswer, Version: 1}
+	if account != "" {
+		at.Holder = string(account)
+	}
+	return at
 }
 
-func (k *Keys) sealBody(ctx context.Context, org id.Org, body []byte) ([]byte, error) {
-	text := secret.New(string(body))
-	sealed, err := k.deps.Seal.Seal(ctx, address(org), text)
-	if errors.Is(err, seal.ErrShredded) { // the org has no data key yet
+func (k *Keys) sealBody(ctx context.Context, org id.Org, account id.Account, body []byte) ([]byte, error) {
+	at, text := address(org, account), secret.New(string(body))
+	sealed, err := k.deps.Seal.Seal(ctx, at, text)
+	if account == "" && errors.Is(err, seal.ErrShredded) { // the org has no data key yet
 		if err = k.deps.Seal.Prepare(ctx, org, string(org)); err == nil {
-			sealed, err = k.deps.Seal.Seal(ctx, address(org), text)
+			sealed, err = k.deps.Seal.Seal(ctx, at, text)
 		}
 	}
 	if err != nil {
@@ -216,14 +233,23 @@ func (k *Keys) sealBody(ctx context.Context, org id.Org, body []byte) ([]byte, e
 	return sealed, nil
 }
 
-func (k *Keys) openAnswer(ctx context.Context, org id.Org, found db.GetRow) (*Answer, error) {
+func (k *Keys) openAnswer(ctx context.Context, r Request, found db.GetRow) (*Answer, error) {
 	a := &Answer{Status: found.Status, Header: found.Headers}
 	if len(found.Body) == 0 {
 		return a, nil
 	}
-	text, err := k.deps.Seal.Open(ctx, address(org), found.Body)
+	text, err := k.deps.Seal.Open(ctx, address(r.Org, r.Account), found.Body)
+	if r.Account != "" && (errors.Is(err, seal.ErrCorrupt) || errors.Is(err, seal.ErrShredded)) {
+		// It may be sealed for the org: by the version before this, or because there was no such account.
+		if ofOrg, failed := k.deps.Seal.Open(ctx, address(r.Org, ""), found.Body); failed == nil {
+			text, err = ofOrg, nil
+		}
+	}
+	if r.Account != "" && errors.Is(err, seal.ErrShredded) {
+		return nil, problem.AccountNotFound.New("The organisation has no account with this id.")
+	}
 	if err != nil {
-		return nil, wrapSealError("open an answer of "+string(org), err)
+		return nil, wrapSealError("open an answer of "+string(r.Org), err)
 	}
 	a.Body = []byte(text.Reveal())
 	return a, nil

@@ -48,6 +48,9 @@ func (b *fakeSealer) Open(_ context.Context, at seal.Address, sealed []byte) (se
 	if b.unavailable.Load() {
 		return secret.String{}, seal.ErrUnavailable
 	}
+	if _, ok := b.prepared.Load(at.Holder); !ok {
+		return secret.String{}, seal.ErrShredded
+	}
 	text, ok := bytes.CutPrefix(invert(sealed), []byte(fmt.Sprint(at)+"\n"))
 	if !ok {
 		return secret.String{}, seal.ErrCorrupt
@@ -183,6 +186,30 @@ func TestStoredRowsRevealNoSecrets(t *testing.T) {
 	}
 	if bytes.Contains([]byte(text), []byte("SECRET")) || bytes.Contains([]byte(text), []byte("hunter2")) {
 		t.Error(text)
+	}
+}
+
+// An answer with content of an account is gone with the account's key: the stored one, and one that arrives later.
+func TestAnswersOfADeletedAccountAreGone(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	account := id.New[id.Account]()
+	must.OK(t, f.sealer.Prepare(t.Context(), f.org, string(account)))
+	stored, late := f.request(), f.request()
+	stored.Account, late.Account, late.Key = account, account, "late"
+	must.OK(t, f.keys.Finish(t.Context(), f.mustBegin(t, stored), idempotency.Answer{Status: 200, Body: []byte("what a fan wrote")}))
+	_, answer, err := f.keys.Begin(t.Context(), stored)
+	if err != nil || string(answer.Body) != "what a fan wrote" {
+		t.Fatalf("%v, %v", answer, err)
+	}
+	claim := f.mustBegin(t, late)
+	f.sealer.prepared.Delete(string(account))
+	must.OK(t, f.keys.Finish(t.Context(), claim, idempotency.Answer{Status: 200, Body: []byte("what a fan wrote")}))
+	if doc := f.mustRefuse(t, stored); doc["code"] != "account-not-found" {
+		t.Errorf("%v", doc)
+	}
+	if doc := f.mustRefuse(t, late); doc["outcome"] != "done" || doc["retryable"] != false {
+		t.Errorf("%v", doc)
 	}
 }
 

@@ -28,7 +28,7 @@ var groups = []group{
 	{"calls", "one call or file transfer on an account", []string{"base", "platform", "tenant", "operate", "accounts"}},
 	{
 		"events", "from the platform's socket to the event store",
-		[]string{"base", "engine", "platform", "tenant", "accounts"},
+		[]string{"base", "engine", "vault", "platform", "tenant", "accounts"},
 	},
 	{
 		"delivery", "from the event store to customers",

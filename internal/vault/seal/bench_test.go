@@ -64,6 +64,34 @@ func BenchmarkOpenWarm(b *testing.B) {
 	}
 }
 
+// Sealing and opening of one event of 512 bytes on its way from a listener to a webhook: the frame is sealed and opened,
+// then the envelope. The keys of the accounts are cached.
+func BenchmarkEvent(b *testing.B) {
+	node := newFixture(b).node()
+	accounts := make([]seal.Address, 1000)
+	for i := range accounts {
+		accounts[i] = prepared(b, node)
+	}
+	body := make([]byte, 512)
+	next := 0
+	for b.Loop() {
+		frame := accounts[next%len(accounts)]
+		frame.Purpose, frame.Version = seal.PurposeFrame, 0
+		envelope := frame
+		envelope.Purpose, envelope.Version = seal.PurposeEvent, int64(next)
+		for _, at := range []seal.Address{frame, envelope} {
+			text, err := node.SealBytes(b.Context(), at, body)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := node.OpenBytes(b.Context(), at, text); err != nil {
+				b.Fatal(err)
+			}
+		}
+		next++
+	}
+}
+
 // The data key is read from the keyring and unwrapped; the org key is cached.
 func BenchmarkOpenCold(b *testing.B) {
 	node := newFixture(b).node()

@@ -12,9 +12,11 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/stagedoor/stagedoor/internal/base/cache"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/vault/kms"
+	"github.com/stagedoor/stagedoor/internal/vault/seal/internal/db"
 )
 
 const (
@@ -105,8 +107,7 @@ func (s *Sealer) Distrust() { s.cache.distrusted.Store(s.deps.Now().UnixNano()) 
 // keysOf returns a holder's ciphers. cached means that they were not read by this call.
 func (s *Sealer) keysOf(ctx context.Context, h holderRef) (keys *dataKeys, cached bool, err error) {
 	keys, ok := s.cache.data.Get(h)
-	// The cache counts the age from when the keys were stored, which is after they were read.
-	if ok && s.deps.Now().Sub(keys.readAt) < dataKeyAge && keys.readAt.UnixNano() > s.cache.distrusted.Load() {
+	if ok && s.isFresh(keys) {
 		return keys, true, nil
 	}
 	keys, err = s.loadKeys(ctx, h)
@@ -161,20 +162,84 @@ func (s *Sealer) readKeys(ctx context.Context, h holderRef) (*dataKeys, error) {
 		return nil, ErrShredded
 	}
 	for _, row := range rows {
-		org, err := s.unwrapCached(ctx, orgAAD(h.org, row.OrgVersion), row.OrgWrapped, cipherOf)
-		if err != nil {
+		if err := s.addCipher(ctx, keys, h, row); err != nil {
 			return nil, err
 		}
-		key, err := unwrapKey(org.cipher, row.Wrapped, dataAAD(h, row.Generation))
-		if err != nil {
-			return nil, err
-		}
-		if keys.ciphers[row.Generation], err = cipherOf(key); err != nil {
-			return nil, err
-		}
-		keys.newest = row.Generation
 	}
 	return keys, nil
+}
+
+// addCipher unwraps a generation of a holder's data key.
+func (s *Sealer) addCipher(ctx context.Context, keys *dataKeys, h holderRef, row db.DataKeysRow) error {
+	org, err := s.unwrapCached(ctx, orgAAD(h.org, row.OrgVersion), row.OrgWrapped, cipherOf)
+	if err != nil {
+		return err
+	}
+	key, err := unwrapKey(org.cipher, row.Wrapped, dataAAD(h, row.Generation))
+	if err != nil {
+		return err
+	}
+	cipher, err := cipherOf(key)
+	if err != nil {
+		return err
+	}
+	keys.ciphers[row.Generation], keys.newest = cipher, row.Generation
+	return nil
+}
+
+// isCached reports whether the data keys are cached and may be used.
+func (s *Sealer) isCached(h holderRef) bool {
+	keys, ok := s.cache.data.Get(h)
+	return ok && s.isFresh(keys)
+}
+
+// isFresh reports whether cached data keys may be used. The cache counts the age from when the keys were stored, which
+// is after they were read.
+func (s *Sealer) isFresh(keys *dataKeys) bool {
+	return s.deps.Now().Sub(keys.readAt) < dataKeyAge && keys.readAt.UnixNano() > s.cache.distrusted.Load()
+}
+
+// Warm reads the data keys of several holders that are not cached, with one query instead of one each. Holders without
+// keys are ignored.
+func (s *Sealer) Warm(ctx context.Context, org id.Org, holders []string) error {
+	var (
+		missing []string
+		notices []uint64
+		now     = s.deps.Now()
+	)
+	for _, name := range holders {
+		if h := (holderRef{org, name}); !s.isCached(h) {
+			missing, notices = append(missing, name), append(notices, s.cache.notices(h).Load())
+		}
+	}
+	if len(missing) < 2 { // opening a text reads the keys of its holder
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	s.metrics.loads.Inc()
+	rows, err := s.queries().DataKeysAmong(ctx, db.DataKeysAmongParams{OrgID: org, Holders: missing})
+	if err != nil {
+		return unavailable("read data keys", err)
+	}
+	found := make(map[string]*dataKeys, len(missing))
+	for _, row := range rows {
+		keys := found[row.Holder]
+		if keys == nil {
+			keys = &dataKeys{ciphers: map[int32]tink.AEAD{}, readAt: now}
+			found[row.Holder] = keys
+		}
+		one := db.DataKeysRow{Generation: row.Generation, OrgVersion: row.OrgVersion, Wrapped: row.Wrapped, OrgWrapped: row.OrgWrapped}
+		if err := s.addCipher(ctx, keys, holderRef{org, row.Holder}, one); err != nil {
+			return err
+		}
+	}
+	for i, name := range missing {
+		if keys := found[name]; keys != nil {
+			s.cache.store(holderRef{org, name}, notices[i], keys)
+		}
+	}
+	return nil
 }
 
 // noCipher is for the root, which encrypts nothing.

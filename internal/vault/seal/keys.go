@@ -35,11 +35,15 @@ func unavailable(what string, cause error) error {
 }
 
 func (s *Sealer) seal(ctx context.Context, at Address, text secret.String) ([]byte, error) {
+	plain := []byte(text.Reveal())
+	defer clear(plain)
+	return s.sealBytes(ctx, at, plain)
+}
+
+func (s *Sealer) sealBytes(ctx context.Context, at Address, plain []byte) ([]byte, error) {
 	if err := at.check(); err != nil {
 		return nil, err
 	}
-	plain := []byte(text.Reveal())
-	defer clear(plain)
 	if len(plain) > MaxText {
 		return nil, fmt.Errorf("seal a text: it has %d bytes, the maximum is %d", len(plain), MaxText)
 	}
@@ -55,12 +59,21 @@ func (s *Sealer) seal(ctx context.Context, at Address, text secret.String) ([]by
 }
 
 func (s *Sealer) open(ctx context.Context, at Address, sealed []byte) (secret.String, error) {
-	if err := at.check(); err != nil {
+	plain, err := s.openBytes(ctx, at, sealed)
+	if err != nil {
 		return secret.String{}, err
+	}
+	defer clear(plain)
+	return secret.New(string(plain)), nil
+}
+
+func (s *Sealer) openBytes(ctx context.Context, at Address, sealed []byte) ([]byte, error) {
+	if err := at.check(); err != nil {
+		return nil, err
 	}
 	generation, ciphertext, ok := splitSealed(sealed)
 	if !ok {
-		return secret.String{}, s.countCorrupt()
+		return nil, s.countCorrupt()
 	}
 	keys, cached, err := s.keysOf(ctx, at.holder())
 	if err == nil && cached && keys.ciphers[generation] == nil {
@@ -69,18 +82,17 @@ func (s *Sealer) open(ctx context.Context, at Address, sealed []byte) (secret.St
 	}
 	switch {
 	case errors.Is(err, ErrCorrupt):
-		return secret.String{}, s.countCorrupt()
+		return nil, s.countCorrupt()
 	case err != nil:
-		return secret.String{}, err
+		return nil, err
 	case keys.ciphers[generation] == nil:
-		return secret.String{}, s.countCorrupt()
+		return nil, s.countCorrupt()
 	}
 	plain, err := keys.ciphers[generation].Decrypt(ciphertext, at.aad())
 	if err != nil {
-		return secret.String{}, s.countCorrupt()
+		return nil, s.countCorrupt()
 	}
-	defer clear(plain)
-	return secret.New(string(plain)), nil
+	return plain, nil
 }
 
 // countCorrupt returns ErrCorrupt and counts it in a metric, so that tampering is noticed.

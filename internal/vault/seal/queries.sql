@@ -76,6 +76,12 @@ SELECT d.generation, d.org_version, d.wrapped, o.wrapped AS org_wrapped
 FROM keyring.data_key d JOIN keyring.org_key o ON o.org_id = d.org_id AND o.version = d.org_version
 WHERE d.org_id = @org_id AND d.holder = @holder ORDER BY d.generation;
 
+-- name: DataKeysAmong :many
+-- The same of several holders.
+SELECT d.holder, d.generation, d.org_version, d.wrapped, o.wrapped AS org_wrapped
+FROM keyring.data_key d JOIN keyring.org_key o ON o.org_id = d.org_id AND o.version = d.org_version
+WHERE d.org_id = @org_id AND d.holder = ANY (@holders::text[]) ORDER BY d.holder, d.generation;
+
 -- name: MarkShredded :one
 INSERT INTO keyring.key_holder (org_id, holder, id, generations, made_at, shredded_at) VALUES (@org_id, @holder, '', 0, @now, @now)
 ON CONFLICT (org_id, holder) DO UPDATE SET shredded_at = coalesce(key_holder.shredded_at, excluded.shredded_at)

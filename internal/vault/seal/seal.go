@@ -49,6 +49,10 @@ const (
 	PurposeInput       Purpose = "input"
 	PurposeAnswer      Purpose = "answer"
 	PurposeWebhook     Purpose = "webhook_secret"
+	PurposeFrame       Purpose = "frame"
+	PurposeEvent       Purpose = "event"
+	// PurposeDelivery is the beginning of what a receiver answered to a webhook delivery.
+	PurposeDelivery Purpose = "delivery"
 )
 
 // Address is what a sealed text is bound to. It is not stored with the text.
@@ -133,6 +137,16 @@ func (s *Sealer) Seal(ctx context.Context, at Address, text secret.String) ([]by
 // Open decrypts a text that was sealed for the same address. It fails with ErrCorrupt, ErrUnavailable or ErrShredded.
 func (s *Sealer) Open(ctx context.Context, at Address, sealed []byte) (secret.String, error) {
 	return s.open(ctx, at, sealed)
+}
+
+// SealBytes is Seal for content that this process handles in the clear anyway, such as events.
+func (s *Sealer) SealBytes(ctx context.Context, at Address, text []byte) ([]byte, error) {
+	return s.sealBytes(ctx, at, text)
+}
+
+// OpenBytes is Open for what SealBytes has sealed.
+func (s *Sealer) OpenBytes(ctx context.Context, at Address, sealed []byte) ([]byte, error) {
+	return s.openBytes(ctx, at, sealed)
 }
 
 // Shred deletes the holder's data keys. After it has returned, this node opens no text of the holder. Neither does any

@@ -2174,6 +2174,7 @@ export interface components {
             sandbox: boolean;
             schema: number;
             seq: number | null;
+            unreadable?: boolean;
             upstreamAt: string | null;
         };
         MintBody: {

@@ -688,6 +688,8 @@ export interface EventMeta {
   schema: number;
   /** The number of the event in the account's sequence, without gaps; null for an ephemeral event. */
   seq: number | null;
+  /** True if the stored event was changed by something else than this service: data is null. */
+  unreadable?: boolean;
   /** When the event happened, by the platform's clock; null if the platform does not say. */
   upstreamAt: string | null;
 }

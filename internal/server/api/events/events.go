@@ -113,6 +113,7 @@ type meta struct {
 	UpstreamAt  *stamp.Time `json:"upstreamAt" doc:"When the event happened, by the platform's clock; null if the platform does not say."`
 	Schema      int         `json:"schema" doc:"The version of this format."`
 	Purged      bool        `json:"purged,omitempty" doc:"True if the account was deleted: data is null, and only the event's id, kind and time remain."`
+	Unreadable  bool        `json:"unreadable,omitempty" doc:"True if the stored event was changed by something else than this service: data is null."`
 }
 
 const (

@@ -16,4 +16,5 @@ type Node struct {
 	StartedAt time.Time
 	SeenAt    time.Time
 	Healthy   bool
+	Format    int16
 }

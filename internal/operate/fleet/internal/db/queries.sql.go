@@ -11,7 +11,7 @@ import (
 )
 
 const beat = `-- name: Beat :exec
-INSERT INTO node (id, name, roles, version, started_at, seen_at, healthy) VALUES ($1, $2, $3, $4, $5, $5, $6)
+INSERT INTO node (id, name, roles, version, started_at, seen_at, healthy, format) VALUES ($1, $2, $3, $4, $5, $5, $6, $7)
 ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, healthy = excluded.healthy
 `
 
@@ -22,6 +22,7 @@ type BeatParams struct {
 	Version string
 	Now     time.Time
 	Healthy bool
+	Format  int16
 }
 
 func (q *Queries) Beat(ctx context.Context, arg BeatParams) error {
@@ -32,6 +33,7 @@ func (q *Queries) Beat(ctx context.Context, arg BeatParams) error {
 		arg.Version,
 		arg.Now,
 		arg.Healthy,
+		arg.Format,
 	)
 	return err
 }
@@ -67,7 +69,7 @@ func (q *Queries) Leave(ctx context.Context, id string) error {
 }
 
 const live = `-- name: Live :many
-SELECT id, name, roles, version, started_at, seen_at, healthy FROM node WHERE seen_at > $1 ORDER BY name, id
+SELECT id, name, roles, version, started_at, seen_at, healthy, format FROM node WHERE seen_at > $1 ORDER BY name, id
 `
 
 func (q *Queries) Live(ctx context.Context, since time.Time) ([]Node, error) {
@@ -87,6 +89,7 @@ func (q *Queries) Live(ctx context.Context, since time.Time) ([]Node, error) {
 			&i.StartedAt,
 			&i.SeenAt,
 			&i.Healthy,
+			&i.Format,
 		); err != nil {
 			return nil, err
 		}

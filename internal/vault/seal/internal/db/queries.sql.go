@@ -321,6 +321,52 @@ func (q *Queries) DataKeys(ctx context.Context, arg DataKeysParams) ([]DataKeysR
 	return items, nil
 }
 
+const dataKeysAmong = `-- name: DataKeysAmong :many
+SELECT d.holder, d.generation, d.org_version, d.wrapped, o.wrapped AS org_wrapped
+FROM keyring.data_key d JOIN keyring.org_key o ON o.org_id = d.org_id AND o.version = d.org_version
+WHERE d.org_id = $1 AND d.holder = ANY ($2::text[]) ORDER BY d.holder, d.generation
+`
+
+type DataKeysAmongParams struct {
+	OrgID   id.Org
+	Holders []string
+}
+
+type DataKeysAmongRow struct {
+	Holder     string
+	Generation int32
+	OrgVersion int32
+	Wrapped    []byte
+	OrgWrapped []byte
+}
+
+// The same of several holders.
+func (q *Queries) DataKeysAmong(ctx context.Context, arg DataKeysAmongParams) ([]DataKeysAmongRow, error) {
+	rows, err := q.db.Query(ctx, dataKeysAmong, arg.OrgID, arg.Holders)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []DataKeysAmongRow
+	for rows.Next() {
+		var i DataKeysAmongRow
+		if err := rows.Scan(
+			&i.Holder,
+			&i.Generation,
+			&i.OrgVersion,
+			&i.Wrapped,
+			&i.OrgWrapped,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const dataKeysToRewrap = `-- name: DataKeysToRewrap :many
 SELECT d.holder, d.generation, d.org_version, d.wrapped, o.wrapped AS org_wrapped
 FROM keyring.data_key d JOIN keyring.org_key o ON o.org_id = d.org_id AND o.version = d.org_version
