@@ -42,7 +42,11 @@ type secretsFixture struct {
 	// operatorPages are metrics, readiness and the like.
 	operatorPages *sink
 	logins        map[string]bool
-	turn          int
+	// identity is what the customer and the platform call the deleted account. It is stored in the clear until then.
+	identity []string
+	// lastWords is what account.disconnected has of it, so that the customer knows whose account ended.
+	lastWords []string
+	turn      int
 }
 
 func newSecretsFixture(t *testing.T) *secretsFixture {
@@ -275,7 +279,7 @@ func TestNoSecretIsLeftAnywhere(t *testing.T) {
 	// Not parallel: its load would slow down other tests.
 	began := time.Now()
 	s := newSecretsFixture(t)
-	for _, do := range []func(){s.useKeys, s.makeMistakes, s.answerChallenges, s.approveByPhone, s.pasteSessions, s.useAccounts, s.useHostedPages, s.loseProxy, s.killNodes, s.readLists} {
+	for _, do := range []func(){s.useKeys, s.makeMistakes, s.answerChallenges, s.approveByPhone, s.pasteSessions, s.useAccounts, s.leaveTraces, s.useHostedPages, s.loseProxy, s.killNodes, s.readLists} {
 		do()
 	}
 	s.engines.plantKeys(s.vault)

@@ -148,6 +148,18 @@ func (s *AccountsService) ListAuditAll(ctx context.Context, accountID string, pa
 	})
 }
 
+// ListReceiptKeys calls GET /v1/receipt-keys: list the keys of receipts.
+//
+// The public keys that verify deletion receipts, including earlier ones. A receipt names its key in `keyId`. Its
+// `signature` is Ed25519 over the receipt without `signature` in canonical JSON (RFC 8785), in base64url. No API key is
+// needed.
+//
+// No key is needed.
+func (s *AccountsService) ListReceiptKeys(ctx context.Context, options ...CallOption) (*ReceiptKeyList, error) {
+	c := call{request: Request{Path: "/v1/receipt-keys"}}
+	return do[ReceiptKeyList](ctx, s.client, c, false, options)
+}
+
 // Pause calls POST /v1/accounts/{accountId}/pause: pause an account.
 //
 // Calls are refused with `account-paused`, and nothing is sent to the platform, until the account is resumed. The

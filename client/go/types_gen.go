@@ -2243,7 +2243,9 @@ type PurchasePage struct {
 
 // PurgeReceipt: proof that an account's secrets were destroyed.
 type PurgeReceipt struct {
-	// The signed receipt: what was destroyed and when, the id of the signing key, and an Ed25519 signature.
+	// accountId, orgId, dataKeyId, purgedAt; covers lists what can no longer be read; keyring is separate if the keys were
+	// in a database of their own, so that no backup of other data has them, else shared; keyId is a key of GET
+	// /v1/receipt-keys; signature is Ed25519 over the other members in canonical JSON (RFC 8785), base64url.
 	Receipt json.RawMessage `json:"receipt"`
 }
 
@@ -2293,6 +2295,22 @@ type RateLimits struct {
 // ReadResult is the confirmation of a call.
 type ReadResult struct {
 	Read bool `json:"read"`
+}
+
+// ReceiptKey is a key that verifies receipts.
+type ReceiptKey struct {
+	// One of Ed25519.
+	Algorithm string    `json:"algorithm"`
+	CreatedAt time.Time `json:"createdAt"`
+	// The keyId of receipts that were signed with it.
+	ID string `json:"id"`
+	// The 32 bytes of the public key, base64url.
+	PublicKey string `json:"publicKey"`
+}
+
+// ReceiptKeyList is the keys that verify receipts.
+type ReceiptKeyList struct {
+	Keys []ReceiptKey `json:"keys"`
 }
 
 // Referral is a creator who was referred by this one.

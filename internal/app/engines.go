@@ -99,7 +99,7 @@ func newVault(ctx context.Context, n *Node, eng engines) (*seal.Sealer, error) {
 		}
 	}
 	sealer := seal.New(seal.Deps{
-		Config: seal.Config{}, DB: eng.keyring, KMS: now, OldKMS: old, Bus: eng.bus,
+		Config: seal.Config{Separate: eng.keyring != eng.db}, DB: eng.keyring, KMS: now, OldKMS: old, Bus: eng.bus,
 		Registry: n.registry, Log: n.log, Now: n.clock.Now,
 	})
 	eng.bus.OnConnect(sealer.Distrust)

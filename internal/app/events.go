@@ -170,13 +170,12 @@ func newDelivery(n *Node, eng engines, op operators, t tenants, a accounts, ev e
 	})
 	t.suspensions.Watch(webhooks.Suspend)
 	a.accounts.OnDisconnect(func(ctx context.Context, tx postgres.Tx, of id.Org, at id.Account) error {
-		if err := a.connects.Leave(ctx, tx, of, at); err != nil {
+		if err := errors.Join(a.connects.Leave(ctx, tx, of, at), a.sessions.Leave(ctx, tx, of, at)); err != nil {
 			return err
 		}
 		return webhooks.Leave(ctx, tx, of, at)
 	})
-	kinds := []string{"events", "deliveries"}
-	a.accounts.OnPurge(kinds, func(ctx context.Context, a account.Account, most int) (bool, error) {
+	a.accounts.OnPurge(func(ctx context.Context, a account.Account, most int) (bool, error) {
 		events, err := ev.store.Purge(ctx, a.Org, a.ID, a.Environment.IsTest(), most)
 		if err != nil {
 			return false, err

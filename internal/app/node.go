@@ -83,7 +83,7 @@ func (n *Node) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	auditLog := audit.New(eng.db, n.clock.Now)
+	auditLog := audit.New(eng.db, sealer, n.clock.Now)
 	operators := newOperators(n, eng, auditLog)
 	tenants := newTenants(n, eng, sealer, auditLog, operators)
 	platforms, err := newPlatforms(n, operators)

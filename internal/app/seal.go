@@ -289,7 +289,7 @@ func (c *commands) receiptVerify() *cobra.Command {
 	var text string
 	cmd := &cobra.Command{
 		Use: "verify FILE", Short: "Check a receipt; works without the service and the database", Args: cobra.ExactArgs(1),
-		Example: "  stagedoord seal receipt verify receipt.json --key ed25519:…",
+		Example: "  stagedoord seal receipt verify receipt.json --key rBtYk…",
 		RunE: func(_ *cobra.Command, args []string) error {
 			key, err := seal.ParsePublicKey(text)
 			if err != nil {
@@ -304,13 +304,13 @@ func (c *commands) receiptVerify() *cobra.Command {
 				return err
 			}
 			table := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
-			fmt.Fprintf(table, "valid\tsigned by key %s\naccount\t%s\norg\t%s\n", key.ID(), r.Account, r.Org)
-			fmt.Fprintf(table, "data key\t%s, %d generations deleted\nblobs\t%d deleted\n", dash(r.DataKey), r.Generations, r.Blobs)
+			fmt.Fprintf(table, "valid\tsigned by key %s\naccount\t%s\norg\t%s\n", key.ID(), dash(string(r.Account)), r.Org)
+			fmt.Fprintf(table, "data key\t%s\nkeyring\t%s\n", dash(r.DataKey), dash(r.Keyring))
 			fmt.Fprintf(table, "covers\t%s\npurged at\t%s\n", dash(strings.Join(r.Covers, ", ")), r.PurgedAt.Format(time.RFC3339))
 			return table.Flush()
 		},
 	}
-	cmd.Flags().StringVar(&text, "key", "", "the public key, as `stagedoord seal receipt key` prints it")
+	cmd.Flags().StringVar(&text, "key", "", "the public key, as `stagedoord seal receipt key` and GET /v1/receipt-keys have it")
 	must(cmd.MarkFlagRequired("key"))
 	return cmd
 }

@@ -108,7 +108,8 @@ func newAPI(n *Node, p parts, from client) (*api.API, *docs.Docs, error) {
 		Orgs:   t.orgs, Keys: t.keys, Members: t.members, Audit: t.audit, Limits: t.limits, Usage: t.usage,
 		Journal: t.requestLog, Idempotency: t.idempotency,
 		Accounts: a.accounts, Connects: a.connects, Sessions: a.sessions, Links: a.links, Health: a.health,
-		Invoke: p.calls.invoker, Transfers: p.calls.transfers, Platforms: p.platforms.registry, Sandbox: p.platforms.sandbox,
+		ReceiptKeys: t.sealer.ReceiptKeys,
+		Invoke:      p.calls.invoker, Transfers: p.calls.transfers, Platforms: p.platforms.registry, Sandbox: p.platforms.sandbox,
 		Events: eventsapi.Deps{
 			Streams: p.delivery.streams, Permit: t.suspensions.Permit, Store: p.events.store, Kinds: p.events.kinds,
 			Accounts: a.accounts, Meter: t.usage, Now: n.clock.Now,

@@ -2726,7 +2726,10 @@ class PurgeReceipt(TypedDict):
     """Proof that an account's secrets were destroyed."""
 
     receipt: Any
-    """The signed receipt: what was destroyed and when, the id of the signing key, and an Ed25519 signature."""
+    """accountId, orgId, dataKeyId, purgedAt; covers lists what can no longer be read; keyring is separate if the keys
+    were in a database of their own, so that no backup of other data has them, else shared; keyId is a key of GET
+    /v1/receipt-keys; signature is Ed25519 over the other members in canonical JSON (RFC 8785), base64url.
+    """
 
 
 class QueueFailedData(TypedDict):
@@ -2780,6 +2783,23 @@ class ReadResult(TypedDict):
     """The confirmation of a call."""
 
     read: bool
+
+
+class ReceiptKey(TypedDict):
+    """A key that verifies receipts."""
+
+    algorithm: Literal["Ed25519"]
+    createdAt: str
+    id: str
+    """The keyId of receipts that were signed with it."""
+    publicKey: str
+    """The 32 bytes of the public key, base64url."""
+
+
+class ReceiptKeyList(TypedDict):
+    """The keys that verify receipts."""
+
+    keys: list[ReceiptKey]
 
 
 class Referral(TypedDict):
@@ -4134,6 +4154,8 @@ __all__ = [
     "QueuePublishedData",
     "RateLimits",
     "ReadResult",
+    "ReceiptKey",
+    "ReceiptKeyList",
     "Referral",
     "ReferralPage",
     "Region",

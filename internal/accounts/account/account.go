@@ -151,6 +151,7 @@ type sealer interface {
 	Open(ctx context.Context, at seal.Address, sealed []byte) (secret.String, error)
 	Shred(ctx context.Context, org id.Org, holder string) (seal.Shredded, error)
 	SignReceipt(ctx context.Context, r seal.Receipt) ([]byte, error)
+	Warm(ctx context.Context, org id.Org, holders []string) error
 }
 
 // Config holds the settings.
@@ -197,9 +198,8 @@ type Accounts struct {
 	// refreshes merges concurrent refreshes of the same account on this node.
 	refreshes    singleflight.Group
 	onDisconnect func(ctx context.Context, tx postgres.Tx, org id.Org, account id.Account) error
-	// purge deletes an account's data in other packages; purgeCovers names that data in the receipt.
-	purge       func(ctx context.Context, a Account, most int) (done bool, err error)
-	purgeCovers []string
+	// purge deletes an account's data in other packages.
+	purge func(ctx context.Context, a Account, most int) (done bool, err error)
 }
 
 // maxCached bounds the caches of environments, platforms and written successes, in entries.
@@ -224,11 +224,11 @@ func (s *Accounts) OnDisconnect(do func(ctx context.Context, tx postgres.Tx, org
 	s.onDisconnect = do
 }
 
-// OnPurge sets the hook that deletes an account's data in other packages. covers names that data in the receipt. do
-// deletes about most rows and reports whether none are left; it is called again until it does. Call OnPurge before any
-// other method; it is not safe for concurrent use.
-func (s *Accounts) OnPurge(covers []string, do func(ctx context.Context, a Account, most int) (done bool, err error)) {
-	s.purgeCovers, s.purge = covers, do
+// OnPurge sets the hook that deletes an account's data in other packages. do deletes about most rows and reports whether
+// none are left; it is called again until it does. Call OnPurge before any other method; it is not safe for concurrent
+// use.
+func (s *Accounts) OnPurge(do func(ctx context.Context, a Account, most int) (done bool, err error)) {
+	s.purge = do
 }
 
 // Get reads an account. An account of another org, or one that is being disconnected, is not found.

@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -40,6 +41,10 @@ type Change struct {
 func (s *Accounts) Update(ctx context.Context, by audit.By, owner id.Org, account id.Account, c Change) (Account, error) {
 	if err := s.validate(c); err != nil {
 		return Account{}, err
+	}
+	// The audit entry is sealed with the account's key. Read it now: a transaction must not wait for another connection.
+	if err := s.deps.Seal.Warm(ctx, owner, []string{string(account)}); err != nil {
+		return Account{}, fmt.Errorf("read the key of %s: %w", account, err)
 	}
 	var (
 		a       Account
@@ -97,7 +102,7 @@ func applyChange(a Account, c Change, now time.Time) (Account, audit.Changes) {
 	}
 	changes := changesOf(before, a)
 	if c.Metadata != nil && !maps.Equal(a.Metadata, *c.Metadata) {
-		changes["metadata"] = audit.Change{From: a.Metadata, To: *c.Metadata}
+		changes["metadata"] = audit.Personal(a.Metadata, *c.Metadata)
 		a.Metadata = *c.Metadata
 	}
 	if len(changes) > 0 {

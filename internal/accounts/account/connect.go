@@ -221,10 +221,11 @@ func (s *Accounts) createAccount(ctx context.Context, tx postgres.Tx, p Prepared
 	}
 	a.Health = s.healthAfterSignIn(a, now)
 	p.applyTo(&a, now)
-	return a, audit.Changes{
-		"state": {To: a.State}, "ofUserId": {To: a.UpstreamID}, "label": {To: a.Label}, "kind": {To: p.Kind}, "attemptId": {To: p.Attempt},
-		"rememberCredentials": {To: a.RememberCredentials},
-	}, insertAccount(ctx, tx, a)
+	changes := audit.Changes{
+		"state": {To: a.State}, "ofUserId": audit.Personal(nil, a.UpstreamID), "label": audit.Personal(nil, a.Label), "kind": {To: p.Kind},
+		"attemptId": {To: p.Attempt}, "rememberCredentials": {To: a.RememberCredentials},
+	}
+	return a, changes, insertAccount(ctx, tx, a)
 }
 
 // renewSession gives an existing account a new session.

@@ -142,6 +142,12 @@ func (s *Accounts) signOut(ctx context.Context, a Account) {
 	}
 }
 
+// Sealed lists what is sealed with the data key of an account, as receipts name it. All of it is unreadable once the key
+// is shredded.
+func Sealed() []string {
+	return []string{"session", "credentials", "events", "deliveries", "jobResults"}
+}
+
 // writeTombstone ends an account in one transaction: it deletes the sealed secrets, empties the row, and writes the
 // receipt, the audit entry and the event.
 func (s *Accounts) writeTombstone(ctx context.Context, a Account, gone seal.Shredded) error {
@@ -149,14 +155,8 @@ func (s *Accounts) writeTombstone(ctx context.Context, a Account, gone seal.Shre
 	if err != nil {
 		return err
 	}
-	// Nothing is sealed for an account that is being disconnected, so the count does not change any more.
-	blobs, err := db.New(s.deps.DB).CountSecrets(ctx, db.CountSecretsParams{OrgID: a.Org, AccountID: a.ID})
-	if err != nil {
-		return err
-	}
 	receipt, err := s.deps.Seal.SignReceipt(ctx, seal.Receipt{
-		Account: a.ID, Org: a.Org, DataKey: gone.DataKey, Generations: gone.Generations, Blobs: int(blobs), PurgedAt: now,
-		Covers: append([]string{"session", "credentials"}, s.purgeCovers...),
+		Account: a.ID, Org: a.Org, DataKey: gone.DataKey, Covers: Sealed(), PurgedAt: now,
 	})
 	if err != nil {
 		return fmt.Errorf("sign the receipt of %s: %w", a.ID, err)

@@ -125,9 +125,6 @@ SELECT version, sealed FROM account_secret WHERE org_id = @org_id AND account_id
 -- name: DropSecret :exec
 DELETE FROM account_secret WHERE org_id = @org_id AND account_id = @account_id AND purpose = @purpose;
 
--- name: CountSecrets :one
-SELECT count(*) FROM account_secret WHERE org_id = @org_id AND account_id = @account_id;
-
 -- name: DropSecrets :exec
 DELETE FROM account_secret WHERE org_id = @org_id AND account_id = @account_id;
 

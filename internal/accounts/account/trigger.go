@@ -179,9 +179,9 @@ func changesOf(before, after Account) audit.Changes {
 	changes := audit.Changes{}
 	changes.Note("state", before.State, after.State)
 	changes.Note("stateReason", before.Reason, after.Reason)
-	changes.Note("label", before.Label, after.Label)
+	changes.NotePersonal("label", before.Label, after.Label)
 	changes.Note("proxyCountry", before.Region, after.Region)
-	changes.Note("referenceId", before.ReferenceID, after.ReferenceID)
+	changes.NotePersonal("referenceId", before.ReferenceID, after.ReferenceID)
 	changes.Note("rememberCredentials", before.RememberCredentials, after.RememberCredentials)
 	return changes
 }

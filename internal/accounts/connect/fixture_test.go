@@ -96,12 +96,12 @@ func newFixture(t *testing.T, o options) *fixture {
 	client, err := redis.Open(redis.Config{URL: testenv.Redis(t), Name: "test"})
 	must.OK(t, err)
 	t.Cleanup(client.Close)
-	auditLog := audit.New(r.db, now)
 	if o.beside != nil {
 		r.seal = o.beside.seal
 	} else {
 		r.seal = sealtest.New(t, r.db, bus)
 	}
+	auditLog := audit.New(r.db, r.seal, now)
 	r.outbox = outbox.New(r.db, now)
 	nodes := fleet.New(fleet.Deps{DB: r.db, Log: log, Now: now, Self: fleet.Node{ID: process, Name: process}})
 	limits := admission.New(admission.Deps{Config: admission.Config{Timeout: time.Second, Process: process},

@@ -123,3 +123,8 @@ SELECT failure_code, count(*) AS attempts FROM attempt
 WHERE org_id = @org_id AND id >= @first::text AND id < @last::text AND kind <> 'reauth' AND state = 'completed_failed'
     AND (sqlc.narg(accounts)::text[] IS NULL OR (account_id = ANY (sqlc.narg(accounts)) AND reconnect))
 GROUP BY failure_code ORDER BY 2 DESC, 1 LIMIT 20;
+
+-- name: ForgetAccount :exec
+-- What an attempt has of its account, apart from ids. The attempts stay until their retention ends.
+UPDATE attempt SET label = '', reference = '', metadata = '{}', mask = '', site = '', site_root = '', site_id = '', login = NULL, upstream_message = ''
+WHERE org_id = @org_id AND account_id = @account_id AND finished_at IS NOT NULL;

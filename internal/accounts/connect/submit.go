@@ -276,7 +276,7 @@ func (c *Connects) Cancel(ctx context.Context, org id.Org, by audit.By, at id.At
 }
 
 // Leave ends the open attempts of an account that is being disconnected, in the transaction that takes it out of use.
-// It notifies no waiters; they notice by polling.
+// It notifies no waiters; they notice by polling. All attempts of the account lose what they have of it.
 func (c *Connects) Leave(ctx context.Context, tx postgres.Tx, org id.Org, at id.Account) error {
 	rows, err := db.New(tx).OpenOfAccount(ctx, db.OpenOfAccountParams{OrgID: org, AccountID: at})
 	if err != nil {
@@ -294,6 +294,7 @@ func (c *Connects) Leave(ctx context.Context, tx postgres.Tx, org id.Org, at id.
 		if err := r.Stop(attempt.CodeDeleted, now); err != nil {
 			return err
 		}
+		r.Label, r.Reference, r.Metadata = "", "", nil // the event outlives the account
 		// Not writeChange: the caller is changing the account's row in this transaction.
 		if err := updateRow(ctx, tx, r); err != nil {
 			return err
@@ -301,6 +302,9 @@ func (c *Connects) Leave(ctx context.Context, tx postgres.Tx, org id.Org, at id.
 		if err := c.writeEvents(ctx, tx, r); err != nil {
 			return err
 		}
+	}
+	if err := db.New(tx).ForgetAccount(ctx, db.ForgetAccountParams{OrgID: org, AccountID: at}); err != nil {
+		return fmt.Errorf("empty the attempts of an account: %w", err)
 	}
 	return nil
 }

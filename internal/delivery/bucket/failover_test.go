@@ -165,7 +165,7 @@ func newNode(t *testing.T, database *testenv.Switch) *fixture {
 	queue := outbox.New(f.db, clock.Now)
 	hooks := webhook.New(webhook.Deps{
 		Config: config, DB: f.db, Events: f.store, Kinds: event.NewKinds(f.Catalog), Orgs: f.Orgs, Accounts: f.Accounts, Seal: f.Seal,
-		Audit: audit.New(f.db, clock.Now), Outbox: queue, Public: public, Bus: f.Bus, Usage: usage{}, Log: quiet, Now: clock.Now,
+		Audit: audit.New(f.db, sealtest.NewMemory(), clock.Now), Outbox: queue, Public: public, Bus: f.Bus, Usage: usage{}, Log: quiet, Now: clock.Now,
 	})
 	writer := ingest.New(ingest.Deps{
 		Store: f.store, Events: log, Outbox: queue, Bus: f.Bus, Meter: usage{}, Orgs: f.Orgs, Committed: hooks.Committed, Log: quiet, Now: clock.Now,

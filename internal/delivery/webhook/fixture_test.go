@@ -108,7 +108,7 @@ func (r *fixture) node(buckets ...int) *node {
 	}
 	n.Webhooks = webhook.New(webhook.Deps{
 		Config: r.config, DB: r.DB, Events: r.events, Kinds: event.NewKinds(r.Catalog),
-		Orgs: r.Orgs, Accounts: r.Accounts, Seal: r.Seal, Audit: audit.New(r.DB, clock.Now), Outbox: outbox.New(r.DB, clock.Now), Public: r.public,
+		Orgs: r.Orgs, Accounts: r.Accounts, Seal: r.Seal, Audit: audit.New(r.DB, r.Seal, clock.Now), Outbox: outbox.New(r.DB, clock.Now), Public: r.public,
 		Bus: r.Bus, Usage: n.count, Permits: n.suspensions, Log: slog.New(slog.NewTextHandler(r.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})), Now: clock.Now,
 	})
 	running, stop := context.WithCancel(context.Background())

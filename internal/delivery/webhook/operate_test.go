@@ -140,7 +140,7 @@ func TestOperatorOrdersChangeSelectedLanes(t *testing.T) {
 		until(t, "the lane is live again", func() bool { state, _ := r.state(a); return state == "live" })
 	}
 
-	entries, err := audit.New(r.DB, clock.Now).Choose(t.Context(), other, audit.Filter{}, 0, 100)
+	entries, err := audit.New(r.DB, r.Seal, clock.Now).Choose(t.Context(), other, audit.Filter{}, 0, 100)
 	must.OK(t, err)
 	if e := entries[0]; e.By.Action != "webhook.retry" || e.By.Label != "ana" || !strings.Contains(string(e.Changes), string(elsewhere.ID)) ||
 		strings.Contains(string(e.Changes), string(failing[0].ID)) {

@@ -146,6 +146,13 @@ UPDATE event SET upstream_id = '', body = n.body
 FROM (SELECT unnest(@seqs::bigint[]) AS seq, unnest(@ats::timestamptz[]) AS at, unnest(@bodies::bytea[]) AS body) n
 WHERE event.org_id = @org_id AND event.source = @source AND event.seq = n.seq AND event.at = n.at;
 
+-- name: OrgEventsNaming :many
+-- Events of the org itself about connecting an account. They are few, and never sealed.
+SELECT at, seq, id, kind, body FROM event
+WHERE org_id = @org_id AND source = @org_id::text AND kind LIKE 'connect.%'
+    AND EXISTS (SELECT 1 FROM unnest(@names::bytea[]) AS n (name) WHERE position(n.name IN event.body) > 0)
+ORDER BY seq LIMIT @max_rows;
+
 -- name: MovePurge :exec
 UPDATE event_source SET purged_seq = @purged_seq WHERE org_id = @org_id AND source = @source;
 

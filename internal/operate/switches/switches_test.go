@@ -17,6 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
 )
 
 var ana = audit.By{Kind: audit.ActorOperator, ID: "admin", Label: "ana", Action: "switches.set", Request: "req_1"}
@@ -39,7 +40,7 @@ type messageBus interface {
 // startNode runs a node until the test ends.
 func startNode(t *testing.T, db *postgres.DB, on messageBus) *switches.Control {
 	t.Helper()
-	c := switches.New(switches.Deps{DB: db, Audit: audit.New(db, clock.Now), Bus: on, Log: slog.New(slog.DiscardHandler), Now: clock.Now})
+	c := switches.New(switches.Deps{DB: db, Audit: audit.New(db, sealtest.NewMemory(), clock.Now), Bus: on, Log: slog.New(slog.DiscardHandler), Now: clock.Now})
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- c.Run(ctx) }()
@@ -100,7 +101,7 @@ func TestWatch(t *testing.T) {
 	if _, err := first.Turn(t.Context(), ana, []switches.Turn{{Switch: switches.Webhooks, Reason: "x"}}); err != nil {
 		t.Fatal(err)
 	}
-	c := switches.New(switches.Deps{DB: db, Audit: audit.New(db, clock.Now), Bus: noBus{}, Log: slog.New(slog.DiscardHandler), Now: clock.Now})
+	c := switches.New(switches.Deps{DB: db, Audit: audit.New(db, sealtest.NewMemory(), clock.Now), Bus: noBus{}, Log: slog.New(slog.DiscardHandler), Now: clock.Now})
 	var mu sync.Mutex
 	var seen []bool
 	c.Watch(func(s switches.State) {
@@ -127,7 +128,7 @@ func TestDecisionsAreAudited(t *testing.T) {
 	t.Parallel()
 	db := testenv.Postgres(t)
 	c := startNode(t, db, noBus{})
-	log := audit.New(db, clock.Now)
+	log := audit.New(db, sealtest.NewMemory(), clock.Now)
 	do := func(_ switches.State, err error) {
 		t.Helper()
 		must.OK(t, err)
@@ -165,7 +166,7 @@ func TestBanner(t *testing.T) {
 	t.Parallel()
 	db := testenv.Postgres(t)
 	now := clock.Now()
-	c := switches.New(switches.Deps{DB: db, Audit: audit.New(db, clock.Now), Bus: noBus{}, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
+	c := switches.New(switches.Deps{DB: db, Audit: audit.New(db, sealtest.NewMemory(), clock.Now), Bus: noBus{}, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
 	end := now.Add(time.Hour)
 	if _, err := c.SetBanner(t.Context(), ana, switches.Banner{Text: "Slow", Level: "info", URL: "https://status.example", Until: &end}); err != nil {
 		t.Fatal(err)

@@ -53,6 +53,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
+	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
 // Version is the version of the API, not of the build.
@@ -87,7 +88,9 @@ type Deps struct {
 	// Links makes the addresses at which creators reconnect accounts.
 	Links  *link.Links
 	Health *health.Health
-	Invoke *invoke.Invoker
+	// ReceiptKeys returns the keys that verify deletion receipts; *seal.Sealer implements it.
+	ReceiptKeys func(context.Context) ([]seal.ReceiptKey, error)
+	Invoke      *invoke.Invoker
 	// Transfers moves files to and from platforms.
 	Transfers *transfer.Transfers
 	// Events are the dependencies of the event operations.
@@ -144,7 +147,7 @@ func New(d Deps) (*API, error) {
 	sdk.Routes(t, sdk.Deps{Invoke: d.Invoke, Accounts: d.Accounts, PublicURL: d.Config.PublicURL, Platforms: d.Platforms})
 	events.Routes(t, d.Events)
 	webhooks.Routes(t, d.Webhooks, d.Accounts, d.Now)
-	accounts.Routes(t, accounts.Deps{Accounts: d.Accounts, Health: d.Health, Webhooks: d.Webhooks, Usage: d.Usage})
+	accounts.Routes(t, accounts.Deps{Accounts: d.Accounts, Health: d.Health, Webhooks: d.Webhooks, Usage: d.Usage, ReceiptKeys: d.ReceiptKeys})
 	connectapi.Routes(t, connectapi.Deps{
 		Connects: d.Connects, Sessions: d.Sessions, Accounts: d.Accounts, Limits: d.Limits, Permit: d.Events.Permit,
 		ConnectURL: d.Config.ConnectURL, Regions: d.Config.Regions, Platforms: d.Platforms, Now: d.Now,

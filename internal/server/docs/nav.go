@@ -153,5 +153,6 @@ var nav = []group{
 		{file: "adr/0024-generations.md"},
 		{file: "adr/0025-overload.md"},
 		{file: "adr/0026-sealed-content.md"},
+		{file: "adr/0027-deletion.md"},
 	}},
 }

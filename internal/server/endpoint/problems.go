@@ -17,6 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
+	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
 // Problem is the response for an error, encoded from a problem.Error. It has the schema of the OpenAPI document.
@@ -82,8 +83,13 @@ func (t *Table) reply(call *Call, err error) *Problem {
 		return &Problem{status: http.StatusOK, document: []byte("null")} // Discarded: the stored response is sent.
 	}
 	p := problem.Of(err)
-	if p.Kind.Code == problem.Internal.Code && postgres.Unavailable(err) {
-		p = problem.ServiceUnavailable.New("The service cannot reach its database right now.").After(2).Because(err)
+	if p.Kind.Code == problem.Internal.Code {
+		switch {
+		case errors.Is(err, seal.ErrUnavailable):
+			p = problem.ServiceUnavailable.New("The service cannot read its keys right now.").After(2).Because(err)
+		case postgres.Unavailable(err):
+			p = problem.ServiceUnavailable.New("The service cannot reach its database right now.").After(2).Because(err)
+		}
 	}
 	switch {
 	case errors.Is(err, context.Canceled):

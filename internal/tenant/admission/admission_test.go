@@ -22,6 +22,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
 )
 
 // nodes are limiters that share the engines and nothing else, like the nodes of a fleet.
@@ -67,7 +68,7 @@ func newNodesWith(t testing.TB, redisURL secret.String, now func() time.Time, ow
 func newPatientNodes(t testing.TB, redisURL secret.String, now func() time.Time, ownClock bool, timeout, patience time.Duration) *nodes {
 	t.Helper()
 	n := &nodes{db: testenv.Postgres(t), redis: redisURL, patience: patience}
-	n.orgs = org.New(org.Deps{DB: n.db, Audit: audit.New(n.db, now), Jobs: nil, Announce: noAnnounce{}, Now: now})
+	n.orgs = org.New(org.Deps{DB: n.db, Audit: audit.New(n.db, sealtest.NewMemory(), now), Jobs: nil, Announce: noAnnounce{}, Now: now})
 	for range 3 {
 		n.add(t, redisURL, now, ownClock, timeout)
 	}

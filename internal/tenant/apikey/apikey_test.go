@@ -17,6 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
 )
 
 type announcer struct{ epochs []int64 }
@@ -38,7 +39,7 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{db: testenv.Postgres(t), announcer: &announcer{}, now: time.Now().UTC()}
 	now := func() time.Time { return f.now }
-	log := audit.New(f.db, now)
+	log := audit.New(f.db, sealtest.NewMemory(), now)
 	f.orgs = org.New(org.Deps{DB: f.db, Audit: log, Jobs: testenv.NoJobs{}, Announce: f.announcer, Now: now})
 	f.keys = apikey.New(apikey.Deps{DB: f.db, Orgs: f.orgs, Audit: log, Outbox: outbox.New(f.db, now), Troubled: func() time.Time { return time.Time{} }, Now: now})
 	return f

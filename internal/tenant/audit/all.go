@@ -47,5 +47,14 @@ func (l *Log) All(ctx context.Context, c Choice, limit int) ([]Of, error) {
 		p.Until = l.now().Add(idSlack)
 	}
 	rows, err := db.New(l.db).PageOfAll(ctx, p)
-	return postgres.Convert(rows, func(r db.AuditEntry) Of { return Of{r.OrgID, fromRow(r)} }), err
+	if err != nil {
+		return nil, err
+	}
+	list := postgres.Convert(rows, func(r db.AuditEntry) Of { return Of{r.OrgID, fromRow(r)} })
+	for i := range list {
+		if err := list[i].hidePersonal(); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
 }

@@ -3,6 +3,9 @@
 // Record writes an entry in the transaction of the change, so a change without an entry cannot be committed. The
 // entries of a log form a hash chain, so that Verify finds missing and altered entries (chain.go). The chain does not
 // protect against an attacker who rewrites all of it.
+//
+// Entries outlive the accounts that they are about, so they hold ids. Personal data of an account, such as its label, is
+// sealed with the account's key, and cannot be read once the account is deleted (personal.go).
 package audit
 
 import (
@@ -53,12 +56,14 @@ func (b By) Actor() contract.Actor {
 type Change struct {
 	From any `json:"from,omitempty"`
 	To   any `json:"to,omitempty"`
+	// personal is set by Personal.
+	personal bool
 }
 
 // MarshalJSON formats times as the API does, because API callers read the stored JSON unchanged.
 func (c Change) MarshalJSON() ([]byte, error) {
 	type plain Change
-	return json.Marshal(plain{formatTime(c.From), formatTime(c.To)})
+	return json.Marshal(plain{From: formatTime(c.From), To: formatTime(c.To)})
 }
 
 func formatTime(value any) any {
@@ -81,6 +86,17 @@ func (c Changes) Note(name string, from, to any) {
 	}
 }
 
+// Personal returns a change of a value that is personal data of an account. It is sealed with the account's key
+// (personal.go).
+func Personal(from, to any) Change { return Change{From: from, To: to, personal: true} }
+
+// NotePersonal is Note for a personal value.
+func (c Changes) NotePersonal(name string, from, to any) {
+	if from != to {
+		c[name] = Personal(from, to)
+	}
+}
+
 // Entry is one entry of a log.
 type Entry struct {
 	ID id.Audit
@@ -95,17 +111,24 @@ type Entry struct {
 
 // Log writes and reads the audit logs of all orgs.
 type Log struct {
-	db  *postgres.DB
-	now func() time.Time
+	db     *postgres.DB
+	sealer Sealer
+	now    func() time.Time
 }
 
 // New returns a Log that takes the times of entries from now.
-func New(db *postgres.DB, now func() time.Time) *Log { return &Log{db: db, now: now} }
+func New(db *postgres.DB, sealer Sealer, now func() time.Time) *Log {
+	return &Log{db: db, sealer: sealer, now: now}
+}
 
 // Record writes an entry in the caller's transaction. It locks the head of the org's chain until the transaction ends,
-// so call it as late as possible.
+// so call it as late as possible. If there are personal changes, target must be the account that they belong to.
 func (l *Log) Record(ctx context.Context, tx postgres.Tx, org id.Org, by By, target string, changes Changes) error {
-	text, err := json.Marshal(changes)
+	stored, err := l.sealPersonal(ctx, org, target, changes)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(stored)
 	if err != nil {
 		return fmt.Errorf("encode audit changes of %s: %w", by.Action, err)
 	}

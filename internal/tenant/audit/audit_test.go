@@ -15,13 +15,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
 )
 
 func newLog(t *testing.T) (*audit.Log, *postgres.DB, id.Org) {
 	t.Helper()
 	db := testenv.Postgres(t)
 	owner := testenv.AddOrg(t, db)
-	return audit.New(db, func() time.Time { return time.Now().UTC() }), db, owner
+	return audit.New(db, sealtest.NewMemory(), func() time.Time { return time.Now().UTC() }), db, owner
 }
 
 func record(ctx context.Context, log *audit.Log, db *postgres.DB, owner id.Org, n int) error {
@@ -127,7 +128,7 @@ func TestFiltersChooseEntries(t *testing.T) {
 	testenv.InsertOrg(t, db, "org_other")
 	start := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	now := start
-	log := audit.New(db, func() time.Time { return now })
+	log := audit.New(db, sealtest.NewMemory(), func() time.Time { return now })
 	for i := range 60 {
 		now = start.Add(time.Duration(i) * time.Hour)
 		if i%7 == 3 {

@@ -28,5 +28,9 @@ func (l *Log) Choose(ctx context.Context, org id.Org, f Filter, before int64, li
 	if before > 0 && before < r.before {
 		r.before = before
 	}
-	return readFiltered(ctx, l.db, org, f, r, limit)
+	entries, err := readFiltered(ctx, l.db, org, f, r, limit)
+	if err != nil {
+		return nil, err
+	}
+	return entries, l.openPersonal(ctx, org, entries)
 }

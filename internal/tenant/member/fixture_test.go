@@ -20,6 +20,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
 )
 
 // fixture is a Members with its dependencies and an adjustable clock.
@@ -43,7 +44,7 @@ func (f *fixture) Announce(_ context.Context, of id.Org, epoch int64) error {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{db: testenv.Postgres(t), now: time.Now().UTC().Truncate(time.Microsecond)}
-	f.audit = audit.New(f.db, f.clock)
+	f.audit = audit.New(f.db, sealtest.NewMemory(), f.clock)
 	f.orgs = org.New(org.Deps{DB: f.db, Audit: f.audit, Jobs: testenv.NoJobs{}, Announce: f, Now: f.clock})
 	f.keys = apikey.New(apikey.Deps{DB: f.db, Orgs: f.orgs, Audit: f.audit, Outbox: outbox.New(f.db, f.clock), Troubled: func() time.Time { return time.Time{} }, Now: f.clock})
 	f.members = member.New(member.Deps{DB: f.db, Orgs: f.orgs, Keys: f.keys, Audit: f.audit, Now: f.clock})

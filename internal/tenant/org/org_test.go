@@ -17,6 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
 )
 
 type jobs struct{ inserted []river.JobArgs }
@@ -40,7 +41,7 @@ func newOrgs(t *testing.T) (*org.Orgs, *jobs, *failingAnnouncer, org.Org) {
 	t.Helper()
 	db := testenv.Postgres(t)
 	j, a := &jobs{}, &failingAnnouncer{}
-	orgs := org.New(org.Deps{DB: db, Audit: audit.New(db, time.Now), Jobs: j, Announce: a, Now: time.Now})
+	orgs := org.New(org.Deps{DB: db, Audit: audit.New(db, sealtest.NewMemory(), time.Now), Jobs: j, Announce: a, Now: time.Now})
 	var o org.Org
 	err := db.Tx(t.Context(), func(tx postgres.Tx) (err error) {
 		o, err = orgs.Create(t.Context(), tx, by, org.Draft{Name: "Acme", Plan: org.Starter, Environment: environment.Live, ContactEmail: "ops@acme.test"})

@@ -16,6 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
 )
 
 func newProcess(t *testing.T, db *postgres.DB, name string) *org.Suspensions {
@@ -50,7 +51,7 @@ func TestSuspensionIsObeyedByAllProcessesWhenAnswered(t *testing.T) {
 	t.Parallel()
 	db := testenv.Postgres(t)
 	here := newProcess(t, db, "here")
-	orgs := org.New(org.Deps{DB: db, Audit: audit.New(db, time.Now), Jobs: &jobs{}, Announce: &failingAnnouncer{}, Suspensions: here, Now: time.Now})
+	orgs := org.New(org.Deps{DB: db, Audit: audit.New(db, sealtest.NewMemory(), time.Now), Jobs: &jobs{}, Announce: &failingAnnouncer{}, Suspensions: here, Now: time.Now})
 	var o org.Org
 	err := db.Tx(t.Context(), func(tx postgres.Tx) (err error) {
 		o, err = orgs.Create(t.Context(), tx, by, org.Draft{Name: "Acme", Plan: org.Starter, Environment: environment.Live, ContactEmail: "ops@acme.test"})

@@ -2,6 +2,10 @@
 -- tenant: the root belongs to the installation
 SELECT kms_id, kms_version, wrapped FROM keyring.root_key;
 
+-- name: RootKeyMadeAt :one
+-- tenant: the root belongs to the installation
+SELECT made_at FROM keyring.root_key;
+
 -- name: AddRootKey :exec
 -- tenant: the root belongs to the installation
 INSERT INTO keyring.root_key (kms_id, kms_version, wrapped, made_at) VALUES (@kms_id, @kms_version, @wrapped, @now)

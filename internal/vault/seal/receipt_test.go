@@ -20,7 +20,7 @@ import (
 
 func receipt() seal.Receipt {
 	return seal.Receipt{
-		Account: id.New[id.Account](), Org: newOrg(), DataKey: "3f1c", Generations: 2, Blobs: 3,
+		Account: id.New[id.Account](), Org: newOrg(), DataKey: "3f1c", Keyring: seal.KeyringShared,
 		Covers: []string{"session", "events"}, PurgedAt: time.Date(2026, 11, 15, 8, 30, 0, 120_000_000, time.UTC),
 	}
 }
@@ -82,8 +82,8 @@ func TestAChangedReceiptIsNotValid(t *testing.T) {
 		}
 	}
 	for _, change := range [][2]string{
-		{`"blobs":3`, `"blobs":4`}, {`"generations":2`, `"generations":1`}, {`"3f1c"`, `"3f1d"`}, {`"receipt":{`, `"receipt":{"more":1,`},
-		{`"format":2`, `"format":1`}, {`"format":2`, `"format":3`}, {`30:00.120Z`, `30:00.121Z`}, {`"events"`, `"credentials"`}, {string(want.Account), string(id.New[id.Account]())},
+		{`"shared"`, `"separate"`}, {`"3f1c"`, `"3f1d"`}, {`"covers":`, `"more":1,"covers":`}, {`"covers":`, `"format":2,"covers":`},
+		{`30:00.120Z`, `30:00.121Z`}, {`"events"`, `"credentials"`}, {string(want.Account), string(id.New[id.Account]())},
 	} {
 		changed := strings.Replace(string(signed), change[0], change[1], 1)
 		if changed == string(signed) {
@@ -103,6 +103,50 @@ func TestAChangedReceiptIsNotValid(t *testing.T) {
 	}
 }
 
+// The signature is over the canonical JSON (RFC 8785) of the receipt without its signature, so that any program can check
+// it. For ASCII texts Go's encoding of a map is that form.
+func TestReceiptIsSignedInCanonicalJSON(t *testing.T) {
+	t.Parallel()
+	node := newFixture(t).node(func(d *seal.Deps) { d.Config.Separate = true })
+	signed, err := node.SignReceipt(t.Context(), receipt())
+	must.OK(t, err)
+	keys, err := node.ReceiptKeys(t.Context())
+	must.OK(t, err)
+	var members map[string]any
+	must.OK(t, json.Unmarshal(signed, &members))
+	if len(keys) != 1 || members["keyId"] != keys[0].Public.ID() || keys[0].CreatedAt.IsZero() || members["keyring"] != "separate" {
+		t.Fatalf("%s, %+v", signed, keys)
+	}
+	signature, err := base64.RawURLEncoding.DecodeString(members["signature"].(string))
+	must.OK(t, err)
+	delete(members, "signature")
+	text, err := json.Marshal(members)
+	must.OK(t, err)
+	if !ed25519.Verify(ed25519.PublicKey(keys[0].Public), text, signature) {
+		t.Errorf("the signature is not of %s", text)
+	}
+}
+
+// Receipts of the second format, in which the receipt was a member, stay valid.
+func TestReceiptOfTheSecondFormatIsVerified(t *testing.T) {
+	t.Parallel()
+	public, private, err := ed25519.GenerateKey(nil)
+	must.OK(t, err)
+	const text = `{"accountId":"acct_1","blobs":2,"covers":["session"],"dataKeyId":"3f1c","generations":1,"orgId":"org_1","purgedAt":"2026-11-15T08:30:00.123Z"}`
+	signature := base64.StdEncoding.EncodeToString(ed25519.Sign(private, []byte("sd1receipt\n"+text)))
+	signed := fmt.Sprintf(`{"format":2,"receipt":%s,"keyId":"%s","signature":"%s"}`, text, seal.PublicKey(public).ID(), signature)
+	want := seal.Receipt{
+		Account: "acct_1", Org: "org_1", DataKey: "3f1c", Covers: []string{"session"}, PurgedAt: time.Date(2026, 11, 15, 8, 30, 0, 123000000, time.UTC),
+	}
+	if got, err := seal.VerifyReceipt(indent(t, []byte(signed)), seal.PublicKey(public)); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	changed := strings.Replace(signed, `["session"]`, `["events"]`, 1)
+	if _, err := seal.VerifyReceipt([]byte(changed), seal.PublicKey(public)); !errors.Is(err, seal.ErrReceipt) {
+		t.Error(err)
+	}
+}
+
 // Receipts in the old format, with other names of members, stay valid.
 func TestReceiptOfTheOldFormatIsVerified(t *testing.T) {
 	t.Parallel()
@@ -112,7 +156,7 @@ func TestReceiptOfTheOldFormatIsVerified(t *testing.T) {
 	signature := base64.StdEncoding.EncodeToString(ed25519.Sign(private, []byte("sd1receipt\n"+text)))
 	signed := fmt.Sprintf(`{"format":1,"receipt":%s,"key_id":"%s","signature":"%s"}`, text, seal.PublicKey(public).ID(), signature)
 	want := seal.Receipt{
-		Account: "acct_1", Org: "org_1", DataKey: "3f1c", Generations: 1, Blobs: 2, PurgedAt: time.Date(2026, 11, 15, 8, 30, 0, 123456000, time.UTC),
+		Account: "acct_1", Org: "org_1", DataKey: "3f1c", PurgedAt: time.Date(2026, 11, 15, 8, 30, 0, 123456000, time.UTC),
 	}
 	for _, form := range [][]byte{[]byte(signed), indent(t, []byte(signed))} {
 		if got, err := seal.VerifyReceipt(form, seal.PublicKey(public)); err != nil || !reflect.DeepEqual(got, want) {
@@ -127,7 +171,7 @@ func TestReceiptOfTheOldFormatIsVerified(t *testing.T) {
 
 func TestParsePublicKeyRejectsOtherTexts(t *testing.T) {
 	t.Parallel()
-	for _, bad := range []string{"", "ed25519:", "ed25519:AAAA", "AAAA", strings.Repeat("A", 44)} {
+	for _, bad := range []string{"", "ed25519:", "ed25519:AAAA", "AAAA", strings.Repeat("A", 44), strings.Repeat("+", 43)} {
 		if _, err := seal.ParsePublicKey(bad); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}

@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -53,6 +54,8 @@ const (
 	PurposeEvent       Purpose = "event"
 	// PurposeDelivery is the beginning of what a receiver answered to a webhook delivery.
 	PurposeDelivery Purpose = "delivery"
+	// PurposeAudit is a personal value in an audit entry.
+	PurposeAudit Purpose = "audit"
 )
 
 // Address is what a sealed text is bound to. It is not stored with the text.
@@ -85,6 +88,8 @@ type Config struct {
 	RewrapRate int
 	// Remember is how many holders' data keys a node caches, about 1 KB each. Default: 50,000.
 	Remember int
+	// Separate is set if DB is not the main database. Receipts say so.
+	Separate bool
 }
 
 // Deps holds the dependencies of a Sealer.
@@ -110,6 +115,8 @@ type Sealer struct {
 	wrappers map[string]kms.Wrapper
 	cache    keyCache
 	metrics  metrics
+	// receiptKey is nil until ReceiptKeys has read it.
+	receiptKey atomic.Pointer[ReceiptKey]
 }
 
 // New makes a Sealer. Run starts its maintenance.

@@ -1102,6 +1102,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/receipt-keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the keys of receipts */
+        get: operations["listReceiptKeys"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sandbox/accounts/{id}/act": {
         parameters: {
             query?: never;
@@ -2327,6 +2344,16 @@ export interface components {
         };
         ReauthInputBody: {
             supersede?: boolean;
+        };
+        ReceiptKeyBody: {
+            /** @enum {string} */
+            algorithm: "Ed25519";
+            createdAt: string;
+            id: string;
+            publicKey: string;
+        };
+        ReceiptKeysOutputBody: {
+            keys: components["schemas"]["ReceiptKeyBody"][];
         };
         ReceiptOutputBody: {
             receipt: unknown;
@@ -4595,6 +4622,25 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PlatformsOutputBody"];
+                };
+            };
+        };
+    };
+    listReceiptKeys: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReceiptKeysOutputBody"];
                 };
             };
         };

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         ListedAccount,
         Me,
         PurgeReceipt,
+        ReceiptKeyList,
     )
 
 
@@ -151,6 +152,17 @@ class AccountsGroup(Group):
             cursor: nextCursor of the previous page.
         """
         return self._get(f"/v1/accounts/{path_segment(account_id)}/audit", params, options=options)
+
+    def list_receipt_keys(self, *, options: RequestOptions | None = None) -> ReceiptKeyList:
+        """List the keys of receipts.
+
+        The public keys that verify deletion receipts, including earlier ones. A receipt names its key in `keyId`.
+        Its `signature` is Ed25519 over the receipt without `signature` in canonical JSON (RFC 8785), in base64url.
+        No API key is needed.
+
+        No key is needed.
+        """
+        return self._get("/v1/receipt-keys", options=options)
 
     def pause(self, account_id: str, *, options: RequestOptions | None = None) -> Account:
         """Pause an account.

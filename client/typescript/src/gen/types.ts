@@ -1793,7 +1793,11 @@ export interface PurchasePage {
 
 /** Proof that an account's secrets were destroyed. */
 export interface PurgeReceipt {
-  /** The signed receipt: what was destroyed and when, the id of the signing key, and an Ed25519 signature. */
+  /**
+   * accountId, orgId, dataKeyId, purgedAt; covers lists what can no longer be read; keyring is separate if the keys
+   * were in a database of their own, so that no backup of other data has them, else shared; keyId is a key of GET
+   * /v1/receipt-keys; signature is Ed25519 over the other members in canonical JSON (RFC 8785), base64url.
+   */
   receipt: unknown;
 }
 
@@ -1830,6 +1834,21 @@ export interface RateLimits {
 /** The confirmation of a call. */
 export interface ReadResult {
   read: boolean;
+}
+
+/** A key that verifies receipts. */
+export interface ReceiptKey {
+  algorithm: "Ed25519";
+  createdAt: string;
+  /** The keyId of receipts that were signed with it. */
+  id: string;
+  /** The 32 bytes of the public key, base64url. */
+  publicKey: string;
+}
+
+/** The keys that verify receipts. */
+export interface ReceiptKeyList {
+  keys: ReceiptKey[];
 }
 
 /** A creator who was referred by this one. */

@@ -13,6 +13,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -124,7 +125,7 @@ func (s *Sessions) createSession(ctx context.Context, by audit.By, o org.Org, at
 			return err
 		}
 		return s.deps.Audit.Record(ctx, tx, o.ID, by, string(made.ID), audit.Changes{
-			"kinds": {To: made.Kinds}, "accountId": {To: made.Account}, "referenceId": {To: made.ReferenceID}, "expiresAt": {To: made.ExpiresAt},
+			"kinds": {To: made.Kinds}, "accountId": {To: made.Account}, "expiresAt": {To: made.ExpiresAt},
 		})
 	})
 	return made, err
@@ -280,6 +281,14 @@ func (s *Sessions) endSession(ctx context.Context, tx postgres.Tx, it *Session, 
 	return s.deps.Outbox.Add(ctx, tx, outbox.Event{Org: it.Org, Data: contract.ConnectSessionFinished{
 		SessionID: it.ID, Status: string(to), Attempts: attempts, AccountID: account, ReferenceID: it.ReferenceID,
 	}})
+}
+
+// Leave empties the sessions of an account that is being disconnected, in the transaction that takes it out of use.
+func (s *Sessions) Leave(ctx context.Context, tx postgres.Tx, org id.Org, account id.Account) error {
+	if err := db.New(tx).ForgetAccount(ctx, db.ForgetAccountParams{OrgID: org, AccountID: string(account)}); err != nil {
+		return fmt.Errorf("empty the sessions of %s: %w", account, err)
+	}
+	return nil
 }
 
 // Sweep ends sessions that have expired or were abandoned, deletes old ones, and returns how many it handled. Several

@@ -20,6 +20,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
 )
 
 // fixture is the service on its own database, with a clock that only Advance moves.
@@ -37,7 +38,7 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	now := testenv.NewClock(time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC))
 	r := &fixture{T: t, Clock: now, db: testenv.Postgres(t)}
-	r.outbox, r.audit = outbox.New(r.db, r.Now), audit.New(r.db, r.Now)
+	r.outbox, r.audit = outbox.New(r.db, r.Now), audit.New(r.db, sealtest.NewMemory(), r.Now)
 	r.Sessions = link.New(link.Deps{DB: r.db, Audit: r.audit, Outbox: r.outbox, Keys: keys{key: "one key for all nodes, 32 bytes."}, Regions: []string{"us", "uk"}, Now: r.Now})
 	r.org = r.addOrg("Northlight")
 	return r

@@ -64,3 +64,8 @@ VALUES (@org_id, @brand_light, @brand_dark, @scheme, @allowed_origins, @help_url
 ON CONFLICT (org_id) DO UPDATE
 SET brand_light = excluded.brand_light, brand_dark = excluded.brand_dark, scheme = excluded.scheme,
     allowed_origins = excluded.allowed_origins, help_url = excluded.help_url, updated_at = excluded.updated_at;
+
+-- name: ForgetAccount :exec
+-- What a session has of the account that it connected or was made for, apart from ids. It stays until its retention ends.
+UPDATE connect_session SET reference_id = '', label = '', site = ''
+WHERE org_id = @org_id AND (connected_account = @account_id::text OR account_id = @account_id::text);

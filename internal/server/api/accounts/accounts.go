@@ -14,10 +14,12 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
+	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
 // Deps are the dependencies of the operations.
@@ -26,6 +28,8 @@ type Deps struct {
 	Health   *health.Health
 	Webhooks *webhook.Webhooks
 	Usage    *usage.Usage
+	// ReceiptKeys returns the keys that verify receipts; *seal.Sealer implements it.
+	ReceiptKeys func(context.Context) ([]seal.ReceiptKey, error)
 }
 
 type accounts struct{ Deps }
@@ -67,8 +71,23 @@ type accountMeOutput struct {
 type receiptOutput struct {
 	Body struct {
 		_       struct{}        `doc:"Proof that an account's secrets were destroyed."`
-		Receipt json.RawMessage `json:"receipt" doc:"The signed receipt: what was destroyed and when, the id of the signing key, and an Ed25519 signature."`
+		Receipt json.RawMessage `json:"receipt" doc:"accountId, orgId, dataKeyId, purgedAt; covers lists what can no longer be read; keyring is separate if the keys were in a database of their own, so that no backup of other data has them, else shared; keyId is a key of GET /v1/receipt-keys; signature is Ed25519 over the other members in canonical JSON (RFC 8785), base64url."`
 	}
+}
+
+type receiptKeysOutput struct {
+	Body struct {
+		_    struct{}         `doc:"The keys that verify receipts."`
+		Keys []receiptKeyBody `json:"keys"`
+	}
+}
+
+type receiptKeyBody struct {
+	_         struct{}   `doc:"A key that verifies receipts."`
+	ID        string     `json:"id" doc:"The keyId of receipts that were signed with it."`
+	Algorithm string     `json:"algorithm" enum:"Ed25519"`
+	PublicKey string     `json:"publicKey" doc:"The 32 bytes of the public key, base64url."`
+	CreatedAt stamp.Time `json:"createdAt"`
 }
 
 const (
@@ -127,6 +146,10 @@ func Routes(t *endpoint.Table, d Deps) {
 		Summary: "Get the deletion receipt of an account", Description: "The signed receipt of a disconnected account. You can check it offline with the service's public receipt key. " +
 			"The response is 404 while the account is connected or its deletion is in progress.",
 	}, endpoint.OnAccount(a.getPurgeReceipt))
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "listReceiptKeys", Method: http.MethodGet, Path: "/v1/receipt-keys", Tag: tag, Status: http.StatusOK, Public: true, Quota: admission.Free,
+		Summary: "List the keys of receipts", Description: "The public keys that verify deletion receipts, including earlier ones. A receipt names its key in `keyId`. Its `signature` is Ed25519 over the receipt without `signature` in canonical JSON (RFC 8785), in base64url. No API key is needed.",
+	}, a.listReceiptKeys)
 }
 
 func viewAccount(one account.Account, err error) (*accountOutput, error) {
@@ -188,5 +211,19 @@ func (a *accounts) getPurgeReceipt(ctx context.Context, at id.Account, _ *accoun
 	}
 	out := &receiptOutput{}
 	out.Body.Receipt = receipt
+	return out, nil
+}
+
+func (a *accounts) listReceiptKeys(ctx context.Context, _ *struct{}) (*receiptKeysOutput, error) {
+	keys, err := a.ReceiptKeys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &receiptKeysOutput{}
+	for _, k := range keys {
+		out.Body.Keys = append(out.Body.Keys, receiptKeyBody{
+			ID: k.Public.ID(), Algorithm: "Ed25519", PublicKey: k.Public.String(), CreatedAt: stamp.Time(k.CreatedAt),
+		})
+	}
 	return out, nil
 }

@@ -10,6 +10,7 @@ it('changes become rows whatever their form', () => {
     { field: 'reason', from: undefined, to: '#1423' },
     { field: 'list', from: undefined, to: [1] },
   ])
+  expect(changesOf({ label: { purged: true } })[0]?.to).toBe('Deleted with the account')
   expect([changesOf(null), changesOf('x')]).toEqual([[], [{ field: 'value', from: undefined, to: 'x' }]])
   expect([reasonOf({ reason: { from: '', to: '#1423' } }), reasonOf({ name: { to: 'x' } }), reasonOf(null)]).toEqual([
     '#1423',

@@ -60,11 +60,12 @@ export interface Change {
 export function changesOf(changes: unknown): Change[] {
   if (changes === null || changes === undefined) return []
   if (typeof changes !== 'object' || Array.isArray(changes)) return [{ field: 'value', from: undefined, to: changes }]
-  return Object.entries(changes as Record<string, unknown>).map(([field, v]) =>
-    typeof v === 'object' && v !== null && !Array.isArray(v) && ('from' in v || 'to' in v)
-      ? { field, from: (v as Change).from, to: (v as Change).to }
-      : { field, from: undefined, to: v },
-  )
+  return Object.entries(changes as Record<string, unknown>).map(([field, v]) => {
+    if (typeof v !== 'object' || v === null || Array.isArray(v)) return { field, from: undefined, to: v }
+    if ('from' in v || 'to' in v) return { field, from: (v as Change).from, to: (v as Change).to }
+    // Personal data of an account that was disconnected.
+    return { field, from: undefined, to: 'purged' in v ? 'Deleted with the account' : v }
+  })
 }
 
 /** The reason for the change, where one is required. */

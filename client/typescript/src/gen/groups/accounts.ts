@@ -13,6 +13,7 @@ import type {
   ListedAccount,
   Me,
   PurgeReceipt,
+  ReceiptKeyList,
 } from "../types.js";
 
 /** The parameters of accounts.listAudit. */
@@ -232,6 +233,19 @@ export class AccountsGroup {
       (page) => page.entries,
       (page) => page.nextCursor,
     );
+  }
+
+  /**
+   * List the keys of receipts.
+   *
+   * The public keys that verify deletion receipts, including earlier ones. A receipt names its key in `keyId`. Its
+   * `signature` is Ed25519 over the receipt without `signature` in canonical JSON (RFC 8785), in base64url. No API key
+   * is needed.
+   *
+   * No key is needed.
+   */
+  listReceiptKeys(options?: CallOptions): Promise<ReceiptKeyList> {
+    return this.transport.json<ReceiptKeyList>({ method: "GET", path: "/v1/receipt-keys" }, options);
   }
 
   /**

@@ -266,22 +266,6 @@ func (q *Queries) CountByState(ctx context.Context, arg CountByStateParams) ([]C
 	return items, nil
 }
 
-const countSecrets = `-- name: CountSecrets :one
-SELECT count(*) FROM account_secret WHERE org_id = $1 AND account_id = $2
-`
-
-type CountSecretsParams struct {
-	OrgID     id.Org
-	AccountID id.Account
-}
-
-func (q *Queries) CountSecrets(ctx context.Context, arg CountSecretsParams) (int64, error) {
-	row := q.db.QueryRow(ctx, countSecrets, arg.OrgID, arg.AccountID)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
 const dropHealth = `-- name: DropHealth :exec
 DELETE FROM account_health WHERE org_id = $1 AND account_id = $2
 `

@@ -180,6 +180,22 @@ func (q *Queries) Forget(ctx context.Context, arg ForgetParams) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
+const forgetAccount = `-- name: ForgetAccount :exec
+UPDATE attempt SET label = '', reference = '', metadata = '{}', mask = '', site = '', site_root = '', site_id = '', login = NULL, upstream_message = ''
+WHERE org_id = $1 AND account_id = $2 AND finished_at IS NOT NULL
+`
+
+type ForgetAccountParams struct {
+	OrgID     id.Org
+	AccountID id.Account
+}
+
+// What an attempt has of its account, apart from ids. The attempts stay until their retention ends.
+func (q *Queries) ForgetAccount(ctx context.Context, arg ForgetAccountParams) error {
+	_, err := q.db.Exec(ctx, forgetAccount, arg.OrgID, arg.AccountID)
+	return err
+}
+
 const forgetGuards = `-- name: ForgetGuards :exec
 DELETE FROM login_guard WHERE at < $1
 `

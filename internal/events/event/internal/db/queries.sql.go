@@ -921,6 +921,54 @@ func (q *Queries) OrgBefore(ctx context.Context, arg OrgBeforeParams) ([]OrgBefo
 	return items, nil
 }
 
+const orgEventsNaming = `-- name: OrgEventsNaming :many
+SELECT at, seq, id, kind, body FROM event
+WHERE org_id = $1 AND source = $1::text AND kind LIKE 'connect.%'
+    AND EXISTS (SELECT 1 FROM unnest($2::bytea[]) AS n (name) WHERE position(n.name IN event.body) > 0)
+ORDER BY seq LIMIT $3
+`
+
+type OrgEventsNamingParams struct {
+	OrgID   id.Org
+	Names   [][]byte
+	MaxRows int32
+}
+
+type OrgEventsNamingRow struct {
+	At   time.Time
+	Seq  int64
+	ID   id.Event
+	Kind string
+	Body []byte
+}
+
+// Events of the org itself about connecting an account. They are few, and never sealed.
+func (q *Queries) OrgEventsNaming(ctx context.Context, arg OrgEventsNamingParams) ([]OrgEventsNamingRow, error) {
+	rows, err := q.db.Query(ctx, orgEventsNaming, arg.OrgID, arg.Names, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OrgEventsNamingRow
+	for rows.Next() {
+		var i OrgEventsNamingRow
+		if err := rows.Scan(
+			&i.At,
+			&i.Seq,
+			&i.ID,
+			&i.Kind,
+			&i.Body,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const progress = `-- name: Progress :one
 SELECT log_epoch, committed FROM event_bucket WHERE bucket = $1
 `

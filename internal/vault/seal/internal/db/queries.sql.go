@@ -810,3 +810,15 @@ func (q *Queries) RootKey(ctx context.Context) (RootKeyRow, error) {
 	err := row.Scan(&i.KmsID, &i.KmsVersion, &i.Wrapped)
 	return i, err
 }
+
+const rootKeyMadeAt = `-- name: RootKeyMadeAt :one
+SELECT made_at FROM keyring.root_key
+`
+
+// tenant: the root belongs to the installation
+func (q *Queries) RootKeyMadeAt(ctx context.Context) (time.Time, error) {
+	row := q.db.QueryRow(ctx, rootKeyMadeAt)
+	var made_at time.Time
+	err := row.Scan(&made_at)
+	return made_at, err
+}

@@ -148,6 +148,22 @@ func (q *Queries) Forget(ctx context.Context, arg ForgetParams) error {
 	return err
 }
 
+const forgetAccount = `-- name: ForgetAccount :exec
+UPDATE connect_session SET reference_id = '', label = '', site = ''
+WHERE org_id = $1 AND (connected_account = $2::text OR account_id = $2::text)
+`
+
+type ForgetAccountParams struct {
+	OrgID     id.Org
+	AccountID string
+}
+
+// What a session has of the account that it connected or was made for, apart from ids. It stays until its retention ends.
+func (q *Queries) ForgetAccount(ctx context.Context, arg ForgetAccountParams) error {
+	_, err := q.db.Exec(ctx, forgetAccount, arg.OrgID, arg.AccountID)
+	return err
+}
+
 const get = `-- name: Get :one
 SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site FROM connect_session WHERE org_id = $1 AND id = $2
 `
