@@ -102,6 +102,7 @@ func (n *Node) build(ctx context.Context) error {
 	}
 	if n.hasRole("worker") {
 		addIngest(n, eng, tenants, events, delivery)
+		addRetention(n, tenants, events, delivery)
 		if err := addWorkers(n, eng, tenants, accounts); err != nil {
 			return err
 		}

@@ -14,10 +14,24 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/tenant/retention"
+	"github.com/stagedoor/stagedoor/internal/tenant/usage"
 )
 
 // connectWorkers bounds the concurrent sign-ins of a node. They wait for platforms most of the time.
 const connectWorkers = 50
+
+// addRetention adds the deletion of what organisations have beyond the days of their plan.
+func addRetention(n *Node, t tenants, ev events, d delivery) {
+	eventDays := func(l org.Limits) int { return l.EventRetentionDays }
+	sweeper := retention.New(retention.Deps{Orgs: t.orgs, Log: n.log, Tables: []retention.Table{
+		{Name: "event", Days: eventDays, Trim: ev.store.Trim},
+		{Name: "request_log", Days: eventDays, Trim: t.requestLog.Trim},
+		{Name: "webhook_delivery", Days: func(l org.Limits) int { return l.DeliveryRetentionDays }, Trim: d.webhooks.Trim},
+		{Name: "usage_hour", Days: func(org.Limits) int { return usage.HourDays }, Trim: t.usage.RollUp},
+	}})
+	n.loop("retention", sweeper.Run)
+}
 
 // addWorkers adds the client that runs jobs, and the removal of expired rows.
 func addWorkers(n *Node, eng engines, t tenants, a accounts) error {

@@ -214,6 +214,11 @@ func (w *Webhooks) upkeepLoop(ctx context.Context) {
 	every(ctx, upkeepEvery, nil, w.upkeep)
 }
 
+// Trim deletes the deliveries of orgs that are older than keep days.
+func (w *Webhooks) Trim(ctx context.Context, orgs []string, keep int) (int64, error) {
+	return w.days.Trim(ctx, orgs, keep)
+}
+
 func (w *Webhooks) upkeep(ctx context.Context) {
 	_, err := w.days.Upkeep(ctx, 1, 2, org.MaxRetentionDays+1)
 	if err == nil {

@@ -155,6 +155,47 @@ func (d *Days) dropBefore(ctx context.Context, before Day) error {
 	return nil
 }
 
+// trimBatch is how many rows Trim deletes with one statement.
+const trimBatch = 10_000
+
+// Trim deletes the rows of these orgs from the days that are older than keep days, for orgs whose rows are kept for a
+// shorter time than the table's days. Like Upkeep it goes by the database's clock. It returns how many rows it deleted.
+func (d *Days) Trim(ctx context.Context, orgs []string, keep int) (deleted int64, err error) {
+	now, err := d.db.Now(ctx, d.db.pool)
+	if err != nil {
+		return 0, err
+	}
+	found, err := d.list(ctx, d.db.pool)
+	if err != nil {
+		return 0, err
+	}
+	slices.Sort(found)
+	for _, day := range found {
+		if day >= DayOf(now)-Day(keep) {
+			break
+		}
+		statement := "DELETE FROM " + d.partition(day) + " WHERE ctid = ANY (ARRAY(SELECT ctid FROM " + d.partition(day) + " WHERE org_id = ANY ($1) LIMIT $2))"
+		for {
+			tag, err := d.db.pool.Exec(ctx, statement, orgs, trimBatch)
+			if isUndefinedTable(err) {
+				break // another node has dropped the day
+			}
+			if err != nil {
+				return deleted, fmt.Errorf("trim a partition of %s: %w", d.table, err)
+			}
+			if deleted += tag.RowsAffected(); tag.RowsAffected() < trimBatch {
+				break
+			}
+		}
+	}
+	return deleted, nil
+}
+
+func isUndefinedTable(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pg.Code == "42P01"
+}
+
 // partition returns the quoted name of a day's partition.
 func (d *Days) partition(day Day) string {
 	return pgx.Identifier{d.table + "_" + day.Start().Format(dayLayout)}.Sanitize()

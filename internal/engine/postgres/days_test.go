@@ -125,3 +125,32 @@ func TestUpkeepDropsAtMostAQuarterOfTheDays(t *testing.T) {
 		t.Errorf("the oldest day is %s; log: %q", after[0], logged.String())
 	}
 }
+
+// Trim deletes the rows of the given orgs from days before the bound, more than one batch of them, and nothing else.
+func TestTrimDeletesOldRowsOfSomeOrgs(t *testing.T) {
+	t.Parallel()
+	db := testenv.Postgres(t)
+	exec := func(sql string, args ...any) {
+		_, err := db.Pool().Exec(t.Context(), sql, args...)
+		must.OK(t, err)
+	}
+	exec("CREATE TABLE diary (at timestamptz NOT NULL, org_id text NOT NULL) PARTITION BY RANGE (at)")
+	noon := time.Date(2026, 2, 27, 12, 0, 0, 0, time.UTC)
+	days := postgres.NewDays(db.WithClock(func() time.Time { return noon }), "diary", slog.New(slog.DiscardHandler))
+	_, err := days.Upkeep(t.Context(), 5, 1, 30)
+	must.OK(t, err)
+	for _, org := range []string{"short", "brief", "long"} {
+		exec("INSERT INTO diary SELECT $1::timestamptz - make_interval(days => n % 5), $2 FROM generate_series(0, 4) AS n", noon, org)
+	}
+	exec("INSERT INTO diary SELECT $1::timestamptz - interval '4 days', 'short' FROM generate_series(1, 10000)", noon)
+	deleted, err := days.Trim(t.Context(), []string{"short", "brief"}, 2)
+	if err != nil || deleted != 10_004 {
+		t.Fatalf("%d rows were deleted, %v", deleted, err)
+	}
+	rows, err := db.Pool().Query(t.Context(), "SELECT org_id || ' ' || string_agg(to_char(at, 'DD'), ',' ORDER BY at) FROM diary GROUP BY org_id ORDER BY 1")
+	must.OK(t, err)
+	left, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if want := []string{"brief 25,26,27", "long 23,24,25,26,27", "short 25,26,27"}; err != nil || !slices.Equal(left, want) {
+		t.Errorf("%q are left, %v", left, err)
+	}
+}

@@ -228,6 +228,11 @@ const (
 	daysAhead = 2
 )
 
+// Trim deletes the events of orgs that are older than keep days.
+func (s *Store) Trim(ctx context.Context, orgs []string, keep int) (int64, error) {
+	return s.days.Trim(ctx, orgs, keep)
+}
+
 // Upkeep creates partitions for the coming days and drops expired ones. It also deletes old dead letters.
 func (s *Store) Upkeep(ctx context.Context) error {
 	_, err := s.days.Upkeep(ctx, daysBack, daysAhead, org.MaxRetentionDays+1)

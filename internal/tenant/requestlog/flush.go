@@ -142,6 +142,11 @@ func (j *Journal) makeMissingDays(ctx context.Context, blocks []block, first, la
 	return err
 }
 
+// Trim deletes the requests of orgs that are older than keep days.
+func (j *Journal) Trim(ctx context.Context, orgs []string, keep int) (int64, error) {
+	return j.days.Trim(ctx, orgs, keep)
+}
+
 // Upkeep creates the partitions of the coming days and drops those that can no longer be read. Any number of nodes may
 // run it concurrently.
 func (j *Journal) Upkeep(ctx context.Context) error {

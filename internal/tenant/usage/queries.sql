@@ -61,3 +61,54 @@ WHERE org_id = @org_id AND account_id = ANY (@account_ids::text[]) AND hour >= @
 -- name: EventsByHour :many
 SELECT hour, received, streamed, delivered, failed FROM usage_event
 WHERE org_id = @org_id AND hour >= @since AND hour < @until;
+
+-- name: RollUpCalls :execrows
+-- Adds the hours of old days to the first hour of their day. The first hour itself is not touched by the DELETE.
+WITH old AS (
+    DELETE FROM usage_hour u WHERE u.org_id = ANY (@org_ids::text[]) AND u.hour < @before AND u.hour <> date_trunc('day', u.hour, 'UTC') RETURNING u.*
+)
+INSERT INTO usage_hour (org_id, hour, account_id, operation, access, outcome, calls)
+SELECT old.org_id, date_trunc('day', old.hour, 'UTC'), old.account_id, old.operation, old.access, old.outcome, sum(old.calls) FROM old GROUP BY 1, 2, 3, 4, 5, 6
+ON CONFLICT (org_id, hour, account_id, operation, access, outcome) DO UPDATE SET calls = usage_hour.calls + excluded.calls;
+
+-- name: RollUpBytes :execrows
+WITH old AS (
+    DELETE FROM usage_bytes u WHERE u.org_id = ANY (@org_ids::text[]) AND u.hour < @before AND u.hour <> date_trunc('day', u.hour, 'UTC') RETURNING u.*
+)
+INSERT INTO usage_bytes (org_id, hour, region, sent, received)
+SELECT old.org_id, date_trunc('day', old.hour, 'UTC'), old.region, sum(old.sent), sum(old.received) FROM old GROUP BY 1, 2, 3
+ON CONFLICT (org_id, hour, region) DO UPDATE SET sent = usage_bytes.sent + excluded.sent, received = usage_bytes.received + excluded.received;
+
+-- name: RollUpEvents :execrows
+WITH old AS (
+    DELETE FROM usage_event u WHERE u.org_id = ANY (@org_ids::text[]) AND u.hour < @before AND u.hour <> date_trunc('day', u.hour, 'UTC') RETURNING u.*
+)
+INSERT INTO usage_event (org_id, hour, received, streamed, delivered, failed)
+SELECT old.org_id, date_trunc('day', old.hour, 'UTC'), sum(old.received), sum(old.streamed), sum(old.delivered), sum(old.failed) FROM old GROUP BY 1, 2
+ON CONFLICT (org_id, hour) DO UPDATE SET received = usage_event.received + excluded.received, streamed = usage_event.streamed + excluded.streamed,
+    delivered = usage_event.delivered + excluded.delivered, failed = usage_event.failed + excluded.failed;
+
+-- name: RollUpSeries :execrows
+WITH old AS (
+    DELETE FROM usage_series u
+    WHERE u.org_id = ANY (@org_ids::text[]) AND u.hour < @before AND u.hour <> date_trunc('day', u.hour, 'UTC') RETURNING u.*
+), classes AS (
+    SELECT o.org_id, o.account_id, date_trunc('day', o.hour, 'UTC') AS day, c.class, sum(c.calls)::bigint AS calls
+    FROM old o, unnest(o.took) WITH ORDINALITY AS c (calls, class) GROUP BY 1, 2, 3, 4
+), histograms AS (
+    SELECT k.org_id, k.account_id, k.day, array_agg(k.calls ORDER BY k.class) AS took FROM classes k GROUP BY 1, 2, 3
+), totals AS (
+    SELECT o.org_id, o.account_id, date_trunc('day', o.hour, 'UTC') AS day, sum(o.calls)::bigint AS calls, sum(o.limited)::bigint AS limited,
+        sum(o.client_errors)::bigint AS client_errors, sum(o.failed)::bigint AS failed
+    FROM old o GROUP BY 1, 2, 3
+)
+INSERT INTO usage_series (org_id, account_id, hour, calls, limited, client_errors, failed, took)
+SELECT t.org_id, t.account_id, t.day, t.calls, t.limited, t.client_errors, t.failed, coalesce(h.took, '{}')
+FROM totals t LEFT JOIN histograms h ON h.org_id = t.org_id AND h.account_id = t.account_id AND h.day = t.day
+ON CONFLICT (org_id, account_id, hour)
+DO UPDATE SET calls = usage_series.calls + excluded.calls, limited = usage_series.limited + excluded.limited,
+    client_errors = usage_series.client_errors + excluded.client_errors, failed = usage_series.failed + excluded.failed,
+    took = (
+        SELECT coalesce(array_agg(coalesce(usage_series.took[i], 0) + coalesce(excluded.took[i], 0) ORDER BY i), '{}')
+        FROM generate_series(1, greatest(cardinality(usage_series.took), cardinality(excluded.took))) AS c (i)
+    );
